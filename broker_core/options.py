@@ -1,0 +1,163 @@
+"""Every option of the broker, under RocketMQ's own names, so that a ``broker.conf`` works as it is.
+
+In Python an option is spelled ``long_polling_enable``; in files, on the command line and in the API it is
+``longPollingEnable``. Units are in RocketMQ's names or in the description. Defaults are RocketMQ's unless the
+description says otherwise. Options that a running broker may change carry ``changeable``.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from broker_core.errors import RequestError
+
+_IRREGULAR = {"broker_ip1": "brokerIP1"}
+CHANGEABLE: dict[str, Any] = {"changeable": True}
+MIB = 1024 * 1024
+
+
+def rocketmq_name(field: str) -> str:
+    """``long_polling_enable`` -> ``longPollingEnable``."""
+    head, *rest = field.split("_")
+    return _IRREGULAR.get(field) or head + "".join(word.capitalize() for word in rest)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, forbid_unknown_fields=True):
+    """RocketMQ's BrokerConfig and MessageStoreConfig, as far as this broker has the thing they configure."""
+
+    # Who this broker is
+    broker_name: Annotated[str, Meta(min_length=1, max_length=127, pattern=r"^[%|a-zA-Z0-9_-]+$",
+        description="Name of this broker; in every shape that leaves it.")] = "broker-a"
+    broker_cluster_name: Annotated[str, Meta(min_length=1, max_length=127,
+        description="Cluster that the broker says it belongs to.")] = "DefaultCluster"
+    broker_id: Annotated[int, Meta(ge=0, description="0 is the master.")] = 0
+    broker_ip1: Annotated[str, Meta(description="Address under which clients reach the broker; "
+        "stored in records as store host.")] = "127.0.0.1"
+    listen_port: Annotated[int, Meta(ge=1, le=65535, description="Port in store hosts and offset message ids.")] = 10911
+
+    # Topics
+    auto_create_topic_enable: Annotated[bool, Meta(description="Publishing to an unknown topic creates it.",
+        extra_json_schema=CHANGEABLE)] = True
+    default_topic_queue_nums: Annotated[int, Meta(ge=1, le=1024,
+        description="Queues of the template topic TBW102.", extra_json_schema=CHANGEABLE)] = 8
+
+    # Long polling
+    long_polling_enable: Annotated[bool, Meta(description="Hold a pull that finds nothing for as long as it "
+        "asks. Off: hold it for shortPollingTimeMills only.", extra_json_schema=CHANGEABLE)] = True
+    short_polling_time_mills: Annotated[int, Meta(ge=1, le=30_000,
+        description="How long a pull is held while longPollingEnable is off, ms.", extra_json_schema=CHANGEABLE)] = 1000
+    hold_check_interval_mills: Annotated[int, Meta(ge=0, le=60_000, description="Period of the safety check over "
+        "all held pulls, ms; with longPollingEnable off shortPollingTimeMills is used. 0 switches it off. "
+        "GlassMQ's own; RocketMQ has a fixed 5 s.")] = 5000
+    max_holds: Annotated[int, Meta(ge=1, description="Held pulls in all; one more is answered FLOW_CONTROL. "
+        "GlassMQ's own.", extra_json_schema=CHANGEABLE)] = 200_000
+    max_holds_per_connection: Annotated[int, Meta(ge=1, description="Held pulls of one connection; one more is "
+        "answered FLOW_CONTROL. GlassMQ's own.", extra_json_schema=CHANGEABLE)] = 1024
+
+    # What one pull may bring
+    max_transfer_bytes_on_message_in_memory: Annotated[int, Meta(ge=1, extra_json_schema=CHANGEABLE,
+        description="Bytes that one pull brings from the recent part of the log.")] = 262_144
+    max_transfer_count_on_message_in_memory: Annotated[int, Meta(ge=1, extra_json_schema=CHANGEABLE,
+        description="Messages that one pull brings from the recent part of the log.")] = 32
+    max_transfer_bytes_on_message_in_disk: Annotated[int, Meta(ge=1, extra_json_schema=CHANGEABLE,
+        description="Bytes that one pull brings from the older part of the log.")] = 65_536
+    max_transfer_count_on_message_in_disk: Annotated[int, Meta(ge=1, extra_json_schema=CHANGEABLE,
+        description="Messages that one pull brings from the older part of the log.")] = 8
+    access_message_in_memory_max_ratio: Annotated[int, Meta(ge=1, le=100, extra_json_schema=CHANGEABLE,
+        description="Part of the machine's memory, per cent, that counts as the recent part of the log.")] = 40
+
+    # Store
+    max_message_size: Annotated[int, Meta(ge=1024, le=16 * MIB, description="Largest body, bytes.")] = 4 * MIB
+    mapped_file_size_commit_log: Annotated[int, Meta(ge=65_536, le=1 << 31,
+        description="Bytes of a commit log segment.")] = 1024 * MIB
+    mapped_file_size_consume_queue: Annotated[int, Meta(ge=2000, le=600_000_000,
+        description="Bytes of a consume queue file; rounded up to whole units of 20.")] = 6_000_000
+    max_hash_slot_num: Annotated[int, Meta(ge=1, description="Slots of an index file.")] = 5_000_000
+    max_index_num: Annotated[int, Meta(ge=1, description="Entries of an index file.")] = 20_000_000
+    message_index_enable: Annotated[bool, Meta(description="Keep index files, which find a message by key or "
+        "id.")] = True
+
+    # Flush
+    flush_disk_type: Annotated[Literal["ASYNC_FLUSH", "SYNC_FLUSH"], Meta(description="SYNC_FLUSH acknowledges a "
+        "message, and shows it to consumers, when it is on the disk.")] = "ASYNC_FLUSH"
+    sync_flush_timeout: Annotated[int, Meta(ge=1, description="SYNC_FLUSH not done in time is answered "
+        "FLUSH_DISK_TIMEOUT, ms.")] = 5000
+    flush_interval_commit_log: Annotated[int, Meta(ge=1, description="ASYNC_FLUSH period, ms.")] = 500
+    flush_commit_log_least_pages: Annotated[int, Meta(ge=0, description="Dirty 4 KiB pages worth a flush.")] = 4
+    flush_commit_log_thorough_interval: Annotated[int, Meta(ge=1,
+        description="Flush whatever is dirty this often, ms.")] = 10_000
+    flush_interval_consume_queue: Annotated[int, Meta(ge=1, description="Consume queue flush period, ms.")] = 1000
+    flush_consumer_offset_interval: Annotated[int, Meta(ge=1,
+        description="Period of writing consumerOffset.json, ms.")] = 5000
+
+    # Retention
+    file_reserved_time: Annotated[int, Meta(ge=1, description="Hours that a full segment is kept.",
+        extra_json_schema=CHANGEABLE)] = 72
+    delete_when: Annotated[str, Meta(pattern=r"^\d{1,2}(;\d{1,2})*$", extra_json_schema=CHANGEABLE,
+        description="Hours of the day, local time, at which expired segments are deleted.")] = "04"
+    clean_resource_interval: Annotated[int, Meta(ge=1, description="Period of the retention check, ms.")] = 10_000
+    disk_max_used_space_ratio: Annotated[int, Meta(ge=1, le=99, extra_json_schema=CHANGEABLE,
+        description="Disk use, per cent, above which expired segments go at any hour.")] = 75
+
+    # Idempotency (GlassMQ's own)
+    idempotency_window_mills: Annotated[int, Meta(ge=0, description="How long a repeated Idempotency-Key is "
+        "answered with the first answer, ms. GlassMQ's own.")] = 600_000
+
+
+PYTHON_NAMES = {rocketmq_name(name): name for name in Options.__struct_fields__}
+
+
+def _describe() -> dict[str, dict[str, Any]]:
+    schema = msgspec.json.schema(Options)["$defs"]["Options"]["properties"]
+    return {name: {key: value for key, value in entry.items() if key != "changeable"} | {
+        "changeable": bool(entry.get("changeable"))} for name, entry in schema.items()}
+
+
+DESCRIPTIONS: dict[str, dict[str, Any]] = _describe()
+"""JSON-schema-like description of every option by its RocketMQ name, with ``changeable``."""
+
+
+def make_options(values: dict[str, Any]) -> Options:
+    """Options from RocketMQ names to values, which may be text as in a ``broker.conf``.
+
+    Raises RequestError naming the option and what it takes.
+    """
+    for name in values:
+        if name not in PYTHON_NAMES:
+            raise RequestError(f"{name} is not an option of this broker; see docs/options.md for those it has",
+                pointer=f"/{name}")
+    try:
+        return msgspec.convert(values, Options, strict=False)
+    except msgspec.ValidationError as error:
+        raise RequestError(f"option refused: {error}") from error
+
+
+def change_options(options: Options, changes: dict[str, Any]) -> Options:
+    """A copy with ``changes`` (RocketMQ names); RequestError for what a running broker cannot change."""
+    for name in changes:
+        if name in PYTHON_NAMES and not DESCRIPTIONS[name]["changeable"]:
+            raise RequestError(f"{name} cannot be changed while the broker runs; set it in broker.conf and restart",
+                pointer=f"/{name}")
+    return make_options(msgspec.to_builtins(options) | changes)
+
+
+def read_broker_conf(path: Path) -> tuple[dict[str, str], list[str]]:
+    """A Java properties file as RocketMQ reads it: (options this broker has, names that it does not have).
+
+    RocketMQ's file may carry hundreds of options; those that have no meaning here are returned for a warning.
+    """
+    known: dict[str, str] = {}
+    unknown: list[str] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        text = line.strip()
+        if not text or text[0] in "#!":
+            continue
+        name, _, value = text.partition("=")
+        name, value = name.strip(), value.strip()
+        if name in PYTHON_NAMES:
+            known[name] = value
+        elif name not in unknown:
+            unknown.append(name)
+    return known, unknown

@@ -1,0 +1,25 @@
+"""The Celery application: reports and their schedules.
+
+Without Redis its messages are files below the data folder; ``settings`` decides.
+"""
+
+import os
+from pathlib import Path
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+app = Celery("glassmq")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+
+
+def make_folders() -> None:
+    """The folders of the transport that keeps messages as files."""
+    for name, value in app.conf.broker_transport_options.items():
+        if "folder" in name:
+            Path(value).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+make_folders()

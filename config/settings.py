@@ -1,0 +1,346 @@
+"""Every setting of GlassMQ, and the only place that reads the environment.
+
+The variables are the ``GLASSMQ_...`` ones described in ``docs/operations.md``. None is needed: without any, one
+process serves on 127.0.0.1 and keeps everything it writes in ``./data``. A value that cannot be used ends the start
+with a sentence that names its variable.
+"""
+
+import os
+import secrets
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+from broker_core.errors import RequestError
+from broker_core.options import Options, make_options, read_broker_conf
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+
+
+def text(name: str, default: str = "") -> str:
+    """The variable's value; an empty one counts as not set."""
+    value: str = env.str(name, default=default).strip()
+    return value or default
+
+
+def number(name: str, default: int, least: int, most: int) -> int:
+    """A whole number between ``least`` and ``most``."""
+    value = text(name, str(default))
+    if not value.isascii() or not value.isdigit() or not least <= int(value) <= most:
+        raise ImproperlyConfigured(f"{name} must be a whole number from {least} to {most}, not {value!r}.")
+    return int(value)
+
+
+def switch(name: str) -> bool:
+    """1 or 0; nothing counts as 0."""
+    value = text(name, "0")
+    if value not in {"0", "1"}:
+        raise ImproperlyConfigured(f"{name} must be 1 or 0, not {value!r}.")
+    return value == "1"
+
+
+def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    """One of ``allowed``."""
+    value = text(name, default)
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
+    return value
+
+
+def folder(name: str, default: Path) -> Path:
+    """An absolute path; a relative one is seen from the project's folder, ``~`` is the home folder."""
+    value = text(name)
+    return (BASE_DIR / Path(value).expanduser()).resolve() if value else default
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to ``host``."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+# Where it writes
+
+GLASSMQ_DATA_DIR = folder("GLASSMQ_DATA_DIR", BASE_DIR / "data")
+
+
+def prepare_data_dir(path: Path) -> None:
+    """Make the data folder, for its owner's eyes only."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The data folder {path} cannot be made ({error.strerror}): set GLASSMQ_DATA_DIR to a folder that "
+            "this user may write to.") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise ImproperlyConfigured(
+            f"The data folder {path} cannot be written to by this user: set GLASSMQ_DATA_DIR to a folder that can.")
+
+
+prepare_data_dir(GLASSMQ_DATA_DIR)
+GLASSMQ_STORE_DIR = folder("GLASSMQ_STORE_DIR", GLASSMQ_DATA_DIR / "store")
+GLASSMQ_STORE_ADOPT = switch("GLASSMQ_STORE_ADOPT")
+GLASSMQ_REPORTS_DIR = GLASSMQ_DATA_DIR / "reports"
+
+# Where it listens
+
+GLASSMQ_HOST = text("GLASSMQ_HOST", "127.0.0.1")
+GLASSMQ_WEB_PORT = number("GLASSMQ_WEB_PORT", 8000, 1, 65535)
+GLASSMQ_NAMESRV_PORT = number("GLASSMQ_NAMESRV_PORT", 9876, 1, 65535)
+GLASSMQ_BROKERS = number("GLASSMQ_BROKERS", 3, 1, 100)
+GLASSMQ_API_TOKEN = text("GLASSMQ_API_TOKEN")
+GLASSMQ_ALLOW_INSECURE = switch("GLASSMQ_ALLOW_INSECURE")
+GLASSMQ_HTTPS = switch("GLASSMQ_HTTPS")
+if GLASSMQ_API_TOKEN and len(GLASSMQ_API_TOKEN) < 16:
+    raise ImproperlyConfigured("GLASSMQ_API_TOKEN must have at least 16 characters; `openssl rand -hex 32` makes one.")
+if not is_loopback(GLASSMQ_HOST) and not GLASSMQ_API_TOKEN and not GLASSMQ_ALLOW_INSECURE:
+    raise ImproperlyConfigured(
+        f"GLASSMQ_HOST={GLASSMQ_HOST} lets other machines in, and nothing would ask them who they are: set "
+        "GLASSMQ_API_TOKEN to a secret that clients send, or GLASSMQ_ALLOW_INSECURE=1 if that is what you want.")
+
+# The broker's own options: RocketMQ's broker.conf, and over it the environment
+
+GLASSMQ_WARNINGS: list[str] = []
+"""Sentences about the configuration that whoever starts a process shows."""
+
+
+def read_options() -> Options:
+    """Options of ``GLASSMQ_BROKER_CONF`` with the environment's on top."""
+    values: dict[str, Any] = {}
+    conf = text("GLASSMQ_BROKER_CONF")
+    if conf:
+        path = folder("GLASSMQ_BROKER_CONF", BASE_DIR)
+        try:
+            values, unknown = read_broker_conf(path)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ImproperlyConfigured(f"GLASSMQ_BROKER_CONF={conf} cannot be read: {error}.") from error
+        if unknown:
+            GLASSMQ_WARNINGS.append(
+                f"{path}: {', '.join(unknown)} are not options of this broker and were passed over; "
+                "docs/options.md lists those it has.")
+    if GLASSMQ_HOST not in {"127.0.0.1", "0.0.0.0", "::", "localhost"}:
+        values.setdefault("brokerIP1", GLASSMQ_HOST)
+    if text("GLASSMQ_BROKER_PORT"):
+        values["listenPort"] = number("GLASSMQ_BROKER_PORT", 10911, 1, 65535)
+    try:
+        return make_options(values)
+    except RequestError as error:
+        raise ImproperlyConfigured(f"GLASSMQ_BROKER_CONF={conf}: {error.remark}.") from error
+
+
+GLASSMQ_OPTIONS = read_options()
+GLASSMQ_BROKER_PORT = GLASSMQ_OPTIONS.listen_port
+
+# Where the engine runs
+
+GLASSMQ_REDIS_URL = text("GLASSMQ_REDIS_URL")
+if GLASSMQ_REDIS_URL and not GLASSMQ_REDIS_URL.startswith(("redis://", "rediss://")):
+    raise ImproperlyConfigured("GLASSMQ_REDIS_URL must begin with redis:// or rediss://, as redis://127.0.0.1:6379/0.")
+GLASSMQ_ENGINE = choice("GLASSMQ_ENGINE", default="remote" if GLASSMQ_REDIS_URL else "embedded",
+                        allowed=("embedded", "child", "remote"))
+if GLASSMQ_ENGINE == "remote" and not GLASSMQ_REDIS_URL:
+    raise ImproperlyConfigured(
+        "GLASSMQ_ENGINE=remote reaches the engine through Redis: set GLASSMQ_REDIS_URL as well.")
+GLASSMQ_SOCKET = GLASSMQ_DATA_DIR / "engine.sock"
+"""The Unix socket between the web process and the engine while ``GLASSMQ_ENGINE`` is ``child``."""
+if GLASSMQ_ENGINE == "child" and len(os.fsencode(GLASSMQ_SOCKET)) > 100:
+    raise ImproperlyConfigured(
+        f"GLASSMQ_DATA_DIR={GLASSMQ_DATA_DIR} is too long a path for a Unix socket below it (100 bytes in all): "
+        "choose a shorter one, or GLASSMQ_ENGINE=embedded.")
+
+GLASSMQ_SPARK_MASTER = text("GLASSMQ_SPARK_MASTER", "local[*]")
+
+
+# Django
+
+def keep_secret_key(path: Path) -> str:
+    """The key in ``path``, made once, readable by its owner only. Two processes that start together agree on one."""
+    try:
+        if not path.exists():
+            draft = path.with_name(f"{path.name}.{os.getpid()}")
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+                file.write(secrets.token_urlsafe(48))
+            try:
+                os.link(draft, path)  # unlike a rename, never replaces the key of a process that was faster
+            except FileExistsError:
+                pass
+            finally:
+                draft.unlink()
+        return path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The secret key in {path} cannot be kept ({error.strerror}): set GLASSMQ_SECRET_KEY, or GLASSMQ_DATA_DIR "
+            "to a folder that this user may write to.") from error
+
+
+def database() -> dict[str, Any]:
+    """``GLASSMQ_DATABASE_URL``, else SQLite in the data folder, set up for several processes."""
+    url = text("GLASSMQ_DATABASE_URL")
+    if url:
+        config: dict[str, Any] = env.db_url("GLASSMQ_DATABASE_URL")
+        if not config.get("ENGINE"):
+            raise ImproperlyConfigured(
+                "GLASSMQ_DATABASE_URL must be a database URL such as postgres://user:password@host:5432/name.")
+        if config["ENGINE"] != "django.db.backends.sqlite3":
+            return config | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+    else:
+        config = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(GLASSMQ_DATA_DIR / "glassmq.sqlite3")}
+    return config | {"OPTIONS": {
+        "timeout": 20,
+        "transaction_mode": "IMMEDIATE",
+        "init_command": "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
+    }}
+
+
+DEBUG = False
+SECRET_KEY = text("GLASSMQ_SECRET_KEY") or keep_secret_key(GLASSMQ_DATA_DIR / "secret-key")
+ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]"]
+ALLOWED_HOSTS += [host.strip() for host in text("GLASSMQ_ALLOWED_HOSTS").split(",") if host.strip()]
+if GLASSMQ_HOST not in {"0.0.0.0", "::"} and GLASSMQ_HOST not in ALLOWED_HOSTS:
+    ALLOWED_HOSTS.append(f"[{GLASSMQ_HOST}]" if ":" in GLASSMQ_HOST else GLASSMQ_HOST)
+
+INSTALLED_APPS = [
+    "daphne",  # first: it installs the reactor, and its runserver replaces Django's
+    "bridge",  # before channels: its runworker replaces that of channels
+    "channels",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_celery_beat",
+    "django_celery_results",
+    "api",
+    "dashboard",
+    "spark_jobs",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+TEMPLATES = [{
+    "BACKEND": "django.template.backends.django.DjangoTemplates",
+    "DIRS": [BASE_DIR / "templates"],
+    "APP_DIRS": True,
+    "OPTIONS": {"context_processors": [
+        "django.template.context_processors.request",
+        "django.contrib.auth.context_processors.auth",
+        "django.contrib.messages.context_processors.messages",
+    ]},
+}]
+DATABASES = {"default": database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+# Static files come from where they lie, so that there is no collecting step to forget
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+
+# Security
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator",
+                 "NumericPasswordValidator")
+]
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Lax"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
+if GLASSMQ_HTTPS:  # a proxy in front speaks HTTPS and sets X-Forwarded-Proto
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^metrics$"]
+    SECURE_HSTS_SECONDS = 31_536_000
+    SESSION_COOKIE_SECURE = True
+    CSRF_COOKIE_SECURE = True
+
+# Channels: the way between web processes and an engine elsewhere
+
+if GLASSMQ_REDIS_URL:
+    CHANNEL_LAYERS: dict[str, dict[str, Any]] = {"default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {
+            # A blocking read waits 5 s: a socket timeout that short would end every idle worker. The pool's own
+            # limit is below what one web process may have under way.
+            "hosts": [{"address": GLASSMQ_REDIS_URL, "socket_timeout": 30, "max_connections": 2000}],
+            "prefix": "glassmq",
+            "capacity": 10_000,
+            "expiry": 60,
+        },
+    }}
+else:
+    CHANNEL_LAYERS = {"default": {
+        "BACKEND": "channels.layers.InMemoryChannelLayer",
+        "CONFIG": {"capacity": 10_000, "expiry": 60},
+    }}
+
+# Celery: schedules and reports
+
+CELERY_TIMEZONE = "UTC"
+CELERY_ENABLE_UTC = True
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = "json"
+CELERY_RESULT_SERIALIZER = "json"
+CELERY_RESULT_BACKEND = "django-db"
+CELERY_RESULT_EXTENDED = True
+CELERY_RESULT_EXPIRES = 30 * 24 * 3600
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+if GLASSMQ_REDIS_URL:
+    CELERY_BROKER_URL = GLASSMQ_REDIS_URL
+    # Longer than the longest report: a task that is not done by then is given to another worker as well.
+    CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {"visibility_timeout": 6 * 3600}
+else:
+    CELERY_BROKER_URL = "filesystem://"
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(GLASSMQ_DATA_DIR / "celery" / "queue"),
+        "data_folder_out": str(GLASSMQ_DATA_DIR / "celery" / "queue"),
+        "processed_folder": str(GLASSMQ_DATA_DIR / "celery" / "processed"),
+        "control_folder": str(GLASSMQ_DATA_DIR / "celery" / "control"),
+        "polling_interval": 0.2,
+    }
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": "INFO"},
+    "loggers": {
+        "django": {"handlers": ["console"], "level": "INFO", "propagate": False},
+        "django.channels.server": {"handlers": ["console"], "level": "WARNING", "propagate": False},
+        "daphne": {"level": "WARNING"},
+        "twisted": {"level": "WARNING"},
+        "celery": {"level": "WARNING"},
+        "django_celery_beat": {"level": "WARNING"},
+    },
+}

@@ -9,6 +9,7 @@ one that raises is dropped and counted, never fatal.
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -258,12 +259,15 @@ class EventLog:
             self._turn.clear()
 
     @property
+    def last(self) -> Event | None:
+        """The newest event."""
+        return self._ring[-1] if self._ring else None
+
+    @property
     def first_seq(self) -> int:
         """The oldest event that the ring still has; ``seq + 1`` when it has none."""
         return self._ring[0].seq if self._ring else self.seq + 1
 
     def after(self, seq: int) -> Iterator[Event]:
         """Events of the ring above ``seq``, oldest first."""
-        start = max(0, seq + 1 - self.first_seq)
-        for index in range(start, len(self._ring)):
-            yield self._ring[index]
+        return islice(self._ring, max(0, seq + 1 - self.first_seq), None)

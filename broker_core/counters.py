@@ -1,0 +1,62 @@
+"""Running totals of one engine: cheap to add to, read only when somebody looks.
+
+They start at zero with the engine (one epoch), and never go back.
+"""
+
+from bisect import bisect_right
+
+from broker_core.commands import Histogram
+
+WAKEUP_US_BOUNDS = [10, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 2000, 5000, 10_000, 50_000, 100_000,
+                    1_000_000]
+HELD_MS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000]
+
+
+class Buckets:
+    """Counts by range; ``bounds[i]`` is the first value that bucket ``i`` does not take any more."""
+
+    __slots__ = ("bounds", "counts")
+
+    def __init__(self, bounds: list[int]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+
+    def add(self, value: int) -> None:
+        self.counts[bisect_right(self.bounds, value)] += 1
+
+    def view(self) -> Histogram:
+        return Histogram(bounds=self.bounds, counts=list(self.counts))
+
+
+class Counters:
+    """RocketMQ's BrokerStats, for what this broker shows live."""
+
+    __slots__ = (
+        "bytes_stored", "held_ms", "holds_now", "messages_delivered", "messages_dispatched", "messages_stored",
+        "offsets_committed", "pulls_answered_at_once", "pulls_held", "pulls_passed_over", "pulls_read",
+        "pulls_received", "released", "requests_refused", "wakeup_us", "woken",
+    )
+
+    def __init__(self) -> None:
+        self.messages_stored = 0
+        self.bytes_stored = 0
+        self.messages_dispatched = 0
+        self.messages_delivered = 0
+        self.pulls_received = 0
+        self.pulls_read = 0
+        self.pulls_answered_at_once = 0
+        self.pulls_held = 0
+        self.pulls_passed_over = 0
+        self.released = 0
+        self.requests_refused = 0
+        self.offsets_committed = 0
+        self.holds_now = 0
+        self.woken: dict[str, int] = dict.fromkeys(
+            ("arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown"), 0)
+        self.wakeup_us = Buckets(WAKEUP_US_BOUNDS)
+        self.held_ms = Buckets(HELD_MS_BOUNDS)
+
+    def as_dict(self) -> dict[str, int]:
+        """Every total by its public name; the causes of wake-ups as ``woken_<cause>``."""
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("woken", "wakeup_us", "held_ms")}
+        return plain | {f"woken_{cause}": count for cause, count in self.woken.items()}

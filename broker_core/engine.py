@@ -1,0 +1,283 @@
+"""The engine: one synchronous machine that is everything a broker decides.
+
+    out  = engine.handle_batch(batch, now)   what one read brought: store, answer or hold each
+    out  = engine.tick(now)                  deadlines that have come, the periodic check, the rest of long work
+    when = engine.next_deadline()            the one timer to set
+    out  = engine.flushed(flush, ...)        the disk has caught up: acknowledgements, and dispatch that waited for it
+    snap = engine.snapshot(now)              a frozen view with the number of its last event
+
+It has no sockets, threads, timers or sleep. Time comes in as ``now``; the clock it is given serves only to measure
+how long a step took. Whoever owns an engine calls it from one thread.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from broker_core import commands
+from broker_core.clock import Clock, Now
+from broker_core.commands import Command, Reply, Snapshot
+from broker_core.consumers.consumer_offset import ConsumerOffsetManager
+from broker_core.counters import Counters
+from broker_core.errors import BrokerError, UnavailableError
+from broker_core.events import EventLog, FlushDone, RecoveryStep, SegmentDeleted
+from broker_core.options import Options
+from broker_core.processors import admin_broker, client_manage, consumer_manage, observe, pull_message, query_message
+from broker_core.processors.context import Context, Request, Waking
+from broker_core.processors.group_commit import GroupCommit
+from broker_core.processors.idempotency import IdempotencyKeys
+from broker_core.processors.message_arriving import notify_message_arriving
+from broker_core.processors.outcome import failed
+from broker_core.processors.send_message import Prepared, prepare, store_gathered
+from broker_core.store.files import Files
+from broker_core.store.message_store import Clean, Flush, MessageStore, TableWrite
+from broker_core.topics import TopicConfigManager
+
+Processor = Callable[[Context, Request, Now], Reply | None]
+
+PROCESSORS: dict[type[Command], Processor] = {
+    commands.OpenConnection: client_manage.open_connection,
+    commands.CloseConnection: client_manage.close_connection,
+    commands.PullMessage: pull_message.pull_message,
+    commands.CancelPull: pull_message.cancel_pull,
+    commands.QueryConsumerOffset: consumer_manage.query_consumer_offset,
+    commands.UpdateConsumerOffset: consumer_manage.update_consumer_offset,
+    commands.ResetConsumerOffset: consumer_manage.reset_consumer_offset,
+    commands.GetConsumerGroups: consumer_manage.get_consumer_groups,
+    commands.GetTopics: admin_broker.get_topics,
+    commands.GetTopic: admin_broker.get_topic,
+    commands.UpdateAndCreateTopic: admin_broker.update_and_create_topic,
+    commands.DeleteTopic: admin_broker.delete_topic,
+    commands.GetQueues: admin_broker.get_queues,
+    commands.SearchOffset: admin_broker.search_offset,
+    commands.GetBroker: admin_broker.get_broker,
+    commands.UpdateBrokerConfig: admin_broker.update_broker_config,
+    commands.ViewMessage: query_message.view_message,
+    commands.QueryMessage: query_message.query_message,
+    commands.GetMessageTimeline: query_message.get_message_timeline,
+    commands.GetHolds: observe.get_holds,
+    commands.GetHold: observe.get_hold,
+    commands.GetEvents: observe.get_events,
+    commands.GetSnapshot: observe.get_snapshot,
+}
+"""What each command means. ``SendMessage`` is not here: sends gather (see ``Engine.handle_batch``)."""
+
+WORK_A_TURN = 200
+"""Pulls run again, holds expired or checked in one turn; the rest goes on in the next, so turns stay short."""
+
+
+class Out(NamedTuple):
+    """The effects of one turn that leave the engine at once: replies, by connection and request."""
+
+    replies: list[tuple[Hashable, int, Reply]]
+
+
+FileWork = TableWrite | Clean
+
+
+class Engine:
+    """RocketMQ's BrokerController, reduced to deciding."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._commit = GroupCommit(context)
+        self._keys = IdempotencyKeys(context)
+        self._gathered: list[Prepared] = []
+        self._next_check_ns = self._check_due(context.started)
+        self._next_offsets_write_ns = 0
+
+    @classmethod
+    def open(cls, root: Path, options: Options, files: Files, clock: Clock, unique_key: Callable[[int], str], *,
+             adopt: bool = False) -> "Engine":
+        """Open or make the store in ``root``, recover it, and be ready. Raises StoreError's kinds."""
+        now = clock.now()
+        store = MessageStore.open(root, options, files, now, adopt=adopt)
+        topics = TopicConfigManager(options, store.load_table("topics"), now)
+        queues: dict[str, int] = {}
+        for topic, queue_id in store.queues():
+            queues[topic] = max(queues.get(topic, 0), queue_id + 1)
+        unknown = {topic: count for topic, count in queues.items() if topics.get(topic) is None}
+        for topic, count in unknown.items():
+            topics.adopt(topic, count, now)
+        context = Context(options=options, store=store, topics=topics, clock=clock, unique_key=unique_key,
+                          offsets=ConsumerOffsetManager(store.load_table("consumerOffset")))
+        for step, detail in store.recovery_steps:
+            context.events.emit(RecoveryStep, now, step, detail)
+        for topic in unknown:
+            context.events.emit(RecoveryStep, now, "topic", f"{topic} has queues but was not in topics.json")
+        return cls(context)
+
+    # --- in ---------------------------------------------------------------------------------------------------
+
+    def handle_batch(self, batch: Sequence[tuple[Hashable, int, Command]], now: Now) -> Out:
+        """Do everything one read brought, in its order. Sends that follow each other are stored as one block."""
+        for connection, request_id, command in batch:
+            request = Request(connection, request_id, command)
+            if type(command) is commands.SendMessage:
+                self._gather(request, now)
+                continue
+            if self._gathered:
+                self._store_gathered(now)
+            self._process(request, now)
+        if self._gathered:
+            self._store_gathered(now)
+        return self._end_turn(now)
+
+    def _gather(self, request: Request, now: Now) -> None:
+        context = self.context
+        try:
+            # A repeat of a key that is being stored in this very turn must see it stored.
+            if request.command.idempotency_key and self._gathered:
+                self._store_gathered(now)
+            self._gathered.append(prepare(context, self._keys, request, now))
+        except BrokerError as error:
+            self._refuse(request, error, now)
+
+    def _store_gathered(self, now: Now) -> None:
+        gathered, self._gathered = self._gathered, []
+        store_gathered(self.context, self._keys, self._commit, gathered, now)
+
+    def _process(self, request: Request, now: Now) -> None:
+        try:
+            reply = PROCESSORS[type(request.command)](self.context, request, now)
+        except BrokerError as error:
+            self._refuse(request, error, now)
+        else:
+            if reply is not None:
+                self.context.reply(request.connection, request.request_id, reply)
+
+    def _refuse(self, request: Request, error: BrokerError, now: Now) -> None:
+        if isinstance(error, UnavailableError):
+            pull_message.refused(self.context, request, error, now)
+        self.context.reply(request.connection, request.request_id, failed(error))
+
+    # --- time -------------------------------------------------------------------------------------------------
+
+    def tick(self, now: Now) -> Out:
+        """Everything whose time has come."""
+        context = self.context
+        for held in context.holds.take_due(now.mono_ns, WORK_A_TURN):
+            context.waking.append(Waking(held, "short_poll" if held.short else "timeout", 0))
+        if now.mono_ns >= self._next_check_ns:
+            context.holds.start_check()
+            self._next_check_ns = self._check_due(now)
+        if context.holds.checking:
+            for held in context.holds.check(context.store.max_offset, WORK_A_TURN):
+                context.waking.append(Waking(held, "check", 0))
+        if context.store.dispatched_offset < context.store.confirmed_offset:
+            notify_message_arriving(context, now)
+        self._commit.tick(now)
+        return self._end_turn(now)
+
+    def _check_due(self, now: Now) -> int:
+        options = self.context.options
+        interval_ms = (options.hold_check_interval_mills if options.long_polling_enable
+                       else options.short_polling_time_mills)
+        return now.mono_ns + interval_ms * 1_000_000 if interval_ms else 1 << 63
+
+    def next_deadline(self) -> int | None:
+        """Monotonic ns at which ``tick`` has something to do; 0 means at once."""
+        context = self.context
+        if context.waking or context.holds.checking or context.store.dispatched_offset < context.store.confirmed_offset:
+            return 0
+        due = [when for when in (
+            context.holds.next_deadline_ns(), self._commit.next_deadline_ns(),
+            self._next_check_ns if len(context.holds) else None) if when is not None]
+        return min(due) if due else None
+
+    def _end_turn(self, now: Now) -> Out:
+        """Answer woken pulls, as many as a turn takes; hand out events and replies."""
+        context = self.context
+        for _ in range(min(WORK_A_TURN, len(context.waking))):
+            pull_message.run_again(context, context.waking.popleft(), now)
+        replies, context.replies = context.replies, []
+        context.events.publish()
+        return Out(replies)
+
+    # --- the disk ---------------------------------------------------------------------------------------------
+
+    def next_flush(self, now: Now) -> Flush | None:
+        """What flushDiskType's rules want on the disk now. Ask again when the one before is done."""
+        return self.context.store.next_flush(now)
+
+    def flushed(self, flush: Flush, took_us: int, now: Now) -> Out:
+        """``flush.run()`` came back: acknowledge, and under SYNC_FLUSH dispatch, what is on the disk now."""
+        context = self.context
+        before = context.store.flushed_offset
+        context.store.flushed(flush, now)
+        after = context.store.flushed_offset
+        if after > before:
+            context.events.emit(FlushDone, now, after, after - before, took_us)
+        if context.store.dispatched_offset < context.store.confirmed_offset:
+            notify_message_arriving(context, now)
+        self._commit.flushed()
+        return self._end_turn(now)
+
+    def flush_failed(self, error: OSError, now: Now) -> Out:
+        """The disk did not take it: nobody is acknowledged, and the store takes no more messages."""
+        self.context.store.flush_failed(error)
+        self._commit.give_up()
+        return self._end_turn(now)
+
+    def next_file_work(self, now: Now) -> FileWork | None:
+        """Slow work on files that is due: a changed table to write, expired segments to delete."""
+        context = self.context
+        if context.store.read_only:
+            return None
+        if context.topics.dirty:
+            context.topics.dirty = False
+            return context.store.table_write("topics", context.topics.as_table())
+        if context.offsets.dirty and now.mono_ns >= self._next_offsets_write_ns:
+            self._next_offsets_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
+            context.offsets.dirty = False
+            return context.store.table_write("consumerOffset", context.offsets.as_table())
+        return context.store.next_clean(now)
+
+    def file_work_done(self, work: FileWork, now: Now) -> Out:
+        if isinstance(work, Clean):
+            for physical_offset, reason in self.context.store.cleaned(work, now):
+                self.context.events.emit(SegmentDeleted, now, physical_offset, reason)
+        return self._end_turn(now)
+
+    def file_work_failed(self, work: FileWork, now: Now) -> None:
+        """A table that could not be written stays dirty and is written again later."""
+        if isinstance(work, TableWrite):
+            self.context.topics.dirty |= work.name == "topics"
+            self.context.offsets.dirty |= work.name == "consumerOffset"
+
+    # --- looking and leaving ------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> EventLog:
+        return self.context.events
+
+    @property
+    def counters(self) -> Counters:
+        self.context.counters.holds_now = len(self.context.holds)
+        return self.context.counters
+
+    def snapshot(self, now: Now, max_holds: int = 1000, max_queues: int = 2000) -> Snapshot:
+        return observe.snapshot(self.context, now, max_holds, max_queues)
+
+    def drain(self, now: Now) -> Out:
+        """Take no more requests; answer every held pull with the cause ``shutdown``. Call until nothing is left."""
+        context = self.context
+        context.draining = True
+        for held in context.holds.take_all():
+            context.waking.append(Waking(held, "shutdown", 0))
+        return self._end_turn(now)
+
+    @property
+    def drained(self) -> bool:
+        return self.context.draining and not self.context.waking and not self._commit
+
+    def close(self, now: Now) -> Out:
+        """Write the tables, flush everything, and leave the store as after a clean shutdown."""
+        context = self.context
+        if not context.store.read_only:
+            context.store.table_write("topics", context.topics.as_table()).run()
+            context.store.table_write("consumerOffset", context.offsets.as_table()).run()
+        context.store.close(now)
+        self._commit.flushed()
+        self._commit.give_up()
+        return self._end_turn(now)

@@ -1,0 +1,61 @@
+"""Tag expressions: ``*``, ``TagA``, ``TagA || TagB``.
+
+Source: RocketMQ's FilterAPI. A consume queue entry carries only the hash of the tag, so it is asked first; the
+record is asked for the tag itself, since two tags may share a hash.
+"""
+
+from functools import lru_cache
+
+from broker_core.errors import RequestError
+from broker_core.formats.tags_code import java_string_hash
+from broker_core.remoting.codes import ResponseCode
+
+SUB_ALL = "*"
+MAX_EXPRESSION_LENGTH = 4096
+_TAGS = b"TAGS\x01"
+
+
+class TagFilter:
+    """RocketMQ's SubscriptionData of type TAG, for an expression that names at least one tag."""
+
+    __slots__ = ("code_set", "expression", "tags_set")
+
+    def __init__(self, expression: str, tags: frozenset[bytes]) -> None:
+        self.expression = expression
+        self.tags_set = tags
+        self.code_set = frozenset(java_string_hash(tag.decode()) for tag in tags)
+
+    def matches_tags_code(self, tags_code: int) -> bool:
+        low = tags_code & 0xFFFFFFFF
+        return (low - 0x100000000 if low & 0x80000000 else low) in self.code_set
+
+    def matches_record(self, properties: bytes) -> bool:
+        start = 0 if properties.startswith(_TAGS) else properties.find(b"\x02" + _TAGS) + 1
+        if start == 0 and not properties.startswith(_TAGS):
+            return False
+        start += len(_TAGS)
+        end = properties.find(b"\x02", start)
+        return properties[start:end if end >= 0 else None] in self.tags_set
+
+
+@lru_cache(maxsize=4096)
+def parse_subscription(expression: str, expression_type: str = "TAG") -> TagFilter | None:
+    """The filter of an expression; None when it takes everything. Equal expressions share one filter.
+
+    Raises RequestError, SUBSCRIPTION_PARSE_FAILED.
+    """
+    if expression_type.upper() != "TAG":
+        raise RequestError(f"filter type {expression_type!r} is not supported by this broker; use TAG",
+            code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter_type")
+    text = expression.strip()
+    if text in ("", SUB_ALL):
+        return None
+    if len(text) > MAX_EXPRESSION_LENGTH:
+        raise RequestError(f"the filter is {len(text)} characters long; {MAX_EXPRESSION_LENGTH} is the most",
+            code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter")
+    tags = [part.strip() for part in text.split("||")]
+    for tag in tags:
+        if not tag or "|" in tag or tag == SUB_ALL or any(ord(c) < 32 for c in tag):
+            raise RequestError(f"{expression!r} is not a tag filter: write *, one tag, or tags joined by ||",
+                code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter")
+    return TagFilter(text, frozenset(tag.encode() for tag in tags))

@@ -1,0 +1,73 @@
+"""One held pull request.
+
+100,000 of them are to be held at once, so this is as small as it gets: shared strings, no dictionaries, no
+reference back to the command that it came in with.
+"""
+
+from typing import Any
+
+import msgspec
+
+from broker_core.commands import Protocol
+from broker_core.filters.message_filter import MessageFilter
+
+
+class Bucket:
+    """Holds that are due in one tick of the deadline wheel."""
+
+    __slots__ = ("requests", "tick")
+
+    def __init__(self, tick: int) -> None:
+        self.tick = tick
+        self.requests: list[PullRequest] = []
+
+
+class PullRequest(msgspec.Struct, eq=False, gc=False):
+    """RocketMQ's PullRequest (org.apache.rocketmq.broker.longpolling): what is needed to run the pull again.
+
+    ``suspended_ns`` is monotonic time. ``short`` marks a hold made while longPollingEnable was off. ``passed_to`` is
+    the queue's end up to which its filter has rejected everything. The three ``…index`` and ``bucket`` fields
+    belong to the table and the wheel that it stands in.
+    """
+
+    hold_id: int
+    connection: Any
+    request_id: int
+    many: "ManyPullRequest"
+    pull_from_offset: int
+    max_msg_nums: int
+    max_msg_bytes: int
+    group: str
+    client_id: str
+    protocol: Protocol
+    message_filter: MessageFilter | None
+    suspended_ns: int
+    suspend_timeout_ms: int
+    short: bool
+    passed_to: int = 0
+    bucket: Any = None
+    bucket_index: int = 0
+    index: int = 0
+
+
+class ManyPullRequest:
+    """RocketMQ's ManyPullRequest: the holds of one queue, and the queue's end as the arrivals told it."""
+
+    __slots__ = ("max_offset", "queue_id", "requests", "topic")
+
+    def __init__(self, topic: str, queue_id: int, max_offset: int) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.max_offset = max_offset
+        self.requests: list[PullRequest] = []
+
+    def add(self, request: PullRequest) -> None:
+        request.index = len(self.requests)
+        self.requests.append(request)
+
+    def remove(self, request: PullRequest) -> None:
+        """Take a hold out, wherever it stands: the last one takes its place."""
+        last = self.requests.pop()
+        if last is not request:
+            self.requests[request.index] = last
+            last.index = request.index

@@ -1,0 +1,123 @@
+"""Topics, queues, the broker itself. RocketMQ's AdminBrokerProcessor."""
+
+from broker_core.clock import Now
+from broker_core.commands import (
+    BrokerView, DeleteTopic, Done, FoundOffset, GetQueues, GetTopic, GetTopics, Queues, Reply, SearchOffset,
+    StorePositions, Topics, TopicView, UpdateAndCreateTopic, UpdateBrokerConfig)
+from broker_core.errors import RequestError, StoreReadOnlyError
+from broker_core.events import ConfigChanged, TopicChanged
+from broker_core.options import DESCRIPTIONS, PYTHON_NAMES, change_options
+from broker_core.processors.context import Context, Request
+from broker_core.processors.outcome import failed
+from broker_core.processors.pull_message import release
+from broker_core.topics import TopicConfig
+from broker_core.version import VERSION
+
+
+def topic_view(context: Context, config: TopicConfig) -> TopicView:
+    """``messages`` is what its queues still hold."""
+    store, name = context.store, config.topic_name
+    messages = sum(store.max_offset(name, queue_id) - store.min_offset(name, queue_id)
+                   for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)))
+    return TopicView(broker=context.options.broker_name, topic=name, read_queues=config.read_queue_nums,
+                     write_queues=config.write_queue_nums, perm=config.perm, system=context.topics.is_system(name),
+                     messages=messages)
+
+
+def get_topics(context: Context, request: Request, now: Now) -> Reply:
+    command: GetTopics = request.command
+    views = [topic_view(context, config) for config in context.topics
+             if command.system or not context.topics.is_system(config.topic_name)]
+    return Topics(seq=context.events.seq, topics=sorted(views, key=lambda view: view.topic))
+
+
+def get_topic(context: Context, request: Request, now: Now) -> Reply:
+    command: GetTopic = request.command
+    return Topics(seq=context.events.seq, topics=[topic_view(context, context.topics.require(command.topic))])
+
+
+def update_and_create_topic(context: Context, request: Request, now: Now) -> Reply:
+    command: UpdateAndCreateTopic = request.command
+    _require_writable(context)
+    old = context.topics.get(command.topic)
+    new = context.topics.update(command.topic, command.read_queues, command.write_queues, command.perm, now)
+    if new != old:
+        context.events.emit(TopicChanged, now, command.topic, "updated" if old else "created", new.read_queue_nums,
+                            new.write_queue_nums, new.perm)
+    return Topics(seq=context.events.seq, topics=[topic_view(context, new)])
+
+
+def delete_topic(context: Context, request: Request, now: Now) -> Reply:
+    command: DeleteTopic = request.command
+    _require_writable(context)
+    config = context.topics.require(command.topic)
+    context.topics.delete(command.topic, now)
+    context.offsets.remove_topic(command.topic)
+    context.store.delete_topic(command.topic)
+    context.round_robin.pop(command.topic, None)
+    context.events.emit(TopicChanged, now, command.topic, "deleted", config.read_queue_nums, config.write_queue_nums,
+                        config.perm)
+    try:
+        context.topics.require(command.topic)
+    except RequestError as error:
+        for held in context.holds.take_topic(command.topic):
+            release(context, held, "cancelled", now, failed(error))
+    return Done()
+
+
+def _require_writable(context: Context) -> None:
+    if context.store.read_only:
+        raise StoreReadOnlyError("the store belongs to another broker and is open read-only; start with "
+                                 "GLASSMQ_STORE_ADOPT=1 to make it this broker's own")
+
+
+def get_queues(context: Context, request: Request, now: Now) -> Reply:
+    command: GetQueues = request.command
+    configs = [context.topics.require(command.topic)] if command.topic else sorted(
+        context.topics, key=lambda config: config.topic_name)
+    return Queues(seq=context.events.seq, queues=[
+        context.queue_view(config.topic_name, queue_id) for config in configs
+        for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))])
+
+
+def search_offset(context: Context, request: Request, now: Now) -> Reply:
+    command: SearchOffset = request.command
+    topic = context.topics.require(command.topic)
+    if not 0 <= command.queue_id < topic.read_queue_nums:
+        raise RequestError(f"topic {command.topic} has no queue {command.queue_id}", pointer="/queue_id")
+    return FoundOffset(offset=context.store.offset_by_time(command.topic, command.queue_id, command.timestamp_ms,
+                                                           command.boundary))
+
+
+def positions(context: Context) -> StorePositions:
+    store = context.store
+    return StorePositions(min=store.min_physical_offset, appended=store.appended_offset, flushed=store.flushed_offset,
+                          dispatched=store.dispatched_offset)
+
+
+def get_broker(context: Context, request: Request, now: Now) -> Reply:
+    options, store = context.options, context.store
+    return BrokerView(
+        broker=options.broker_name, epoch=context.epoch, seq=context.events.seq, role="MASTER", version=VERSION,
+        started_at_ms=context.started.wall_ms, uptime_ms=(now.mono_ns - context.started.mono_ns) // 1_000_000,
+        read_only=store.read_only, problem=context.problem(), positions=positions(context),
+        config={name: getattr(options, python) for name, python in PYTHON_NAMES.items()},
+        changeable=[name for name, entry in DESCRIPTIONS.items() if entry["changeable"]],
+        recovery=list(store.recovery), store_path=str(store.root))
+
+
+def update_broker_config(context: Context, request: Request, now: Now) -> Reply:
+    """Change options; when long polling is switched, holds that have something to read are answered."""
+    command: UpdateBrokerConfig = request.command
+    if not command.changes:
+        raise RequestError("no option to change")
+    old = context.options
+    new = change_options(old, command.changes)
+    context.change_options(new)
+    for name in command.changes:
+        before, after = getattr(old, PYTHON_NAMES[name]), getattr(new, PYTHON_NAMES[name])
+        if before != after:
+            context.events.emit(ConfigChanged, now, name, after, before)
+    if new.long_polling_enable != old.long_polling_enable:
+        context.holds.start_check()
+    return get_broker(context, request, now)

@@ -1,0 +1,114 @@
+"""What every processor works on. No behaviour but handing out replies: decisions are the processors'."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from broker_core.clock import Clock
+from broker_core.commands import HoldView, QueueView, Reply
+from broker_core.consumers.consumer_offset import ConsumerOffsetManager
+from broker_core.counters import Counters
+from broker_core.events import EventLog, PullReleased, PullWoken
+from broker_core.longpolling.pull_request import PullRequest
+from broker_core.longpolling.pull_request_hold import PullRequestHold
+from broker_core.options import Options
+from broker_core.store.message_store import MessageStore
+from broker_core.topics import TopicConfigManager
+
+RECENT_WAKEUPS = 200
+
+
+class Request(NamedTuple):
+    """Who asked, under which number, for what."""
+
+    connection: Any
+    request_id: int
+    command: Any
+
+
+class Waking(NamedTuple):
+    """A hold that was taken out of the table and whose pull is to be run again. ``arrival_ns`` 0: no arrival."""
+
+    request: PullRequest
+    cause: str
+    arrival_ns: int
+
+
+class Client(NamedTuple):
+    """What a connection said of itself."""
+
+    client_id: str
+    protocol: Any
+    remote: str
+
+
+class Context:
+    """The engine's parts, by name."""
+
+    __slots__ = ("clients", "clock", "counters", "draining", "epoch", "events", "holds", "offsets", "options", "replies",
+                 "round_robin", "started", "store", "topics", "unique_key", "wakeups", "waking")
+
+    def __init__(self, *, options: Options, store: MessageStore, topics: TopicConfigManager,
+                 offsets: ConsumerOffsetManager, clock: Clock, unique_key: Callable[[int], str]) -> None:
+        self.options = options
+        self.store = store
+        self.topics = topics
+        self.offsets = offsets
+        self.clock = clock
+        self.unique_key = unique_key
+        self.started = clock.now()
+        self.epoch = self.started.wall_ms
+        self.events = EventLog()
+        self.counters = Counters()
+        self.holds = PullRequestHold()
+        self.waking: deque[Waking] = deque()
+        self.wakeups: deque[PullWoken | PullReleased] = deque(maxlen=RECENT_WAKEUPS)
+        self.round_robin: dict[str, int] = {}
+        self.clients: dict[Any, Client] = {}
+        self.replies: list[tuple[Any, int, Reply]] = []
+        self.draining = False
+
+    def reply(self, connection: Any, request_id: int, reply: Reply) -> None:
+        self.replies.append((connection, request_id, reply))
+
+    def change_options(self, options: Options) -> None:
+        """Options changed: tell the parts that keep a reference of their own."""
+        self.options = options
+        self.topics.change_options(options)
+        self.store.change_options(options)
+
+    def problem(self) -> str:
+        """Why the broker takes no messages, in a sentence; empty when it does."""
+        if self.draining:
+            return "the broker is shutting down"
+        return self.store.problem
+
+    def note_wakeup(self) -> None:
+        """Keep the event that was just emitted, a hold's end, for pages that open later."""
+        event = self.events.last
+        assert isinstance(event, PullWoken | PullReleased)
+        self.wakeups.append(event)
+
+    def queue_view(self, topic: str, queue_id: int) -> QueueView:
+        """A queue as the board shows it."""
+        end = self.store.max_offset(topic, queue_id)
+        return QueueView(broker=self.options.broker_name, topic=topic, queue_id=queue_id,
+                         min_offset=self.store.min_offset(topic, queue_id), max_offset=end,
+                         last_store_time_ms=self.store.store_time(topic, queue_id, end - 1) if end else None,
+                         holds=self.holds.count_on(topic, queue_id))
+
+    def hold_view(self, request: PullRequest, now_wall_ms: int, now_mono_ns: int) -> HoldView:
+        """A row of the pullRequestTable; wall times are reckoned from the monotonic ones."""
+        since_ms = (now_mono_ns - request.suspended_ns) // 1_000_000
+        suspended_at_ms = now_wall_ms - since_ms
+        return HoldView(broker=self.options.broker_name, id=request.hold_id, topic=request.many.topic,
+                        queue_id=request.many.queue_id, group=request.group, client_id=request.client_id,
+                        protocol=request.protocol, pull_from_offset=request.pull_from_offset,
+                        queue_max_offset=request.many.max_offset, suspended_at_ms=suspended_at_ms,
+                        deadline_ms=suspended_at_ms + request.suspend_timeout_ms,
+                        filter=filter_text(request.message_filter))
+
+
+def filter_text(message_filter: Any) -> str:
+    """The expression a filter was made of."""
+    return "*" if message_filter is None else str(message_filter.expression)

@@ -1,0 +1,70 @@
+"""The one place where a message is acknowledged.
+
+ASYNC_FLUSH: as soon as it is in the log. SYNC_FLUSH: when the log is on the disk up to its end; many sends wait for
+one flush. A message with the property WAIT=false never waits. A flush that takes longer than syncFlushTimeout is
+answered FLUSH_DISK_TIMEOUT: the message is stored, its durability is not confirmed.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+import msgspec
+
+from broker_core.clock import Now
+from broker_core.commands import Sent
+from broker_core.processors.context import Context, Request
+from broker_core.remoting.codes import ResponseCode
+
+
+class Waiting(NamedTuple):
+    """A send that waits until the log is flushed up to ``physical_end``."""
+
+    physical_end: int
+    deadline_ns: int
+    request: Request
+    sent: Sent
+
+
+class GroupCommit:
+    """RocketMQ's GroupCommitService."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._waiting: deque[Waiting] = deque()
+
+    def acknowledge(self, request: Request, sent: Sent, *, wait: bool, now: Now) -> None:
+        """Answer now, or when the flush mode's promise holds."""
+        options, store = self._context.options, self._context.store
+        end = store.appended_offset
+        if options.flush_disk_type == "ASYNC_FLUSH" or not wait or store.flushed_offset >= end:
+            self._context.reply(request.connection, request.request_id, sent)
+            return
+        deadline_ns = now.mono_ns + options.sync_flush_timeout * 1_000_000
+        self._waiting.append(Waiting(end, deadline_ns, request, sent))
+
+    def flushed(self) -> None:
+        """The log is flushed further: answer everybody whose messages are on the disk now."""
+        flushed_offset = self._context.store.flushed_offset
+        while self._waiting and self._waiting[0].physical_end <= flushed_offset:
+            waiting = self._waiting.popleft()
+            self._context.reply(waiting.request.connection, waiting.request.request_id, waiting.sent)
+
+    def tick(self, now: Now) -> None:
+        """Answer those that have waited for too long."""
+        while self._waiting and self._waiting[0].deadline_ns <= now.mono_ns:
+            self._time_out(self._waiting.popleft())
+
+    def give_up(self) -> None:
+        """No flush will come any more: nobody may be told that it was done."""
+        while self._waiting:
+            self._time_out(self._waiting.popleft())
+
+    def _time_out(self, waiting: Waiting) -> None:
+        late = msgspec.structs.replace(waiting.sent, code=ResponseCode.FLUSH_DISK_TIMEOUT)
+        self._context.reply(waiting.request.connection, waiting.request.request_id, late)
+
+    def next_deadline_ns(self) -> int | None:
+        return self._waiting[0].deadline_ns if self._waiting else None
+
+    def __len__(self) -> int:
+        return len(self._waiting)

@@ -1,0 +1,80 @@
+"""Idempotency-Key: a repeated send is answered what the first was answered.
+
+The key is a property of every message it stored, with its place and the number of them, so a repeat is known after
+a restart too: within the window after the start a key that memory does not know is looked up in the index, where
+the store files it under ``IDEMPOTENCY_KEY:<key>``. A send of which only a part survived a crash stores the rest.
+"""
+
+from collections import OrderedDict
+
+from broker_core.clock import Now
+from broker_core.commands import SendMessage, SentMessage
+from broker_core.errors import ConflictError
+from broker_core.formats.commit_log_record import decode_record
+from broker_core.formats.message_id import offset_message_id
+from broker_core.formats.message_properties import decode_properties
+from broker_core.processors.context import Context
+
+KEY, PLACE = "IDEMPOTENCY_KEY", "IDEMPOTENCY_PLACE"
+MAX_KEYS = 50_000
+MAX_FOUND = 4096
+
+
+def key_properties(key: str, index: int, count: int) -> str:
+    """What is stored with message ``index`` of ``count`` that a send with this key brings."""
+    return f"{KEY}\x01{key}\x02{PLACE}\x01{index}/{count}\x02"
+
+
+class IdempotencyKeys:
+    """What was answered under each key within the window, bounded by ``MAX_KEYS``."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._answers: OrderedDict[tuple[str, str], tuple[int, list[SentMessage]]] = OrderedDict()
+
+    def known(self, command: SendMessage, now: Now) -> dict[int, SentMessage]:
+        """Messages of this send that are stored already, by their place. ConflictError for another send's key."""
+        self._forget(now)
+        window_ns = self._context.options.idempotency_window_mills * 1_000_000
+        entry = self._answers.get((command.topic, command.idempotency_key))
+        if entry is not None:
+            self._require_count(command, len(entry[1]))
+            return dict(enumerate(entry[1]))
+        if now.mono_ns - self._context.started.mono_ns < window_ns:
+            return self._stored_before_the_start(command, now)
+        return {}
+
+    def _stored_before_the_start(self, command: SendMessage, now: Now) -> dict[int, SentMessage]:
+        context = self._context
+        found: dict[int, SentMessage] = {}
+        begin_ms = now.wall_ms - context.options.idempotency_window_mills
+        for text in context.store.query_message(command.topic, f"{KEY}:{command.idempotency_key}", MAX_FOUND, begin_ms,
+                                                now.wall_ms):
+            record = decode_record(text)
+            properties = decode_properties(record.properties)
+            if properties.get(KEY) != command.idempotency_key:
+                continue
+            index, _, count = properties[PLACE].partition("/")
+            self._require_count(command, int(count))
+            found[int(index)] = SentMessage(
+                message_id=properties["UNIQ_KEY"], queue_id=record.queue_id, queue_offset=record.queue_offset,
+                offset_message_id=offset_message_id(record.store_host, record.store_port, record.physical_offset),
+                physical_offset=record.physical_offset, store_time_ms=record.store_timestamp)
+        return found
+
+    def _require_count(self, command: SendMessage, count: int) -> None:
+        if count != len(command.messages):
+            raise ConflictError(f"Idempotency-Key {command.idempotency_key} was used for {count} messages, this send has "
+                                f"{len(command.messages)}; use a new key for a new send", pointer="/Idempotency-Key")
+
+    def remember(self, command: SendMessage, sent: list[SentMessage], now: Now) -> None:
+        self._answers[command.topic, command.idempotency_key] = (now.mono_ns, sent)
+        self._answers.move_to_end((command.topic, command.idempotency_key))
+
+    def _forget(self, now: Now) -> None:
+        oldest_ns = now.mono_ns - self._context.options.idempotency_window_mills * 1_000_000
+        while self._answers:
+            first = next(iter(self._answers))
+            if self._answers[first][0] >= oldest_ns and len(self._answers) < MAX_KEYS:
+                return
+            del self._answers[first]

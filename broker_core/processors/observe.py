@@ -1,0 +1,79 @@
+"""What an observer asks: the pullRequestTable, the recent events, everything at one moment."""
+
+from itertools import islice
+
+import msgspec
+
+from broker_core.clock import Now
+from broker_core.commands import (
+    Events, GetEvents, GetHold, GetHolds, GetSnapshot, Holds, Reply, Snapshot, WakeUp)
+from broker_core.errors import NotFoundError, RequestError
+from broker_core.events import PullReleased, PullWoken
+from broker_core.processors.admin_broker import positions
+from broker_core.processors.context import Context, Request
+
+MAX_PAGE = 5000
+
+
+def _page(limit: int) -> int:
+    if limit < 1:
+        raise RequestError("limit is 1 or more", pointer="/limit")
+    return min(limit, MAX_PAGE)
+
+
+def get_holds(context: Context, request: Request, now: Now) -> Reply:
+    command: GetHolds = request.command
+    limit = _page(command.limit)
+    wanted = [held for held in context.holds
+              if held.hold_id > command.after and (not command.topic or held.many.topic == command.topic)
+              and (not command.group or held.group == command.group)]
+    page = wanted[:limit]
+    return Holds(seq=context.events.seq, total=len(context.holds),
+                 holds=[context.hold_view(held, now.wall_ms, now.mono_ns) for held in page],
+                 next=page[-1].hold_id if len(wanted) > limit else None)
+
+
+def get_hold(context: Context, request: Request, now: Now) -> Reply:
+    command: GetHold = request.command
+    held = context.holds.get(command.hold_id)
+    if held is None:
+        raise NotFoundError(f"hold {command.hold_id} is not in the pullRequestTable (any more)", pointer="/id")
+    return Holds(seq=context.events.seq, total=len(context.holds),
+                 holds=[context.hold_view(held, now.wall_ms, now.mono_ns)])
+
+
+def get_events(context: Context, request: Request, now: Now) -> Reply:
+    command: GetEvents = request.command
+    limit = _page(command.limit)
+    return Events(epoch=context.epoch, seq=context.events.seq, first_seq=context.events.first_seq,
+                  events=[msgspec.to_builtins(event) for event in islice(context.events.after(command.after), limit)])
+
+
+def wake_up(event: PullWoken | PullReleased) -> WakeUp:
+    """The end of a hold, as the wake-up stream shows it."""
+    wake_us, messages = (event.wake_us, event.messages) if isinstance(event, PullWoken) else (0, 0)
+    return WakeUp(seq=event.seq, wall_ms=event.wall_ms, hold_id=event.hold_id, topic=event.topic,
+                  queue_id=event.queue_id, group=event.group, client_id=event.client_id, cause=event.cause,
+                  held_us=event.held_us, wake_us=wake_us, messages=messages)
+
+
+def get_snapshot(context: Context, request: Request, now: Now) -> Reply:
+    command: GetSnapshot = request.command
+    return snapshot(context, now, command.max_holds, command.max_queues)
+
+
+def snapshot(context: Context, now: Now, max_holds: int = 1000, max_queues: int = 2000) -> Snapshot:
+    """Everything a page shows, and the number of the last event that is in it. The busiest topics' queues first."""
+    options, counters = context.options, context.counters
+    configs = sorted(context.topics, key=lambda config: (context.topics.is_system(config.topic_name), config.topic_name))
+    keys = [(config.topic_name, queue_id) for config in configs
+            for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))]
+    counters.holds_now = len(context.holds)
+    return Snapshot(
+        broker=options.broker_name, epoch=context.epoch, seq=context.events.seq, wall_ms=now.wall_ms,
+        long_polling_enable=options.long_polling_enable, short_polling_time_mills=options.short_polling_time_mills,
+        problem=context.problem(), holds_total=len(context.holds),
+        holds=[context.hold_view(held, now.wall_ms, now.mono_ns) for held in islice(context.holds, _page(max_holds))],
+        queues_total=len(keys), queues=[context.queue_view(*key) for key in keys[:_page(max_queues)]],
+        wakeups=[wake_up(event) for event in context.wakeups], counters=counters.as_dict(),
+        wakeup_us=counters.wakeup_us.view(), held_ms=counters.held_ms.view(), positions=positions(context))

@@ -1,0 +1,200 @@
+"""Reading, and holding what finds nothing. RocketMQ's PullMessageProcessor.
+
+A pull is read; found nothing new, and may wait, it is held: one step. A held pull that is woken is read again, once,
+and answered whatever the read says.
+"""
+
+from sys import intern
+from typing import cast
+
+from broker_core.clock import Now
+from broker_core.commands import Done, Failed, Held, HoldOutcome, Pulled, PullMessage, ReleaseCause, Reply, WakeCause
+from broker_core.errors import BrokerError, RequestError, UnavailableError
+from broker_core.events import (
+    MessagesDelivered, PullAnswered, PullHeld, PullReceived, PullReleased, PullWoken, RequestRefused)
+from broker_core.filters.message_filter import MessageFilter
+from broker_core.filters.tags import parse_subscription
+from broker_core.longpolling.pull_request import PullRequest
+from broker_core.processors.consumer_manage import commit_offset
+from broker_core.processors.context import Context, Request, Waking, filter_text
+from broker_core.processors.outcome import failed
+from broker_core.remoting.codes import ResponseCode
+from broker_core.store.message_store import GetMessageResult
+from broker_core.topics import PERM_READ
+
+MAX_SUSPEND_MS = 30_000
+MAX_PULL_BYTES = 16 * 1024 * 1024
+
+_CODES = {
+    "FOUND": ResponseCode.SUCCESS,
+    "NO_MATCHED_MESSAGE": ResponseCode.PULL_RETRY_IMMEDIATELY,
+    "MESSAGE_WAS_REMOVING": ResponseCode.PULL_RETRY_IMMEDIATELY,
+    "OFFSET_FOUND_NULL": ResponseCode.PULL_NOT_FOUND,
+    "OFFSET_OVERFLOW_ONE": ResponseCode.PULL_NOT_FOUND,
+    "OFFSET_TOO_SMALL": ResponseCode.PULL_OFFSET_MOVED,
+    "OFFSET_OVERFLOW_BADLY": ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+def response_code(status: str, queue_offset: int) -> ResponseCode:
+    """RocketMQ's code for a GetMessageStatus; an empty queue is only "nothing new" to who begins at 0."""
+    code = _CODES.get(status)
+    if code is None:
+        return ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
+    return code
+
+
+def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
+    """Answer a pull, or hold it and answer None (Held, when it asked to be told)."""
+    command: PullMessage = request.command
+    context.counters.pulls_received += 1
+    context.events.emit(PullReceived, now, command.topic, command.queue_id, command.queue_offset,
+                        command.consumer_group, command.client_id, command.protocol)
+    message_filter = _check(context, command)
+    if command.commit_offset >= 0 and command.consumer_group:
+        commit_offset(context, command.consumer_group, command.topic, command.queue_id, command.commit_offset,
+                      command.client_id, now)
+    begin_ns = context.clock.mono_ns()
+    context.counters.pulls_read += 1
+    result = context.store.get_message(command.topic, command.queue_id, command.queue_offset, command.max_msg_nums,
+                                       min(command.max_msg_bytes, MAX_PULL_BYTES), message_filter)
+    code = response_code(result.status, command.queue_offset)
+    if code is ResponseCode.PULL_NOT_FOUND and command.suspend_timeout_ms > 0:
+        return _hold(context, request, message_filter, result.max_offset, now)
+    context.counters.pulls_answered_at_once += 1
+    return _answer(context, result, code, command.topic, command.queue_id, command.consumer_group, command.client_id,
+                   None, _granted(context, command), begin_ns, now)
+
+
+def _check(context: Context, command: PullMessage) -> MessageFilter | None:
+    """RocketMQ's checks before reading, in its order; the subscription's filter."""
+    if context.draining:
+        raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
+    topic = context.topics.require(command.topic)
+    if not topic.perm & PERM_READ:
+        raise RequestError(f"topic {command.topic} may not be read", code=ResponseCode.NO_PERMISSION, pointer="/topic")
+    if not 0 <= command.queue_id < topic.read_queue_nums:
+        raise RequestError(f"queue {command.queue_id} is not one of topic {command.topic}'s {topic.read_queue_nums} "
+                           f"(0 to {topic.read_queue_nums - 1})", pointer="/queue_id")
+    if command.queue_offset < 0:
+        raise RequestError("an offset is 0 or more", pointer="/offset")
+    if command.max_msg_nums < 1:
+        raise RequestError("ask for at least one message", pointer="/limit")
+    return parse_subscription(command.subscription, command.expression_type)
+
+
+def _granted(context: Context, command: PullMessage) -> int:
+    """How long this pull may be held, ms."""
+    if command.suspend_timeout_ms <= 0:
+        return 0
+    options = context.options
+    return min(command.suspend_timeout_ms,
+               MAX_SUSPEND_MS if options.long_polling_enable else options.short_polling_time_mills)
+
+
+def _hold(context: Context, request: Request, message_filter: MessageFilter | None, max_offset: int,
+          now: Now) -> Reply | None:
+    command: PullMessage = request.command
+    holds = context.holds
+    of_client = holds.count_of(request.connection)
+    if len(holds) >= context.options.max_holds or of_client >= context.options.max_holds_per_connection:
+        whose = "the broker's" if len(holds) >= context.options.max_holds else "this connection's"
+        raise UnavailableError(f"{whose} limit of held pulls is reached; wait for one to be answered",
+                               code=ResponseCode.FLOW_CONTROL)
+    if of_client and holds.is_held(request.connection, request.request_id):
+        raise RequestError(f"request {request.request_id} of this connection is held already")
+    granted = _granted(context, command)
+    held = PullRequest(
+        hold_id=holds.next_id(), connection=request.connection, request_id=request.request_id,
+        many=holds.many(command.topic, command.queue_id, max_offset), pull_from_offset=command.queue_offset,
+        max_msg_nums=command.max_msg_nums, max_msg_bytes=min(command.max_msg_bytes, MAX_PULL_BYTES),
+        group=intern(command.consumer_group), client_id=intern(command.client_id), protocol=command.protocol,
+        message_filter=message_filter, suspended_ns=now.mono_ns, suspend_timeout_ms=granted,
+        short=not context.options.long_polling_enable)
+    holds.hold(held)
+    context.counters.pulls_held += 1
+    deadline_ms = now.wall_ms + granted
+    context.events.emit(PullHeld, now, held.hold_id, command.topic, command.queue_id, held.group, held.client_id,
+                        held.protocol, held.pull_from_offset, max_offset, deadline_ms, filter_text(message_filter))
+    return Held(hold_id=held.hold_id, deadline_ms=deadline_ms) if command.report_hold else None
+
+
+def run_again(context: Context, waking: Waking, now: Now) -> None:
+    """Read for a hold that was taken out of the table, and answer it: no second hold, no second commit."""
+    request, cause, arrival_ns = waking
+    many = request.many
+    begin_ns = context.clock.mono_ns()
+    try:
+        context.topics.require(many.topic)
+        result = context.store.get_message(many.topic, many.queue_id, request.pull_from_offset, request.max_msg_nums,
+                                           request.max_msg_bytes, request.message_filter)
+    except BrokerError as error:
+        release(context, request, "cancelled", now, failed(error))
+        return
+    context.counters.pulls_read += 1
+    if cause == "check":
+        cause = _what_the_check_found(context, request, result)
+    held_us = max(0, now.mono_ns - request.suspended_ns) // 1000
+    end_ns = context.clock.mono_ns()
+    wake_us = max(0, end_ns - arrival_ns) // 1000 if arrival_ns else 0
+    woken_by = cast(WakeCause, cause)
+    outcome = HoldOutcome(hold_id=request.hold_id, held_us=held_us, wake_us=wake_us, wake_cause=woken_by)
+    counters = context.counters
+    counters.woken[cause] += 1
+    counters.held_ms.add(held_us // 1000)
+    if arrival_ns:
+        counters.wakeup_us.add(wake_us)
+    context.events.emit(PullWoken, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id,
+                        woken_by, held_us, wake_us, result.message_count)
+    context.note_wakeup()
+    reply = _answer(context, result, response_code(result.status, request.pull_from_offset), many.topic, many.queue_id,
+                    request.group, request.client_id, outcome, request.suspend_timeout_ms, begin_ns, now)
+    context.reply(request.connection, request.request_id, reply)
+
+
+def _what_the_check_found(context: Context, request: PullRequest, result: GetMessageResult) -> str:
+    """Whether it is the filter's doing that no arrival has woken this hold, or a defect."""
+    if request.short or not context.options.long_polling_enable:
+        return "short_poll"
+    return "missed_arrival" if result.message_count else "filter_advanced"
+
+
+def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topic: str, queue_id: int, group: str,
+            client_id: str, outcome: HoldOutcome | None, granted: int, begin_ns: int, now: Now) -> Pulled:
+    count = result.message_count
+    context.events.emit(PullAnswered, now, topic, queue_id, group, client_id, outcome.hold_id if outcome else 0,
+                        int(code), result.status, count, len(result.records), result.next_begin_offset)
+    if count:
+        context.counters.messages_delivered += count
+        context.events.emit(MessagesDelivered, now, topic, queue_id, group, client_id, result.first_offset,
+                            result.last_offset + 1, count, max(0, now.wall_ms - result.oldest_store_timestamp))
+    return Pulled(code=int(code), status=result.status, next_begin_offset=result.next_begin_offset,
+                  min_offset=result.min_offset, max_offset=result.max_offset, suspend_timeout_ms=granted,
+                  read_us=max(0, context.clock.mono_ns() - begin_ns) // 1000, records=result.records, hold=outcome)
+
+
+def release(context: Context, request: PullRequest, cause: ReleaseCause, now: Now, reply: Failed | None) -> None:
+    """End a hold that was taken out of the table without running its pull; ``reply`` None: nobody is there."""
+    held_us = max(0, now.mono_ns - request.suspended_ns) // 1000
+    many = request.many
+    context.counters.released += 1
+    context.events.emit(PullReleased, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id,
+                        cause, held_us)
+    context.note_wakeup()
+    if reply is not None:
+        context.reply(request.connection, request.request_id, reply)
+
+
+def cancel_pull(context: Context, request: Request, now: Now) -> Reply:
+    held = context.holds.take(request.connection, request.command.request_id)
+    if held is not None:
+        release(context, held, "cancelled", now, Failed(code=ResponseCode.ILLEGAL_OPERATION, kind="request",
+                                                        remark="the pull was cancelled by its client"))
+    return Done()
+
+
+def refused(context: Context, request: Request, error: UnavailableError, now: Now) -> None:
+    """The broker protected itself: say so once more, as an event."""
+    context.counters.requests_refused += 1
+    context.events.emit(RequestRefused, now, type(request.command).__name__, error.code.name, error.remark,
+                        getattr(request.command, "client_id", ""))

@@ -1,0 +1,68 @@
+"""Single messages: by id, by key, and what became of one. RocketMQ's QueryMessageProcessor."""
+
+import msgspec
+
+from broker_core.clock import Now
+from broker_core.commands import (
+    GetMessageTimeline, QueryMessage, Records, Reply, Timeline, ViewMessage)
+from broker_core.errors import NotFoundError, RequestError
+from broker_core.events import Event, MessagesDelivered, MessagesDispatched, MessagesStored, OffsetCommitted
+from broker_core.formats.commit_log_record import decode_record
+from broker_core.formats.message_id import decode_offset_message_id
+from broker_core.formats.message_properties import decode_properties
+from broker_core.processors.context import Context, Request
+
+MAX_MSGS_NUM_BATCH = 64
+MAX_KEY_LENGTH = 255
+
+
+def view_message(context: Context, request: Request, now: Now) -> Reply:
+    command: ViewMessage = request.command
+    return Records(records=_find(context, command.message_id, command.topic))
+
+
+def _find(context: Context, message_id: str, topic: str) -> bytes:
+    """The record of an offset message id or, which looks the same, of a UNIQ_KEY; NotFoundError."""
+    if not 0 < len(message_id) <= MAX_KEY_LENGTH:
+        raise RequestError(f"a message id has 1 to {MAX_KEY_LENGTH} characters", pointer="/message_id")
+    try:
+        physical_offset = decode_offset_message_id(message_id).physical_offset
+    except ValueError:
+        pass
+    else:
+        record = context.store.look_message_by_offset(physical_offset)
+        if record is not None:
+            return record
+    for name in [topic] if topic else [config.topic_name for config in context.topics]:
+        for record in context.store.query_message(name, message_id, 1, 0, 1 << 62):
+            if decode_properties(decode_record(record).properties).get("UNIQ_KEY") == message_id:
+                return record
+    raise NotFoundError(f"no message has the id {message_id}" + (f" in topic {topic}" if topic else ""),
+                        pointer="/message_id")
+
+
+def query_message(context: Context, request: Request, now: Now) -> Reply:
+    command: QueryMessage = request.command
+    context.topics.require(command.topic)
+    if not 0 < len(command.key) <= MAX_KEY_LENGTH:
+        raise RequestError(f"a key has 1 to {MAX_KEY_LENGTH} characters", pointer="/key")
+    records = context.store.query_message(command.topic, command.key, min(command.max_num, MAX_MSGS_NUM_BATCH),
+                                          command.begin_ms, command.end_ms)
+    return Records(records=b"".join(records))
+
+
+def get_message_timeline(context: Context, request: Request, now: Now) -> Reply:
+    command: GetMessageTimeline = request.command
+    record = decode_record(_find(context, command.message_id, command.topic))
+    topic, queue_id, offset = record.topic, record.queue_id, record.queue_offset
+    events: list[Event] = []
+    for event in context.events.after(0):
+        if isinstance(event, MessagesStored | MessagesDispatched | MessagesDelivered):
+            if event.from_offset <= offset < event.to_offset and event.queue_id == queue_id and event.topic == topic:
+                events.append(event)
+        elif isinstance(event, OffsetCommitted) and event.topic == topic and event.queue_id == queue_id:
+            if event.previous <= offset < event.offset:
+                events.append(event)
+    return Timeline(topic=topic, queue_id=queue_id, queue_offset=offset, store_time_ms=record.store_timestamp,
+                    complete=any(isinstance(event, MessagesStored) for event in events),
+                    events=[msgspec.to_builtins(event) for event in events])

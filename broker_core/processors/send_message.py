@@ -1,0 +1,177 @@
+"""Storing messages. RocketMQ's SendMessageProcessor.
+
+Sends gather while one batch of commands is handled, and are stored as one block: see ``store_gathered``.
+"""
+
+from typing import NamedTuple
+
+from broker_core.clock import Now
+from broker_core.commands import SendMessage, Sent, SentMessage
+from broker_core.errors import BrokerError, RequestError, UnavailableError
+from broker_core.events import MessagesStored, TopicChanged
+from broker_core.formats.message_id import offset_message_id
+from broker_core.formats.message_properties import decode_properties
+from broker_core.processors.context import Context, Request
+from broker_core.processors.group_commit import GroupCommit
+from broker_core.processors.idempotency import IdempotencyKeys, key_properties
+from broker_core.processors.message_arriving import notify_message_arriving
+from broker_core.processors.outcome import failed
+from broker_core.remoting.codes import ResponseCode
+from broker_core.store.message_store import AppendedMessage, PendingMessage
+from broker_core.topics import NO_SEND_TOPICS, PERM_WRITE, TopicConfig
+
+MAX_PROPERTIES = 32_767
+MAX_BATCH = 4096
+
+
+class Prepared(NamedTuple):
+    """A send that passed every check: what to store for it, and under which id each message goes.
+
+    ``known`` are messages that an earlier send with the same Idempotency-Key stored, by their place in this one.
+    """
+
+    request: Request
+    messages: list[PendingMessage]
+    message_ids: list[str]
+    known: dict[int, SentMessage]
+    wait: bool
+
+
+def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now) -> Prepared:
+    """Check a send and choose its queues; nothing is stored yet. Raises RequestError, UnavailableError."""
+    command: SendMessage = request.command
+    if context.draining:
+        raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
+    if not command.messages:
+        raise RequestError("no message to store", code=ResponseCode.MESSAGE_ILLEGAL, pointer="/messages")
+    if len(command.messages) > MAX_BATCH:
+        raise RequestError(f"{len(command.messages)} messages at once; {MAX_BATCH} is the most",
+                           code=ResponseCode.MESSAGE_ILLEGAL, pointer="/messages")
+    topic = _writable_topic(context, command, now)
+    known = keys.known(command, now) if command.idempotency_key else {}
+    messages: list[PendingMessage] = []
+    ids: list[str] = []
+    wait = False
+    for index, message in enumerate(command.messages):
+        if index in known:
+            continue
+        properties, unique_key, waits = _complete(context, command, index, now)
+        wait |= waits
+        queue_id = message.queue_id
+        if queue_id < 0:
+            turn = context.round_robin.get(command.topic, 0)
+            context.round_robin[command.topic] = turn + 1
+            queue_id = turn % topic.write_queue_nums
+        elif queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
+            raise RequestError(f"queue {queue_id} is not one of topic {command.topic}'s {topic.write_queue_nums}",
+                               pointer=f"/messages/{index}/queue_id")
+        if len(message.body) > context.options.max_message_size:
+            raise RequestError(f"the body has {len(message.body)} bytes; {context.options.max_message_size} is the most",
+                               code=ResponseCode.MESSAGE_ILLEGAL, pointer=f"/messages/{index}/body")
+        ids.append(unique_key)
+        messages.append(PendingMessage(
+            topic=command.topic, queue_id=queue_id, body=message.body, properties=properties, flag=message.flag,
+            sys_flag=message.sys_flag, born_timestamp=message.born_timestamp or now.wall_ms,
+            born_host=command.born_host, born_port=command.born_port, reconsume_times=message.reconsume_times))
+    return Prepared(request, messages, ids, known, wait)
+
+
+def _writable_topic(context: Context, command: SendMessage, now: Now) -> TopicConfig:
+    name = command.topic
+    if name in NO_SEND_TOPICS:
+        raise RequestError(f"{name} takes no messages from clients", code=ResponseCode.NO_PERMISSION, pointer="/topic")
+    topic = context.topics.get(name)
+    if topic is None:
+        if context.store.read_only:
+            context.topics.require(name)
+        topic = context.topics.create_in_send_message(name, command.default_topic, command.default_topic_queue_nums, now)
+        _announce(context, topic, now)
+    if not topic.perm & PERM_WRITE:
+        raise RequestError(f"topic {name} may not be written to", code=ResponseCode.NO_PERMISSION, pointer="/topic")
+    return topic
+
+
+def _announce(context: Context, topic: TopicConfig, now: Now) -> None:
+    context.events.emit(TopicChanged, now, topic.topic_name, "created", topic.read_queue_nums, topic.write_queue_nums,
+                        topic.perm)
+
+
+def _complete(context: Context, command: SendMessage, index: int, now: Now) -> tuple[str, str, bool]:
+    """The client's property string with what the broker adds: (properties, UNIQ_KEY, waits for the flush)."""
+    properties = command.messages[index].properties
+    if properties and properties[-1] != "\x02":
+        properties += "\x02"
+    start = properties.find("UNIQ_KEY\x01")
+    if start == 0 or (start > 0 and properties[start - 1] == "\x02"):
+        start += 9
+        unique_key = properties[start:properties.index("\x02", start)]
+    else:
+        unique_key = context.unique_key(now.wall_ms)
+        properties += f"UNIQ_KEY\x01{unique_key}\x02"
+    if command.idempotency_key:
+        properties += key_properties(command.idempotency_key, index, len(command.messages))
+    if "MSG_REGION\x01" not in properties:
+        properties += "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02"
+    if "CLUSTER\x01" not in properties:
+        properties += f"CLUSTER\x01{context.options.broker_cluster_name}\x02"
+    if len(properties) * 4 > MAX_PROPERTIES and len(properties.encode()) > MAX_PROPERTIES:
+        raise RequestError(f"the properties have more than {MAX_PROPERTIES} bytes", code=ResponseCode.MESSAGE_ILLEGAL,
+                           pointer=f"/messages/{index}/properties")
+    waits = "WAIT\x01false" not in properties or decode_properties(properties.encode()).get("WAIT") != "false"
+    return properties, unique_key, waits
+
+
+def store_gathered(context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared],
+                   now: Now) -> None:
+    """Append what several sends brought as one block, dispatch it, wake whom it concerns, acknowledge."""
+    messages = [message for prepared in gathered for message in prepared.messages]
+    try:
+        appended = context.store.append(messages, now) if messages else []
+    except BrokerError as error:
+        for prepared in gathered:
+            context.reply(prepared.request.connection, prepared.request.request_id, failed(error))
+        return
+    _report_stored(context, messages, appended, now)
+    notify_message_arriving(context, now)
+    start = 0
+    for prepared in gathered:
+        end = start + len(prepared.messages)
+        sent = _sent(context, prepared, appended[start:end], keys, now)
+        commit.acknowledge(prepared.request, sent, wait=prepared.wait, now=now)
+        start = end
+
+
+def _sent(context: Context, prepared: Prepared, appended: list[AppendedMessage], keys: IdempotencyKeys,
+          now: Now) -> Sent:
+    command: SendMessage = prepared.request.command
+    options = context.options
+    fresh = [
+        SentMessage(message_id=message_id,
+                    offset_message_id=offset_message_id(options.broker_ip1, options.listen_port, stored.physical_offset),
+                    queue_id=message.queue_id, queue_offset=stored.queue_offset,
+                    physical_offset=stored.physical_offset, store_time_ms=stored.store_timestamp)
+        for message_id, message, stored in zip(prepared.message_ids, prepared.messages, appended, strict=True)]
+    if prepared.known:
+        rest = iter(fresh)
+        fresh = [prepared.known.get(i) or next(rest) for i in range(len(command.messages))]
+    if command.idempotency_key:
+        keys.remember(command, fresh, now)
+    return Sent(code=ResponseCode.SUCCESS, topic=command.topic, messages=fresh)
+
+
+def _report_stored(context: Context, messages: list[PendingMessage], appended: list[AppendedMessage], now: Now) -> None:
+    """One event per queue and run of offsets; appends of one block are consecutive within a queue."""
+    runs: dict[tuple[str, int], list[int]] = {}
+    for message, stored in zip(messages, appended, strict=True):
+        run = runs.get((message.topic, message.queue_id))
+        if run is None:
+            runs[message.topic, message.queue_id] = [stored.queue_offset, 1, stored.physical_offset, stored.size]
+        else:
+            run[1] += 1
+            run[3] += stored.size
+    counters = context.counters
+    counters.messages_stored += len(messages)
+    for (topic, queue_id), (first, count, physical, size) in runs.items():
+        counters.bytes_stored += size
+        context.events.emit(MessagesStored, now, topic, queue_id, first, first + count, physical, size)
+

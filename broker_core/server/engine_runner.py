@@ -1,0 +1,208 @@
+"""The one owner of an engine: its inbox, its timer, its flush thread, its slow file work.
+
+    submit ----> inbox --(next turn of the loop)--> engine.handle_batch --> replies, grouped by sink
+    timer -----------------------------------------> engine.tick         --> the same
+    flush thread: flush.run() ---------------------> engine.flushed      --> the same
+    file thread:  work.run()  ---------------------> engine.file_work_done
+
+Everything but the two ``run`` calls happens on the event loop's thread, so the engine needs no lock. What arrives
+while a turn runs waits for the next one and is handled as one batch: the busier, the larger the batches.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from broker_core.clock import Clock
+from broker_core.commands import Command, Reply
+from broker_core.engine import Engine, FileWork, Out
+from broker_core.store.message_store import Flush
+
+log = logging.getLogger(__name__)
+
+MAX_BATCH = 512
+DRAIN_SECONDS = 5.0
+RETRY_FILE_WORK_SECONDS = 1.0
+FILE_WORK_PERIOD = 0.25
+
+Sink = Callable[[list[tuple["Connection", int, Reply]]], None]
+
+
+class Connection:
+    """Who asks. ``sink`` is handed the replies of a turn: one call per turn and sink, on the loop's thread.
+
+    ``key`` belongs to whoever made it.
+    """
+
+    __slots__ = ("key", "sink")
+
+    def __init__(self, sink: Sink, key: Any = None) -> None:
+        self.sink = sink
+        self.key = key
+
+
+class EngineRunner:
+    """Runs an engine on the event loop that ``start`` is called on."""
+
+    def __init__(self, open_engine: Callable[[], Engine], clock: Clock) -> None:
+        self._open_engine = open_engine
+        self._clock = clock
+        self._inbox: list[tuple[Connection, int, Command]] = []
+        self._turn_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0
+        self._flush: Future[Flush] | None = None
+        self._file_work: Future[None] | None = None
+        self._file_work_timer: asyncio.TimerHandle | None = None
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
+        self._stopped = False
+        self.failure: BaseException | None = None
+
+    engine: Engine
+
+    async def start(self) -> None:
+        """Open the store, in a thread since recovery may take seconds, and begin. Raises StoreError's kinds."""
+        self._loop = asyncio.get_running_loop()
+        self.engine = await self._loop.run_in_executor(self._threads, self._open_engine)
+        self._look_for_file_work()
+        self._arm()
+
+    async def stop(self) -> None:
+        """Answer every hold with the cause shutdown, flush, close the store. Nothing is taken afterwards."""
+        if self._stopped:
+            return
+        deadline = self._loop.time() + DRAIN_SECONDS
+        self._deliver(self.engine.drain(self._clock.now()))
+        while not self.engine.drained and self._loop.time() < deadline:
+            self._turn()
+            self._start_flush()
+            await asyncio.sleep(0.001)
+        self._stopped = True
+        for handle in (self._timer, self._file_work_timer):
+            if handle is not None:
+                handle.cancel()
+        for running in (self._flush, self._file_work):
+            if running is not None:
+                await asyncio.wait([asyncio.wrap_future(running)], timeout=DRAIN_SECONDS)
+        out = await self._loop.run_in_executor(self._threads, self.engine.close, self._clock.now())
+        self._deliver(out)
+        self._threads.shutdown(wait=False)
+
+    # --- turns --------------------------------------------------------------------------------------------------
+
+    def submit(self, connection: Connection, request_id: int, command: Command) -> None:
+        """Hand a command to the next turn. Call it on the loop's thread."""
+        self._inbox.append((connection, request_id, command))
+        if not self._turn_scheduled and not self._stopped:
+            self._turn_scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """One turn: what the inbox holds, at most ``MAX_BATCH`` commands, or else what time has brought."""
+        self._turn_scheduled = False
+        if self._stopped:
+            return
+        now = self._clock.now()
+        if self._inbox:
+            batch, self._inbox = self._inbox[:MAX_BATCH], self._inbox[MAX_BATCH:]
+            self._deliver(self.engine.handle_batch(batch, now))
+        due = self.engine.next_deadline()
+        if due is not None and due <= now.mono_ns:
+            self._deliver(self.engine.tick(now))
+        if self._inbox and not self._turn_scheduled:
+            self._turn_scheduled = True
+            self._loop.call_soon(self._turn)
+        self._start_flush()
+        self._arm()
+
+    def _arm(self) -> None:
+        """Set the one timer to the engine's next deadline."""
+        due = self.engine.next_deadline()
+        flush_due = None if self._flush else self.engine.context.store.next_deadline_ns(self._clock.now())
+        if flush_due is not None and (due is None or flush_due < due):
+            due = flush_due
+        if self._timer is not None:
+            if due == self._timer_due:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if due is not None and not self._stopped:
+            self._timer_due = due
+            delay = max(0.0, (due - self._clock.mono_ns()) / 1e9)
+            self._timer = self._loop.call_later(delay, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._turn()
+
+    def _deliver(self, out: Out) -> None:
+        """Hand each sink all its replies of this turn at once."""
+        if not out.replies:
+            return
+        by_sink: dict[Sink, list[tuple[Connection, int, Reply]]] = {}
+        for reply in out.replies:
+            connection = reply[0]
+            assert isinstance(connection, Connection)
+            by_sink.setdefault(connection.sink, []).append((connection, reply[1], reply[2]))
+        for sink, replies in by_sink.items():
+            try:
+                sink(replies)
+            except Exception:
+                log.exception("replies could not be handed over; the callers' time-outs will tell them")
+
+    # --- the disk ---------------------------------------------------------------------------------------------
+
+    def _start_flush(self) -> None:
+        """Begin the flush that is due, unless one is under way: what is stored meanwhile shares the next one."""
+        if self._flush is not None or self._stopped:
+            return
+        flush = self.engine.next_flush(self._clock.now())
+        if flush is None:
+            return
+        began = self._clock.mono_ns()
+        self._flush = self._threads.submit(flush.run)
+        self._flush.add_done_callback(
+            lambda done: self._loop.call_soon_threadsafe(self._on_flushed, flush, done, began))
+
+    def _on_flushed(self, flush: Flush, done: "Future[Flush]", began: int) -> None:
+        self._flush = None
+        now = self._clock.now()
+        error = done.exception()
+        if error is None:
+            self._deliver(self.engine.flushed(flush, (now.mono_ns - began) // 1000, now))
+        elif isinstance(error, OSError):
+            log.error("the disk refused a flush; no message is taken any more: %s", error)
+            self._deliver(self.engine.flush_failed(error, now))
+        else:
+            self.failure = error
+            raise error
+        self._start_flush()
+        self._arm()
+
+    def _look_for_file_work(self) -> None:
+        """Write changed tables and delete expired segments, one thing at a time."""
+        if self._stopped:
+            return
+        if self._file_work is None:
+            work = self.engine.next_file_work(self._clock.now())
+            if work is not None:
+                self._file_work = self._threads.submit(work.run)
+                self._file_work.add_done_callback(
+                    lambda done: self._loop.call_soon_threadsafe(self._on_file_work, work, done))
+                return
+        self._file_work_timer = self._loop.call_later(FILE_WORK_PERIOD, self._look_for_file_work)
+
+    def _on_file_work(self, work: FileWork, done: "Future[Any]") -> None:
+        self._file_work = None
+        now = self._clock.now()
+        error = done.exception()
+        if error is None:
+            self._deliver(self.engine.file_work_done(work, now))
+            self._look_for_file_work()
+            return
+        log.error("%s failed and is tried again: %s", type(work).__name__, error)
+        self.engine.file_work_failed(work, now)
+        if not self._stopped:
+            self._file_work_timer = self._loop.call_later(RETRY_FILE_WORK_SECONDS, self._look_for_file_work)

@@ -1,0 +1,176 @@
+"""Topics: which there are, how many queues they have, what may be done with them.
+
+Source of names, limits and ready-made topics: RocketMQ's TopicValidator and TopicConfigManager.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from broker_core.clock import Now
+from broker_core.errors import NotFoundError, RequestError
+from broker_core.options import Options, rocketmq_name
+from broker_core.remoting.codes import ResponseCode
+
+PERM_PRIORITY, PERM_READ, PERM_WRITE, PERM_INHERIT = 8, 4, 2, 1
+MAX_TOPIC_LENGTH = 127
+MAX_GROUP_LENGTH = 120
+MAX_QUEUES = 1024
+MAX_TOPICS = 20_000
+AUTO_CREATE_TOPIC = "TBW102"
+RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
+NO_SEND_TOPICS = frozenset((
+    "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
+    "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"))
+_SYSTEM = NO_SEND_TOPICS | {AUTO_CREATE_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def validate_name(name: str, what: str, longest: int) -> str:
+    """``name``, if RocketMQ's rules allow it; RequestError otherwise. Nothing is made of a name before this."""
+    if not name:
+        raise RequestError(f"the {what} is empty", pointer=f"/{what}")
+    if len(name) > longest:
+        raise RequestError(f"the {what} has {len(name)} characters; {longest} is the most", pointer=f"/{what}")
+    if not _NAME.fullmatch(name):
+        raise RequestError(f"the {what} {name!r} has characters other than a-z A-Z 0-9 _ - % |", pointer=f"/{what}")
+    return name
+
+
+def validate_topic(topic: str) -> str:
+    return validate_name(topic, "topic", MAX_TOPIC_LENGTH)
+
+
+def validate_group(group: str) -> str:
+    return validate_name(group, "group", MAX_GROUP_LENGTH)
+
+
+class TopicConfig(msgspec.Struct, kw_only=True, rename=rocketmq_name):
+    """RocketMQ's TopicConfig, as topics.json has it."""
+
+    topic_name: str
+    read_queue_nums: int = 4
+    write_queue_nums: int = 4
+    perm: int = PERM_READ | PERM_WRITE
+    order: bool = False
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    attributes: dict[str, Any] = {}
+
+
+class TopicConfigManager:
+    """RocketMQ's TopicConfigManager: the table behind ``config/topics.json``.
+
+    ``dirty`` says that the table has changes that were not handed to the disk yet.
+    """
+
+    def __init__(self, options: Options, loaded: dict[str, Any] | None, now: Now) -> None:
+        self._options = options
+        self._rest = dict(loaded or {})
+        self._table: dict[str, TopicConfig] = {}
+        version = self._rest.get("dataVersion") or {}
+        self._version = {"counter": int(version.get("counter", 0)), "stateVersion": int(version.get("stateVersion", 0)),
+                         "timestamp": int(version.get("timestamp", now.wall_ms))}
+        self.dirty = False
+        for name, entry in (self._rest.get("topicConfigTable") or {}).items():
+            self._table[name] = msgspec.convert(entry, TopicConfig, strict=False)
+        self._system = _SYSTEM | {options.broker_cluster_name, options.broker_name}
+        for config in self._ready_made():
+            if config.topic_name not in self._table:
+                self._put(config, now)
+
+    def _ready_made(self) -> Iterable[TopicConfig]:
+        queues = self._options.default_topic_queue_nums
+        yield TopicConfig(topic_name=AUTO_CREATE_TOPIC, read_queue_nums=queues, write_queue_nums=queues,
+                          perm=PERM_READ | PERM_WRITE | PERM_INHERIT)
+        for name, count in (("SELF_TEST_TOPIC", 1), ("OFFSET_MOVED_EVENT", 1), ("SCHEDULE_TOPIC_XXXX", 18),
+                            ("RMQ_SYS_TRANS_HALF_TOPIC", 1), ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1)):
+            yield TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
+
+    def _put(self, config: TopicConfig, now: Now) -> TopicConfig:
+        self._table[config.topic_name] = config
+        self._touch(now)
+        return config
+
+    def _touch(self, now: Now) -> None:
+        self._version["counter"] += 1
+        self._version["timestamp"] = now.wall_ms
+        self.dirty = True
+
+    def __iter__(self) -> Iterable[TopicConfig]:  # type: ignore[override]
+        return iter(list(self._table.values()))
+
+    def get(self, topic: str) -> TopicConfig | None:
+        return self._table.get(topic)
+
+    def require(self, topic: str) -> TopicConfig:
+        """The topic's configuration; NotFoundError TOPIC_NOT_EXIST."""
+        config = self._table.get(topic)
+        if config is None:
+            validate_topic(topic)
+            raise NotFoundError(f"topic {topic} does not exist on this broker; publish to it, or create it",
+                code=ResponseCode.TOPIC_NOT_EXIST, pointer="/topic")
+        return config
+
+    def is_system(self, topic: str) -> bool:
+        return topic in self._system or topic.startswith(("rmq_sys_", "RMQ_SYS_"))
+
+    def create_in_send_message(self, topic: str, default_topic: str, client_queues: int, now: Now) -> TopicConfig:
+        """Create ``topic`` from a template as a send may: queues = the smaller of the client's wish and the template's.
+
+        Raises NotFoundError TOPIC_NOT_EXIST where automatic creation is off or the template may not be inherited.
+        """
+        validate_topic(topic)
+        template = self._table.get(default_topic)
+        allowed = self._options.auto_create_topic_enable or default_topic != AUTO_CREATE_TOPIC
+        if template is None or not allowed or not template.perm & PERM_INHERIT:
+            raise NotFoundError(f"topic {topic} does not exist on this broker and may not be created automatically",
+                code=ResponseCode.TOPIC_NOT_EXIST, pointer="/topic")
+        queues = max(1, min(client_queues, template.write_queue_nums))
+        return self._add(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues,
+                                     perm=template.perm & ~PERM_INHERIT), now)
+
+    def _add(self, config: TopicConfig, now: Now) -> TopicConfig:
+        if len(self._table) >= MAX_TOPICS:
+            raise RequestError(f"this broker has {MAX_TOPICS} topics, the most it takes; delete some first")
+        return self._put(config, now)
+
+    def adopt(self, topic: str, queues: int, now: Now) -> TopicConfig:
+        """A topic whose queues were found in the store, but which topics.json does not know."""
+        return self._put(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues), now)
+
+    def update(self, topic: str, read: int | None, write: int | None, perm: int | None, now: Now) -> TopicConfig:
+        """Create or change; None leaves as it is. RequestError for what is not allowed."""
+        validate_topic(topic)
+        if self.is_system(topic):
+            raise RequestError(f"{topic} is a system topic; it cannot be changed", pointer="/topic")
+        for name, value in (("read_queues", read), ("write_queues", write)):
+            if value is not None and not 1 <= value <= MAX_QUEUES:
+                raise RequestError(f"{name} must be 1 to {MAX_QUEUES}", pointer=f"/{name}")
+        if perm is not None and not 0 <= perm <= 7:
+            raise RequestError("perm is 4 (read) + 2 (write) + 1 (inherit): 0 to 7", pointer="/perm")
+        old = self._table.get(topic)
+        base = old or TopicConfig(topic_name=topic)
+        new = msgspec.structs.replace(
+            base, read_queue_nums=read or base.read_queue_nums, write_queue_nums=write or base.write_queue_nums,
+            perm=base.perm if perm is None else perm)
+        if new == old:
+            return new
+        return self._put(new, now) if old else self._add(new, now)
+
+    def delete(self, topic: str, now: Now) -> None:
+        self.require(topic)
+        if self.is_system(topic):
+            raise RequestError(f"{topic} is a system topic; it cannot be deleted", pointer="/topic")
+        del self._table[topic]
+        self._touch(now)
+
+    def change_options(self, options: Options) -> None:
+        self._options = options
+
+    def as_table(self) -> dict[str, Any]:
+        """The content of topics.json; what a newer RocketMQ put there beside the table is kept."""
+        return self._rest | {"dataVersion": dict(self._version),
+                             "topicConfigTable": {name: msgspec.to_builtins(c) for name, c in self._table.items()}}

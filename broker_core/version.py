@@ -1,0 +1,3 @@
+"""The version of this broker."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,237 @@
+"""One message in the commit log: the layout RocketMQ stores, and sends verbatim in the bodies of pull answers.
+
+    offset  bytes  field (big-endian, signed)
+    ------  -----  ------------------------------------------------------------------------------
+         0      4  TOTALSIZE             the whole record, this field included
+         4      4  MAGICCODE             0xDAA320A7 (V1), 0xDAA320AB (V2)
+         8      4  BODYCRC               CRC-32 of the stored body, top bit cleared
+        12      4  QUEUEID
+        16      4  FLAG                  the user's
+        20      8  QUEUEOFFSET           in messages
+        28      8  PHYSICALOFFSET        where this record begins in the log
+        36      4  SYSFLAG
+        40      8  BORNTIMESTAMP         ms, the client's clock
+        48    4+4  BORNHOST              address and port; 16+4 when SYSFLAG has bit 4
+        56      8  STORETIMESTAMP        ms
+        64    4+4  STOREHOSTADDRESS      16+4 when SYSFLAG has bit 5
+        72      4  RECONSUMETIMES
+        76      8  PREPAREDTRANSACTIONOFFSET
+        84    4+n  BODYLENGTH, body
+              1+n  TOPICLENGTH, topic    2+n in V2, which is used when the topic takes more than 127 bytes
+              2+n  PROPERTIESLENGTH, properties
+
+    The filler at the end of a segment:  bytes left (4), 0xCBD43194 (4), and what follows has no meaning.
+"""
+
+import mmap
+import zlib
+from functools import lru_cache
+from ipaddress import ip_address
+from struct import Struct
+
+import msgspec
+
+Buffer = bytes | bytearray | memoryview | mmap.mmap
+
+MAGIC_V1 = 0xDAA320A7
+MAGIC_V2 = 0xDAA320AB
+MAGIC_BLANK = 0xCBD43194
+BORN_HOST_V6 = 1 << 4
+STORE_HOST_V6 = 1 << 5
+TRANSACTION_MASK = 12
+TRANSACTION_NONE, TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK = 0, 4, 8, 12
+PROPERTIES_LENGTH_MAX = 32_767
+TOPIC_LENGTH_MAX = 255
+BLANK_SIZE = 8
+RECORD_SIZE_MIN = 91
+
+HEADS = tuple(Struct(f">iIIiiqqiq{born}siq{store}siiqi") for store in (4, 16) for born in (4, 16))
+"""Everything up to BODYLENGTH, by ``head_kind``: 0 both IPv4, 1 born IPv6, 2 store IPv6, 3 both."""
+
+BLANK = Struct(">iI")
+SIZE_AND_MAGIC = Struct(">iI")
+LENGTH = Struct(">H")
+LONG = Struct(">q")
+_FRONT = Struct(">iIIiiqqi")
+QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT, SYS_FLAG_AT, BORN_HOST_AT = 20, 28, 36, 48
+
+
+class RecordError(ValueError):
+    """The bytes are not a commit log record."""
+
+
+class CommitLogRecord(msgspec.Struct, frozen=True, gc=False):
+    """RocketMQ's MessageExt, as stored. ``body`` is as the producer sent it, compressed or not."""
+
+    size: int
+    magic: int
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    physical_offset: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: str
+    born_port: int
+    store_timestamp: int
+    store_host: str
+    store_port: int
+    reconsume_times: int
+    prepared_transaction_offset: int
+    body: bytes
+    topic: str
+    properties: str
+
+
+@lru_cache(4096)
+def packed_host(host: str) -> bytes:
+    """4 or 16 address bytes; ValueError for what is not an IP address."""
+    return ip_address(host).packed
+
+
+@lru_cache(4096)
+def host_text(packed: bytes) -> str:
+    """The address as text."""
+    return str(ip_address(packed))
+
+
+@lru_cache(8192)
+def topic_field(topic: str) -> tuple[int, bytes]:
+    """(magic, TOPICLENGTH and topic): V2 only for topics that V1's signed length byte cannot hold."""
+    name = topic.encode()
+    if len(name) > TOPIC_LENGTH_MAX:
+        raise RecordError(f"topic takes {len(name)} bytes; the log holds {TOPIC_LENGTH_MAX} at most")
+    return (MAGIC_V1, bytes([len(name)]) + name) if len(name) <= 127 else (MAGIC_V2, LENGTH.pack(len(name)) + name)
+
+
+def head_kind(sys_flag: int) -> int:
+    """Index into ``HEADS``."""
+    return sys_flag >> 4 & 3
+
+
+def host_flags(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
+    """``sys_flag`` with the address bits set from the addresses themselves."""
+    return (sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6) | (BORN_HOST_V6 if len(born_host) == 16 else 0)
+        | (STORE_HOST_V6 if len(store_host) == 16 else 0))
+
+
+def body_crc(body: bytes | bytearray | memoryview) -> int:
+    """BODYCRC: CRC-32 without its top bit."""
+    return zlib.crc32(body) & 0x7FFFFFFF
+
+
+def encode(*, topic: str, queue_id: int, queue_offset: int, physical_offset: int, body: bytes, properties: str = "",
+           flag: int = 0, sys_flag: int = 0, born_timestamp: int = 0, born_host: str = "127.0.0.1", born_port: int = 0,
+           store_timestamp: int = 0, store_host: str = "127.0.0.1", store_port: int = 10911,
+           reconsume_times: int = 0, prepared_transaction_offset: int = 0) -> bytes:
+    """One whole record. RecordError for a topic or a property string that is too long."""
+    magic, name = topic_field(topic)
+    text = properties.encode("utf-8", "surrogateescape")
+    if len(text) > PROPERTIES_LENGTH_MAX:
+        raise RecordError(f"properties take {len(text)} bytes; the log holds {PROPERTIES_LENGTH_MAX} at most")
+    born, store = packed_host(born_host), packed_host(store_host)
+    sys_flag = host_flags(sys_flag, born, store)
+    head = HEADS[head_kind(sys_flag)]
+    size = head.size + len(body) + len(name) + 2 + len(text)
+    return b"".join((head.pack(size, magic, body_crc(body), queue_id, flag, queue_offset, physical_offset, sys_flag,
+        born_timestamp, born, born_port, store_timestamp, store, store_port, reconsume_times,
+        prepared_transaction_offset, len(body)), body, name, LENGTH.pack(len(text)), text))
+
+
+def blank(size: int) -> bytes:
+    """The filler's first eight bytes: ``size`` bytes are left in the segment."""
+    return BLANK.pack(size, MAGIC_BLANK)
+
+
+def is_blank(data: Buffer, position: int) -> bool:
+    """Whether a segment's filler begins at ``position``."""
+    return len(data) >= position + BLANK_SIZE and SIZE_AND_MAGIC.unpack_from(data, position)[1] == MAGIC_BLANK
+
+
+def measure(data: Buffer, position: int, end: int, physical_offset: int = -1, *, check_crc: bool = True) -> int:
+    """Size of the record at ``position``, or 0 when there is no valid one before ``end``.
+
+    Valid: a known magic, lengths that add up to its size, its own ``physical_offset`` (unless that is -1), and,
+    with ``check_crc``, the body's checksum.
+    """
+    if end - position < RECORD_SIZE_MIN:
+        return 0
+    size, magic, crc, _, _, _, own_offset, sys_flag = _FRONT.unpack_from(data, position)
+    if (magic != MAGIC_V1 and magic != MAGIC_V2) or size < RECORD_SIZE_MIN or size > end - position:
+        return 0
+    if own_offset != physical_offset != -1:
+        return 0
+    body_at = position + HEADS[sys_flag >> 4 & 3].size
+    last = position + size
+    if body_at > last - 3:
+        return 0
+    body_length = int.from_bytes(data[body_at - 4:body_at], "big", signed=True)
+    topic_at = body_at + body_length
+    if body_length < 0 or topic_at > last - 3:
+        return 0
+    if magic == MAGIC_V1:
+        properties_at = topic_at + 1 + data[topic_at]
+    else:
+        properties_at = topic_at + 2 + LENGTH.unpack_from(data, topic_at)[0]
+    if properties_at > last - 2 or properties_at + 2 + LENGTH.unpack_from(data, properties_at)[0] != last:
+        return 0
+    if check_crc and body_crc(data[body_at:topic_at]) != crc:
+        return 0
+    return int(size)
+
+
+def fields_at(data: Buffer, position: int) -> tuple[int, int, int]:
+    """Of a record known to be whole: where its body, its topic's length and its properties' length lie."""
+    magic = SIZE_AND_MAGIC.unpack_from(data, position)[1]
+    sys_flag = int.from_bytes(data[position + SYS_FLAG_AT:position + SYS_FLAG_AT + 4], "big")
+    body_at = position + HEADS[sys_flag >> 4 & 3].size
+    topic_at = body_at + int.from_bytes(data[body_at - 4:body_at], "big")
+    if magic == MAGIC_V1:
+        return body_at, topic_at, topic_at + 1 + data[topic_at]
+    return body_at, topic_at, topic_at + 2 + int(LENGTH.unpack_from(data, topic_at)[0])
+
+
+def topic_at(data: Buffer, position: int) -> bytes:
+    """The topic of a record known to be whole."""
+    _, topic, properties = fields_at(data, position)
+    magic = SIZE_AND_MAGIC.unpack_from(data, position)[1]
+    return bytes(data[topic + (1 if magic == MAGIC_V1 else 2):properties])
+
+
+def properties_at(data: Buffer, position: int) -> bytes:
+    """The property string of a record known to be whole."""
+    at = fields_at(data, position)[2]
+    return bytes(data[at + 2:at + 2 + LENGTH.unpack_from(data, at)[0]])
+
+
+def store_timestamp_at(data: Buffer, position: int) -> int:
+    """STORETIMESTAMP of a record known to be whole."""
+    sys_flag = int.from_bytes(data[position + SYS_FLAG_AT:position + SYS_FLAG_AT + 4], "big")
+    return int(LONG.unpack_from(data, position + (68 if sys_flag & BORN_HOST_V6 else 56))[0])
+
+
+def decode(data: Buffer, position: int = 0, *, check_crc: bool = True) -> CommitLogRecord:
+    """The record at ``position``; RecordError when there is no valid one."""
+    if not measure(data, position, len(data), check_crc=check_crc):
+        raise RecordError(f"no valid record at byte {position}")
+    sys_flag = int.from_bytes(data[position + SYS_FLAG_AT:position + SYS_FLAG_AT + 4], "big")
+    (size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp, born, born_port,
+        store_timestamp, store, store_port, reconsume_times, prepared, length) = HEADS[
+        head_kind(sys_flag)].unpack_from(data, position)
+    body, topic, properties = fields_at(data, position)
+    name = bytes(data[topic + (1 if magic == MAGIC_V1 else 2):properties])
+    text = bytes(data[properties + 2:position + size])
+    return CommitLogRecord(size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp,
+        host_text(born), born_port, store_timestamp, host_text(store), store_port, reconsume_times, prepared,
+        bytes(data[body:body + length]), name.decode("utf-8", "replace"), text.decode("utf-8", "surrogateescape"))
+
+
+def decode_all(data: Buffer) -> list[CommitLogRecord]:
+    """Records back to back, as a pull brings them; RecordError when the bytes do not end with a whole record."""
+    records, position = [], 0
+    while position < len(data):
+        record = decode(data, position)
+        records.append(record)
+        position += record.size
+    return records

@@ -1,0 +1,52 @@
+"""One unit of a consume queue ext, where a queue keeps what its own 20 bytes have no room for.
+
+    offset  bytes  field (big-endian, signed)
+    ------  -----  ----------------------------------------------
+         0      2  size of the unit; -1 ends the file
+         2      8  tagsCode
+        10      8  store time, ms
+        18      2  length of the bitmap, bytes
+        20      n  bitmap of the SQL92 filters that match
+
+A queue refers to a unit by its address: the byte offset in the ext queue plus the smallest 64-bit integer.
+"""
+
+from struct import Struct
+
+import msgspec
+
+from broker_core.formats.commit_log_record import Buffer
+
+HEAD = Struct(">hqqh")
+SIZE_MIN = 20
+ADDRESS_BASE = -(1 << 63)
+
+
+class ConsumeQueueExtUnit(msgspec.Struct, frozen=True, gc=False):
+    """RocketMQ's ConsumeQueueExt.CqExtUnit."""
+
+    size: int
+    tags_code: int
+    store_timestamp: int
+    bitmap: bytes
+
+
+def offset_of(address: int) -> int:
+    """Byte offset in the ext queue of a unit's address."""
+    return address - ADDRESS_BASE
+
+
+def decode(data: Buffer, position: int) -> ConsumeQueueExtUnit | None:
+    """The unit at ``position``, or None when there is none (the end of the file, or nothing written yet)."""
+    if position < 0 or position + SIZE_MIN > len(data):
+        return None
+    size, tags_code, store_timestamp, bitmap_length = HEAD.unpack_from(data, position)
+    if size < SIZE_MIN or bitmap_length < 0 or SIZE_MIN + bitmap_length > size or position + size > len(data):
+        return None
+    start = position + SIZE_MIN
+    return ConsumeQueueExtUnit(size, tags_code, store_timestamp, bytes(data[start:start + bitmap_length]))
+
+
+def encode(tags_code: int, store_timestamp: int, bitmap: bytes = b"") -> bytes:
+    """One unit."""
+    return HEAD.pack(SIZE_MIN + len(bitmap), tags_code, store_timestamp, len(bitmap)) + bitmap

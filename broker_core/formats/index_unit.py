@@ -1,0 +1,72 @@
+"""The hash index file, which finds messages by key.
+
+    bytes                  part (big-endian, signed)
+    ---------------------  ---------------------------------------------------------------------------------
+    40                     header: beginTimestamp 8, endTimestamp 8, beginPhyOffset 8, endPhyOffset 8,
+                           used slots 4, number of the next entry 4 (it begins at 1; entry 0 is never used)
+    4 x slots              number of the newest entry of the slot, 0 = none
+    20 x entries           key hash 4, physical offset 8, seconds since beginTimestamp 4, previous entry 4
+
+The key text is ``topic#key``, its hash the absolute value of Java's hashCode, its slot the hash modulo slots.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from broker_core.formats.commit_log_record import Buffer
+from broker_core.formats.tags_code import join_hash, unsigned_hash, utf16_length
+
+HEADER = Struct(">qqqqii")
+SLOT = Struct(">i")
+ENTRY = Struct(">iqii")
+HEADER_SIZE = 40
+SLOT_SIZE = 4
+ENTRY_SIZE = 20
+
+
+class IndexHeader(NamedTuple):
+    """RocketMQ's IndexHeader. Times in ms; offsets are physical."""
+
+    begin_timestamp: int = 0
+    end_timestamp: int = 0
+    begin_phy_offset: int = 0
+    end_phy_offset: int = 0
+    hash_slot_count: int = 0
+    index_count: int = 1
+
+
+class IndexEntry(NamedTuple):
+    """``time_diff`` in seconds since the file's first entry; ``previous`` is an entry's number."""
+
+    key_hash: int
+    physical_offset: int
+    time_diff: int
+    previous: int
+
+
+def file_size(slots: int, entries: int) -> int:
+    """Bytes of a file with so many slots and entries."""
+    return HEADER_SIZE + SLOT_SIZE * slots + ENTRY_SIZE * entries
+
+
+def decode_header(data: Buffer) -> IndexHeader:
+    """The header of a file; one never written says 0 where a fresh one says 1."""
+    header = IndexHeader(*HEADER.unpack_from(data, 0))
+    return header if header.index_count > 0 else header._replace(index_count=1)
+
+
+def key_hash(topic: str, key: str) -> int:
+    """Hash of one key of a topic: never negative."""
+    return absolute(join_hash(unsigned_hash(topic + "#"), unsigned_hash(key), utf16_length(key)))
+
+
+def absolute(unsigned: int) -> int:
+    """Java's ``Math.abs`` of a hash given unsigned, with 0 for the one value that has no absolute."""
+    if unsigned < 1 << 31:
+        return unsigned
+    return (1 << 32) - unsigned if unsigned != 1 << 31 else 0
+
+
+def time_diff(store_timestamp: int, begin_timestamp: int) -> int:
+    """Seconds as an entry holds them, within 0 and the largest 32-bit integer."""
+    return min(max((store_timestamp - begin_timestamp) // 1000, 0), 0x7FFFFFFF)

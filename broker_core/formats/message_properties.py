@@ -1,0 +1,60 @@
+"""A message's property string: ``name 0x01 value 0x02`` repeated, UTF-8.
+
+RocketMQ's Java encoder ends with 0x02, others leave the last one out: both are read. An entry without a name or
+without a value is passed over, and of two entries with one name the last one counts, as RocketMQ reads them.
+"""
+
+from collections.abc import Mapping
+
+NAME_END = "\x01"
+ENTRY_END = "\x02"
+
+TAGS = "TAGS"
+KEYS = "KEYS"
+UNIQ_KEY = "UNIQ_KEY"
+DELAY = "DELAY"
+IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
+"""GlassMQ's own: the key under which a producer may repeat a message."""
+
+
+class PropertiesError(ValueError):
+    """A name or value that the property string cannot hold."""
+
+
+def encode(properties: Mapping[str, str]) -> str:
+    """The string RocketMQ's Java clients write. PropertiesError for an empty name or a separator inside."""
+    for name, value in properties.items():
+        if not name:
+            raise PropertiesError("a property without a name")
+        if NAME_END in name or ENTRY_END in name or NAME_END in value or ENTRY_END in value:
+            raise PropertiesError(f"property {name!r} holds 0x01 or 0x02, which separate properties")
+    return "".join([f"{name}{NAME_END}{value}{ENTRY_END}" for name, value in properties.items()])
+
+
+def decode(text: str) -> dict[str, str]:
+    """All properties of a string in either tail form."""
+    properties = {}
+    for entry in text.split(ENTRY_END):
+        name, _, value = entry.partition(NAME_END)
+        if name and value:
+            properties[name] = value
+    return properties
+
+
+def find(text: str, name: str) -> str:
+    """One property's value without decoding the others; empty when it is not there."""
+    start = text.rfind(f"{ENTRY_END}{name}{NAME_END}")
+    if start >= 0:
+        start += len(name) + 2
+    elif text.startswith(name + NAME_END):
+        start = len(name) + 1
+    else:
+        return ""
+    end = text.find(ENTRY_END, start)
+    return text[start:] if end < 0 else text[start:end]
+
+
+def append(text: str, name: str, value: str) -> str:
+    """``text`` with one more property, mending a string that lacks its last 0x02."""
+    separator = "" if not text or text.endswith(ENTRY_END) else ENTRY_END
+    return f"{text}{separator}{name}{NAME_END}{value}{ENTRY_END}"

@@ -1,0 +1,76 @@
+"""tagsCode, the hash by which a consume queue filters: Java's ``String.hashCode`` of the tag, as a signed 64-bit.
+
+    h = 31 * h + unit, over UTF-16 code units, in 32 bits with wrap-around
+
+A hash is a number written in base 31. So a text whose units are below 256 is hashed by Python's own number
+parser: each unit is ``31 * high + low``, and the highs and the lows are two strings of base-31 digits. That takes
+a fraction of a loop over the characters.
+"""
+
+from functools import lru_cache
+
+_DIGITS = b"0123456789abcdefghijklmnopqrstu"
+_LOW = bytes(_DIGITS[unit % 31] for unit in range(256))
+_HIGH = bytes(_DIGITS[unit // 31] for unit in range(256))
+_PARSE_MAX = 1024
+"""Python refuses to parse numbers of more than some thousand digits."""
+
+_MASK = 0xFFFFFFFF
+_POWERS = [pow(31, exponent, 1 << 32) for exponent in range(512)]
+
+EXT_ADDRESS_MAX = -(1 << 31) - 1
+"""A tagsCode up to here is no hash but the address of a consume queue ext unit."""
+
+
+def hash_code(text: str) -> int:
+    """Java's ``String.hashCode``: signed 32-bit."""
+    value = unsigned_hash(text)
+    return value - (1 << 32) if value >> 31 else value
+
+
+def unsigned_hash(text: str) -> int:
+    """``hash_code`` before its sign is taken, for putting hashes together with ``join_hash``."""
+    try:
+        units = text.encode("latin-1")
+    except UnicodeEncodeError:
+        return _hash_wide(text)
+    if len(units) > _PARSE_MAX or not units:
+        return _hash_units(units)
+    return (31 * int(units.translate(_HIGH), 31) + int(units.translate(_LOW), 31)) & _MASK
+
+
+def join_hash(front: int, back: int, back_length: int) -> int:
+    """Unsigned hash of two texts in a row, from their unsigned hashes and the UTF-16 length of the second."""
+    power = _POWERS[back_length] if back_length < 512 else pow(31, back_length, 1 << 32)
+    return (front * power + back) & _MASK
+
+
+def utf16_length(text: str) -> int:
+    """Length in UTF-16 code units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
+def _hash_units(units: bytes) -> int:
+    value = 0
+    for unit in units:
+        value = (31 * value + unit) & _MASK
+    return value
+
+
+def _hash_wide(text: str) -> int:
+    data = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(data[::2], data[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & _MASK
+    return value
+
+
+@lru_cache(8192)
+def tags_code(tag: str) -> int:
+    """The code of a tag as consume queues hold it, sign-extended; 0 without a tag."""
+    return hash_code(tag)
+
+
+def is_ext_address(code: int) -> bool:
+    """Whether the field holds the address of a consume queue ext unit instead of a hash."""
+    return code <= EXT_ADDRESS_MAX

@@ -11,10 +11,14 @@ def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] in {"broker", "runworker"}:
         use_uvloop()
     try:
+        from django.core.exceptions import ImproperlyConfigured
         from django.core.management import execute_from_command_line
     except ImportError as error:
         raise SystemExit(f"{error.name} is not installed: run `make setup`, then .venv/bin/python manage.py") from error
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        raise SystemExit(str(error)) from None
 
 
 def use_uvloop() -> None:

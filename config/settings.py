@@ -18,6 +18,7 @@ from broker_core.errors import RequestError
 from broker_core.options import Options, make_options, read_broker_conf
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+GLASSMQ_VERSION = "0.1.0"
 env = environ.Env()
 
 
@@ -230,6 +231,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "dashboard.middleware.SecurityHeadersMiddleware",
 ]
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"

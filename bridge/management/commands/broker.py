@@ -1,0 +1,246 @@
+"""``manage.py broker``: a whole broker by one command; what ``make run`` starts.
+
+    1. the database is brought up to date
+    2. Daphne listens, in this process
+    3. the engine starts: in this process, as a child, or elsewhere (GLASSMQ_ENGINE)
+    4. a Celery worker and its beat start as children
+
+Ctrl-C or SIGTERM goes back in an order that loses nothing: no new connection is taken, held pulls are answered, the
+store is flushed and closed, the children end, and the process ends with 0. A second Ctrl-C ends everything at once;
+the store recovers from that as from a power cut.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+from argparse import ArgumentParser
+from contextlib import suppress
+from typing import Any
+
+from daphne.http_protocol import WebRequest
+from daphne.server import Server
+from django.conf import settings
+from django.core.management import BaseCommand, CommandError, call_command
+from twisted.internet import reactor as _reactor
+
+from bridge.connect import make_port
+from bridge.port import BrokerError, EnginePort, set_port
+from bridge.processes import ChildProcess
+
+logger = logging.getLogger(__name__)
+reactor: Any = _reactor  # Twisted's module stands for an object that is chosen at run time
+
+LISTEN_BACKLOG = 4096
+WEBSOCKET_MAX_BYTES = 8 * 1024 * 1024
+"""A message of 4 MiB, written as base64 in JSON, with room for its properties."""
+LAST_ANSWERS_S = 1.0
+"""How long the answers to held pulls may take to be written once the engine has given them."""
+CHILD_GRACE_S = 6.0
+OPEN_FILES = 65_536
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+ENGINE_PLACES = {
+    "embedded": "in this process",
+    "child": "in a child process",
+    "remote": "elsewhere, through Redis (manage.py runworker broker-engine)",
+}
+
+
+class Command(BaseCommand):
+    """The command line's end; ``BrokerProcess`` does the work."""
+
+    help = "Start a broker: web, engine and schedules, until Ctrl-C."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--no-schedules", action="store_true",
+                            help="leave out the Celery worker and beat: no scheduled reports")
+        parser.add_argument("--no-migrate", action="store_true",
+                            help="leave the database as it is (where another process migrates it)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for warning in settings.GLASSMQ_WARNINGS:
+            self.stderr.write(f"Warning: {warning}")
+        try:
+            check_port_is_free(settings.GLASSMQ_HOST, settings.GLASSMQ_WEB_PORT, "GLASSMQ_WEB_PORT")
+            raise_open_files_limit()
+            if not options["no_migrate"]:
+                call_command("migrate", interactive=False, verbosity=0)
+            process = BrokerProcess(make_port(settings), children(schedules=not options["no_schedules"]))
+            process.run(announce=lambda: self.stdout.write(banner()))
+        except KeyboardInterrupt:
+            sys.exit(130)
+        if process.problem:
+            raise CommandError(process.problem)
+
+
+class BrokerProcess:
+    """Everything that one broker is, from the first listening socket to the last flush.
+
+    ``problem`` is empty after an orderly end, else a sentence about what kept it from running.
+    """
+
+    def __init__(self, port: EnginePort, children: list[ChildProcess]) -> None:
+        self.problem = ""
+        self._port = port
+        self._children = children
+        self._starting: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._server: Any = None
+
+    def run(self, announce: Any) -> None:
+        """Serve until a signal or a problem ends it. ``announce`` is called when a message can be published."""
+        from config.asgi import application
+
+        self._announce = announce
+        host = settings.GLASSMQ_HOST.replace(":", "\\:")
+        self._server = Server(
+            application,
+            endpoints=[f"tcp:port={settings.GLASSMQ_WEB_PORT}:interface={host}:backlog={LISTEN_BACKLOG}"],
+            signal_handlers=False,
+            websocket_max_message_size=WEBSOCKET_MAX_BYTES,
+            websocket_max_frame_size=WEBSOCKET_MAX_BYTES,
+            server_name="GlassMQ",
+            verbosity=0,
+        )
+        reactor.callWhenRunning(self._begin)
+        self._server.run()
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._on_signal)
+        self._starting = loop.create_task(self._start(), name="start")
+
+    async def _start(self) -> None:
+        try:
+            set_port(self._port)
+            for child in self._children:
+                await child.start()
+            await self._port.start()
+            self._announce()
+        except BrokerError as error:
+            self._give_up(error.remark)
+        except OSError as error:
+            self._give_up(start_problem(error))
+        except Exception:
+            logger.exception("The broker cannot start.")
+            self._give_up("The broker cannot start; the error above says why.")
+
+    def _give_up(self, problem: str) -> None:
+        self.problem = problem
+        self._stop_once()
+
+    def _on_signal(self) -> None:
+        if self._stopping is not None:
+            for child in self._children:
+                child.kill()
+            os._exit(1)
+        sys.stderr.write("Stopping: held pulls are answered, the store is flushed. Once more ends it at once.\n")
+        self._stop_once()
+
+    def _stop_once(self) -> None:
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop(), name="stop")
+
+    async def _stop(self) -> None:
+        """The way back; each step is tried, whatever became of the one before."""
+        if self._starting is not None and not self._starting.done() and not self.problem:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        self._stop_listening()
+        ending = [asyncio.create_task(child.stop(CHILD_GRACE_S), name=child.name) for child in self._children]
+        try:
+            await self._port.stop()
+        except Exception:
+            logger.exception("The engine did not end in order.")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_ANSWERS_S):
+                await self._last_answers()
+        await asyncio.gather(*ending, return_exceptions=True)
+        reactor.stop()
+
+    def _stop_listening(self) -> None:
+        for listener in self._server.listeners:
+            listener.addCallback(lambda port: port.stopListening())
+
+    async def _last_answers(self) -> None:
+        """Wait until no HTTP request is unanswered. WebSockets are not waited for: they stay open by nature."""
+        answering = [
+            details["application_instance"] for protocol, details in self._server.connections.items()
+            if isinstance(protocol, WebRequest) and "application_instance" in details
+        ]
+        if answering:
+            await asyncio.wait(answering)
+
+
+def children(*, schedules: bool) -> list[ChildProcess]:
+    """The processes that run beside the web: the engine, if it is a child, and Celery's two."""
+    wanted = []
+    if settings.GLASSMQ_ENGINE == "child":
+        wanted.append(ChildProcess("The engine", [
+            "manage.py", "runworker", "broker-engine", "--socket", str(settings.GLASSMQ_SOCKET)]))
+    if schedules:
+        celery = ["-m", "celery", "--app", "config.celery", "--quiet"]
+        wanted.append(ChildProcess("The report worker", [
+            *celery, "worker", "--pool", "solo", "--loglevel", "WARNING",
+            "--without-gossip", "--without-mingle", "--without-heartbeat"]))
+        wanted.append(ChildProcess("The scheduler", [*celery, "beat", "--loglevel", "WARNING", "--pidfile="]))
+    return wanted
+
+
+def check_port_is_free(host: str, port: int, variable: str) -> None:
+    """CommandError with a sentence when ``port`` is taken; Daphne alone would only log that."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CommandError(
+                f"Port {port} of {host} is taken, by another GlassMQ perhaps: stop that, or choose another port "
+                f"with {variable}, as in {variable}={port + 1}.") from error
+        raise CommandError(
+            f"Nothing can listen on {host}:{port} ({error.strerror}): see GLASSMQ_HOST and {variable}.") from error
+
+
+def start_problem(error: OSError) -> str:
+    """A sentence for what the operating system refused."""
+    if error.errno == errno.EADDRINUSE:
+        return (f"A port is taken ({error.strerror or error}): the broker's is {settings.GLASSMQ_BROKER_PORT} "
+                f"(GLASSMQ_BROKER_PORT), the name server's {settings.GLASSMQ_NAMESRV_PORT} (GLASSMQ_NAMESRV_PORT).")
+    return f"The broker cannot start: {error}. It keeps its files in {settings.GLASSMQ_STORE_DIR} (GLASSMQ_STORE_DIR)."
+
+
+def raise_open_files_limit() -> None:
+    """Every client is an open file; the usual soft limit of 1024 is meant for programs that use select()."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def banner() -> str:
+    """What a person wants to know once it runs."""
+    host = "127.0.0.1" if settings.GLASSMQ_HOST in {"0.0.0.0", "::"} else settings.GLASSMQ_HOST
+    site = f"http://{f'[{host}]' if ':' in host else host}:{settings.GLASSMQ_WEB_PORT}"
+    return "\n".join([
+        "",
+        f"GlassMQ {settings.GLASSMQ_VERSION} is up: {settings.GLASSMQ_OPTIONS.broker_name}",
+        "",
+        f"  dashboard   {site}/",
+        f"  API         {site}/api/docs",
+        f"  store       {settings.GLASSMQ_STORE_DIR}",
+        f"  engine      {ENGINE_PLACES[settings.GLASSMQ_ENGINE]}",
+        "",
+        "  To see something move:  make demo   (in another terminal)",
+        "  To stop:                Ctrl-C",
+        "",
+    ])

@@ -16,9 +16,10 @@ from django.core.exceptions import ImproperlyConfigured
 
 from broker_core.errors import RequestError
 from broker_core.options import Options, make_options, read_broker_conf
+from broker_core.version import VERSION
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-GLASSMQ_VERSION = "0.1.0"
+GLASSMQ_VERSION = VERSION
 env = environ.Env()
 
 

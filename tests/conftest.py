@@ -1,11 +1,73 @@
 """What every test may use."""
 
 import os
-import tempfile
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-# Before Django's settings are read: a run of the tests never touches the data folder of the checkout.
-_scratch = tempfile.TemporaryDirectory(prefix="glassmq-tests-", ignore_cleanup_errors=True)
-for _name in [name for name in os.environ if name.startswith("GLASSMQ_")]:
-    del os.environ[_name]
-os.environ["GLASSMQ_DATA_DIR"] = str(Path(_scratch.name) / "data")
+import pytest
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def free_ports() -> list[int]:
+    """Eight ports of 127.0.0.1 that nobody listens on."""
+    probes = [socket.socket() for _ in range(8)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+@pytest.fixture
+def clean_environment(tmp_path: Path, free_ports: list[int]) -> dict[str, str]:
+    """An environment for a GlassMQ process that shares nothing with any other: folder and ports of its own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("GLASSMQ_", "DJANGO_"))} | {
+        "PYTHONUNBUFFERED": "1",
+        "GLASSMQ_DATA_DIR": str(tmp_path / "data"),
+        "GLASSMQ_WEB_PORT": str(free_ports[0]),
+        "GLASSMQ_BROKER_PORT": str(free_ports[1]),
+        "GLASSMQ_NAMESRV_PORT": str(free_ports[2]),
+    }
+
+
+@pytest.fixture
+def manage(clean_environment: dict[str, str]) -> Iterator["Manage"]:
+    """Starts ``manage.py`` commands; whatever still runs at the end of the test is ended."""
+    runner = Manage(clean_environment)
+    yield runner
+    runner.kill_all()
+
+
+class Manage:
+    """Real ``manage.py`` processes."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.environment = environment
+        self._started: list[subprocess.Popen[str]] = []
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """Start a command and leave it running; its output, errors included, is in ``.stdout``."""
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", *arguments], cwd=PROJECT, env=self.environment | environment, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        self._started.append(process)
+        return process
+
+    def run(self, *arguments: str, **environment: str) -> tuple[int, str]:
+        """Run a command to its end: (exit code, output)."""
+        process = self.start(*arguments, **environment)
+        output, _ = process.communicate(timeout=60)
+        return process.returncode, output
+
+    def kill_all(self) -> None:
+        """End what still runs. Children of a broker see its end by themselves."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate(timeout=30)

@@ -1,0 +1,51 @@
+# What people type. `make` alone lists it.
+
+PYTHON := .venv/bin/python
+PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check requirements clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/base-installed ## install what a broker needs into .venv
+	@echo "Set up. 'make run' starts a broker."
+
+run: .venv/base-installed ## start a broker: dashboard, API, engine, schedules
+	@exec $(PYTHON) manage.py broker
+
+test: .venv/dev-installed .venv/spark-installed ## run every test (installs what they need)
+	@sh scripts/install-test-tools.sh
+	$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+check: .venv/dev-installed ## lint, types, architecture and documentation
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	.venv/bin/lint-imports --no-logo
+	@sh scripts/check-javascript.sh
+	$(PYTHON) -m pytest -q tests/test_architecture.py tests/test_docs.py
+
+requirements: .venv/dev-installed ## pin requirements/*.in anew, with hashes
+	@sh scripts/pin-requirements.sh
+
+clean: ## remove caches; .venv and data stay
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results
+
+.venv/bin/python:
+	@sh scripts/make-venv.sh
+
+.venv/base-installed: requirements/base.txt | .venv/bin/python
+	@echo "Installing requirements/base.txt into .venv (about a minute the first time)"
+	@$(PIP) -r requirements/base.txt
+	@touch $@
+
+.venv/dev-installed: requirements/dev.txt .venv/base-installed
+	@echo "Installing requirements/dev.txt into .venv"
+	@$(PIP) -r requirements/base.txt -r requirements/dev.txt
+	@touch $@
+
+.venv/spark-installed: requirements/spark.txt .venv/base-installed
+	@echo "Installing requirements/spark.txt into .venv (Spark is half a gigabyte: some minutes the first time)"
+	@$(PIP) -r requirements/base.txt -r requirements/spark.txt
+	@touch $@

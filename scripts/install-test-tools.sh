@@ -1,0 +1,28 @@
+#!/bin/sh
+# The tests use a browser, a Redis server, Node.js and a Java that no Python package brings. On Debian and Ubuntu
+# what is missing is installed; elsewhere a sentence says what to install.
+set -eu
+
+missing=""
+command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
+command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
+command -v node >/dev/null 2>&1 || missing="$missing nodejs"
+[ -n "$missing" ] || exit 0
+
+if command -v apt-get >/dev/null 2>&1; then
+    if [ "$(id -u)" = 0 ]; then
+        as_root=""
+    elif sudo -n true 2>/dev/null; then
+        as_root="sudo"
+    else
+        echo "The tests need these Debian packages:$missing. Install them, then 'make test' again." >&2
+        exit 1
+    fi
+    echo "Installing for the tests:$missing"
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+    # shellcheck disable=SC2086  # several words on purpose
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+else
+    echo "The tests need programs that are not on the PATH:$missing. Install them, then 'make test' again." >&2
+    exit 1
+fi

@@ -1,0 +1,16 @@
+"""The settings under test: those of the project, with nothing from this machine's environment.
+
+A run never touches the data folder of the checkout, nor a broker that somebody runs beside it.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+for _name in [name for name in os.environ if name.startswith("GLASSMQ_")]:
+    del os.environ[_name]
+os.environ["GLASSMQ_DATA_DIR"] = tempfile.mkdtemp(prefix="glassmq-tests-")
+atexit.register(shutil.rmtree, os.environ["GLASSMQ_DATA_DIR"], ignore_errors=True)
+
+from config.settings import *  # noqa: E402, F403

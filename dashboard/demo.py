@@ -1,0 +1,200 @@
+"""Something real to watch: one producer, and groups of consumers that long-poll, through the public WebSocket API.
+
+    producer       publishes records at the chosen rate, tag = section, key = package
+    search-index   two clients, takes everything, two queues each
+    mirror         one client, takes everything, commits late, so it shows a lag
+    game-lovers    one client, takes games and graphics only: most arrivals pass it over
+
+A client that loses its connection says so and comes back.
+"""
+
+import asyncio
+import itertools
+import json
+import tarfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.typing import Subprotocol
+
+GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "rocketmq-5.4.0-store.tar.xz"
+SUBPROTOCOL = "rmq.v1.json"
+RETRY_SECONDS = 1.0
+QUEUES = 4
+
+
+class DemoError(Exception):
+    """The demo cannot go on; the sentence says why."""
+
+
+class Group(NamedTuple):
+    """A group of the demo: how many clients share its queues, what they take, how often they commit."""
+
+    name: str
+    clients: int
+    filter: str
+    commit_every: int
+
+
+GROUPS = (Group("search-index", 2, "*", 1), Group("mirror", 1, "*", 50), Group("game-lovers", 1, "games || graphics", 1))
+
+
+def records(file: Path | None) -> list[dict[str, Any]]:
+    """JSON objects, one a line: those of ``file``, or the package records of the golden archive.
+
+    Raises DemoError naming the file and line.
+    """
+    if file is None:
+        with tarfile.open(GOLDEN) as archive:
+            member = next(name for name in archive.getnames() if name.endswith("/packages.jsonl"))
+            reader = archive.extractfile(member)
+            assert reader is not None
+            lines = reader.read().decode().splitlines()
+    else:
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DemoError(f"{file} cannot be read: {error}") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise DemoError(f"{file} line {number} is not JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise DemoError(f"{file} line {number} is not a JSON object")
+        found.append(record)
+    if not found:
+        raise DemoError(f"{file} has no records")
+    return found
+
+
+def message(record: dict[str, Any]) -> dict[str, Any]:
+    """A record as a publish frame's message: its section is the tag, its package name the key."""
+    entry: dict[str, Any] = {"body": record, "body_encoding": "json"}
+    section = record.get("Section") or record.get("tag")
+    if isinstance(section, str) and section and "|" not in section:
+        entry["tag"] = section
+    package = record.get("Package") or record.get("key")
+    if isinstance(package, str) and package and " " not in package:
+        entry["keys"] = [package]
+    return entry
+
+
+class Demo:
+    """The clients of the demo against the broker at ``url`` (http://host:port)."""
+
+    def __init__(self, url: str, topic: str, *, rate: float, count: int | None, token: str = "",
+                 say: Any = print) -> None:
+        self.socket_url = url.replace("http", "ws", 1).rstrip("/") + "/ws/v1/consumer"
+        self.topic = topic
+        self.rate = rate
+        self.count = count
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.say = say
+        self.published = 0
+        self.consumed: dict[str, int] = {group.name: 0 for group in GROUPS}
+
+    async def run(self, entries: list[dict[str, Any]]) -> None:
+        """Until ``count`` messages are published and the consumers have had a moment, or for ever."""
+        consumers = [asyncio.create_task(self._keep(self._consume, group, client))
+                     for group in GROUPS for client in range(group.clients)]
+        producer = asyncio.create_task(self._keep(self._produce, itertools.cycle(entries)))
+        status = asyncio.create_task(self._report())
+        try:
+            done, _ = await asyncio.wait([producer, *consumers], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            await asyncio.sleep(0.5)
+        finally:
+            for task in (producer, status, *consumers):
+                task.cancel()
+            await asyncio.gather(producer, status, *consumers, return_exceptions=True)
+
+    async def _keep(self, client: Any, *arguments: Any) -> None:
+        """Run a client; when its connection breaks, say so once and try again."""
+        complained = False
+        while True:
+            try:
+                await client(*arguments)
+                return
+            except (OSError, ConnectionClosed, InvalidHandshake) as error:
+                if not complained:
+                    self.say(f"no connection to {self.socket_url} ({error}); trying again each second")
+                complained = True
+                await asyncio.sleep(RETRY_SECONDS)
+
+    @asynccontextmanager
+    async def _socket(self, client_id: str) -> AsyncIterator[ClientConnection]:
+        async with connect(self.socket_url, subprotocols=[Subprotocol(SUBPROTOCOL)], additional_headers=self.headers,
+                           max_size=16 * 1024 * 1024) as socket:
+            await socket.send(json.dumps({"type": "hello", "client_id": client_id}))
+            await _frame(socket, "welcome")
+            yield socket
+
+    async def _produce(self, entries: Iterator[dict[str, Any]]) -> None:
+        async with self._socket("demo-producer") as socket:
+            loop = asyncio.get_running_loop()
+            due = loop.time()
+            while self.count is None or self.published < self.count:
+                burst = max(1, round(self.rate / 50))
+                frame = {"type": "publish", "id": self.published, "topic": self.topic,
+                         "messages": [message(next(entries)) for _ in range(burst)]}
+                await socket.send(json.dumps(frame))
+                await _frame(socket, "published")
+                self.published += burst
+                due = max(due + burst / self.rate, loop.time() - 1)
+                await asyncio.sleep(max(0.0, due - loop.time()))
+
+    async def _consume(self, group: Group, client: int) -> None:
+        """Keep one pull outstanding on each queue of this client, as a push consumer does."""
+        queues = range(client, QUEUES, group.clients)
+        async with self._socket(f"demo-{group.name}-{client}") as socket:
+            for queue_id in queues:
+                await self._pull(socket, group, queue_id, 0)
+            pending = dict.fromkeys(queues, 0)
+            while True:
+                frame = json.loads(await socket.recv())
+                if frame["type"] == "problem":
+                    await self._wait_for_topic(socket, frame, group)
+                    continue
+                if frame["type"] != "pulled":
+                    continue
+                queue_id, offset = frame["id"], frame["next_offset"]
+                self.consumed[group.name] += len(frame["messages"])
+                pending[queue_id] += len(frame["messages"])
+                if pending[queue_id] >= group.commit_every:
+                    pending[queue_id] = 0
+                    await socket.send(json.dumps({"type": "commit", "group": group.name, "topic": self.topic,
+                                                  "queue_id": queue_id, "offset": offset}))
+                await self._pull(socket, group, queue_id, offset)
+
+    async def _pull(self, socket: ClientConnection, group: Group, queue_id: int, offset: int) -> None:
+        await socket.send(json.dumps({"type": "pull", "id": queue_id, "topic": self.topic, "queue_id": queue_id,
+                                      "offset": offset, "filter": group.filter, "group": group.name, "wait_ms": 15_000}))
+
+    async def _wait_for_topic(self, socket: ClientConnection, frame: dict[str, Any], group: Group) -> None:
+        if frame.get("code") != "TOPIC_NOT_EXIST" or "id" not in frame:
+            raise DemoError(f"the broker refused a request of the demo: {frame.get('detail')}")
+        await asyncio.sleep(0.2)
+        await self._pull(socket, group, frame["id"], 0)
+
+    async def _report(self) -> None:
+        while True:
+            await asyncio.sleep(5)
+            groups = ", ".join(f"{name} {count}" for name, count in self.consumed.items())
+            self.say(f"published {self.published}; consumed: {groups}")
+
+
+async def _frame(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    """The next frame, which must be of this kind."""
+    frame: dict[str, Any] = json.loads(await socket.recv())
+    if frame["type"] != kind:
+        raise DemoError(f"the broker answered {frame['type']} instead of {kind}: {frame.get('detail', '')}")
+    return frame

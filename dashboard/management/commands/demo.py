@@ -1,0 +1,38 @@
+"""``manage.py demo``: publishes records to a running broker and consumes them, so that there is something to watch."""
+
+import asyncio
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from dashboard.demo import Demo, DemoError, records
+
+
+class Command(BaseCommand):
+    """Arguments and words; the clients are in dashboard/demo.py."""
+
+    help = "Publish Debian package records (or a JSONL file) at a chosen rate, and consume them in three groups."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--url", default=f"http://127.0.0.1:{settings.GLASSMQ_WEB_PORT}", help="of the broker")
+        parser.add_argument("--rate", type=float, default=5.0, help="messages a second (5)")
+        parser.add_argument("--count", type=int, default=None, help="stop after so many (never)")
+        parser.add_argument("--topic", default="debian-packages", help="topic to publish to (debian-packages)")
+        parser.add_argument("--file", type=Path, default=None, help="JSON objects, one a line, instead")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not 0 < options["rate"] <= 10_000:
+            raise CommandError("--rate is above 0 and at most 10000 messages a second")
+        demo = Demo(options["url"], options["topic"], rate=options["rate"], count=options["count"],
+                    token=settings.GLASSMQ_API_TOKEN or "", say=self.stdout.write)
+        self.stdout.write(f"publishing to {options['topic']} at {options['url']}, {options['rate']:g} a second; "
+                          "open that address and watch. Ctrl-C ends it.")
+        try:
+            asyncio.run(demo.run(records(options["file"])))
+        except DemoError as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            self.stdout.write("stopped")

@@ -1,0 +1,24 @@
+"""What the navigation shows: a page that comes new adds its line here."""
+
+from typing import NamedTuple
+
+
+class NavigationItem(NamedTuple):
+    """``path`` as the browser sees it; a page below it counts as the same item."""
+
+    label: str
+    path: str
+
+
+NAVIGATION = [
+    NavigationItem("Live", "/"),
+    NavigationItem("Reports", "/reports"),
+    NavigationItem("API", "/api/docs"),
+]
+
+
+def is_current(item: NavigationItem, path: str) -> bool:
+    """Whether a request for ``path`` is on this item's page."""
+    if item.path == "/":
+        return path == "/"
+    return path == item.path or path.startswith(item.path + "/")

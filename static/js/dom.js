@@ -1,0 +1,75 @@
+/** The little that the panels need of the DOM. Everything that comes from outside goes through textContent. */
+
+/** An element with attributes and children; texts become text nodes. */
+export function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children);
+  return node;
+}
+
+/** Set a text only when it changed, so that nothing is laid out in vain. */
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+export function setAttribute(node, name, value) {
+  const text = value === null ? null : String(value);
+  if (text === null) node.removeAttribute(name);
+  else if (node.getAttribute(name) !== text) node.setAttribute(name, text);
+}
+
+/** The panel of that name, and a finder for its parts marked with data-part. */
+export function panel(name) {
+  const root = document.querySelector(`[data-panel="${name}"]`);
+  return { root, part: (part) => root.querySelector(`[data-part="${part}"]`) };
+}
+
+/**
+ * Keeps the children of `parent` equal to a list of items, each known by its key: rows are made once, updated in
+ * place, moved only when their order changed, and removed when their item is gone. `leave(row, key)` may keep a row
+ * for a moment (return true) and then removes it itself.
+ */
+export class KeyedRows {
+  constructor(parent, { create, update, leave = () => false }) {
+    this.parent = parent;
+    this.create = create;
+    this.update = update;
+    this.leave = leave;
+    this.rows = new Map();
+  }
+
+  show(items, keyOf) {
+    const wanted = new Set(items.map(keyOf));
+    for (const [key, row] of this.rows) {
+      if (wanted.has(key)) continue;
+      this.rows.delete(key);
+      if (!this.leave(row, key)) row.remove();
+    }
+    let cursor = this.parent.firstElementChild;
+    for (const item of items) {
+      const key = keyOf(item);
+      let row = this.rows.get(key);
+      if (!row) {
+        row = this.create(item);
+        this.rows.set(key, row);
+      }
+      this.update(row, item);
+      while (cursor && cursor.hasAttribute("data-leaving")) cursor = cursor.nextElementSibling;
+      if (cursor === row) cursor = cursor.nextElementSibling;
+      else this.parent.insertBefore(row, cursor);
+    }
+  }
+}
+
+/** Restart a short effect that a class stands for. */
+export function flash(node, name) {
+  node.classList.remove(name);
+  void node.offsetWidth; // makes the browser see the class as new
+  node.classList.add(name);
+}
+
+export const calm = window.matchMedia("(prefers-reduced-motion: reduce)");

@@ -1,0 +1,120 @@
+/** How figures and words are written. Pure. What is not known is "unknown", never 0. */
+
+export const UNKNOWN = "unknown";
+const GROUPED = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+export function isKnown(value) {
+  return value !== null && value !== undefined && !Number.isNaN(value);
+}
+
+/** 1234567 -> "1,234,567". Takes the decimal strings of ?int64=string too. */
+export function count(value) {
+  if (!isKnown(value) || value === "") return UNKNOWN;
+  return GROUPED.format(typeof value === "string" ? BigInt(value) : value);
+}
+
+/** For narrow places: 12,345 -> "12.3k". */
+export function shortCount(value) {
+  if (!isKnown(value)) return UNKNOWN;
+  if (value < 10_000) return count(value);
+  const [scaled, unit] = value < 1e6 ? [value / 1e3, "k"] : value < 1e9 ? [value / 1e6, "M"] : [value / 1e9, "G"];
+  return `${scaled < 100 ? scaled.toFixed(1) : scaled.toFixed(0)}${unit}`;
+}
+
+export function rate(perSecond) {
+  if (!isKnown(perSecond)) return UNKNOWN;
+  if (perSecond === 0) return "0";
+  if (perSecond < 10) return perSecond.toFixed(1);
+  return shortCount(Math.round(perSecond));
+}
+
+/** A duration given in microseconds, in the unit that reads best. */
+export function micros(us) {
+  if (!isKnown(us)) return UNKNOWN;
+  if (us < 1000) return `${Math.round(us)} µs`;
+  return millis(us / 1000);
+}
+
+/** A duration given in milliseconds. */
+export function millis(ms) {
+  if (!isKnown(ms)) return UNKNOWN;
+  if (ms < 10) return `${trim(ms.toFixed(2))} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  return span(ms);
+}
+
+function trim(text) {
+  return text.replace(/\.?0+$/, "");
+}
+
+/** Seconds with one decimal, for a number that moves: "8.2 s". */
+export function seconds(ms) {
+  return isKnown(ms) ? `${(Math.max(0, ms) / 1000).toFixed(1)} s` : UNKNOWN;
+}
+
+/** A long duration in two units: "3 d 4 h", "2 min 5 s". */
+export function span(ms) {
+  if (!isKnown(ms)) return UNKNOWN;
+  const total = Math.max(0, Math.floor(ms / 1000));
+  const parts = [
+    [Math.floor(total / 86_400), "d"],
+    [Math.floor(total / 3600) % 24, "h"],
+    [Math.floor(total / 60) % 60, "min"],
+    [total % 60, "s"],
+  ];
+  const first = parts.findIndex(([value]) => value > 0);
+  if (first < 0) return "0 s";
+  return parts.slice(first, first + 2).filter(([value], i) => i === 0 || value > 0)
+    .map(([value, unit]) => `${value} ${unit}`).join(" ");
+}
+
+/** How long ago; coarse, so that it does not flicker. */
+export function ago(ms) {
+  if (!isKnown(ms)) return UNKNOWN;
+  return ms < 1000 ? "now" : `${span(ms)} ago`;
+}
+
+/** Wall clock time of the reader's zone with milliseconds: "14:03:22.118". */
+export function clockTime(wallMs) {
+  if (!isKnown(wallMs)) return UNKNOWN;
+  const date = new Date(wallMs);
+  const two = (value) => String(value).padStart(2, "0");
+  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${
+    String(date.getMilliseconds()).padStart(3, "0")}`;
+}
+
+/** An estimated percentile of stats.percentile, marked as an estimate. */
+export function estimate(found, write) {
+  if (!found) return UNKNOWN;
+  return found.open ? `> ${write(found.value)}` : `≈ ${write(found.value)}`;
+}
+
+/** What a cause is called, what it means, and its mark (so that colour is never the only sign). */
+export const CAUSES = {
+  arrival: { word: "arrival", mark: "●", means: "a message that it wanted arrived" },
+  filter_advanced: { word: "filter advanced", mark: "◆",
+    means: "only messages that its filter rejects had arrived; it was told to go on behind them" },
+  missed_arrival: { word: "missed arrival", mark: "✖",
+    means: "a matching message was there and nobody had woken it: a defect, please report it" },
+  timeout: { word: "timeout", mark: "◷", means: "nothing came before its deadline" },
+  short_poll: { word: "short poll", mark: "◔", means: "long polling is off, and shortPollingTimeMills had passed" },
+  shutdown: { word: "shutdown", mark: "■", means: "the broker is stopping and answers what it holds" },
+  channel_gone: { word: "client gone", mark: "○", means: "its client went away; nobody waits for an answer" },
+  cancelled: { word: "cancelled", mark: "○", means: "its client took the pull back" },
+};
+
+export function cause(name) {
+  return CAUSES[name] ?? { word: String(name).replaceAll("_", " "), mark: "·", means: "" };
+}
+
+/** Topics that RocketMQ and GlassMQ keep for themselves. */
+const SYSTEM_TOPICS = new Set([
+  "TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "BenchmarkTest", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC",
+  "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "DefaultCluster",
+]);
+
+export function isSystemTopic(topic, broker = null) {
+  return SYSTEM_TOPICS.has(topic) || topic === broker || /^(rmq_sys_|RMQ_SYS_)/.test(topic)
+    || /_REPLY_TOPIC$/.test(topic);
+}

@@ -1,0 +1,87 @@
+/** Wires the page: frames go through the reducer, what comes out is drawn at most ten times a second. */
+
+import { initialState, reduce, brokerTime } from "./reducer.js";
+import { EventsSocket } from "./socket.js";
+import { PageConsumer } from "./consumer.js";
+import { consumerPanel } from "./panels/consumer.js";
+import { histogramsPanel } from "./panels/histograms.js";
+import { holdsPanel } from "./panels/holds.js";
+import { pathPanel } from "./panels/path.js";
+import { publishPanel } from "./panels/publish.js";
+import { queuesPanel } from "./panels/queues.js";
+import { statusPanel } from "./panels/status.js";
+import { wakeupsPanel } from "./panels/wakeups.js";
+
+const DRAW_EVERY_MS = 100;
+const TICK_EVERY_MS = 250;
+
+const page = { state: initialState(), status: "disconnected", reason: "", retryAt: null };
+let scheduled = false;
+let drawnAt = 0;
+
+/**
+ * What the panels draw. `now` is the broker's time, null while unknown; it stands still while nothing comes from the
+ * broker, so that ages tell what was known then.
+ */
+function view() {
+  const localNow = Date.now();
+  const at = page.status === "live" ? localNow : page.state.receivedAt;
+  return { ...page, localNow, now: at === null ? null : brokerTime(page.state, at), live: page.status === "live" };
+}
+
+function schedule() {
+  if (scheduled) return;
+  scheduled = true;
+  const wait = Math.max(0, drawnAt + DRAW_EVERY_MS - performance.now());
+  window.setTimeout(() => requestAnimationFrame(draw), wait);
+}
+
+function draw() {
+  scheduled = false;
+  drawnAt = performance.now();
+  const current = view();
+  for (const panel of panels) safely(() => panel.render(current));
+}
+
+/** A panel that fails must not take the others with it. */
+function safely(work) {
+  try {
+    work();
+  } catch (error) {
+    reportError(error);
+  }
+}
+
+const socket = new EventsSocket({
+  onFrame(frame, receivedAt) {
+    page.state = reduce(page.state, frame, receivedAt);
+    if (page.state.needsSnapshot) socket.askSnapshot();
+    schedule();
+  },
+  onStatus(status, reason, retryAt) {
+    Object.assign(page, { status, reason, retryAt });
+    document.body.dataset.live = status;
+    if (page.state.seq !== null) delete document.body.dataset.first;
+    schedule();
+  },
+});
+
+const consumer = new PageConsumer();
+const publish = publishPanel();
+const panels = [
+  statusPanel({ reconnect: () => socket.reconnectNow() }),
+  pathPanel(),
+  holdsPanel({ isOwn: (hold) => hold.client_id === consumer.clientId }),
+  wakeupsPanel(),
+  queuesPanel(),
+  consumerPanel({ consumer, publish, wakeups: () => page.state.wakeups }),
+  publish,
+  histogramsPanel(),
+];
+
+window.setInterval(() => {
+  const current = view();
+  for (const panel of panels) safely(() => panel.tick?.(current));
+}, TICK_EVERY_MS);
+draw();
+socket.connect();

@@ -1,0 +1,102 @@
+/** The consumer in the page: its form, its messages, and the "Show me" tour. */
+
+import { KeyedRows, el, panel, setText } from "../dom.js";
+import { explainPull } from "../explain.js";
+import { count } from "../format.js";
+import { Tour } from "./tour.js";
+
+const MOST_MESSAGES = 100;
+
+export function consumerPanel({ consumer, publish, wakeups }) {
+  const { part } = panel("consumer");
+  const form = part("form");
+  const received = [];
+  const rows = new KeyedRows(part("received"), { create, update });
+  const tour = new Tour({ consumer, publish, steps: part("steps"), button: part("show-me"), wakeups,
+    fields: () => fields(form) });
+  let changed = true;
+  let said = { text: "Not started.", failed: false };
+
+  consumer.listen((kind, what) => {
+    if (kind === "state") said = what;
+    if (kind === "pulled") for (const message of what.messages) remember(message, what);
+    changed = true;
+    showState();
+  });
+
+  function remember(message, { hold, at }) {
+    const sent = publish.sentAt(message.message_id);
+    received.unshift({ key: `${message.topic}@${message.queue_id}:${message.queue_offset}`, message, hold, at,
+      roundTripMs: sent === null ? null : at - sent, wakeUs: null });
+    received.splice(MOST_MESSAGES);
+  }
+
+  function create(entry) {
+    const { message } = entry;
+    const how = el("p", { class: "received-how" });
+    const tag = message.tag ? ` tag ${message.tag}` : "";
+    const row = el("li", {},
+      el("p", { class: "received-where" }, `${message.topic}@${message.queue_id} offset ${count(message.queue_offset)}${tag}`),
+      el("p", { class: "received-body" }, bodyText(message)), how);
+    row.how = how;
+    return row;
+  }
+
+  function update(row, entry) {
+    if (entry.wakeUs === null && entry.hold) {
+      entry.wakeUs = wakeups().find((wakeup) => wakeup.hold_id === Number(entry.hold.id))?.wake_us ?? null;
+      changed ||= entry.wakeUs === null;
+    }
+    // The publish call may be answered after the message has come back.
+    if (entry.roundTripMs === null) {
+      const sent = publish.sentAt(entry.message.message_id);
+      if (sent !== null) entry.roundTripMs = Math.max(0, entry.at - sent);
+    }
+    setText(row.how, explainPull(entry.hold, entry.wakeUs, entry.roundTripMs));
+  }
+
+  function showState() {
+    const held = consumer.heldNow;
+    const text = said.text || (held
+      ? `Holding ${held === 1 ? "1 pull" : `${held} pulls`} on ${consumer.topic}, as ${consumer.clientId}.`
+      : `Asking ${consumer.topic} for messages …`);
+    setText(part("state"), text);
+    part("state").toggleAttribute("data-failed", said.failed);
+    setText(part("toggle"), consumer.running ? "Stop" : "Start");
+  }
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (consumer.running) {
+      consumer.stop();
+      return;
+    }
+    await consumer.start(fields(form)).catch(() => {}); // its sentence is shown as the state
+  });
+  part("show-me").addEventListener("click", () => tour.start());
+  part("received").append(el("li", { class: "received-empty", "data-leaving": "" }, "Messages will appear here, with how their pull was woken."));
+
+  return {
+    render() {
+      if (!changed) return;
+      changed = false;
+      const none = part("received").querySelector(".received-empty");
+      if (none && received.length) none.remove();
+      rows.show(received, (entry) => entry.key);
+    },
+    tick() {
+      if (changed) this.render();
+    },
+  };
+}
+
+function fields(form) {
+  const { topic, group, filter } = Object.fromEntries(new FormData(form));
+  return { topic: topic.trim(), group: group.trim(), filter: filter.trim() || "*" };
+}
+
+function bodyText(message) {
+  const text = typeof message.body === "string" ? message.body : JSON.stringify(message.body);
+  const shown = text.length > 500 ? `${text.slice(0, 500)} …` : text;
+  return message.body_encoding === "base64" ? `base64: ${shown}` : shown;
+}

@@ -1,0 +1,45 @@
+/** The answer to "why is my consumer waiting?" for the selected hold, and to "how did it end?" afterwards. */
+
+import { el, setText } from "../dom.js";
+import { explainEnd, explainHold } from "../explain.js";
+import { clockTime, seconds } from "../format.js";
+import { queueKey } from "../reducer.js";
+
+const HINT = "Select a held pull to see why it waits.";
+
+export function holdDetail(part) {
+  let hold = null;
+
+  function facts() {
+    const rows = [
+      ["hold", `#${hold.id}`],
+      ["client", hold.client_id || "–"],
+      ["group", hold.group || "–"],
+      ["protocol", hold.protocol],
+      ["filter", hold.filter || "*"],
+      ["held since", clockTime(hold.suspended_at_ms)],
+      ["for at most", seconds(hold.deadline_ms - hold.suspended_at_ms)],
+    ];
+    return rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
+  }
+
+  function sentence({ state, now }) {
+    if (state.holds.has(hold.id)) {
+      const queue = state.queues.get(queueKey(hold.topic, hold.queue_id));
+      return explainHold(hold, queue, now, { longPollingEnable: state.longPollingEnable });
+    }
+    return explainEnd(hold, state.wakeups.find((wakeup) => wakeup.hold_id === hold.id) ?? null);
+  }
+
+  return {
+    select(chosen) {
+      hold = chosen;
+      part("facts").replaceChildren(...(hold ? facts() : []));
+      part("detail").setAttribute("data-selected-hold", hold ? hold.id : "");
+      if (!hold) setText(part("sentence"), HINT);
+    },
+    tick(view) {
+      if (hold) setText(part("sentence"), sentence(view));
+    },
+  };
+}

@@ -1,0 +1,246 @@
+/** The pullRequestTable as a board: one row a held pull, its age running against its deadline. */
+
+import { KeyedRows, calm, el, panel, setAttribute, setText } from "../dom.js";
+import { acceptsAll } from "../explain.js";
+import { count, seconds } from "../format.js";
+import { queueKey } from "../reducer.js";
+import { holdDetail } from "./hold_detail.js";
+
+const PAGE_OF_ROWS = 250;
+const LEAVING_MS = 700;
+const MOST_LEAVING = 24;
+
+const text = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+const byQueue = (a, b) => text(a.topic, b.topic) || a.queue_id - b.queue_id || text(a.group, b.group)
+  || text(a.client_id, b.client_id) || a.id - b.id;
+const SORTS = {
+  queue: byQueue,
+  group: (a, b) => text(a.group, b.group) || byQueue(a, b),
+  client: (a, b) => text(a.client_id, b.client_id) || byQueue(a, b),
+  wanted: (a, b) => a.pull_from_offset - b.pull_from_offset || byQueue(a, b),
+  filter: (a, b) => text(a.filter, b.filter) || byQueue(a, b),
+  deadline: (a, b) => a.deadline_ms - b.deadline_ms || a.id - b.id,
+};
+
+export function holdsPanel({ isOwn }) {
+  const { root, part } = panel("holds");
+  const body = part("rows");
+  const detail = holdDetail(part);
+  const chosen = { sort: "queue", descending: false, words: [], limit: PAGE_OF_ROWS, selected: null };
+  const ages = ageBars(part("scroller"));
+  let drawn = {};
+  let latest = null;
+  let leaving = 0;
+
+  const rows = new KeyedRows(body, { create, update, leave });
+
+  function create(hold) {
+    const cells = {
+      name: el("button", { type: "button", class: "row-button mono", tabindex: "-1" }, queueKey(hold.topic, hold.queue_id)),
+      max: el("span", { class: "wants-max" }),
+      fill: el("span", { class: "age-fill" }),
+      left: el("span", { class: "age-left" }),
+    };
+    const row = el("tr", { role: "row", "data-hold-id": hold.id },
+      cell("queue-cell", queueKey(hold.topic, hold.queue_id), cells.name),
+      cell("", hold.group, hold.group || "–"),
+      cell("quiet client-cell", `${hold.client_id} over ${hold.protocol}`,
+        hold.client_id || "–", el("span", { class: "protocol" }, PROTOCOLS[hold.protocol] ?? hold.protocol)),
+      cell("num wants-cell mono", null,
+        el("span", { class: "wants" }, count(hold.pull_from_offset)), " / ", cells.max),
+      cell("mono quiet", hold.filter, hold.filter || "*"),
+      cell("age-cell", null, el("span", { class: "age" },
+        el("span", { class: "age-track", "aria-hidden": "true" }, cells.fill), cells.left)));
+    Object.assign(row, { parts: cells, hold });
+    row.toggleAttribute("data-own", isOwn(hold));
+    ages.add(row);
+    return row;
+  }
+
+  function update(row, hold) {
+    const queue = latest.state.queues.get(queueKey(hold.topic, hold.queue_id));
+    const end = queue ? queue.max_offset : hold.queue_max_offset;
+    setText(row.parts.max, count(end));
+    row.toggleAttribute("data-behind", end > hold.pull_from_offset);
+    row.toggleAttribute("data-selected", hold.id === chosen.selected);
+    setAttribute(row.parts.name, "aria-pressed", hold.id === chosen.selected);
+  }
+
+  /** A row whose hold has ended stays for a moment, in the colour of its cause. */
+  function leave(row) {
+    ages.remove(row);
+    const id = row.hold.id;
+    if (latest.state.holds.has(id) || leaving >= MOST_LEAVING || calm.matches) return false;
+    const end = latest.state.wakeups.find((wakeup) => wakeup.hold_id === id);
+    row.removeAttribute("data-hold-id");
+    row.dataset.leaving = end ? end.cause : "unknown";
+    setText(row.parts.left, "");
+    leaving += 1;
+    window.setTimeout(() => {
+      leaving -= 1;
+      row.remove();
+    }, LEAVING_MS);
+    return true;
+  }
+
+  function select(id) {
+    chosen.selected = chosen.selected === id ? null : id;
+    detail.select(chosen.selected === null ? null : latest.state.holds.get(id));
+    redraw();
+  }
+
+  function redraw() {
+    drawn = {};
+    if (latest) render(latest);
+  }
+
+  function render(view) {
+    latest = view;
+    const { state } = view;
+    if (drawn.holds !== state.holds || drawn.queues !== state.queues) {
+      drawn = { holds: state.holds, queues: state.queues };
+      const matching = [...state.holds.values()].filter((hold) => matches(hold, chosen.words)).sort(SORTS[chosen.sort]);
+      if (chosen.descending) matching.reverse();
+      const shown = matching.slice(0, chosen.limit);
+      rows.show(shown, (hold) => hold.id);
+      rove(body);
+      showCounts(state, matching.length, shown.length);
+    }
+    tick(view);
+  }
+
+  function tick(view) {
+    latest = view;
+    ages.tick(view);
+    detail.tick(view);
+  }
+
+  function showCounts(state, matching, shown) {
+    const known = state.holdsTotal !== null;
+    setText(part("count"), known ? `${count(state.holdsTotal)} held` : "unknown");
+    const left = [];
+    if (chosen.words.length && known) left.push(`${count(matching)} match`);
+    if (shown < matching) left.push(`showing ${count(shown)} of ${count(matching)}`);
+    if (known && state.holdsTotal > state.holds.size) {
+      left.push(`${count(state.holdsTotal - state.holds.size)} more are held than a page is told of; narrow them with /api/v1/holds?topic=`);
+    }
+    setText(part("left-out"), left.join("; ") || (shown ? "every hold is shown" : ""));
+    part("more").hidden = shown >= matching;
+    const empty = known && matching === 0;
+    part("empty").hidden = !empty;
+    setText(part("empty-title"), state.holds.size ? "No held pull matches this filter." : "Nothing is held.");
+  }
+
+  part("filter").addEventListener("input", (event) => {
+    chosen.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+    chosen.limit = PAGE_OF_ROWS;
+    redraw();
+  });
+  part("more").addEventListener("click", () => {
+    chosen.limit += PAGE_OF_ROWS;
+    redraw();
+  });
+  root.querySelector("thead").addEventListener("click", (event) => {
+    const name = event.target.closest("[data-sort]")?.dataset.sort;
+    if (!name) return;
+    chosen.descending = chosen.sort === name && !chosen.descending;
+    chosen.sort = name;
+    for (const button of root.querySelectorAll("[data-sort]")) {
+      const order = button.dataset.sort === name ? (chosen.descending ? "descending" : "ascending") : null;
+      setAttribute(button.closest("th"), "aria-sort", order);
+    }
+    redraw();
+  });
+  body.addEventListener("click", (event) => {
+    const row = event.target.closest("[data-hold-id]");
+    if (row) select(row.hold.id);
+  });
+  body.addEventListener("keydown", (event) => moveFocus(event, body));
+  setText(part("curl"), `curl '${location.origin}/api/v1/topics/quickstart/queues/0/messages?offset=0&wait_ms=15000&group=by-hand'`);
+  return { render, tick };
+}
+
+const PROTOCOLS = { http: "HTTP", websocket: "WebSocket", remoting: "remoting" };
+
+function cell(kind, title, ...children) {
+  return el("td", { role: "cell", class: kind || null, title }, ...children);
+}
+
+function matches(hold, words) {
+  if (!words.length) return true;
+  const all = `${queueKey(hold.topic, hold.queue_id)} ${hold.group} ${hold.client_id} ${hold.protocol} ${
+    acceptsAll(hold.filter) ? "*" : hold.filter} #${hold.id}`.toLowerCase();
+  return words.every((word) => all.includes(word));
+}
+
+/** One row of the table can be reached by Tab, the others from there by the arrow keys. */
+function rove(body) {
+  if (body.querySelector('.row-button[tabindex="0"]')) return;
+  body.querySelector("[data-hold-id] .row-button")?.setAttribute("tabindex", "0");
+}
+
+function moveFocus(event, body) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  const buttons = [...body.querySelectorAll("[data-hold-id] .row-button")];
+  const next = buttons[buttons.indexOf(document.activeElement) + step];
+  if (!next) return;
+  event.preventDefault();
+  document.activeElement.setAttribute("tabindex", "-1");
+  next.setAttribute("tabindex", "0");
+  next.focus();
+}
+
+/**
+ * The bars between deltas: each is one animation from the moment of parking to the deadline, set to the broker's
+ * clock, and runs only while its row can be seen. So a thousand holds cost no more than a screen of them.
+ */
+function ageBars(scroller) {
+  const seen = new Set();
+  const observer = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) {
+        seen.add(target);
+      } else {
+        stop(target);
+      }
+    }
+  }, { root: scroller, rootMargin: "60px" });
+
+  function stop(row) {
+    seen.delete(row);
+    row.bar?.cancel();
+    row.bar = null;
+  }
+
+  function run(row, now, live) {
+    const { suspended_at_ms: from, deadline_ms: to } = row.hold;
+    const age = now - from;
+    if (calm.matches) {
+      row.parts.fill.style.transform = `scaleX(${Math.min(1, Math.max(0, age / Math.max(1, to - from)))})`;
+      return;
+    }
+    row.bar ??= row.parts.fill.animate([{ transform: "scaleX(0)" }, { transform: "scaleX(1)" }],
+      { duration: Math.max(1, to - from), fill: "both" });
+    if (!live) row.bar.pause();
+    else if (row.bar.playState === "paused") row.bar.play();
+    if (Math.abs((row.bar.currentTime ?? -1e9) - age) > 150) row.bar.currentTime = Math.max(0, age);
+  }
+
+  return {
+    add: (row) => observer.observe(row),
+    remove(row) {
+      observer.unobserve(row);
+      stop(row);
+    },
+    tick({ now, live }) {
+      if (now === null) return;
+      for (const row of seen) {
+        const left = row.hold.deadline_ms - now;
+        setText(row.parts.left, left >= 0 ? seconds(left) : "due");
+        row.toggleAttribute("data-due", left < 0);
+        run(row, now, live);
+      }
+    },
+  };
+}

@@ -1,0 +1,89 @@
+/** What stands where in the drawing of a pull's path, and which counters it shows. */
+
+import { shortCount } from "../format.js";
+
+const ENDS_WITH_ANSWER = ["woken_arrival", "woken_filter_advanced", "woken_missed_arrival", "woken_timeout",
+  "woken_short_poll", "woken_shutdown"];
+const ANSWERED = ["pulls_answered_at_once", ...ENDS_WITH_ANSWER];
+const known = (counters, names) => {
+  const values = names.map((name) => counters[name]).filter((value) => value !== undefined);
+  return values.length ? values.reduce((sum, value) => sum + value, 0) : null;
+};
+const said = (counters, name, text) => (counters[name] === undefined ? "" : text(shortCount(counters[name])));
+
+/** `counters` are those whose movement lights the node; `value` is null while the broker does not say it. */
+function node(name, means, counters, { sub = () => "", value = null, side = false, alarm = null } = {}) {
+  return { name, means, counters, sub, side, alarm, value: value ?? ((all) => known(all, counters)) };
+}
+
+export const NODES = {
+  received: node("received", "PULL_MESSAGE requests that came in", ["pulls_received"], { sub: () => "pulls" }),
+  read: node("read", "Reads of a queue for a pull; a woken one reads again", ["pulls_read"], { sub: () => "reads of a queue" }),
+  held: node("held now", "Rows of the pullRequestTable", ["pulls_held"], {
+    value: (all) => known(all, ["holds_now"]), sub: (all) => said(all, "pulls_held", (n) => `${n} in all`) }),
+  arrival: node("arrival", "Messages dispatched to their queues: each looks for holds to wake", ["messages_dispatched"],
+    { sub: () => "messages dispatched" }),
+  woken: node("woken", "Holds woken by an arrival; \"missed\" would be a defect and is always 0", ["woken_arrival"], {
+    sub: (all) => said(all, "woken_missed_arrival", (n) => `${n} missed`), alarm: (all) => all.woken_missed_arrival > 0 }),
+  answered: node("answered", "Pulls answered, at once or after a hold", ANSWERED, {
+    sub: (all) => said(all, "messages_delivered", (n) => `${n} messages`) }),
+  atOnce: node("answered at once", "Pulls that found messages, or did not ask to be held", ["pulls_answered_at_once"], { side: true }),
+  passedOver: node("passed over", "Arrivals that a hold's filter rejected: the hold stays",
+    ["pulls_passed_over", "woken_filter_advanced"], { side: true, value: (all) => known(all, ["pulls_passed_over"]),
+      sub: (all) => said(all, "woken_filter_advanced", (n) => `${n} filter advanced`) }),
+  timedOut: node("timed out", "Holds whose deadline came; with longPollingEnable off, short polls",
+    ["woken_timeout", "woken_short_poll", "woken_shutdown"], { side: true, value: (all) => known(all, ["woken_timeout"]),
+      sub: (all) => said(all, "woken_short_poll", (n) => `${n} short polls`) }),
+  released: node("released", "Holds whose client went away, or took the pull back", ["released"],
+    { side: true, sub: () => "nobody waits" }),
+};
+
+/** An edge sends a pulse when one of its counters moves, `delay` ms after the first edges. */
+export const EDGES = {
+  receivedRead: { counters: ["pulls_received"], delay: 0 },
+  readHeld: { counters: ["pulls_held"], delay: 120 },
+  heldArrival: { counters: ["woken_arrival"], delay: 0 },
+  arrivalWoken: { counters: ["woken_arrival"], delay: 160 },
+  wokenAnswered: { counters: ["woken_arrival", "woken_missed_arrival"], delay: 320 },
+  readAtOnce: { counters: ["pulls_answered_at_once"], delay: 120, side: true },
+  atOnceAnswered: { counters: ["pulls_answered_at_once"], delay: 280, side: true },
+  arrivalPassedOver: { counters: ["pulls_passed_over"], delay: 0, side: true },
+  passedOverHeld: { counters: ["pulls_passed_over"], delay: 160, side: true },
+  heldTimedOut: { counters: ["woken_timeout", "woken_short_poll", "woken_shutdown", "woken_filter_advanced"], delay: 0, side: true },
+  timedOutAnswered: { counters: ["woken_timeout", "woken_short_poll", "woken_shutdown", "woken_filter_advanced"], delay: 200, side: true },
+  heldReleased: { counters: ["released"], delay: 0, side: true },
+};
+
+export const WIDE = {
+  width: 1000, height: 226, nodeWidth: 124, nodeHeight: 54,
+  nodes: {
+    received: [66, 96], read: [232, 96], held: [416, 96], arrival: [596, 96], woken: [764, 96], answered: [934, 96],
+    atOnce: [583, 30], released: [302, 176], passedOver: [506, 176], timedOut: [764, 176],
+  },
+  edges: {
+    receivedRead: "M128 96H168", readHeld: "M294 96H352", heldArrival: "M478 96H532", arrivalWoken: "M658 96H700",
+    wokenAnswered: "M826 96H870",
+    readAtOnce: "M232 69V46Q232 30 248 30H519", atOnceAnswered: "M645 30H918Q934 30 934 46V67",
+    heldReleased: "M392 123V160Q392 176 378 176H366",
+    arrivalPassedOver: "M596 123V160Q596 176 582 176H570", passedOverHeld: "M444 176H442Q430 176 430 164V125",
+    heldTimedOut: "M410 123V203Q410 217 424 217H670Q684 217 684 203V190Q684 176 698 176H700",
+    timedOutAnswered: "M826 176H918Q934 176 934 160V125",
+  },
+};
+
+export const TALL = {
+  width: 372, height: 506, nodeWidth: 138, nodeHeight: 56,
+  nodes: {
+    received: [80, 34], read: [80, 120], held: [80, 206], arrival: [80, 292], woken: [80, 378], answered: [80, 468],
+    atOnce: [270, 120], released: [270, 206], passedOver: [270, 292], timedOut: [270, 378],
+  },
+  edges: {
+    receivedRead: "M80 62V90", readHeld: "M80 148V176", heldArrival: "M80 234V262", arrivalWoken: "M80 320V348",
+    wokenAnswered: "M80 406V438",
+    readAtOnce: "M149 120H199", atOnceAnswered: "M339 120H348Q360 120 360 132V466Q360 478 348 478H151",
+    heldReleased: "M149 198H199",
+    arrivalPassedOver: "M149 300H199", passedOverHeld: "M201 284H188Q176 284 176 272V232Q176 220 164 220H151",
+    heldTimedOut: "M149 210H158Q166 210 166 218V366Q166 378 178 378H199",
+    timedOutAnswered: "M270 406V446Q270 458 258 458H151",
+  },
+};

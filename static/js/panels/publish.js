@@ -1,0 +1,59 @@
+/** Publish one message, and see where the broker stored it. */
+
+import { el, panel } from "../dom.js";
+import { clockTime, count } from "../format.js";
+import { request, topicPath } from "../http.js";
+
+const MOST_TIMES = 200;
+
+export function publishPanel() {
+  const { part } = panel("publish");
+  const form = part("form");
+  const result = part("result");
+  const sentAt = new Map();
+
+  /** Store one message. -> where it was stored; the error's message is a sentence. */
+  async function publish({ topic, body, tag = "", keys = [] }) {
+    const message = { body, body_encoding: "utf8" };
+    if (tag) message.tag = tag;
+    if (keys.length) message.keys = keys;
+    const at = performance.now();
+    const answer = await request("POST", `${topicPath(topic)}/messages`, message);
+    const stored = answer.messages[0];
+    sentAt.set(stored.message_id, at);
+    if (sentAt.size > MOST_TIMES) sentAt.delete(sentAt.keys().next().value);
+    showStored(stored);
+    return stored;
+  }
+
+  function showStored(stored) {
+    result.toggleAttribute("data-failed", false);
+    result.toggleAttribute("data-good", true);
+    result.replaceChildren("Stored as ",
+      el("code", {}, `${stored.topic}@${stored.queue_id}`), ` at offset ${count(stored.queue_offset)}, `,
+      `${clockTime(Number(stored.store_time_ms))}, message id `, el("code", {}, stored.message_id), ".");
+  }
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const fields = Object.fromEntries(new FormData(form));
+    part("send").disabled = true;
+    try {
+      await publish({ topic: fields.topic.trim(), body: fields.body, tag: fields.tag.trim(),
+        keys: fields.keys.split(/\s+/).filter(Boolean) });
+    } catch (error) {
+      result.toggleAttribute("data-good", false);
+      result.toggleAttribute("data-failed", true);
+      result.textContent = error.message;
+    } finally {
+      part("send").disabled = false;
+    }
+  });
+
+  return {
+    publish,
+    /** When this page sent a message, by performance.now(); null when it did not. */
+    sentAt: (messageId) => sentAt.get(messageId) ?? null,
+    render: () => {},
+  };
+}

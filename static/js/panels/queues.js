@@ -1,0 +1,96 @@
+/** Queues: where they begin and end, how fast they grow, and how many pulls wait on them. */
+
+import { KeyedRows, el, flash, panel, setAttribute, setText } from "../dom.js";
+import { ago, count, isSystemTopic, rate } from "../format.js";
+import { queueRate } from "../stats.js";
+
+const MOST_ROWS = 300;
+const byName = (a, b) => (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.queue_id - b.queue_id);
+
+export function queuesPanel() {
+  const { part } = panel("queues");
+  const chosen = { word: "", system: false };
+  let drawn = null;
+  let latest = null;
+  const rows = new KeyedRows(part("rows"), { create, update });
+
+  function create(queue) {
+    const number = (kind, label) => el("td", { role: "cell", class: `num ${kind}`, "data-label": label });
+    const cells = { min: number("quiet", "min"), max: number("max", "max"), rate: number("", "msgs/s"),
+      age: number("quiet", "last"), holds: number("", "holds") };
+    const row = el("tr", { role: "row", "data-queue": queue.key,
+      class: isSystemTopic(queue.topic, queue.broker) ? "system" : null },
+    el("td", { role: "cell", class: "queue-name mono", title: queue.key }, queue.key), ...Object.values(cells));
+    row.parts = cells;
+    return row;
+  }
+
+  function update(row, queue) {
+    const cells = row.parts;
+    const before = row.getAttribute("data-max-offset");
+    row.queue = queue;
+    setText(cells.min, count(queue.min_offset));
+    setText(cells.max, count(queue.max_offset));
+    setText(cells.holds, count(queue.holds));
+    if (before !== null && before !== String(queue.max_offset)) flash(cells.max, "moved");
+    setAttribute(row, "data-max-offset", queue.max_offset);
+    showTimes(row);
+  }
+
+  function showTimes(row) {
+    const { queue, parts: cells } = row;
+    const { now, state } = latest;
+    const perSecond = rate(queueRate(queue, now, state.watchedSinceMs));
+    setText(cells.rate, perSecond);
+    cells.rate.classList.toggle("is-unknown", perSecond === "unknown");
+    const known = queue.last_store_time_ms !== null && now !== null;
+    setText(cells.age, known ? ago(now - queue.last_store_time_ms) : queue.max_offset === 0 ? "never" : "unknown");
+  }
+
+  function render(view) {
+    latest = view;
+    const { state } = view;
+    if (drawn === state.queues) return;
+    drawn = state.queues;
+    const all = [...state.queues.values()];
+    const visible = all.filter((queue) => chosen.system || !isSystemTopic(queue.topic, queue.broker));
+    const matching = visible.filter((queue) => queue.key.toLowerCase().includes(chosen.word)).sort(byName);
+    rows.show(matching.slice(0, MOST_ROWS), (queue) => queue.key);
+    showCounts(state, all.length - visible.length, visible.length, matching.length);
+  }
+
+  function showCounts(state, system, visible, matching) {
+    const known = state.queuesTotal !== null;
+    setText(part("count"), known ? `${count(visible)} queues` : "unknown");
+    const left = [];
+    if (matching > MOST_ROWS) left.push(`showing ${count(MOST_ROWS)} of ${count(matching)}; filter to see others`);
+    if (system) left.push(`${count(system)} of system topics are hidden`);
+    if (known && state.queuesTotal > state.queues.size) {
+      left.push(`${count(state.queuesTotal - state.queues.size)} more exist than a page is told of; see /api/v1/topics`);
+    }
+    setText(part("left-out"), left.join("; ") || (matching ? "every queue is shown" : ""));
+    part("empty").hidden = !known || matching > 0;
+    setText(part("empty-title"), visible ? "No queue matches this filter." : "There is no queue yet.");
+  }
+
+  function redraw() {
+    drawn = null;
+    if (latest) render(latest);
+  }
+
+  part("filter").addEventListener("input", (event) => {
+    chosen.word = event.target.value.trim().toLowerCase();
+    redraw();
+  });
+  part("system").addEventListener("change", (event) => {
+    chosen.system = event.target.checked;
+    redraw();
+  });
+  return {
+    render,
+    tick(view) {
+      latest = view;
+      for (const row of rows.rows.values()) showTimes(row);
+    },
+  };
+}

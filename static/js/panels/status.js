@@ -1,0 +1,113 @@
+/** Who the broker is, whether the page is up to date, and the switch of longPollingEnable. */
+
+import { panel, setAttribute, setText } from "../dom.js";
+import { UNKNOWN, count, isKnown, rate, seconds, shortCount, span } from "../format.js";
+import { counterRate } from "../stats.js";
+import { request } from "../http.js";
+
+const ANSWERED = ["woken_arrival", "woken_filter_advanced", "woken_missed_arrival", "woken_timeout",
+  "woken_short_poll", "woken_shutdown"];
+const WISH_LASTS_MS = 5_000;
+const AGE_SHOWN_AFTER_MS = 2_000;
+
+export function statusPanel({ reconnect }) {
+  const { part } = panel("status");
+  const banner = document.querySelector('[data-part="problem-banner"]');
+  const problem = document.querySelector('[data-part="problem"]');
+  const toggle = part("long-polling");
+  const broker = { epoch: null, asked: false, startedAtMs: null };
+  const wish = { value: null, until: 0 };
+  part("reconnect").addEventListener("click", reconnect);
+  toggle.addEventListener("click", () => askFor(toggle.getAttribute("aria-checked") !== "true"));
+
+  async function askFor(value) {
+    Object.assign(wish, { value, until: Date.now() + WISH_LASTS_MS });
+    note(`asked for ${value ? "on" : "off"} …`);
+    try {
+      await request("PATCH", "/broker/config", { longPollingEnable: value });
+    } catch (error) {
+      wish.value = null;
+      note(error.message, true);
+    }
+  }
+
+  function note(text, failed = false) {
+    setText(part("long-polling-note"), text);
+    part("long-polling-note").toggleAttribute("data-failed", failed);
+  }
+
+  /** Uptime comes from the broker's own page of the API, once an epoch. */
+  async function askStart(epoch) {
+    Object.assign(broker, { epoch, asked: true, startedAtMs: null });
+    try {
+      const answer = await request("GET", "/broker");
+      if (broker.epoch === epoch && isKnown(answer?.started_at_ms)) broker.startedAtMs = Number(answer.started_at_ms);
+    } catch {
+      broker.startedAtMs = null; // shown as unknown; the next epoch asks again
+    }
+  }
+
+  function figure(name, text) {
+    setText(part(name), text);
+    part(name).classList.toggle("is-unknown", text === UNKNOWN);
+  }
+
+  function showLive(view) {
+    const first = view.state.seq === null;
+    const word = view.status === "disconnected" && first && !view.reason ? "connecting" : view.status;
+    setText(part("live"), word);
+    setText(part("live-detail"), liveDetail(view));
+    part("reconnect").hidden = view.status !== "disconnected" || word === "connecting";
+    part("sign-in").hidden = !/signed in|token/.test(view.reason);
+  }
+
+  function showLongPolling({ state, live, localNow }) {
+    const known = state.longPollingEnable !== null;
+    toggle.disabled = !known || !live;
+    setAttribute(toggle, "aria-checked", state.longPollingEnable === true);
+    setText(part("long-polling-state"), known ? (state.longPollingEnable ? "on" : "off") : UNKNOWN);
+    if (wish.value === null) return;
+    if (state.longPollingEnable === wish.value) {
+      wish.value = null;
+      const brief = state.shortPollingTimeMills === null ? "" : ` (${count(state.shortPollingTimeMills)} ms)`;
+      note(state.longPollingEnable ? "" : `pulls are held for shortPollingTimeMills${brief} only`);
+    } else if (localNow > wish.until) {
+      wish.value = null;
+      note("the broker has not changed it", true);
+    }
+  }
+
+  function tick(view) {
+    const { state } = view;
+    showLive(view);
+    const up = broker.startedAtMs === null || view.now === null ? null : view.now - broker.startedAtMs;
+    figure("uptime", span(up));
+  }
+
+  return {
+    tick,
+    render(view) {
+      const { state } = view;
+      setText(part("broker"), state.broker ?? "unknown broker");
+      if (state.epoch !== null && state.epoch !== broker.epoch) askStart(state.epoch);
+      figure("epoch", state.epoch === null ? UNKNOWN : String(state.epoch));
+      figure("holds", shortCount(state.holdsTotal));
+      figure("stored", rate(counterRate(state.history, ["messages_stored"])));
+      figure("delivered", rate(counterRate(state.history, ["messages_delivered"])));
+      figure("woken", rate(counterRate(state.history, ANSWERED)));
+      banner.hidden = !state.problem;
+      setText(problem, state.problem);
+      showLongPolling(view);
+      tick(view);
+    },
+  };
+}
+
+function liveDetail({ status, reason, retryAt, state, localNow }) {
+  if (status === "live") return "";
+  const age = state.receivedAt === null ? null : localNow - state.receivedAt;
+  const known = age !== null && age > AGE_SHOWN_AFTER_MS ? `what you see is ${span(age)} old` : "";
+  const retry = status === "disconnected" && retryAt !== null && reason
+    ? `next try in ${seconds(Math.max(0, retryAt - localNow))}` : "";
+  return [reason, known, retry].filter(Boolean).join("; ");
+}

@@ -1,0 +1,80 @@
+/** The stream of wake-ups: every end of a hold, newest first, with its cause. */
+
+import { KeyedRows, el, panel, setAttribute, setText } from "../dom.js";
+import { CAUSES, cause, clockTime, count, micros } from "../format.js";
+import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
+
+export function wakeupsPanel() {
+  const { part } = panel("wakeups");
+  const chosen = { cause: "", paused: null };
+  let drawn = null;
+  let latest = null;
+  let begun = false;
+  const rows = new KeyedRows(part("rows"), { create, update: () => {} });
+
+  function create(wakeup) {
+    const { word, mark, means } = cause(wakeup.cause);
+    const td = (kind, title, ...children) => el("td", { role: "cell", class: kind, title }, ...children);
+    const answered = wakeup.cause !== "channel_gone" && wakeup.cause !== "cancelled";
+    return el("tr", { role: "row", "data-cause": wakeup.cause, "data-hold": wakeup.hold_id, class: begun ? "fresh" : null },
+      td("mono quiet", null, clockTime(wakeup.wall_ms)),
+      td("cause-cell", means, el("span", { class: "cause" },
+        el("span", { class: "cause-mark", "aria-hidden": "true" }, mark), word)),
+      td("mono queue-cell", queueKey(wakeup.topic, wakeup.queue_id), queueKey(wakeup.topic, wakeup.queue_id)),
+      td(null, wakeup.group, wakeup.group || "–"),
+      td("quiet client-cell", wakeup.client_id, wakeup.client_id || "–"),
+      label(td("num", `${count(wakeup.held_us)} µs`, micros(wakeup.held_us)), "held"),
+      label(td("num", null, wakeup.wake_us > 0 ? micros(wakeup.wake_us) : "–"), "wake"),
+      label(td("num", null, answered ? count(wakeup.messages) : "–"), "msgs"));
+  }
+
+  function render(view) {
+    latest = view;
+    const list = chosen.paused ?? view.state.wakeups;
+    if (drawn === list && chosen.paused === null) return;
+    if (drawn !== list) {
+      drawn = list;
+      rows.show(list.filter((wakeup) => !chosen.cause || wakeup.cause === chosen.cause), wakeupKey);
+    }
+    begun = view.state.seq !== null;
+    showCounts(view.state, list);
+  }
+
+  function showCounts(state, list) {
+    const known = state.seq !== null;
+    const shown = rows.rows.size;
+    const newer = chosen.paused ? state.wakeups.filter((wakeup) => wakeup.seq > (list[0]?.seq ?? 0)).length : 0;
+    const parts = [list.length >= MAX_WAKEUPS ? `the last ${count(MAX_WAKEUPS)}` : `${count(list.length)} so far`];
+    if (chosen.cause) parts.push(`${count(shown)} by ${cause(chosen.cause).word}`);
+    if (chosen.paused) parts.push(`paused, ${newer >= MAX_WAKEUPS ? "over " : ""}${count(newer)} newer`);
+    if (state.dropped > 0) parts.push(`${count(state.dropped)} too fast to show`);
+    setText(part("count"), known ? parts.join("; ") : "unknown");
+    part("empty").hidden = !known || shown > 0;
+    setText(part("empty-title"), list.length ? "None of these had this cause." : "No held pull has ended yet.");
+  }
+
+  function redraw() {
+    drawn = null;
+    if (latest) render(latest);
+  }
+
+  for (const [name, { word, mark }] of Object.entries(CAUSES)) {
+    part("cause").append(el("option", { value: name }, `${mark} ${word}`));
+  }
+  part("cause").addEventListener("change", (event) => {
+    chosen.cause = event.target.value;
+    redraw();
+  });
+  part("pause").addEventListener("click", () => {
+    chosen.paused = chosen.paused === null && latest ? latest.state.wakeups : null;
+    setAttribute(part("pause"), "aria-pressed", chosen.paused !== null);
+    setText(part("pause"), chosen.paused === null ? "Pause" : "Resume");
+    redraw();
+  });
+  return { render };
+}
+
+function label(td, text) {
+  td.setAttribute("data-label", text);
+  return td;
+}

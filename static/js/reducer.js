@@ -1,0 +1,208 @@
+/**
+ * What the page knows of the broker, and how each frame of /ws/v1/events changes it. Pure: no clock, no DOM, no
+ * socket; `reduce(state, frame, receivedAt)` returns a new state and leaves the old one as it was, so the same file
+ * runs in the page and under `node --test`.
+ *
+ * Whatever the broker has not said yet is null, never 0.
+ */
+
+export const MAX_WAKEUPS = 200;
+const MAX_OFFSET_SAMPLES = 20;
+const QUEUE_WINDOW_MS = 10_000;
+const QUEUE_SAMPLE_EVERY_MS = 900;
+const HISTORY_MS = 300_000;
+const HISTORY_EVERY_MS = 900;
+const LONGEST_SILENCE_MS = 6_000;
+
+export function initialState() {
+  return {
+    broker: null,
+    epoch: null,
+    seq: null,
+    wallMs: null,
+    receivedAt: null,
+    watchedSinceMs: null,
+    clockSamples: [],
+    clockOffsetMs: null,
+    longPollingEnable: null,
+    shortPollingTimeMills: null,
+    problem: "",
+    holds: new Map(),
+    holdsTotal: null,
+    queues: new Map(),
+    queuesTotal: null,
+    wakeups: [],
+    counters: null,
+    history: [],
+    wakeupUs: null,
+    heldMs: null,
+    positions: null,
+    dropped: 0,
+    gaps: 0,
+    needsSnapshot: true,
+  };
+}
+
+/** The name that RocketMQ gives a queue in its tables. */
+export function queueKey(topic, queueId) {
+  return `${topic}@${queueId}`;
+}
+
+/** `state` after `frame`, which arrived at `receivedAt` (ms of this machine's clock). */
+export function reduce(state, frame, receivedAt) {
+  switch (frame?.type) {
+    case "snapshot":
+      return applySnapshot(state, frame, receivedAt);
+    case "delta":
+      return applyDelta(state, frame, receivedAt);
+    case "lost":
+      return { ...state, needsSnapshot: true };
+    default:
+      return state;
+  }
+}
+
+function applySnapshot(state, frame, receivedAt) {
+  const same = state.broker === frame.broker && state.epoch === frame.epoch;
+  const before = same ? state : { ...initialState(), gaps: state.gaps };
+  // After a long silence what happened in it has no time: rates start anew.
+  const silent = before.wallMs === null || frame.wall_ms - before.wallMs > LONGEST_SILENCE_MS;
+  const next = {
+    ...before,
+    ...clock(before, frame.wall_ms, receivedAt),
+    broker: frame.broker,
+    epoch: frame.epoch,
+    seq: frame.seq,
+    shortPollingTimeMills: frame.short_polling_time_mills ?? null,
+    holds: new Map(frame.holds.map((hold) => [hold.id, hold])),
+    holdsTotal: frame.holds_total,
+    watchedSinceMs: silent ? frame.wall_ms : before.watchedSinceMs,
+    history: silent ? [] : before.history,
+    queues: withQueues(new Map(), silent ? new Map() : before.queues, frame.queues, frame.wall_ms),
+    queuesTotal: frame.queues_total,
+    wakeups: mergeWakeups(before.wakeups, frame.wakeups),
+    positions: frame.positions ?? null,
+    needsSnapshot: false,
+  };
+  return withAbsolutes(next, frame);
+}
+
+function applyDelta(state, delta, receivedAt) {
+  if (state.seq === null || state.needsSnapshot) {
+    return state.needsSnapshot ? state : { ...state, needsSnapshot: true };
+  }
+  if (delta.epoch !== state.epoch || delta.broker !== state.broker) {
+    return { ...state, needsSnapshot: true }; // the broker was restarted
+  }
+  if (delta.seq_from > state.seq + 1) {
+    return { ...state, needsSnapshot: true, gaps: state.gaps + 1 };
+  }
+  if (delta.seq_to < state.seq) return state; // older than the snapshot that we already have
+  return applyKnownDelta(state, delta, receivedAt);
+}
+
+function applyKnownDelta(state, delta, receivedAt) {
+  const holds = changedHolds(state.holds, delta.holds);
+  const queues = changedQueues(state.queues, delta.queues, delta.wall_ms);
+  const added = queues.size - state.queues.size;
+  const total = delta.holds?.total ?? state.holdsTotal;
+  const next = {
+    ...state,
+    ...clock(state, delta.wall_ms, receivedAt),
+    seq: Math.max(state.seq, delta.seq_to),
+    holds,
+    holdsTotal: total,
+    queues,
+    queuesTotal: state.queuesTotal === null ? null : Math.max(state.queuesTotal + added, queues.size),
+    wakeups: mergeWakeups(state.wakeups, delta.wakeups ?? []),
+    dropped: state.dropped + (delta.dropped ?? 0),
+    // More rows than the broker has holds: a removal was missed, so ask again.
+    needsSnapshot: total !== null && holds.size > total,
+  };
+  return withAbsolutes(next, delta);
+}
+
+/** What every frame says in full, so that a lost one heals itself here. */
+function withAbsolutes(state, frame) {
+  const counters = frame.counters ?? state.counters;
+  return {
+    ...state,
+    longPollingEnable: frame.long_polling_enable ?? state.longPollingEnable,
+    problem: frame.problem ?? state.problem,
+    counters,
+    history: withHistory(state.history, frame.wall_ms, counters),
+    wakeupUs: frame.wakeup_us ?? state.wakeupUs,
+    heldMs: frame.held_ms ?? state.heldMs,
+  };
+}
+
+function changedHolds(holds, change) {
+  if (!change || (!change.added?.length && !change.removed?.length)) return holds;
+  const next = new Map(holds);
+  for (const hold of change.added ?? []) next.set(hold.id, hold);
+  for (const id of change.removed ?? []) next.delete(id);
+  return next;
+}
+
+function changedQueues(queues, change, wallMs) {
+  if (!change || (!change.changed?.length && !change.removed?.length)) return queues;
+  const next = withQueues(new Map(queues), queues, change.changed ?? [], wallMs);
+  for (const [topic, queueId] of change.removed ?? []) next.delete(queueKey(topic, queueId));
+  return next;
+}
+
+/** Queues with the recent course of their max offset: `samples` is [[wallMs, maxOffset], ...], oldest first. */
+function withQueues(into, before, views, wallMs) {
+  for (const view of views) {
+    const key = queueKey(view.topic, view.queue_id);
+    into.set(key, { ...view, key, samples: withSample(before.get(key)?.samples ?? [], wallMs, view.max_offset) });
+  }
+  return into;
+}
+
+function withSample(samples, wallMs, maxOffset) {
+  const last = samples.at(-1);
+  if (last && maxOffset < last[1]) return [[wallMs, maxOffset]]; // the topic was deleted and made anew
+  if (last && samples.length > 1 && wallMs - samples.at(-2)[0] < QUEUE_SAMPLE_EVERY_MS) {
+    return [...samples.slice(0, -1), [wallMs, maxOffset]];
+  }
+  const next = [...samples, [wallMs, maxOffset]];
+  while (next.length > MAX_OFFSET_SAMPLES || (next.length > 2 && next[1][0] < wallMs - QUEUE_WINDOW_MS)) next.shift();
+  return next;
+}
+
+function withHistory(history, wallMs, counters) {
+  if (!counters) return history;
+  const last = history.at(-1);
+  if (last && history.length > 1 && wallMs - history.at(-2).wallMs < HISTORY_EVERY_MS) {
+    return [...history.slice(0, -1), { wallMs, counters }];
+  }
+  return [...history.filter((entry) => entry.wallMs >= wallMs - HISTORY_MS), { wallMs, counters }];
+}
+
+/** Newest first, each once, at most MAX_WAKEUPS. */
+function mergeWakeups(known, fresh) {
+  if (!fresh?.length) return known;
+  const seen = new Set(known.map(wakeupKey));
+  const news = fresh.filter((wakeup) => !seen.has(wakeupKey(wakeup)));
+  if (!news.length) return known;
+  return [...news, ...known].sort((a, b) => b.seq - a.seq).slice(0, MAX_WAKEUPS);
+}
+
+export function wakeupKey(wakeup) {
+  return `${wakeup.seq}:${wakeup.hold_id}`;
+}
+
+/**
+ * How far the broker's clock is ahead of ours. A frame that was delayed on its way makes the broker look behind, so
+ * the largest of the last differences is the one with the least delay in it.
+ */
+function clock(state, wallMs, receivedAt) {
+  const clockSamples = [...state.clockSamples, wallMs - receivedAt].slice(-20);
+  return { wallMs, receivedAt, clockSamples, clockOffsetMs: Math.max(...clockSamples) };
+}
+
+/** The broker's wall clock at `localMs` of ours, or null before the first frame. */
+export function brokerTime(state, localMs) {
+  return state.clockOffsetMs === null ? null : localMs + state.clockOffsetMs;
+}

@@ -1,0 +1,138 @@
+/**
+ * The page's one connection to /ws/v1/events. It reconnects by itself (exponential backoff with jitter), notices when
+ * the broker has gone quiet, and asks for a snapshot when the reducer says that it needs one. It knows frames only as
+ * objects; what they mean is the reducer's business.
+ *
+ * States: "live" (frames come), "stale" (connected, but nothing new for STALE_AFTER_MS, or the engine is away),
+ * "disconnected".
+ */
+
+export const STALE_AFTER_MS = 5_000;
+const DEAD_AFTER_MS = 20_000;
+const FIRST_RETRY_MS = 500;
+const LONGEST_RETRY_MS = 15_000;
+const SNAPSHOT_AGAIN_MS = 2_000;
+
+/** The wait before the n-th try (from 0), between half and all of an exponentially growing bound. */
+export function backoff(attempt, random = Math.random) {
+  const bound = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(attempt, 10));
+  return bound / 2 + (bound / 2) * random();
+}
+
+export function socketUrl(path) {
+  return `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}${path}`;
+}
+
+export class EventsSocket {
+  constructor({ onFrame, onStatus }) {
+    this.onFrame = onFrame;
+    this.onStatus = onStatus;
+    this.socket = null;
+    this.attempt = 0;
+    this.retryTimer = 0;
+    this.retryAt = null;
+    this.lastFrameAt = 0;
+    this.askedAt = 0;
+    this.engineAway = false;
+    this.reason = "";
+    this.status = "disconnected";
+    window.setInterval(() => this.#watch(), 500);
+    window.addEventListener("online", () => this.reconnectNow());
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && this.status === "disconnected") this.reconnectNow();
+    });
+  }
+
+  connect() {
+    window.clearTimeout(this.retryTimer);
+    this.retryAt = null;
+    const socket = new WebSocket(socketUrl("/ws/v1/events"));
+    this.socket = socket;
+    socket.onopen = () => {
+      this.lastFrameAt = Date.now();
+    };
+    socket.onmessage = (event) => this.#received(event.data);
+    socket.onclose = (event) => {
+      if (this.socket === socket) this.#closed(event);
+    };
+  }
+
+  reconnectNow() {
+    if (this.status !== "disconnected" && this.socket?.readyState === WebSocket.OPEN) return;
+    this.attempt = 0;
+    const old = this.socket;
+    this.socket = null;
+    old?.close();
+    this.connect();
+  }
+
+  /** Ask for a snapshot, unless one was asked for a moment ago. */
+  askSnapshot() {
+    const now = Date.now();
+    if (this.engineAway || now - this.askedAt < SNAPSHOT_AGAIN_MS) return;
+    this.askedAt = now;
+    this.#send({ type: "snapshot" });
+  }
+
+  #send(frame) {
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(frame));
+  }
+
+  #received(text) {
+    let frame;
+    try {
+      frame = JSON.parse(text);
+    } catch {
+      return; // not ours; staleness will show if nothing better follows
+    }
+    this.lastFrameAt = Date.now();
+    if (frame.type === "pong") return;
+    this.attempt = 0;
+    this.engineAway = frame.type === "lost";
+    this.onFrame(frame, Date.now());
+    if (this.engineAway) this.#setStatus("stale", String(frame.reason || "the broker's engine is away"));
+    else if (frame.type === "snapshot" || this.status === "live") this.#setStatus("live", "");
+    else if (frame.type === "delta" && this.status === "stale") this.#setStatus("live", "");
+  }
+
+  #closed(event) {
+    const wait = backoff(this.attempt);
+    this.attempt += 1;
+    this.retryAt = Date.now() + wait;
+    this.retryTimer = window.setTimeout(() => this.connect(), wait);
+    this.#setStatus("disconnected", closeReason(event));
+  }
+
+  #watch() {
+    if (this.socket?.readyState !== WebSocket.OPEN || !this.lastFrameAt) return;
+    const quiet = Date.now() - this.lastFrameAt;
+    if (quiet > DEAD_AFTER_MS) {
+      const dead = this.socket;
+      this.socket = null; // its own close event may come only minutes later
+      dead.close();
+      this.#closed({ code: 1006 });
+    } else if (quiet > STALE_AFTER_MS && this.status === "live") {
+      this.#setStatus("stale", "nothing has come from the broker for 5 s");
+      this.#send({ type: "ping" });
+    }
+  }
+
+  #setStatus(status, reason) {
+    if (this.status === status && this.reason === reason && status !== "disconnected") return;
+    this.status = status;
+    this.reason = reason;
+    this.onStatus(status, reason, this.retryAt);
+  }
+}
+
+/** What a close code means, as a sentence. */
+export function closeReason(event) {
+  const said = {
+    1012: "the broker's web side is restarting",
+    4401: "you are not signed in",
+    4403: "your token does not allow this",
+    4408: "the connection was idle for too long",
+    4429: "too many connections, or this page read too slowly",
+  }[event.code];
+  return said ?? "the broker's web side does not answer";
+}

@@ -1,0 +1,305 @@
+"""Serves the pages over a played broker: ``python tests/dashboard/stand_in.py --port 8123 --scenario busy``.
+
+The real templates, views and static files, with the parts of the API that the live page uses. ``POST /stand-in`` with
+``{"scenario": "..."}`` changes what is played: idle, working, busy (1,000 holds), refusing, hostile, away, gap, silent, down, up.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+
+import django  # noqa: E402
+from django.conf import settings  # noqa: E402
+
+settings.configure(
+    SECRET_KEY="only for the stand-in", ALLOWED_HOSTS=["127.0.0.1", "localhost"], ROOT_URLCONF="stand_in_urls",
+    INSTALLED_APPS=["django.contrib.staticfiles", "dashboard"], STATIC_URL="static/",
+    STATICFILES_DIRS=[ROOT / "static"], LOGGING_CONFIG=None,
+    MIDDLEWARE=["dashboard.middleware.SecurityHeadersMiddleware", "django.middleware.csrf.CsrfViewMiddleware"],
+    TEMPLATES=[{"BACKEND": "django.template.backends.django.DjangoTemplates", "DIRS": [ROOT / "templates"],
+                "APP_DIRS": True,
+                "OPTIONS": {"context_processors": ["django.template.context_processors.request"]}}],
+)
+django.setup()
+
+from daphne.server import Server  # noqa: E402
+from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler  # noqa: E402
+from django.core.asgi import get_asgi_application  # noqa: E402
+from fake_broker import FakeBroker, Hold  # noqa: E402
+
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+
+
+class Scenarios:
+    """What the broker lives through."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self.broker = broker
+        self.down = False
+        self.playing: set[asyncio.Task[None]] = set()
+
+    def begin(self, name: str) -> None:
+        broker = self.broker
+        if name in ("idle", "working", "busy", "hostile"):
+            for task in self.playing:
+                task.cancel()
+            self.playing.clear()
+            broker.reset()
+            self.down = False
+            getattr(self, name)()
+            broker.told_seq = broker.seq
+            broker._forget_changes()
+            broker.say(broker.snapshot())
+        elif name == "refusing":
+            broker.problem = "The disk of the store is over 95 % full, so nothing more is stored until there is room."
+            broker.seq += 1
+        elif name == "away":
+            broker.quiet = True
+            broker.say({"type": "lost", "reason": "the broker's engine is restarting"})
+        elif name == "gap":
+            broker.tell(gap=7)
+        elif name in ("silent", "up"):
+            broker.quiet = name == "silent"
+            self.down = False
+        elif name == "down":
+            self.down = True
+            for watcher in broker.watchers:
+                watcher.put_nowait(None)
+
+    def idle(self) -> None:
+        pass
+
+    def hostile(self) -> None:
+        self.broker.create_topic("hostile", 1)
+        self.play(self.consumer("hostile", 0, HOSTILE, HOSTILE, "websocket", HOSTILE))
+        self.broker.problem = HOSTILE
+
+    def working(self) -> None:
+        """A handful of consumers, as on an ordinary day."""
+        self.broker.create_topic("debian-packages", 4, begin=18_200)
+        self.broker.create_topic("orders", 2, begin=912)
+        self.broker.create_topic("RMQ_SYS_TRACE_TOPIC", 1)
+        for queue_id in range(4):
+            self.play(self.consumer("debian-packages", queue_id, "mirror-sync", "10.0.4.17@8812", "remoting", "*"))
+        for queue_id in range(2):
+            self.play(self.consumer("orders", queue_id, "billing", "10.0.4.21@731", "remoting", "TagA || TagB"))
+            self.play(self.consumer("orders", queue_id, "audit", "audit-7f3c", "http", "*"))
+        self.play(self.producer(["debian-packages"], 0.35))
+        self.play(self.producer(["orders"], 1.7, tags=("TagA", "TagC", "TagC")))
+
+    def busy(self) -> None:
+        """1,000 holds on 40 queues, and messages all the time."""
+        topics = [f"shipments-{name}" for name in ("eu", "us", "apac", "returns", "priority")]
+        for number, topic in enumerate(topics):
+            self.broker.create_topic(topic, 8, begin=1_204_000 + 77_777 * number)
+        for number in range(1000):
+            topic = topics[number % 5]
+            self.play(self.consumer(topic, number // 5 % 8, f"group-{number % 13}",
+                                    f"10.0.{number // 250}.{number % 250}@{4000 + number}",
+                                    ("remoting", "websocket", "http")[number % 3],
+                                    "*" if number % 4 else "TagA"))
+        self.play(self.producer(topics, 0.05, tags=("TagA", "TagB", "")))
+
+    def play(self, part: Any) -> None:
+        self.playing.add(asyncio.get_running_loop().create_task(part))
+
+    async def consumer(self, topic: str, queue_id: int, group: str, client: str, protocol: str, tags: str) -> None:
+        offset = self.broker.queues[topic, queue_id].max_offset
+        first_wait = random.randint(1_000, 15_000)
+        while True:
+            hold, answer = self.broker.pull(topic, queue_id, offset, wait_ms=first_wait, group=group, client_id=client,
+                                            protocol=protocol, expression=tags)
+            answer = await hold.ended if hold else answer
+            assert answer is not None
+            offset = int(answer["next_offset"])
+            first_wait = 15_000
+            await asyncio.sleep(0.01)
+
+    async def producer(self, topics: list[str], pause: float, tags: tuple[str, ...] = ("",)) -> None:
+        while True:
+            await asyncio.sleep(random.uniform(0.3, 1.7) * pause)
+            self.broker.publish(random.choice(topics), "a parcel moved on", tag=random.choice(tags))
+
+
+class StandIn:
+    """The ASGI application: Django's pages, and the API as far as the live page uses it."""
+
+    def __init__(self) -> None:
+        self.broker = FakeBroker()
+        self.scenarios = Scenarios(self.broker)
+        self.pages = ASGIStaticFilesHandler(get_asgi_application())
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        path = scope["path"]
+        if scope["type"] == "websocket":
+            await self.websocket(path, receive, send)
+        elif path == "/stand-in":
+            self.scenarios.begin(json.loads(await read_body(receive))["scenario"])
+            await answer(send, 200, {})
+        elif path.startswith("/api/v1/"):
+            body = await read_body(receive)
+            parts = [unquote(part) for part in path.removeprefix("/api/v1/").split("/")]
+            await answer(send, *self.api(scope["method"], parts, json.loads(body) if body else None))
+        else:
+            await self.pages(scope, receive, send)
+
+    def api(self, method: str, parts: list[str], body: Any) -> tuple[int, dict[str, Any]]:
+        broker = self.broker
+        match method, parts:
+            case "GET", ["broker"]:
+                return 200, {"broker": "broker-a", "epoch": broker.epoch, "started_at_ms": str(broker.started_at_ms)}
+            case "PATCH", ["broker", "config"]:
+                return self.change_config(body)
+            case "GET", ["topics"]:
+                return 200, {"seq": "1", "topics": [{"topic": name} for name in {name for name, _ in broker.queues}]}
+            case "PUT", ["topics", topic]:
+                broker.create_topic(topic, body["queues"])
+                return 200, {"topic": topic}
+            case "GET", ["topics", topic, "queues"]:
+                queues = [{**queue.view(), "max_offset": str(queue.max_offset)} for queue in broker.topic_queues(topic)]
+                return (200, {"queues": queues, "seq": "1"}) if queues else problem(
+                    404, f"There is no topic {topic}.", "TOPIC_NOT_EXIST")
+            case "POST", ["topics", topic, "messages"]:
+                if broker.problem:
+                    return problem(503, broker.problem, "SERVICE_NOT_AVAILABLE")
+                stored = broker.publish(topic, body["body"], tag=body.get("tag", ""), keys=tuple(body.get("keys", ())))
+                return 201, {"messages": [{**stored, "queue_offset": str(stored["queue_offset"])}]}
+        return problem(404, "There is nothing at this address.", "")
+
+    def change_config(self, body: Any) -> tuple[int, dict[str, Any]]:
+        if self.broker.refuse_config:
+            return problem(403, "This token may not change the configuration.", "NO_PERMISSION")
+        self.broker.long_polling_enable = body["longPollingEnable"]
+        self.broker.seq += 1
+        return 200, {}
+
+    # --- WebSockets ----------------------------------------------------------------------------------------------
+
+    async def websocket(self, path: str, receive: Any, send: Any) -> None:
+        await receive()
+        if self.scenarios.down:
+            await send({"type": "websocket.close", "code": 1012})
+            return
+        if path == "/ws/v1/events":
+            await send({"type": "websocket.accept"})
+            await self.events(receive, send)
+        else:
+            await send({"type": "websocket.accept", "subprotocol": "rmq.v1.json"})
+            await PlayedConsumer(self.broker, receive, send).run()
+
+    async def events(self, receive: Any, send: Any) -> None:
+        frames: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self.broker.watchers.add(frames)
+        if not self.broker.quiet:
+            frames.put_nowait(self.broker.snapshot())
+        sender = asyncio.create_task(self.send_frames(frames, send))
+        try:
+            while (event := await receive())["type"] != "websocket.disconnect":
+                if json.loads(event["text"])["type"] == "snapshot" and not self.broker.quiet:
+                    frames.put_nowait(self.broker.snapshot())
+        finally:
+            self.broker.watchers.discard(frames)
+            sender.cancel()
+
+    @staticmethod
+    async def send_frames(frames: "asyncio.Queue[dict[str, Any] | None]", send: Any) -> None:
+        while (frame := await frames.get()) is not None:
+            await send({"type": "websocket.send", "text": json.dumps(frame)})
+        await send({"type": "websocket.close", "code": 1012})
+
+    async def run(self, scenario: str) -> None:
+        self.scenarios.begin(scenario)
+        while True:
+            await asyncio.sleep(0.1)
+            self.broker.tick()
+            self.broker.tell()
+
+
+class PlayedConsumer:
+    """One page's /ws/v1/consumer."""
+
+    def __init__(self, broker: FakeBroker, receive: Any, send: Any) -> None:
+        self.broker, self.receive, self._send = broker, receive, send
+        self.client_id = ""
+        self.holds: set[Hold] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    async def send(self, **frame: Any) -> None:
+        await self._send({"type": "websocket.send", "text": json.dumps(frame)})
+
+    async def run(self) -> None:
+        while (event := await self.receive())["type"] != "websocket.disconnect":
+            frame = json.loads(event["text"])
+            if frame["type"] == "hello":
+                self.client_id = frame["client_id"]
+                await self.send(type="welcome", limits={})
+            elif frame["type"] == "pull":
+                await self.pull(frame)
+        for task in self.tasks:
+            task.cancel()
+        for hold in self.holds:
+            self.broker.end(hold, "channel_gone")
+
+    async def pull(self, frame: dict[str, Any]) -> None:
+        hold, answered = self.broker.pull(
+            frame["topic"], frame["queue_id"], frame["offset"], wait_ms=frame["wait_ms"], group=frame["group"],
+            client_id=self.client_id, expression=frame["filter"])
+        if hold is None:
+            await self.send(type="pulled", id=frame["id"], **(answered or {}))
+            return
+        self.holds.add(hold)
+        await self.send(type="held", id=frame["id"], hold_id=hold.id, deadline_ms=hold.deadline_ms)
+        self.tasks.add(asyncio.create_task(self.answer(frame["id"], hold)))
+
+    async def answer(self, pull_id: str, hold: Hold) -> None:
+        result = await hold.ended
+        self.holds.discard(hold)
+        await self.send(type="woken", id=pull_id, cause=result["hold"]["wake_cause"], held_ms=result["hold"]["held_ms"])
+        await self.send(type="pulled", id=pull_id, **result)
+
+
+def problem(status: int, detail: str, code: str) -> tuple[int, dict[str, Any]]:
+    return status, {"type": "about:blank", "title": detail, "status": status, "detail": detail, "code": code}
+
+
+async def read_body(receive: Any) -> bytes:
+    body = b""
+    while True:
+        event = await receive()
+        body += event.get("body", b"")
+        if not event.get("more_body"):
+            return body
+
+
+async def answer(send: Any, status: int, body: dict[str, Any]) -> None:
+    kind = b"application/json" if status < 400 else b"application/problem+json"
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=8123, help="0 takes a free one; it is printed")
+    parser.add_argument("--scenario", default="working")
+    arguments = parser.parse_args()
+    application = StandIn()
+    server = Server(application, endpoints=[f"tcp:port={arguments.port}:interface=127.0.0.1"],
+                    ready_callable=lambda: print(f"listening on {server.listening_addresses[0][1]}", flush=True))
+    from twisted.internet import reactor
+
+    running: list[asyncio.Future[None]] = []
+    reactor.callWhenRunning(lambda: running.append(asyncio.ensure_future(
+        application.run(arguments.scenario), loop=reactor._asyncioEventloop)))
+    server.run()
+
+
+if __name__ == "__main__":
+    main()

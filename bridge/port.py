@@ -11,16 +11,18 @@ from typing import Protocol
 
 import msgspec
 
+from bridge.message_view import Message, read_messages
 from broker_core import commands as commands  # re-exported: port.commands.PullMessage
 from broker_core.commands import Command, Failed, Held, Histogram, HoldView, QueueView, Reply, WakeUp
 from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, UnavailableError
+from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.remoting.codes import ResponseCode
 
 __all__ = [
-    "OPTION_DESCRIPTIONS", "BrokerError", "ConflictError", "Delta", "EnginePort", "EventBatch", "NotFoundError",
-    "PortConnection", "PortTimeout", "PortUnavailable", "RequestError", "ResponseCode", "UnavailableError",
-    "Watcher", "commands", "raise_failed",
+    "OPTION_DESCRIPTIONS", "BrokerError", "ConflictError", "Delta", "EnginePort", "EventBatch", "Message",
+    "NotFoundError", "PortConnection", "PortTimeout", "PortUnavailable", "RequestError", "ResponseCode",
+    "UnavailableError", "Watcher", "commands", "encode_properties", "raise_failed", "read_messages",
 ]
 
 
@@ -37,6 +39,10 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 
     ``queues`` and ``counters`` are absolute values, so a lost delta heals itself there. ``wakeups`` are the newest
     of the interval, ``dropped`` counts what a limit left out of any list.
+
+    A snapshot falls into some delta's interval: apply that delta too (``seq_from`` is at most the snapshot's
+    ``seq`` + 1, ``seq_to`` above it), and skip those that end at or before the snapshot. A heartbeat, in which
+    nothing happened, has ``seq_from`` = ``seq_to`` + 1.
     """
 
     broker: str

@@ -1,0 +1,10 @@
+"""The bridge as a Django app: it is one for the sake of its management commands."""
+
+from django.apps import AppConfig
+
+
+class BridgeConfig(AppConfig):
+    """Listed before ``channels``, whose ``runworker`` command it extends."""
+
+    name = "bridge"
+    verbose_name = "Bridge between the web and the broker's engine"

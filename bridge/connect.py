@@ -1,0 +1,64 @@
+"""Which engine this process talks to, and how: decided by the settings, here alone."""
+
+import os
+import random
+from functools import partial
+from typing import Any
+
+from channels.layers import get_channel_layer
+
+from bridge.channel_port import ChannelPort
+from bridge.engine_host import EngineHost
+from bridge.engine_worker import EngineWorker
+from bridge.limits import Limits
+from bridge.port import EnginePort
+from bridge.socket_port import SocketPort
+from broker_core.clock import SystemClock
+from broker_core.engine import Engine
+from broker_core.formats.message_id import UniqKeyGenerator
+from broker_core.server.engine_runner import EngineRunner
+from broker_core.store.files import RealFiles
+
+
+def make_port(settings: Any) -> EnginePort:
+    """The port of a web process, by ``GLASSMQ_ENGINE``: embedded, child or remote."""
+    options = settings.GLASSMQ_OPTIONS
+    if settings.GLASSMQ_ENGINE == "child":
+        return SocketPort(settings.GLASSMQ_SOCKET)
+    layer = get_channel_layer()
+    if settings.GLASSMQ_ENGINE == "remote":
+        return ChannelPort(layer, options.broker_name)
+    return EmbeddedPort(make_host(settings), layer, options.broker_name)
+
+
+def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
+    """The host of an engine on the store that the settings name. Nothing is opened yet."""
+    options, clock = settings.GLASSMQ_OPTIONS, SystemClock()
+    try:
+        keys = UniqKeyGenerator(options.broker_ip1, os.getpid(), random.SystemRandom())
+    except ValueError:  # brokerIP1 may be a name; the key only has to be unique
+        keys = UniqKeyGenerator("127.0.0.1", os.getpid(), random.SystemRandom())
+    open_engine = partial(Engine.open, settings.GLASSMQ_STORE_DIR, options, RealFiles(), clock, keys.next,
+        adopt=settings.GLASSMQ_STORE_ADOPT)
+    return EngineHost(EngineRunner(open_engine, clock), clock, limits)
+
+
+class EmbeddedPort(ChannelPort):
+    """The engine in this very process and loop, as a worker on its in-memory layer."""
+
+    def __init__(self, host: EngineHost, layer: Any, broker_name: str, *, limits: Limits | None = None) -> None:
+        super().__init__(layer, broker_name, limits=limits or host.limits)
+        self.host = host
+        self._worker = EngineWorker(host, layer, broker_name)
+
+    async def start(self) -> None:
+        """Open the store, serve it, connect. Raises StoreError's kinds."""
+        await self.host.start()
+        self._worker.start()
+        await super().start()
+
+    async def stop(self) -> None:
+        """Every held pull is answered with the cause shutdown, and its caller gets that answer."""
+        await self._worker.stop()
+        await self.host.stop()
+        await super().stop()

@@ -1,0 +1,176 @@
+"""The engine's side of the bridge: takes batches from any transport, answers in batches, never waits for a hold.
+
+One per store and process. Each web process that is heard gets a ``WebProcess``; it is forgotten, and what its
+connections hold released, when it says good-bye, loses its connection, does not read, or was silent for too long.
+"""
+
+import asyncio
+import logging
+
+from bridge import wire
+from bridge.event_fanout import EventFanout
+from bridge.limits import Limits
+from bridge.port import Delta, EventBatch
+from bridge.transport import Link
+from bridge.web_process import WebProcess
+from broker_core.clock import Clock
+from broker_core.commands import CloseConnection, Failed, GetSnapshot
+from broker_core.remoting.codes import ResponseCode
+from broker_core.server.engine_runner import EngineRunner
+
+log = logging.getLogger(__name__)
+
+
+class EngineHost:
+    """Owns the EngineRunner of one store. The four counters are totals since the start."""
+
+    fanout: EventFanout
+
+    def __init__(self, runner: EngineRunner, clock: Clock, limits: Limits | None = None) -> None:
+        self.runner = runner
+        self.limits = limits or Limits()
+        self.malformed = 0
+        self.batches_dropped = 0
+        self.replies_dropped = 0
+        self.processes_cut_off = 0
+        self._clock = clock
+        self._processes: dict[str, WebProcess] = {}
+        self._watch_timer: asyncio.TimerHandle | None = None
+        self._checked_ns = 0
+        self._accepting = False
+
+    async def start(self) -> None:
+        """Open the store and begin. Raises StoreError's kinds."""
+        await self.runner.start()
+        self.fanout = EventFanout(self.runner.engine, self._clock, self.limits, self._on_observed)
+        self._accepting = True
+        self._checked_ns = self._clock.mono_ns()
+        self._look_for_silence()
+
+    async def stop(self) -> None:
+        """Answer every hold with the cause shutdown, send the last replies, close the store."""
+        self._accepting = False
+        if self._watch_timer is not None:
+            self._watch_timer.cancel()
+        self.fanout.stop()
+        await self.runner.stop()
+        processes = list(self._processes.values())
+        for process in processes:
+            process.leaving = True
+            process.tell_alive()
+        await asyncio.gather(*(process.pump.rest(self.limits.drain_ms) for process in processes))
+        self._processes.clear()
+
+    # --- Messages ---
+
+    def receive(self, data: bytes, link: Link) -> None:
+        """One message of one web process. Never raises: what cannot be read is counted."""
+        if not self._accepting:
+            return
+        try:
+            message, unknown = wire.decode_to_engine(data, self.limits.message_bytes)
+        except wire.MalformedMessage as error:
+            self.count_malformed(error)
+            return
+        if isinstance(message, wire.Bye):
+            self._forget(self._processes.get(message.process))
+        elif isinstance(message, wire.Alive):
+            process = self._process(message, link, message.number + 1)
+            if (process.deltas, process.events) != (message.deltas, message.events):
+                process.deltas, process.events = message.deltas, message.events
+                self._watch()
+            process.tell_alive()
+        else:
+            process = self._process(message, link, message.number)
+            for connection, request_id, failed in unknown:
+                process.put(connection, request_id, failed)
+            if not process.is_repeated(message.number):
+                self._submit(process, message)
+
+    def count_malformed(self, error: Exception) -> None:
+        """Something arrived that is no message."""
+        self.malformed += 1
+        log.warning("passed over, %d so far: %s", self.malformed, error)
+
+    def _process(self, message: wire.Requests | wire.Alive, link: Link, first: int) -> WebProcess:
+        process = self._processes.get(message.process)
+        if process is not None and (process.link is not link or process.reply_to != message.reply_to):
+            self._forget(process)
+            process = None
+        if process is None:
+            process = WebProcess(self, message.process, link, message.reply_to, first)
+            self._processes[message.process] = process
+        process.heard_ns = self._clock.mono_ns()
+        return process
+
+    def _submit(self, process: WebProcess, batch: wire.Requests) -> None:
+        submit, too_late_ms = self.runner.submit, self._clock.now().wall_ms - self.limits.clock_grace_ms
+        for number, request_id, deadline_ms, command in batch.requests:
+            if deadline_ms < too_late_ms:
+                process.put(number, request_id, _TOO_LATE)
+                continue
+            if type(command) is GetSnapshot:
+                self.fanout.snapshot_asked()
+            submit(process.connection(number), request_id, command)
+        for number in batch.closed:
+            connection = process.connections.pop(number, None)
+            if connection is not None:
+                submit(connection, 0, CloseConnection())
+
+    # --- Web processes that are gone ---
+
+    def link_lost(self, link: Link) -> None:
+        """The connection of these web processes ended."""
+        for process in [process for process in self._processes.values() if process.link is link]:
+            self._forget(process)
+
+    def cut_off(self, process: WebProcess, reason: str) -> None:
+        """Something is wrong with this one: release what it holds, and do not keep anything for it."""
+        if process.gone:
+            return
+        log.warning("web process %s is cut off: %s", process.name, reason)
+        self.processes_cut_off += 1
+        self._forget(process)
+        process.link.cut()
+
+    def _forget(self, process: WebProcess | None) -> None:
+        if process is None or process.gone:
+            return
+        process.gone = True
+        self._processes.pop(process.name, None)
+        for connection in process.connections.values():
+            self.runner.submit(connection, 0, CloseConnection())
+        process.connections.clear()
+        if process.deltas or process.events:
+            self._watch()
+
+    def _look_for_silence(self) -> None:
+        """Forget web processes that have not been heard for too long."""
+        now_ns = self._clock.mono_ns()
+        period_s = self.limits.peer_silence_ms / 5000
+        late_ns = now_ns - self._checked_ns - int(period_s * 1e9)
+        self._checked_ns = now_ns
+        for process in list(self._processes.values()):
+            if late_ns > period_s * 1e9:
+                process.heard_ns += late_ns  # this process stood still itself: that is not their silence
+            if now_ns - process.heard_ns > self.limits.peer_silence_ms * 1_000_000:
+                log.warning("web process %s was silent for too long: its connections are closed", process.name)
+                self._forget(process)
+        self._watch_timer = asyncio.get_running_loop().call_later(period_s, self._look_for_silence)
+
+    # --- Observing ---
+
+    def _watch(self) -> None:
+        if self._accepting:
+            self.fanout.watch(deltas=any(process.deltas for process in self._processes.values()),
+                events=any(process.events for process in self._processes.values()))
+
+    def _on_observed(self, delta: Delta | None, events: EventBatch | None) -> None:
+        raw_delta = None if delta is None else wire.encode_delta(delta)
+        raw_events = None if events is None else wire.encode_events(events)
+        for process in self._processes.values():
+            process.put_observed(raw_delta, raw_events)
+
+
+_TOO_LATE = Failed(code=ResponseCode.SYSTEM_BUSY, kind="unavailable", retry_after_ms=1000,
+    remark="the engine got this after its deadline and did nothing: it was away, or the clocks of the machines differ")

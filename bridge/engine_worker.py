@@ -1,0 +1,87 @@
+"""The engine as a Channels worker: a consumer on the channel ``broker-engine.<broker name>``.
+
+The consumer has no state: Channels replaces a consumer whenever something goes wrong in it. What it reads goes to
+the EngineHost of its scope, which outlives it.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Any
+
+from channels.consumer import AsyncConsumer
+
+from bridge.channel_port import Backoff, engine_channel, send
+from bridge.engine_host import EngineHost
+
+log = logging.getLogger(__name__)
+
+
+class LayerLink:
+    """The way back to all web processes on one layer."""
+
+    def __init__(self, layer: Any) -> None:
+        self._layer = layer
+
+    async def send(self, reply_to: str, data: bytes) -> None:
+        await send(self._layer, reply_to, {"type": "engine.replies", "data": data})
+
+    def cut(self) -> None:
+        """There is no connection of its own that could be ended."""
+
+
+class EngineConsumer(AsyncConsumer):  # type: ignore[misc]
+    """Hands batches to the host of its scope (``host``), with the way back (``link``)."""
+
+    channel_layer_alias = None  # it is given messages; a channel of its own would be one more to read for nothing
+
+    async def dispatch(self, message: Any) -> None:
+        """One message; nothing that is in it can end the consumer."""
+        host: EngineHost = self.scope["host"]
+        try:
+            if message["type"] == "engine.batch":
+                host.receive(message["data"], self.scope["link"])
+            elif message["type"] != "engine.probe":
+                host.count_malformed(ValueError(f"a message of type {message['type']!r}"))
+        except Exception as error:
+            host.count_malformed(error)
+
+
+class EngineWorker:
+    """Reads the engine's channel, whatever happens to the layer, and runs the consumer on it."""
+
+    def __init__(self, host: EngineHost, layer: Any, broker_name: str) -> None:
+        self._host = host
+        self._layer = layer
+        self._channel = engine_channel(broker_name)
+        self._backoff = Backoff(host.limits)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Read no more. What waits in the channel is for the engine that comes next."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        scope = {"type": "channel", "channel": self._channel, "host": self._host, "link": LayerLink(self._layer)}
+        await EngineConsumer.as_asgi()(scope, self._receive, _send_nothing)
+
+    async def _receive(self) -> Any:
+        while True:
+            try:
+                message = await self._layer.receive(self._channel)
+            except Exception as error:
+                log.warning("reading from the channel layer failed and is tried again: %s", error)
+                await self._backoff.pause()
+            else:
+                self._backoff.worked()
+                return message
+
+
+async def _send_nothing(message: Any) -> None:
+    """A worker's consumer has no client to send to."""

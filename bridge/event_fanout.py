@@ -1,0 +1,213 @@
+"""What happens in the engine, coalesced for those who watch: deltas at most ten times a second, and raw events.
+
+Nothing is listened to while nobody watches. An event costs a dictionary look-up and at most a few stores; views of
+holds, queues and wake-ups are made when a delta is due, at most as many as the limits below allow.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from bridge.limits import Limits
+from bridge.port import Delta, EventBatch
+from broker_core.clock import Clock
+from broker_core.commands import HoldView
+from broker_core.engine import Engine
+from broker_core.events import (
+    Event,
+    MessagesDispatched,
+    PullHeld,
+    PullReleased,
+    PullWoken,
+    SegmentDeleted,
+    TopicChanged,
+)
+from broker_core.processors.observe import wake_up
+
+MAX_HOLDS = 500
+MAX_WAKEUPS = 200
+MAX_QUEUES = 500
+MAX_EVENTS = 1000
+Queue = tuple[str, int]
+_encode_json = msgspec.json.Encoder().encode
+
+
+class EventFanout:
+    """Collects the events of one engine. ``deliver`` is called on the loop with what is due (one of both or both)."""
+
+    def __init__(self, engine: Engine, clock: Clock, limits: Limits,
+                 deliver: Callable[[Delta | None, EventBatch | None], None]) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._limits = limits
+        self._deliver = deliver
+        self._deltas = False
+        self._events = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._snapshots = 0     # asked for and not answered yet
+        self._exact = False     # a page's snapshot falls into this interval
+        self._reset(engine.events.seq)
+        self._single: list[Event] = []
+        self._single_dropped = 0
+        self._handlers: dict[type[Event], Callable[[Event], None]] = {
+            PullHeld: self._held, PullWoken: self._ended, PullReleased: self._ended,
+            MessagesDispatched: self._dispatched, TopicChanged: self._topic_changed,
+            SegmentDeleted: self._segment_deleted,
+        }
+
+    def _reset(self, seq: int) -> None:
+        """Begin a new interval after event ``seq``."""
+        self._seq_from = seq + 1
+        self._seq = seq
+        self._sent_ns = self._clock.mono_ns()
+        self._dropped = 0
+        self._added: dict[int, PullHeld] = {}
+        self._removed: list[int] = []
+        self._changed: dict[Queue, None] = {}
+        self._gone: dict[Queue, None] = {}
+        self._wakeups: deque[PullWoken | PullReleased] = deque(maxlen=MAX_WAKEUPS)
+        self._exact = self._snapshots > 0
+
+    # --- Who watches ---
+
+    def watch(self, *, deltas: bool, events: bool) -> None:
+        """What is wanted by at least one watcher from now on."""
+        listening = self._deltas or self._events
+        if deltas and not self._deltas:
+            self._reset(self._engine.events.seq)
+        if not events:
+            self._single, self._single_dropped = [], 0
+        self._deltas, self._events = deltas, events
+        if (deltas or events) and not listening:
+            self._engine.events.listen(self._on_events)
+            self._timer = asyncio.get_running_loop().call_later(self._limits.delta_ms / 1000, self._on_timer)
+        elif listening and not (deltas or events):
+            self.stop()
+
+    def stop(self) -> None:
+        """Nobody watches any more."""
+        self._deltas = self._events = False
+        self._engine.events.unlisten(self._on_events)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def snapshot_asked(self) -> None:
+        """Somebody will be given a snapshot, at some point of this interval or a later one.
+
+        A hold that comes and goes within an interval is not told of; but it may be in the snapshot. So until the
+        snapshot's interval is over, every removal is told.
+        """
+        self._snapshots += 1
+        self._exact = True
+
+    def snapshot_answered(self) -> None:
+        self._snapshots = max(0, self._snapshots - 1)
+
+    # --- Collecting ---
+
+    def _on_events(self, events: Sequence[Event]) -> None:
+        self._seq = events[-1].seq
+        if self._deltas:
+            handlers = self._handlers
+            for event in events:
+                handler = handlers.get(type(event))
+                if handler is not None:
+                    handler(event)
+        if self._events:
+            room = MAX_EVENTS - len(self._single)
+            self._single += events[:room]
+            self._single_dropped += max(0, len(events) - room)
+
+    def _held(self, event: Event) -> None:
+        assert isinstance(event, PullHeld)
+        if len(self._added) < MAX_HOLDS:
+            self._added[event.hold_id] = event
+        else:
+            self._dropped += 1
+        self._change(event.topic, event.queue_id)
+
+    def _ended(self, event: Event) -> None:
+        assert isinstance(event, PullWoken | PullReleased)
+        was_added = self._added.pop(event.hold_id, None) is not None
+        if not was_added or self._exact:
+            if len(self._removed) < MAX_HOLDS:
+                self._removed.append(event.hold_id)
+            else:
+                self._dropped += 1
+        if len(self._wakeups) == MAX_WAKEUPS:
+            self._dropped += 1
+        self._wakeups.append(event)
+        self._change(event.topic, event.queue_id)
+
+    def _dispatched(self, event: Event) -> None:
+        assert isinstance(event, MessagesDispatched)
+        self._change(event.topic, event.queue_id)
+
+    def _topic_changed(self, event: Event) -> None:
+        assert isinstance(event, TopicChanged)
+        for queue_id in range(max(event.read_queues, event.write_queues)):
+            if event.action == "deleted":
+                self._changed.pop((event.topic, queue_id), None)
+                self._gone[event.topic, queue_id] = None
+            else:
+                self._change(event.topic, queue_id)
+
+    def _segment_deleted(self, event: Event) -> None:
+        """Any queue's min offset may have moved."""
+        for topic, queue_id in self._engine.context.store.queues():
+            self._change(topic, queue_id)
+
+    def _change(self, topic: str, queue_id: int) -> None:
+        key = (topic, queue_id)
+        if key not in self._changed:
+            if len(self._changed) < MAX_QUEUES:
+                self._changed[key] = None
+            else:
+                self._dropped += 1
+        self._gone.pop(key, None)
+
+    # --- Handing out ---
+
+    def _on_timer(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._limits.delta_ms / 1000, self._on_timer)
+        silent_ms = (self._clock.mono_ns() - self._sent_ns) // 1_000_000
+        happened = self._seq >= self._seq_from
+        delta = self._delta() if self._deltas and (happened or silent_ms >= self._limits.heartbeat_ms) else None
+        events = self._event_batch() if self._events and (self._single or self._single_dropped) else None
+        if delta is not None or events is not None:
+            self._deliver(delta, events)
+
+    def _delta(self) -> Delta:
+        context, counters = self._engine.context, self._engine.counters
+        broker = context.options.broker_name
+        delta = Delta(
+            broker=broker, epoch=context.epoch, seq_from=self._seq_from, seq_to=self._seq,
+            wall_ms=self._clock.now().wall_ms,
+            holds_added=[_hold_view(broker, event) for event in self._added.values()],
+            holds_removed=self._removed, holds_total=len(context.holds),
+            queues=[context.queue_view(*key) for key in self._changed], queues_removed=list(self._gone),
+            wakeups=[wake_up(event) for event in self._wakeups], counters=counters.as_dict(),
+            wakeup_us=counters.wakeup_us.view(), held_ms=counters.held_ms.view(),
+            long_polling_enable=context.options.long_polling_enable, problem=context.problem(),
+            dropped=self._dropped)
+        self._reset(self._seq)
+        return delta
+
+    def _event_batch(self) -> EventBatch:
+        context = self._engine.context
+        events, dropped = self._single, self._single_dropped
+        self._single, self._single_dropped = [], 0
+        return EventBatch(
+            broker=context.options.broker_name, epoch=context.epoch, dropped=dropped,
+            events=[(event.seq, str(event.__struct_config__.tag), _encode_json(event)) for event in events])
+
+
+def _hold_view(broker: str, event: PullHeld) -> HoldView:
+    return HoldView(
+        broker=broker, id=event.hold_id, topic=event.topic, queue_id=event.queue_id, group=event.group,
+        client_id=event.client_id, protocol=event.protocol, pull_from_offset=event.pull_from_offset,
+        queue_max_offset=event.queue_max_offset, suspended_at_ms=event.wall_ms, deadline_ms=event.deadline_ms,
+        filter=event.filter)

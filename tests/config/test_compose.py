@@ -1,0 +1,138 @@
+"""docker-compose.yml and Dockerfile, read as what they claim; no Docker is needed for that."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from celery.bin.celery import celery
+from django.core.management import get_commands
+
+from bridge.management.commands import broker
+from tests.conftest import PROJECT
+
+COMPOSE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OURS = {name: service for name, service in SERVICES.items() if name != "redis"}
+SETTINGS = (PROJECT / "config" / "settings.py").read_text(encoding="utf-8")
+
+
+def seconds(duration: str) -> int:
+    assert duration.endswith("s")
+    return int(duration[:-1])
+
+
+def replicas(service: dict[str, Any]) -> int:
+    return int(service.get("deploy", {}).get("replicas", 1))
+
+
+def test_it_holds_the_parts_of_a_broker_and_no_top_level_name() -> None:
+    assert set(SERVICES) == {"redis", "migrate", "engine", "web", "worker", "beat"}
+    assert "name" not in COMPOSE, "older versions of docker-compose refuse it"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_command_is_a_real_one(name: str) -> None:
+    program, *arguments = OURS[name]["command"]
+    if program == "celery":
+        assert arguments[:2] == ["--app", "config.celery"]
+        known = {option for parameter in celery.commands[arguments[2]].params for option in parameter.opts}
+        assert {word.split("=")[0] for word in arguments[3:] if word.startswith("--")} <= known
+    else:
+        assert [program, arguments[0]] == ["python", "manage.py"]
+        assert arguments[1] in get_commands()
+
+
+def test_the_web_command_takes_its_options() -> None:
+    parser = broker.Command().create_parser("manage.py", "broker")
+    options = parser.parse_args(SERVICES["web"]["command"][3:])
+    assert options.no_migrate
+    assert options.no_schedules
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_variable_is_one_that_the_settings_read(name: str) -> None:
+    environment = OURS[name]["environment"]
+    assert environment["GLASSMQ_REDIS_URL"] == "redis://redis:6379/0"
+    for variable in environment:
+        assert f'"{variable}"' in SETTINGS
+
+
+def test_the_token_is_required() -> None:
+    assert all(service["environment"]["GLASSMQ_API_TOKEN"].startswith("${GLASSMQ_API_TOKEN:?")
+               for service in OURS.values())
+
+
+def test_exactly_one_engine_and_one_beat_but_several_webs() -> None:
+    assert {name: replicas(service) for name, service in OURS.items()} == {
+        "migrate": 1, "engine": 1, "web": 2, "worker": 1, "beat": 1}
+
+
+@pytest.mark.parametrize("name", [name for name in SERVICES if name != "migrate"])
+def test_everything_that_stays_is_watched_and_started_again(name: str) -> None:
+    assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
+    assert SERVICES[name]["restart"] == "unless-stopped"
+
+
+def test_python_in_health_checks_compiles() -> None:
+    for service in OURS.values():
+        words = service.get("healthcheck", {}).get("test", [])
+        if "-c" in words:
+            compile(words[words.index("-c") + 1], "healthcheck", "exec")
+        elif "manage.py" in words:
+            assert words[words.index("manage.py") + 1] in get_commands()
+
+
+def test_nothing_is_killed_while_it_ends_in_order() -> None:
+    assert seconds(SERVICES["engine"]["stop_grace_period"]) >= 30
+    longest = broker.CHILD_GRACE_S + broker.LAST_ANSWERS_S
+    assert seconds(SERVICES["web"]["stop_grace_period"]) >= 2 * longest
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_all_share_the_data_and_it_outlives_the_containers(name: str) -> None:
+    assert OURS[name]["volumes"] == ["data:/data"]
+    assert OURS[name]["environment"]["GLASSMQ_DATA_DIR"] == "/data"
+    assert "data" in COMPOSE["volumes"]
+
+
+def test_redis_keeps_what_it_is_given() -> None:
+    command = SERVICES["redis"]["command"]
+    assert command[command.index("--appendonly") + 1] == "yes"
+    assert command[command.index("--maxmemory-policy") + 1] == "noeviction"
+    assert SERVICES["redis"]["volumes"] == ["redis:/data"]
+    assert "redis" in COMPOSE["volumes"]
+
+
+def test_ports_are_published_on_this_machine_alone() -> None:
+    published = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert published
+    for port in published:
+        assert re.match(r"\$\{GLASSMQ_PUBLISH:-127\.0\.0\.1\}:", port)
+
+
+def test_what_a_service_waits_for_exists_and_can_become_true() -> None:
+    for service in OURS.values():
+        for name, wait in service.get("depends_on", {}).items():
+            if wait["condition"] == "service_healthy":
+                assert "healthcheck" in SERVICES[name]
+            elif wait["condition"] == "service_completed_successfully":
+                assert SERVICES[name]["restart"] == "no"
+            else:
+                assert name in SERVICES
+
+
+def test_the_images_are_stages_of_the_dockerfile_and_do_not_run_as_root() -> None:
+    stages: dict[str, str] = {}
+    for stage in re.split(r"^FROM ", (PROJECT / "Dockerfile").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        name = stage.splitlines()[0].rpartition(" AS ")[2]
+        stages[name] = stage
+    assert {service["build"]["target"] for service in OURS.values()} <= set(stages)
+    for stage in stages.values():
+        assert re.findall(r"^USER (\w+)$", stage, flags=re.MULTILINE)[-1] == "glassmq"
+
+
+def test_the_image_leaves_out_what_is_not_needed_to_run() -> None:
+    left_out = Path(PROJECT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {".git", ".venv", "data", "tests"} <= set(left_out)

@@ -1,0 +1,195 @@
+"""config/settings.py, read in a process of its own with a given environment."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_core.version import VERSION
+from tests.conftest import PROJECT
+
+SHOW = """
+import json, sys
+from config import settings
+print(json.dumps({name: getattr(settings, name) for name in sys.argv[1:]}, default=str))
+"""
+
+
+def read(data_dir: Path, *names: str, **environment: str) -> dict[str, Any]:
+    done = run(data_dir, *names, **environment)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def refusal(data_dir: Path, **environment: str) -> str:
+    """The sentence with which the settings refuse this environment."""
+    done = run(data_dir, **environment)
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("django.core.exceptions.ImproperlyConfigured: ")
+    return last.partition(": ")[2]
+
+
+def run(data_dir: Path, *names: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("GLASSMQ_")}
+    return subprocess.run([sys.executable, "-c", SHOW, *names], cwd=PROJECT, capture_output=True, text=True,
+                          check=False, env=bare | {"GLASSMQ_DATA_DIR": str(data_dir)} | environment)
+
+
+def test_nothing_needs_to_be_set(tmp_path: Path) -> None:
+    settings = read(tmp_path, "GLASSMQ_HOST", "GLASSMQ_WEB_PORT", "GLASSMQ_BROKER_PORT", "GLASSMQ_NAMESRV_PORT",
+                    "GLASSMQ_ENGINE", "GLASSMQ_STORE_DIR", "GLASSMQ_STORE_ADOPT", "GLASSMQ_BROKERS",
+                    "GLASSMQ_WARNINGS", "GLASSMQ_VERSION", "DEBUG")
+    assert settings == {
+        "GLASSMQ_HOST": "127.0.0.1", "GLASSMQ_WEB_PORT": 8000, "GLASSMQ_BROKER_PORT": 10911,
+        "GLASSMQ_NAMESRV_PORT": 9876, "GLASSMQ_ENGINE": "embedded", "GLASSMQ_STORE_DIR": str(tmp_path / "store"),
+        "GLASSMQ_STORE_ADOPT": False, "GLASSMQ_BROKERS": 3, "GLASSMQ_WARNINGS": [], "GLASSMQ_VERSION": VERSION,
+        "DEBUG": False,
+    }
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("GLASSMQ_WEB_PORT", "80a"), ("GLASSMQ_WEB_PORT", "0"), ("GLASSMQ_BROKER_PORT", "70000"),
+    ("GLASSMQ_NAMESRV_PORT", "-1"), ("GLASSMQ_BROKERS", "0"), ("GLASSMQ_STORE_ADOPT", "yes"),
+    ("GLASSMQ_ALLOW_INSECURE", "true"), ("GLASSMQ_HTTPS", "on"), ("GLASSMQ_ENGINE", "somewhere"),
+    ("GLASSMQ_REDIS_URL", "localhost:6379"), ("GLASSMQ_DATABASE_URL", "nonsense"), ("GLASSMQ_API_TOKEN", "short"),
+    ("GLASSMQ_BROKER_CONF", "/nowhere/broker.conf"),
+])
+def test_a_wrong_value_is_refused_by_the_name_of_its_variable(tmp_path: Path, name: str, value: str) -> None:
+    assert name in refusal(tmp_path, **{name: value})
+
+
+def test_an_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
+    settings = read(tmp_path, "GLASSMQ_WEB_PORT", "GLASSMQ_ENGINE", GLASSMQ_WEB_PORT="", GLASSMQ_REDIS_URL=" ")
+    assert settings == {"GLASSMQ_WEB_PORT": 8000, "GLASSMQ_ENGINE": "embedded"}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "broker.example.org"])
+def test_other_machines_are_let_in_only_with_a_token_or_the_explicit_word(tmp_path: Path, host: str) -> None:
+    sentence = refusal(tmp_path, GLASSMQ_HOST=host)
+    assert "GLASSMQ_API_TOKEN" in sentence
+    assert "GLASSMQ_ALLOW_INSECURE=1" in sentence
+    assert read(tmp_path, "GLASSMQ_HOST", GLASSMQ_HOST=host, GLASSMQ_API_TOKEN="t" * 16) == {"GLASSMQ_HOST": host}
+    assert read(tmp_path, "GLASSMQ_HOST", GLASSMQ_HOST=host, GLASSMQ_ALLOW_INSECURE="1") == {"GLASSMQ_HOST": host}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_this_machine_alone_needs_no_token(tmp_path: Path, host: str) -> None:
+    assert read(tmp_path, "GLASSMQ_HOST", GLASSMQ_HOST=host) == {"GLASSMQ_HOST": host}
+
+
+def test_broker_conf_gives_the_options_and_the_environment_wins(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("# a comment\nbrokerName = orders\nlistenPort=20911\nlongPollingEnable=false\nmappedFileSize=1\n")
+    shown = read(tmp_path, "GLASSMQ_OPTIONS", "GLASSMQ_BROKER_PORT", "GLASSMQ_WARNINGS", GLASSMQ_BROKER_CONF=str(conf))
+    assert "broker_name='orders'" in shown["GLASSMQ_OPTIONS"]
+    assert "long_polling_enable=False" in shown["GLASSMQ_OPTIONS"]
+    assert shown["GLASSMQ_BROKER_PORT"] == 20911
+    [warning] = shown["GLASSMQ_WARNINGS"]
+    assert "mappedFileSize" in warning
+    over = read(tmp_path, "GLASSMQ_BROKER_PORT", GLASSMQ_BROKER_CONF=str(conf), GLASSMQ_BROKER_PORT="30911")
+    assert over == {"GLASSMQ_BROKER_PORT": 30911}
+
+
+def test_a_wrong_option_in_broker_conf_is_refused_by_name(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("fileReservedTime=long\n")
+    sentence = refusal(tmp_path, GLASSMQ_BROKER_CONF=str(conf))
+    assert "GLASSMQ_BROKER_CONF" in sentence
+    assert "fileReservedTime" in sentence
+
+
+def test_clients_are_sent_to_the_address_the_broker_listens_on(tmp_path: Path) -> None:
+    def address(**environment: str) -> str:
+        shown = read(tmp_path, "GLASSMQ_OPTIONS", GLASSMQ_ALLOW_INSECURE="1", **environment)["GLASSMQ_OPTIONS"]
+        return str(shown).partition("broker_ip1='")[2].partition("'")[0]
+
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerIP1=10.0.0.7\n")
+    assert address() == "127.0.0.1"
+    assert address(GLASSMQ_HOST="10.0.0.5") == "10.0.0.5"
+    assert address(GLASSMQ_HOST="0.0.0.0", GLASSMQ_BROKER_CONF=str(conf)) == "10.0.0.7"
+
+
+def test_the_secret_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    first = read(tmp_path, "SECRET_KEY")
+    assert len(first["SECRET_KEY"]) >= 50
+    assert read(tmp_path, "SECRET_KEY") == first
+    assert stat.S_IMODE((tmp_path / "secret-key").stat().st_mode) == 0o600
+    assert read(tmp_path, "SECRET_KEY", GLASSMQ_SECRET_KEY="given") == {"SECRET_KEY": "given"}
+
+
+def test_processes_that_start_together_agree_on_one_secret_key(tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        keys = set(pool.map(lambda _: read(tmp_path, "SECRET_KEY")["SECRET_KEY"], range(4)))
+    assert len(keys) == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("secret-key")] == ["secret-key"]
+
+
+def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert "GLASSMQ_DATA_DIR" in refusal(tmp_path / "file" / "data")
+
+
+def test_redis_brings_the_layer_the_queue_and_the_remote_engine(tmp_path: Path) -> None:
+    url = "redis://127.0.0.1:6379/3"
+    shown = read(tmp_path, "GLASSMQ_ENGINE", "CHANNEL_LAYERS", "CELERY_BROKER_URL", GLASSMQ_REDIS_URL=url)
+    assert shown["GLASSMQ_ENGINE"] == "remote"
+    assert shown["CELERY_BROKER_URL"] == url
+    config = shown["CHANNEL_LAYERS"]["default"]["CONFIG"]
+    [host] = config["hosts"]
+    assert host["address"] == url
+    assert host["socket_timeout"] > 5, "a blocking read of channels_redis lasts 5 s"
+    assert host["max_connections"] >= 1000
+    assert (config["capacity"], config["expiry"]) == (10_000, 60)
+
+
+def test_a_remote_engine_needs_redis(tmp_path: Path) -> None:
+    assert "GLASSMQ_REDIS_URL" in refusal(tmp_path, GLASSMQ_ENGINE="remote")
+
+
+def test_an_engine_beside_needs_a_path_short_enough_for_a_socket(tmp_path: Path) -> None:
+    long = tmp_path / ("d" * 100)
+    assert "GLASSMQ_DATA_DIR" in refusal(long, GLASSMQ_ENGINE="child")
+    assert read(long, "GLASSMQ_ENGINE") == {"GLASSMQ_ENGINE": "embedded"}
+
+
+def test_sqlite_is_set_up_for_several_processes(tmp_path: Path) -> None:
+    options = read(tmp_path, "DATABASES")["DATABASES"]["default"]["OPTIONS"]
+    assert "journal_mode = WAL" in options["init_command"]
+    assert options["transaction_mode"] == "IMMEDIATE"
+    assert options["timeout"] >= 5
+
+
+def test_another_database_is_taken_as_it_is(tmp_path: Path) -> None:
+    database = read(tmp_path, "DATABASES", GLASSMQ_DATABASE_URL="postgres://u:p@db:5432/glassmq")["DATABASES"]["default"]
+    assert (database["ENGINE"], database["HOST"]) == ("django.db.backends.postgresql", "db")
+    assert "init_command" not in database.get("OPTIONS", {})
+
+
+def test_behind_https_cookies_never_travel_in_the_clear(tmp_path: Path) -> None:
+    names = ("SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SECURE_SSL_REDIRECT", "SECURE_HSTS_SECONDS")
+    assert all(read(tmp_path, *names, GLASSMQ_HTTPS="1").values())
+
+
+def test_django_finds_nothing_to_warn_of_behind_https(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"], cwd=PROJECT,
+        capture_output=True, text=True, check=False, env=dict(os.environ) | {
+            "DJANGO_SETTINGS_MODULE": "config.settings", "GLASSMQ_DATA_DIR": str(tmp_path), "GLASSMQ_HTTPS": "1"})
+    assert done.returncode == 0, done.stderr
+
+
+def test_hosts_that_are_answered(tmp_path: Path) -> None:
+    assert read(tmp_path, "ALLOWED_HOSTS") == {"ALLOWED_HOSTS": ["127.0.0.1", "localhost", "[::1]"]}
+    shown = read(tmp_path, "ALLOWED_HOSTS", GLASSMQ_HOST="10.0.0.5", GLASSMQ_API_TOKEN="t" * 16,
+                 GLASSMQ_ALLOWED_HOSTS="mq.example.org, mq2.example.org")["ALLOWED_HOSTS"]
+    assert shown[3:] == ["mq.example.org", "mq2.example.org", "10.0.0.5"]
+    assert "*" not in shown

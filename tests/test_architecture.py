@@ -1,0 +1,195 @@
+"""The habits that keep the project readable, as tests. Each failure says what to do instead.
+
+The direction of the imports between the rooms is held by import-linter (``.importlinter``).
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROJECT
+
+ROOMS = ("config", "api", "dashboard", "spark_jobs", "bridge", "broker_core")
+FUNCTION_LINES = 70
+MODULE_LINES = 450
+
+NO_TEST_OF_ITS_OWN = {
+    "apps.py": "declares an app to Django, which loads it at every start",
+    "bridge/management/commands/broker.py": "run as a real process in tests/test_commands.py",
+    "bridge/management/commands/engine_ready.py": "run as a real process in tests/test_commands.py",
+    "bridge/management/commands/options.py": "run as a real process in tests/test_docs.py",
+    "broker_core/version.py": "one constant",
+}
+"""Source files (by name, or by path) that need no test file beside them, and why."""
+
+TESTS_WITHOUT_A_SOURCE = {
+    "tests/config/test_compose.py": "docker-compose.yml and Dockerfile",
+}
+"""Test files in a room's folder that test something else than a module of the same name."""
+
+LONG_MODULES: dict[str, str] = {
+    "broker_core/commands.py": "the closed set of commands and replies, one after the other",
+}
+"""Modules that may be longer than others, and the reason why their story is still one."""
+
+LONG_FUNCTIONS: dict[str, str] = {}
+"""``path:function`` that may be longer, and why."""
+
+MAY_READ_CLOCKS = {"broker_core/clock.py"}
+MAY_TOUCH_THE_ENVIRONMENT = {
+    "config/settings.py": "the one place that reads it",
+    "config/asgi.py": "names the settings module to Django",
+    "config/celery.py": "names the settings module to Django",
+    "manage.py": "names the settings module to Django",
+}
+CLOCK = re.compile(r"\btime\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns)\b"
+                   r"|\bdatetime\.(now|utcnow)\(")
+ENVIRONMENT = re.compile(r"\bos\.(environ|getenv|putenv)\b")
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Files of the project: those that git knows and those that it would take."""
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns],
+                            cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    return sorted({PROJECT / line for line in listed.splitlines() if (PROJECT / line).is_file()})
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PROJECT).as_posix()
+
+
+SOURCES = [path for path in tracked("*.py") if name_of(path).partition("/")[0] in ROOMS
+           and "migrations" not in path.parts]
+PYTHON = [path for path in tracked("*.py") if "migrations" not in path.parts]
+TEXT_NAMES = {"Makefile", "Dockerfile", "run", ".importlinter", "NOTICE"}
+TEXT_SUFFIXES = {".py", ".md", ".toml", ".yml", ".yaml", ".js", ".mjs", ".css", ".html", ".sh", ".txt", ".in", ".json"}
+TEXTS = [path for path in tracked() if path.suffix in TEXT_SUFFIXES or path.name in TEXT_NAMES]
+
+
+def is_empty(path: Path) -> bool:
+    """Whether there is no code in it: nothing at all, or a docstring."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return not body or (len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant))
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(SOURCES) > 20
+    assert {name_of(path).partition("/")[0] for path in SOURCES} == set(ROOMS)
+
+
+def test_every_source_file_has_its_test_file() -> None:
+    missing = []
+    for path in SOURCES:
+        name = name_of(path)
+        if is_empty(path) or path.name in NO_TEST_OF_ITS_OWN or name in NO_TEST_OF_ITS_OWN:
+            continue
+        folder = PROJECT / "tests" / Path(name).parent
+        stem = path.parent.name if path.name == "__init__.py" else path.stem.strip("_")
+        if not (folder / f"test_{stem}.py").exists():
+            missing.append(f"{name} has no {name_of(folder / f'test_{stem}.py')}")
+    assert not missing, "write the test file, or give the reason in NO_TEST_OF_ITS_OWN:\n" + "\n".join(missing)
+
+
+def test_every_test_file_has_its_source_file() -> None:
+    orphans = []
+    for path in tracked("tests/**/test_*.py"):
+        name = name_of(path)
+        room = Path(name).parts[1]
+        if room not in ROOMS or name in TESTS_WITHOUT_A_SOURCE:
+            continue
+        source = PROJECT / Path(*Path(name).parts[1:-1])
+        stem = path.stem.removeprefix("test_")
+        candidates = [source / f"{stem}.py", source / f"__{stem}__.py"]
+        if source.name == stem:
+            candidates.append(source / "__init__.py")
+        if not any(candidate.exists() for candidate in candidates):
+            orphans.append(f"{name} tests no file of that name")
+    assert not orphans, "rename it after what it tests, or list it in TESTS_WITHOUT_A_SOURCE:\n" + "\n".join(orphans)
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_functions_fit_a_screen() -> None:
+    long = [f"{name_of(path)}:{name} has {lines} lines" for path in PYTHON for name, lines in functions(path)
+            if lines > FUNCTION_LINES and f"{name_of(path)}:{name}" not in LONG_FUNCTIONS]
+    assert not long, f"give a part of it a name of its own (at most {FUNCTION_LINES} lines):\n" + "\n".join(long)
+
+
+def test_modules_do_not_hide_their_story() -> None:
+    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    long = [f"{name} has {lines} lines" for name, lines in lengths.items()
+            if lines > MODULE_LINES and name not in LONG_MODULES]
+    assert not long, "split it by nouns, or give the reason in LONG_MODULES:\n" + "\n".join(long)
+
+
+@pytest.mark.parametrize("listed", [LONG_MODULES, TESTS_WITHOUT_A_SOURCE, MAY_TOUCH_THE_ENVIRONMENT],
+                         ids=["long modules", "tests", "environment"])
+def test_no_exception_outlives_its_file(listed: dict[str, str]) -> None:
+    assert [name for name in listed if not (PROJECT / name).exists()] == []
+
+
+def test_no_module_is_listed_as_long_that_is_not() -> None:
+    short = [name for name in LONG_MODULES
+             if len((PROJECT / name).read_text(encoding="utf-8").splitlines()) <= MODULE_LINES]
+    assert not short, f"take out of LONG_MODULES: {short}"
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [name_of(path) for path in [*SOURCES, PROJECT / "manage.py"]
+              if not is_empty(path) and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
+    assert not silent, "begin the file with a docstring: what it is, and why it is so:\n" + "\n".join(silent)
+
+
+def find(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
+    return [f"{name_of(path)}:{number}: {line.strip()}" for path in paths
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+            if pattern.search(line)]
+
+
+def without_this_file(paths: list[Path]) -> list[Path]:
+    return [path for path in paths if path != Path(__file__).resolve() and "vendor" not in path.parts]
+
+
+def test_time_is_an_argument() -> None:
+    paths = [path for path in SOURCES if name_of(path) not in MAY_READ_CLOCKS]
+    found = find(CLOCK, paths)
+    assert not found, "take a Now, or a Clock, of broker_core.clock:\n" + "\n".join(found)
+
+
+def test_only_the_settings_read_the_environment() -> None:
+    paths = [path for path in [*SOURCES, PROJECT / "manage.py"] if name_of(path) not in MAY_TOUCH_THE_ENVIRONMENT]
+    found = find(ENVIRONMENT, paths)
+    assert not found, "read django.conf.settings, and the variable in config/settings.py:\n" + "\n".join(found)
+
+
+def test_nothing_is_left_for_later() -> None:
+    found = find(re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError|pragma: no cover|pytest\.mark\.skip\b"),
+                 without_this_file(TEXTS))
+    assert not found, "do it, or leave it out:\n" + "\n".join(found)
+
+
+def test_pages_never_build_markup_from_text() -> None:
+    scripts = [path for path in tracked("static/js", "templates") if path.suffix in {".js", ".mjs", ".html"}]
+    assert scripts
+    found = find(re.compile(r"\b(innerHTML|outerHTML|insertAdjacentHTML|document\.write)\b"
+                            r"|\|safe\b|autoescape off"), scripts)
+    assert not found, "set textContent, or create elements:\n" + "\n".join(found)
+
+
+def test_what_is_installed_comes_from_wherever_this_machine_installs_from() -> None:
+    found = find(re.compile(r"https?://[^\s\"')]*(pypi|pythonhosted|npmjs|unpkg|jsdelivr|maven|crates\.io|proxy\.golang)"
+                            r"|--(extra-)?index-url|--find-links"), without_this_file(TEXTS))
+    assert not found, "name packages, never where they are:\n" + "\n".join(found)
+
+
+def test_no_path_of_one_machine_alone() -> None:
+    found = find(re.compile(r"(?<![\w.}])/(home|Users|root|work)/\w"), without_this_file(TEXTS))
+    assert not found, "name it from the project's folder, or from a setting:\n" + "\n".join(found)

@@ -1,0 +1,57 @@
+"""The broker itself: what it is, how far its store is, and the options that may be changed while it runs."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from api.problems import Problem
+from api.request import Answer, Params, Request, ask
+from api.schemas import BrokerDetail, BrokerOption, BrokerOptions, SnapshotView, copied
+from bridge.port import OPTION_DESCRIPTIONS, commands, get_port
+
+
+class SnapshotParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    max_holds: Annotated[int, Meta(ge=1, le=5000, description="At most so many held pulls.")] = 1000
+    max_queues: Annotated[int, Meta(ge=1, le=5000, description="At most so many queues.")] = 2000
+
+
+async def get_broker(request: Request[Params]) -> Answer:
+    return Answer(body=copied(BrokerDetail, await ask(get_port(), commands.GetBroker(), commands.BrokerView)))
+
+
+async def get_config(request: Request[Params]) -> Answer:
+    view = await ask(get_port(), commands.GetBroker(), commands.BrokerView)
+    return Answer(body=_options(view))
+
+
+def _options(view: commands.BrokerView) -> BrokerOptions:
+    """Every option of the broker with what it takes, what it is, and whether it may be changed now."""
+    return BrokerOptions(broker=view.broker, seq=view.seq, config=view.config, options=[BrokerOption(
+        name=name, type=_type_of(schema), default=schema.get("default"), value=view.config.get(name),
+        changeable=name in view.changeable, description=schema.get("description", ""),
+        schema={key: value for key, value in schema.items() if key not in ("description", "changeable", "default")},
+    ) for name, schema in OPTION_DESCRIPTIONS.items()])
+
+
+def _type_of(schema: dict[str, Any]) -> str:
+    return "string" if "enum" in schema else str(schema.get("type", "string"))
+
+
+async def patch_config(request: Request[Params]) -> Answer:
+    """Changes options under RocketMQ's names: all of them or, with an error, none."""
+    changes: dict[str, Any] = request.body
+    if not changes:
+        raise Problem(400, "name at least one option to change", pointer="/")
+    for name in changes:
+        if name not in OPTION_DESCRIPTIONS:
+            raise Problem(400, f"{name} is not an option of this broker; GET /api/v1/broker/config lists them",
+                pointer=f"/{name}")
+    view = await ask(get_port(), commands.UpdateBrokerConfig(changes=changes), commands.BrokerView)
+    return Answer(body=_options(view))
+
+
+async def get_snapshot(request: Request[SnapshotParams]) -> Answer:
+    params = request.params
+    snapshot = await ask(get_port(), commands.GetSnapshot(max_holds=params.max_holds, max_queues=params.max_queues),
+        commands.Snapshot)
+    return Answer(body=copied(SnapshotView, snapshot))

@@ -1,0 +1,20 @@
+"""Whether this process lives, and whether a message can be published."""
+
+from api.problems import Problem
+from api.request import Answer, Params, Request, ask
+from api.schemas import Health
+from bridge.port import ResponseCode, commands, get_port
+
+
+async def livez(request: Request[Params]) -> Answer:
+    """200 as long as this process answers at all."""
+    return Answer(body=Health())
+
+
+async def readyz(request: Request[Params]) -> Answer:
+    """200 when a message can be published."""
+    view = await ask(get_port(), commands.GetBroker(), commands.BrokerView)
+    problem = view.problem or ("the store is open read-only" if view.read_only else "")
+    if problem:
+        raise Problem(503, problem, code=ResponseCode.SERVICE_NOT_AVAILABLE, retry_after_s=5)
+    return Answer(body=Health())

@@ -1,0 +1,54 @@
+"""How much one client may ask for, each limit with its reason."""
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# One request
+MAX_MESSAGE_BODY: Final = 4 * MIB
+"""Largest body of one message, bytes: RocketMQ's maxMessageSize."""
+MAX_REQUEST_BODY: Final = 8 * MIB
+"""Largest HTTP request body, bytes: a batch of 4 MiB still fits as base64."""
+MAX_SMALL_BODY: Final = 64 * KIB
+"""Largest request body where no messages are sent, bytes."""
+MAX_MESSAGES_PER_PUBLISH: Final = 1024
+BODY_READ_SECONDS: Final = 30.0
+"""A client that sends its body slower than this is not waited for."""
+MAX_HEADERS: Final = 100
+MAX_HEADER_BYTES: Final = 32 * KIB
+MAX_PATH_BYTES: Final = 4 * KIB
+MAX_QUERY_BYTES: Final = 16 * KIB
+MAX_IDEMPOTENCY_KEY: Final = 128
+
+# One pull
+DEFAULT_WAIT_MS: Final = 15_000
+"""What a RocketMQ push consumer asks for (brokerSuspendMaxTimeMillis)."""
+MAX_WAIT_MS: Final = 30_000
+DEFAULT_PULL_MESSAGES: Final = 32
+MAX_PULL_MESSAGES: Final = 1024
+
+# One WebSocket
+MAX_FRAME: Final = 6 * MIB
+"""Largest frame, bytes: one message of 4 MiB as base64, and its envelope."""
+MAX_PULLS_PER_SOCKET: Final = 1000
+MAX_PUBLISHES_PER_SOCKET: Final = 1000
+MAX_PUBLISHED_BYTES_PER_SOCKET: Final = 32 * MIB
+"""Frames of publishes that wait for the broker, bytes; one more is refused."""
+MAX_READS_PER_SOCKET: Final = 8
+"""Pulls that may be reading, not held, at once: what a client does not take off the wire cannot pile up here."""
+MAX_BAD_FRAMES: Final = 5
+IDLE_SECONDS: Final = 120.0
+
+# What was written for a client and has not left
+ROOMY: Final = 4 * MIB
+"""Below this many unsent bytes further pulls of the same socket are read, bytes."""
+MAX_UNSENT: Final = 64 * MIB
+STALL_SECONDS: Final = 20.0
+"""A client that takes nothing off the wire for this long is cut."""
+SERVER_BUFFER: Final = 256 * KIB
+"""What the server's own write buffer may hold before the next frame waits here, bytes."""
+MAX_WAITING_EVENTS: Final = 20_000
+"""Server-sent events that may wait for one client."""
+MAX_WAITING_FRAMES: Final = 100
+"""Frames of `/ws/v1/events` that may wait for one page: ten seconds of them."""

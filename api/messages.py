@@ -1,0 +1,76 @@
+"""Messages: publish them, find one by id, find some by key, see what became of one."""
+
+from base64 import b64encode
+from typing import Annotated
+
+from msgspec import Meta
+
+from api import brokers
+from api.names import PLAIN_PATTERN, MessageId, OptionalTopicName, TopicName
+from api.publishing import check_idempotency_key, published, read_publish
+from api.request import Answer, Params, Request, ask
+from api.schemas import Messages, MessageView, Milliseconds, TimelineView, copied
+from bridge.port import Message, commands, get_port, read_messages
+
+
+class PublishParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: TopicName
+
+
+class MessageParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: MessageId
+    topic: OptionalTopicName = ""
+
+
+class KeyParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: TopicName
+    key: Annotated[str, Meta(min_length=1, max_length=255, pattern=PLAIN_PATTERN, description="One of its keys.")]
+    limit: Annotated[int, Meta(ge=1, le=64, description="At most so many, the newest.")] = 32
+    begin_ms: Milliseconds = 0
+    end_ms: Milliseconds = 1 << 62
+
+
+def render(message: Message) -> MessageView:
+    """A message as the API shows it: its body as text where the bytes are UTF-8, else base64."""
+    try:
+        body, body_encoding = message.body.decode("utf-8"), "utf8"
+    except UnicodeDecodeError:
+        body, body_encoding = b64encode(message.body).decode("ascii"), "base64"
+    return copied(MessageView, message, body=body, body_encoding=body_encoding)
+
+
+def render_records(records: bytes, broker: str) -> list[MessageView]:
+    """Whole commit log records, back to back, as messages."""
+    return [render(message) for message in read_messages(records, broker)] if records else []
+
+
+async def publish(request: Request[PublishParams]) -> Answer:
+    """201 only after the broker stored the messages, as durably as its flushDiskType promises."""
+    host, client_port = request.client
+    key = check_idempotency_key(request.header(b"idempotency-key"))
+    command = commands.SendMessage(topic=request.params.topic, messages=read_publish(request.body), born_host=host,
+        born_port=client_port, idempotency_key=key)
+    port = get_port()
+    sent = await ask(port, command, commands.Sent)
+    return Answer(body=published(sent, await brokers.name_of(port)))
+
+
+async def get_message(request: Request[MessageParams]) -> Answer:
+    port = get_port()
+    command = commands.ViewMessage(message_id=request.params.id, topic=request.params.topic)
+    records = await ask(port, command, commands.Records)
+    return Answer(body=render_records(records.records, await brokers.name_of(port))[0])
+
+
+async def find_messages(request: Request[KeyParams]) -> Answer:
+    port, params = get_port(), request.params
+    records = await ask(port, commands.QueryMessage(topic=params.topic, key=params.key, max_num=params.limit,
+        begin_ms=params.begin_ms, end_ms=params.end_ms), commands.Records)
+    return Answer(body=Messages(messages=render_records(records.records, await brokers.name_of(port))))
+
+
+async def get_timeline(request: Request[MessageParams]) -> Answer:
+    port, params = get_port(), request.params
+    timeline = await ask(port, commands.GetMessageTimeline(message_id=params.id, topic=params.topic),
+        commands.Timeline)
+    return Answer(body=copied(TimelineView, timeline, broker=await brokers.name_of(port), message_id=params.id))

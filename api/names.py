@@ -1,0 +1,54 @@
+"""What a topic, a group, a tag and a property may be called: RocketMQ's rules.
+
+The patterns end in ``$(?!\\n)`` since Python's ``$`` also matches before a last newline; JSON Schema reads them alike.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+TOPIC_PATTERN = r"^([%|a-zA-Z0-9_-]{1,127}|%(RETRY|DLQ)%[%|a-zA-Z0-9_-]{1,248})$(?!\n)"
+GROUP_PATTERN = r"^[%|a-zA-Z0-9_-]{1,120}$(?!\n)"
+OPTIONAL_TOPIC_PATTERN = r"^$(?!\n)|" + TOPIC_PATTERN
+OPTIONAL_GROUP_PATTERN = r"^[%|a-zA-Z0-9_-]{0,120}$(?!\n)"
+CLIENT_ID_PATTERN = r"^[ -~]{0,255}$(?!\n)"
+PLAIN_PATTERN = r"^[^\x00-\x1f\x7f]*$(?!\n)"
+
+RULES = {
+    TOPIC_PATTERN: "a topic has 1 to 127 of the characters % | a-z A-Z 0-9 _ -",
+    OPTIONAL_TOPIC_PATTERN: "a topic has 1 to 127 of the characters % | a-z A-Z 0-9 _ -",
+    GROUP_PATTERN: "a group has 1 to 120 of the characters % | a-z A-Z 0-9 _ -",
+    OPTIONAL_GROUP_PATTERN: "a group has 1 to 120 of the characters % | a-z A-Z 0-9 _ -",
+    CLIENT_ID_PATTERN: "a client id has at most 255 printable ASCII characters",
+    PLAIN_PATTERN: "control characters are not allowed here",
+}
+"""What a pattern means, for the person whose name did not match it."""
+
+TopicName = Annotated[str, Meta(pattern=TOPIC_PATTERN, description="Name of a topic.")]
+OptionalTopicName = Annotated[str, Meta(pattern=OPTIONAL_TOPIC_PATTERN, description="Only of this topic.")]
+GroupName = Annotated[str, Meta(pattern=GROUP_PATTERN, description="Name of a consumer group.")]
+OptionalGroupName = Annotated[str, Meta(pattern=OPTIONAL_GROUP_PATTERN, description="A consumer group.")]
+ClientId = Annotated[str, Meta(pattern=CLIENT_ID_PATTERN, description="How the board names this client.")]
+MessageId = Annotated[str, Meta(min_length=1, max_length=255, pattern=PLAIN_PATTERN,
+    description="UNIQ_KEY or offset message id.")]
+Expression = Annotated[str, Meta(max_length=8192, pattern=PLAIN_PATTERN,
+    description="Tags (`TagA || TagB`, `*` for all), or SQL92 where the filter type says so.")]
+
+SCHEDULED_PROPERTIES = frozenset({"DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"})
+"""How a RocketMQ producer asks for a later delivery."""
+
+RESERVED_PROPERTIES = SCHEDULED_PROPERTIES | frozenset({
+    "KEYS", "TAGS", "WAIT", "UNIQ_KEY", "EXTEND_UNIQ_INFO", "RETRY_TOPIC", "REAL_TOPIC", "REAL_QID",
+    "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "TRAN_MSG", "PGROUP", "__transactionId__",
+    "TRANSACTION_CHECK_TIMES", "CHECK_IMMUNITY_TIME_IN_SECONDS", "TRAN_PREPARED_QUEUE_OFFSET", "MSG_REGION",
+    "TRACE_ON", "CLUSTER", "INSTANCE_ID", "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG",
+    "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL", "ARRIVE_TIME", "PUSH_REPLY_TIME", "MSG_TYPE", "TIMER_OUT_MS",
+    "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES", "TIMER_DEL_UNIQKEY", "TIMER_DELAY_LEVEL",
+    "TIMER_ROLL_LABEL", "POP_CK", "POP_CK_OFFSET", "1ST_POP_TIME", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID",
+    "INNER_NUM", "INNER_BASE", "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET", "MIN_OFFSET", "MAX_OFFSET",
+    "CONSUME_START_TIME", "TRACE_CONTEXT", "__BORNHOST", "BORN_TIMESTAMP", "DUP_INFO", "REDIRECT",
+    "PROPERTY_FORWARD_QUEUE_ID", "_SYS_MSG_PRIORITY_", "__LITE_TOPIC", "ORIGIN_GROUP", "TRANS_OFFSET", "__CRC32#",
+    "IDEMPOTENCY_KEY", "IDEMPOTENCY_PLACE",
+})
+"""Names that mean something to RocketMQ's brokers and clients. The order keys (``__SHARDINGKEY``,
+``SHARDING_KEY``) are not among them: applications set those."""

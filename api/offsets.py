@@ -1,0 +1,44 @@
+"""Consumed offsets of a group: read, commit, and reset with a preview."""
+
+from api import brokers
+from api.names import GroupName, OptionalTopicName
+from api.request import Answer, Params, Request, ask
+from api.schemas import CommittedOffset, CommittedOffsets, GroupOffsets, OffsetsReset, OffsetToCommit, copied
+from bridge.port import commands, get_port
+
+
+class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    group: GroupName
+
+
+class GroupOffsetsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    group: GroupName
+    topic: OptionalTopicName = ""
+
+
+def commit_command(group: str, offsets: list[OffsetToCommit], client_id: str) -> commands.UpdateConsumerOffset:
+    return commands.UpdateConsumerOffset(group=group, client_id=client_id, offsets=[
+        commands.QueueOffset(topic=entry.topic, queue_id=entry.queue_id, offset=entry.offset) for entry in offsets])
+
+
+async def get_offsets(request: Request[GroupOffsetsParams]) -> Answer:
+    port, params = get_port(), request.params
+    reply = await ask(port, commands.QueryConsumerOffset(group=params.group, topic=params.topic),
+        commands.ConsumerOffsets)
+    return Answer(body=copied(GroupOffsets, reply, broker=await brokers.name_of(port)))
+
+
+async def put_offsets(request: Request[GroupParams]) -> Answer:
+    """All of them are committed or, with an error, none; they may go backwards."""
+    group, offsets = request.params.group, request.body.offsets
+    host, client_port = request.client
+    await ask(get_port(), commit_command(group, offsets, f"{host}:{client_port}"), commands.Done)
+    return Answer(body=CommittedOffsets(group=group, offsets=[copied(CommittedOffset, entry) for entry in offsets]))
+
+
+async def reset_offsets(request: Request[GroupParams]) -> Answer:
+    """Moves the group in one topic; with ``dry_run`` only says what would change."""
+    port, body = get_port(), request.body
+    reply = await ask(port, commands.ResetConsumerOffset(group=request.params.group, topic=body.topic, to=str(body.to),
+        dry_run=body.dry_run), commands.OffsetsReset)
+    return Answer(body=copied(OffsetsReset, reply, broker=await brokers.name_of(port)))

@@ -1,0 +1,134 @@
+"""The route table: every resource of the API in one place. Requests are routed by it, the OpenAPI document is made
+from it, and a test walks it.
+"""
+
+from typing import Any
+
+from api import broker, events, groups, health, holds, messages, metrics, offsets, openapi, pulls, topics
+from api.http import Header, Route
+from api.limits import MAX_REQUEST_BODY
+from api.request import Answer, Params, Request
+from api.schemas import (
+    BrokerDetail,
+    BrokerOptions,
+    CommittedOffsets,
+    FoundOffset,
+    GroupDetail,
+    GroupOffsets,
+    Groups,
+    Health,
+    Holds,
+    Messages,
+    MessageView,
+    OffsetsReset,
+    OffsetsToCommit,
+    Published,
+    PublishMessage,
+    PublishMessages,
+    PullResult,
+    Queues,
+    ResetOffsets,
+    SnapshotView,
+    TimelineView,
+    TopicConfig,
+    Topics,
+)
+from bridge.port import commands
+
+IDEMPOTENCY_KEY = Header("Idempotency-Key",
+    "At most 128 printable ASCII characters; a repeat within idempotencyWindowMills is answered as the first was.")
+PREFER = Header("Prefer", "`wait=N` (RFC 7240): wait N seconds where `wait_ms` is not given.")
+LAST_EVENT_ID = Header("Last-Event-ID", "The id of the last event that was seen; the stream goes on behind it.")
+
+QUEUE = "/api/v1/topics/{topic}/queues/{queue_id}"
+
+_MESSAGES = (
+    Route(method="POST", path="/api/v1/topics/{topic}/messages", handler=messages.publish, group="Messages",
+        summary="Publish", params=messages.PublishParams, bodies=(PublishMessage, PublishMessages), raw_body=True,
+        body_limit=MAX_REQUEST_BODY, response=Published, status=201, headers=(IDEMPOTENCY_KEY,),
+        problems=(403, 404, 409, 413, 429, 504)),
+    Route(method="GET", path=f"{QUEUE}/messages", handler=pulls.pull, group="Messages", summary="Pull, by long polling",
+        params=pulls.PullParams, response=PullResult, headers=(PREFER,), problems=(403, 404, 429, 504)),
+    Route(method="GET", path="/api/v1/messages", handler=messages.find_messages, group="Messages",
+        summary="Find messages by key", params=messages.KeyParams, response=Messages, problems=(404, 504)),
+    Route(method="GET", path="/api/v1/messages/{id}", handler=messages.get_message, group="Messages",
+        summary="One message", params=messages.MessageParams, response=MessageView, problems=(404, 504)),
+    Route(method="GET", path="/api/v1/messages/{id}/timeline", handler=messages.get_timeline, group="Messages",
+        summary="What became of a message", params=messages.MessageParams, response=TimelineView, problems=(404, 504)),
+)
+
+_TOPICS = (
+    Route(method="GET", path="/api/v1/topics", handler=topics.get_topics, group="Topics", summary="All topics",
+        params=topics.TopicsParams, response=Topics, problems=(504,)),
+    Route(method="GET", path="/api/v1/topics/{topic}", handler=topics.get_topic, group="Topics", summary="One topic",
+        params=topics.TopicParams, response=commands.TopicView, problems=(404, 504)),
+    Route(method="PUT", path="/api/v1/topics/{topic}", handler=topics.put_topic, group="Topics",
+        summary="Create or change a topic", params=topics.TopicParams, bodies=(TopicConfig,),
+        response=commands.TopicView, problems=(403, 409, 504)),
+    Route(method="DELETE", path="/api/v1/topics/{topic}", handler=topics.delete_topic, group="Topics",
+        summary="Delete a topic, its queues and its offsets", params=topics.TopicParams, status=204,
+        problems=(403, 404, 504)),
+    Route(method="GET", path="/api/v1/topics/{topic}/queues", handler=topics.get_queues, group="Topics",
+        summary="Queues of a topic", params=topics.TopicParams, response=Queues, problems=(404, 504)),
+    Route(method="GET", path="/api/v1/queues", handler=topics.get_queues, group="Topics",
+        summary="Queues of all topics", params=topics.QueuesParams, response=Queues, problems=(404, 504)),
+    Route(method="GET", path=f"{QUEUE}/offset", handler=topics.search_offset, group="Topics",
+        summary="The offset at a time", params=topics.SearchParams, response=FoundOffset, problems=(404, 504)),
+)
+
+_GROUPS = (
+    Route(method="GET", path="/api/v1/groups", handler=groups.get_groups, group="Groups", summary="All groups",
+        response=Groups, problems=(504,)),
+    Route(method="GET", path="/api/v1/groups/{group}", handler=groups.get_group, group="Groups",
+        summary="One group, its lag and its held pulls", params=groups.GroupParams, response=GroupDetail,
+        problems=(404, 504)),
+    Route(method="GET", path="/api/v1/groups/{group}/offsets", handler=offsets.get_offsets, group="Groups",
+        summary="Consumed offsets", params=offsets.GroupOffsetsParams, response=GroupOffsets, problems=(404, 504)),
+    Route(method="PUT", path="/api/v1/groups/{group}/offsets", handler=offsets.put_offsets, group="Groups",
+        summary="Commit offsets", params=offsets.GroupParams, bodies=(OffsetsToCommit,), body_limit=MAX_REQUEST_BODY,
+        response=CommittedOffsets, problems=(403, 404, 413, 504)),
+    Route(method="POST", path="/api/v1/groups/{group}/offsets/reset", handler=offsets.reset_offsets, group="Groups",
+        summary="Reset offsets, or preview it", params=offsets.GroupParams, bodies=(ResetOffsets,),
+        response=OffsetsReset, problems=(403, 404, 504)),
+)
+
+_OBSERVING = (
+    Route(method="GET", path="/api/v1/holds", handler=holds.get_holds, group="Observing",
+        summary="The pullRequestTable", params=holds.HoldsParams, response=Holds, problems=(504,)),
+    Route(method="GET", path="/api/v1/holds/{id}", handler=holds.get_hold, group="Observing", summary="One held pull",
+        params=holds.HoldParams, response=commands.HoldView, problems=(404, 504)),
+    Route(method="GET", path="/api/v1/events", handler=events.stream_events, group="Observing",
+        summary="Events as they happen (server-sent events)", params=events.EventsParams,
+        response_type="text/event-stream", headers=(LAST_EVENT_ID,), streaming=True, problems=(504,)),
+    Route(method="GET", path="/api/v1/snapshot", handler=broker.get_snapshot, group="Observing",
+        summary="Everything at one moment", params=broker.SnapshotParams, response=SnapshotView, problems=(504,)),
+)
+
+_BROKER = (
+    Route(method="GET", path="/api/v1/broker", handler=broker.get_broker, group="Broker", summary="The broker",
+        response=BrokerDetail, problems=(504,)),
+    Route(method="GET", path="/api/v1/broker/config", handler=broker.get_config, group="Broker",
+        summary="Its options", response=BrokerOptions, problems=(504,)),
+    Route(method="PATCH", path="/api/v1/broker/config", handler=broker.patch_config, group="Broker",
+        summary="Change options while it runs", bodies=(dict[str, Any],), response=BrokerOptions, problems=(504,)),
+)
+
+
+async def _openapi(request: Request[Params]) -> Answer:
+    return Answer(content=openapi.document(ROUTES), headers={"cache-control": "no-cache"})
+
+
+_SERVICE = (
+    Route(method="GET", path="/livez", handler=health.livez, group="Service", summary="Is this process alive",
+        response=Health, needs_broker=False),
+    Route(method="GET", path="/readyz", handler=health.readyz, group="Service", summary="Can a message be published",
+        response=Health, problems=(504,)),
+    Route(method="GET", path="/metrics", handler=metrics.metrics, group="Service", summary="Prometheus metrics",
+        response_type="text/plain", needs_broker=False),
+    Route(method="GET", path="/api/v1/openapi.json", handler=_openapi, group="Service", summary="This document",
+        response=dict[str, Any], needs_broker=False),
+    Route(method="GET", path="/api/docs", handler=openapi.docs_page, group="Service",
+        summary="This document, to read and try", response_type="text/html", needs_broker=False),
+)
+
+ROUTES: tuple[Route, ...] = (*_MESSAGES, *_TOPICS, *_GROUPS, *_OBSERVING, *_BROKER, *_SERVICE)

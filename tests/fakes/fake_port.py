@@ -1,0 +1,233 @@
+"""An engine port that answers what a test told it to: no engine, no clock, no socket.
+
+``replies`` maps a command's type to a reply, an error, or a function of the command that gives one of them. A pull
+without a scripted reply is held until the test calls ``wake`` or the connection closes.
+"""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from bridge.port import (
+    BrokerError,
+    Delta,
+    EventBatch,
+    PortUnavailable,
+    RequestError,
+    ResponseCode,
+    Watcher,
+    commands,
+    raise_failed,
+)
+from broker_core.formats import commit_log_record, message_properties
+
+Script = Any
+BROKER = "broker-a"
+HISTOGRAM = commands.Histogram(bounds=[10, 100], counts=[1, 2, 3])
+
+
+def record(body: bytes = b"hello", *, topic: str = "T", queue_id: int = 0, queue_offset: int = 0,
+           properties: dict[str, str] | None = None, **fields: Any) -> bytes:
+    """One commit log record, as the engine sends it."""
+    fields = {"born_timestamp": 1_700_000_000_000, "store_timestamp": 1_700_000_000_005, "physical_offset": 1024,
+        "born_host": "10.0.0.2", "store_host": "10.0.0.1", "born_port": 50_000} | fields
+    return commit_log_record.encode(topic=topic, queue_id=queue_id, queue_offset=queue_offset, body=body,
+        properties=message_properties.encode(properties or {}), **fields)
+
+
+def broker_view(**changes: Any) -> commands.BrokerView:
+    fields: dict[str, Any] = {
+        "broker": BROKER, "epoch": 7, "seq": 41, "role": "MASTER", "version": "0", "started_at_ms": 1, "uptime_ms": 2,
+        "read_only": False, "problem": "", "config": {"longPollingEnable": True, "brokerName": BROKER},
+        "positions": commands.StorePositions(min=0, appended=30, flushed=20, dispatched=30),
+        "changeable": ["longPollingEnable"], "recovery": [], "store_path": "/data/store"}
+    return commands.BrokerView(**fields | changes)
+
+
+def hold_view(hold_id: int = 1, *, topic: str = "T", group: str = "G") -> commands.HoldView:
+    return commands.HoldView(broker=BROKER, id=hold_id, topic=topic, queue_id=0, group=group, client_id="c",
+        protocol="http", pull_from_offset=3, queue_max_offset=3, suspended_at_ms=1, deadline_ms=2, filter="*")
+
+
+def queue_view(topic: str = "T", queue_id: int = 0, max_offset: int = 5) -> commands.QueueView:
+    return commands.QueueView(broker=BROKER, topic=topic, queue_id=queue_id, min_offset=0, max_offset=max_offset,
+        last_store_time_ms=None, holds=0)
+
+
+def wake_up(seq: int, *, topic: str = "T", group: str = "G") -> commands.WakeUp:
+    return commands.WakeUp(seq=seq, wall_ms=1, hold_id=1, topic=topic, queue_id=0, group=group, client_id="c",
+        cause="arrival", held_us=5, wake_us=2, messages=1)
+
+
+def snapshot(seq: int = 41, epoch: int = 7, **changes: Any) -> commands.Snapshot:
+    fields: dict[str, Any] = {
+        "broker": BROKER, "epoch": epoch, "seq": seq, "wall_ms": 1, "long_polling_enable": True,
+        "short_polling_time_mills": 1000, "problem": "", "holds_total": 2, "queues_total": 2,
+        "holds": [hold_view(1), hold_view(2, topic="U", group="H")], "queues": [queue_view(), queue_view("U")],
+        "wakeups": [wake_up(3), wake_up(4, topic="U", group="H")], "wakeup_us": HISTOGRAM, "held_ms": HISTOGRAM,
+        "counters": {"messages_stored": 9, "woken_arrival": 4, "woken_timeout": 2, "holds_now": 2},
+        "positions": commands.StorePositions(min=0, appended=30, flushed=20, dispatched=30)}
+    return commands.Snapshot(**fields | changes)
+
+
+def delta(seq_from: int, seq_to: int, epoch: int = 7, **changes: Any) -> Delta:
+    fields: dict[str, Any] = {
+        "broker": BROKER, "epoch": epoch, "seq_from": seq_from, "seq_to": seq_to, "wall_ms": 2, "holds_added": [],
+        "holds_removed": [], "holds_total": 0, "queues": [], "queues_removed": [], "wakeups": [], "counters": {},
+        "wakeup_us": HISTOGRAM, "held_ms": HISTOGRAM, "long_polling_enable": True, "problem": "", "dropped": 0}
+    return Delta(**fields | changes)
+
+
+def pulled(code: int = ResponseCode.SUCCESS, records: bytes = b"", *, next_offset: int = 1,
+           hold: commands.HoldOutcome | None = None, granted_ms: int = 0) -> commands.Pulled:
+    return commands.Pulled(code=code, status="FOUND", next_begin_offset=next_offset, min_offset=0, max_offset=1,
+        suspend_timeout_ms=granted_ms, read_us=40, records=records, hold=hold)
+
+
+class HeldCall:
+    """A pull that waits in the fake."""
+
+    def __init__(self, hold_id: int, command: commands.PullMessage, request_id: int, connection: "FakeConnection",
+                 future: "asyncio.Future[commands.Reply]") -> None:
+        self.hold_id = hold_id
+        self.command = command
+        self.request_id = request_id
+        self.connection = connection
+        self.future = future
+
+
+class FakeConnection:
+    """One client, as the fake sees it."""
+
+    def __init__(self, port: "FakePort") -> None:
+        self._port = port
+        self._request_ids = count(1)
+        self.is_open = True
+
+    def next_request_id(self) -> int:
+        return next(self._request_ids)
+
+    async def call(self, command: commands.Command, *, timeout_ms: int | None = None, on_held: Any = None,
+                   request_id: int | None = None) -> commands.Reply:
+        port = self._port
+        request_id = request_id or self.next_request_id()
+        if isinstance(command, commands.PullMessage) and commands.PullMessage not in port.replies:
+            port.commands.append(command)
+            return await port.hold(self, command, request_id, on_held)
+        if isinstance(command, commands.CancelPull):
+            port.cancel(self, command.request_id)
+        return await port.call(command, timeout_ms=timeout_ms)
+
+    def close(self) -> None:
+        self.is_open = False
+        for held in [held for held in self._port.held if held.connection is self]:
+            self._port.end(held, PortUnavailable("the connection was closed"))
+
+
+class FakePort:
+    """See the module. ``commands`` are those that came, in order; ``held`` the pulls that wait."""
+
+    def __init__(self) -> None:
+        self.replies: dict[type[commands.Command], Script] = {
+            commands.GetBroker: broker_view(), commands.GetSnapshot: snapshot(), commands.OpenConnection:
+            commands.Done(), commands.CancelPull: commands.Done(), commands.UpdateConsumerOffset: commands.Done(),
+            commands.SendMessage: sent}
+        self.commands: list[commands.Command] = []
+        self.connections: list[FakeConnection] = []
+        self.held: list[HeldCall] = []
+        self.watchers: list[Watcher] = []
+        self.changed = asyncio.Condition()
+        self._hold_ids = count(1)
+
+    async def start(self) -> None:
+        """Nothing to start."""
+
+    async def stop(self) -> None:
+        """Nothing to stop."""
+
+    async def call(self, command: commands.Command, *, timeout_ms: int | None = None) -> commands.Reply:
+        self.commands.append(command)
+        reply = self.replies.get(type(command))
+        if callable(reply) and not isinstance(reply, type):
+            reply = reply(command)
+        if asyncio.iscoroutine(reply):
+            reply = await reply
+        if isinstance(reply, Exception):
+            raise reply
+        if reply is None:
+            raise BrokerError(f"no reply was scripted for {type(command).__name__}")
+        return raise_failed(reply)
+
+    def connection(self) -> FakeConnection:
+        connection = FakeConnection(self)
+        self.connections.append(connection)
+        return connection
+
+    # Holds
+
+    async def hold(self, connection: FakeConnection, command: commands.PullMessage, request_id: int,
+                   on_held: Callable[[commands.Held], None] | None) -> commands.Reply:
+        future: asyncio.Future[commands.Reply] = asyncio.get_running_loop().create_future()
+        held = HeldCall(next(self._hold_ids), command, request_id, connection, future)
+        self.held.append(held)
+        if on_held is not None:
+            on_held(commands.Held(hold_id=held.hold_id, deadline_ms=1_700_000_015_000))
+        await self._tell()
+        try:
+            return raise_failed(await future)
+        finally:
+            if held in self.held:
+                self.held.remove(held)
+            await self._tell()
+
+    async def _tell(self) -> None:
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def until_held(self, number: int) -> None:
+        """Returns as soon as exactly so many pulls are held."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: len(self.held) == number)
+
+    def end(self, held: HeldCall, outcome: commands.Reply | Exception) -> None:
+        self.held.remove(held)
+        if held.future.done():
+            return
+        if isinstance(outcome, Exception):
+            held.future.set_exception(outcome)
+        else:
+            held.future.set_result(outcome)
+
+    def wake(self, held: HeldCall, records: bytes = b"", *, cause: commands.WakeCause = "arrival") -> None:
+        """Answer a held pull, with records or, without, with nothing new."""
+        code = ResponseCode.SUCCESS if records else ResponseCode.PULL_NOT_FOUND
+        self.end(held, pulled(code, records, granted_ms=held.command.suspend_timeout_ms, hold=commands.HoldOutcome(
+            hold_id=held.hold_id, held_us=12_345, wake_us=67, wake_cause=cause)))
+
+    def cancel(self, connection: FakeConnection, request_id: int) -> None:
+        for held in list(self.held):
+            if held.connection is connection and held.request_id == request_id:
+                self.end(held, RequestError("the pull was cancelled", code=ResponseCode.ILLEGAL_OPERATION))
+
+    # Watching
+
+    def watch(self, watcher: Watcher, *, deltas: bool = False, events: bool = False) -> Callable[[], None]:
+        self.watchers.append(watcher)
+        return lambda: self.watchers.remove(watcher)
+
+    def send_delta(self, change: Delta) -> None:
+        for watcher in list(self.watchers):
+            watcher.on_delta(change)
+
+    def send_events(self, batch: EventBatch) -> None:
+        for watcher in list(self.watchers):
+            watcher.on_events(batch)
+
+
+def sent(command: commands.SendMessage) -> commands.Sent:
+    """Stored, one behind the other."""
+    return commands.Sent(code=ResponseCode.SUCCESS, topic=command.topic, messages=[commands.SentMessage(
+        message_id=f"ID{index}", offset_message_id="0A00000100002A9F0000000000000400", queue_id=max(0, message.queue_id),
+        queue_offset=index, physical_offset=1024 * index, store_time_ms=1_700_000_000_005)
+        for index, message in enumerate(command.messages)])

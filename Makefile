@@ -19,7 +19,7 @@ test: .venv/dev-installed .venv/spark-installed ## run every test (installs what
 	@sh scripts/install-test-tools.sh
 	$(PYTHON) -m pytest $(PYTEST_ARGS)
 
-check: .venv/dev-installed ## lint, types, architecture and documentation
+check: .venv/dev-installed .venv/spark-installed ## lint, types, architecture and documentation
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports --no-logo

@@ -4,7 +4,6 @@ One middleware stands before all of them (``api.security``): who may call, and f
 """
 
 import os
-from importlib.util import find_spec
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -14,21 +13,21 @@ from django.core.asgi import get_asgi_application
 
 django_application = get_asgi_application()  # first: it loads the apps that the imports below need
 
-if find_spec("api.routing") and find_spec("api.security"):
-    from api.security import SecurityMiddleware
+from api.routing import API_PREFIXES, close_websockets, http_application, websocket_urlpatterns  # noqa: E402
+from api.security import SecurityMiddleware  # noqa: E402
+from config.celery import app as celery_app  # noqa: E402
 
-    from api import routing
+# Whoever serves the application also ends its WebSockets; and a report asked for here goes to our Celery.
+__all__ = ["application", "celery_app", "close_websockets"]
 
-    class HttpRouter:
-        """The API's paths to the API, all others to Django: a Django view costs ten times a plain ASGI answer."""
 
-        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-            is_api = scope["path"].startswith(tuple(routing.API_PREFIXES))
-            await (routing.http_application if is_api else django_application)(scope, receive, send)
+async def api_or_pages(scope: Any, receive: Any, send: Any) -> None:
+    """The API's paths to the API, all others to Django: a Django view costs ten times a plain ASGI answer."""
+    answering = http_application if scope["path"].startswith(API_PREFIXES) else django_application
+    await answering(scope, receive, send)
 
-    application: Any = SecurityMiddleware(ProtocolTypeRouter({
-        "http": HttpRouter(),
-        "websocket": URLRouter(routing.websocket_urlpatterns),
-    }))
-else:
-    application = django_application
+
+application = SecurityMiddleware(ProtocolTypeRouter({
+    "http": api_or_pages,
+    "websocket": URLRouter(websocket_urlpatterns),
+}))

@@ -12,6 +12,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 app = Celery("glassmq")
 app.config_from_object("django.conf:settings", namespace="CELERY")
+app.set_default()  # for every thread: Django runs views in threads of their own
 app.autodiscover_tasks()
 
 

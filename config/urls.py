@@ -1,10 +1,9 @@
-"""Pages: the dashboard and Django's admin. The API's routes are in ``api.routing``, before Django."""
-
-from importlib.util import find_spec
+"""Pages: Django's admin and the dashboard. The API's routes are in ``api.routing`` and never reach Django."""
 
 from django.contrib import admin
 from django.urls import include, path
 
-urlpatterns = [path("admin/", admin.site.urls)]
-if find_spec("dashboard.urls"):
-    urlpatterns.append(path("", include("dashboard.urls")))
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("", include("dashboard.urls")),
+]

@@ -4,15 +4,25 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from celery import current_app
 
 from config.celery import app, make_folders
 from tests.conftest import PROJECT
 
 SEND = """
+import django
+django.setup()
 from config.celery import app
 app.send_task("reports.nothing", kwargs={"day": "2026-01-01"})
 """
+
+
+def test_it_is_the_application_of_every_thread() -> None:
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(lambda: current_app.main).result() == "glassmq"
 
 
 def test_messages_are_json_only() -> None:

@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 from argparse import ArgumentParser
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -93,10 +94,11 @@ class BrokerProcess:
         self._stopping: asyncio.Task[None] | None = None
         self._server: Any = None
 
-    def run(self, announce: Any) -> None:
+    def run(self, announce: Callable[[], None]) -> None:
         """Serve until a signal or a problem ends it. ``announce`` is called when a message can be published."""
-        from config.asgi import application
+        from config.asgi import application, close_websockets
 
+        self._close_websockets = close_websockets
         self._announce = announce
         host = settings.GLASSMQ_HOST.replace(":", "\\:")
         self._server = Server(
@@ -159,9 +161,8 @@ class BrokerProcess:
             await self._port.stop()
         except Exception:
             logger.exception("The engine did not end in order.")
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_ANSWERS_S):
-                await self._last_answers()
+        await self._close_websockets()
+        await self._last_answers()
         await asyncio.gather(*ending, return_exceptions=True)
         reactor.stop()
 
@@ -176,7 +177,7 @@ class BrokerProcess:
             if isinstance(protocol, WebRequest) and "application_instance" in details
         ]
         if answering:
-            await asyncio.wait(answering)
+            await asyncio.wait(answering, timeout=LAST_ANSWERS_S)
 
 
 def children(*, schedules: bool) -> list[ChildProcess]:

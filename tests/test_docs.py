@@ -1,0 +1,62 @@
+"""What the documentation says exists, and what exists is documented."""
+
+import re
+from io import StringIO
+
+import pytest
+from django.core.management import call_command, get_commands
+
+from broker_core.options import PYTHON_NAMES
+from tests.conftest import PROJECT
+
+PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
+MAKEFILE = (PROJECT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, flags=re.MULTILINE))
+SETTINGS = (PROJECT / "config" / "settings.py").read_text(encoding="utf-8")
+READ_VARIABLES = set(re.findall(r'(?:text|number|switch|choice|folder|db_url)\(\s*"(GLASSMQ_[A-Z_]+)"', SETTINGS))
+COMPOSE_VARIABLES = set(re.findall(r"\$\{(GLASSMQ_[A-Z_]+)",
+                                   (PROJECT / "docker-compose.yml").read_text(encoding="utf-8")))
+OPERATIONS = (PROJECT / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+def test_docs_options_is_what_the_code_says() -> None:
+    written = StringIO()
+    call_command("options", "--markdown", stdout=written)
+    assert (PROJECT / "docs" / "options.md").read_text(encoding="utf-8") == written.getvalue(), (
+        "write it anew: .venv/bin/python manage.py options --markdown > docs/options.md")
+
+
+def test_options_are_shown_as_a_broker_conf() -> None:
+    shown = StringIO()
+    call_command("options", stdout=shown)
+    lines = dict(line.split("=", 1) for line in shown.getvalue().splitlines())
+    assert list(lines) == list(PYTHON_NAMES)
+    assert lines["longPollingEnable"] == "true"
+
+
+def test_every_variable_that_is_read_is_in_the_table_and_no_other() -> None:
+    table = set(re.findall(r"^\| `(GLASSMQ_[A-Z_]+)` \|", OPERATIONS, flags=re.MULTILINE))
+    assert len(READ_VARIABLES) > 10
+    assert table == READ_VARIABLES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_what_a_page_names_is_there(page) -> None:
+    text = page.read_text(encoding="utf-8")
+    variables = set(re.findall(r"\bGLASSMQ_[A-Z]+(?:_[A-Z]+)*\b", text))
+    assert variables <= READ_VARIABLES | COMPOSE_VARIABLES, "no settings read these"
+    targets = set(re.findall(r"(?:`|^    |^\$ )make ([a-z][a-z-]*)", text, flags=re.MULTILINE))
+    assert targets <= TARGETS, "no target of the Makefile"
+    commands = set(re.findall(r"manage\.py ([a-z][a-z_]*)", text))
+    assert commands <= set(get_commands()), "no command of manage.py"
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text)
+    assert [link for link in links if not (page.parent / link).exists()] == [], "links that lead nowhere"
+
+
+def test_make_explains_every_target() -> None:
+    explained = set(re.findall(r"^([a-z][a-z-]*):.*## ", MAKEFILE, flags=re.MULTILINE))
+    assert explained == TARGETS
+
+
+def test_every_page_has_a_title() -> None:
+    assert [page.name for page in PAGES if not page.read_text(encoding="utf-8").startswith("# ")] == []

@@ -1,0 +1,107 @@
+"""Retention: whole segments go when they are old enough, or when the disk is too full for their age to matter."""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from broker_core.clock import Now
+from broker_core.options import Options
+from broker_core.store.commit_log import CommitLog
+from broker_core.store.consume_queue_store import ConsumeQueueStore
+from broker_core.store.files import Files
+from broker_core.store.index_service import IndexService
+
+CLEAN_FORCIBLY_PERCENT = 85
+"""Disk use above which segments go without regard to their age."""
+WARNING_PERCENT = 90
+"""Disk use above which no message is taken."""
+FILES_A_RUN = 10
+HOUR_MS = 3_600_000
+
+
+class Clean:
+    """Files to be removed. ``run`` may be called in another thread: the store has forgotten them already, so
+    nobody reads, writes or flushes them."""
+
+    def __init__(self, files: Files, segments: list[tuple[int, str, Path]], others: list[Path],
+                 folder: Path) -> None:
+        self._files = files
+        self._others = others
+        self._folder = folder
+        self.segments = segments
+        """(physical offset, reason, path), oldest first."""
+
+    def run(self) -> "Clean":
+        """Oldest first, so that a log never has a gap. OSError: what is left is tried again."""
+        for _, _, path in self.segments:
+            self._files.remove(path)
+        self._files.sync_folder(self._folder)
+        for path in self._others:
+            self._files.remove(path)
+        return self
+
+
+class CleanCommitLogService:
+    """RocketMQ's CleanCommitLogService, and what follows from it for queues and index."""
+
+    def __init__(self, files: Files, root: Path, log: CommitLog, queues: ConsumeQueueStore,
+                 index: IndexService | None, options: Callable[[], Options], now: Now) -> None:
+        self._files = files
+        self._root = root
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._options = options
+        self._next_ns = now.mono_ns
+        self._unfinished: Clean | None = None
+        self.disk_used_percent = 0.0
+        self.measure()
+
+    def measure(self) -> None:
+        """Look how full the disk is."""
+        self.disk_used_percent = self._files.disk_used_percent(self._root)
+
+    def next_clean(self, now: Now) -> Clean | None:
+        """What is to go now. The log, the queues and the index forget it in this call; reading threads none exist."""
+        if now.mono_ns < self._next_ns:
+            return None
+        self._next_ns = now.mono_ns + self._options().clean_resource_interval * 1_000_000
+        self.measure()
+        if self._unfinished is not None:
+            return self._unfinished
+        segments = self._take_segments(now)
+        if not segments:
+            return None
+        low = self._log.min_offset
+        others = self._queues.take_expired(low) + (self._index.take_expired(low) if self._index else [])
+        self._unfinished = Clean(self._files, segments, others, self._log.mapped_files.folder)
+        return self._unfinished
+
+    def cleaned(self, clean: Clean) -> list[tuple[int, str]]:
+        """The files are gone: (physical offset, reason) of each segment."""
+        self._unfinished = None
+        return [(physical_offset, reason) for physical_offset, reason, _ in clean.segments]
+
+    def _take_segments(self, now: Now) -> list[tuple[int, str, Path]]:
+        options, mapped_files = self._options(), self._log.mapped_files
+        forced = self.disk_used_percent > CLEAN_FORCIBLY_PERCENT
+        full = self.disk_used_percent > options.disk_max_used_space_ratio
+        if not (forced or full or self._is_hour(now)):
+            return []
+        taken = []
+        for file in mapped_files.all()[:-1][:FILES_A_RUN]:
+            age_ms = now.wall_ms - self._files.modified_ms(file.path)
+            if age_ms > options.file_reserved_time * HOUR_MS:
+                reason = f"older than fileReservedTime, {options.file_reserved_time} hours"
+            elif forced:
+                reason = f"the disk is {self.disk_used_percent:.0f} % full"
+            else:
+                break
+            mapped_files.take_out(file)
+            taken.append((file.base, reason, file.path))
+        return taken
+
+    def _is_hour(self, now: Now) -> bool:
+        """Whether deleteWhen names the current hour, local time."""
+        hour = datetime.fromtimestamp(now.wall_ms / 1000).hour
+        return any(int(name) == hour for name in self._options().delete_when.split(";"))

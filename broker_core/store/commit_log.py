@@ -1,0 +1,224 @@
+"""The log itself: every message of every queue, in the order in which they were stored."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from broker_core.errors import RequestError
+from broker_core.formats import message_properties
+from broker_core.formats.commit_log_record import (
+    BLANK_SIZE,
+    HEADS,
+    LENGTH,
+    PROPERTIES_LENGTH_MAX,
+    TOPIC_LENGTH_MAX,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    blank,
+    body_crc,
+    head_kind,
+    host_flags,
+    measure,
+    packed_host,
+    store_timestamp_at,
+    topic_field,
+)
+from broker_core.formats.tags_code import tags_code
+from broker_core.remoting.codes import ResponseCode
+from broker_core.store.consume_queue import ConsumeQueue
+from broker_core.store.delay_level import SCHEDULE_TOPIC, schedule_tags_code
+from broker_core.store.files import Files
+from broker_core.store.mapped_file import MappedFile, OpenMaps
+from broker_core.store.mapped_file_queue import MappedFileQueue
+
+ALLOCATE_CHUNK = 4 << 20
+FindQueue = Callable[[str, int], ConsumeQueue]
+Blocks = list[tuple[int, bytes]]
+"""(position in the log, bytes)"""
+
+
+class PendingMessage(msgspec.Struct, gc=False):
+    """A message to append. RocketMQ's MessageExtBrokerInner. ``properties`` is the final property string."""
+
+    topic: str
+    queue_id: int
+    body: bytes
+    properties: str
+    flag: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: str
+    born_port: int
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+
+class AppendedMessage(msgspec.Struct, frozen=True, gc=False):
+    """Where a message was stored. Offsets: in messages of its queue, and in bytes of the log; time in ms."""
+
+    queue_offset: int
+    physical_offset: int
+    size: int
+    store_timestamp: int
+
+
+class DispatchRequest(NamedTuple):
+    """RocketMQ's DispatchRequest: what queue and index need to know of a record. ``queue`` None: no queue entry."""
+
+    queue: ConsumeQueue | None
+    queue_offset: int
+    physical_offset: int
+    size: int
+    tags_code: int
+    store_timestamp: int
+    topic: str
+    properties: str
+    indexed: bool
+
+
+class Batch(NamedTuple):
+    """What one append put into the log, from ``start`` to ``end``."""
+
+    start: int
+    end: int
+    requests: list[DispatchRequest]
+    appended: list[AppendedMessage]
+
+
+class CommitLog:
+    """RocketMQ's CommitLog. Offsets are physical: bytes since the log was begun."""
+
+    def __init__(self, files: Files, maps: OpenMaps, folder: Path, segment_size: int, store_host: str,
+                 store_port: int) -> None:
+        self.mapped_files = MappedFileQueue(files, maps, folder, segment_size)
+        self._store_host = packed_host(store_host)
+        self._store_port = store_port
+        self.max_offset = 0
+        self.last_store_timestamp = 0
+
+    @property
+    def min_offset(self) -> int:
+        first = self.mapped_files.first
+        return first.base if first else self.max_offset
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def append(self, messages: Sequence[PendingMessage], store_timestamp: int, find_queue: FindQueue) -> Batch:
+        """Store messages as one block per segment they touch, in this order; all of them or, with an error, none.
+
+        Raises RequestError for a message the log cannot hold, OSError when the disk is full.
+        """
+        requests: list[DispatchRequest] = []
+        appended: list[AppendedMessage] = []
+        start = self.max_offset
+        try:
+            blocks, end = self._encode(messages, store_timestamp, find_queue, requests, appended)
+            for queue in {request.queue for request in requests}:
+                if queue is not None:
+                    queue.reserve(queue.next_offset)
+            places = [self._reserve(position, len(block)) for position, block in blocks]
+        except (OSError, RequestError):
+            for request in requests:
+                if request.queue is not None:
+                    request.queue.next_offset -= 1
+            raise
+        for file, (position, block) in zip(places, blocks, strict=True):
+            file.write(position - file.base, block)
+        self.max_offset = end
+        self.last_store_timestamp = store_timestamp
+        return Batch(start, end, requests, appended)
+
+    def _reserve(self, position: int, length: int) -> MappedFile:
+        file = self.mapped_files.find(position) or self.mapped_files.create(position)
+        file.allocate(position - file.base + length, ALLOCATE_CHUNK)
+        return file
+
+    def _encode(self, messages: Sequence[PendingMessage], store_timestamp: int, find_queue: FindQueue,
+                requests: list[DispatchRequest], appended: list[AppendedMessage]) -> tuple[Blocks, int]:
+        """Blocks and where the log ends behind them. The hot path: no call that can be spared."""
+        position = block_start = self.max_offset
+        segment_size, store_host, store_port = self.mapped_files.file_size, self._store_host, self._store_port
+        segment_end = position - position % segment_size + segment_size
+        blocks: Blocks = []
+        parts: list[bytes] = []
+        for message in messages:
+            topic, body, properties = message.topic, message.body, message.properties
+            magic, name, text, born = self._fields(message)
+            sys_flag = host_flags(message.sys_flag, born, store_host)
+            head = HEADS[head_kind(sys_flag)]
+            size = head.size + len(body) + len(name) + 2 + len(text)
+            if size + BLANK_SIZE > segment_end - position:
+                if size + BLANK_SIZE > segment_size:
+                    raise RequestError(f"the message takes {size} bytes; a segment of this log has {segment_size}",
+                        code=ResponseCode.MESSAGE_ILLEGAL)
+                parts.append(blank(segment_end - position))
+                blocks.append((block_start, b"".join(parts)))
+                parts = []
+                position = block_start = segment_end
+                segment_end += segment_size
+            queue, queue_offset = None, 0
+            transaction = sys_flag & TRANSACTION_MASK
+            if transaction != TRANSACTION_PREPARED and transaction != TRANSACTION_ROLLBACK:
+                queue = find_queue(topic, message.queue_id)
+                queue_offset = queue.next_offset
+                queue.next_offset = queue_offset + 1
+            parts += (head.pack(size, magic, body_crc(body), message.queue_id, message.flag, queue_offset, position,
+                sys_flag, message.born_timestamp, born, message.born_port, store_timestamp, store_host, store_port,
+                message.reconsume_times, message.prepared_transaction_offset, len(body)),
+                body, name, LENGTH.pack(len(text)), text)
+            tag = message_properties.find(properties, message_properties.TAGS)
+            code = tags_code(tag) if tag else 0
+            if topic == SCHEDULE_TOPIC:
+                code = schedule_tags_code(properties, store_timestamp, code)
+            requests.append(DispatchRequest(queue, queue_offset, position, size, code, store_timestamp, topic,
+                properties, transaction != TRANSACTION_ROLLBACK))
+            appended.append(AppendedMessage(queue_offset, position, size, store_timestamp))
+            position += size
+        if parts:
+            blocks.append((block_start, b"".join(parts)))
+        return blocks, position
+
+    @staticmethod
+    def _fields(message: PendingMessage) -> tuple[int, bytes, bytes, bytes]:
+        """(magic, topic, properties, born host) as bytes; RequestError for what a record cannot hold."""
+        text = message.properties.encode("utf-8", "surrogateescape")
+        if len(text) > PROPERTIES_LENGTH_MAX:
+            raise RequestError(f"the properties take {len(text)} bytes; {PROPERTIES_LENGTH_MAX} is the most",
+                code=ResponseCode.MESSAGE_ILLEGAL)
+        try:
+            magic, name = topic_field(message.topic)
+        except ValueError:
+            raise RequestError(f"the topic's name takes more than {TOPIC_LENGTH_MAX} bytes") from None
+        try:
+            return magic, name, text, packed_host(message.born_host)
+        except ValueError:
+            raise RequestError(f"born host {message.born_host!r} is not an IP address") from None
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, position: int, size: int) -> bytes | None:
+        """Bytes of one segment; None when it is gone, or where the log does not reach."""
+        file = self.mapped_files.find(position)
+        if file is None or position + size > self.max_offset:
+            return None
+        start = position - file.base
+        return bytes(file.buffer[start:start + size])
+
+    def record(self, position: int) -> bytes | None:
+        """The whole record that begins at ``position``; None when none does."""
+        file = self.mapped_files.find(position) if position >= 0 else None
+        if file is None:
+            return None
+        start, buffer = position - file.base, file.buffer
+        size = measure(buffer, start, min(file.size, self.max_offset - file.base), position, check_crc=False)
+        return bytes(buffer[start:start + size]) if size else None
+
+    def store_timestamp(self, position: int) -> int | None:
+        """When the record that begins at ``position`` was stored, ms; None when its segment is gone."""
+        file = self.mapped_files.find(position)
+        if file is None or position >= self.max_offset:
+            return None
+        return store_timestamp_at(file.buffer, position - file.base)

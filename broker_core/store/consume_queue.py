@@ -1,0 +1,236 @@
+"""The queue of one topic and queue id: where each of its messages lies in the commit log."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from broker_core.formats.consume_queue_unit import HOLE, UNIT, UNIT_SIZE, encode_units, is_hole, is_valid
+from broker_core.store.files import Files
+from broker_core.store.mapped_file import MappedFile, OpenMaps
+from broker_core.store.mapped_file_queue import MappedFileQueue
+
+ALLOCATE_CHUNK = 1 << 16
+FILES_CHECKED = 3
+
+
+class ConsumeQueue:
+    """RocketMQ's ConsumeQueue: rows of 20-byte units; a queue offset is a byte position divided by 20.
+
+    ``next_offset`` is given to the next message that is appended to the log; ``max_offset`` is behind the last
+    one that was dispatched, which is what consumers see.
+    """
+
+    __slots__ = ("_min_for", "_min_offset", "_reserved", "deleted", "flushed_offset", "mapped_files",
+                 "max_offset", "max_physical_offset", "next_offset", "queue_id", "topic")
+
+    def __init__(self, files: Files, maps: OpenMaps, folder: Path, topic: str, queue_id: int, file_size: int) -> None:
+        self.mapped_files = MappedFileQueue(files, maps, folder, -(-file_size // UNIT_SIZE) * UNIT_SIZE)
+        self.topic = topic
+        self.queue_id = queue_id
+        self.next_offset = 0
+        self.max_offset = 0
+        self.max_physical_offset = 0
+        """Behind the record of the last unit."""
+        self.flushed_offset = 0
+        self.deleted = False
+        self._min_offset = 0
+        self._min_for = 0
+        self._reserved = 0
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def reserve(self, end_offset: int) -> None:
+        """Have room on the disk for the units below ``end_offset``. OSError when it is full."""
+        if end_offset <= self._reserved:
+            return
+        position, end = self._reserved * UNIT_SIZE, end_offset * UNIT_SIZE
+        while position < end:
+            file = self.mapped_files.find(position) or self.mapped_files.create(position)
+            file.allocate(min(end - file.base, file.size), ALLOCATE_CHUNK)
+            position = file.base + file.size
+            self._reserved = (file.base + file.allocated) // UNIT_SIZE
+
+    def put(self, offset: int, fields: list[int]) -> None:
+        """Write units (physical offset, size, tagsCode, ...) from ``offset`` on, in one piece.
+
+        Where ``offset`` lies beyond the end, because the log before it is gone, the hole is filled.
+        """
+        end = offset + len(fields) // 3
+        if offset > self.max_offset:
+            self._fill_hole(offset)
+        self.reserve(end)
+        self._write(offset * UNIT_SIZE, encode_units(fields))
+        self.max_offset = end
+        self.max_physical_offset = fields[-3] + fields[-2]
+        if self.next_offset < end:
+            self.next_offset = end
+
+    def _write(self, position: int, data: bytes) -> None:
+        file = self.mapped_files.find(position)
+        assert file is not None
+        room = file.base + file.size - position
+        if len(data) <= room:
+            file.write(position - file.base, data)
+            return
+        file.write(position - file.base, data[:room])
+        self._write(position + room, data[room:])
+
+    def _fill_hole(self, offset: int) -> None:
+        """RocketMQ's fillPreBlank, from the beginning of the file or the last unit on."""
+        size = self.mapped_files.file_size
+        start = self.max_offset
+        if not self.mapped_files or start == 0:
+            start = self._reserved = max(start, offset * UNIT_SIZE // size * size // UNIT_SIZE)
+            self._min_offset, self._min_for = offset, 0
+        while start < offset:
+            stop = min(offset, (start * UNIT_SIZE // size + 1) * size // UNIT_SIZE)
+            self.reserve(stop)
+            self._write(start * UNIT_SIZE, HOLE * (stop - start))
+            start = stop
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Up to ``count`` units from ``offset`` on, not beyond the end of their file or of the queue."""
+        position = offset * UNIT_SIZE
+        file = self.mapped_files.find(position)
+        if file is None:
+            return b""
+        start = position - file.base
+        return bytes(file.buffer[start:min(start + min(count, self.max_offset - offset) * UNIT_SIZE, file.size)])
+
+    def unit(self, offset: int) -> tuple[int, int, int]:
+        """(physical offset, size, tagsCode) at ``offset``; zeros when its file is gone."""
+        position = offset * UNIT_SIZE
+        file = self.mapped_files.find(position)
+        if file is None:
+            return (0, 0, 0)
+        physical_offset, size, tags_code = UNIT.unpack_from(file.buffer, position - file.base)
+        return physical_offset, size, tags_code
+
+    def min_offset(self, min_physical_offset: int) -> int:
+        """First offset whose record the log, which begins at ``min_physical_offset``, still has."""
+        if self._min_for < min_physical_offset:
+            self._min_offset = self.first_offset_where(
+                max(self._min_offset, self.first_file_offset),
+                lambda offset: self._is_at_or_after(offset, min_physical_offset))
+            self._min_for = min_physical_offset
+        return self._min_offset
+
+    def _is_at_or_after(self, offset: int, physical_offset: int) -> bool:
+        found, size, _ = self.unit(offset)
+        return found >= physical_offset and not is_hole(found, size)
+
+    @property
+    def first_file_offset(self) -> int:
+        """Offset of the first unit there is a file for."""
+        first = self.mapped_files.first
+        return first.base // UNIT_SIZE if first else self.max_offset
+
+    def first_offset_where(self, start: int, reached: Callable[[int], bool]) -> int:
+        """First offset from ``start`` on that satisfies ``reached``, which stays true once it is; else the max."""
+        low, high = start, self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            if reached(middle):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def next_file_offset(self, offset: int) -> int:
+        """First offset of the file behind the one that would hold ``offset``."""
+        size = self.mapped_files.file_size
+        return (offset * UNIT_SIZE // size + 1) * size // UNIT_SIZE
+
+    # --- recovery -----------------------------------------------------------------------------------------------
+
+    def recover(self, *, clean: bool) -> list[str]:
+        """Find the queue's end on the disk. After an unclean stop the last files are read unit by unit."""
+        steps = self.mapped_files.load()
+        files = self.mapped_files.all()
+        self.max_offset = self.first_file_offset if files else 0
+        for file in files[:-FILES_CHECKED] if not clean else files[:-1]:
+            self.max_offset = (file.base + file.size) // UNIT_SIZE
+        for file in files[-FILES_CHECKED:] if not clean else files[-1:]:
+            if file.base != self.max_offset * UNIT_SIZE:
+                break
+            count = self._written_cleanly(file) if clean else self._written(file)
+            self.max_offset += count
+            if count * UNIT_SIZE < file.size:
+                break
+        self._set_end(self.max_offset)
+        self._min_offset = self.first_offset_where(
+            self.first_file_offset, lambda offset: self._is_at_or_after(offset, 0)) if files else 0
+        self._min_for = 0
+        return steps
+
+    @staticmethod
+    def _written(file: MappedFile) -> int:
+        """Units from the beginning up to the first that cannot be one."""
+        before = -1
+        with memoryview(file.buffer) as view, view[:file.size - file.size % UNIT_SIZE] as whole:
+            for count, (physical_offset, size, _) in enumerate(UNIT.iter_unpack(whole)):
+                if is_hole(physical_offset, size):
+                    continue
+                if not is_valid(physical_offset, size) or physical_offset <= before:
+                    return count
+                before = physical_offset
+        return file.size // UNIT_SIZE
+
+    @staticmethod
+    def _written_cleanly(file: MappedFile) -> int:
+        """The same, when the units are known to lie without a gap."""
+        low, high = 0, file.size // UNIT_SIZE
+        while low < high:
+            middle = (low + high) // 2
+            if UNIT.unpack_from(file.buffer, middle * UNIT_SIZE)[1] > 0:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def truncate(self, physical_end: int) -> int:
+        """Drop the units of records at or behind ``physical_end``, and what lies behind the end; units dropped."""
+        before = self.max_offset
+        end = self.max_offset
+        while end > self.first_file_offset:
+            physical_offset, size, _ = self.unit(end - 1)
+            if is_hole(physical_offset, size) or physical_offset + size <= physical_end:
+                break
+            end -= 1
+        self._set_end(end)
+        for file in self.mapped_files.all():
+            if file.base + file.size > end * UNIT_SIZE:
+                file.clear(max(end * UNIT_SIZE - file.base, 0))
+        # What was cleared must reach the disk, or it could come back behind units that are written over it.
+        self.flushed_offset = self.first_file_offset
+        return before - end
+
+    def _set_end(self, end: int) -> None:
+        self.max_offset = self.next_offset = self.flushed_offset = self._reserved = end
+        physical_offset, size, _ = self.unit(end - 1) if end > self.first_file_offset else (0, 0, 0)
+        self.max_physical_offset = 0 if is_hole(physical_offset, size) else physical_offset + size
+        last = self.mapped_files.find(end * UNIT_SIZE)
+        if last is not None:
+            last.allocated = end * UNIT_SIZE - last.base
+
+    # --- flush and retention ------------------------------------------------------------------------------------
+
+    def take_dirty(self) -> list[tuple[MappedFile, int, int]]:
+        """Ranges written since the last call, for the flush thread."""
+        ranges = self.mapped_files.ranges(self.flushed_offset * UNIT_SIZE, self.max_offset * UNIT_SIZE)
+        self.flushed_offset = self.max_offset
+        return ranges
+
+    def take_expired(self, min_physical_offset: int) -> list[Path]:
+        """Files whose units all lie before the log; the last one stays. The caller removes them."""
+        expired = []
+        while len(self.mapped_files) > 1:
+            first = self.mapped_files.first
+            assert first is not None
+            last_unit = (first.base + first.size) // UNIT_SIZE - 1
+            if self.min_offset(min_physical_offset) <= last_unit:
+                break
+            self.mapped_files.take_out(first)
+            expired.append(first.path)
+        return expired

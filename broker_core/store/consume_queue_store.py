@@ -1,0 +1,110 @@
+"""All consume queues of a store."""
+
+from pathlib import Path
+
+from broker_core.errors import RequestError
+from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
+from broker_core.formats.tags_code import is_ext_address
+from broker_core.store.consume_queue import ConsumeQueue
+from broker_core.store.consume_queue_ext import ConsumeQueueExt
+from broker_core.store.files import Files
+from broker_core.store.mapped_file import MappedFile, OpenMaps
+from broker_core.store.mapped_file_queue import MappedFileQueue
+
+EXT_FILE_SIZE = 48 << 20
+
+
+class ConsumeQueueStore:
+    """RocketMQ's ConsumeQueueStore: (topic, queue id) -> ConsumeQueue."""
+
+    def __init__(self, files: Files, maps: OpenMaps, root: Path, file_size: int) -> None:
+        self._files = files
+        self._maps = maps
+        self._folder = root / "consumequeue"
+        self._ext_folder = root / "consumequeue_ext"
+        self._file_size = file_size
+        self._ext: dict[tuple[str, int], ConsumeQueueExt] = {}
+        self.table: dict[tuple[str, int], ConsumeQueue] = {}
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, made when it is not there; its first file is made with its first unit."""
+        queue = self.table.get((topic, queue_id))
+        if queue is None:
+            if not topic or "/" in topic or "\0" in topic or topic in (".", "..") or queue_id < 0:
+                raise RequestError(f"there can be no queue {queue_id} of a topic {topic!r}")
+            if len(topic.encode()) > TOPIC_LENGTH_MAX:
+                raise RequestError(f"the topic's name takes more than {TOPIC_LENGTH_MAX} bytes")
+            queue = self.table[topic, queue_id] = self._make(topic, queue_id)
+        return queue
+
+    def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        folder = self._folder / topic / str(queue_id)
+        return ConsumeQueue(self._files, self._maps, folder, topic, queue_id, self._file_size)
+
+    def load(self, *, clean: bool) -> list[str]:
+        """Find the queues on the disk and their ends. Sentences about what is not as it should be."""
+        steps = []
+        for topic in self._files.names(self._folder):
+            for name in self._files.names(self._folder / topic):
+                if name.isdigit():
+                    queue = self.table[topic, int(name)] = self._make(topic, int(name))
+                    steps += [f"{topic}@{name}: {step}" for step in queue.recover(clean=clean)]
+                    self._load_ext(topic, int(name))
+        return steps
+
+    def _load_ext(self, topic: str, queue_id: int) -> None:
+        folder = self._ext_folder / topic / str(queue_id)
+        if self._files.names(folder):
+            self._ext[topic, queue_id] = ConsumeQueueExt(
+                MappedFileQueue(self._files, self._maps, folder, EXT_FILE_SIZE))
+
+    def tags_code(self, queue: ConsumeQueue, tags_code: int) -> int | None:
+        """The code a unit's field stands for; None when the ext unit it points to is gone."""
+        if not is_ext_address(tags_code):
+            return tags_code
+        ext = self._ext.get((queue.topic, queue.queue_id))
+        unit = ext.unit(tags_code) if ext else None
+        return unit.tags_code if unit else None
+
+    def truncate(self, physical_end: int) -> int:
+        """Drop every unit of a record at or behind ``physical_end``, and have that on the disk; units dropped."""
+        dropped = 0
+        for queue in self.table.values():
+            dropped += queue.truncate(physical_end)
+            for file in queue.mapped_files.all():
+                if file.changed:
+                    file.flush(0, file.size)
+        return dropped
+
+    @property
+    def unit_count(self) -> int:
+        return sum(queue.max_offset for queue in self.table.values())
+
+    @property
+    def queue_count(self) -> int:
+        return sum(queue.max_offset > 0 for queue in self.table.values())
+
+    def folders(self) -> set[Path]:
+        """Every folder whose names matter."""
+        return {self._folder} | {queue.mapped_files.folder.parent for queue in self.table.values()}
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget the queues of a topic and remove their files."""
+        for key in [key for key in self.table if key[0] == topic]:
+            queue = self.table.pop(key)
+            queue.deleted = True
+            self._ext.pop(key, None)
+            for file in queue.mapped_files.all():
+                queue.mapped_files.take_out(file)
+        self._files.remove_folder(self._folder / topic)
+        self._files.remove_folder(self._ext_folder / topic)
+        if self._files.names(self._folder):
+            self._files.sync_folder(self._folder)
+
+    def take_expired(self, min_physical_offset: int) -> list[Path]:
+        """Queue files that lie wholly before the log."""
+        return [path for queue in self.table.values() if len(queue.mapped_files) > 1
+            for path in queue.take_expired(min_physical_offset)]
+
+
+Ranges = list[tuple[MappedFile, int, int]]

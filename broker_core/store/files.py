@@ -1,0 +1,306 @@
+"""The one door to the disk. Everything in this room goes through it, and tests put a faulty twin in its place.
+
+    RealFiles       the machine's files
+    ReadOnlyFiles   the same, but what is written stays in memory: a foreign store is never changed
+"""
+
+import errno
+import fcntl
+import mmap
+import os
+import resource
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+MutableBuffer = mmap.mmap | bytearray
+
+
+class Mapping(Protocol):
+    """A file as bytes in memory. It is unmapped when nobody refers to it any more, never before."""
+
+    buffer: MutableBuffer
+
+    def flush(self, start: int, end: int) -> None:
+        """Wait until these bytes are on the disk. OSError when they are not."""
+        ...
+
+
+class Lock(Protocol):
+    """A held file lock."""
+
+    def release(self) -> None: ...
+
+
+class Files(Protocol):
+    """What the store asks of a file system. Everything raises OSError when the disk refuses."""
+
+    map_limit: int
+    """Maps that may be open at once."""
+
+    def total_memory(self) -> int:
+        """Bytes of memory of the machine."""
+        ...
+
+    def make_folders(self, folder: Path) -> None:
+        """With parents; fine when it is there."""
+        ...
+
+    def names(self, folder: Path) -> list[str]:
+        """Sorted; empty when there is no such folder."""
+        ...
+
+    def exists(self, path: Path) -> bool: ...
+
+    def size(self, path: Path) -> int: ...
+
+    def modified_ms(self, path: Path) -> int: ...
+
+    def read(self, path: Path) -> bytes | None:
+        """All of it; None when it is not there."""
+        ...
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Replace the content and wait for the disk."""
+        ...
+
+    def map(self, path: Path, size: int, *, create: bool) -> Mapping | None:
+        """Map the file, lengthened with zeros to ``size``. Missing: made (``create``), or None."""
+        ...
+
+    def allocate(self, path: Path, start: int, end: int) -> None:
+        """Give the range its place on the disk, so that writing to its map cannot fail."""
+        ...
+
+    def data_start(self, path: Path, start: int) -> int:
+        """First byte at or after ``start`` that may not be zero; -1 when the rest is a hole."""
+        ...
+
+    def rename(self, path: Path, to: Path) -> None: ...
+
+    def remove(self, path: Path) -> None:
+        """Fine when it is not there."""
+        ...
+
+    def remove_folder(self, folder: Path) -> None:
+        """With everything in it."""
+        ...
+
+    def sync_folder(self, folder: Path) -> None:
+        """Wait until names made or removed in it are on the disk."""
+        ...
+
+    def lock(self, path: Path, *, shared: bool) -> Lock | None:
+        """None: another process, or store, has it."""
+        ...
+
+    def disk_used_percent(self, folder: Path) -> float:
+        """Of what a user without privileges can have."""
+        ...
+
+
+class RealMapping:
+    """A file mapped by the operating system."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self, buffer: mmap.mmap) -> None:
+        self.buffer: MutableBuffer = buffer
+
+    def flush(self, start: int, end: int) -> None:
+        assert isinstance(self.buffer, mmap.mmap)
+        aligned = start - start % mmap.ALLOCATIONGRANULARITY
+        if end > aligned:
+            self.buffer.flush(aligned, end - aligned)
+
+
+_locked: set[str] = set()
+"""Files this process has locked. POSIX record locks do not exclude a process from itself."""
+
+
+class RealLock:
+    """What Java's FileChannel.tryLock takes: a POSIX record lock on the first byte."""
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self._descriptor = descriptor
+        self._name = name
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            _locked.discard(self._name)
+
+
+class RealFiles:
+    """The machine's files."""
+
+    def __init__(self) -> None:
+        # Each map keeps a file descriptor; half of them are left to sockets.
+        self.map_limit = max(64, min(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 8192))
+
+    def total_memory(self) -> int:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def make_folders(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def names(self, folder: Path) -> list[str]:
+        try:
+            return sorted(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def size(self, path: Path) -> int:
+        return path.stat().st_size
+
+    def modified_ms(self, path: Path) -> int:
+        return path.stat().st_mtime_ns // 1_000_000
+
+    def read(self, path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, path: Path, data: bytes) -> None:
+        with path.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def map(self, path: Path, size: int, *, create: bool) -> Mapping | None:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        except FileNotFoundError:
+            if not create:
+                return None
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644)
+        try:
+            if os.fstat(descriptor).st_size < size:
+                os.ftruncate(descriptor, size)
+            return RealMapping(mmap.mmap(descriptor, size))
+        finally:
+            os.close(descriptor)
+
+    def map_copy(self, path: Path, size: int) -> Mapping:
+        """A private copy that is never written back; pages are only copied where they are changed."""
+        if not path.exists() or path.stat().st_size < size:
+            buffer = mmap.mmap(-1, size)
+            content = self.read(path) or b""
+            buffer[:len(content)] = content
+            return RealMapping(buffer)
+        with path.open("rb") as file:
+            return RealMapping(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY))
+
+    def allocate(self, path: Path, start: int, end: int) -> None:
+        if not hasattr(os, "posix_fallocate"):  # macOS
+            return
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.posix_fallocate(descriptor, start, end - start)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+        finally:
+            os.close(descriptor)
+
+    def data_start(self, path: Path, start: int) -> int:
+        if not hasattr(os, "SEEK_DATA"):
+            return start
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.lseek(descriptor, start, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return -1
+            return start
+        finally:
+            os.close(descriptor)
+
+    def rename(self, path: Path, to: Path) -> None:
+        path.replace(to)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def remove_folder(self, folder: Path) -> None:
+        if folder.exists():
+            shutil.rmtree(folder)
+
+    def sync_folder(self, folder: Path) -> None:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: Path, *, shared: bool) -> Lock | None:
+        name = str(path.resolve())
+        if name in _locked:
+            return None
+        descriptor = os.open(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB, 1)
+        except OSError:
+            os.close(descriptor)
+            return None
+        _locked.add(name)
+        return RealLock(descriptor, name)
+
+    def disk_used_percent(self, folder: Path) -> float:
+        use = shutil.disk_usage(folder)
+        return 100.0 * use.used / max(1, use.used + use.free)
+
+
+class CopyingFiles(Files, Protocol):
+    """Files that can also be mapped as private copies."""
+
+    def map_copy(self, path: Path, size: int) -> Mapping: ...
+
+
+class ReadOnlyFiles:
+    """A foreign store's files. Maps are private copies, so recovery may mend what it finds without a trace.
+
+    Whatever else would change the disk raises, since nobody should ask for it.
+    """
+
+    def __init__(self, files: CopyingFiles) -> None:
+        self._files = files
+        self.map_limit = files.map_limit
+        self.total_memory = files.total_memory
+        self.names = files.names
+        self.exists = files.exists
+        self.size = files.size
+        self.modified_ms = files.modified_ms
+        self.read = files.read
+        self.lock = files.lock
+        self.disk_used_percent = files.disk_used_percent
+
+    def map(self, path: Path, size: int, *, create: bool) -> Mapping | None:
+        return self._files.map_copy(path, size) if create or self._files.exists(path) else None
+
+    def data_start(self, path: Path, start: int) -> int:
+        return self._files.data_start(path, start) if self._files.exists(path) else -1
+
+    def make_folders(self, folder: Path) -> None: ...
+
+    def allocate(self, path: Path, start: int, end: int) -> None: ...
+
+    def sync_folder(self, folder: Path) -> None: ...
+
+    def write(self, path: Path, data: bytes) -> None:
+        raise PermissionError(errno.EROFS, "the store belongs to another broker", str(path))
+
+    def rename(self, path: Path, to: Path) -> None:
+        raise PermissionError(errno.EROFS, "the store belongs to another broker", str(path))
+
+    def remove(self, path: Path) -> None:
+        raise PermissionError(errno.EROFS, "the store belongs to another broker", str(path))
+
+    def remove_folder(self, folder: Path) -> None:
+        raise PermissionError(errno.EROFS, "the store belongs to another broker", str(folder))

@@ -1,0 +1,85 @@
+"""What is written to the disk, by whom and when.
+
+    engine thread   next_flush: freezes what is due        flushed / flush_failed: moves the positions
+    flush thread              Flush.run: waits for the disk
+
+One flush is under way at a time. What is appended meanwhile is the next flush's.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from broker_core.clock import Now
+from broker_core.formats.checkpoint import Checkpoint
+from broker_core.formats.safe_end import SafeEnd
+from broker_core.options import Options
+from broker_core.store.files import Files
+from broker_core.store.mapped_file import MappedFile
+from broker_core.store.store_checkpoint import StoreCheckpoint
+
+PAGE = 4096
+MS = 1_000_000
+Ranges = list[tuple[MappedFile, int, int]]
+
+
+class Flush:
+    """RocketMQ's FlushRealTimeService and GroupCommitService, one round of it.
+
+    ``run`` is called in the flush thread. That is safe because everything in here was frozen in the engine's turn:
+    ranges of files whose bytes below these ends are never written again, and values. It maps files of its own
+    where the engine has unmapped them, and changes no field that the engine reads.
+    """
+
+    def __init__(self, files: Files, *, log: Ranges, queues: Ranges, index: Ranges, folders: set[Path],
+                 store_checkpoint: StoreCheckpoint, marks: tuple[Checkpoint, SafeEnd] | None,
+                 flushed_offset: int) -> None:
+        self._files = files
+        self._ranges = [*log, *queues, *index]
+        self._folders = folders
+        self._store_checkpoint = store_checkpoint
+        self._marks = marks
+        self.flushed_offset = flushed_offset
+        """Physical offset up to which the log is on the disk when ``run`` returns."""
+        self.with_queues = marks is not None
+
+    def run(self) -> "Flush":
+        """Log first, then queues, index, and last the files that say so. OSError: nothing may be believed."""
+        for file, start, end in self._ranges:
+            file.flush(start, end)
+        for folder in self._folders:
+            self._files.sync_folder(folder)
+        if self._marks is not None:
+            self._store_checkpoint.write(*self._marks)
+        return self
+
+
+class FlushSchedule:
+    """When a flush is due. Times are monotonic nanoseconds, amounts bytes."""
+
+    def __init__(self, options: Callable[[], Options], now: Now) -> None:
+        self._options = options
+        self._log_ns = self._log_thorough_ns = self._queues_ns = now.mono_ns
+        self.under_way = False
+
+    def log_due_ns(self, dirty: int) -> int | None:
+        """When the log is to be flushed; None when nothing is dirty."""
+        options = self._options()
+        if not dirty:
+            return None
+        if options.flush_disk_type == "SYNC_FLUSH":
+            return 0
+        if dirty >= options.flush_commit_log_least_pages * PAGE:
+            return self._log_ns + options.flush_interval_commit_log * MS
+        return self._log_thorough_ns + options.flush_commit_log_thorough_interval * MS
+
+    def queues_due_ns(self, dirty: bool) -> int | None:
+        """When the queues, the index and the checkpoint are to be flushed; None when they are clean."""
+        return self._queues_ns + self._options().flush_interval_consume_queue * MS if dirty else None
+
+    def begun(self, now: Now, *, log: bool, queues: bool) -> None:
+        """A flush was handed out."""
+        self.under_way = True
+        if log:
+            self._log_ns = self._log_thorough_ns = now.mono_ns
+        if queues:
+            self._queues_ns = now.mono_ns

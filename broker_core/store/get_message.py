@@ -1,0 +1,177 @@
+"""Reading from a queue: which messages a pull gets, and where the next one begins."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from broker_core.filters.message_filter import MessageFilter
+from broker_core.formats.commit_log_record import properties_at, store_timestamp_at
+from broker_core.formats.consume_queue_unit import UNIT_SIZE, decode_units, is_hole
+from broker_core.options import Options
+from broker_core.store.commit_log import CommitLog
+from broker_core.store.consume_queue import ConsumeQueue
+from broker_core.store.consume_queue_store import ConsumeQueueStore
+from broker_core.store.files import MutableBuffer
+
+SCAN_BYTES = 16_000
+"""So many bytes of queue units, at least, are looked at for one pull; that is 800 units."""
+
+FOUND = "FOUND"
+NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class GetMessageResult(msgspec.Struct, frozen=True, gc=False):
+    """RocketMQ's GetMessageResult; ``status`` is its GetMessageStatus.
+
+    ``records`` are whole commit log records, back to back. ``first_offset`` and ``last_offset`` are the queue
+    offsets of the first and last of them, -1 without any; ``oldest_store_timestamp`` is the first one's, ms, or -1.
+    """
+
+    status: str
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    records: bytes = b""
+    message_count: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+    oldest_store_timestamp: int = -1
+
+
+class _Picked(NamedTuple):
+    """Units that go into the answer, and what the units looked at came to."""
+
+    status: str
+    next_offset: int
+    offsets: list[int]
+    places: list[tuple[int, int]]
+
+
+class MessageReader:
+    """The reading half of RocketMQ's DefaultMessageStore.getMessage."""
+
+    def __init__(self, log: CommitLog, queues: ConsumeQueueStore, options: Options, total_memory: int) -> None:
+        self._log = log
+        self._queues = queues
+        self._total_memory = total_memory
+        self.change_options(options)
+
+    def change_options(self, options: Options) -> None:
+        """What one pull may bring, as the options say now."""
+        self._in_memory = (options.max_transfer_count_on_message_in_memory,
+            options.max_transfer_bytes_on_message_in_memory)
+        self._in_disk = (options.max_transfer_count_on_message_in_disk, options.max_transfer_bytes_on_message_in_disk)
+        self._memory = self._total_memory * options.access_message_in_memory_max_ratio // 100
+
+    def get_message(self, topic: str, queue_id: int, offset: int, max_msg_nums: int, max_msg_bytes: int,
+                    message_filter: MessageFilter | None) -> GetMessageResult:
+        """RocketMQ's statuses, in its order; the first match is returned whatever its size."""
+        queue = self._queues.table.get((topic, queue_id))
+        if queue is None:
+            return GetMessageResult(NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset(self._log.min_offset), queue.max_offset
+        if high == 0:
+            return GetMessageResult(NO_MESSAGE_IN_QUEUE, 0, low, high)
+        if offset < low:
+            return GetMessageResult(OFFSET_TOO_SMALL, low, low, high)
+        if offset == high:
+            return GetMessageResult(OFFSET_OVERFLOW_ONE, offset, low, high)
+        if offset > high:
+            return GetMessageResult(OFFSET_OVERFLOW_BADLY, high, low, high)
+        max_msg_nums = max(1, max_msg_nums)
+        if message_filter is None:
+            units = queue.read(offset, min(max_msg_nums, max(self._in_memory[0], self._in_disk[0])))
+        else:
+            units = queue.read(offset, max(SCAN_BYTES // UNIT_SIZE, max_msg_nums))
+        if not units:
+            return GetMessageResult(OFFSET_FOUND_NULL, min(queue.next_file_offset(offset), high), low, high)
+        fields = decode_units(units)
+        picked = self._pick_row(fields, offset, max_msg_nums, max_msg_bytes) if message_filter is None else None
+        if picked is None:
+            picked = self._pick(queue, fields, offset, max_msg_nums, max_msg_bytes, message_filter)
+        return self._result(picked, low, high)
+
+    def _limits(self, physical_offset: int, max_msg_nums: int, max_msg_bytes: int) -> tuple[int, int]:
+        """(messages, bytes) that a pull may bring once it reaches this part of the log."""
+        far = self._log.max_offset - physical_offset > self._memory
+        count, size = self._in_disk if far else self._in_memory
+        return min(count, max_msg_nums), min(size, max_msg_bytes)
+
+    def _pick_row(self, fields: tuple[int, ...], offset: int, max_msg_nums: int,
+                  max_msg_bytes: int) -> _Picked | None:
+        """All units at once, when their records lie one behind the other in the log; None when they do not."""
+        first, end = fields[0], fields[-3] + fields[-2]
+        sizes = fields[1::3]
+        limits = self._limits(first, max_msg_nums, max_msg_bytes)
+        whole = end - first == sum(sizes) and len(sizes) <= limits[0] and end - first <= limits[1]
+        if not whole or limits != self._limits(fields[-3], max_msg_nums, max_msg_bytes) or first >= end:
+            return None
+        if self._log.mapped_files.find(first) is None or end > self._log.max_offset:
+            return None
+        last = offset + len(sizes) - 1
+        return _Picked(FOUND, last + 1, [offset, last] if last > offset else [offset], [(first, end - first)])
+
+    def _pick(self, queue: ConsumeQueue, fields: tuple[int, ...], offset: int, max_msg_nums: int, max_msg_bytes: int,
+              message_filter: MessageFilter | None) -> _Picked:
+        """Unit by unit."""
+        status, total = NO_MATCHED_MESSAGE, 0
+        offsets: list[int] = []
+        places: list[tuple[int, int]] = []
+        find, log_end = self._log.mapped_files.find, self._log.max_offset
+        for physical_offset, size, tags_code in zip(fields[0::3], fields[1::3], fields[2::3], strict=True):
+            if places:
+                count, byte_limit = self._limits(physical_offset, max_msg_nums, max_msg_bytes)
+                if len(places) >= count or total + size > byte_limit:
+                    break
+            file = None if is_hole(physical_offset, size) else find(physical_offset)
+            if file is None or physical_offset + size > log_end:
+                status = MESSAGE_WAS_REMOVING if not places else status
+            elif message_filter is None or self._matches(
+                    message_filter, queue, tags_code, file.buffer, physical_offset - file.base):
+                offsets.append(offset)
+                places.append((physical_offset, size))
+                total += size
+            elif not places:
+                status = NO_MATCHED_MESSAGE
+            offset += 1
+        return _Picked(FOUND if places else status, offset, offsets, places)
+
+    def _matches(self, message_filter: MessageFilter, queue: ConsumeQueue, tags_code: int, buffer: MutableBuffer,
+                 start: int) -> bool:
+        code = self._queues.tags_code(queue, tags_code)
+        if code is not None and not message_filter.matches_tags_code(code):
+            return False
+        return message_filter.matches_record(properties_at(buffer, start))
+
+    def _result(self, picked: _Picked, low: int, high: int) -> GetMessageResult:
+        status, next_offset, offsets, places = picked
+        if not places:
+            return GetMessageResult(status, next_offset, low, high)
+        records = self._copy(places)
+        return GetMessageResult(FOUND, next_offset, low, high, records,
+            len(offsets) if len(places) > 1 else offsets[-1] - offsets[0] + 1, offsets[0], offsets[-1],
+            store_timestamp_at(records, 0))
+
+    def _copy(self, places: list[tuple[int, int]]) -> bytes:
+        """The one copy: records that lie one behind the other are taken in one piece."""
+        pieces: list[bytes] = []
+        start, end = places[0][0], places[0][0]
+        for physical_offset, size in places:
+            if physical_offset != end:
+                pieces.append(self._piece(start, end))
+                start = physical_offset
+            end = physical_offset + size
+        pieces.append(self._piece(start, end))
+        return b"".join(pieces)
+
+    def _piece(self, start: int, end: int) -> bytes:
+        file = self._log.mapped_files.find(start)
+        assert file is not None
+        return bytes(file.buffer[start - file.base:end - file.base])

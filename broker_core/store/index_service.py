@@ -1,0 +1,170 @@
+"""All index files of a store, and what of a message is filed in them."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+from broker_core.formats.index_unit import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, absolute
+from broker_core.formats.message_properties import IDEMPOTENCY_KEY, KEYS, UNIQ_KEY, find
+from broker_core.formats.tags_code import join_hash, unsigned_hash, utf16_length
+from broker_core.store.commit_log import DispatchRequest
+from broker_core.store.files import Files
+from broker_core.store.index_file import IndexFile
+from broker_core.store.mapped_file import MappedFile, OpenMaps
+
+NAME_DIGITS = 17
+RESERVE_ENTRIES = 1024
+
+
+def index_words(properties: str) -> Iterator[str]:
+    """Everything under which a message is filed: UNIQ_KEY, each word of KEYS, and ``IDEMPOTENCY_KEY:<value>``."""
+    unique_key = find(properties, UNIQ_KEY)
+    if unique_key:
+        yield unique_key
+    keys = find(properties, KEYS)
+    if keys:
+        yield from keys.split()
+    repeat_key = find(properties, IDEMPOTENCY_KEY)
+    if repeat_key:
+        yield f"{IDEMPOTENCY_KEY}:{repeat_key}"
+
+
+class IndexService:
+    """RocketMQ's IndexService."""
+
+    def __init__(self, files: Files, maps: OpenMaps, folder: Path, slots: int, entries: int) -> None:
+        self._files = files
+        self._maps = maps
+        self._folder = folder
+        self._slots = slots
+        self._entries = entries
+        self._topic_hashes: dict[str, int] = {}
+        self.index_files: list[IndexFile] = []
+        self.dirty = False
+        self._full: list[IndexFile] = []
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Of the last message that was filed; -1 before the first. What lies up to here is not filed again."""
+        for file in reversed(self.index_files):
+            if file.header.index_count > 1:
+                return file.header.end_phy_offset
+        return -1
+
+    def reserve(self, store_timestamp: int) -> None:
+        """Have room on the disk for the keys of a batch, as far as that can be known. OSError when it is full."""
+        file = self._file_with_room(store_timestamp)
+        file.reserve(min(RESERVE_ENTRIES, file.room))
+
+    def put(self, requests: Iterable[DispatchRequest]) -> None:
+        """File messages, in the order of the log."""
+        keys: list[tuple[int, int, int]] = []
+        hashes = self._topic_hashes
+        for _, _, physical_offset, _, _, store_timestamp, topic, properties, indexed in requests:
+            if not indexed or not properties:
+                continue
+            front = hashes.get(topic)
+            if front is None:
+                front = self._topic_hash(topic)
+            keys += [(absolute(join_hash(front, unsigned_hash(word), utf16_length(word))), physical_offset,
+                store_timestamp) for word in index_words(properties)]
+        start = 0
+        while start < len(keys):
+            file = self._file_with_room(keys[start][2])
+            count = min(file.room, len(keys) - start)
+            file.put(keys[start:start + count])
+            start += count
+            self.dirty = True
+
+    def _topic_hash(self, topic: str) -> int:
+        if len(self._topic_hashes) > 10_000:
+            self._topic_hashes.clear()
+        front = self._topic_hashes[topic] = unsigned_hash(topic + "#")
+        return front
+
+    def _file_with_room(self, store_timestamp: int) -> IndexFile:
+        last = self.index_files[-1] if self.index_files else None
+        if last is not None and last.room > 0:
+            return last
+        if last is not None:
+            self._full.append(last)
+        moment = datetime.fromtimestamp(store_timestamp / 1000)
+        name = f"{moment:%Y%m%d%H%M%S}{store_timestamp % 1000:03d}"
+        if last is not None and name <= last.path.name:
+            name = f"{int(last.path.name) + 1:0{NAME_DIGITS}d}"
+        file = IndexFile(self._files, self._maps, self._folder / name, self._slots, self._entries)
+        file.reserve(min(RESERVE_ENTRIES, file.room))
+        self.index_files.append(file)
+        self._maps.new_folders.add(self._folder)
+        return file
+
+    def take_dirty(self) -> list[tuple[MappedFile, int, int]]:
+        """Ranges written since the last call, for the flush thread."""
+        if not self.dirty:
+            return []
+        self.dirty = False
+        files, self._full = [*self._full, self.index_files[-1]], []
+        return [(file.file, 0, min(file.used_size, file.file.size)) for file in files]
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def find(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
+        """Physical offsets under a hash, newest first; they may be others' that share the hash."""
+        for file in reversed(self.index_files):
+            header = file.header
+            if header.index_count <= 1:
+                continue
+            if header.begin_timestamp <= end_ms and header.end_timestamp + 1000 > begin_ms:
+                yield from file.find(key_hash, begin_ms, end_ms)
+            if header.begin_timestamp < begin_ms:
+                return
+
+    # --- recovery and retention ---------------------------------------------------------------------------------
+
+    def load(self) -> list[str]:
+        """Find the files there are, with the sizes they have. Sentences about what is not understood."""
+        steps = []
+        for name in self._files.names(self._folder):
+            if len(name) != NAME_DIGITS or not name.isdigit():
+                continue
+            size = self._files.size(self._folder / name)
+            sizes = self._sizes_of(size)
+            if sizes is None:
+                steps.append(f"index file {name} has {size} bytes, which is no size of an index file; it is not used")
+                continue
+            file = IndexFile(self._files, self._maps, self._folder / name, *sizes)
+            file.load()
+            self.index_files.append(file)
+        if self.index_files:
+            self._slots, self._entries = self.index_files[-1].slots, self.index_files[-1].entries
+        return steps
+
+    def _sizes_of(self, size: int) -> tuple[int, int] | None:
+        """(slots, entries) of a file: the option's, or RocketMQ's proportion of 1 to 4."""
+        if size == HEADER_SIZE + SLOT_SIZE * self._slots + ENTRY_SIZE * self._entries:
+            return self._slots, self._entries
+        slots, rest = divmod(size - HEADER_SIZE, SLOT_SIZE + 4 * ENTRY_SIZE)
+        return (slots, 4 * slots) if slots > 0 and rest == 0 else None
+
+    def cut(self, physical_end: int) -> int:
+        """Forget records at or behind ``physical_end``, and have that on the disk; how many entries."""
+        forgotten = 0
+        while self.index_files and (self.index_files[-1].header.index_count <= 1
+                or self.index_files[-1].header.begin_phy_offset >= physical_end):
+            file = self.index_files.pop()
+            forgotten += file.header.index_count - 1
+            self._files.remove(file.path)
+        if self.index_files:
+            last = self.index_files[-1]
+            forgotten += last.cut(physical_end)
+            last.file.flush(0, last.used_size)
+        return forgotten
+
+    def take_expired(self, min_physical_offset: int) -> list[Path]:
+        """Files that lie wholly before the log; the last one stays. The caller removes them."""
+        expired = []
+        while len(self.index_files) > 1 and self.index_files[0].header.end_phy_offset < min_physical_offset:
+            expired.append(self.index_files.pop(0).path)
+        return expired

@@ -1,0 +1,120 @@
+"""One file of a store, mapped while it is needed."""
+
+from collections import deque
+from pathlib import Path
+
+from broker_core.store.files import Files, Mapping, MutableBuffer
+
+ZEROS = bytes(1 << 16)
+
+
+class OpenMaps:
+    """Bounds how many files are mapped at once: each costs a descriptor and one of the kernel's map entries.
+
+    When there are too many, the map that was opened first goes, unless it was used since it was last considered.
+    ``keep_changed``: maps that were written to are kept, because their bytes are nowhere else.
+    """
+
+    def __init__(self, limit: int, *, keep_changed: bool = False) -> None:
+        self._limit = limit
+        self._keep_changed = keep_changed
+        self._open: deque[MappedFile] = deque()
+        self.new_folders: set[Path] = set()
+        """Folders in which files were made that a sync_folder must still make lasting."""
+
+    def opened(self, file: "MappedFile") -> None:
+        self._open.append(file)
+        for _ in range(2 * len(self._open)):
+            if len(self._open) <= self._limit:
+                return
+            oldest = self._open.popleft()
+            if oldest is not file and not oldest.used and not (self._keep_changed and oldest.changed):
+                oldest.unmap()
+            elif oldest.is_mapped:
+                oldest.used = False
+                self._open.append(oldest)
+
+
+class MappedFile:
+    """RocketMQ's MappedFile. ``base`` is the offset of its first byte in the queue of files it belongs to.
+
+    The engine thread alone maps, writes and unmaps. The flush thread calls ``flush`` only, which reads one
+    reference and then works on that map: it stays alive as long as it is referred to.
+    """
+
+    __slots__ = ("_files", "_mapping", "_maps", "allocated", "base", "changed", "path", "size", "used")
+
+    def __init__(self, files: Files, maps: OpenMaps, path: Path, base: int, size: int) -> None:
+        self._files = files
+        self._maps = maps
+        self._mapping: Mapping | None = None
+        self.path = path
+        self.base = base
+        self.size = size
+        self.allocated = 0
+        """Bytes from the beginning that have their place on the disk."""
+        self.used = False
+        self.changed = False
+
+    @property
+    def is_mapped(self) -> bool:
+        return self._mapping is not None
+
+    @property
+    def buffer(self) -> MutableBuffer:
+        """The file's bytes. Do not keep it beyond the turn: an exported map cannot be unmapped."""
+        self.used = True
+        mapping = self._mapping
+        if mapping is None:
+            mapping = self._mapping = self._files.map(self.path, self.size, create=True)
+            assert mapping is not None
+            self._maps.opened(self)
+        return mapping.buffer
+
+    def unmap(self) -> None:
+        self._mapping = None
+
+    def allocate(self, end: int, chunk: int) -> None:
+        """Have the bytes up to ``end`` on the disk, and ``chunk`` more so that this is rare. OSError: disk full.
+
+        Writing to a map cannot say that the disk is full; the process would be killed by SIGBUS.
+        """
+        if end > self.allocated:
+            target = min(self.size, end + chunk)
+            if self._mapping is None:
+                _ = self.buffer
+            self._files.allocate(self.path, self.allocated, target)
+            self.allocated = target
+
+    def write(self, position: int, data: bytes) -> None:
+        """Put bytes at a position of this file; ``allocate`` first."""
+        self.changed = True
+        self.buffer[position:position + len(data)] = data
+
+    def flush(self, start: int, end: int) -> None:
+        """Wait for the disk. Any thread; a file deleted in the meantime needs no flush."""
+        mapping = self._mapping or self._files.map(self.path, self.size, create=False)
+        if mapping is not None:
+            mapping.flush(start, end)
+
+    def data_end(self, start: int) -> int:
+        """Behind the last byte at or after ``start`` that is not zero; ``start`` when all are."""
+        end, position = start, start
+        buffer = self.buffer
+        while position < self.size:
+            if not self.changed:
+                position = self._files.data_start(self.path, position)
+                if position < 0:
+                    break
+            chunk = buffer[position:position + len(ZEROS)]
+            if chunk != ZEROS[:len(chunk)]:
+                end = position + len(chunk.rstrip(b"\0"))
+            position += len(chunk)
+        return end
+
+    def clear(self, start: int) -> int:
+        """Overwrite with zeros from ``start`` on; how many bytes were not zero."""
+        end = self.data_end(start)
+        for position in range(start, end, len(ZEROS)):
+            self.write(position, ZEROS[:end - position])
+        return end - start

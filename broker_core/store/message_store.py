@@ -1,0 +1,376 @@
+"""The front door of the store: append, dispatch, read, flush, clean.
+
+Everything here is called in the engine's turn, but for three objects it hands out whose ``run`` is called in other
+threads: Flush, Clean and TableWrite. Each says why that is safe.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from broker_core.clock import Now
+from broker_core.errors import StoreError, StoreLockedError, StoreReadOnlyError, UnavailableError
+from broker_core.filters.message_filter import MessageFilter
+from broker_core.formats.checkpoint import Checkpoint
+from broker_core.formats.commit_log_record import properties_at, store_timestamp_at, topic_at
+from broker_core.formats.index_unit import key_hash
+from broker_core.formats.safe_end import SafeEnd
+from broker_core.options import Options
+from broker_core.remoting.codes import ResponseCode
+from broker_core.store.clean_commit_log import WARNING_PERCENT, Clean, CleanCommitLogService
+from broker_core.store.commit_log import AppendedMessage, CommitLog, PendingMessage
+from broker_core.store.config_tables import TableWrite, load_table
+from broker_core.store.consume_queue import ConsumeQueue
+from broker_core.store.consume_queue_store import ConsumeQueueStore
+from broker_core.store.files import CopyingFiles, Files, Lock, ReadOnlyFiles
+from broker_core.store.flush import Flush, FlushSchedule
+from broker_core.store.get_message import GetMessageResult, MessageReader
+from broker_core.store.index_service import IndexService, index_words
+from broker_core.store.mapped_file import OpenMaps
+from broker_core.store.mapped_file_queue import NAME_DIGITS
+from broker_core.store.recovery import Recovery
+from broker_core.store.reput_message import Arrival, ReputMessageService
+from broker_core.store.store_checkpoint import StoreCheckpoint
+
+__all__ = ["AppendedMessage", "Arrival", "Clean", "Flush", "GetMessageResult", "MessageStore", "PendingMessage",
+    "TableWrite"]
+
+MARKER = "glassmq"
+FORMAT_VERSION = 1
+READ_ONLY_PROBLEM = ("the store was written by another broker and is opened for reading only; "
+    "set GLASSMQ_STORE_ADOPT=1 to take it over")
+
+
+class MessageStore:
+    """RocketMQ's DefaultMessageStore. Made by ``open``."""
+
+    def __init__(self, root: Path, options: Options, files: Files, now: Now, lock: Lock | None, *,
+                 read_only: bool) -> None:
+        self.root = root
+        self.read_only = read_only
+        self.recovery_steps: list[tuple[str, str]] = []
+        self.flushed_offset = 0
+        """Physical offset up to which the log is on the disk."""
+        self._options = options
+        self._files = files
+        self._lock = lock
+        self._failure = ""
+        self._dispatch_failed = False
+        self._marked_offset = 0
+        maps = self._maps = OpenMaps(files.map_limit, keep_changed=read_only)
+        self._log = CommitLog(files, maps, root / "commitlog", options.mapped_file_size_commit_log,
+            options.broker_ip1, options.listen_port)
+        self._queues = ConsumeQueueStore(files, maps, root, options.mapped_file_size_consume_queue)
+        self._index = IndexService(files, maps, root / "index", options.max_hash_slot_num,
+            options.max_index_num) if options.message_index_enable else None
+        self._reput = ReputMessageService(self._log, self._queues, self._index)
+        self._reader = MessageReader(self._log, self._queues, options, files.total_memory())
+        self._store_checkpoint = StoreCheckpoint(files, root)
+        self._schedule = FlushSchedule(lambda: self._options, now)
+        self._clean = CleanCommitLogService(files, root, self._log, self._queues, self._index,
+            lambda: self._options, now)
+
+    # --- opening and closing ------------------------------------------------------------------------------------
+
+    @classmethod
+    def open(cls, root: Path, options: Options, files: CopyingFiles, now: Now, *,
+             adopt: bool = False) -> "MessageStore":
+        """Open the store in ``root``, or make one, and recover it.
+
+        A folder with a commit log but without the file ``glassmq`` belongs to another broker: it is opened for
+        reading and nothing on the disk changes, unless ``adopt``.
+
+        Raises StoreLockedError when a broker is using it, StoreError when it cannot be opened.
+        """
+        try:
+            return cls._open(root, options, files, now, adopt)
+        except (OSError, ValueError) as error:
+            raise StoreError(f"the store in {root} cannot be opened: {error}") from error
+
+    @classmethod
+    def _open(cls, root: Path, options: Options, files: CopyingFiles, now: Now, adopt: bool) -> "MessageStore":
+        marker = files.read(root / MARKER)
+        if marker is not None and marker.strip() != str(FORMAT_VERSION).encode():
+            raise StoreError(f"the store in {root} has format {marker[:20]!r}; this version reads {FORMAT_VERSION}")
+        has_log = any(len(name) == NAME_DIGITS and name.isdigit() for name in files.names(root / "commitlog"))
+        read_only = marker is None and has_log and not adopt
+        if not read_only:
+            files.make_folders(root)
+        lock = None
+        if not read_only or files.exists(root / "lock"):
+            lock = files.lock(root / "lock", shared=read_only)
+            if lock is None:
+                raise StoreLockedError(f"the store in {root} is in use by another broker; stop that one first")
+        try:
+            store = cls(root, options, ReadOnlyFiles(files) if read_only else files, now, lock, read_only=read_only)
+            if marker is None and not read_only:
+                files.write(root / MARKER, f"{FORMAT_VERSION}\n".encode())
+            store._recover(now)
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+        return store
+
+    def _recover(self, now: Now) -> None:
+        clean = not self._files.exists(self.root / "abort")
+        recovery = Recovery(self._files, self.root, self._log, self._queues, self._index, self._reput, clean=clean,
+            read_only=self.read_only)
+        checkpoint, safe_end = self._store_checkpoint.read()
+        recovery.run(checkpoint, safe_end)
+        self.recovery_steps = recovery.steps
+        self.flushed_offset = min(recovery.start, self._log.max_offset)
+        if self.read_only:
+            self.flushed_offset = self._log.max_offset
+            return
+        self._files.write(self.root / "abort", b"")
+        self._files.sync_folder(self.root)
+        self._flush_everything(now)
+
+    @property
+    def recovery(self) -> list[str]:
+        """What opening the store had to do, in sentences."""
+        return [sentence for _, sentence in self.recovery_steps]
+
+    def close(self, now: Now) -> None:
+        """Everything on the disk, the marks of a clean shutdown, the lock released."""
+        try:
+            if not self.read_only and not self._failure:
+                self.reput(1 << 62)
+                self._flush_everything(now)
+                self.reput(1 << 62)
+                self._flush_everything(now)
+                self._files.remove(self.root / "abort")
+                self._files.sync_folder(self.root)
+        finally:
+            self._failure = self._failure or "the store is closed"
+            if self._lock is not None:
+                self._lock.release()
+
+    def change_options(self, options: Options) -> None:
+        """Options that may change while the broker runs take effect."""
+        self._options = options
+        self._reader.change_options(options)
+
+    @property
+    def problem(self) -> str:
+        """Why the store takes no messages, in a sentence; empty when it does."""
+        if self.read_only:
+            return READ_ONLY_PROBLEM
+        if self._failure:
+            return self._failure
+        if self._clean.disk_used_percent >= WARNING_PERCENT:
+            return (f"the disk is {self._clean.disk_used_percent:.0f} % full; "
+                f"messages are taken again below {WARNING_PERCENT} %")
+        return ""
+
+    # --- positions: physical offsets ------------------------------------------------------------------------------
+
+    @property
+    def appended_offset(self) -> int:
+        return self._log.max_offset
+
+    @property
+    def dispatched_offset(self) -> int:
+        return self._reput.position
+
+    @property
+    def confirmed_offset(self) -> int:
+        """Up to here messages may be shown: all that is stored, under SYNC_FLUSH all that is on the disk."""
+        if self._dispatch_failed:
+            return self._reput.position
+        return self.flushed_offset if self._options.flush_disk_type == "SYNC_FLUSH" else self._log.max_offset
+
+    @property
+    def min_physical_offset(self) -> int:
+        return self._log.min_offset
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    def append(self, messages: Sequence[PendingMessage], now: Now) -> list[AppendedMessage]:
+        """Store messages in this order, as one block; all of them or, with an error, none.
+
+        Raises StoreReadOnlyError; UnavailableError (SERVICE_NOT_AVAILABLE) when the disk is full or has failed;
+        RequestError for a message that a record cannot hold.
+        """
+        problem = self.problem
+        if problem:
+            if self.read_only:
+                raise StoreReadOnlyError(problem)
+            raise UnavailableError(problem, code=ResponseCode.SERVICE_NOT_AVAILABLE)
+        try:
+            if self._index is not None:
+                self._index.reserve(now.wall_ms)
+            batch = self._log.append(messages, now.wall_ms, self._queues.find)
+        except OSError as error:
+            raise UnavailableError(f"the disk takes no more messages: {error.strerror or error}",
+                code=ResponseCode.SERVICE_NOT_AVAILABLE) from error
+        self._reput.appended(batch)
+        return batch.appended
+
+    def reput(self, limit: int = 10_000) -> list[Arrival]:
+        """Show confirmed messages to consumers, about ``limit`` of them; one Arrival per queue."""
+        try:
+            return self._reput.reput(self.confirmed_offset, limit)
+        except OSError as error:
+            # Room for queue units is made before a message is taken, so this is no full disk but a broken one.
+            self._dispatch_failed = True
+            self._failure = f"a queue cannot be written ({error}); restart the broker when the disk is in order"
+            return []
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget the topic's queues. Its messages stay in the log until retention takes them."""
+        if self.read_only:
+            raise StoreReadOnlyError(READ_ONLY_PROBLEM)
+        self._queues.delete_topic(topic)
+        self._reput.touched = {queue for queue in self._reput.touched if not queue.deleted}
+        self._marked_offset = -1
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def get_message(self, topic: str, queue_id: int, offset: int, max_msg_nums: int, max_msg_bytes: int,
+                    message_filter: MessageFilter | None) -> GetMessageResult:
+        """Messages of a queue from ``offset`` on, as many as one pull may bring."""
+        return self._reader.get_message(topic, queue_id, offset, max_msg_nums, max_msg_bytes, message_filter)
+
+    def look_message_by_offset(self, physical_offset: int) -> bytes | None:
+        """The whole record that begins at this physical offset; None when none does."""
+        return self._log.record(physical_offset)
+
+    def query_message(self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int) -> list[bytes]:
+        """Records filed under a key and stored in the window, the newest ``max_num``, in the order of the log."""
+        if self._index is None:
+            return []
+        found: dict[int, bytes] = {}
+        name = topic.encode()
+        for physical_offset in self._index.find(key_hash(topic, key), begin_ms, end_ms):
+            if len(found) >= max_num:
+                break
+            record = self._log.record(physical_offset)
+            if record is None or topic_at(record, 0) != name or not begin_ms <= store_timestamp_at(record, 0) <= end_ms:
+                continue
+            if key in index_words(properties_at(record, 0).decode("utf-8", "surrogateescape")):
+                found[physical_offset] = record
+        return [found[physical_offset] for physical_offset in sorted(found)]
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Literal["lower", "upper"]) -> int:
+        """``lower``: first offset stored at or after the time; ``upper``: last one stored at or before it."""
+        queue = self._queues.table.get((topic, queue_id))
+        if queue is None:
+            return 0
+        low = queue.min_offset(self._log.min_offset)
+        if boundary == "lower":
+            return queue.first_offset_where(low, lambda offset: self._stored(queue, offset) >= timestamp_ms)
+        return max(low, queue.first_offset_where(low, lambda offset: self._stored(queue, offset) > timestamp_ms) - 1)
+
+    def _stored(self, queue: ConsumeQueue, offset: int) -> int:
+        """Store time of a queue's message, ms; -1 when its record is gone."""
+        physical_offset, size, _ = queue.unit(offset)
+        stored = self._log.store_timestamp(physical_offset) if size else None
+        return -1 if stored is None else stored
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
+        """When a queue's message was stored, ms; None when it is not there, or not any more."""
+        queue = self._queues.table.get((topic, queue_id))
+        if queue is None or not queue.min_offset(self._log.min_offset) <= queue_offset < queue.max_offset:
+            return None
+        stored = self._stored(queue, queue_offset)
+        return None if stored < 0 else stored
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """First offset of a queue that can still be read."""
+        queue = self._queues.table.get((topic, queue_id))
+        return queue.min_offset(self._log.min_offset) if queue else 0
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Offset behind the last message of a queue that consumers may see."""
+        queue = self._queues.table.get((topic, queue_id))
+        return queue.max_offset if queue else 0
+
+    def queues(self) -> list[tuple[str, int]]:
+        """(topic, queue id) of every queue that has, or had, a message."""
+        return [key for key, queue in self._queues.table.items() if queue.max_offset]
+
+    # --- flush ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _queues_dirty(self) -> bool:
+        return bool(self._reput.touched) or self._marked_offset != self.flushed_offset or (
+            self._index is not None and self._index.dirty)
+
+    def next_flush(self, now: Now) -> Flush | None:
+        """What flushDiskType's rules want on the disk now; None when nothing, or while a flush is under way."""
+        due = self.next_deadline_ns(now)
+        if due is None or due > now.mono_ns:
+            return None
+        queues_due = self._schedule.queues_due_ns(self._queues_dirty)
+        return self._make_flush(now, queues=queues_due is not None and queues_due <= now.mono_ns)
+
+    def next_deadline_ns(self, now: Now) -> int | None:
+        """Monotonic ns at which ``next_flush`` may have something; None when nothing is dirty."""
+        if self.read_only or self._failure or self._schedule.under_way:
+            return None
+        due = [when for when in (self._schedule.log_due_ns(self._log.max_offset - self.flushed_offset),
+            self._schedule.queues_due_ns(self._queues_dirty)) if when is not None]
+        return min(due) if due else None
+
+    def _make_flush(self, now: Now, *, queues: bool) -> Flush:
+        """Freeze what is dirty. The log is always part of it: queues must not be safe before their records are."""
+        end = self._log.max_offset
+        log = self._log.mapped_files.ranges(self.flushed_offset, end)
+        log_folder = self._log.mapped_files.folder
+        folders, marks = self._maps.new_folders & {log_folder}, None
+        queue_ranges, index_ranges = [], []
+        if queues:
+            touched, self._reput.touched = self._reput.touched, set()
+            queue_ranges = [dirty for queue in touched for dirty in queue.take_dirty()]
+            index_ranges = self._index.take_dirty() if self._index is not None else []
+            folders = set(self._maps.new_folders)
+            folders |= {folder.parent for folder in folders}
+            marks = (
+                Checkpoint(self._log.last_store_timestamp, self._reput.last_store_timestamp),
+                SafeEnd(end, self._reput.position, self._log.min_offset, self._queues.queue_count,
+                    self._queues.unit_count, now.wall_ms))
+        self._maps.new_folders -= folders
+        self._schedule.begun(now, log=bool(log), queues=queues)
+        return Flush(self._files, log=log, queues=queue_ranges, index=index_ranges, folders=folders,
+            store_checkpoint=self._store_checkpoint, marks=marks, flushed_offset=end)
+
+    def flushed(self, flush: Flush, now: Now) -> None:
+        """``flush.run()`` came back: the positions move."""
+        self._schedule.under_way = False
+        self.flushed_offset = flush.flushed_offset
+        if flush.with_queues:
+            self._marked_offset = flush.flushed_offset
+
+    def flush_failed(self, error: OSError) -> None:
+        """The disk refused. What it has is unknown from now on, and a second try that succeeds would prove nothing:
+        the kernel may have dropped the pages. So nothing is taken any more."""
+        self._failure = f"a flush failed ({error.strerror or error}); restart the broker when the disk is in order"
+
+    def _flush_everything(self, now: Now) -> None:
+        flush = self._make_flush(now, queues=True)
+        try:
+            flush.run()
+        except OSError as error:
+            self.flush_failed(error)
+            raise
+        self.flushed(flush, now)
+
+    # --- retention and tables -------------------------------------------------------------------------------------
+
+    def next_clean(self, now: Now) -> Clean | None:
+        """Expired files to be removed, when the time for that has come."""
+        return None if self.read_only else self._clean.next_clean(now)
+
+    def cleaned(self, clean: Clean, now: Now) -> list[tuple[int, str]]:
+        """``clean.run()`` came back: (physical offset, reason) of each segment that is gone."""
+        return self._clean.cleaned(clean)
+
+    def load_table(self, name: str) -> dict[Any, Any] | None:
+        """``config/<name>.json``; None when there is none."""
+        return load_table(self._files, self.root / "config", name)
+
+    def table_write(self, name: str, value: dict[Any, Any]) -> TableWrite:
+        """Write ``config/<name>.json`` by ``run()``. ``value`` must not change any more."""
+        return TableWrite(self._files, self.root / "config", name, value)

@@ -1,0 +1,229 @@
+from pathlib import Path
+
+import pytest
+
+from broker_core.errors import RequestError, StoreError, StoreLockedError, StoreReadOnlyError, UnavailableError
+from broker_core.formats.commit_log_record import decode, decode_all
+from broker_core.options import change_options
+from broker_core.remoting.codes import ResponseCode
+from broker_core.store.files import RealFiles
+from broker_core.store.message_store import MessageStore
+from tests.fakes.golden_store import fingerprint, unpack
+from tests.fakes.store_cases import BEGIN_MS, SMALL, SMALL_SYNC, at, body_of, flush, message, open_store
+
+
+def bodies(store: MessageStore, queue_id: int = 0, topic: str = "T") -> list[bytes]:
+    """Every body of a queue, read as a consumer would."""
+    found, offset = [], store.min_offset(topic, queue_id)
+    while (result := store.get_message(topic, queue_id, offset, 32, 1 << 20, None)).status == "FOUND":
+        found += [record.body for record in decode_all(result.records)]
+        offset = result.next_begin_offset
+    assert result.status in ("OFFSET_OVERFLOW_ONE", "NO_MESSAGE_IN_QUEUE", "NO_MATCHED_LOGIC_QUEUE")
+    return found
+
+
+def test_what_is_appended_is_seen_when_it_is_dispatched(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    appended = store.append([message(number, queue_id=number % 2) for number in range(10)], at(5))
+    assert [stored.queue_offset for stored in appended] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert appended[1].physical_offset == appended[0].size
+    assert bodies(store) == []
+    arrivals = store.reput()
+    assert [(a.topic, a.queue_id, a.from_offset, a.to_offset) for a in arrivals] == [("T", 0, 0, 5), ("T", 1, 0, 5)]
+    assert bodies(store, 1) == [body_of(number) for number in range(1, 10, 2)]
+    assert store.dispatched_offset == store.confirmed_offset == store.appended_offset == sum(a.size for a in appended)
+
+
+def test_a_record_carries_what_the_message_had(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    stored = store.append([message(7, tag="TagA", sys_flag=0x31)], at(5))[0]
+    data = store.look_message_by_offset(stored.physical_offset)
+    assert data is not None
+    record = decode(data)
+    assert (record.body, record.flag, record.sys_flag, record.topic) == (body_of(7), 7, 1, "T")
+    assert (record.born_host, record.born_port, record.store_host, record.store_port) == (
+        "10.1.2.3", 4567, "127.0.0.1", 10_911)
+    assert (record.store_timestamp, record.born_timestamp) == (BEGIN_MS + 5, BEGIN_MS)
+    assert store.look_message_by_offset(1) is None
+    assert store.look_message_by_offset(-1) is None
+    assert store.look_message_by_offset(1 << 40) is None
+
+
+def test_everything_is_there_after_a_clean_shutdown(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.append([message(number, queue_id=number % 3) for number in range(1000)], at(5))
+    store.close(at(6))
+    assert not (tmp_path / "abort").exists()
+    again = open_store(tmp_path, ms=7)
+    assert [body for queue_id in range(3) for body in bodies(again, queue_id)] == [
+        body_of(number) for queue_id in range(3) for number in range(queue_id, 1000, 3)]
+    assert again.append([message(1)], at(8))[0].queue_offset == 334
+    assert len(list((tmp_path / "commitlog").iterdir())) > 1
+
+
+def test_a_sync_flush_store_shows_only_what_is_on_the_disk(tmp_path: Path) -> None:
+    store = open_store(tmp_path, SMALL_SYNC)
+    end = store.append([message(1)], at(1))[0].size
+    assert store.reput() == []
+    assert (store.confirmed_offset, store.flushed_offset, store.appended_offset) == (0, 0, end)
+    assert store.next_deadline_ns(at(1)) == 0
+    assert flush(store, 1)
+    assert store.reput()[0].to_offset == 1
+    assert store.flushed_offset == end
+
+
+def test_async_flush_waits_for_pages_or_the_thorough_interval(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    flush(store)
+    store = open_store(tmp_path / "second", change_options(SMALL, {}))
+    store.append([message(1)], at(10))
+    assert store.next_deadline_ns(at(10)) == 10_000 * 1_000_000
+    assert store.next_flush(at(499)) is None
+    store.append([message(2, size=4 * 4096)], at(20))
+    assert store.next_deadline_ns(at(20)) == 500 * 1_000_000
+    due = store.next_flush(at(500))
+    assert due is not None
+    assert store.next_flush(at(100_000)) is None
+    store.flushed(due.run(), at(501))
+    assert store.flushed_offset == store.appended_offset
+
+
+def test_after_a_failed_flush_nothing_is_taken_any_more(tmp_path: Path) -> None:
+    store = open_store(tmp_path, SMALL_SYNC)
+    store.append([message(1)], at(1))
+    store.flush_failed(OSError(5, "Input/output error"))
+    assert "Input/output error" in store.problem
+    assert store.next_flush(at(100_000)) is None
+    with pytest.raises(UnavailableError, match="flush failed") as raised:
+        store.append([message(2)], at(2))
+    assert raised.value.code is ResponseCode.SERVICE_NOT_AVAILABLE
+    store.close(at(3))
+    assert (tmp_path / "abort").exists()
+
+
+def test_a_second_broker_is_locked_out_and_a_closed_store_is_free(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    with pytest.raises(StoreLockedError):
+        open_store(tmp_path)
+    store.close(at(1))
+    open_store(tmp_path).close(at(2))
+
+
+def test_a_store_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "glassmq").write_text("2\n")
+    with pytest.raises(StoreError, match="format"):
+        open_store(tmp_path)
+
+
+def test_a_foreign_store_is_read_without_a_trace(tmp_path: Path) -> None:
+    root = unpack(tmp_path) / "abort-file-present"
+    before = fingerprint(root)
+    store = open_store(root)
+    assert store.read_only
+    assert "another broker" in store.problem
+    assert store.max_offset("debian-packages", 0) == 810
+    with pytest.raises(StoreReadOnlyError):
+        store.append([message(1)], at(1))
+    with pytest.raises(StoreReadOnlyError):
+        store.delete_topic("debian-packages")
+    assert store.next_flush(at(1 << 40)) is None
+    assert store.next_clean(at(1 << 40)) is None
+    store.close(at(2))
+    assert fingerprint(root) == before
+
+
+def test_a_foreign_store_in_use_is_respected(tmp_path: Path) -> None:
+    root = unpack(tmp_path) / "clean-shutdown"
+    (root / "lock").touch()
+    lock = RealFiles().lock(root / "lock", shared=False)
+    assert lock is not None
+    with pytest.raises(StoreLockedError):
+        open_store(root)
+    lock.release()
+    assert open_store(root).read_only
+
+
+def test_a_message_the_log_cannot_hold_leaves_no_trace(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for refused in (message(1, size=65_536), message(1, topic="t" * 256), message(1, topic="../x"),
+            message(1, extra={"p": "x" * 32_768})):
+        with pytest.raises(RequestError):
+            store.append([message(0), refused], at(1))
+        assert store.appended_offset == 0
+    assert store.append([message(2)], at(1))[0].queue_offset == 0
+    assert store.reput()[0].to_offset == 1
+
+
+def test_prepared_messages_have_no_queue_entry_and_rolled_back_ones_no_key(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.append([message(1, sys_flag=4), message(2, sys_flag=12), message(3, sys_flag=8)], at(1))
+    assert [arrival.to_offset for arrival in store.reput()] == [1]
+    assert bodies(store) == [body_of(3)]
+    assert len(store.query_message("T", "ID000001", 9, 0, 1 << 62)) == 1
+    assert store.query_message("T", "ID000002", 9, 0, 1 << 62) == []
+
+
+def test_messages_are_found_by_key_within_a_window(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for number in range(300):
+        store.append([message(number, topic="TU"[number % 2], keys=f"even{number % 4} all",
+            extra={"IDEMPOTENCY_KEY": f"i{number}"})], at(number * 10))
+    store.reput()
+
+    def found(key: str, maximum: int = 1000, begin: int = 0, end: int = 1 << 40) -> list[int]:
+        records = store.query_message("T", key, maximum, BEGIN_MS + begin, BEGIN_MS + end)
+        return [decode(record).flag for record in records]
+
+    assert found("all") == list(range(0, 300, 2))
+    assert found("all", 3) == [294, 296, 298]
+    assert found("even2", 1000, 100, 500) == [10, 14, 18, 22, 26, 30, 34, 38, 42, 46, 50]
+    assert found("ID000004") == found("IDEMPOTENCY_KEY:i4") == [4]
+    assert found("ID000005") == found("nothing") == []
+    assert len(list((tmp_path / "index").iterdir())) > 3
+
+
+def test_offsets_are_found_by_time(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for number, ms in enumerate((10, 20, 20, 20, 30)):
+        store.append([message(number)], at(ms))
+    store.reput()
+    for ms, lower, upper in ((5, 0, 0), (10, 0, 0), (15, 1, 0), (20, 1, 3), (25, 4, 3), (30, 4, 4), (35, 5, 4)):
+        assert store.offset_by_time("T", 0, BEGIN_MS + ms, "lower") == lower
+        assert store.offset_by_time("T", 0, BEGIN_MS + ms, "upper") == upper
+    assert store.offset_by_time("none", 0, 0, "lower") == 0
+    assert store.store_time("T", 0, 4) == BEGIN_MS + 30
+    assert store.store_time("T", 0, 5) is None
+    assert store.store_time("none", 0, 0) is None
+
+
+def test_a_deleted_topic_is_gone_and_may_come_back(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.append([message(1), message(2, topic="U")], at(1))
+    store.reput()
+    store.append([message(3)], at(1))
+    store.delete_topic("T")
+    assert store.reput() == []
+    assert store.queues() == [("U", 0)]
+    assert not (tmp_path / "consumequeue" / "T").exists()
+    store.append([message(4)], at(2))
+    store.reput()
+    assert bodies(store) == [body_of(4)]
+    store.close(at(3))
+    assert bodies(open_store(tmp_path)) == [body_of(4)]
+
+
+def test_a_slow_disk_does_not_gather_messages_in_memory_for_ever(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_core.store.reput_message.PENDING_MAX", 20)
+    store = open_store(tmp_path, SMALL_SYNC)
+    for number in range(100):
+        store.append([message(number)], at(1))
+    flush(store, 2)
+    for number in range(100, 110):
+        store.append([message(number)], at(1))
+    while store.dispatched_offset < store.confirmed_offset:
+        store.reput(7)
+    flush(store, 3)
+    while store.dispatched_offset < store.confirmed_offset:
+        store.reput(7)
+    assert bodies(store) == [body_of(number) for number in range(110)]

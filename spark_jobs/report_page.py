@@ -1,0 +1,72 @@
+"""report.html: one file that needs nothing else, so that it can be mailed and still opens in ten years.
+
+The chart is drawn by the vendored uPlot, which is written into the file. What comes from the log (names of topics) gets
+in only as JSON data and is shown as text; the page's own policy allows its one script, known by its digest, and nothing
+else.
+"""
+
+import base64
+import hashlib
+import json
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+
+_PROJECT = Path(__file__).resolve().parent.parent
+_UPLOT = _PROJECT / "static" / "vendor" / "uplot"
+_ASSETS = Path(__file__).resolve().parent / "assets"
+
+
+def page(summary: dict[str, Any], tables: dict[str, dict[str, list[Any]]]) -> str:
+    """The page for a run's summary and its tables, column by column."""
+    script = (_UPLOT / "uPlot.esm.js").read_text(encoding="utf-8") + (_ASSETS / "report.js").read_text(encoding="utf-8")
+    style = (_UPLOT / "uPlot.min.css").read_text(encoding="utf-8") + (_ASSETS / "report.css").read_text(encoding="utf-8")
+    if "</script" in script.lower() or "</style" in style.lower():
+        raise ValueError("the page's own script or style would end its element")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    policy = (f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'")
+    data = json.dumps({"summary": summary, "tables": tables}, ensure_ascii=False).replace("<", "\\u003c")
+    body = (_ASSETS / "report.html").read_text(encoding="utf-8")
+    for name, value in {"policy": escape(policy), "title": escape(summary["title"]), "facts": facts(summary),
+                        "license": escape((_UPLOT / "LICENSE").read_text(encoding="utf-8").replace("--", "- -")),
+                        "style": style, "data": data, "script": script}.items():
+        before, mark, after = body.partition("{{ " + name + " }}")
+        if not mark:
+            raise ValueError(f"report.html has no place for {name}")
+        body = before + value + after
+    return body
+
+
+def facts(summary: dict[str, Any]) -> str:
+    """The list of what was read, how far, by what and how long it took."""
+    read = summary["input"]
+    lines = {
+        "Store": read["store"],
+        "Log": f"bytes {read['start_offset']:,} to {read['end_offset']:,}, where it ends by: {read['ended_by']}",
+        "Segments": f"{read['segments_read']} read" + counted(read, "segments_unread", "behind the end, not read")
+            + counted(read, "segments_gone", "deleted meanwhile") + counted(read, "foreign_files", "files that are none"),
+        "Torn": f"{read['torn_bytes']:,} bytes that are no record",
+        "Window": window(summary["parameters"]),
+        "Made": f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, by GlassMQ {summary['code_version']}",
+    }
+    return "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in lines.items())
+
+
+def counted(read: dict[str, Any], name: str, words: str) -> str:
+    """As ``, 2 deleted meanwhile``; empty when there are none."""
+    return f", {len(read[name])} {words}" if read[name] else ""
+
+
+def window(parameters: dict[str, Any]) -> str:
+    """The part of time that the tables are about."""
+    start, stop = parameters["from_ms"], parameters["to_ms"]
+    if start is None and stop is None:
+        return "everything in the log"
+    return f"from {'its beginning' if start is None else at(start)} to {'its end' if stop is None else at(stop)}"
+
+
+def at(ms: int) -> str:
+    """A time as people read it."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,122 @@
+"""One Spark session per process, made when it is first needed and made again when its Java has died.
+
+Never call this in the parent of a prefork worker: a session does not survive a fork.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import invalidate_caches
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zipfile import ZipFile
+
+from spark_jobs.code_version import PROJECT, SENT_TO_TASKS, digest, sources
+from spark_jobs.java import find_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+class NoSparkError(RuntimeError):
+    """There is no pyspark; the message is a sentence for the reader."""
+
+
+def require_pyspark() -> None:
+    """NoSparkError unless pyspark can be imported; sees one that was installed a moment ago."""
+    invalidate_caches()
+    if find_spec("pyspark") is None:
+        raise NoSparkError(
+            "pyspark is not installed here: `pip install --require-hashes -r requirements/spark.txt` installs it.")
+
+
+def get_session(master: str, scratch: Path) -> "SparkSession":
+    """This process's session on ``master``; ``scratch`` is a folder for what Spark leaves behind.
+
+    NoSparkError or NoJavaError, with a sentence, when there can be none.
+    """
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession() if is_alive() else None
+    return session if session is not None else _make_session(master, scratch)
+
+
+def is_alive() -> bool:
+    """Whether this process has a session whose Java still answers; forgets one whose Java is gone."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context
+    if context is None:
+        return False
+    try:
+        if not context._jsc.sc().isStopped():
+            return True
+    except Exception:
+        # Its Java is gone. There is no public way to say so to pyspark: stop() would ask that Java.
+        if context._gateway is not None:
+            context._gateway.shutdown_callback_server()
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    return False
+
+
+def _make_session(master: str, scratch: Path) -> "SparkSession":
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # pyspark hands this process's environment on to Java and to its Python workers; there is no other way to tell it.
+    environment = os.environ  # noqa: TID251
+    environment["JAVA_HOME"] = str(find_java_home(environment.get("JAVA_HOME", ""), scratch))
+    if master.startswith("local"):
+        environment.setdefault("PYSPARK_PYTHON", sys.executable)
+        environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.commit_log_source import CommitLogSource
+
+    builder = (SparkSession.builder.master(master).appName("GlassMQ reports")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.local.dir", str(scratch / "local"))
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "8")
+        .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true"))
+    if master.startswith("local"):
+        builder = (builder.config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1"))
+    session = builder.getOrCreate()
+    session.sparkContext.addPyFile(str(pack_sources(scratch)))
+    session.dataSource.register(CommitLogSource)
+    return session
+
+
+def pack_sources(scratch: Path) -> Path:
+    """A zip file of the modules that tasks import, so that a cluster's machines need no checkout.
+
+    It must lie there as long as tasks may start, so it is named by its content and left there.
+    """
+    path = scratch / f"glassmq_sources_{digest(SENT_TO_TASKS)}.zip"
+    if not path.exists():
+        draft = path.with_suffix(f".{os.getpid()}.new")
+        with ZipFile(draft, "w") as archive:
+            for source in sources(SENT_TO_TASKS):
+                archive.write(source, source.relative_to(PROJECT))
+        draft.replace(path)
+    return path
+
+
+def stop_session() -> None:
+    """End the session, if there is one; its Java stays until the process ends."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            session.stop()
+
+

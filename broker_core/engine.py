@@ -30,7 +30,10 @@ from broker_core.processors.message_arriving import notify_message_arriving
 from broker_core.processors.outcome import failed
 from broker_core.processors.send_message import Prepared, prepare, store_gathered
 from broker_core.store.files import Files
-from broker_core.store.message_store import Clean, Flush, MessageStore, TableWrite
+from broker_core.store.clean_commit_log import Clean
+from broker_core.store.config_tables import TableWrite
+from broker_core.store.flush import Flush
+from broker_core.store.message_store import MessageStore
 from broker_core.topics import TopicConfigManager
 
 Processor = Callable[[Context, Request, Now], Reply | None]

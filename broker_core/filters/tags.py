@@ -7,7 +7,7 @@ record is asked for the tag itself, since two tags may share a hash.
 from functools import lru_cache
 
 from broker_core.errors import RequestError
-from broker_core.formats.tags_code import java_string_hash
+from broker_core.formats.tags_code import hash_code
 from broker_core.remoting.codes import ResponseCode
 
 SUB_ALL = "*"
@@ -23,7 +23,7 @@ class TagFilter:
     def __init__(self, expression: str, tags: frozenset[bytes]) -> None:
         self.expression = expression
         self.tags_set = tags
-        self.code_set = frozenset(java_string_hash(tag.decode()) for tag in tags)
+        self.code_set = frozenset(hash_code(tag.decode()) for tag in tags)
 
     def matches_tags_code(self, tags_code: int) -> bool:
         low = tags_code & 0xFFFFFFFF
@@ -55,7 +55,7 @@ def parse_subscription(expression: str, expression_type: str = "TAG") -> TagFilt
             code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter")
     tags = [part.strip() for part in text.split("||")]
     for tag in tags:
-        if not tag or "|" in tag or tag == SUB_ALL or any(ord(c) < 32 for c in tag):
+        if not tag or "|" in tag or tag == SUB_ALL or any(c < " " or "\ud800" <= c <= "\udfff" for c in tag):
             raise RequestError(f"{expression!r} is not a tag filter: write *, one tag, or tags joined by ||",
                 code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter")
     return TagFilter(text, frozenset(tag.encode() for tag in tags))

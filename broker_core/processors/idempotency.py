@@ -10,12 +10,12 @@ from collections import OrderedDict
 from broker_core.clock import Now
 from broker_core.commands import SendMessage, SentMessage
 from broker_core.errors import ConflictError
-from broker_core.formats.commit_log_record import decode_record
-from broker_core.formats.message_id import offset_message_id
-from broker_core.formats.message_properties import decode_properties
+from broker_core.formats import commit_log_record, message_properties
+from broker_core.formats.message_id import encode_offset_message_id
+from broker_core.formats.message_properties import IDEMPOTENCY_KEY as KEY
 from broker_core.processors.context import Context
 
-KEY, PLACE = "IDEMPOTENCY_KEY", "IDEMPOTENCY_PLACE"
+PLACE = "IDEMPOTENCY_PLACE"
 MAX_KEYS = 50_000
 MAX_FOUND = 4096
 
@@ -50,15 +50,15 @@ class IdempotencyKeys:
         begin_ms = now.wall_ms - context.options.idempotency_window_mills
         for text in context.store.query_message(command.topic, f"{KEY}:{command.idempotency_key}", MAX_FOUND, begin_ms,
                                                 now.wall_ms):
-            record = decode_record(text)
-            properties = decode_properties(record.properties)
+            record = commit_log_record.decode(text)
+            properties = message_properties.decode(record.properties)
             if properties.get(KEY) != command.idempotency_key:
                 continue
             index, _, count = properties[PLACE].partition("/")
             self._require_count(command, int(count))
             found[int(index)] = SentMessage(
                 message_id=properties["UNIQ_KEY"], queue_id=record.queue_id, queue_offset=record.queue_offset,
-                offset_message_id=offset_message_id(record.store_host, record.store_port, record.physical_offset),
+                offset_message_id=encode_offset_message_id(record.store_host, record.store_port, record.physical_offset),
                 physical_offset=record.physical_offset, store_time_ms=record.store_timestamp)
         return found
 

@@ -19,7 +19,7 @@ from broker_core.processors.consumer_manage import commit_offset
 from broker_core.processors.context import Context, Request, Waking, filter_text
 from broker_core.processors.outcome import failed
 from broker_core.remoting.codes import ResponseCode
-from broker_core.store.message_store import GetMessageResult
+from broker_core.store.get_message import GetMessageResult
 from broker_core.topics import PERM_READ
 
 MAX_SUSPEND_MS = 30_000

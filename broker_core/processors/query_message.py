@@ -7,9 +7,9 @@ from broker_core.commands import (
     GetMessageTimeline, QueryMessage, Records, Reply, Timeline, ViewMessage)
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.events import Event, MessagesDelivered, MessagesDispatched, MessagesStored, OffsetCommitted
-from broker_core.formats.commit_log_record import decode_record
-from broker_core.formats.message_id import decode_offset_message_id
-from broker_core.formats.message_properties import decode_properties
+from broker_core.formats import commit_log_record, message_properties
+from broker_core.formats.message_id import MessageIdError, decode_offset_message_id, encode_offset_message_id
+from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
 
 MAX_MSGS_NUM_BATCH = 64
@@ -27,18 +27,23 @@ def _find(context: Context, message_id: str, topic: str) -> bytes:
         raise RequestError(f"a message id has 1 to {MAX_KEY_LENGTH} characters", pointer="/message_id")
     try:
         physical_offset = decode_offset_message_id(message_id).physical_offset
-    except ValueError:
+    except MessageIdError:
         pass
     else:
         record = context.store.look_message_by_offset(physical_offset)
-        if record is not None:
+        if record is not None and _offset_id(record) == message_id.upper():
             return record
     for name in [topic] if topic else [config.topic_name for config in context.topics]:
         for record in context.store.query_message(name, message_id, 1, 0, 1 << 62):
-            if decode_properties(decode_record(record).properties).get("UNIQ_KEY") == message_id:
+            if message_properties.find(commit_log_record.decode(record).properties, UNIQ_KEY) == message_id:
                 return record
     raise NotFoundError(f"no message has the id {message_id}" + (f" in topic {topic}" if topic else ""),
                         pointer="/message_id")
+
+
+def _offset_id(record: bytes) -> str:
+    stored = commit_log_record.decode(record)
+    return encode_offset_message_id(stored.store_host, stored.store_port, stored.physical_offset)
 
 
 def query_message(context: Context, request: Request, now: Now) -> Reply:
@@ -53,7 +58,7 @@ def query_message(context: Context, request: Request, now: Now) -> Reply:
 
 def get_message_timeline(context: Context, request: Request, now: Now) -> Reply:
     command: GetMessageTimeline = request.command
-    record = decode_record(_find(context, command.message_id, command.topic))
+    record = commit_log_record.decode(_find(context, command.message_id, command.topic))
     topic, queue_id, offset = record.topic, record.queue_id, record.queue_offset
     events: list[Event] = []
     for event in context.events.after(0):

@@ -9,15 +9,16 @@ from broker_core.clock import Now
 from broker_core.commands import SendMessage, Sent, SentMessage
 from broker_core.errors import BrokerError, RequestError, UnavailableError
 from broker_core.events import MessagesStored, TopicChanged
-from broker_core.formats.message_id import offset_message_id
-from broker_core.formats.message_properties import decode_properties
+from broker_core.formats.message_id import encode_offset_message_id
+from broker_core.formats import message_properties
+from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys, key_properties
 from broker_core.processors.message_arriving import notify_message_arriving
 from broker_core.processors.outcome import failed
 from broker_core.remoting.codes import ResponseCode
-from broker_core.store.message_store import AppendedMessage, PendingMessage
+from broker_core.store.commit_log import AppendedMessage, PendingMessage
 from broker_core.topics import NO_SEND_TOPICS, PERM_WRITE, TopicConfig
 
 MAX_PROPERTIES = 32_767
@@ -101,13 +102,10 @@ def _complete(context: Context, command: SendMessage, index: int, now: Now) -> t
     properties = command.messages[index].properties
     if properties and properties[-1] != "\x02":
         properties += "\x02"
-    start = properties.find("UNIQ_KEY\x01")
-    if start == 0 or (start > 0 and properties[start - 1] == "\x02"):
-        start += 9
-        unique_key = properties[start:properties.index("\x02", start)]
-    else:
+    unique_key = message_properties.find(properties, UNIQ_KEY)
+    if not unique_key:
         unique_key = context.unique_key(now.wall_ms)
-        properties += f"UNIQ_KEY\x01{unique_key}\x02"
+        properties += f"{UNIQ_KEY}\x01{unique_key}\x02"
     if command.idempotency_key:
         properties += key_properties(command.idempotency_key, index, len(command.messages))
     if "MSG_REGION\x01" not in properties:
@@ -117,8 +115,7 @@ def _complete(context: Context, command: SendMessage, index: int, now: Now) -> t
     if len(properties) * 4 > MAX_PROPERTIES and len(properties.encode()) > MAX_PROPERTIES:
         raise RequestError(f"the properties have more than {MAX_PROPERTIES} bytes", code=ResponseCode.MESSAGE_ILLEGAL,
                            pointer=f"/messages/{index}/properties")
-    waits = "WAIT\x01false" not in properties or decode_properties(properties.encode()).get("WAIT") != "false"
-    return properties, unique_key, waits
+    return properties, unique_key, message_properties.find(properties, "WAIT") != "false"
 
 
 def store_gathered(context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared],
@@ -147,7 +144,7 @@ def _sent(context: Context, prepared: Prepared, appended: list[AppendedMessage],
     options = context.options
     fresh = [
         SentMessage(message_id=message_id,
-                    offset_message_id=offset_message_id(options.broker_ip1, options.listen_port, stored.physical_offset),
+                    offset_message_id=encode_offset_message_id(options.broker_ip1, options.listen_port, stored.physical_offset),
                     queue_id=message.queue_id, queue_offset=stored.queue_offset,
                     physical_offset=stored.physical_offset, store_time_ms=stored.store_timestamp)
         for message_id, message, stored in zip(prepared.message_ids, prepared.messages, appended, strict=True)]

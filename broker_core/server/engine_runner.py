@@ -18,7 +18,7 @@ from typing import Any
 from broker_core.clock import Clock
 from broker_core.commands import Command, Reply
 from broker_core.engine import Engine, FileWork, Out
-from broker_core.store.message_store import Flush
+from broker_core.store.flush import Flush
 
 log = logging.getLogger(__name__)
 

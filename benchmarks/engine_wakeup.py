@@ -1,0 +1,120 @@
+"""Wake-up through the engine alone: from handing over a send to having the held pull's answer, in process.
+
+    python benchmarks/engine_wakeup.py
+
+Also what an arrival costs beside 10 and beside 100,000 holds elsewhere, what one hold weighs, and how fast the
+engine stores. Goals: p50 at most 30 us; 400 bytes or less a hold; the same cost with 10 and 100,000 holds.
+"""
+
+import gc
+import time
+import tracemalloc
+
+from common import engine, median_of, percentile, spread, title
+
+from broker_core.clock import SystemClock
+from broker_core.commands import OutgoingMessage, PullMessage, SendMessage, UpdateAndCreateTopic
+from broker_core.engine import Engine
+
+CLOCK = SystemClock()
+BODY = b"x" * 128
+PROPERTIES = "TAGS\x01TagA\x02KEYS\x01key-1\x02"
+
+
+def send(topic: str, queue_id: int = 0, count: int = 1) -> SendMessage:
+    return SendMessage(topic=topic, messages=[OutgoingMessage(body=BODY, properties=PROPERTIES, queue_id=queue_id)] * count)
+
+
+def pull(topic: str, offset: int, queue_id: int = 0) -> PullMessage:
+    return PullMessage(topic=topic, queue_id=queue_id, queue_offset=offset, suspend_timeout_ms=30_000,
+                       consumer_group="bench", client_id="bench@1", protocol="remoting")
+
+
+def hold_elsewhere(broker: Engine, count: int, topics: int = 50, queues: int = 20) -> None:
+    """``count`` holds of 16 connections on ``topics * queues`` queues that get no message."""
+    now = CLOCK.now()
+    for topic in range(topics):
+        broker.handle_batch([("p", 0, SendMessage(topic=f"quiet-{topic}", default_topic_queue_nums=8, messages=[
+            OutgoingMessage(body=b"x", queue_id=0)]))], now)
+    broker.handle_batch([("p", 0, c) for c in resize(topics, queues)], now)
+    batch = [(f"connection-{n % 16}", n, pull(f"quiet-{n % topics}", 1 if (n // topics) % queues == 0 else 0,
+                                             (n // topics) % queues)) for n in range(count)]
+    for start in range(0, count, 512):
+        broker.handle_batch(batch[start:start + 512], now)
+
+
+def resize(topics: int, queues: int) -> list[UpdateAndCreateTopic]:
+    return [UpdateAndCreateTopic(topic=f"quiet-{t}", read_queues=queues, write_queues=queues) for t in range(topics)]
+
+
+def wakeups(broker: Engine, rounds: int = 5000) -> list[float]:
+    """Microseconds from handle_batch(send) to the answer, one held pull each time."""
+    broker.handle_batch([("p", 0, send("busy"))], CLOCK.now())
+    offset = broker.context.store.max_offset("busy", 0)
+    taken = []
+    for n in range(rounds):
+        broker.handle_batch([("c", n, pull("busy", offset))], CLOCK.now())
+        command = [("p", n, send("busy"))]
+        began = time.perf_counter_ns()
+        out = broker.handle_batch(command, CLOCK.now())
+        taken.append((time.perf_counter_ns() - began) / 1000)
+        assert len(out.replies) == 2, out.replies
+        offset += 1
+    return taken
+
+
+def bytes_a_hold(count: int = 100_000) -> float:
+    with engine(max_holds=200_000, max_holds_per_connection=200_000, hold_check_interval_mills=0) as broker:
+        hold_elsewhere(broker, 2000)
+        gc.collect()
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        for start in range(2000, 2000 + count, 500):
+            now = CLOCK.now()
+            broker.handle_batch([(f"connection-{n % 16}", n + 1_000_000, pull(
+                f"quiet-{n % 50}", 1 if (n // 50) % 20 == 0 else 0, (n // 50) % 20)) for n in range(start, start + 500)],
+                now)
+        gc.collect()
+        after = tracemalloc.get_traced_memory()[0]
+        assert len(broker.context.holds) == 2000 + count
+        tracemalloc.stop()
+    return (after - before) / count
+
+
+def throughput(broker: Engine, batch: int, total: int = 60_000) -> float:
+    """Messages a second of single-message sends, handed over ``batch`` at a time."""
+    commands = [("p", n, send("fast", n % 4)) for n in range(batch)]
+    broker.handle_batch(commands, CLOCK.now())
+    began = time.perf_counter()
+    for _ in range(total // batch):
+        broker.handle_batch(commands, CLOCK.now())
+        flush = broker.next_flush(CLOCK.now())
+        if flush is not None:
+            flush.run()
+            broker.flushed(flush, 0, CLOCK.now())
+    return total / (time.perf_counter() - began)
+
+
+def main() -> None:
+    title("Engine alone: append to answer of a held pull")
+    with engine(max_holds=200_000, max_holds_per_connection=200_000, hold_check_interval_mills=0) as broker:
+        wakeups(broker, 2000)
+        spread("no other holds  ", wakeups(broker), "us")
+    few, many = [], []
+    for _ in range(3):
+        for count, into in ((10, few), (100_000, many)):
+            with engine(max_holds=200_000, max_holds_per_connection=200_000, hold_check_interval_mills=0) as broker:
+                hold_elsewhere(broker, count)
+                wakeups(broker, 1000)
+                into.append(percentile(wakeups(broker), .5))
+    a = median_of("p50 beside 10 holds     ", few, "us", 1)
+    b = median_of("p50 beside 100,000 holds", many, "us", 1)
+    print(f"  ratio {b / a:.2f}")
+    print(f"  memory of a hold, 100,000 of them: {bytes_a_hold():.0f} bytes")
+    with engine() as broker:
+        median_of("messages stored a second, 64 sends a batch", [throughput(broker, 64) for _ in range(3)], "msg/s")
+        median_of("messages stored a second, one by one      ", [throughput(broker, 1, 20_000) for _ in range(3)], "msg/s")
+
+
+if __name__ == "__main__":
+    main()

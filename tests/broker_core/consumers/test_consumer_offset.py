@@ -1,0 +1,36 @@
+"""Consumed offsets: what goes in comes out, also through consumerOffset.json."""
+
+from broker_core.consumers.consumer_offset import ConsumerOffsetManager
+
+
+def test_unknown_is_none_not_zero() -> None:
+    assert ConsumerOffsetManager(None).query("g", "T", 0) is None
+
+
+def test_commit_returns_what_was_before_and_may_go_back() -> None:
+    offsets = ConsumerOffsetManager(None)
+    assert offsets.commit("g", "T", 0, 5) is None
+    assert offsets.commit("g", "T", 0, 3) == 5
+    assert offsets.query("g", "T", 0) == 3
+
+
+def test_an_equal_commit_leaves_the_table_clean() -> None:
+    offsets = ConsumerOffsetManager(None)
+    offsets.commit("g", "T", 0, 5)
+    offsets.dirty = False
+    offsets.commit("g", "T", 0, 5)
+    assert not offsets.dirty
+
+
+def test_the_table_survives_with_what_it_does_not_know() -> None:
+    offsets = ConsumerOffsetManager({"groupTopicMap": {"g": ["T"]}, "offsetTable": {"%RETRY%g@g": {0: 0}, "T@g": {0: 5, 1: 7}}})
+    table = offsets.as_table()
+    assert table["offsetTable"] == {"%RETRY%g@g": {0: 0}, "T@g": {0: 5, 1: 7}}
+    assert table["groupTopicMap"] == {"g": ["T"]}
+    assert offsets.groups() == ["g"] and offsets.topics("g") == {"%RETRY%g": {0: 0}, "T": {0: 5, 1: 7}}
+
+
+def test_a_deleted_topic_is_forgotten() -> None:
+    offsets = ConsumerOffsetManager({"offsetTable": {"T@g": {0: 5}, "U@g": {0: 1}}})
+    offsets.remove_topic("T")
+    assert offsets.query("g", "T", 0) is None and offsets.query("g", "U", 0) == 1 and offsets.dirty

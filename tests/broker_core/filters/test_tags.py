@@ -1,0 +1,57 @@
+"""Tag expressions: what they take at the queue entry and at the record."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_core.errors import RequestError
+from broker_core.filters.tags import parse_subscription
+from broker_core.formats.message_properties import encode
+from broker_core.formats.tags_code import tags_code
+from broker_core.remoting.codes import ResponseCode
+
+TAG = st.text(st.characters(exclude_characters="|*\x01\x02 ", exclude_categories=["Cs"], min_codepoint=33), min_size=1, max_size=12).filter(
+    lambda text: text == text.strip())
+
+
+@pytest.mark.parametrize("expression", ["", "*", "  * "])
+def test_everything(expression: str) -> None:
+    assert parse_subscription(expression) is None
+
+
+@given(st.lists(TAG, min_size=1, max_size=4), TAG)
+def test_a_filter_takes_its_tags_and_no_other(tags: list[str], other: str) -> None:
+    found = parse_subscription(" || ".join(tags))
+    assert found is not None
+    for tag in tags:
+        assert found.matches_tags_code(tags_code(tag))
+        assert found.matches_record(encode({"KEYS": "k", "TAGS": tag, "X": "TAGS"}).encode())
+        assert found.matches_record(encode({"TAGS": tag}).encode().rstrip(b"\x02"))
+    if other not in tags:
+        assert not found.matches_record(encode({"TAGS": other}).encode())
+
+
+def test_hashes_are_compared_as_32_bits() -> None:
+    found = parse_subscription("order-created")
+    assert found is not None and tags_code("order-created") == -392709271
+    assert found.matches_tags_code(-392709271) and found.matches_tags_code(-392709271 & 0xFFFFFFFF)
+
+
+def test_a_record_without_a_tag_or_with_a_similar_property_does_not_match() -> None:
+    found = parse_subscription("TagA")
+    assert found is not None
+    assert not found.matches_record(b"")
+    assert not found.matches_record(b"NOTAGS\x01TagA\x02")
+    assert not found.matches_record(b"K\x01TAGS\x02")
+
+
+@pytest.mark.parametrize("expression", ["TagA ||", "|| TagA", "TagA | TagB", "TagA || *", "a\x00b", "\ud800", "x" * 5000])
+def test_what_does_not_parse(expression: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse_subscription(expression)
+    assert caught.value.code is ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+
+def test_other_filter_types_are_refused_clearly() -> None:
+    with pytest.raises(RequestError, match="SQL92"):
+        parse_subscription("a > 1", "SQL92")

@@ -1,0 +1,120 @@
+"""The pullRequestTable: who is woken by what, and that a hold leaves all four places together."""
+
+from typing import Any
+
+import pytest
+
+from broker_core.filters.tags import parse_subscription
+from broker_core.formats.tags_code import tags_code
+from broker_core.longpolling.pull_request import PullRequest
+from broker_core.longpolling.pull_request_hold import PullRequestHold
+
+A, B = tags_code("TagA"), tags_code("TagB")
+
+
+def hold(table: PullRequestHold, topic: str = "T", queue_id: int = 0, offset: int = 0, expression: str = "*",
+         connection: Any = "c1", timeout_ms: int = 1000, now_ns: int = 0) -> PullRequest:
+    held = PullRequest(
+        hold_id=table.next_id(), connection=connection, request_id=len(table) + 100,
+        many=table.many(topic, queue_id, offset), pull_from_offset=offset, max_msg_nums=32, max_msg_bytes=1 << 20,
+        group="g", client_id="", protocol="http", message_filter=parse_subscription(expression), suspended_ns=now_ns,
+        suspend_timeout_ms=timeout_ms, short=False)
+    table.hold(held)
+    return held
+
+
+@pytest.fixture
+def table() -> PullRequestHold:
+    return PullRequestHold()
+
+
+def empty(table: PullRequestHold) -> bool:
+    return (len(table) == 0 and not list(table) and table.next_deadline_ns() is None and table.count_of("c1") == 0
+            and table.count_on("T", 0) == 0)
+
+
+def test_an_arrival_wakes_the_holds_of_its_queue_and_no_other(table: PullRequestHold) -> None:
+    here, other_queue, other_topic = hold(table), hold(table, queue_id=1), hold(table, topic="U")
+    woken, passed = table.arrive("T", 0, 0, [A])
+    assert woken == [here] and passed == []
+    assert list(table) == [other_queue, other_topic]
+
+
+def test_an_arrival_below_the_wanted_offset_wakes_nobody(table: PullRequestHold) -> None:
+    hold(table, offset=5)
+    assert table.arrive("T", 0, 3, [A, A]) == ([], [])
+    assert len(table.arrive("T", 0, 5, [A])[0]) == 1
+
+
+def test_only_tags_at_and_after_the_wanted_offset_count(table: PullRequestHold) -> None:
+    held = hold(table, offset=1, expression="TagA")
+    assert table.arrive("T", 0, 0, [A, B, B]) == ([], [held])
+    assert held.passed_to == 3
+    assert table.arrive("T", 0, 3, [B, A]) == ([held], [])
+    assert empty(table)
+
+
+def test_one_of_several_tags_is_enough(table: PullRequestHold) -> None:
+    held = hold(table, expression="TagX || TagB")
+    assert table.arrive("T", 0, 0, [A, B]) == ([held], [])
+
+
+def test_without_waking_only_the_end_moves(table: PullRequestHold) -> None:
+    held = hold(table)
+    assert table.arrive("T", 0, 0, [A], wake=False) == ([], [])
+    assert held.many.max_offset == 1 and len(table) == 1
+
+
+def test_all_groups_holding_on_a_queue_are_woken_together(table: PullRequestHold) -> None:
+    held = [hold(table, connection=f"c{number}") for number in range(20)]
+    woken, _ = table.arrive("T", 0, 0, [A])
+    assert sorted(woken, key=lambda one: one.hold_id) == held
+    assert empty(table)
+
+
+def test_a_deadline_takes_out_of_every_place(table: PullRequestHold) -> None:
+    held = hold(table, timeout_ms=100)
+    assert table.take_due(99_000_000, 10) == []
+    assert table.take_due(104_000_000, 10) == [held]
+    assert empty(table)
+
+
+def test_a_connection_that_goes_takes_its_holds_along(table: PullRequestHold) -> None:
+    mine = [hold(table), hold(table, queue_id=3)]
+    theirs = hold(table, connection="c2")
+    assert table.take_connection("c1") == mine
+    assert table.take_connection("c1") == []
+    assert list(table) == [theirs]
+
+
+def test_one_request_is_taken_by_its_number(table: PullRequestHold) -> None:
+    held = hold(table)
+    assert table.take("c2", held.request_id) is None
+    assert table.is_held("c1", held.request_id)
+    assert table.take("c1", held.request_id) is held
+    assert empty(table)
+
+
+def test_a_topic_is_taken_whole(table: PullRequestHold) -> None:
+    hold(table, queue_id=0), hold(table, queue_id=1)
+    other = hold(table, topic="U")
+    assert len(table.take_topic("T")) == 2
+    assert table.take_all() == [other]
+    assert empty(table)
+
+
+def test_the_check_finds_holds_that_their_queue_has_passed(table: PullRequestHold) -> None:
+    passed, waiting = hold(table, offset=3), hold(table, queue_id=1, offset=3)
+    table.start_check()
+    assert table.checking
+    assert table.check(lambda topic, queue_id: 4 if queue_id == 0 else 3, 10) == [passed]
+    assert not table.checking
+    assert list(table) == [waiting]
+
+
+def test_the_check_goes_on_where_its_limit_stopped_it(table: PullRequestHold) -> None:
+    for number in range(5):
+        hold(table, queue_id=number)
+    table.start_check()
+    seen = [len(table.check(lambda *_: 1, 2)) for _ in range(3)]
+    assert seen == [2, 2, 1] and not table.checking

@@ -1,0 +1,44 @@
+"""Messages by id and key, and the timeline of one."""
+
+from broker_core import commands as c
+from broker_core.formats.commit_log_record import decode_all
+from broker_core.formats.message_properties import encode
+from tests.fakes.engine import Bench
+
+
+def test_by_key() -> None:
+    bench = Bench()
+    bench.send("orders", b"1", properties=encode({"KEYS": "k1 k2"}))
+    bench.send("orders", b"2", properties=encode({"KEYS": "k2"}))
+    reply = bench.call(c.QueryMessage(topic="orders", key="k2"))
+    assert isinstance(reply, c.Records)
+    assert [record.body for record in decode_all(reply.records)] == [b"1", b"2"]
+
+
+def test_by_unique_key_in_any_topic() -> None:
+    bench = Bench()
+    message_id = bench.send("orders", b"1").messages[0].message_id
+    for topic in ("", "orders"):
+        reply = bench.call(c.ViewMessage(message_id=message_id, topic=topic))
+        assert isinstance(reply, c.Records) and len(decode_all(reply.records)) == 1
+
+
+def test_the_timeline_of_one_message() -> None:
+    bench = Bench()
+    bench.send("orders", b"0")
+    pull = bench.pull("orders", 1)
+    message_id = bench.send("orders", b"1").messages[0].message_id
+    assert bench.pulled(pull).code == 0
+    bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=2)]))
+    reply = bench.call(c.GetMessageTimeline(message_id=message_id))
+    assert isinstance(reply, c.Timeline) and reply.complete and reply.queue_offset == 1
+    assert [event["type"] for event in reply.events] == [
+        "messages_stored", "messages_dispatched", "messages_delivered", "offset_committed"]
+
+
+def test_ids_that_lead_nowhere() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    for message_id in ("", "x", "7F00000100002A9F00000000000FFFFF", "Z" * 32, "0" * 300):
+        reply = bench.call(c.ViewMessage(message_id=message_id))
+        assert isinstance(reply, c.Failed) and reply.pointer == "/message_id"

@@ -1,0 +1,296 @@
+"""The engine as its clients see it, on a clock that stands still: no sleep, no socket."""
+
+from typing import Any
+
+import pytest
+
+from broker_core import commands as c
+from broker_core.events import Event, PullHeld, PullPassedOver, PullReleased, PullWoken
+from broker_core.remoting.codes import ResponseCode
+from tests.fakes.engine import Bench, bodies, send
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def events(bench: Bench, kind: type[Event]) -> list[Any]:
+    return [event for event in bench.engine.events.after(0) if isinstance(event, kind)]
+
+
+def test_a_message_is_stored_and_read_back(bench: Bench) -> None:
+    sent = bench.send("orders", b"one", b"two")
+    assert [m.queue_offset for m in sent.messages] == [0, 1] and sent.code == 0
+    pulled = bench.pulled(bench.pull("orders", 0))
+    assert bodies(pulled) == [b"one", b"two"]
+    assert (pulled.status, pulled.next_begin_offset, pulled.min_offset, pulled.max_offset) == ("FOUND", 2, 0, 2)
+    assert pulled.hold is None
+
+
+def test_a_pull_that_finds_nothing_is_held_until_an_arrival(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    request = bench.pull("orders", 1, report_hold=True)
+    held = bench.replies["c", request][0]
+    assert isinstance(held, c.Held) and bench.final(request) is None
+    bench.clock.advance(250)
+    bench.send("orders", b"two")
+    pulled = bench.pulled(request)
+    assert bodies(pulled) == [b"two"]
+    assert pulled.hold is not None
+    assert (pulled.hold.wake_cause, pulled.hold.held_us, pulled.hold.hold_id) == ("arrival", 250_000, held.hold_id)
+    assert len(bench.engine.context.holds) == 0
+
+
+def test_a_send_and_a_pull_of_one_batch_keep_their_order(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    _, pull, _ = bench.submit(send("orders", b"two"), c.PullMessage(topic="orders", queue_id=0, queue_offset=1),
+                              send("orders", b"three"))
+    assert bodies(bench.pulled(pull)) == [b"two"]
+
+
+def test_sends_of_one_batch_go_to_the_log_as_one_block(bench: Bench) -> None:
+    bench.send("orders", b"warm")
+    before = bench.engine.events.seq
+    bench.submit(*(send("orders", bytes([n])) for n in range(64)))
+    stored = [e for e in bench.engine.events.after(before) if type(e).__name__ == "MessagesStored"]
+    assert len(stored) == 1 and (stored[0].from_offset, stored[0].to_offset) == (1, 65)
+
+
+def test_a_time_out_is_exact_and_says_so(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    request = bench.pull("orders", 1, suspend_timeout_ms=15_000)
+    bench.tick(14_999)
+    assert bench.final(request) is None
+    bench.tick(5)
+    pulled = bench.pulled(request)
+    assert (pulled.code, pulled.status, pulled.next_begin_offset) == (19, "OFFSET_OVERFLOW_ONE", 1)
+    assert pulled.hold is not None and pulled.hold.wake_cause == "timeout"
+
+
+def test_the_timer_names_the_deadline() -> None:
+    bench = Bench(hold_check_interval_mills=0)
+    bench.send("orders", b"one")
+    begin = bench.clock.mono_ns()
+    bench.pull("orders", 1, suspend_timeout_ms=3000)
+    due = bench.engine.next_deadline()
+    assert due is not None and 0 <= due - (begin + 3_000_000_000) < 4_000_000
+
+
+@pytest.mark.parametrize(("offset", "status", "code", "following"), [
+    (0, "FOUND", 0, 2), (3, "OFFSET_OVERFLOW_BADLY", 21, 2)])
+def test_what_is_answered_at_once(bench: Bench, offset: int, status: str, code: int, following: int) -> None:
+    bench.send("orders", b"one", b"two")
+    pulled = bench.pulled(bench.pull("orders", offset))
+    assert (pulled.status, pulled.code, pulled.next_begin_offset) == (status, code, following)
+
+
+def test_an_empty_queue_holds_who_begins_at_0_and_corrects_the_others(bench: Bench) -> None:
+    bench.call(c.UpdateAndCreateTopic(topic="empty"))
+    assert bench.final(bench.pull("empty", 0)) is None
+    assert bench.pulled(bench.pull("empty", 5)).code == ResponseCode.PULL_OFFSET_MOVED
+
+
+def test_a_filter_wakes_for_its_tag_only(bench: Bench) -> None:
+    bench.send("orders", b"first", tag="TagA")
+    request = bench.pull("orders", 1, subscription="TagB")
+    bench.send("orders", b"no", tag="TagA")
+    assert bench.final(request) is None and len(events(bench, PullPassedOver)) == 1
+    bench.send("orders", b"yes", tag="TagB")
+    assert bodies(bench.pulled(request)) == [b"yes"]
+
+
+def test_the_check_moves_a_filtered_hold_on_and_counts_no_defect(bench: Bench) -> None:
+    bench.send("orders", b"first", tag="TagA")
+    request = bench.pull("orders", 1, subscription="TagB")
+    bench.send("orders", b"no", tag="TagA")
+    bench.tick(5_001)
+    pulled = bench.pulled(request)
+    assert (pulled.code, pulled.status, pulled.next_begin_offset) == (20, "NO_MATCHED_MESSAGE", 2)
+    assert pulled.hold is not None and pulled.hold.wake_cause == "filter_advanced"
+    assert bench.engine.counters.woken["missed_arrival"] == 0
+
+
+def test_the_check_would_find_and_count_a_missed_arrival(bench: Bench) -> None:
+    bench.send("orders", b"first")
+    request = bench.pull("orders", 1)
+    held = next(iter(bench.engine.context.holds))
+    held.pull_from_offset = 0  # as if the arrival of offset 0 had passed it by
+    bench.tick(5_001)
+    pulled = bench.pulled(request)
+    assert pulled.hold is not None and pulled.hold.wake_cause == "missed_arrival"
+    assert bench.engine.counters.woken["missed_arrival"] == 1
+
+
+def test_short_polling_holds_for_its_time_and_no_arrival_wakes(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    bench.call(c.UpdateBrokerConfig(changes={"longPollingEnable": False, "shortPollingTimeMills": 300}))
+    request = bench.pull("orders", 1)
+    bench.tick(100)
+    bench.send("orders", b"two")
+    assert bench.final(request) is None
+    bench.tick(204)
+    pulled = bench.pulled(request)
+    assert bodies(pulled) == [b"two"] and pulled.suspend_timeout_ms == 300
+    assert pulled.hold is not None and pulled.hold.wake_cause == "short_poll"
+
+
+def test_switching_long_polling_on_answers_who_missed_arrivals_meanwhile(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    request = bench.pull("orders", 1)
+    bench.call(c.UpdateBrokerConfig(changes={"longPollingEnable": False}))
+    bench.send("orders", b"two")
+    assert bench.final(request) is None
+    bench.call(c.UpdateBrokerConfig(changes={"longPollingEnable": True}))
+    bench.tick()
+    assert bodies(bench.pulled(request)) == [b"two"]
+
+
+def test_a_client_that_goes_releases_its_holds_at_once(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    request = bench.pull("orders", 1, connection="gone")
+    bench.submit(c.CloseConnection(), connection="gone")
+    assert len(bench.engine.context.holds) == 0
+    assert [e.cause for e in events(bench, PullReleased)] == ["channel_gone"]
+    bench.send("orders", b"two")
+    assert bench.final(request, "gone") is None
+
+
+def test_a_cancelled_pull_is_answered_as_cancelled(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    request = bench.pull("orders", 1)
+    assert bench.call(c.CancelPull(request_id=request)) == c.Done()
+    reply = bench.final(request)
+    assert isinstance(reply, c.Failed) and reply.code == ResponseCode.ILLEGAL_OPERATION
+    assert bench.call(c.CancelPull(request_id=request)) == c.Done()
+
+
+def test_shutdown_answers_every_hold_and_takes_nothing_more(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    requests = [bench.pull("orders", 1) for _ in range(500)]
+    now = bench.clock.now()
+    bench.take(bench.engine.drain(now))
+    while not bench.engine.drained:
+        bench.take(bench.engine.tick(now))
+    for request in requests:
+        hold = bench.pulled(request).hold
+        assert hold is not None and hold.wake_cause == "shutdown"
+    for command in (send("orders", b"x"), c.PullMessage(topic="orders", queue_id=0, queue_offset=0)):
+        reply = bench.call(command)
+        assert isinstance(reply, c.Failed) and reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+def test_turns_are_bounded_and_the_rest_goes_on(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    requests = [bench.pull("orders", 1) for _ in range(1000)]
+    bench.send("orders", b"two")
+    answered = sum(bench.final(request) is not None for request in requests)
+    assert 0 < answered < 1000 and bench.engine.next_deadline() == 0
+    bench.tick()
+    assert all(bodies(bench.pulled(request)) == [b"two"] for request in requests)
+
+
+def test_limits_on_holds_are_answers(bench: Bench) -> None:
+    bench = Bench(max_holds=3, max_holds_per_connection=2)
+    bench.send("orders", b"one")
+    bench.pull("orders", 1), bench.pull("orders", 1)
+    for connection, word in (("c", "connection"), ("d", "")):
+        request = bench.pull("orders", 1, connection=connection)
+        reply = bench.final(request, connection)
+        if word:
+            assert isinstance(reply, c.Failed) and reply.code == ResponseCode.FLOW_CONTROL and word in reply.remark
+        else:
+            assert reply is None
+    reply = bench.final(bench.pull("orders", 1, connection="e"), "e")
+    assert isinstance(reply, c.Failed) and reply.kind == "unavailable" and reply.retry_after_ms > 0
+    assert bench.engine.counters.requests_refused == 2
+
+
+@pytest.mark.parametrize(("command", "code"), [
+    (c.PullMessage(topic="nowhere", queue_id=0, queue_offset=0), ResponseCode.TOPIC_NOT_EXIST),
+    (c.PullMessage(topic="../x", queue_id=0, queue_offset=0), ResponseCode.INVALID_PARAMETER),
+    (c.PullMessage(topic="orders", queue_id=99, queue_offset=0), ResponseCode.INVALID_PARAMETER),
+    (c.PullMessage(topic="orders", queue_id=0, queue_offset=-1), ResponseCode.INVALID_PARAMETER),
+    (c.PullMessage(topic="orders", queue_id=0, queue_offset=0, subscription="a ||"),
+     ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+    (send("../x", b"x"), ResponseCode.INVALID_PARAMETER),
+    (send("SCHEDULE_TOPIC_XXXX", b"x"), ResponseCode.NO_PERMISSION),
+    (send("orders"), ResponseCode.MESSAGE_ILLEGAL),
+    (send("orders", b"x" * (4 * 1024 * 1024 + 1)), ResponseCode.MESSAGE_ILLEGAL),
+    (send("orders", b"x", queue_id=4), ResponseCode.INVALID_PARAMETER),
+    (send("orders", b"x", properties="K\x01" + "v" * 40_000 + "\x02"), ResponseCode.MESSAGE_ILLEGAL),
+    (c.GetTopic(topic="nowhere"), ResponseCode.TOPIC_NOT_EXIST),
+    (c.ViewMessage(message_id="0" * 32), ResponseCode.QUERY_NOT_FOUND),
+    (c.GetHold(hold_id=1), ResponseCode.QUERY_NOT_FOUND),
+    (c.UpdateBrokerConfig(changes={"listenPort": 1}), ResponseCode.INVALID_PARAMETER),
+    (c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=-1)]),
+     ResponseCode.INVALID_PARAMETER),
+    (c.ResetConsumerOffset(group="g", topic="orders", to="yesterday"), ResponseCode.INVALID_PARAMETER),
+    (c.QueryConsumerOffset(group="nobody"), ResponseCode.QUERY_NOT_FOUND),
+])
+def test_bad_requests_get_their_code_and_change_nothing(bench: Bench, command: c.Command, code: ResponseCode) -> None:
+    bench.send("orders", b"one")
+    before = bench.engine.context.store.appended_offset
+    reply = bench.call(command)
+    assert isinstance(reply, c.Failed) and reply.code == code and len(reply.remark) > 10
+    assert bench.engine.context.store.appended_offset == before
+    bench.send("orders", b"still works")
+
+
+def test_deleting_a_topic_answers_its_holds(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    request = bench.pull("orders", 1)
+    assert bench.call(c.DeleteTopic(topic="orders")) == c.Done()
+    reply = bench.final(request)
+    assert isinstance(reply, c.Failed) and reply.code == ResponseCode.TOPIC_NOT_EXIST
+    sent = bench.send("orders", b"anew")
+    assert sent.messages[0].queue_offset == 0
+
+
+def test_a_snapshot_agrees_with_its_sequence_number(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    bench.pull("orders", 1, client_id="me", subscription="TagA")
+    snapshot = bench.engine.snapshot(bench.clock.now())
+    assert snapshot.seq == bench.engine.events.seq and snapshot.holds_total == 1
+    (hold,) = snapshot.holds
+    assert (hold.topic, hold.queue_id, hold.pull_from_offset, hold.queue_max_offset, hold.filter, hold.client_id) == (
+        "orders", 0, 1, 1, "TagA", "me")
+    assert hold.deadline_ms - hold.suspended_at_ms == 15_000
+    queue = next(q for q in snapshot.queues if (q.topic, q.queue_id) == ("orders", 0))
+    assert (queue.min_offset, queue.max_offset, queue.holds) == (0, 1, 1)
+    assert queue.last_store_time_ms == bench.clock.now().wall_ms
+    assert next(q for q in snapshot.queues if q.queue_id == 1 and q.topic == "orders").last_store_time_ms is None
+
+
+def test_hold_and_wake_up_are_events_in_order(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    bench.pull("orders", 1)
+    bench.send("orders", b"two")
+    names = [type(event).__name__ for event in bench.engine.events.after(0)]
+    tail = names[names.index("PullHeld"):]
+    assert tail == ["PullHeld", "MessagesStored", "MessagesDispatched", "PullWoken", "PullAnswered", "MessagesDelivered"]
+    held, woken = events(bench, PullHeld)[0], events(bench, PullWoken)[0]
+    assert held.hold_id == woken.hold_id and woken.messages == 1
+
+
+def test_the_tables_survive_a_restart() -> None:
+    first = Bench()
+    first.send("orders", b"one")
+    first.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=1)]))
+    first.take(first.engine.close(first.clock.now()))
+    again = Bench(files=first.files, clock=first.clock)
+    offsets = again.call(c.QueryConsumerOffset(group="g"))
+    assert isinstance(offsets, c.ConsumerOffsets) and offsets.offsets[0].offset == 1
+    assert bodies(again.pulled(again.pull("orders", 0))) == [b"one"]
+
+
+def test_a_topic_that_only_the_log_knows_is_served_after_a_crash() -> None:
+    first = Bench()
+    first.send("orders", b"one")
+    while first.flush():
+        pass
+    first.clock.advance(11_000)
+    first.flush()
+    first.files.crash()
+    again = Bench(files=first.files, clock=first.clock)
+    assert bodies(again.pulled(again.pull("orders", 0))) == [b"one"]

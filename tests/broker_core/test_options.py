@@ -1,0 +1,60 @@
+"""Options under RocketMQ's names: text as in broker.conf, clear refusals, changes while running."""
+
+from pathlib import Path
+
+import pytest
+
+from broker_core.errors import RequestError
+from broker_core.options import (
+    DESCRIPTIONS, PYTHON_NAMES, Options, change_options, make_options, read_broker_conf, rocketmq_name)
+
+
+def test_names() -> None:
+    assert rocketmq_name("long_polling_enable") == "longPollingEnable"
+    assert rocketmq_name("broker_ip1") == "brokerIP1"
+    assert PYTHON_NAMES["mappedFileSizeCommitLog"] == "mapped_file_size_commit_log"
+
+
+def test_defaults_are_rocketmqs() -> None:
+    options = Options()
+    assert options.long_polling_enable and options.short_polling_time_mills == 1000
+    assert options.mapped_file_size_commit_log == 1 << 30 and options.mapped_file_size_consume_queue == 6_000_000
+    assert options.flush_disk_type == "ASYNC_FLUSH" and options.max_message_size == 4 * 1024 * 1024
+
+
+def test_text_values_are_taken() -> None:
+    options = make_options({"longPollingEnable": "false", "shortPollingTimeMills": "250", "brokerName": "b2"})
+    assert (options.long_polling_enable, options.short_polling_time_mills, options.broker_name) == (False, 250, "b2")
+
+
+@pytest.mark.parametrize(("values", "words"), [
+    ({"nonsense": "1"}, "nonsense"), ({"listenPort": "70000"}, "listenPort"), ({"maxHolds": "many"}, "maxHolds"),
+    ({"flushDiskType": "SOMETIMES"}, "flushDiskType"), ({"brokerName": "../x"}, "brokerName"),
+])
+def test_wrong_values_are_named(values: dict[str, str], words: str) -> None:
+    with pytest.raises(RequestError, match=words):
+        make_options(values)
+
+
+def test_only_changeable_options_change() -> None:
+    changed = change_options(Options(), {"longPollingEnable": False})
+    assert not changed.long_polling_enable and changed.listen_port == 10911
+    with pytest.raises(RequestError, match="broker.conf") as caught:
+        change_options(Options(), {"listenPort": 1})
+    assert caught.value.pointer == "/listenPort"
+    with pytest.raises(RequestError):
+        change_options(Options(), {"longPollingEnable": "perhaps"})
+
+
+def test_every_option_is_described() -> None:
+    assert set(DESCRIPTIONS) == set(PYTHON_NAMES)
+    assert all(len(entry["description"]) > 10 for entry in DESCRIPTIONS.values())
+    assert DESCRIPTIONS["longPollingEnable"]["changeable"] and not DESCRIPTIONS["listenPort"]["changeable"]
+
+
+def test_a_broker_conf_is_read_as_rocketmq_reads_it(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("# a comment\n\nbrokerName = broker-x\nlongPollingEnable=false\nnamesrvAddr=a:9876\nnamesrvAddr=b\n")
+    known, unknown = read_broker_conf(conf)
+    assert known == {"brokerName": "broker-x", "longPollingEnable": "false"}
+    assert unknown == ["namesrvAddr"]

@@ -1,0 +1,92 @@
+"""Topics: names by RocketMQ's rules, creation by template, changes, what goes to topics.json."""
+
+import pytest
+
+from broker_core.clock import Now
+from broker_core.errors import NotFoundError, RequestError
+from broker_core.options import Options
+from broker_core.remoting.codes import ResponseCode
+from broker_core.topics import TopicConfigManager, validate_group, validate_topic
+
+NOW = Now(1_700_000_000_000, 0)
+
+
+def manager(loaded: dict[str, object] | None = None, **options: object) -> TopicConfigManager:
+    return TopicConfigManager(Options(**options), loaded, NOW)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["T", "%RETRY%g", "a-b_c|d", "x" * 127])
+def test_good_names(name: str) -> None:
+    assert validate_topic(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "a b", "ü", "x" * 128, "a\x00", "a\n", "T\\"])
+def test_bad_names(name: str) -> None:
+    with pytest.raises(RequestError):
+        validate_topic(name)
+
+
+def test_groups_are_shorter() -> None:
+    with pytest.raises(RequestError):
+        validate_group("g" * 121)
+
+
+def test_a_send_creates_from_the_template() -> None:
+    topics = manager()
+    topics.dirty = False
+    created = topics.create_in_send_message("new", "TBW102", 4, NOW)
+    assert (created.read_queue_nums, created.write_queue_nums, created.perm) == (4, 4, 6)
+    assert topics.create_in_send_message("wide", "TBW102", 99, NOW).write_queue_nums == 8
+    assert topics.dirty
+
+
+def test_no_creation_where_it_is_off_or_the_template_has_no_inherit() -> None:
+    with pytest.raises(NotFoundError) as caught:
+        manager(auto_create_topic_enable=False).create_in_send_message("new", "TBW102", 4, NOW)
+    assert caught.value.code is ResponseCode.TOPIC_NOT_EXIST
+    topics = manager()
+    topics.update("plain", 4, 4, 6, NOW)
+    with pytest.raises(NotFoundError):
+        topics.create_in_send_message("new", "plain", 4, NOW)
+
+
+def test_update_creates_changes_and_leaves_what_is_none() -> None:
+    topics = manager()
+    assert topics.update("t", None, None, None, NOW).read_queue_nums == 4
+    assert topics.update("t", 8, None, None, NOW).write_queue_nums == 4
+    topics.dirty = False
+    topics.update("t", 8, 4, 6, NOW)
+    assert not topics.dirty
+    for wrong in ((0, None, None), (1025, None, None), (None, None, 8)):
+        with pytest.raises(RequestError):
+            topics.update("t", *wrong, NOW)
+
+
+def test_system_topics_are_left_alone() -> None:
+    topics = manager()
+    for call in (lambda: topics.update("SCHEDULE_TOPIC_XXXX", 1, 1, 6, NOW), lambda: topics.delete("TBW102", NOW)):
+        with pytest.raises(RequestError, match="system topic"):
+            call()
+    assert topics.is_system("rmq_sys_wheel_timer") and not topics.is_system("orders")
+
+
+def test_deleting_is_forgetting() -> None:
+    topics = manager()
+    topics.update("t", 4, 4, 6, NOW)
+    topics.delete("t", NOW)
+    assert topics.get("t") is None
+    with pytest.raises(NotFoundError):
+        topics.require("t")
+
+
+def test_the_table_survives_and_keeps_what_it_does_not_know() -> None:
+    loaded = {"dataVersion": {"counter": 7, "stateVersion": 0, "timestamp": 5}, "fromTheFuture": [1],
+              "topicConfigTable": {"T": {"topicName": "T", "readQueueNums": 2, "writeQueueNums": 2, "perm": 4,
+                                         "order": False, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0,
+                                         "attributes": {"+message.type": "NORMAL"}}}}
+    topics = manager(loaded)
+    again = manager(topics.as_table())
+    config = again.get("T")
+    assert config is not None and config.perm == 4 and config.attributes == {"+message.type": "NORMAL"}
+    assert again.as_table()["fromTheFuture"] == [1]
+    assert again.as_table()["dataVersion"]["counter"] >= 7

@@ -235,14 +235,15 @@ def _offsets(commit: Commit) -> list[OffsetToCommit]:
     topic, queue_id, offset = commit.topic, commit.queue_id, commit.offset
     if commit.offsets and topic is queue_id is offset is UNSET:
         return commit.offsets
-    if commit.offsets or isinstance(topic, UnsetType) or isinstance(queue_id, UnsetType) or isinstance(offset, UnsetType):
-        raise Problem(400, "send offsets, or topic, queue_id and offset", pointer="/offsets")
-    return [OffsetToCommit(topic=topic, queue_id=queue_id, offset=offset)]
+    if not (commit.offsets or isinstance(topic, UnsetType) or isinstance(queue_id, UnsetType)
+            or isinstance(offset, UnsetType)):
+        return [OffsetToCommit(topic=topic, queue_id=queue_id, offset=offset)]
+    raise Problem(400, "send offsets, or topic, queue_id and offset", pointer="/offsets")
 
 
 def _messages(publish: Publish) -> list[commands.OutgoingMessage]:
     """The frame's messages: its own one, or its list."""
-    if isinstance(publish.body, UnsetType):
+    if not publish.body:
         if not publish.messages:
             raise Problem(400, "a publish has a body, or messages", pointer="/body")
         return [outgoing(message, f"/messages/{index}") for index, message in enumerate(publish.messages)]

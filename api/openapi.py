@@ -33,9 +33,9 @@ def schemas_of(types: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, An
     for component in components.values():
         for name, field in component.get("properties", {}).items():
             _mark_int64(name, field)
-    message = components.get("PublishMessage")
-    if message is not None:
-        message["properties"]["body"] = {"description": "Text, base64, or with `json` any value."}
+    for name in ("PublishMessage", "Publish"):
+        if name in components:
+            components[name]["properties"]["body"] = {"description": "Text, base64, or with `json` any value."}
     return list(schemas), components
 
 

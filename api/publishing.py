@@ -16,12 +16,12 @@ from bridge.port import ResponseCode, commands, encode_properties
 class _Kind(msgspec.Struct):
     """Only enough of a body to know which of the two shapes it has."""
 
-    messages: msgspec.Raw | None = None
+    messages: msgspec.Raw = msgspec.Raw()
 
 
 def read_publish(data: bytes) -> list[commands.OutgoingMessage]:
     """The body of a publish: one message, or ``{"messages": [...]}``. Problem 400, 413 for anything else."""
-    if decode_json(data, _Kind).messages is None:
+    if not decode_json(data, _Kind).messages:
         return [outgoing(decode_json(data, PublishMessage), "")]
     messages: list[PublishMessage] = decode_json(data, PublishMessages).messages
     return [outgoing(message, f"/messages/{index}") for index, message in enumerate(messages)]
@@ -49,15 +49,18 @@ def _has_properties(message: PublishMessage) -> bool:
 
 
 def _body(message: PublishMessage, at: str) -> bytes:
-    if message.body_encoding == "json":
-        body = bytes(message.body)
-    else:
-        try:
+    try:
+        if message.body_encoding == "json":
+            body = bytes(message.body)
+            body.decode("utf-8")
+        else:
             text = msgspec.json.decode(message.body, type=str)
-        except msgspec.ValidationError as error:
-            raise Problem(400, f"with body_encoding {message.body_encoding} the body is a string; "
-                "use body_encoding json to send any JSON value", pointer=at) from error
-        body = text.encode("utf-8") if message.body_encoding == "utf8" else _from_base64(text, at)
+            body = text.encode("utf-8") if message.body_encoding == "utf8" else _from_base64(text, at)
+    except msgspec.ValidationError as error:
+        raise Problem(400, f"with body_encoding {message.body_encoding} the body is a string; "
+            "use body_encoding json to send any JSON value", pointer=at) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Problem(400, "the body is not UTF-8", pointer=at) from error
     if len(body) > MAX_MESSAGE_BODY:
         raise Problem(413, f"the body has {len(body)} bytes; {MAX_MESSAGE_BODY} is the most",
             code=ResponseCode.MESSAGE_ILLEGAL, pointer=at)

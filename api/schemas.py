@@ -196,7 +196,7 @@ class ResetOffsets(Body, frozen=True, kw_only=True, gc=False):
     """`to`: `min`, `max` or a store time in ms. With `dry_run` nothing is changed."""
 
     topic: TopicName
-    to: Literal["min", "max"] | Milliseconds | Annotated[str, Meta(pattern=r"^[0-9]{1,18}$(?!\n)")]
+    to: Milliseconds | Annotated[str, Meta(pattern=r"^(min|max|[0-9]{1,18})$(?!\n)")]
     dry_run: bool = False
 
 

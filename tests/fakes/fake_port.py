@@ -228,6 +228,6 @@ class FakePort:
 def sent(command: commands.SendMessage) -> commands.Sent:
     """Stored, one behind the other."""
     return commands.Sent(code=ResponseCode.SUCCESS, topic=command.topic, messages=[commands.SentMessage(
-        message_id=f"ID{index}", offset_message_id="0A00000100002A9F0000000000000400", queue_id=max(0, message.queue_id),
-        queue_offset=index, physical_offset=1024 * index, store_time_ms=1_700_000_000_005)
+        message_id=f"ID{index}", offset_message_id="0A00000100002A9F0000000000000400", queue_offset=index,
+        queue_id=max(0, message.queue_id), physical_offset=1024 * index, store_time_ms=1_700_000_000_005)
         for index, message in enumerate(command.messages)])

@@ -1,0 +1,25 @@
+"""Whether it lives, whether it takes messages."""
+
+import httpx
+import pytest
+
+from bridge.port import PortUnavailable, commands, set_port
+from tests.fakes.fake_port import FakePort, broker_view
+
+
+async def test_it_lives_without_an_engine(client: httpx.AsyncClient) -> None:
+    set_port(None)
+    answer = await client.get("/livez")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+async def test_ready(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/readyz")).json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("reply", [broker_view(problem="the disk is full"), broker_view(read_only=True),
+    PortUnavailable("away")])
+async def test_not_ready(client: httpx.AsyncClient, port: FakePort, reply: object) -> None:
+    port.replies[commands.GetBroker] = reply
+    answer = await client.get("/readyz")
+    assert (answer.status_code, "retry-after" in answer.headers) == (503, True)

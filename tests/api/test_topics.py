@@ -1,0 +1,74 @@
+"""Topics and queues over HTTP."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from bridge.port import ConflictError, RequestError, ResponseCode, commands
+from tests.fakes.fake_port import BROKER, FakePort, queue_view
+
+VIEW = commands.TopicView(broker=BROKER, topic="T", read_queues=4, write_queues=4, perm=6, system=False, messages=9)
+UNKNOWN = RequestError("the topic T does not exist", code=ResponseCode.TOPIC_NOT_EXIST)
+
+
+async def test_all_topics(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.GetTopics] = commands.Topics(seq=5, topics=[VIEW])
+    body = (await client.get("/api/v1/topics?system=false")).json()
+    assert port.commands == [commands.GetTopics(system=False)]
+    assert body == {"seq": 5, "topics": [{"broker": BROKER, "topic": "T", "read_queues": 4, "write_queues": 4,
+        "perm": 6, "system": False, "messages": 9}]}
+
+
+async def test_one_topic(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.GetTopic] = commands.Topics(seq=5, topics=[VIEW])
+    assert (await client.get("/api/v1/topics/T")).json()["topic"] == "T"
+    port.replies[commands.GetTopic] = UNKNOWN
+    answer = await client.get("/api/v1/topics/T")
+    assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_EXIST")
+
+
+@pytest.mark.parametrize(("body", "read", "write", "perm"), [
+    ({"queues": 4}, 4, 4, None), ({"read_queues": 2, "write_queues": 3, "perm": 4}, 2, 3, 4), ({}, None, None, None),
+    ({"queues": 4, "write_queues": 2}, 4, 2, None)])
+async def test_create_or_change(client: httpx.AsyncClient, port: FakePort, body: dict[str, Any], read: int | None,
+                                write: int | None, perm: int | None) -> None:
+    port.replies[commands.UpdateAndCreateTopic] = commands.Topics(seq=5, topics=[VIEW])
+    answer = await client.put("/api/v1/topics/T", json=body)
+    assert (answer.status_code, answer.json()["topic"]) == (200, "T")
+    assert port.commands[0] == commands.UpdateAndCreateTopic(topic="T", read_queues=read, write_queues=write, perm=perm)
+
+
+@pytest.mark.parametrize("body", [{"queues": 0}, {"queues": "4"}, {"perm": 8}, {"queue": 4}, [],
+    {"queues": 1, "read_queues": 1, "write_queues": 1}])
+async def test_what_is_no_topic(client: httpx.AsyncClient, port: FakePort, body: Any) -> None:
+    assert (await client.put("/api/v1/topics/T", json=body)).status_code == 400
+    assert port.commands == []
+
+
+async def test_what_contradicts_the_store(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.UpdateAndCreateTopic] = ConflictError("queues cannot be taken away")
+    assert (await client.put("/api/v1/topics/T", json={"queues": 1})).status_code == 409
+
+
+async def test_delete(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.DeleteTopic] = commands.Done()
+    answer = await client.delete("/api/v1/topics/T")
+    assert (answer.status_code, answer.content, "content-length" in answer.headers) == (204, b"", False)
+    port.replies[commands.DeleteTopic] = UNKNOWN
+    assert (await client.delete("/api/v1/topics/T")).status_code == 404
+
+
+async def test_queues_of_one_topic_and_of_all(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.GetQueues] = commands.Queues(seq=5, queues=[queue_view()])
+    assert (await client.get("/api/v1/topics/T/queues")).json() == {"seq": 5, "queues": [{"broker": BROKER, "topic": "T",
+        "queue_id": 0, "min_offset": 0, "max_offset": 5, "last_store_time_ms": None, "holds": 0}]}
+    await client.get("/api/v1/queues")
+    assert port.commands == [commands.GetQueues(topic="T"), commands.GetQueues(topic="")]
+
+
+async def test_the_offset_at_a_time(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.SearchOffset] = commands.FoundOffset(offset=12)
+    body = (await client.get("/api/v1/topics/T/queues/1/offset?timestamp_ms=17&boundary=upper")).json()
+    assert port.commands[0] == commands.SearchOffset(topic="T", queue_id=1, timestamp_ms=17, boundary="upper")
+    assert body == {"broker": BROKER, "topic": "T", "queue_id": 1, "offset": 12}

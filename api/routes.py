@@ -4,7 +4,7 @@ from it, and a test walks it.
 
 from typing import Any
 
-from api import broker, events, groups, health, holds, messages, metrics, offsets, openapi, pulls, topics
+from api import broker, events, groups, health, holds, messages, metrics, offsets, openapi, pulls, reports, topics
 from api.http import Header, Route
 from api.limits import MAX_REQUEST_BODY
 from api.request import Answer, Params, Request
@@ -113,6 +113,27 @@ _BROKER = (
         summary="Change options while it runs", bodies=(dict[str, Any],), response=BrokerOptions, problems=(504,)),
 )
 
+RUN = "/api/v1/reports/{name}/runs/{id}"
+
+_REPORTS = (
+    Route(method="GET", path="/api/v1/reports", handler=reports.get_reports, group="Reports", summary="All reports",
+        response=reports.Reports, needs_broker=False),
+    Route(method="POST", path="/api/v1/reports/{name}/runs", handler=reports.post_run, group="Reports",
+        summary="Run a report", params=reports.ReportParams, bodies=(reports.NewRun,), response=reports.RunView,
+        status=202, problems=(404, 409), needs_broker=False),
+    Route(method="GET", path="/api/v1/reports/{name}/runs", handler=reports.get_runs, group="Reports",
+        summary="Runs of a report", params=reports.ReportParams, response=reports.Runs, problems=(404,),
+        needs_broker=False),
+    Route(method="GET", path=RUN, handler=reports.get_run, group="Reports", summary="One run and how far it is",
+        params=reports.RunParams, response=reports.RunView, problems=(404,), needs_broker=False),
+    Route(method="DELETE", path=RUN, handler=reports.delete_run, group="Reports",
+        summary="Cancel a run, or remove one that has ended", params=reports.RunParams, response=reports.RunView,
+        status=202, problems=(404,), needs_broker=False),
+    Route(method="GET", path=f"{RUN}/files/{{file}}", handler=reports.get_file, group="Reports",
+        summary="A file of a run", params=reports.FileParams, response_type="application/octet-stream",
+        streaming=True, problems=(404,), needs_broker=False),
+)
+
 
 async def _openapi(request: Request[Params]) -> Answer:
     return Answer(content=openapi.document(ROUTES), headers={"cache-control": "no-cache"})
@@ -131,4 +152,4 @@ _SERVICE = (
         summary="This document, to read and try", response_type="text/html", needs_broker=False),
 )
 
-ROUTES: tuple[Route, ...] = (*_MESSAGES, *_TOPICS, *_GROUPS, *_OBSERVING, *_BROKER, *_SERVICE)
+ROUTES: tuple[Route, ...] = (*_MESSAGES, *_TOPICS, *_GROUPS, *_OBSERVING, *_BROKER, *_REPORTS, *_SERVICE)

@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from dashboard import views
+from dashboard import reports_views, views
 
 app_name = "dashboard"
 urlpatterns = [
     path("", views.live, name="live"),
+    path("reports", reports_views.reports, name="reports"),
     path("favicon.ico", views.favicon, name="favicon"),
 ]

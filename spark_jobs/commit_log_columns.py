@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from broker_core.formats import message_properties
-from broker_core.formats.commit_log_record import BORN_HOST_V6, STORE_HOST_V6
+from broker_core.formats.commit_log_record import BORN_HOST_V6
 from spark_jobs.commit_log_headers import Headers, Positions, Segment, gather
 
 BATCH_ROWS = 32_768
@@ -104,15 +104,16 @@ def number(segment: Segment, headers: Headers, name: str) -> NDArray[Any]:
         "total_size": lambda: headers.size,
         "body_length": lambda: headers.body_length,
         "sys_flag": lambda: headers.sys_flag,
-        "store_ts": lambda: gather(segment, headers.at + 56 + _v6(headers, BORN_HOST_V6), ">i8"),
+        "store_ts": lambda: gather(segment, headers.at + 56 + born_v6(headers), ">i8"),
         "reconsume_times": lambda: gather(segment, headers.body_at - 16, ">i4"),
         "prepared_offset": lambda: gather(segment, headers.body_at - 12, ">i8"),
     }
     return made[name]()
 
 
-def _v6(headers: Headers, *bits: int) -> Positions:
-    return np.sum([(headers.sys_flag & bit != 0) * 12 for bit in bits], axis=0).astype(np.int64)
+def born_v6(headers: Headers) -> Positions:
+    """The bytes by which an IPv6 born host moves the fields behind it."""
+    return np.where(headers.sys_flag & BORN_HOST_V6, np.int64(12), np.int64(0))
 
 
 def slices(segment: Segment, at: Positions, length: Positions) -> pa.Array:

@@ -11,7 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker_core.formats.commit_log_record import (
-    BORN_HOST_V6, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN, STORE_HOST_V6,
+    BORN_HOST_V6,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_SIZE_MIN,
+    STORE_HOST_V6,
 )
 
 Positions = NDArray[np.int64]
@@ -71,7 +76,8 @@ class Headers(NamedTuple):
 
     def joined(self, other: "Headers") -> "Headers":
         """These records, then the others."""
-        return Headers(*(np.concatenate(columns) for columns in zip(self, other, strict=True)))
+        columns: list[NDArray[Any]] = [np.concatenate((self[index], other[index])) for index in range(len(self))]
+        return Headers(*columns)
 
 
 def read_headers(segment: Segment, at: Positions, stop: int) -> Headers:
@@ -94,7 +100,8 @@ def read_headers(segment: Segment, at: Positions, stop: int) -> Headers:
     topic_at = body_at + body_length
     fits &= (body_length >= 0) & (topic_at <= last - 3)
     length_at = np.where(fits, topic_at, at)
-    topic_length = np.where(is_v2, gather(segment, length_at, ">u2"), gather(segment, length_at, ">u1")).astype(np.int64)
+    lengths = gather(segment, length_at, ">u2"), gather(segment, length_at, ">u1")
+    topic_length = np.where(is_v2, *lengths).astype(np.int64)
     topic_at = topic_at + 1 + is_v2
     properties_at = topic_at + topic_length
     fits &= properties_at <= last - 2

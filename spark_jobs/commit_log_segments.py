@@ -15,15 +15,12 @@ from broker_core.formats import commit_log_record, safe_end
 from spark_jobs.commit_log_headers import Segment, first_record, is_blank_at, is_unwritten_at
 from spark_jobs.commit_log_walk import RecordWalk, walk
 from spark_jobs.consume_queues import ConsumeQueues
+from spark_jobs.errors import NotAStoreError
 
 SEGMENT_NAME = re.compile(r"\d{20}")
 DEFAULT_SPLIT_BYTES = 128 * 1024 * 1024
 CHECKED_AT_THE_END = 256
 """Records before an end found by walking whose body checksums are compared: a torn write hides there."""
-
-
-class NotAStoreError(ValueError):
-    """The path has no commit log; the message is a sentence for the reader."""
 
 
 class SegmentFile(NamedTuple):

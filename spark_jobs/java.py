@@ -11,6 +11,8 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
+from spark_jobs.errors import NoJavaError
+
 VERSIONS = (17, 21)
 _VERSION = re.compile(r'version "(\d+)')
 _STAND_IN = """#!/bin/sh
@@ -24,10 +26,6 @@ while [ "$count" -gt 0 ]; do
 done
 exec {java} "$@"
 """
-
-
-class NoJavaError(RuntimeError):
-    """There is no Java; the message is a sentence for the reader."""
 
 
 def java_version(java: Path) -> int | None:

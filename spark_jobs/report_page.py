@@ -20,17 +20,17 @@ _ASSETS = Path(__file__).resolve().parent / "assets"
 
 def page(summary: dict[str, Any], tables: dict[str, dict[str, list[Any]]]) -> str:
     """The page for a run's summary and its tables, column by column."""
-    script = (_UPLOT / "uPlot.esm.js").read_text(encoding="utf-8") + (_ASSETS / "report.js").read_text(encoding="utf-8")
-    style = (_UPLOT / "uPlot.min.css").read_text(encoding="utf-8") + (_ASSETS / "report.css").read_text(encoding="utf-8")
+    script = read(_UPLOT / "uPlot.esm.js") + read(_ASSETS / "report.js")
+    style = read(_UPLOT / "uPlot.min.css") + read(_ASSETS / "report.css")
     if "</script" in script.lower() or "</style" in style.lower():
         raise ValueError("the page's own script or style would end its element")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     policy = (f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'")
     data = json.dumps({"summary": summary, "tables": tables}, ensure_ascii=False).replace("<", "\\u003c")
-    body = (_ASSETS / "report.html").read_text(encoding="utf-8")
+    body = read(_ASSETS / "report.html")
     for name, value in {"policy": escape(policy), "title": escape(summary["title"]), "facts": facts(summary),
-                        "license": escape((_UPLOT / "LICENSE").read_text(encoding="utf-8").replace("--", "- -")),
+                        "license": escape(read(_UPLOT / "LICENSE").replace("--", "- -")),
                         "style": style, "data": data, "script": script}.items():
         before, mark, after = body.partition("{{ " + name + " }}")
         if not mark:
@@ -39,24 +39,30 @@ def page(summary: dict[str, Any], tables: dict[str, dict[str, list[Any]]]) -> st
     return body
 
 
+def read(path: Path) -> str:
+    """One of the files that the page is put together from."""
+    return path.read_text(encoding="utf-8")
+
+
 def facts(summary: dict[str, Any]) -> str:
     """The list of what was read, how far, by what and how long it took."""
-    read = summary["input"]
+    source = summary["input"]
     lines = {
-        "Store": read["store"],
-        "Log": f"bytes {read['start_offset']:,} to {read['end_offset']:,}, where it ends by: {read['ended_by']}",
-        "Segments": f"{read['segments_read']} read" + counted(read, "segments_unread", "behind the end, not read")
-            + counted(read, "segments_gone", "deleted meanwhile") + counted(read, "foreign_files", "files that are none"),
-        "Torn": f"{read['torn_bytes']:,} bytes that are no record",
+        "Store": source["store"],
+        "Log": f"bytes {source['start_offset']:,} to {source['end_offset']:,}, where it ends by: {source['ended_by']}",
+        "Segments": f"{source['segments_read']} read" + counted(source, "segments_unread", "behind the end, not read")
+            + counted(source, "segments_gone", "deleted meanwhile")
+            + counted(source, "foreign_files", "files that are none"),
+        "Torn": f"{source['torn_bytes']:,} bytes that are no record",
         "Window": window(summary["parameters"]),
         "Made": f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, by GlassMQ {summary['code_version']}",
     }
     return "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in lines.items())
 
 
-def counted(read: dict[str, Any], name: str, words: str) -> str:
+def counted(source: dict[str, Any], name: str, words: str) -> str:
     """As ``, 2 deleted meanwhile``; empty when there are none."""
-    return f", {len(read[name])} {words}" if read[name] else ""
+    return f", {len(source[name])} {words}" if source[name] else ""
 
 
 def window(parameters: dict[str, Any]) -> str:

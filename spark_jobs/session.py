@@ -5,7 +5,6 @@ Never call this in the parent of a prefork worker: a session does not survive a 
 
 import os
 import sys
-from collections.abc import Callable
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,13 +12,11 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from spark_jobs.code_version import PROJECT, SENT_TO_TASKS, digest, sources
+from spark_jobs.errors import NoSparkError
 from spark_jobs.java import find_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-class NoSparkError(RuntimeError):
-    """There is no pyspark; the message is a sentence for the reader."""
 
 
 def require_pyspark() -> None:
@@ -40,6 +37,11 @@ def get_session(master: str, scratch: Path) -> "SparkSession":
 
     session = SparkSession.getActiveSession() if is_alive() else None
     return session if session is not None else _make_session(master, scratch)
+
+
+def current_java_home() -> str:
+    """The environment's JAVA_HOME, which pyspark would use."""
+    return os.environ.get("JAVA_HOME", "")  # noqa: TID251
 
 
 def is_alive() -> bool:
@@ -68,7 +70,7 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     # pyspark hands this process's environment on to Java and to its Python workers; there is no other way to tell it.
     environment = os.environ  # noqa: TID251
-    environment["JAVA_HOME"] = str(find_java_home(environment.get("JAVA_HOME", ""), scratch))
+    environment["JAVA_HOME"] = str(find_java_home(current_java_home(), scratch))
     if master.startswith("local"):
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -4,7 +4,8 @@ One scan makes the facts, a small table of sums that can be added up further; ev
 it. Each step is a DataFrame -> DataFrame function whose last ``select`` says what it promises.
 """
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 MINUTE_MS = 60_000
 READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "body_length", "store_ts")

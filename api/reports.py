@@ -1,0 +1,205 @@
+"""Reports over stored logs: which there are, their runs, the files they made. The work itself is done elsewhere."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from asgiref.sync import sync_to_async
+from msgspec import Meta
+
+from api.asgi import Send
+from api.problems import Problem
+from api.request import Answer, Params, Request
+from api.schemas import Body, Milliseconds, Model
+from bridge.port import ResponseCode
+from spark_jobs import runs
+from spark_jobs.models import ReportRun
+
+ReportName = Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,64}$(?!\n)", description="Name of a report.")]
+RunId = Annotated[int, Meta(ge=1, le=(1 << 62), description="Number of a run.")]
+FileName = Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,64}\.(json|html|csv|parquet)$(?!\n)",
+    description="Name of a file of a run.")]
+ADMIN_SCHEDULE = "/admin/django_celery_beat/periodictask/{}/change/"
+CHUNK = 256 * 1024
+T = TypeVar("T")
+
+_FILE_TYPES = {".json": "application/json", ".html": "text/html; charset=utf-8", ".csv": "text/csv; charset=utf-8",
+    ".parquet": "application/vnd.apache.parquet"}
+_REPORT_POLICY = ("sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+"""A report shows what is in the log: it runs as a page of nobody's, and its own policy admits its own script alone."""
+
+
+class ReportParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: ReportName
+
+
+class RunParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: ReportName
+    id: RunId
+
+
+class FileParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: ReportName
+    id: RunId
+    file: FileName
+
+
+class NewRun(Body, frozen=True, kw_only=True, gc=False):
+    """What a run is about: messages stored in the minutes from `from_ms` on and before `to_ms`; null is no bound."""
+
+    from_ms: Milliseconds | None = None
+    to_ms: Milliseconds | None = None
+
+
+class RunView(Model, frozen=True, kw_only=True, gc=False):
+    """One run. `percent` never goes back; `messages` is null until they are counted; `error` says why it failed.
+
+    A run with `status` `waiting` waits for Spark to be installed.
+    """
+
+    id: int
+    report: str
+    status: Literal["queued", "waiting", "running", "done", "failed", "cancelled"]
+    percent: int
+    doing: str
+    error: str
+    cancel_requested: bool
+    requested_by: Literal["person", "schedule"]
+    parameters: dict[str, Any]
+    messages: int | None
+    created_ms: int
+    started_ms: int | None
+    finished_ms: int | None
+    files: list[str]
+
+
+class ScheduleView(Model, frozen=True, kw_only=True, gc=False):
+    """When a report runs by itself; `path` is the page where that is changed."""
+
+    name: str
+    when: str
+    enabled: bool
+    last_run_ms: int | None
+    path: str
+
+
+class ReportView(Model, frozen=True, kw_only=True, gc=False):
+    """One report with its schedules and its newest runs."""
+
+    name: str
+    title: str
+    description: str
+    schedules: list[ScheduleView]
+    runs: list[RunView]
+
+
+class SparkView(Model, frozen=True, kw_only=True, gc=False):
+    """Whether reports can run: `text` is the progress of the installation, or why there is no Spark."""
+
+    state: Literal["absent", "installing", "ready", "failed"]
+    text: str
+
+
+class Reports(Model, frozen=True, kw_only=True, gc=False):
+    spark: SparkView
+    reports: list[ReportView]
+
+
+class Runs(Model, frozen=True, kw_only=True, gc=False):
+    runs: list[RunView]
+
+
+async def get_reports(request: Request[Params]) -> Answer:
+    """Every report, and whether there is a Spark to run it."""
+    return Answer(body=await _ask(_reports))
+
+
+def _reports() -> Reports:
+    found = runs.overview()
+    return Reports(
+        spark=SparkView(state=found.environment.state.value, text=found.environment.text),  # type: ignore[arg-type]
+        reports=[ReportView(name=report.info.name, title=report.info.title, description=report.info.description,
+            schedules=[ScheduleView(name=schedule.name, when=schedule.when, enabled=schedule.enabled,
+                last_run_ms=_ms(schedule.last_run), path=ADMIN_SCHEDULE.format(schedule.id))
+                for schedule in report.schedules],
+            runs=[_view(run) for run in report.runs]) for report in found.reports])
+
+
+async def post_run(request: Request[ReportParams]) -> Answer:
+    """Starts a run: 202, and the run to watch. 409 while another one of the report is under way."""
+    body: NewRun = request.body
+    if body.from_ms is not None and body.to_ms is not None and body.to_ms <= body.from_ms:
+        raise Problem(400, "to_ms must be later than from_ms", pointer="/to_ms")
+    name = request.params.name
+    view = await _ask(lambda: _view(runs.start_run(name, {"from_ms": body.from_ms, "to_ms": body.to_ms})))
+    return Answer(body=view, headers={"location": f"/api/v1/reports/{name}/runs/{view.id}"})
+
+
+async def get_runs(request: Request[ReportParams]) -> Answer:
+    return Answer(body=await _ask(lambda: Runs(runs=[_view(run) for run in runs.list_runs(request.params.name)])))
+
+
+async def get_run(request: Request[RunParams]) -> Answer:
+    return Answer(body=await _ask(lambda: _view(runs.find_run(request.params.name, request.params.id))))
+
+
+async def delete_run(request: Request[RunParams]) -> Answer:
+    """Cancels a run that is under way (202, the run), removes one that has ended with its files (204)."""
+    def cancel_or_remove() -> RunView | None:
+        run = runs.cancel_or_remove(request.params.name, request.params.id)
+        return None if run is None else _view(run)
+
+    view = await _ask(cancel_or_remove)
+    return Answer(status=204) if view is None else Answer(body=view, status=202)
+
+
+async def get_file(request: Request[FileParams]) -> None:
+    """Sends the file in pieces, so that a large one never is in memory as a whole."""
+    params = request.params
+    path = await _ask(lambda: runs.file_of(params.name, params.id, params.file))
+    await send_file(request.send, path, f"{params.name}-{params.id}-{params.file}")
+
+
+async def send_file(send: Send, path: Path, saved_as: str) -> None:
+    """A file of a report: its page to be shown, all others to be saved."""
+    headers = {"content-type": _FILE_TYPES[path.suffix], "cache-control": "private, no-cache"}
+    if path.suffix == ".html":
+        headers["content-security-policy"] = _REPORT_POLICY
+    else:
+        headers["content-disposition"] = f'attachment; filename="{saved_as}"'
+    with await asyncio.to_thread(open, path, "rb") as file:
+        size = await asyncio.to_thread(file.seek, 0, 2)
+        await asyncio.to_thread(file.seek, 0)
+        headers["content-length"] = str(size)
+        await send({"type": "http.response.start", "status": 200, "headers": [
+            (name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]})
+        while chunk := await asyncio.to_thread(file.read, CHUNK):
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _ask(question: Callable[[], T]) -> T:
+    """Ask the database in Django's thread; what it refuses becomes a problem."""
+    try:
+        return await sync_to_async(question)()
+    except runs.UnknownReportError as error:
+        raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND) from error
+    except runs.RunActiveError as error:
+        raise Problem(409, str(error), code=ResponseCode.SYSTEM_BUSY) from error
+    except runs.NoWorkerError as error:
+        raise Problem(503, str(error), code=ResponseCode.SERVICE_NOT_AVAILABLE, retry_after_s=10) from error
+
+
+def _ms(when: datetime | None) -> int | None:
+    return None if when is None else int(when.timestamp() * 1000)
+
+
+def _view(run: ReportRun) -> RunView:
+    return RunView(id=run.pk, report=run.report, status=run.status, percent=run.percent,  # type: ignore[arg-type]
+        doing=run.doing, error=run.error, cancel_requested=run.cancel_requested,
+        requested_by=run.requested_by,  # type: ignore[arg-type]
+        parameters=run.parameters, messages=run.messages, created_ms=int(run.created.timestamp() * 1000),
+        started_ms=_ms(run.started), finished_ms=_ms(run.finished), files=runs.files_of(run))

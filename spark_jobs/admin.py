@@ -1,0 +1,27 @@
+"""Runs in Django's admin, to look at; schedules are those of django-celery-beat."""
+
+from typing import TYPE_CHECKING
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from spark_jobs.models import ReportRun
+
+if TYPE_CHECKING:
+    RunAdminBase = admin.ModelAdmin[ReportRun]
+else:
+    RunAdminBase = admin.ModelAdmin
+
+
+@admin.register(ReportRun)
+class ReportRunAdmin(RunAdminBase):
+    """The runs are made by the worker; nothing in them is to be edited."""
+
+    list_display = ("id", "report", "status", "percent", "requested_by", "created", "finished", "messages")
+    list_filter = ("report", "status")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: ReportRun | None = None) -> bool:
+        return False

@@ -1,0 +1,17 @@
+"""Why a report cannot run, in words for whoever asked for it."""
+
+
+class ReportError(Exception):
+    """The message is a whole sentence that says what to do about it."""
+
+
+class NoSparkError(ReportError):
+    """There is no pyspark."""
+
+
+class NoJavaError(ReportError):
+    """There is no Java that Spark can use."""
+
+
+class NotAStoreError(ReportError):
+    """The path has no commit log."""

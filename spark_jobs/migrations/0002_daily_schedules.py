@@ -1,0 +1,24 @@
+# ruff: noqa: RUF012
+"""Every report runs once a day from the beginning; in the admin people change that, or remove it for good."""
+
+from django.db import migrations
+
+from spark_jobs.schedules import DAILY_HOUR, DAILY_MINUTE, RUN_SCHEDULED_TASK, arguments_for, name_for
+
+
+def add(apps, schema_editor):
+    crontab, _ = apps.get_model("django_celery_beat", "CrontabSchedule").objects.get_or_create(
+        minute=DAILY_MINUTE, hour=DAILY_HOUR, day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC")
+    apps.get_model("django_celery_beat", "PeriodicTask").objects.get_or_create(
+        name=name_for("throughput"),
+        defaults={"task": RUN_SCHEDULED_TASK, "args": arguments_for("throughput"), "crontab": crontab,
+            "description": "Throughput over the stored commit log. Remove or change it as you like."})
+
+
+def remove(apps, schema_editor):
+    apps.get_model("django_celery_beat", "PeriodicTask").objects.filter(name=name_for("throughput")).delete()
+
+
+class Migration(migrations.Migration):
+    dependencies = [("spark_jobs", "0001_initial"), ("django_celery_beat", "0019_alter_periodictasks_options")]
+    operations = [migrations.RunPython(add, remove)]

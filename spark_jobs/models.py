@@ -1,0 +1,69 @@
+"""Runs of reports, and whether there is a Spark to run them."""
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class Status(models.TextChoices):
+    """How far a run is."""
+
+    QUEUED = "queued", "queued"
+    WAITING = "waiting", "waiting for Spark"
+    RUNNING = "running", "running"
+    DONE = "done", "done"
+    FAILED = "failed", "failed"
+    CANCELLED = "cancelled", "cancelled"
+
+
+ACTIVE = (Status.QUEUED, Status.WAITING, Status.RUNNING)
+
+
+class ReportRun(models.Model):
+    """One run of a report. At most one of a report is active."""
+
+    report = models.CharField(max_length=64)
+    parameters = models.JSONField(default=dict)
+    requested_by = models.CharField(max_length=16, default="person", help_text="person or schedule")
+    status = models.CharField(max_length=16, choices=Status.choices, default=Status.QUEUED)
+    percent = models.PositiveSmallIntegerField(default=0, help_text="never goes back")
+    doing = models.CharField(max_length=200, blank=True, help_text="what it is doing now, in words")
+    error = models.TextField(blank=True, help_text="why it failed, a sentence")
+    cancel_requested = models.BooleanField(default=False)
+    folder = models.CharField(max_length=400, blank=True, help_text="of its files, below GLASSMQ_REPORTS_DIR")
+    messages = models.BigIntegerField(null=True, blank=True, help_text="read, once it is done")
+    created = models.DateTimeField(auto_now_add=True)
+    started = models.DateTimeField(null=True, blank=True)
+    finished = models.DateTimeField(null=True, blank=True)
+    heartbeat = models.DateTimeField(null=True, blank=True, help_text="last sign of life of its worker")
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+        indexes: ClassVar = [models.Index(fields=["report", "-id"], name="report_runs_by_report")]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["report"], condition=models.Q(status__in=ACTIVE),
+            name="one_active_run_per_report")]
+
+    def __str__(self) -> str:
+        return f"{self.report} {self.pk}: {self.status}"
+
+
+class SparkState(models.TextChoices):
+    """Whether reports can run."""
+
+    ABSENT = "absent", "absent"
+    INSTALLING = "installing", "installing"
+    READY = "ready", "ready"
+    FAILED = "failed", "failed"
+
+
+class SparkEnvironment(models.Model):
+    """What the report worker last said about its Spark: one row."""
+
+    ROW: ClassVar[int] = 1
+
+    state = models.CharField(max_length=16, choices=SparkState.choices, default=SparkState.ABSENT)
+    text = models.TextField(blank=True, help_text="progress of an installation, or why there is no Spark")
+    updated = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.state}: {self.text}"

@@ -1,0 +1,36 @@
+"""What Celery runs: one report, what the schedule asks for, and, when the worker starts, the set-up of Spark."""
+
+import logging
+from typing import Any
+
+from celery import shared_task
+from celery.signals import worker_ready
+
+from spark_jobs import report_worker, runs, setup
+from spark_jobs.schedules import RUN_SCHEDULED_TASK
+
+logger = logging.getLogger(__name__)
+
+
+@shared_task(  # type: ignore[untyped-decorator, unused-ignore]  # celery has no types
+    name=runs.RUN_TASK, ignore_result=True, acks_late=True,
+    soft_time_limit=report_worker.TIME_LIMIT_S + 60, time_limit=report_worker.TIME_LIMIT_S + 120)
+def run_report(run_id: int) -> None:
+    """Carry out one run. The limits are for pools that have them; a solo worker watches the time itself."""
+    report_worker.carry_out(run_id)
+
+
+@shared_task(name=RUN_SCHEDULED_TASK, ignore_result=True)  # type: ignore[untyped-decorator, unused-ignore]
+def run_scheduled(report: str) -> None:
+    """Start a run by schedule; while one is under way there is nothing to do."""
+    try:
+        runs.start_run(report, {}, requested_by="schedule")
+    except (runs.RunActiveError, runs.UnknownReportError, runs.NoWorkerError) as error:
+        logger.warning("The schedule's run of %s did not start: %s", report, error)
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator, unused-ignore]
+def on_worker_ready(**_: Any) -> None:
+    """A worker has started: set Spark up, and take up the runs whose messages a killed worker took with it."""
+    setup.begin()
+    report_worker.enqueue_forgotten()

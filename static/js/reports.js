@@ -1,0 +1,162 @@
+/** The page of the reports: asks the public API, each second while something is under way. */
+
+import { KeyedRows, el, setAttribute, setText } from "./dom.js";
+import { count, span } from "./format.js";
+import { request } from "./http.js";
+
+const BUSY_MS = 1_000;
+const CALM_MS = 10_000;
+const ACTIVE = new Set(["queued", "waiting", "running"]);
+const WORDS = { waiting: "waiting for Spark", running: "running", queued: "queued", done: "done", failed: "failed", cancelled: "cancelled" };
+const PAGE = "report.html";
+
+const spark = document.querySelector('[data-panel="spark"]');
+const banner = document.querySelector('[data-part="problem"]');
+const list = document.querySelector('[data-panel="reports"]');
+const template = document.getElementById("report-template");
+const partOf = (root, name) => root.querySelector(`[data-part="${name}"]`);
+const path = (name, run = "") => `/reports/${encodeURIComponent(name)}/runs${run && `/${run}`}`;
+let timer = null;
+
+function told(section, text, failed = false) {
+  const note = partOf(section, "note");
+  setText(note, text);
+  note.hidden = !text;
+  note.toggleAttribute("data-failed", failed);
+}
+
+/** Do one thing, say how it went, and look again at once. */
+async function act(section, button, action) {
+  button.disabled = true;
+  try {
+    await action();
+    told(section, "");
+  } catch (error) {
+    told(section, error.message, true);
+  } finally {
+    button.disabled = false;
+  }
+  await look();
+}
+
+function makeReport(report) {
+  const section = template.content.firstElementChild.cloneNode(true);
+  setAttribute(section, "data-report", report.name);
+  const title = partOf(section, "title");
+  title.id = `report-${report.name}`;
+  setAttribute(section, "aria-labelledby", title.id);
+  setText(title, report.title);
+  setText(partOf(section, "description"), report.description);
+  const button = partOf(section, "run");
+  button.addEventListener("click", () => act(section, button, () => request("POST", path(report.name), {})));
+  section.runs = new KeyedRows(partOf(section, "runs"), { create: (run) => makeRun(section, run), update: showRun });
+  return section;
+}
+
+function showReport(section, report) {
+  partOf(section, "run").hidden = report.runs.some((run) => ACTIVE.has(run.status));
+  partOf(section, "empty").hidden = report.runs.length > 0;
+  section.runs.show(report.runs, (run) => run.id);
+  const shown = JSON.stringify(report.schedules);
+  if (section.schedules === shown) return;
+  section.schedules = shown;
+  const parts = report.schedules.flatMap((schedule, index) => [
+    index ? "; " : "Runs by itself: ", el("a", { href: schedule.path }, schedule.when), schedule.enabled ? "" : " (switched off)"]);
+  partOf(section, "schedules").replaceChildren(...(parts.length ? parts
+    : ["Never runs by itself. ", el("a", { href: "/admin/django_celery_beat/periodictask/" }, "Schedules")]));
+}
+
+function makeRun(section, run) {
+  const button = el("button", { type: "button", class: "button small" });
+  const ask = () => act(section, button, () => request("DELETE", path(run.report, run.id)));
+  button.addEventListener("click", ask);
+  const cell = (name, options = {}, ...children) => el("td", { role: "cell", "data-cell": name, ...options }, ...children);
+  return el("tr", { role: "row", "data-run": run.id },
+    cell("id", {}, `#${run.id}`),
+    cell("status", { class: "wide" }, el("span", { class: "run-status" }), el("span", { class: "run-doing" }),
+      el("progress", { class: "run-progress", max: 100, "aria-label": `Progress of run ${run.id}` }),
+      el("p", { class: "run-error" })),
+    cell("started", { class: "quiet" }), cell("took", { class: "num", "data-label": "took" }),
+    cell("messages", { class: "num", "data-label": "messages" }), cell("files", { class: "wide" }, el("div", { class: "run-files" })),
+    cell("action", {}, button));
+}
+
+function showRun(row, run) {
+  const at = (name) => row.querySelector(`[data-cell="${name}"]`);
+  const active = ACTIVE.has(run.status);
+  const status = row.querySelector(".run-status");
+  setAttribute(row, "data-status", run.status);
+  setAttribute(status, "data-status", run.status);
+  setText(status, run.cancel_requested && active ? "stopping" : WORDS[run.status] ?? run.status);
+  setText(row.querySelector(".run-doing"), active && run.doing ? ` ${run.doing}${run.status === "running" ? `, ${run.percent} %` : ""}` : "");
+  const bar = row.querySelector("progress");
+  bar.hidden = run.status !== "running";
+  bar.value = run.percent;
+  setText(row.querySelector(".run-error"), run.error);
+  setText(at("started"), whenText(run));
+  setText(at("took"), run.started_ms && run.finished_ms ? tookText(run.finished_ms - run.started_ms) : "");
+  setText(at("messages"), run.messages === null ? "" : count(run.messages));
+  const button = row.querySelector("button");
+  setText(button, active ? "Cancel" : "Remove");
+  setAttribute(button, "aria-label", `${active ? "Cancel" : "Remove"} run ${run.id}`);
+  showFiles(row, run);
+}
+
+const whenText = (run) => new Date(run.started_ms ?? run.created_ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+const tookText = (ms) => ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : span(ms);
+
+function showFiles(row, run) {
+  const box = row.querySelector(".run-files");
+  const shown = run.files.join();
+  if (box.dataset.shown === shown) return;
+  box.dataset.shown = shown;
+  const link = (file, text, more = {}) => el("a", { href: `/api/v1${path(run.report, run.id)}/files/${file}`, ...more }, text);
+  const tables = run.files.filter((file) => /\.(csv|parquet)$/.test(file));
+  box.replaceChildren();
+  if (run.files.includes(PAGE)) box.append(link(PAGE, "Open", { target: "_blank", rel: "noopener", "aria-label": `Open the page of run ${run.id}` }));
+  if (run.files.includes("summary.json")) box.append(link("summary.json", "JSON", { download: true }));
+  if (tables.length) {
+    box.append(el("details", {}, el("summary", {}, "CSV and Parquet"),
+      el("div", {}, ...tables.map((file) => link(file, file, { download: true })))));
+  }
+}
+
+function showSpark(state) {
+  setAttribute(spark, "data-state", state.state);
+  setText(partOf(spark, "word"), `Spark: ${state.state}`);
+  setText(partOf(spark, "text"), state.state === "ready" ? "" : state.text);
+}
+
+const reports = new KeyedRows(list, { create: makeReport, update: showReport });
+
+/** One look; the next one soon while something moves, later when not. */
+async function look() {
+  clearTimeout(timer);
+  let wait = CALM_MS;
+  try {
+    const answer = await request("GET", "/reports");
+    banner.hidden = true;
+    for (const report of answer.reports) report.runs = report.runs.map(numbered);
+    showSpark(answer.spark);
+    reports.show(answer.reports, (report) => report.name);
+    const busy = answer.spark.state === "installing" || answer.reports.some((report) => report.runs.some((run) => ACTIVE.has(run.status)));
+    if (busy) wait = BUSY_MS;
+  } catch (error) {
+    setText(banner, error.message);
+    banner.hidden = false;
+    wait = BUSY_MS;
+  }
+  clearTimeout(timer);
+  timer = setTimeout(look, wait);
+}
+
+/** Times as numbers, whichever way they came. */
+function numbered(run) {
+  const number = (value) => value === null ? null : Number(value);
+  return { ...run, created_ms: number(run.created_ms), started_ms: number(run.started_ms), finished_ms: number(run.finished_ms) };
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) look();
+});
+look();

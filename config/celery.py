@@ -4,11 +4,16 @@ Without Redis its messages are files below the data folder; ``settings`` decides
 """
 
 import os
+import warnings
 from pathlib import Path
 
 from celery import Celery
+from celery.platforms import SecurityWarning
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+# Said to root because messages might be pickles; here they are JSON only.
+warnings.simplefilter("ignore", SecurityWarning)
 
 app = Celery("glassmq")
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -319,6 +319,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_REDIRECT_STDOUTS = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 if GLASSMQ_REDIS_URL:
     CELERY_BROKER_URL = GLASSMQ_REDIS_URL
@@ -346,6 +347,7 @@ LOGGING = {
         "daphne": {"level": "WARNING"},
         "twisted": {"level": "WARNING"},
         "celery": {"level": "WARNING"},
+        "kombu.connection": {"level": "ERROR"},  # it warns that a transport of files has no host name
         "django_celery_beat": {"level": "WARNING"},
     },
 }

@@ -32,6 +32,7 @@ from twisted.internet import reactor as _reactor
 from bridge.connect import make_port
 from bridge.port import BrokerError, EnginePort, set_port
 from bridge.processes import ChildProcess
+from broker_core.errors import StoreError
 
 logger = logging.getLogger(__name__)
 reactor: Any = _reactor  # Twisted's module stands for an object that is chosen at run time
@@ -41,6 +42,8 @@ WEBSOCKET_MAX_BYTES = 8 * 1024 * 1024
 """A message of 4 MiB, written as base64 in JSON, with room for its properties."""
 LAST_ANSWERS_S = 1.0
 """How long the answers to held pulls may take to be written once the engine has given them."""
+ENGINE_GRACE_S = 15.0
+"""How long the engine may take to answer and flush; what is not flushed then, recovery finds in the log."""
 CHILD_GRACE_S = 6.0
 OPEN_FILES = 65_536
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -114,7 +117,7 @@ class BrokerProcess:
         self._server.run()
 
     def _begin(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop = asyncio.get_event_loop()  # the reactor's; it is about to run
         for number in SIGNALS:
             loop.add_signal_handler(number, self._on_signal)
         self._starting = loop.create_task(self._start(), name="start")
@@ -126,6 +129,8 @@ class BrokerProcess:
                 await child.start()
             await self._port.start()
             self._announce()
+        except StoreError as error:
+            self._give_up(f"{error.remark}. GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR names another place for the store.")
         except BrokerError as error:
             self._give_up(error.remark)
         except OSError as error:
@@ -157,10 +162,12 @@ class BrokerProcess:
             await asyncio.wait([self._starting])
         self._stop_listening()
         ending = [asyncio.create_task(child.stop(CHILD_GRACE_S), name=child.name) for child in self._children]
-        try:
-            await self._port.stop()
-        except Exception:
-            logger.exception("The engine did not end in order.")
+        if not self.problem:  # else it never started
+            try:
+                async with asyncio.timeout(ENGINE_GRACE_S):
+                    await self._port.stop()
+            except Exception:
+                logger.exception("The engine did not end in order.")
         await self._close_websockets()
         await self._last_answers()
         await asyncio.gather(*ending, return_exceptions=True)

@@ -1,0 +1,250 @@
+"""The commands people type, as real processes on ports and folders of their own."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import PROJECT, Manage
+
+PATIENCE_S = 60
+
+
+class Site:
+    """The web side of a started broker."""
+
+    def __init__(self, process: subprocess.Popen[str], manage: Manage, **environment: str) -> None:
+        self.process = process
+        port = environment.get("GLASSMQ_WEB_PORT") or manage.environment["GLASSMQ_WEB_PORT"]
+        self.address = f"http://127.0.0.1:{port}"
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.address + path, timeout=PATIENCE_S) as answer:
+            return json.load(answer)
+
+    def publish(self, topic: str, body: str) -> Any:
+        request = urllib.request.Request(
+            f"{self.address}/api/v1/topics/{topic}/messages", method="POST",
+            data=json.dumps({"body": body, "queue_id": 0}).encode(), headers={"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return json.load(answer)
+
+    def is_ready(self) -> bool:
+        try:
+            self.get("/readyz")
+        except OSError:  # nobody listens yet, or 503
+            assert self.process.poll() is None, self.process.communicate()[0]
+            return False
+        return True
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Send a signal; (exit code, all it wrote)."""
+        self.process.send_signal(number)
+        output, _ = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, output
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.02)
+
+
+def processes_of(folder: str) -> list[int]:
+    """Processes that were started with this data folder, whoever their parent is now."""
+    shown = subprocess.run(["ps", "-axeww", "-o", "pid=,stat=,command="], capture_output=True, text=True, check=True)
+    return [int(line.split()[0]) for line in shown.stdout.splitlines()
+            if f"GLASSMQ_DATA_DIR={folder} " in f"{line} " and not line.split()[1].startswith("Z")]
+
+
+def state_of(pid: int) -> str:
+    """``ps``'s letter: T is stopped."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return shown[:1]
+
+
+@pytest.fixture
+def start(manage: Manage) -> Callable[..., Site]:
+    """Starts ``manage.py broker`` and waits until a message can be published."""
+
+    def starting(*arguments: str, **environment: str) -> Site:
+        site = Site(manage.start("broker", *arguments, **environment), manage, **environment)
+        wait_until(site.is_ready)
+        return site
+
+    return starting
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_it_serves_until_a_signal_and_ends_in_order(start: Callable[..., Site], number: signal.Signals) -> None:
+    site = start("--no-schedules")
+    code, output = site.end(number)
+    assert code == 0, output
+    assert f"dashboard   {site.address}/" in output
+    assert "Ctrl-C" in output
+    assert "Traceback" not in output
+
+
+def test_what_was_published_is_there_after_a_restart(start: Callable[..., Site]) -> None:
+    first = start("--no-schedules")
+    assert first.publish("orders", "kept")["messages"][0]["queue_offset"] == 0
+    assert first.end(signal.SIGTERM)[0] == 0
+    second = start("--no-schedules")
+    pulled = second.get("/api/v1/topics/orders/queues/0/messages?offset=0&wait_ms=0")
+    assert [message["body"] for message in pulled["messages"]] == ["kept"]
+
+
+def test_a_held_pull_is_answered_when_the_broker_ends(start: Callable[..., Site]) -> None:
+    site = start("--no-schedules")
+    site.publish("orders", "first")
+    answers: list[Any] = []
+    pull = threading.Thread(target=lambda: answers.append(
+        site.get("/api/v1/topics/orders/queues/0/messages?offset=1&wait_ms=30000")))
+    pull.start()
+    wait_until(lambda: site.get("/api/v1/holds")["holds"])
+    assert site.end(signal.SIGTERM)[0] == 0
+    pull.join(PATIENCE_S)
+    assert answers[0]["hold"]["wake_cause"] == "shutdown"
+
+
+def test_its_children_end_with_it(start: Callable[..., Site], manage: Manage) -> None:
+    folder = manage.environment["GLASSMQ_DATA_DIR"]
+    site = start()
+    wait_until(lambda: len(processes_of(folder)) == 3)
+    code, output = site.end(signal.SIGTERM)
+    assert code == 0, output
+    assert processes_of(folder) == []
+
+
+def test_its_children_end_even_when_it_is_killed(start: Callable[..., Site], manage: Manage) -> None:
+    folder = manage.environment["GLASSMQ_DATA_DIR"]
+    site = start()
+    wait_until(lambda: len(processes_of(folder)) == 3)
+    site.process.kill()
+    wait_until(lambda: processes_of(folder) == [])
+
+
+def test_a_second_ctrl_c_ends_it_at_once(start: Callable[..., Site], manage: Manage) -> None:
+    folder = manage.environment["GLASSMQ_DATA_DIR"]
+    site = start()
+    wait_until(lambda: len(processes_of(folder)) == 3)
+    children = [pid for pid in processes_of(folder) if pid != site.process.pid]
+    for child in children:
+        os.kill(child, signal.SIGSTOP)  # so that an orderly end would wait for it
+    wait_until(lambda: all(state_of(child) == "T" for child in children))
+    site.process.send_signal(signal.SIGINT)
+    assert site.process.stdout is not None
+    wait_until(lambda: "Stopping" in site.process.stdout.readline())
+    assert site.end(signal.SIGINT)[0] == 1
+    wait_until(lambda: processes_of(folder) == [])
+
+
+def test_an_engine_beside_is_started_again_and_ends_with_the_rest(start: Callable[..., Site], manage: Manage) -> None:
+    folder = manage.environment["GLASSMQ_DATA_DIR"]
+    site = start("--no-schedules", GLASSMQ_ENGINE="child")
+    site.publish("orders", "before")
+    [engine] = [pid for pid in processes_of(folder) if pid != site.process.pid]
+    assert manage.run("engine_ready", GLASSMQ_ENGINE="child") == (0, "ready\n")
+    os.kill(engine, signal.SIGKILL)
+    wait_until(lambda: [pid for pid in processes_of(folder) if pid not in (engine, site.process.pid)])
+    wait_until(site.is_ready)
+    assert site.publish("orders", "after")["messages"][0]["queue_offset"] == 1
+    code, output = site.end(signal.SIGTERM)
+    assert code == 0, output
+    assert "The engine ended with code -9 and is started again" in output
+    assert processes_of(folder) == []
+
+
+def test_engine_ready_without_an_engine_beside(manage: Manage) -> None:
+    code, output = manage.run("engine_ready")
+    assert code == 1
+    assert "/readyz" in output
+
+
+def test_a_taken_port_is_named_with_the_variable_that_changes_it(manage: Manage) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", int(manage.environment["GLASSMQ_WEB_PORT"])))
+        other.listen()
+        code, output = manage.run("broker", "--no-schedules")
+    assert code == 1
+    assert manage.environment["GLASSMQ_WEB_PORT"] in output
+    assert "GLASSMQ_WEB_PORT" in output
+    assert "Traceback" not in output
+
+
+def test_a_second_broker_on_the_same_store_is_refused(
+        start: Callable[..., Site], manage: Manage, free_ports: list[int]) -> None:
+    first = start("--no-schedules")
+    code, output = manage.run("broker", "--no-schedules", GLASSMQ_WEB_PORT=str(free_ports[4]),
+                              GLASSMQ_BROKER_PORT=str(free_ports[5]), GLASSMQ_NAMESRV_PORT=str(free_ports[6]))
+    assert code == 1
+    assert str(Path(manage.environment["GLASSMQ_DATA_DIR"]) / "store") in output
+    assert "Traceback" not in output
+    assert first.is_ready()
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(manage: Manage, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    code, output = manage.run("broker", GLASSMQ_DATA_DIR=str(tmp_path / "file" / "data"))
+    assert code == 1
+    assert "GLASSMQ_DATA_DIR" in output
+    assert "Traceback" not in output
+
+
+def test_a_store_that_cannot_be_made_is_named(manage: Manage, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    code, output = manage.run("broker", "--no-schedules", GLASSMQ_STORE_DIR=str(tmp_path / "file" / "store"))
+    assert code == 1
+    assert "GLASSMQ_STORE_DIR" in output
+    assert "Traceback" not in output
+
+
+def test_other_machines_are_not_let_in_by_accident(manage: Manage) -> None:
+    code, output = manage.run("broker", GLASSMQ_HOST="0.0.0.0")
+    assert code == 1
+    assert "GLASSMQ_API_TOKEN" in output
+    assert "Traceback" not in output
+
+
+def test_with_a_token_nobody_gets_by_without_it(start: Callable[..., Site]) -> None:
+    site = start("--no-schedules", GLASSMQ_API_TOKEN="only-for-this-test-0123456789")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        site.get("/api/v1/topics")
+    assert refused.value.code == 401
+
+
+def test_options_of_broker_conf_that_mean_nothing_here_are_pointed_out(
+        start: Callable[..., Site], tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerName=orders\nenablePropertyFilter=true\n")
+    _, output = start("--no-schedules", GLASSMQ_BROKER_CONF=str(conf)).end(signal.SIGTERM)
+    assert "enablePropertyFilter" in output
+    assert "is up: orders" in output
+
+
+def test_make_lists_what_it_can_do() -> None:
+    listed = subprocess.run(["make"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    for target in ("setup", "run", "test", "check"):
+        assert f"make {target} " in listed
+
+
+def test_make_run_starts_the_broker() -> None:
+    shown = subprocess.run(["make", "--dry-run", "run"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    assert "manage.py broker" in shown
+
+
+def test_ci_runs_what_people_run() -> None:
+    script = (PROJECT / ".ci" / "run").read_text(encoding="utf-8")
+    assert script.index("make check") < script.index("make test")
+    subprocess.run(["bash", "-n", ".ci/run"], cwd=PROJECT, check=True)

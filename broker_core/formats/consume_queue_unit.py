@@ -17,7 +17,8 @@ from broker_core.formats.commit_log_record import Buffer
 
 UNIT = Struct(">qiq")
 UNIT_SIZE = 20
-HOLE = UNIT.pack(0, 0x7FFFFFFF, 0)
+HOLE_SIZE = 0x7FFFFFFF
+HOLE = UNIT.pack(0, HOLE_SIZE, 0)
 
 
 @lru_cache(1024)
@@ -50,4 +51,4 @@ def is_valid(physical_offset: int, size: int) -> bool:
 
 def is_hole(physical_offset: int, size: int) -> bool:
     """Whether a unit only fills the space before a queue's first one."""
-    return physical_offset == 0 and size == 0x7FFFFFFF
+    return physical_offset == 0 and size == HOLE_SIZE

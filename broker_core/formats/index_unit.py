@@ -14,7 +14,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker_core.formats.commit_log_record import Buffer
-from broker_core.formats.tags_code import join_hash, unsigned_hash, utf16_length
+from broker_core.formats.tags_code import hash_behind, unsigned_hash
 
 HEADER = Struct(">qqqqii")
 SLOT = Struct(">i")
@@ -57,7 +57,7 @@ def decode_header(data: Buffer) -> IndexHeader:
 
 def key_hash(topic: str, key: str) -> int:
     """Hash of one key of a topic: never negative."""
-    return absolute(join_hash(unsigned_hash(topic + "#"), unsigned_hash(key), utf16_length(key)))
+    return absolute(hash_behind(unsigned_hash(topic + "#"), key))
 
 
 def absolute(unsigned: int) -> int:

@@ -43,13 +43,13 @@ def decode(text: str) -> dict[str, str]:
 
 def find(text: str, name: str) -> str:
     """One property's value without decoding the others; empty when it is not there."""
-    start = text.rfind(f"{ENTRY_END}{name}{NAME_END}")
-    if start >= 0:
-        start += len(name) + 2
-    elif text.startswith(name + NAME_END):
-        start = len(name) + 1
-    else:
+    needle = name + NAME_END
+    start = text.rfind(needle)
+    while start > 0 and text[start - 1] != ENTRY_END:
+        start = text.rfind(needle, 0, start)
+    if start < 0:
         return ""
+    start += len(needle)
     end = text.find(ENTRY_END, start)
     return text[start:] if end < 0 else text[start:end]
 

@@ -9,7 +9,8 @@
         28      8  queue_count         queues there were when the queues were last flushed
         36      8  unit_count          sum of their max offsets
         44      8  wall_ms             when this was written
-        52      4  CRC-32 of the 52 bytes before
+        52      8  index_count         number of the next entry of the newest index file, likewise
+        60      4  CRC-32 of the 60 bytes before
 
 GlassMQ's own. A store without it (a real broker's, or one whose file fails its checksum) ends at its first invalid
 record. A reader beside a running broker may meet a half-written file: the checksum fails, and it reads again.
@@ -19,7 +20,7 @@ import zlib
 from struct import Struct
 from typing import NamedTuple
 
-LAYOUT = Struct(">4s6q")
+LAYOUT = Struct(">4s7q")
 _CRC = Struct(">I")
 FILE_NAME = "safe_end"
 FILE_SIZE = 4096
@@ -36,10 +37,11 @@ class SafeEnd(NamedTuple):
     queue_count: int
     unit_count: int
     wall_ms: int
+    index_count: int = 0
 
 
 def encode(safe_end: SafeEnd) -> bytes:
-    """The 56 bytes at the beginning of the file."""
+    """The 64 bytes at the beginning of the file."""
     data = LAYOUT.pack(MAGIC, *safe_end)
     return data + _CRC.pack(zlib.crc32(data))
 

@@ -16,7 +16,8 @@ _PARSE_MAX = 1024
 """Python refuses to parse numbers of more than some thousand digits."""
 
 _MASK = 0xFFFFFFFF
-_POWERS = [pow(31, exponent, 1 << 32) for exponent in range(512)]
+_POWERS_KNOWN = 512
+_POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_POWERS_KNOWN)]
 
 EXT_ADDRESS_MAX = -(1 << 31) - 1
 """A tagsCode up to here is no hash but the address of a consume queue ext unit."""
@@ -29,7 +30,7 @@ def hash_code(text: str) -> int:
 
 
 def unsigned_hash(text: str) -> int:
-    """``hash_code`` before its sign is taken, for putting hashes together with ``join_hash``."""
+    """``hash_code`` before its sign is taken, for going on with ``hash_behind``."""
     try:
         units = text.encode("latin-1")
     except UnicodeEncodeError:
@@ -39,15 +40,17 @@ def unsigned_hash(text: str) -> int:
     return (31 * int(units.translate(_HIGH), 31) + int(units.translate(_LOW), 31)) & _MASK
 
 
-def join_hash(front: int, back: int, back_length: int) -> int:
-    """Unsigned hash of two texts in a row, from their unsigned hashes and the UTF-16 length of the second."""
-    power = _POWERS[back_length] if back_length < 512 else pow(31, back_length, 1 << 32)
-    return (front * power + back) & _MASK
-
-
-def utf16_length(text: str) -> int:
-    """Length in UTF-16 code units."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2
+def hash_behind(front: int, text: str) -> int:
+    """``unsigned_hash`` of a text whose beginning has the unsigned hash ``front`` and whose rest is ``text``."""
+    try:
+        units = text.encode("latin-1")
+    except UnicodeEncodeError:
+        wide_length = len(text.encode("utf-16-be", "surrogatepass")) // 2
+        return (front * pow(31, wide_length, 1 << 32) + _hash_wide(text)) & _MASK
+    length = len(units)
+    if not 0 < length < _POWERS_KNOWN:
+        return (front * pow(31, length, 1 << 32) + _hash_units(units)) & _MASK
+    return (front * _POWERS[length] + 31 * int(units.translate(_HIGH), 31) + int(units.translate(_LOW), 31)) & _MASK
 
 
 def _hash_units(units: bytes) -> int:

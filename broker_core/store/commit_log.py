@@ -10,17 +10,17 @@ from broker_core.errors import RequestError
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import (
     BLANK_SIZE,
+    BORN_HOST_V6,
     HEADS,
     LENGTH,
     PROPERTIES_LENGTH_MAX,
+    STORE_HOST_V6,
     TOPIC_LENGTH_MAX,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
     blank,
     body_crc,
-    head_kind,
-    host_flags,
     measure,
     packed_host,
     store_timestamp_at,
@@ -35,6 +35,7 @@ from broker_core.store.mapped_file import MappedFile, OpenMaps
 from broker_core.store.mapped_file_queue import MappedFileQueue
 
 ALLOCATE_CHUNK = 4 << 20
+HOST_FLAGS = BORN_HOST_V6 | STORE_HOST_V6
 FindQueue = Callable[[str, int], ConsumeQueue]
 Blocks = list[tuple[int, bytes]]
 """(position in the log, bytes)"""
@@ -65,7 +66,7 @@ class AppendedMessage(msgspec.Struct, frozen=True, gc=False):
     store_timestamp: int
 
 
-class DispatchRequest(NamedTuple):
+class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
     """RocketMQ's DispatchRequest: what queue and index need to know of a record. ``queue`` None: no queue entry."""
 
     queue: ConsumeQueue | None
@@ -141,14 +142,17 @@ class CommitLog:
         """Blocks and where the log ends behind them. The hot path: no call that can be spared."""
         position = block_start = self.max_offset
         segment_size, store_host, store_port = self.mapped_files.file_size, self._store_host, self._store_port
+        store_flag = STORE_HOST_V6 if len(store_host) == 16 else 0
         segment_end = position - position % segment_size + segment_size
         blocks: Blocks = []
         parts: list[bytes] = []
         for message in messages:
             topic, body, properties = message.topic, message.body, message.properties
             magic, name, text, born = self._fields(message)
-            sys_flag = host_flags(message.sys_flag, born, store_host)
-            head = HEADS[head_kind(sys_flag)]
+            sys_flag = message.sys_flag & ~HOST_FLAGS | store_flag
+            if len(born) == 16:
+                sys_flag |= BORN_HOST_V6
+            head = HEADS[sys_flag >> 4 & 3]
             size = head.size + len(body) + len(name) + 2 + len(text)
             if size + BLANK_SIZE > segment_end - position:
                 if size + BLANK_SIZE > segment_size:

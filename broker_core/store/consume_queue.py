@@ -148,10 +148,11 @@ class ConsumeQueue:
         """Find the queue's end on the disk. After an unclean stop the last files are read unit by unit."""
         steps = self.mapped_files.load()
         files = self.mapped_files.all()
-        self.max_offset = self.first_file_offset if files else 0
-        for file in files[:-FILES_CHECKED] if not clean else files[:-1]:
-            self.max_offset = (file.base + file.size) // UNIT_SIZE
-        for file in files[-FILES_CHECKED:] if not clean else files[-1:]:
+        while len(files) > 1 and not UNIT.unpack_from(files[-1].buffer, 0)[1]:
+            files.pop()  # made ahead for a message that was not stored after all
+        checked = files[-1:] if clean else files[-FILES_CHECKED:]
+        self.max_offset = checked[0].base // UNIT_SIZE if files else 0
+        for file in checked:
             if file.base != self.max_offset * UNIT_SIZE:
                 break
             count = self._written_cleanly(file) if clean else self._written(file)

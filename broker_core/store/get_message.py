@@ -1,12 +1,15 @@
 """Reading from a queue: which messages a pull gets, and where the next one begins."""
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
 
 from broker_core.filters.message_filter import MessageFilter
 from broker_core.formats.commit_log_record import properties_at, store_timestamp_at
-from broker_core.formats.consume_queue_unit import UNIT_SIZE, decode_units, is_hole
+from broker_core.formats.consume_queue_unit import HOLE_SIZE, UNIT_SIZE, decode_units, is_hole
 from broker_core.options import Options
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue import ConsumeQueue
@@ -50,7 +53,7 @@ class _Picked(NamedTuple):
 
     status: str
     next_offset: int
-    offsets: list[int]
+    offsets: Sequence[int]
     places: list[tuple[int, int]]
 
 
@@ -106,17 +109,21 @@ class MessageReader:
 
     def _pick_row(self, fields: tuple[int, ...], offset: int, max_msg_nums: int,
                   max_msg_bytes: int) -> _Picked | None:
-        """All units at once, when their records lie one behind the other in the log; None when they do not."""
-        first, end = fields[0], fields[-3] + fields[-2]
-        sizes = fields[1::3]
-        limits = self._limits(first, max_msg_nums, max_msg_bytes)
-        whole = end - first == sum(sizes) and len(sizes) <= limits[0] and end - first <= limits[1]
-        if not whole or limits != self._limits(fields[-3], max_msg_nums, max_msg_bytes) or first >= end:
+        """Many units at once; None when something about them needs a closer look."""
+        places = fields[0::3]
+        count, byte_limit = limits = self._limits(places[0], max_msg_nums, max_msg_bytes)
+        places, sizes = places[:count], fields[1:3 * count:3]
+        last = places[-1]
+        if limits != self._limits(last, max_msg_nums, max_msg_bytes) or max(sizes) == HOLE_SIZE:
             return None
-        if self._log.mapped_files.find(first) is None or end > self._log.max_offset:
+        file = self._log.mapped_files.find(places[0])
+        if file is None or last + sizes[-1] > min(file.base + file.size, self._log.max_offset):
             return None
-        last = offset + len(sizes) - 1
-        return _Picked(FOUND, last + 1, [offset, last] if last > offset else [offset], [(first, end - first)])
+        if sum(sizes) > byte_limit:
+            fitting = max(1, bisect_right(list(accumulate(sizes)), byte_limit))
+            places, sizes = places[:fitting], sizes[:fitting]
+        end = offset + len(places)
+        return _Picked(FOUND, end, range(offset, end), list(zip(places, sizes, strict=True)))
 
     def _pick(self, queue: ConsumeQueue, fields: tuple[int, ...], offset: int, max_msg_nums: int, max_msg_bytes: int,
               message_filter: MessageFilter | None) -> _Picked:
@@ -155,23 +162,18 @@ class MessageReader:
         if not places:
             return GetMessageResult(status, next_offset, low, high)
         records = self._copy(places)
-        return GetMessageResult(FOUND, next_offset, low, high, records,
-            len(offsets) if len(places) > 1 else offsets[-1] - offsets[0] + 1, offsets[0], offsets[-1],
+        return GetMessageResult(FOUND, next_offset, low, high, records, len(places), offsets[0], offsets[-1],
             store_timestamp_at(records, 0))
 
     def _copy(self, places: list[tuple[int, int]]) -> bytes:
-        """The one copy: records that lie one behind the other are taken in one piece."""
-        pieces: list[bytes] = []
-        start, end = places[0][0], places[0][0]
-        for physical_offset, size in places:
-            if physical_offset != end:
-                pieces.append(self._piece(start, end))
-                start = physical_offset
-            end = physical_offset + size
-        pieces.append(self._piece(start, end))
-        return b"".join(pieces)
-
-    def _piece(self, start: int, end: int) -> bytes:
+        """The one copy; in one piece where the records lie one behind the other in one segment."""
+        start, (last, last_size) = places[0][0], places[-1]
         file = self._log.mapped_files.find(start)
         assert file is not None
-        return bytes(file.buffer[start - file.base:end - file.base])
+        base, buffer = file.base, file.buffer
+        if last + last_size > base + file.size:
+            here = [place for place in places if place[0] < base + file.size]
+            return self._copy(here) + self._copy(places[len(here):])
+        if last + last_size - start == sum([size for _, size in places]):
+            return bytes(buffer[start - base:last + last_size - base])
+        return b"".join([buffer[place - base:place - base + size] for place, size in places])

@@ -1,5 +1,7 @@
 """One hash index file: key -> physical offsets, newest first."""
 
+import sys
+from array import array
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -62,8 +64,7 @@ class IndexFile:
     def put(self, keys: Sequence[tuple[int, int, int]]) -> None:
         """Add (key hash, physical offset, store time ms) of not more keys than there is ``room`` for.
 
-        A slot may point at an entry that is not counted yet, when a crash lost the header but not the slot;
-        going on, the same entries are written again, so the way to the older ones leads through ``previous``.
+        A slot that points at an entry that is not counted counts as empty.
         """
         self.reserve(len(keys))
         buffer, slots, header = self.file.buffer, self.slots, self.header
@@ -100,14 +101,14 @@ class IndexFile:
                 yield entry.physical_offset
             before, number = number, entry.previous
 
-    def cut(self, physical_end: int) -> int:
+    def cut(self, physical_end: int, known_count: int | None) -> int:
         """Forget entries of records at or behind ``physical_end`` and make the slots point at what stays; how many.
 
         After an unclean stop the disk may have a slot but not its entry, so what pointed at a forgotten entry is
         looked up again: the newest entry that stays of each such slot, in one pass over all of them.
         """
-        count = self.header.index_count
-        while count > 1 and not self._stays(self.entry(count - 1), physical_end):
+        count = self.header.index_count if not known_count else min(self.header.index_count, known_count)
+        while not known_count and count > 1 and not self._stays(self.entry(count - 1), physical_end):
             count -= 1
         heads = self._newest_of_cut_slots(count)
         for slot, number in heads.items():
@@ -121,6 +122,8 @@ class IndexFile:
                 hash_slot_count=max(self.header.hash_slot_count - freed, 0))
             HEADER.pack_into(self.file.buffer, 0, *self.header)
             self.file.changed = True
+        # An entry left behind here could be taken for a good one after the next unclean stop.
+        self.file.clear(self._entries_at + ENTRY_SIZE * count)
         return cut
 
     def _stays(self, entry: IndexEntry, physical_end: int) -> bool:
@@ -128,8 +131,10 @@ class IndexFile:
         return bool(written) and self.header.begin_phy_offset <= entry.physical_offset < physical_end
 
     def _newest_of_cut_slots(self, count: int) -> dict[int, int]:
-        with memoryview(self.file.buffer) as view, view[HEADER_SIZE:self._entries_at] as slots:
-            heads = {slot: 0 for slot, (number,) in enumerate(SLOT.iter_unpack(slots)) if number >= count}
+        numbers = array("i", bytes(self.file.buffer[HEADER_SIZE:self._entries_at]))
+        if sys.byteorder == "little":
+            numbers.byteswap()
+        heads = {slot: 0 for slot, number in enumerate(numbers) if number >= count}
         if heads:
             with memoryview(self.file.buffer) as view, view[
                     self._entries_at:self._entries_at + count * ENTRY_SIZE] as entries:

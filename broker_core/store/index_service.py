@@ -6,7 +6,7 @@ from pathlib import Path
 
 from broker_core.formats.index_unit import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, absolute
 from broker_core.formats.message_properties import IDEMPOTENCY_KEY, KEYS, UNIQ_KEY, find
-from broker_core.formats.tags_code import join_hash, unsigned_hash, utf16_length
+from broker_core.formats.tags_code import hash_behind, unsigned_hash
 from broker_core.store.commit_log import DispatchRequest
 from broker_core.store.files import Files
 from broker_core.store.index_file import IndexFile
@@ -16,17 +16,17 @@ NAME_DIGITS = 17
 RESERVE_ENTRIES = 1024
 
 
-def index_words(properties: str) -> Iterator[str]:
+def index_words(properties: str) -> list[str]:
     """Everything under which a message is filed: UNIQ_KEY, each word of KEYS, and ``IDEMPOTENCY_KEY:<value>``."""
     unique_key = find(properties, UNIQ_KEY)
-    if unique_key:
-        yield unique_key
+    words = [unique_key] if unique_key else []
     keys = find(properties, KEYS)
     if keys:
-        yield from keys.split()
+        words += keys.split()
     repeat_key = find(properties, IDEMPOTENCY_KEY)
     if repeat_key:
-        yield f"{IDEMPOTENCY_KEY}:{repeat_key}"
+        words.append(f"{IDEMPOTENCY_KEY}:{repeat_key}")
+    return words
 
 
 class IndexService:
@@ -62,14 +62,12 @@ class IndexService:
         """File messages, in the order of the log."""
         keys: list[tuple[int, int, int]] = []
         hashes = self._topic_hashes
-        for _, _, physical_offset, _, _, store_timestamp, topic, properties, indexed in requests:
-            if not indexed or not properties:
-                continue
-            front = hashes.get(topic)
-            if front is None:
-                front = self._topic_hash(topic)
-            keys += [(absolute(join_hash(front, unsigned_hash(word), utf16_length(word))), physical_offset,
-                store_timestamp) for word in index_words(properties)]
+        for request in requests:
+            if request.indexed and request.properties:
+                physical_offset, store_timestamp = request.physical_offset, request.store_timestamp
+                front = hashes.get(request.topic) or self._topic_hash(request.topic)
+                for word in index_words(request.properties):
+                    keys.append((absolute(hash_behind(front, word)), physical_offset, store_timestamp))  # noqa: PERF401
         start = 0
         while start < len(keys):
             file = self._file_with_room(keys[start][2])
@@ -148,8 +146,11 @@ class IndexService:
         slots, rest = divmod(size - HEADER_SIZE, SLOT_SIZE + 4 * ENTRY_SIZE)
         return (slots, 4 * slots) if slots > 0 and rest == 0 else None
 
-    def cut(self, physical_end: int) -> int:
-        """Forget records at or behind ``physical_end``, and have that on the disk; how many entries."""
+    def cut(self, physical_end: int, count: int | None) -> int:
+        """Forget records at or behind ``physical_end``, and have that on the disk; how many entries.
+
+        ``count`` is what ``last_count`` was when everything before ``physical_end`` was flushed, None if unknown.
+        """
         forgotten = 0
         while self.index_files and (self.index_files[-1].header.index_count <= 1
                 or self.index_files[-1].header.begin_phy_offset >= physical_end):
@@ -158,9 +159,14 @@ class IndexService:
             self._files.remove(file.path)
         if self.index_files:
             last = self.index_files[-1]
-            forgotten += last.cut(physical_end)
-            last.file.flush(0, last.used_size)
+            forgotten += last.cut(physical_end, count)
+            last.file.flush(0, last.file.size)
         return forgotten
+
+    @property
+    def last_count(self) -> int:
+        """Number of the next entry of the newest file; 0 without any file."""
+        return self.index_files[-1].header.index_count if self.index_files else 0
 
     def take_expired(self, min_physical_offset: int) -> list[Path]:
         """Files that lie wholly before the log; the last one stays. The caller removes them."""

@@ -4,6 +4,7 @@ Everything here is called in the engine's turn, but for three objects it hands o
 threads: Flush, Clean and TableWrite. Each says why that is safe.
 """
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -37,6 +38,7 @@ __all__ = ["AppendedMessage", "Arrival", "Clean", "Flush", "GetMessageResult", "
 
 MARKER = "glassmq"
 FORMAT_VERSION = 1
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 READ_ONLY_PROBLEM = ("the store was written by another broker and is opened for reading only; "
     "set GLASSMQ_STORE_ADOPT=1 to take it over")
 
@@ -123,9 +125,16 @@ class MessageStore:
         if self.read_only:
             self.flushed_offset = self._log.max_offset
             return
+        if not clean:
+            # A process that was killed may have made files whose names no power cut would leave.
+            self._maps.new_folders |= self._existing_folders()
+            self._maps.new_folders |= {queue.mapped_files.folder for queue in self._queues.table.values()}
         self._files.write(self.root / "abort", b"")
         self._files.sync_folder(self.root)
         self._flush_everything(now)
+
+    def _existing_folders(self) -> set[Path]:
+        return {self.root / name for name in ("commitlog", "index") if self._files.names(self.root / name)}
 
     @property
     def recovery(self) -> list[str]:
@@ -198,6 +207,7 @@ class MessageStore:
             if self.read_only:
                 raise StoreReadOnlyError(problem)
             raise UnavailableError(problem, code=ResponseCode.SERVICE_NOT_AVAILABLE)
+        self._dispatch_failed = False
         try:
             if self._index is not None:
                 self._index.reserve(now.wall_ms)
@@ -209,13 +219,17 @@ class MessageStore:
         return batch.appended
 
     def reput(self, limit: int = 10_000) -> list[Arrival]:
-        """Show confirmed messages to consumers, about ``limit`` of them; one Arrival per queue."""
+        """Show confirmed messages to consumers, about ``limit`` of them; one Arrival per queue.
+
+        Room for queue units is made before a message is taken. Where the disk is full all the same (a new index
+        file), this is tried again with the next append and with every look for expired files.
+        """
         try:
             return self._reput.reput(self.confirmed_offset, limit)
         except OSError as error:
-            # Room for queue units is made before a message is taken, so this is no full disk but a broken one.
             self._dispatch_failed = True
-            self._failure = f"a queue cannot be written ({error}); restart the broker when the disk is in order"
+            if error.errno not in DISK_FULL:
+                self._failure = f"a queue cannot be written ({error}); restart the broker when the disk is in order"
             return []
 
     def delete_topic(self, topic: str) -> None:
@@ -330,7 +344,7 @@ class MessageStore:
             marks = (
                 Checkpoint(self._log.last_store_timestamp, self._reput.last_store_timestamp),
                 SafeEnd(end, self._reput.position, self._log.min_offset, self._queues.queue_count,
-                    self._queues.unit_count, now.wall_ms))
+                    self._queues.unit_count, now.wall_ms, self._index.last_count if self._index is not None else 0))
         self._maps.new_folders -= folders
         self._schedule.begun(now, log=bool(log), queues=queues)
         return Flush(self._files, log=log, queues=queue_ranges, index=index_ranges, folders=folders,
@@ -361,7 +375,10 @@ class MessageStore:
 
     def next_clean(self, now: Now) -> Clean | None:
         """Expired files to be removed, when the time for that has come."""
-        return None if self.read_only else self._clean.next_clean(now)
+        if self.read_only or self._failure:
+            return None
+        self._dispatch_failed = False
+        return self._clean.next_clean(now)
 
     def cleaned(self, clean: Clean, now: Now) -> list[tuple[int, str]]:
         """``clean.run()`` came back: (physical offset, reason) of each segment that is gone."""

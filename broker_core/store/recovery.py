@@ -69,7 +69,8 @@ class Recovery:
         if dropped:
             self._say("queues", f"{dropped} queue units pointed behind the log's end and were dropped")
         if self._index is not None and not self._clean and not self._read_only:
-            forgotten = self._index.cut(start)
+            trusted = safe_end is not None and start == safe_end.dispatched_offset
+            forgotten = self._index.cut(start, safe_end.index_count if safe_end is not None and trusted else None)
             if forgotten:
                 self._say("index", f"{forgotten} index entries were not known to be whole and are made again")
         self._dispatch(start, end)

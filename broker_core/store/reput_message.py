@@ -104,14 +104,15 @@ class ReputMessageService:
             return []
         groups: dict[ConsumeQueue, tuple[int, list[int], list[int]]] = {}
         for request in requests:
-            queue = request[0]
+            queue = request.queue
             if queue is None or queue.deleted:
                 continue
             group = groups.get(queue)
             if group is None:
-                group = groups[queue] = (request[1], [], [])
-            group[1].extend(request[2:5])
-            group[2].append(request[4])
+                group = groups[queue] = (request.queue_offset, [], [])
+            code = request.tags_code
+            group[1].extend((request.physical_offset, request.size, code))
+            group[2].append(code)
         arrivals = []
         for queue, (first, fields, codes) in groups.items():
             queue.put(first, fields)

@@ -25,17 +25,14 @@ def test_hash_code_agrees_with_the_definition(text: str) -> None:
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
-def test_hashes_of_two_texts_join(front: str, back: str) -> None:
-    joined = tags_code.join_hash(tags_code.unsigned_hash(front), tags_code.unsigned_hash(back),
-        tags_code.utf16_length(back))
-    assert joined == tags_code.unsigned_hash(front + back)
+def test_a_hash_goes_on_behind_a_known_beginning(front: str, back: str) -> None:
+    assert tags_code.hash_behind(tags_code.unsigned_hash(front), back) == tags_code.unsigned_hash(front + back)
 
 
 def test_long_texts_are_hashed_too() -> None:
-    text = "abcß" * 2000
-    assert tags_code.hash_code(text) == java_hash(text)
-    assert tags_code.join_hash(7, tags_code.unsigned_hash(text), len(text)) == (
-        7 * pow(31, len(text), 1 << 32) + tags_code.unsigned_hash(text)) & 0xFFFFFFFF
+    for text in ("abcß" * 2000, "a" * 511, "b" * 512, "订" * 600):
+        assert tags_code.hash_code(text) == java_hash(text)
+        assert tags_code.hash_behind(tags_code.unsigned_hash("ab#"), text) == tags_code.unsigned_hash("ab#" + text)
 
 
 def test_an_ext_address_is_below_every_code() -> None:

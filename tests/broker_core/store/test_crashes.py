@@ -1,0 +1,195 @@
+"""Random work, random crashes: what was acknowledged is there, and every queue is a row without gaps."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker_core.errors import UnavailableError
+from broker_core.formats.commit_log_record import decode, decode_all
+from broker_core.store.message_store import MessageStore
+from tests.fakes.simulated_files import SimulatedFiles
+from tests.fakes.store_cases import SMALL, SMALL_SYNC, at, flush, message, open_store
+
+ROOT = Path("/store")
+QUEUES = (("T", 0), ("T", 1), ("U", 0))
+
+
+class World:
+    """A store on faulty files, beside a list of what it was given."""
+
+    def __init__(self, seed: int, *, sync: bool) -> None:
+        self.chance = Random(seed)
+        self.files = SimulatedFiles(Random(seed + 1))
+        self.options = SMALL_SYNC if sync else SMALL
+        self.given: dict[tuple[str, int], list[tuple[int, bytes]]] = {queue: [] for queue in QUEUES}
+        self.number = self.ms = 0
+        self.store = self.open()
+
+    def open(self) -> MessageStore:
+        return open_store(ROOT, self.options, files=self.files, ms=self.ms)
+
+    def append(self) -> None:
+        batch = []
+        for _ in range(self.chance.choice((1, 1, 3, 40))):
+            topic, queue_id = self.chance.choice(QUEUES)
+            self.number += 1
+            batch.append(message(self.number, topic=topic, queue_id=queue_id, tag=self.chance.choice(("", "a")),
+                size=self.chance.choice((0, 20, 300, 5000))))
+        for pending, stored in zip(batch, self.store.append(batch, at(self.ms)), strict=True):
+            row = self.given[pending.topic, pending.queue_id]
+            assert stored.queue_offset == len(row)
+            row.append((stored.physical_offset + stored.size, pending.body))
+
+    def flush(self) -> None:
+        flush(self.store, self.ms)
+
+    def reput(self) -> None:
+        self.store.reput(self.chance.choice((5, 10_000)))
+
+    def half_flush(self) -> None:
+        """A flush that reaches the disk, but whose answer never comes."""
+        due = self.store.next_flush(at(self.ms))
+        if due is not None:
+            due.run()
+            self.crash()
+
+    def kill(self) -> None:
+        self.files.kill()
+        self.store = self.open()
+        self.check(lost=False)
+
+    def crash(self) -> None:
+        flushed_offset = self.store.flushed_offset
+        self.files.crash()
+        self.store = self.open()
+        self.check(lost=True, flushed_offset=flushed_offset)
+
+    def restart(self) -> None:
+        self.store.close(at(self.ms))
+        assert not self.files.exists(ROOT / "abort")
+        if self.chance.random() < 0.5:
+            self.files.crash()
+        self.store = self.open()
+        self.check(lost=False)
+
+    def check(self, *, lost: bool, flushed_offset: int = 0) -> None:
+        """Each queue is a prefix of what it was given; nothing that was on the disk is missing."""
+        assert self.store.dispatched_offset == self.store.appended_offset
+        for (topic, queue_id), row in self.given.items():
+            found = self.read(topic, queue_id)
+            assert found == [body for _, body in row[:len(found)]]
+            safe = [end for end, _ in row if not lost or end <= flushed_offset]
+            assert len(found) >= len(safe)
+            del row[len(found):]
+        self.check_index()
+
+    def read(self, topic: str, queue_id: int) -> list[bytes]:
+        found: list[bytes] = []
+        while True:
+            result = self.store.get_message(topic, queue_id, len(found), 32, 1 << 20, None)
+            if result.status != "FOUND":
+                assert result.next_begin_offset == self.store.max_offset(topic, queue_id) == len(found)
+                return found
+            assert result.next_begin_offset == len(found) + result.message_count
+            for record in decode_all(result.records):
+                assert (record.topic, record.queue_id, record.queue_offset) == (topic, queue_id, len(found))
+                found.append(record.body)
+
+    def check_index(self) -> None:
+        for topic, queue_id in QUEUES:
+            for offset in range(0, self.store.max_offset(topic, queue_id), 7):
+                data = self.store.get_message(topic, queue_id, offset, 1, 1 << 20, None).records
+                record = decode(data)
+                assert self.store.query_message(topic, f"ID{record.flag:06d}", 9, 0, 1 << 62) == [data]
+
+
+@pytest.mark.parametrize("sync", [True, False])
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_acknowledged_is_lost(seed: int, sync: bool) -> None:
+    world = World(seed, sync=sync)
+    for _ in range(60):
+        world.ms += world.chance.choice((1, 50, 2000))
+        step = world.chance.choice((world.append,) * 6 + (world.flush,) * 3 + (world.reput,) * 3
+            + (world.kill, world.crash, world.half_flush, world.restart))
+        step()
+    world.restart()
+
+
+@pytest.mark.parametrize("call", ["create", "allocate"])
+@pytest.mark.parametrize("nth", range(1, 7))
+def test_a_full_disk_refuses_a_message_without_a_trace(call: str, nth: int) -> None:
+    world = World(nth, sync=False)
+    world.append()
+    world.files.fail(call, nth, 28)
+    refused = 0
+    for _ in range(60):
+        before = world.store.appended_offset
+        try:
+            world.append()
+        except UnavailableError as error:
+            assert "takes no more messages" in error.remark
+            assert world.store.appended_offset == before
+            refused += 1
+        world.reput()
+    assert refused <= 1
+    while world.store.dispatched_offset < world.store.confirmed_offset:
+        world.reput()
+    assert world.store.dispatched_offset == world.store.appended_offset
+    world.restart()
+
+
+@pytest.mark.parametrize("call", ["flush", "sync_folder"])
+def test_a_disk_that_fails_a_flush_is_not_trusted_again(call: str) -> None:
+    world = World(1, sync=True)
+    world.append()
+    world.files.fail(call, 1, 5)
+    due = world.store.next_flush(at(world.ms))
+    assert due is not None
+    with pytest.raises(OSError, match="simulated") as raised:
+        due.run()
+    world.store.flush_failed(raised.value)
+    with pytest.raises(UnavailableError):
+        world.append()
+    assert world.store.reput() == []
+    world.crash()
+    world.append()
+    world.restart()
+
+
+@pytest.mark.parametrize("lost", ["checkpoint", "safe_end"])
+@pytest.mark.parametrize("cut", [None, b"", b"\x07" * 30])
+def test_marks_that_are_lost_or_damaged_are_not_needed(lost: str, cut: bytes | None) -> None:
+    world = World(3, sync=True)
+    for _ in range(20):
+        world.append()
+        world.flush()
+        world.reput()
+    world.files.kill()
+    if cut is None:
+        world.files.remove(ROOT / lost)
+    else:
+        world.files.write(ROOT / lost, cut)
+    world.store = world.open()
+    world.check(lost=False)
+
+
+def test_crashes_during_recovery_are_recovered_from() -> None:
+    for seed in range(12):
+        world = World(seed, sync=True)
+        for _ in range(15):
+            world.append()
+            world.flush()
+        flushed_offset = world.store.flushed_offset
+        world.append()
+        for call in ("flush", "write", "sync_folder", "flush"):
+            world.files.crash()
+            world.files.fail(call, 1 + seed % 4, 5)
+            try:
+                world.store = world.open()
+            except Exception as error:
+                assert "cannot be opened" in str(error)
+        world.files.mend()
+        world.files.crash()
+        world.store = world.open()
+        world.check(lost=True, flushed_offset=flushed_offset)

@@ -1,0 +1,212 @@
+"""Files in memory that lose what was not synced, as a power cut does.
+
+Every file has a volatile image (what the process sees) and a durable one (what the disk has). ``crash`` leaves, of
+each page that differs, the old, the new or a torn mixture; names made, renamed or removed since their folder was
+synced survive up to some point. ``kill`` ends the process only: nothing is lost. ``fail`` lets the n-th call of one
+kind raise.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+PAGE = 4096
+SECTOR = 512
+
+
+class SimulatedFile:
+    """One file's two images."""
+
+    def __init__(self) -> None:
+        self.volatile = bytearray()
+        self.durable = b""
+        self.modified_ms = 0
+
+    def sync(self, start: int, end: int) -> None:
+        start, end = start - start % PAGE, min(-(-end // PAGE) * PAGE, len(self.volatile))
+        image = bytearray(self.durable.ljust(len(self.volatile), b"\0"))
+        image[start:end] = self.volatile[start:end]
+        self.durable = bytes(image)
+
+    def lose(self, chance: Random) -> None:
+        """What is left after a power cut."""
+        if len(self.durable) != len(self.volatile) and chance.random() < 0.5:
+            self.volatile = bytearray(self.durable)
+            return
+        image = bytearray(self.durable.ljust(len(self.volatile), b"\0"))
+        for start in range(0, len(image), PAGE):
+            new = self.volatile[start:start + PAGE]
+            if new != image[start:start + PAGE]:
+                kept = chance.choice((0, PAGE, PAGE, chance.randrange(0, PAGE + 1, SECTOR)))
+                if chance.random() < 0.5:
+                    image[start:start + kept] = new[:kept]
+                else:
+                    image[start + len(new) - min(kept, len(new)):start + len(new)] = new[len(new) - min(kept, len(new)):]
+        self.volatile, self.durable = bytearray(image), bytes(image)
+
+
+class SimulatedMapping:
+    """A file's volatile image, as if mapped."""
+
+    def __init__(self, files: "SimulatedFiles", file: SimulatedFile) -> None:
+        self._files = files
+        self._file = file
+        self.buffer = file.volatile
+
+    def flush(self, start: int, end: int) -> None:
+        self._files.called("flush")
+        self._file.sync(start, end)
+
+
+class SimulatedLock:
+    def __init__(self, locked: set[Path], path: Path) -> None:
+        self._locked = locked
+        self._path = path
+
+    def release(self) -> None:
+        self._locked.discard(self._path)
+
+
+class SimulatedFiles:
+    """The file port's faulty twin."""
+
+    def __init__(self, chance: Random | None = None) -> None:
+        self._chance = chance or Random(0)
+        self._names: dict[Path, SimulatedFile] = {}
+        self._durable_names: dict[Path, SimulatedFile] = {}
+        self._unsynced: dict[Path, list[Callable[[], object]]] = {}
+        self._locked: set[Path] = set()
+        self._calls: Counter[str] = Counter()
+        self._failures: dict[tuple[str, int], int] = {}
+        self.map_limit = 8
+        self.memory = 1 << 30
+        self.used_percent = 10.0
+        self.wall_ms = 0
+
+    # --- faults -------------------------------------------------------------------------------------------------
+
+    def fail(self, call: str, nth: int, errno: int) -> None:
+        """The ``nth`` call from now on (1 is the next) of this kind raises."""
+        self._failures[call, self._calls[call] + nth] = errno
+
+    def mend(self) -> None:
+        """No call fails any more."""
+        self._failures.clear()
+
+    def called(self, call: str) -> None:
+        self._calls[call] += 1
+        errno = self._failures.get((call, self._calls[call]))
+        if errno is not None:
+            raise OSError(errno, f"simulated failure of {call}")
+
+    def kill(self) -> None:
+        """The process dies; the machine lives on."""
+        self._locked.clear()
+
+    def crash(self) -> None:
+        """The power goes, and comes back."""
+        for steps in self._unsynced.values():
+            for step in steps[:self._chance.randint(0, len(steps))]:
+                step()
+        self._unsynced.clear()
+        self._locked.clear()
+        self._names = dict(self._durable_names)
+        for file in dict.fromkeys(self._names.values()):
+            file.lose(self._chance)
+
+    def _later(self, folder: Path, step: Callable[[], object]) -> None:
+        self._unsynced.setdefault(folder, []).append(step)
+
+    # --- the port -----------------------------------------------------------------------------------------------
+
+    def total_memory(self) -> int:
+        return self.memory
+
+    def make_folders(self, folder: Path) -> None:
+        pass
+
+    def names(self, folder: Path) -> list[str]:
+        depth = len(folder.parts)
+        return sorted({path.parts[depth] for path in self._names if folder in path.parents})
+
+    def exists(self, path: Path) -> bool:
+        return path in self._names
+
+    def size(self, path: Path) -> int:
+        return len(self._names[path].volatile)
+
+    def modified_ms(self, path: Path) -> int:
+        return self._names[path].modified_ms
+
+    def read(self, path: Path) -> bytes | None:
+        return bytes(self._names[path].volatile) if path in self._names else None
+
+    def _make(self, path: Path) -> SimulatedFile:
+        file = self._names.get(path)
+        if file is None:
+            file = self._names[path] = SimulatedFile()
+            file.modified_ms = self.wall_ms
+            self._later(path.parent, lambda made=file: self._durable_names.__setitem__(path, made))
+        return file
+
+    def write(self, path: Path, data: bytes) -> None:
+        self.called("write")
+        file = self._make(path)
+        file.volatile, file.durable = bytearray(data), data
+
+    def map(self, path: Path, size: int, *, create: bool) -> SimulatedMapping | None:
+        if path not in self._names:
+            if not create:
+                return None
+            self.called("create")
+        file = self._make(path)
+        if len(file.volatile) < size:
+            file.volatile.extend(bytes(size - len(file.volatile)))
+        return SimulatedMapping(self, file)
+
+    def map_copy(self, path: Path, size: int) -> SimulatedMapping:
+        copy = SimulatedFile()
+        copy.volatile = bytearray((self.read(path) or b"").ljust(size, b"\0"))
+        return SimulatedMapping(self, copy)
+
+    def allocate(self, path: Path, start: int, end: int) -> None:
+        self.called("allocate")
+
+    def data_start(self, path: Path, start: int) -> int:
+        return start
+
+    def rename(self, path: Path, to: Path) -> None:
+        self.called("rename")
+        file = self._names[to] = self._names.pop(path)
+
+        def step() -> None:
+            self._durable_names[to] = file
+            self._durable_names.pop(path, None)
+
+        self._later(path.parent, step)
+
+    def remove(self, path: Path) -> None:
+        self.called("remove")
+        if self._names.pop(path, None) is not None:
+            self._later(path.parent, lambda: self._durable_names.pop(path, None))
+
+    def remove_folder(self, folder: Path) -> None:
+        for path in [path for path in self._names if folder in path.parents]:
+            self.remove(path)
+            self.sync_folder(path.parent)
+
+    def sync_folder(self, folder: Path) -> None:
+        self.called("sync_folder")
+        for step in self._unsynced.pop(folder, []):
+            step()
+
+    def lock(self, path: Path, *, shared: bool) -> SimulatedLock | None:
+        if path in self._locked:
+            return None
+        self._make(path)
+        self._locked.add(path)
+        return SimulatedLock(self._locked, path)
+
+    def disk_used_percent(self, folder: Path) -> float:
+        return self.used_percent

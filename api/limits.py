@@ -46,7 +46,7 @@ ROOMY: Final = 4 * MIB
 MAX_UNSENT: Final = 64 * MIB
 STALL_SECONDS: Final = 20.0
 """A client that takes nothing off the wire for this long is cut."""
-SERVER_BUFFER: Final = 256 * KIB
+SERVER_BUFFER: Final = 1 * MIB
 """What the server's own write buffer may hold before the next frame waits here, bytes."""
 MAX_WAITING_EVENTS: Final = 20_000
 """Server-sent events that may wait for one client."""

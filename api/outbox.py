@@ -15,7 +15,7 @@ from api.asgi import Message, Scope, Send
 from api.limits import MAX_UNSENT, ROOMY, SERVER_BUFFER, STALL_SECONDS
 
 SCOPE_KEY = "glassmq.server_buffer"
-_LOOK_AGAIN_S = 0.02
+_LOOK_AGAIN_S = (0.001, 0.05)
 
 
 def server_buffer(scope: Scope, send: Send) -> Callable[[], int] | None:
@@ -110,12 +110,15 @@ class Outbox:
             return
         clock = asyncio.get_running_loop().time
         smallest, since = self._server_buffer(), clock()
+        pause, longest = _LOOK_AGAIN_S
         while (unsent := self._server_buffer()) > SERVER_BUFFER and not self._cut:
             if unsent < smallest:
                 smallest, since = unsent, clock()
+                pause = _LOOK_AGAIN_S[0]
             elif clock() - since > self._stall_seconds:
                 raise TimeoutError
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, longest)
 
     async def flush(self, seconds: float) -> None:
         """Give what waits a last chance to leave, for so long."""

@@ -17,10 +17,9 @@ from bridge.port import ResponseCode
 from spark_jobs import runs
 from spark_jobs.models import ReportRun
 
-ReportName = Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,64}$(?!\n)", description="Name of a report.")]
+ReportName = Annotated[str, Meta(max_length=64, description="Name of a report.")]
 RunId = Annotated[int, Meta(ge=1, le=(1 << 62), description="Number of a run.")]
-FileName = Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,64}\.(json|html|csv|parquet)$(?!\n)",
-    description="Name of a file of a run.")]
+FileName = Annotated[str, Meta(max_length=128, description="Name of a file of a run, as the run lists it.")]
 ADMIN_SCHEDULE = "/admin/django_celery_beat/periodictask/{}/change/"
 CHUNK = 256 * 1024
 T = TypeVar("T")

@@ -161,6 +161,9 @@ class Socket:
                 await self._take(frame)
         except (Closed, asyncio.CancelledError):
             raise
+        except BrokerError as error:  # while opening: there is no engine
+            self.put_problem(problem_of(error))
+            raise Closed(CLOSE_RESTART, error.remark) from error
         except Exception as error:
             log.exception("a WebSocket of %s failed", self.scope.get("path"))
             raise Closed(CLOSE_FAILED, "the server failed; its log says why") from error

@@ -28,6 +28,10 @@ NO_TEST_OF_ITS_OWN = {
 
 TESTS_WITHOUT_A_SOURCE = {
     "tests/config/test_compose.py": "docker-compose.yml and Dockerfile",
+    "tests/broker_core/store/test_crashes.py": "the whole store, with power cuts",
+    "tests/dashboard/test_page.py": "the live page in a browser",
+    "tests/dashboard/test_scripts.py": "static/js, with node's test runner",
+    "tests/dashboard/test_vendor.py": "static/vendor",
 }
 """Test files in a room's folder that test something else than a module of the same name."""
 
@@ -45,6 +49,7 @@ MAY_TOUCH_THE_ENVIRONMENT = {
     "config/asgi.py": "names the settings module to Django",
     "config/celery.py": "names the settings module to Django",
     "manage.py": "names the settings module to Django",
+    "spark_jobs/session.py": "JAVA_HOME: Spark's launcher reads it from there and nowhere else",
 }
 CLOCK = re.compile(r"\btime\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns)\b"
                    r"|\bdatetime\.(now|utcnow)\(")

@@ -1,5 +1,7 @@
 """config/asgi.py: each path reaches the part that answers it, and nothing passes by the gate."""
 
+import subprocess
+import sys
 from typing import Any
 
 import httpx
@@ -8,6 +10,7 @@ from channels.testing import WebsocketCommunicator
 
 from bridge.port import set_port
 from config.asgi import application
+from tests.conftest import PROJECT
 
 
 @pytest.fixture
@@ -39,6 +42,12 @@ async def test_pages_are_answered_by_django(client: httpx.AsyncClient) -> None:
 async def test_a_foreign_host_is_refused_before_anything_else(client: httpx.AsyncClient) -> None:
     for path in ("/", "/api/v1/topics", "/admin/"):
         assert (await client.get(path, headers={"host": "rebound.example.org"})).status_code == 400
+
+
+def test_a_web_process_does_not_load_spark() -> None:
+    loaded = "import sys, config.asgi; print({'pyspark', 'pyarrow', 'pandas', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", loaded], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 async def test_websockets_of_other_pages_are_refused() -> None:

@@ -122,7 +122,8 @@ class BatchingPort:
         await self._transport.start(self._on_message, self._lost)
         self._alive_task = asyncio.create_task(self._say_alive())
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._heard.wait(), self.limits.start_wait_ms / 1000)
+            async with asyncio.timeout(self.limits.start_wait_ms / 1000):
+                await self._heard.wait()
 
     async def stop(self) -> None:
         """End all calls with PortUnavailable, tell the engine, stop the transport."""
@@ -150,11 +151,13 @@ class BatchingPort:
                 self._pump.wake()
             pause_ms = self.limits.away_alive_ms if self._away else self.limits.alive_ms
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._alive_now.wait(), pause_ms / 1000)
+                async with asyncio.timeout(pause_ms / 1000):  # wait_for may swallow a cancellation before 3.12
+                    await self._alive_now.wait()
 
     async def _try_send(self, data: bytes) -> None:
         try:
-            await asyncio.wait_for(self._transport.send(data), self.limits.alive_ms / 1000)
+            async with asyncio.timeout(self.limits.alive_ms / 1000):
+                await self._transport.send(data)
         except Exception as error:
             log.debug("a sign of life could not be sent: %s", error)
 

@@ -1,0 +1,369 @@
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bridge import wire
+from bridge.engine_host import EngineHost
+from bridge.limits import Limits
+from bridge.transport import TransportFull
+from broker_core.clock import SystemClock
+from broker_core.commands import (
+    CancelPull,
+    Command,
+    Done,
+    Failed,
+    GetBroker,
+    GetHolds,
+    GetSnapshot,
+    Held,
+    Holds,
+    Pulled,
+    Reply,
+    Sent,
+    Snapshot,
+)
+from tests.bridge.conftest import new_host, pull, send, until
+from tests.fakes.fake_engine import QUICK
+
+FAR = 1 << 62
+
+
+class NotingLink:
+    """Notes what web processes are sent. ``gate`` cleared: they do not read."""
+
+    def __init__(self) -> None:
+        self.messages: dict[str, list[wire.Replies]] = {}
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.errors: list[Exception] = []
+        self.was_cut = False
+
+    async def send(self, reply_to: str, data: bytes) -> None:
+        await self.gate.wait()
+        if self.errors:
+            raise self.errors.pop()
+        self.messages.setdefault(reply_to, []).append(wire.decode_to_web(data, 1 << 30))
+
+    def cut(self) -> None:
+        self.was_cut = True
+
+    def replies(self, reply_to: str = "web") -> dict[tuple[int, int], list[Reply]]:
+        found: dict[tuple[int, int], list[Reply]] = {}
+        for message in self.messages.get(reply_to, []):
+            for connection, request_id, reply in message.replies:
+                found.setdefault((connection, request_id), []).append(reply)
+        return found
+
+
+class Web:
+    """A web process by hand."""
+
+    def __init__(self, host: EngineHost, link: NotingLink, name: str = "web") -> None:
+        self.host, self.link, self.name, self.number = host, link, name, 0
+
+    def ask(self, *requests: tuple[int, int, Command], closed: tuple[int, ...] = (), number: int = 0,
+            deadline_ms: int = FAR) -> None:
+        self.number = number or self.number + 1
+        self.host.receive(wire.encode_to_engine(wire.Requests(self.name, self.name, self.number, list(closed), [
+            (connection, request_id, deadline_ms, command)  # type: ignore[misc]
+            for connection, request_id, command in requests])), self.link)
+
+    def alive(self, *, deltas: bool = False, events: bool = False) -> None:
+        self.host.receive(wire.encode_to_engine(
+            wire.Alive(self.name, self.name, self.number, deltas, events)), self.link)
+
+    async def answer(self, connection: int, request_id: int) -> Reply:
+        """The final answer of a request."""
+        def final() -> list[Reply]:
+            replies = self.link.replies(self.name).get((connection, request_id), [])
+            return [reply for reply in replies if not isinstance(reply, Held)]
+
+        await until(lambda: bool(final()))
+        (reply,) = final()
+        return reply
+
+    async def holds(self) -> int:
+        self.ask((0, 1_000_000 + self.number, GetHolds()))
+        reply = await self.answer(0, 1_000_000 + self.number - 1)
+        assert isinstance(reply, Holds)
+        return reply.total
+
+
+@pytest.fixture
+def link() -> NotingLink:
+    return NotingLink()
+
+
+@pytest.fixture
+def web(host: EngineHost, link: NotingLink) -> Web:
+    return Web(host, link)
+
+
+async def test_commands_are_answered_and_a_hold_keeps_nobody_waiting(web: Web) -> None:
+    web.ask((0, 1, send()), (5, 1, pull(1, report_hold=True)), (0, 2, GetBroker()))
+    assert isinstance(await web.answer(0, 1), Sent)
+    await web.answer(0, 2)
+    assert await web.holds() == 1
+    web.ask((0, 3, send(b"more")))
+    pulled = await web.answer(5, 1)
+    assert isinstance(pulled, Pulled)
+    assert pulled.hold is not None
+    assert pulled.hold.wake_cause == "arrival"
+    assert isinstance(web.link.replies()[5, 1][0], Held)
+
+
+async def test_replies_of_one_turn_are_one_message_and_the_rest_gathers(web: Web) -> None:
+    web.ask(*((0, number, GetBroker()) for number in range(1, 11)))
+    await web.answer(0, 10)
+    assert len(web.link.messages["web"]) == 1
+    web.link.gate.clear()
+    web.ask((0, 11, GetBroker()))
+    for number in range(12, 20):
+        await asyncio.sleep(0.001)
+        web.ask((0, number, GetBroker()))
+    web.link.gate.set()
+    await web.answer(0, 19)
+    assert len(web.link.messages["web"]) <= 3
+
+
+async def test_a_batch_that_comes_twice_counts_once(web: Web) -> None:
+    web.ask((0, 1, send()))
+    web.ask((0, 1, send()), number=1)
+    web.ask((0, 2, pull(0, wait_ms=0)))
+    pulled = await web.answer(0, 2)
+    assert isinstance(pulled, Pulled)
+    assert pulled.max_offset == 1
+    assert len(web.link.replies()[0, 1]) == 1
+
+
+async def test_what_comes_after_its_deadline_is_not_done(web: Web) -> None:
+    now_ms = SystemClock().now().wall_ms
+    web.ask((0, 1, send()), deadline_ms=now_ms - QUICK.clock_grace_ms - 1)
+    late = await web.answer(0, 1)
+    assert isinstance(late, Failed)
+    assert late.kind == "unavailable"
+    web.ask((0, 2, send()), deadline_ms=now_ms - 1)  # within what clocks may differ
+    assert isinstance(await web.answer(0, 2), Sent)
+
+
+async def test_closed_connections_release_their_holds(web: Web) -> None:
+    web.ask((0, 1, send()))
+    web.ask((5, 1, pull(1)), (5, 2, pull(1)), (6, 1, pull(1)))
+    assert await web.holds() == 3
+    web.ask(closed=(5, 77))
+    assert await web.holds() == 1
+    web.ask((6, 2, CancelPull(request_id=1)))
+    assert await web.answer(6, 2) == Done()
+    assert isinstance(await web.answer(6, 1), Failed)
+
+
+async def test_a_web_process_that_says_good_bye_is_forgotten(host: EngineHost, web: Web, link: NotingLink) -> None:
+    other = Web(host, link, "other")
+    web.ask((0, 1, send()))
+    other.ask((5, 1, pull(1)))
+    assert await web.holds() == 1
+    host.receive(wire.encode_to_engine(wire.Bye("other")), link)
+    host.receive(wire.encode_to_engine(wire.Bye("nobody")), link)
+    assert await web.holds() == 0
+
+
+async def test_a_web_process_that_is_silent_for_too_long_is_forgotten(tmp_path: Path, link: NotingLink) -> None:
+    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, peer_silence_ms=300))
+    await host.start()
+    web, dead = Web(host, link), Web(host, link, "dead")
+    web.ask((0, 1, send()))
+    dead.ask((5, 1, pull(1)))
+    assert await web.holds() == 1
+    holds = host.runner.engine.context.holds
+    async with asyncio.timeout(10):
+        while len(holds):
+            web.alive()
+            await asyncio.sleep(0.02)
+    assert isinstance(await web.answer(0, 1), Sent)
+    dead.ask((5, 2, GetBroker()))  # it was only asleep: what it asked before is lost, and it is told so
+    await dead.answer(5, 2)
+    assert link.messages["dead"][-1].first == 2
+    await host.stop()
+
+
+async def test_the_first_batch_that_reached_this_engine_is_told(web: Web) -> None:
+    web.number = 41
+    web.alive()
+    await until(lambda: bool(web.link.messages))
+    assert [message.first for message in web.link.messages["web"]] == [42]
+    web.ask((0, 1, GetBroker()))
+    await web.answer(0, 1)
+    assert web.link.messages["web"][-1].first == 42
+
+
+async def test_the_end_of_a_link_forgets_its_web_processes(host: EngineHost, web: Web) -> None:
+    other_link = NotingLink()
+    other = Web(host, other_link, "other")
+    web.ask((0, 1, send()), (5, 1, pull(1)))
+    other.ask((5, 1, pull(1)))
+    assert await web.holds() == 2
+    host.link_lost(other_link)
+    assert await web.holds() == 1
+
+
+async def test_a_web_process_that_comes_back_another_way_is_a_new_one(host: EngineHost, web: Web) -> None:
+    web.ask((0, 1, send()), (5, 1, pull(1)))
+    assert await web.holds() == 1
+    again = Web(host, NotingLink())
+    again.number = web.number
+    assert await again.holds() == 0
+
+
+async def test_a_web_process_that_does_not_read_is_cut_off(tmp_path: Path, link: NotingLink) -> None:
+    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_count=10))
+    await host.start()
+    web, slow = Web(host, NotingLink()), Web(host, link, "slow")
+    link.gate.clear()
+    web.ask((0, 1, send()))
+    slow.ask((5, 1, pull(1)), *((0, number, GetBroker()) for number in range(1, 13)))
+    await until(lambda: host.processes_cut_off == 1)
+    assert link.was_cut
+    assert await web.holds() == 0
+    await host.stop()
+
+
+async def test_a_way_back_that_is_full_refuses_messages_not_answers(tmp_path: Path, link: NotingLink) -> None:
+    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_bytes=50_000))
+    await host.start()
+    web = Web(host, link)
+    web.ask((0, 1, send(b"x" * 20_000)))
+    await web.answer(0, 1)
+    link.gate.clear()
+    web.ask(*((0, number, pull(0, wait_ms=0)) for number in range(2, 8)), (0, 8, GetBroker()))
+    await asyncio.sleep(0)
+    link.gate.set()
+    await web.answer(0, 8)
+    answers = [await web.answer(0, number) for number in range(2, 8)]
+    assert [type(answer) for answer in answers] == [Pulled] * 2 + [Failed] * 4
+    await host.stop()
+
+
+async def test_a_full_reply_channel_is_tried_again(web: Web) -> None:
+    web.link.errors = [TransportFull(), OSError("a moment of weakness")]
+    web.ask((0, 1, GetBroker()))
+    await web.answer(0, 1)
+    assert web.host.batches_dropped == 0
+
+
+@pytest.mark.parametrize("stuck", [True, False])
+async def test_replies_that_cannot_be_handed_over_are_dropped_in_the_end(
+        tmp_path: Path, link: NotingLink, stuck: bool) -> None:
+    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_retry_ms=20))
+    await host.start()
+    web = Web(host, link)
+    if stuck:
+        link.gate.clear()
+    link.errors = [TransportFull() for _ in range(50)]
+    web.ask((0, 1, GetBroker()))
+    await until(lambda: host.batches_dropped == 1)
+    assert host.replies_dropped == 1
+    link.errors = []
+    link.gate.set()
+    web.ask((0, 2, GetBroker()))
+    await web.answer(0, 2)
+    await host.stop()
+
+
+async def test_a_link_that_ended_forgets_its_process(web: Web) -> None:
+    web.link.errors = [ConnectionResetError("gone")]
+    web.ask((5, 1, GetBroker()))
+    await until(lambda: web.host.processes_cut_off == 1)
+
+
+async def test_malformed_messages_are_counted_and_hurt_nobody(web: Web, caplog: pytest.LogCaptureFixture) -> None:
+    for data in (b"", b"\xc1", b"nonsense"):
+        web.host.receive(data, web.link)
+    assert web.host.malformed == 3
+    strange = msgspec.Raw(msgspec.msgpack.encode({"t": "BrewCoffee"}))
+    web.host.receive(wire.encode_to_engine(wire.EncodedRequests("web", "web", 1, [], [(0, 1, FAR, strange)])), web.link)
+    assert isinstance(await web.answer(0, 1), Failed)
+
+
+async def test_stopping_answers_the_holds_and_says_so(tmp_path: Path, link: NotingLink) -> None:
+    host = new_host(tmp_path / "store")
+    await host.start()
+    web = Web(host, link)
+    web.ask((0, 1, send()), *((5, number, pull(1)) for number in range(1, 501)))
+    assert await web.holds() == 500
+    await host.stop()
+    answer = await web.answer(5, 1)
+    assert isinstance(answer, Pulled)
+    assert answer.hold is not None
+    assert answer.hold.wake_cause == "shutdown"
+    assert [message.leaving for message in link.messages["web"]][-1]
+    assert [message.leaving for message in link.messages["web"]].count(True) == 1
+    web.ask((0, 2, GetBroker()))  # too late: nobody is there
+    assert (0, 2) not in link.replies()
+
+
+async def test_deltas_and_events_go_to_who_asked(host: EngineHost, web: Web, link: NotingLink) -> None:
+    idle = Web(host, link, "idle")
+    idle.alive()
+    web.alive(deltas=True, events=True)
+    web.ask((0, 1, send()), (5, 1, pull(1)))
+    await until(lambda: any(message.deltas for message in link.messages.get("web", [])))
+    (first,) = [delta for message in link.messages["web"] for delta in message.deltas][:1]
+    assert [hold.pull_from_offset for hold in first.holds_added] == [1]
+    events = [event for message in link.messages["web"] for batch in message.events for event in batch.events]
+    assert "pull_held" in [kind for _, kind, _ in events]
+    assert not any(message.deltas or message.events for message in link.messages["idle"])
+    assert host.runner.engine.events._listeners
+    web.alive()
+    assert not host.runner.engine.events._listeners
+
+
+async def test_the_watch_ends_with_the_watcher(host: EngineHost, web: Web) -> None:
+    web.alive(deltas=True)
+    assert host.runner.engine.events._listeners
+    host.link_lost(web.link)
+    assert not host.runner.engine.events._listeners
+
+
+async def test_deltas_for_a_slow_web_process_are_bounded(tmp_path: Path, link: NotingLink) -> None:
+    limits = msgspec.structs.replace(QUICK, delta_ms=1, heartbeat_ms=1, delta_backlog=3)
+    host = new_host(tmp_path / "store", limits)
+    await host.start()
+    web, quick = Web(host, link, "slow"), Web(host, NotingLink())
+    link.gate.clear()
+    web.alive(deltas=True)
+    quick.alive(deltas=True)
+    await until(lambda: len([delta for message in quick.link.messages.get("web", []) for delta in message.deltas]) > 10)
+    link.gate.set()
+    await until(lambda: bool(link.messages.get("slow")))
+    assert max(len(message.deltas) for message in link.messages["slow"]) <= 3
+    await host.stop()
+
+
+async def test_a_snapshot_makes_the_fan_out_exact_until_it_is_answered(host: EngineHost, web: Web) -> None:
+    web.ask((0, 1, GetSnapshot()))
+    assert host.fanout._snapshots == 1
+    assert isinstance(await web.answer(0, 1), Snapshot)
+    assert host.fanout._snapshots == 0
+
+
+async def test_the_loops_own_standstill_is_not_their_silence(tmp_path: Path, link: NotingLink) -> None:
+    class Jumping(SystemClock):
+        ahead_ns = 0
+
+        def mono_ns(self) -> int:
+            return super().mono_ns() + self.ahead_ns
+
+    clock = Jumping()
+    host = new_host(tmp_path / "store", Limits(alive_ms=20, peer_silence_ms=1000), clock)
+    await host.start()
+    web = Web(host, link)
+    web.alive()
+    clock.ahead_ns = 5_000_000_000  # everything stood still for 5 s
+    jumped_ns = clock.mono_ns()
+    await until(lambda: host._checked_ns > jumped_ns)
+    web.ask((0, 1, GetBroker()))
+    await web.answer(0, 1)
+    assert link.messages["web"][-1].first == 1
+    await host.stop()

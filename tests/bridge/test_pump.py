@@ -1,0 +1,69 @@
+import asyncio
+
+import pytest
+
+from bridge.pump import Pump
+
+
+class Lines:
+    """Sends what waits, all at once; a send takes until ``gate`` is set."""
+
+    def __init__(self) -> None:
+        self.waiting: list[str] = []
+        self.sent: list[list[str]] = []
+        self.gate = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def step(self) -> bool:
+        if not self.waiting:
+            return False
+        batch, self.waiting = self.waiting, []
+        self.sent.append(batch)
+        if self.error is not None:
+            raise self.error
+        await self.gate.wait()
+        return True
+
+
+async def test_what_comes_in_one_turn_goes_out_together_and_the_rest_gathers_meanwhile() -> None:
+    lines = Lines()
+    pump = Pump(lines.step)
+    for line in ("a", "b"):
+        lines.waiting.append(line)
+        pump.wake()
+    await asyncio.sleep(0)
+    assert lines.sent == [["a", "b"]]
+    for line in ("c", "d"):
+        lines.waiting.append(line)
+        pump.wake()
+    await asyncio.sleep(0)
+    assert lines.sent == [["a", "b"]]
+    lines.gate.set()
+    await pump.rest(5000)
+    assert lines.sent == [["a", "b"], ["c", "d"]]
+
+
+async def test_it_can_be_woken_again_after_a_rest_and_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    lines = Lines()
+    lines.gate.set()
+    pump = Pump(lines.step)
+    lines.error = ValueError("broken")
+    lines.waiting.append("a")
+    pump.wake()
+    await pump.rest(5000)
+    lines.error = None
+    lines.waiting.append("b")
+    pump.wake()
+    await pump.rest(5000)
+    assert lines.sent == [["a"], ["b"]]
+    assert "unexpected" in caplog.text
+
+
+async def test_rest_gives_up_what_takes_too_long() -> None:
+    lines = Lines()
+    pump = Pump(lines.step)
+    lines.waiting.append("a")
+    pump.wake()
+    await pump.rest(1)
+    assert len(asyncio.all_tasks()) == 1
+    await pump.rest(1)  # nothing runs any more

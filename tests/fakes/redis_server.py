@@ -1,0 +1,58 @@
+"""A real redis-server for tests, on a free port and with a folder of its own."""
+
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+class RedisServer:
+    """Can be killed and started again on the same port. Nothing is kept across that, as Redis is run for a layer."""
+
+    def __init__(self, folder: Path) -> None:
+        program = shutil.which("redis-server")
+        if program is None:
+            pytest.fail("redis-server is not installed: `apt-get install redis-server` or `brew install redis`, then "
+                        "run the tests again")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self._command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", "",
+                         "--appendonly", "no"]
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        """Start it and return when it takes connections."""
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert self._process.stdout is not None
+        said = []
+        for line in self._process.stdout:
+            said.append(line)
+            if "Ready to accept connections" in line:
+                return
+        pytest.fail(f"redis-server did not start:\n{''.join(said)}")
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    """A running redis-server of this test's own."""
+    with tempfile.TemporaryDirectory(prefix="glassmq-redis-") as folder:
+        server = RedisServer(Path(folder))
+        server.start()
+        yield server
+        server.kill()

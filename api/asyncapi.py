@@ -74,3 +74,14 @@ def build() -> dict[str, Any]:
 def _message(frame: type[msgspec.Struct]) -> dict[str, Any]:
     return {"name": tag_of(frame), "summary": (frame.__doc__ or "").split("\n")[0],
         "payload": {"$ref": f"#/components/schemas/{frame.__name__}"}}
+
+
+def main() -> None:
+    """Print the document as YAML: ``python -m api.asyncapi > docs/asyncapi.yaml``."""
+    import yaml  # a tool of development, not needed to serve
+
+    print(yaml.safe_dump(build(), sort_keys=False, allow_unicode=True, width=120), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -101,7 +101,7 @@ class Publish(ClientFrame, frozen=True, kw_only=True):
     id: FrameId
     topic: TopicName
     messages: Annotated[list[PublishMessage], Meta(max_length=MAX_MESSAGES_PER_PUBLISH)] = []
-    body: msgspec.Raw = msgspec.Raw()
+    body: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     body_encoding: BodyEncoding = "utf8"
     tag: str = ""
     keys: list[str] = []

@@ -6,8 +6,18 @@ import msgspec
 import pytest
 
 from api.frames import (
-    SUPPORTED, ConsumerAnswer, ConsumerRequest, EventsAnswer, EventsRequest, HeldFrame, Limits, Pong, ProblemFrame,
-    Pull, Welcome)
+    SUPPORTED,
+    ConsumerAnswer,
+    ConsumerRequest,
+    EventsAnswer,
+    EventsRequest,
+    HeldFrame,
+    Limits,
+    Pong,
+    ProblemFrame,
+    Pull,
+    Welcome,
+)
 
 FROM_CLIENT = {"hello", "pull", "cancel", "subscribe", "permit", "ack", "commit", "unsubscribe", "publish", "ping"}
 FROM_SERVER = {"welcome", "held", "woken", "pulled", "published", "problem", "pong", "bye", "cancelled", "committed"}

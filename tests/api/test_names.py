@@ -6,7 +6,14 @@ import msgspec
 import pytest
 
 from api.names import (
-    CLIENT_ID_PATTERN, GROUP_PATTERN, OPTIONAL_TOPIC_PATTERN, RESERVED_PROPERTIES, RULES, TOPIC_PATTERN, TopicName)
+    CLIENT_ID_PATTERN,
+    GROUP_PATTERN,
+    OPTIONAL_TOPIC_PATTERN,
+    RESERVED_PROPERTIES,
+    RULES,
+    TOPIC_PATTERN,
+    TopicName,
+)
 
 
 @pytest.mark.parametrize("name", ["T", "order-events_1", "%RETRY%" + "g" * 120, "a|b", "t" * 127, "%DLQ%" + "g" * 248])

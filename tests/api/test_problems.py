@@ -8,8 +8,15 @@ import pytest
 from api.names import TopicName
 from api.problems import FieldError, Problem, invalid, problem_of
 from bridge.port import (
-    BrokerError, ConflictError, NotFoundError, PortTimeout, PortUnavailable, RequestError, ResponseCode,
-    UnavailableError)
+    BrokerError,
+    ConflictError,
+    NotFoundError,
+    PortTimeout,
+    PortUnavailable,
+    RequestError,
+    ResponseCode,
+    UnavailableError,
+)
 
 
 @pytest.mark.parametrize(("error", "status", "code"), [

@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 from api import request as request_module
 from api.problems import Problem
 from api.request import (
-    ClientGone, Params, decode_json, expect, path_segments, read_body, read_headers, read_params, read_query,
-    require_json)
+    ClientGone,
+    Params,
+    decode_json,
+    expect,
+    path_segments,
+    read_body,
+    read_headers,
+    read_params,
+    read_query,
+    require_json,
+)
 from bridge.port import commands
 
 

@@ -17,6 +17,7 @@ from broker_core.commands import OutgoingMessage, PullMessage, SendMessage, Upda
 from broker_core.engine import Engine
 
 CLOCK = SystemClock()
+CONNECTIONS = [f"connection-{n}" for n in range(16)]
 BODY = b"x" * 128
 PROPERTIES = "TAGS\x01TagA\x02KEYS\x01key-1\x02"
 
@@ -37,10 +38,15 @@ def hold_elsewhere(broker: Engine, count: int, topics: int = 50, queues: int = 2
         broker.handle_batch([("p", 0, SendMessage(topic=f"quiet-{topic}", default_topic_queue_nums=8, messages=[
             OutgoingMessage(body=b"x", queue_id=0)]))], now)
     broker.handle_batch([("p", 0, c) for c in resize(topics, queues)], now)
-    batch = [(f"connection-{n % 16}", n, pull(f"quiet-{n % topics}", 1 if (n // topics) % queues == 0 else 0,
-                                             (n // topics) % queues)) for n in range(count)]
-    for start in range(0, count, 512):
-        broker.handle_batch(batch[start:start + 512], now)
+    add_holds(broker, range(count), topics, queues)
+
+
+def add_holds(broker: Engine, numbers: range, topics: int = 50, queues: int = 20) -> None:
+    now = CLOCK.now()
+    for start in range(numbers.start, numbers.stop, 500):
+        broker.handle_batch([(CONNECTIONS[n % 16], n, pull(
+            f"quiet-{n % topics}", 1 if (n // topics) % queues == 0 else 0, (n // topics) % queues))
+            for n in range(start, min(start + 500, numbers.stop))], now)
 
 
 def resize(topics: int, queues: int) -> list[UpdateAndCreateTopic]:
@@ -64,20 +70,18 @@ def wakeups(broker: Engine, rounds: int = 5000) -> list[float]:
 
 
 def bytes_a_hold(count: int = 100_000) -> float:
+    """Memory that ``count`` holds add, with the ring of recent events full before."""
     with engine(max_holds=200_000, max_holds_per_connection=200_000, hold_check_interval_mills=0) as broker:
-        hold_elsewhere(broker, 2000)
+        already = 10_000
+        hold_elsewhere(broker, already)
         gc.collect()
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
-        for start in range(2000, 2000 + count, 500):
-            now = CLOCK.now()
-            broker.handle_batch([(f"connection-{n % 16}", n + 1_000_000, pull(
-                f"quiet-{n % 50}", 1 if (n // 50) % 20 == 0 else 0, (n // 50) % 20)) for n in range(start, start + 500)],
-                now)
+        add_holds(broker, range(already, already + count))
         gc.collect()
         after = tracemalloc.get_traced_memory()[0]
-        assert len(broker.context.holds) == 2000 + count
         tracemalloc.stop()
+        assert len(broker.context.holds) == already + count
     return (after - before) / count
 
 

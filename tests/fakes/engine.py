@@ -25,7 +25,7 @@ class Bench:
     def __init__(self, *, files: SimulatedFiles | None = None, clock: VirtualClock | None = None, seed: int = 1,
                  adopt: bool = False, **options: Any) -> None:
         self.clock = clock or VirtualClock()
-        self.files = files or SimulatedFiles(seed=seed)
+        self.files = files or SimulatedFiles(random.Random(seed))
         self.options = Options(**(SMALL | options))
         keys = UniqKeyGenerator("127.0.0.1", 1, random.Random(seed))
         self.engine = Engine.open(ROOT, self.options, self.files, self.clock, keys.next, adopt=adopt)

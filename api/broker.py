@@ -1,13 +1,30 @@
 """The broker itself: what it is, how far its store is, and the options that may be changed while it runs."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
-from api.problems import Problem
+from api.problems import Problem, invalid
 from api.request import Answer, Params, Request, ask
 from api.schemas import BrokerDetail, BrokerOption, BrokerOptions, SnapshotView, copied
 from bridge.port import OPTION_DESCRIPTIONS, commands, get_port
+
+_TYPES: dict[str, type] = {"boolean": bool, "integer": int, "string": str}
+_BOUNDS = {"minimum": "ge", "maximum": "le", "minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"}
+
+
+def _option_type(schema: dict[str, Any]) -> Any:
+    """The Python type of what an option's JSON Schema allows."""
+    if "enum" in schema:
+        return Literal[tuple(schema["enum"])]
+    bounds: dict[str, Any] = {bound: schema[name] for name, bound in _BOUNDS.items() if name in schema}
+    return Annotated[_TYPES[schema["type"]], Meta(**bounds)]
+
+
+OPTION_TYPES = msgspec.defstruct("OptionTypes", [(name, _option_type(schema) | UnsetType, UNSET)
+    for name, schema in OPTION_DESCRIPTIONS.items()])
+"""Every option with its type: a wrong value is refused here, pointing at it."""
 
 
 class SnapshotParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,6 +63,10 @@ async def patch_config(request: Request[Params]) -> Answer:
         if name not in OPTION_DESCRIPTIONS:
             raise Problem(400, f"{name} is not an option of this broker; GET /api/v1/broker/config lists them",
                 pointer=f"/{name}")
+    try:
+        msgspec.convert(changes, OPTION_TYPES)
+    except msgspec.ValidationError as error:
+        raise invalid(error, "body") from error
     view = await ask(get_port(), commands.UpdateBrokerConfig(changes=changes), commands.BrokerView)
     return Answer(body=_options(view))
 

@@ -13,13 +13,13 @@ import django
 
 django.setup()
 
-from channels.routing import ProtocolTypeRouter, URLRouter
-from daphne.server import Server
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from daphne.server import Server  # noqa: E402
 
-from api import consumer_socket, outbox, routing
-from api.security import SecurityMiddleware
-from bridge.port import commands, set_port
-from tests.fakes.fake_port import FakePort, pulled, record
+from api import consumer_socket, outbox, routing  # noqa: E402
+from api.security import SecurityMiddleware  # noqa: E402
+from bridge.port import commands, set_port  # noqa: E402
+from tests.fakes.fake_port import FakePort, pulled, record  # noqa: E402
 
 closings: asyncio.Queue[str] = asyncio.Queue()
 

@@ -41,6 +41,16 @@ async def test_what_cannot_be_changed(client: httpx.AsyncClient, port: FakePort,
     assert port.commands == []
 
 
+@pytest.mark.parametrize("changes", [{"longPollingEnable": "maybe"}, {"longPollingEnable": 1},
+    {"shortPollingTimeMills": 0}, {"shortPollingTimeMills": "1000"}, {"deleteWhen": "noon"},
+    {"flushDiskType": "LATER"}])
+async def test_a_value_that_an_option_does_not_take(client: httpx.AsyncClient, port: FakePort,
+                                                   changes: dict[str, Any]) -> None:
+    answer = await client.patch("/api/v1/broker/config", json=changes)
+    assert (answer.status_code, port.commands) == (400, [])
+    assert answer.json()["errors"][0]["pointer"] == f"/{next(iter(changes))}"
+
+
 async def test_what_the_broker_does_not_change_while_it_runs(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.UpdateBrokerConfig] = RequestError("set it in broker.conf", pointer="/brokerName")
     answer = await client.patch("/api/v1/broker/config", json={"brokerName": "b"})

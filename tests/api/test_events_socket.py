@@ -58,7 +58,8 @@ async def test_a_delta_that_is_older_than_the_snapshot_is_not_sent(page: Websock
     assert (frame["seq_from"], frame["seq_to"]) == (42, 41)
 
 
-async def test_a_delta_that_overlaps_the_snapshot_goes_on_behind_it(page: WebsocketCommunicator, port: FakePort) -> None:
+async def test_a_delta_that_overlaps_the_snapshot_goes_on_behind_it(page: WebsocketCommunicator,
+                                                                    port: FakePort) -> None:
     await hear(page, "snapshot")
     port.send_delta(delta(40, 45, wakeups=[wake_up(41), wake_up(43)]))
     frame = await hear(page, "delta")
@@ -114,7 +115,8 @@ async def test_a_page_that_comes_before_the_engine(port: FakePort, monkeypatch: 
     ({"topic": "T"}, [1], ["T"], [3], 4), ({"group": "H"}, [2], ["T", "U"], [4], 4),
     ({"topic": "T", "group": "H"}, [], ["T"], [], 4), ({}, [1, 2], ["T", "U"], [3, 4], 4)])
 async def test_a_page_gets_what_it_wants(page: WebsocketCommunicator, port: FakePort, wanted: dict[str, Any],
-                                         holds: list[int], queues: list[str], wakeups: list[int], counters: int) -> None:
+                                         holds: list[int], queues: list[str], wakeups: list[int],
+                                         counters: int) -> None:
     await hear(page, "snapshot")
     await page.send_json_to({"type": "subscribe"} | wanted)
     frame = await hear(page, "snapshot")

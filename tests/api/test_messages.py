@@ -58,14 +58,16 @@ async def test_a_bad_idempotency_key(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(("error", "status"), [
     (RequestError("no", code=ResponseCode.TOPIC_NOT_EXIST), 404), (ConflictError("another send's key"), 409),
     (RequestError("no", code=ResponseCode.NO_PERMISSION), 403)])
-async def test_what_the_broker_refuses(client: httpx.AsyncClient, port: FakePort, error: Exception, status: int) -> None:
+async def test_what_the_broker_refuses(client: httpx.AsyncClient, port: FakePort, error: Exception,
+                                       status: int) -> None:
     port.replies[commands.SendMessage] = error
     assert (await client.post(PATH, json={"body": "x"})).status_code == status
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(body=st.binary(max_size=40) | st.dictionaries(st.sampled_from(["body", "tag", "messages", "queue_id"]),
-    st.text(max_size=3) | st.integers() | st.lists(st.none()), max_size=3).map(lambda value: json.dumps(value).encode()),
+@given(body=st.binary(max_size=40) | st.dictionaries(
+    st.sampled_from(["body", "tag", "messages", "queue_id"]), st.text(max_size=3) | st.integers() | st.lists(st.none()),
+    max_size=3).map(lambda value: json.dumps(value).encode()),
     content_type=st.sampled_from(["application/json", "text/plain", ""]))
 async def test_always_one_documented_answer(port: FakePort, body: bytes, content_type: str) -> None:
     request = await AsgiRequest(http_application, "POST", PATH, body=body,

@@ -29,7 +29,8 @@ async def test_counters_gauges_and_histograms(client: httpx.AsyncClient) -> None
 
 async def test_histograms_are_cumulative_and_in_seconds(client: httpx.AsyncClient) -> None:
     values = await scraped(client)
-    wakeups = {labels[0][1]: value for (name, labels), value in values.items() if name == "glassmq_wakeup_seconds_bucket"}
+    wakeups = {labels[0][1]: value for (name, labels), value in values.items()
+        if name == "glassmq_wakeup_seconds_bucket"}
     assert wakeups == {"1e-05": 1, "0.0001": 3, "+Inf": 6}
 
 

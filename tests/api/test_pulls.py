@@ -78,8 +78,9 @@ async def test_an_application_that_is_cancelled_releases_its_hold(port: FakePort
 
 
 @pytest.mark.parametrize(("query", "prefer", "wait_ms", "applied"), [
-    ("", "", 15_000, None), ("wait_ms=0", "", 0, None), ("wait_ms=-5", "", 0, None), ("wait_ms=99999999", "", 30_000, None),
-    ("", "wait=3", 3000, "wait=3"), ("", "respond-async, wait=100", 30_000, "wait=30"),
+    ("", "", 15_000, None), ("wait_ms=0", "", 0, None), ("wait_ms=-5", "", 0, None),
+    ("wait_ms=99999999", "", 30_000, None), ("", "wait=3", 3000, "wait=3"),
+    ("", "respond-async, wait=100", 30_000, "wait=30"),
     ("wait_ms=10", "wait=3", 10, None), ("", "wait=soon", 15_000, None)])
 async def test_how_long_it_waits(client: httpx.AsyncClient, port: FakePort, query: str, prefer: str, wait_ms: int,
                                  applied: str | None) -> None:

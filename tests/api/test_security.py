@@ -52,8 +52,9 @@ async def test_probes_come_by_address() -> None:
 
 
 @pytest.mark.parametrize(("method", "origin", "status"), [
-    ("POST", "http://localhost:8000", 200), ("POST", "https://localhost:8000", 200), ("POST", "https://ours.example", 200),
-    ("POST", "http://evil.example", 403), ("POST", "null", 403), ("POST", "http://localhost:8001", 403),
+    ("POST", "http://localhost:8000", 200), ("POST", "https://localhost:8000", 200),
+    ("POST", "https://ours.example", 200), ("POST", "http://evil.example", 403),
+    ("POST", "null", 403), ("POST", "http://localhost:8001", 403),
     ("DELETE", "http://[", 403), ("PUT", "file://localhost:8000", 403), ("GET", "http://evil.example", 200)])
 async def test_origins(method: str, origin: str, status: int) -> None:
     assert (await ask(method, Origin=origin)).status == status
@@ -96,7 +97,8 @@ async def test_what_is_open(path: str) -> None:
 
 
 async def test_in_and_out_again() -> None:
-    answer = await AsgiRequest(middleware(TOKEN), "POST", "/login", body=f"token={TOKEN}".encode(), headers=LOCAL).done()
+    form = f"token={TOKEN}".encode()
+    answer = await AsgiRequest(middleware(TOKEN), "POST", "/login", body=form, headers=LOCAL).done()
     session = answer.headers["set-cookie"].split(";")[0]
     assert (await ask(token=TOKEN, Cookie=session)).status == 200
     assert (await ask("POST", "/logout", token=TOKEN)).headers["location"] == "/login"

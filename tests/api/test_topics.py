@@ -61,8 +61,8 @@ async def test_delete(client: httpx.AsyncClient, port: FakePort) -> None:
 
 async def test_queues_of_one_topic_and_of_all(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetQueues] = commands.Queues(seq=5, queues=[queue_view()])
-    assert (await client.get("/api/v1/topics/T/queues")).json() == {"seq": 5, "queues": [{"broker": BROKER, "topic": "T",
-        "queue_id": 0, "min_offset": 0, "max_offset": 5, "last_store_time_ms": None, "holds": 0}]}
+    assert (await client.get("/api/v1/topics/T/queues")).json() == {"seq": 5, "queues": [{"broker": BROKER,
+        "topic": "T", "queue_id": 0, "min_offset": 0, "max_offset": 5, "last_store_time_ms": None, "holds": 0}]}
     await client.get("/api/v1/queues")
     assert port.commands == [commands.GetQueues(topic="T"), commands.GetQueues(topic="")]
 

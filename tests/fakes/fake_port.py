@@ -30,10 +30,11 @@ HISTOGRAM = commands.Histogram(bounds=[10, 100], counts=[1, 2, 3])
 def record(body: bytes = b"hello", *, topic: str = "T", queue_id: int = 0, queue_offset: int = 0,
            properties: dict[str, str] | None = None, **fields: Any) -> bytes:
     """One commit log record, as the engine sends it."""
-    fields = {"born_timestamp": 1_700_000_000_000, "store_timestamp": 1_700_000_000_005, "physical_offset": 1024,
-        "born_host": "10.0.0.2", "store_host": "10.0.0.1", "born_port": 50_000} | fields
+    defaults: dict[str, Any] = {
+        "born_timestamp": 1_700_000_000_000, "store_timestamp": 1_700_000_000_005, "physical_offset": 1024,
+        "born_host": "10.0.0.2", "store_host": "10.0.0.1", "born_port": 50_000}
     return commit_log_record.encode(topic=topic, queue_id=queue_id, queue_offset=queue_offset, body=body,
-        properties=message_properties.encode(properties or {}), **fields)
+        properties=message_properties.encode(properties or {}), **defaults | fields)
 
 
 def broker_view(**changes: Any) -> commands.BrokerView:
@@ -148,8 +149,8 @@ class FakePort:
 
     async def call(self, command: commands.Command, *, timeout_ms: int | None = None) -> commands.Reply:
         self.commands.append(command)
-        reply = self.replies.get(type(command))
-        if callable(reply) and not isinstance(reply, type):
+        reply: Any = self.replies.get(type(command))
+        if callable(reply):
             reply = reply(command)
         if asyncio.iscoroutine(reply):
             reply = await reply

@@ -17,6 +17,16 @@ _PROJECT = Path(__file__).resolve().parent.parent
 _UPLOT = _PROJECT / "static" / "vendor" / "uplot"
 _ASSETS = Path(__file__).resolve().parent / "assets"
 
+ENDS = {
+    "safe end": "up to there its broker had it on the disk",
+    "unwritten space": "nothing is written behind that",
+    "invalid record": "what lies there is not a valid record",
+    "end of the last segment": "the last segment ends there",
+    "missing segment": "the next segment is missing",
+    "no segment": "there is no segment",
+}
+"""Why a log ends where it ends, for the reader."""
+
 
 def page(summary: dict[str, Any], tables: dict[str, dict[str, list[Any]]]) -> str:
     """The page for a run's summary and its tables, column by column."""
@@ -49,7 +59,7 @@ def facts(summary: dict[str, Any]) -> str:
     source = summary["input"]
     lines = {
         "Store": source["store"],
-        "Log": f"bytes {source['start_offset']:,} to {source['end_offset']:,}, where it ends by: {source['ended_by']}",
+        "Log": f"bytes {source['start_offset']:,} to {source['end_offset']:,}; {ENDS.get(source['ended_by'], source['ended_by'])}",
         "Segments": f"{source['segments_read']} read" + counted(source, "segments_unread", "behind the end, not read")
             + counted(source, "segments_gone", "deleted meanwhile")
             + counted(source, "foreign_files", "files that are none"),

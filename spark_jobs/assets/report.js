@@ -72,7 +72,7 @@ function draw(measure) {
   const shown = write[kindOf(measure)];
   const bars = times.length <= 120;
   chart = new uPlot({
-    width: box.clientWidth, height: 300, scales: { x: { range: (_, low, high) => [low - step / 2000, high + step / 2000] },
+    width: box.clientWidth, height: 300, scales: { x: { range: (_, low, high) => times.length === 1 ? [times[0] - step / 1000, times[0] + step / 1000] : [low - step / 2000, high + step / 2000] },
       y: { range: (_, low, high) => [0, high * 1.05 || 1] } },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     axes: [axis, { ...axis, size: 74, values: (_, ticks) => ticks.map(shown) }],

@@ -11,6 +11,15 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+const FITS_ANYWHERE = 15;
+
+/** A table cell; a text that may be too long for its column is clipped, with the whole of it as its title. */
+export function cell(kind, title, ...children) {
+  const node = el("td", { role: "cell", class: kind || null, title }, ...children);
+  if (node.textContent.length > FITS_ANYWHERE) node.classList.add("long");
+  return node;
+}
+
 /** Set a text only when it changed, so that nothing is laid out in vain. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
@@ -65,11 +74,12 @@ export class KeyedRows {
   }
 }
 
-/** Restart a short effect that a class stands for. */
-export function flash(node, name) {
-  node.classList.remove(name);
-  void node.offsetWidth; // makes the browser see the class as new
-  node.classList.add(name);
+/** Let a node light up for a moment, in colours of the style sheet. */
+export function flash(node, background, colour) {
+  if (calm.matches) return;
+  const style = getComputedStyle(document.documentElement);
+  node.animate([{ backgroundColor: style.getPropertyValue(background), color: style.getPropertyValue(colour) }, {}],
+    { duration: 1_000, easing: "ease-out" });
 }
 
 export const calm = window.matchMedia("(prefers-reduced-motion: reduce)");

@@ -10,14 +10,18 @@ import { pathPanel } from "./panels/path.js";
 import { publishPanel } from "./panels/publish.js";
 import { queuesPanel } from "./panels/queues.js";
 import { statusPanel } from "./panels/status.js";
+import { trafficPanel } from "./panels/traffic.js";
 import { wakeupsPanel } from "./panels/wakeups.js";
 
 const DRAW_EVERY_MS = 100;
-const TICK_EVERY_MS = 250;
+const SLOWEST_DRAW_EVERY_MS = 500;
+const SHARE_OF_TIME = 3;
+const TICK_EVERY_MS = 100;
 
 const page = { state: initialState(), status: "disconnected", reason: "", retryAt: null };
 let scheduled = false;
 let drawnAt = 0;
+let drawEveryMs = DRAW_EVERY_MS;
 
 /**
  * What the panels draw. `now` is the broker's time, null while unknown; it stands still while nothing comes from the
@@ -32,7 +36,7 @@ function view() {
 function schedule() {
   if (scheduled) return;
   scheduled = true;
-  const wait = Math.max(0, drawnAt + DRAW_EVERY_MS - performance.now());
+  const wait = Math.max(0, drawnAt + drawEveryMs - performance.now());
   window.setTimeout(() => requestAnimationFrame(draw), wait);
 }
 
@@ -41,6 +45,11 @@ function draw() {
   drawnAt = performance.now();
   const current = view();
   for (const panel of panels) safely(() => panel.render(current));
+  // Where drawing takes long (much to show, a slow machine) it is done less often, so that the page answers its reader.
+  requestAnimationFrame(() => {
+    const cost = performance.now() - drawnAt;
+    drawEveryMs = Math.min(SLOWEST_DRAW_EVERY_MS, Math.max(DRAW_EVERY_MS, cost * SHARE_OF_TIME));
+  });
 }
 
 /** A panel that fails must not take the others with it. */
@@ -76,6 +85,7 @@ const panels = [
   queuesPanel(),
   consumerPanel({ consumer, publish, wakeups: () => page.state.wakeups }),
   publish,
+  trafficPanel(),
   histogramsPanel(),
 ];
 

@@ -7,6 +7,7 @@
  */
 
 export const MAX_WAKEUPS = 200;
+const MAX_SNAPSHOT_HOLDS = 1000;
 const MAX_OFFSET_SAMPLES = 20;
 const QUEUE_WINDOW_MS = 10_000;
 const QUEUE_SAMPLE_EVERY_MS = 900;
@@ -116,10 +117,14 @@ function applyKnownDelta(state, delta, receivedAt) {
     queuesTotal: state.queuesTotal === null ? null : Math.max(state.queuesTotal + added, queues.size),
     wakeups: mergeWakeups(state.wakeups, delta.wakeups ?? []),
     dropped: state.dropped + (delta.dropped ?? 0),
-    // More rows than the broker has holds: a removal was missed, so ask again.
-    needsSnapshot: total !== null && holds.size > total,
+    needsSnapshot: total !== null && isAstray(holds.size, total, delta.dropped ?? 0),
   };
   return withAbsolutes(next, delta);
+}
+
+/** Whether rows were missed: more of them than the broker has holds, or fewer after it had to leave some out. */
+function isAstray(rows, total, dropped) {
+  return rows > total || (dropped > 0 && rows < Math.min(total, MAX_SNAPSHOT_HOLDS));
 }
 
 /** What every frame says in full, so that a lost one heals itself here. */

@@ -1,5 +1,8 @@
 /** Figures computed from what the broker counts. Pure; null means "not known yet". */
 
+/** The counters of holds that ended with an answer, one a cause. */
+export const WAKE_COUNTERS = ["woken_arrival", "woken_filter_advanced", "woken_missed_arrival", "woken_timeout",
+  "woken_short_poll", "woken_shutdown"];
 const RATE_WINDOW_MS = 10_000;
 const LEAST_SPAN_MS = 1_500;
 

@@ -15,10 +15,12 @@ from typing import Any
 
 WAKE_BOUNDS = [50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000]
 HELD_BOUNDS = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000]
-COUNTERS = ("messages_stored bytes_stored messages_dispatched messages_delivered pulls_received pulls_read "
-            "pulls_answered_at_once pulls_held pulls_passed_over woken_arrival woken_filter_advanced "
-            "woken_missed_arrival woken_timeout woken_short_poll woken_shutdown released requests_refused "
-            "offsets_committed holds_now").split()
+COUNTERS = [
+    "messages_stored", "bytes_stored", "messages_dispatched", "messages_delivered", "pulls_received", "pulls_read",
+    "pulls_answered_at_once", "pulls_held", "pulls_passed_over", "woken_arrival", "woken_filter_advanced",
+    "woken_missed_arrival", "woken_timeout", "woken_short_poll", "woken_shutdown", "released", "requests_refused",
+    "offsets_committed", "holds_now",
+]
 
 
 def wall_ms() -> int:
@@ -71,6 +73,7 @@ def accepts(expression: str, tag: str) -> bool:
 class FakeBroker:
     def __init__(self) -> None:
         self.epoch = 0
+        self.ids = itertools.count(1)  # never begun anew: a hold of an earlier epoch may still be ended by its client
         self.watchers: set[asyncio.Queue[dict[str, Any] | None]] = set()
         self.reset()
 
@@ -90,7 +93,6 @@ class FakeBroker:
         self.wake_counts = [0] * (len(WAKE_BOUNDS) + 1)
         self.held_counts = [0] * (len(HELD_BOUNDS) + 1)
         self.wakeups: deque[dict[str, Any]] = deque(maxlen=200)
-        self.ids = itertools.count(1)
         self.robin = itertools.count()
         self._forget_changes()
 
@@ -213,7 +215,7 @@ class FakeBroker:
     def tell(self, *, gap: int = 0) -> None:
         """Hand every page what changed since the last call; nothing for less than 2 s is left unsaid."""
         something = self.seq > self.told_seq or self.changed
-        if self.quiet or (not something and time.monotonic() - self.told_at < 2):
+        if self.quiet or (not something and not gap and time.monotonic() - self.told_at < 2):
             return
         self.seq += gap
         delta = self.absolutes() | {

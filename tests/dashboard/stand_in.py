@@ -1,7 +1,8 @@
 """Serves the pages over a played broker: ``python tests/dashboard/stand_in.py --port 8123 --scenario busy``.
 
 The real templates, views and static files, with the parts of the API that the live page uses. ``POST /stand-in`` with
-``{"scenario": "..."}`` changes what is played: idle, working, busy (1,000 holds), refusing, hostile, away, gap, silent, down, up.
+``{"scenario": "..."}`` changes what is played: idle, working, busy (1,000 holds) and hostile begin anew; refusing,
+away, gap, silent, down and up happen to what is played already.
 """
 
 import argparse
@@ -186,7 +187,7 @@ class StandIn:
     async def websocket(self, path: str, receive: Any, send: Any) -> None:
         await receive()
         if self.scenarios.down:
-            await send({"type": "websocket.close", "code": 1012})
+            await send({"type": "websocket.close"})
             return
         if path == "/ws/v1/events":
             await send({"type": "websocket.accept"})
@@ -213,7 +214,7 @@ class StandIn:
     async def send_frames(frames: "asyncio.Queue[dict[str, Any] | None]", send: Any) -> None:
         while (frame := await frames.get()) is not None:
             await send({"type": "websocket.send", "text": json.dumps(frame)})
-        await send({"type": "websocket.close", "code": 1012})
+        await send({"type": "websocket.close"})
 
     async def run(self, scenario: str) -> None:
         self.scenarios.begin(scenario)

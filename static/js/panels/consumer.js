@@ -62,6 +62,7 @@ export function consumerPanel({ consumer, publish, wakeups }) {
       : `Asking ${consumer.topic} for messages …`);
     setText(part("state"), text);
     part("state").toggleAttribute("data-failed", said.failed);
+    part("state").setAttribute("aria-live", said.failed ? "polite" : "off"); // each message would be read out else
     setText(part("toggle"), consumer.running ? "Stop" : "Start");
   }
 

@@ -1,66 +1,39 @@
-/** How long wake-ups and holds take: the broker's own buckets, drawn by uPlot, with estimated percentiles. */
+/** How long wake-ups and holds take: the broker's own buckets as bars, with estimated percentiles. */
 
-import uPlot from "../../vendor/uplot/uPlot.esm.js";
 import { panel, setText } from "../dom.js";
-import { UNKNOWN, count, estimate, micros, millis } from "../format.js";
+import { UNKNOWN, count, estimate, micros, millis, shortCount } from "../format.js";
 import { histogramTotal, percentile, visibleBuckets } from "../stats.js";
-
-const HEIGHT = 118;
+import { Chart, FONT, bars, colour, countAxis, fromZero } from "./charts.js";
 
 export function histogramsPanel() {
   const { part } = panel("histograms");
-  const charts = [
-    histogramChart(part("wakeup-chart"), part("wakeup-figures"), part("wakeup-empty"), micros),
-    histogramChart(part("held-chart"), part("held-figures"), part("held-empty"), millis),
-  ];
-  const redraw = () => charts.forEach((chart) => chart.restyle());
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  const shows = [histogram(part, "wakeup", micros), histogram(part, "held", millis)];
   return {
     render({ state }) {
-      charts[0].show(state.wakeupUs);
-      charts[1].show(state.heldMs);
+      shows[0](state.wakeupUs);
+      shows[1](state.heldMs);
     },
   };
 }
 
-function histogramChart(box, figures, empty, write) {
-  let plot = null;
+function histogram(part, name, write) {
+  const [box, figures, empty] = ["chart", "figures", "empty"].map((what) => part(`${name}-${what}`));
   let shown = null;
-  let shape = "";
+  let bounds = [];
+  const chart = new Chart(box, () => options(bounds, write));
 
-  function show(histogram) {
-    if (histogram === shown || (shown && histogram && sameCounts(shown, histogram))) return;
-    shown = histogram;
-    const total = histogramTotal(histogram);
-    empty.hidden = !histogram || total > 0;
-    box.toggleAttribute("hidden", !total);
-    setText(figures, total === null ? UNKNOWN : total === 0 ? "none yet" : summary(histogram, total, write));
-    if (total) draw(histogram);
-  }
-
-  function draw(histogram) {
-    const { from, to } = visibleBuckets(histogram);
-    const counts = histogram.counts.slice(from, to);
-    const data = [counts.map((_, i) => i), counts];
-    const wanted = `${from}:${to}:${histogram.bounds.join(",")}`;
-    if (plot && wanted === shape) {
-      plot.setData(data);
-      return;
-    }
-    plot?.destroy();
-    shape = wanted;
-    const bounds = histogram.bounds.slice(from, to);
-    plot = new uPlot(options(box, bounds, counts.length, write), data, box);
-  }
-
-  new ResizeObserver(() => plot?.setSize({ width: box.clientWidth, height: HEIGHT })).observe(box);
-  return {
-    show,
-    restyle() {
-      shape = "";
-      if (shown && histogramTotal(shown)) draw(shown);
-    },
+  return (latest) => {
+    if (!latest || (shown && sameCounts(shown, latest))) return;
+    shown = latest;
+    const total = histogramTotal(latest);
+    empty.hidden = total > 0;
+    box.hidden = total === 0;
+    setText(figures, total === 0 ? "none yet" : summary(latest, total, write));
+    if (total === 0) return;
+    const { from, to } = visibleBuckets(latest);
+    const counts = latest.counts.slice(from, to);
+    bounds = latest.bounds.slice(from, to);
+    chart.draw([counts.map((_, i) => i), counts], `${from}:${to}:${bounds}`);
   };
 }
 
@@ -68,47 +41,26 @@ function sameCounts(a, b) {
   return a.counts.length === b.counts.length && a.counts.every((value, i) => value === b.counts[i]);
 }
 
-function summary(histogram, total, write) {
-  const p50 = estimate(percentile(histogram, 0.5), write);
-  const p99 = estimate(percentile(histogram, 0.99), write);
+function summary(latest, total, write) {
+  const [p50, p99] = [0.5, 0.99].map((part) => estimate(percentile(latest, part), write) ?? UNKNOWN);
   return `p50 ${p50} · p99 ${p99} · ${count(total)} in all`;
 }
 
-/** One bar a bucket; the axis carries the buckets' bounds, which grow by factors: so it is a log scale. */
-function options(box, bounds, buckets, write) {
-  const style = getComputedStyle(document.documentElement);
-  const colour = (name) => style.getPropertyValue(name).trim();
-  const every = Math.ceil(buckets / 5);
-  const font = "11px system-ui, sans-serif";
+/** One bar a bucket. The buckets' bounds grow by factors, so this is a log scale; a tick is a bucket's upper bound. */
+function options(bounds, write) {
+  const every = Math.ceil(bounds.length / 4);
   return {
-    width: Math.max(120, box.clientWidth),
-    height: HEIGHT,
-    legend: { show: false },
-    cursor: { show: false },
-    select: { show: false },
-    padding: [8, 14, 0, 0],
-    scales: {
-      x: { time: false, range: [-0.6, buckets - 0.4] },
-      y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.08)] },
-    },
+    scales: { x: { time: false, range: (_plot, min, max) => [min - 0.6, max + 0.6] }, y: { range: fromZero } },
     axes: [
-      {
-        stroke: colour("--muted"), font, size: 24, gap: 4, grid: { show: false },
+      { stroke: colour("--muted"), font: FONT, size: 24, gap: 4, grid: { show: false },
         ticks: { stroke: colour("--line-strong"), size: 3, width: 1 },
-        // A tick stands at the upper bound of its bucket: the right side of the bar.
         splits: () => bounds.map((_, i) => i + 0.5).filter((_, i) => i % every === every - 1),
-        values: (_plot, splits) => splits.map((at) => write(bounds[at - 0.5])),
-      },
-      {
-        stroke: colour("--muted"), font, size: 44, gap: 4, ticks: { show: false },
-        grid: { stroke: colour("--line"), width: 1 }, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7],
-        space: 28, values: (_plot, values) => values.map((value) => count(value)),
-      },
+        values: (_plot, splits) => splits.map((at) => write(bounds[at - 0.5])) },
+      { ...countAxis((value) => (Number.isInteger(value) ? shortCount(value) : "")), incrs: WHOLE_STEPS },
     ],
-    series: [
-      {},
-      { fill: colour("--bar"), stroke: colour("--bar"), width: 0, points: { show: false },
-        paths: uPlot.paths.bars({ size: [0.86, 80], radius: 0.08 }) },
-    ],
+    series: [{}, { fill: colour("--bar"), stroke: colour("--bar"), width: 0, points: { show: false },
+      paths: bars({ size: [0.86, 80], radius: 0.08 }) }],
   };
 }
+
+const WHOLE_STEPS = [0, 1, 2, 3, 4, 5, 6, 7, 8].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power));

@@ -9,6 +9,7 @@ const HINT = "Select a held pull to see why it waits.";
 
 export function holdDetail(part) {
   let hold = null;
+  let end = null;
 
   function facts() {
     const rows = [
@@ -28,12 +29,14 @@ export function holdDetail(part) {
       const queue = state.queues.get(queueKey(hold.topic, hold.queue_id));
       return explainHold(hold, queue, now, { longPollingEnable: state.longPollingEnable });
     }
-    return explainEnd(hold, state.wakeups.find((wakeup) => wakeup.hold_id === hold.id) ?? null);
+    end ??= state.wakeups.find((wakeup) => wakeup.hold_id === hold.id) ?? null;
+    return explainEnd(hold, end);
   }
 
   return {
     select(chosen) {
       hold = chosen;
+      end = null;
       part("facts").replaceChildren(...(hold ? facts() : []));
       part("detail").setAttribute("data-selected-hold", hold ? hold.id : "");
       if (!hold) setText(part("sentence"), HINT);

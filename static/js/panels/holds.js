@@ -1,12 +1,12 @@
 /** The pullRequestTable as a board: one row a held pull, its age running against its deadline. */
 
-import { KeyedRows, calm, el, panel, setAttribute, setText } from "../dom.js";
+import { KeyedRows, calm, cell, el, panel, setAttribute, setText } from "../dom.js";
 import { acceptsAll } from "../explain.js";
 import { count, seconds } from "../format.js";
 import { queueKey } from "../reducer.js";
 import { holdDetail } from "./hold_detail.js";
 
-const PAGE_OF_ROWS = 250;
+const PAGE_OF_ROWS = 100;
 const LEAVING_MS = 700;
 const MOST_LEAVING = 24;
 
@@ -38,22 +38,21 @@ export function holdsPanel({ isOwn }) {
     const cells = {
       name: el("button", { type: "button", class: "row-button mono", tabindex: "-1" }, queueKey(hold.topic, hold.queue_id)),
       max: el("span", { class: "wants-max" }),
-      fill: el("span", { class: "age-fill" }),
+      track: el("span", { class: "age-track", "aria-hidden": "true" }),
       left: el("span", { class: "age-left" }),
     };
     const row = el("tr", { role: "row", "data-hold-id": hold.id },
       cell("queue-cell", queueKey(hold.topic, hold.queue_id), cells.name),
-      cell("", hold.group, hold.group || "–"),
+      cell("group-cell", hold.group, hold.group || "–"),
       cell("quiet client-cell", `${hold.client_id} over ${hold.protocol}`,
         hold.client_id || "–", el("span", { class: "protocol" }, PROTOCOLS[hold.protocol] ?? hold.protocol)),
       cell("num wants-cell mono", null,
         el("span", { class: "wants" }, count(hold.pull_from_offset)), " / ", cells.max),
-      cell("mono quiet", hold.filter, hold.filter || "*"),
-      cell("age-cell", null, el("span", { class: "age" },
-        el("span", { class: "age-track", "aria-hidden": "true" }, cells.fill), cells.left)));
+      cell("mono quiet filter-cell", hold.filter, hold.filter || "*"),
+      cell("age-cell", null, el("span", { class: "age" }, cells.track, cells.left)));
     Object.assign(row, { parts: cells, hold });
     row.toggleAttribute("data-own", isOwn(hold));
-    ages.add(row);
+    ages.add(row, latest);
     return row;
   }
 
@@ -70,9 +69,9 @@ export function holdsPanel({ isOwn }) {
   function leave(row) {
     ages.remove(row);
     const id = row.hold.id;
+    row.removeAttribute("data-hold-id");
     if (latest.state.holds.has(id) || leaving >= MOST_LEAVING || calm.matches) return false;
     const end = latest.state.wakeups.find((wakeup) => wakeup.hold_id === id);
-    row.removeAttribute("data-hold-id");
     row.dataset.leaving = end ? end.cause : "unknown";
     setText(row.parts.left, "");
     leaving += 1;
@@ -101,8 +100,11 @@ export function holdsPanel({ isOwn }) {
       drawn = { holds: state.holds, queues: state.queues };
       const matching = [...state.holds.values()].filter((hold) => matches(hold, chosen.words)).sort(SORTS[chosen.sort]);
       if (chosen.descending) matching.reverse();
-      const shown = matching.slice(0, chosen.limit);
+      const own = matching.filter(isOwn); // this page's own stand first, so that a newcomer finds them
+      const shown = [...own, ...(own.length ? matching.filter((hold) => !isOwn(hold)) : matching)].slice(0, chosen.limit);
+      const focused = document.activeElement.closest?.("[data-hold-id]");
       rows.show(shown, (hold) => hold.id);
+      if (focused && !focused.hasAttribute("data-hold-id")) refocus(body, focused.hold);
       rove(body);
       showCounts(state, matching.length, shown.length);
     }
@@ -128,6 +130,7 @@ export function holdsPanel({ isOwn }) {
     part("more").hidden = shown >= matching;
     const empty = known && matching === 0;
     part("empty").hidden = !empty;
+    if (empty) setText(part("curl"), howToHold(state));
     setText(part("empty-title"), state.holds.size ? "No held pull matches this filter." : "Nothing is held.");
   }
 
@@ -156,14 +159,17 @@ export function holdsPanel({ isOwn }) {
     if (row) select(row.hold.id);
   });
   body.addEventListener("keydown", (event) => moveFocus(event, body));
-  setText(part("curl"), `curl '${location.origin}/api/v1/topics/quickstart/queues/0/messages?offset=0&wait_ms=15000&group=by-hand'`);
   return { render, tick };
 }
 
 const PROTOCOLS = { http: "HTTP", websocket: "WebSocket", remoting: "remoting" };
 
-function cell(kind, title, ...children) {
-  return el("td", { role: "cell", class: kind || null, title }, ...children);
+/** Lines for a shell that make a hold on quickstart@0, as the topic is now. */
+function howToHold(state) {
+  const topic = `${location.origin}/api/v1/topics/quickstart`;
+  const queue = state.queues.get(queueKey("quickstart", 0));
+  const make = `curl -X PUT -H 'Content-Type: application/json' -d '{"queues": 4}' ${topic}\n`;
+  return `${queue ? "" : make}curl '${topic}/queues/0/messages?offset=${queue ? queue.max_offset : 0}&wait_ms=15000&group=by-hand'`;
 }
 
 function matches(hold, words) {
@@ -186,61 +192,57 @@ function moveFocus(event, body) {
   const next = buttons[buttons.indexOf(document.activeElement) + step];
   if (!next) return;
   event.preventDefault();
-  document.activeElement.setAttribute("tabindex", "-1");
-  next.setAttribute("tabindex", "0");
-  next.focus();
+  takeFocus(body, next);
+}
+
+function takeFocus(body, button) {
+  for (const other of body.querySelectorAll('.row-button[tabindex="0"]')) other.setAttribute("tabindex", "-1");
+  button.setAttribute("tabindex", "0");
+  button.focus({ preventScroll: true });
+}
+
+/** The row that had the focus is gone: its client's next pull takes it, else the row that now stands in its place. */
+function refocus(body, gone) {
+  const rows = [...body.querySelectorAll("[data-hold-id]")];
+  const same = rows.find(({ hold }) => hold.client_id === gone.client_id && hold.group === gone.group
+    && hold.topic === gone.topic && hold.queue_id === gone.queue_id);
+  const next = same ?? rows.find(({ hold }) => byQueue(hold, gone) > 0) ?? rows.at(-1);
+  if (next) takeFocus(body, next.parts.name);
 }
 
 /**
- * The bars between deltas: each is one animation from the moment of parking to the deadline, set to the broker's
- * clock, and runs only while its row can be seen. So a thousand holds cost no more than a screen of them.
+ * The ages between deltas, on the broker's clock. Only rows that can be seen are moved, ten times a second (which is
+ * less than a pixel at a time): so a thousand holds cost no more than a screen of them.
  */
 function ageBars(scroller) {
   const seen = new Set();
   const observer = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
-      if (isIntersecting) {
-        seen.add(target);
-      } else {
-        stop(target);
-      }
+      if (isIntersecting) seen.add(target);
+      else seen.delete(target);
     }
   }, { root: scroller, rootMargin: "60px" });
 
-  function stop(row) {
-    seen.delete(row);
-    row.bar?.cancel();
-    row.bar = null;
-  }
-
-  function run(row, now, live) {
+  function show(row, now) {
     const { suspended_at_ms: from, deadline_ms: to } = row.hold;
-    const age = now - from;
-    if (calm.matches) {
-      row.parts.fill.style.transform = `scaleX(${Math.min(1, Math.max(0, age / Math.max(1, to - from)))})`;
-      return;
-    }
-    row.bar ??= row.parts.fill.animate([{ transform: "scaleX(0)" }, { transform: "scaleX(1)" }],
-      { duration: Math.max(1, to - from), fill: "both" });
-    if (!live) row.bar.pause();
-    else if (row.bar.playState === "paused") row.bar.play();
-    if (Math.abs((row.bar.currentTime ?? -1e9) - age) > 150) row.bar.currentTime = Math.max(0, age);
+    const left = to - now;
+    setText(row.parts.left, left >= 0 ? seconds(left) : "due");
+    row.toggleAttribute("data-due", left < 0);
+    const share = Math.min(1, Math.max(0, (now - from) / Math.max(1, to - from)));
+    row.parts.track.style.backgroundSize = `${(share * 100).toFixed(2)}% 100%`;
   }
 
   return {
-    add: (row) => observer.observe(row),
+    add(row, { now }) {
+      observer.observe(row);
+      if (now !== null) show(row, now);
+    },
     remove(row) {
       observer.unobserve(row);
-      stop(row);
+      seen.delete(row);
     },
-    tick({ now, live }) {
-      if (now === null) return;
-      for (const row of seen) {
-        const left = row.hold.deadline_ms - now;
-        setText(row.parts.left, left >= 0 ? seconds(left) : "due");
-        row.toggleAttribute("data-due", left < 0);
-        run(row, now, live);
-      }
+    tick({ now }) {
+      if (now !== null) for (const row of seen) show(row, now);
     },
   };
 }

@@ -11,7 +11,7 @@ const narrow = window.matchMedia("(max-width: 720px)");
 export function pathPanel() {
   const { part } = panel("path");
   let drawing = draw(part("drawing"));
-  let before = null;
+  let before; // undefined: nothing was drawn yet
   let latest = null;
   narrow.addEventListener("change", () => {
     drawing = draw(part("drawing"));

@@ -1,10 +1,9 @@
 /** What stands where in the drawing of a pull's path, and which counters it shows. */
 
 import { shortCount } from "../format.js";
+import { WAKE_COUNTERS } from "../stats.js";
 
-const ENDS_WITH_ANSWER = ["woken_arrival", "woken_filter_advanced", "woken_missed_arrival", "woken_timeout",
-  "woken_short_poll", "woken_shutdown"];
-const ANSWERED = ["pulls_answered_at_once", ...ENDS_WITH_ANSWER];
+const ANSWERED = ["pulls_answered_at_once", ...WAKE_COUNTERS];
 const known = (counters, names) => {
   const values = names.map((name) => counters[name]).filter((value) => value !== undefined);
   return values.length ? values.reduce((sum, value) => sum + value, 0) : null;
@@ -22,12 +21,13 @@ export const NODES = {
   held: node("held now", "Rows of the pullRequestTable", ["pulls_held"], {
     value: (all) => known(all, ["holds_now"]), sub: (all) => said(all, "pulls_held", (n) => `${n} in all`) }),
   arrival: node("arrival", "Messages dispatched to their queues: each looks for holds to wake", ["messages_dispatched"],
-    { sub: () => "messages dispatched" }),
+    { sub: () => "dispatched" }),
   woken: node("woken", "Holds woken by an arrival; \"missed\" would be a defect and is always 0", ["woken_arrival"], {
     sub: (all) => said(all, "woken_missed_arrival", (n) => `${n} missed`), alarm: (all) => all.woken_missed_arrival > 0 }),
   answered: node("answered", "Pulls answered, at once or after a hold", ANSWERED, {
     sub: (all) => said(all, "messages_delivered", (n) => `${n} messages`) }),
-  atOnce: node("answered at once", "Pulls that found messages, or did not ask to be held", ["pulls_answered_at_once"], { side: true }),
+  atOnce: node("answered at once", "Pulls that found messages, or did not ask to be held", ["pulls_answered_at_once"],
+    { side: true, sub: () => "not held" }),
   passedOver: node("passed over", "Arrivals that a hold's filter rejected: the hold stays",
     ["pulls_passed_over", "woken_filter_advanced"], { side: true, value: (all) => known(all, ["pulls_passed_over"]),
       sub: (all) => said(all, "woken_filter_advanced", (n) => `${n} filter advanced`) }),

@@ -1,10 +1,11 @@
 /** Queues: where they begin and end, how fast they grow, and how many pulls wait on them. */
 
-import { KeyedRows, el, flash, panel, setAttribute, setText } from "../dom.js";
+import { KeyedRows, cell, el, flash, panel, setAttribute, setText } from "../dom.js";
 import { ago, count, isSystemTopic, rate } from "../format.js";
 import { queueRate } from "../stats.js";
 
 const MOST_ROWS = 300;
+const TIMES_EVERY_MS = 500;
 const byName = (a, b) => (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.queue_id - b.queue_id);
 
 export function queuesPanel() {
@@ -12,6 +13,7 @@ export function queuesPanel() {
   const chosen = { word: "", system: false };
   let drawn = null;
   let latest = null;
+  let tickedAt = 0;
   const rows = new KeyedRows(part("rows"), { create, update });
 
   function create(queue) {
@@ -20,7 +22,7 @@ export function queuesPanel() {
       age: number("quiet", "last"), holds: number("", "holds") };
     const row = el("tr", { role: "row", "data-queue": queue.key,
       class: isSystemTopic(queue.topic, queue.broker) ? "system" : null },
-    el("td", { role: "cell", class: "queue-name mono", title: queue.key }, queue.key), ...Object.values(cells));
+    cell("queue-name mono", queue.key, queue.key), ...Object.values(cells));
     row.parts = cells;
     return row;
   }
@@ -32,7 +34,7 @@ export function queuesPanel() {
     setText(cells.min, count(queue.min_offset));
     setText(cells.max, count(queue.max_offset));
     setText(cells.holds, count(queue.holds));
-    if (before !== null && before !== String(queue.max_offset)) flash(cells.max, "moved");
+    if (before !== null && before !== String(queue.max_offset)) flash(cells.max, "--warn-soft", "--warn");
     setAttribute(row, "data-max-offset", queue.max_offset);
     showTimes(row);
   }
@@ -90,6 +92,8 @@ export function queuesPanel() {
     render,
     tick(view) {
       latest = view;
+      if (view.localNow - tickedAt < TIMES_EVERY_MS) return;
+      tickedAt = view.localNow;
       for (const row of rows.rows.values()) showTimes(row);
     },
   };

@@ -2,11 +2,9 @@
 
 import { panel, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, count, isKnown, rate, seconds, shortCount, span } from "../format.js";
-import { counterRate } from "../stats.js";
+import { WAKE_COUNTERS, counterRate } from "../stats.js";
 import { request } from "../http.js";
 
-const ANSWERED = ["woken_arrival", "woken_filter_advanced", "woken_missed_arrival", "woken_timeout",
-  "woken_short_poll", "woken_shutdown"];
 const WISH_LASTS_MS = 5_000;
 const AGE_SHOWN_AFTER_MS = 2_000;
 
@@ -94,7 +92,7 @@ export function statusPanel({ reconnect }) {
       figure("holds", shortCount(state.holdsTotal));
       figure("stored", rate(counterRate(state.history, ["messages_stored"])));
       figure("delivered", rate(counterRate(state.history, ["messages_delivered"])));
-      figure("woken", rate(counterRate(state.history, ANSWERED)));
+      figure("woken", rate(counterRate(state.history, WAKE_COUNTERS)));
       banner.hidden = !state.problem;
       setText(problem, state.problem);
       showLongPolling(view);

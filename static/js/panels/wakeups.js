@@ -1,31 +1,32 @@
 /** The stream of wake-ups: every end of a hold, newest first, with its cause. */
 
-import { KeyedRows, el, panel, setAttribute, setText } from "../dom.js";
+import { KeyedRows, cell, el, panel, setAttribute, setText } from "../dom.js";
 import { CAUSES, cause, clockTime, count, micros } from "../format.js";
 import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
+
+const MOST_FLASHING = 6;
 
 export function wakeupsPanel() {
   const { part } = panel("wakeups");
   const chosen = { cause: "", paused: null };
   let drawn = null;
   let latest = null;
-  let begun = false;
+  let flashing = false;
   const rows = new KeyedRows(part("rows"), { create, update: () => {} });
 
   function create(wakeup) {
     const { word, mark, means } = cause(wakeup.cause);
-    const td = (kind, title, ...children) => el("td", { role: "cell", class: kind, title }, ...children);
     const answered = wakeup.cause !== "channel_gone" && wakeup.cause !== "cancelled";
-    return el("tr", { role: "row", "data-cause": wakeup.cause, "data-hold": wakeup.hold_id, class: begun ? "fresh" : null },
-      td("mono quiet", null, clockTime(wakeup.wall_ms)),
-      td("cause-cell", means, el("span", { class: "cause" },
+    return el("tr", { role: "row", "data-cause": wakeup.cause, "data-hold": wakeup.hold_id, class: flashing ? "fresh" : null },
+      cell("mono quiet", null, clockTime(wakeup.wall_ms)),
+      cell("cause-cell", means, el("span", { class: "cause" },
         el("span", { class: "cause-mark", "aria-hidden": "true" }, mark), word)),
-      td("mono queue-cell", queueKey(wakeup.topic, wakeup.queue_id), queueKey(wakeup.topic, wakeup.queue_id)),
-      td(null, wakeup.group, wakeup.group || "–"),
-      td("quiet client-cell", wakeup.client_id, wakeup.client_id || "–"),
-      label(td("num", `${count(wakeup.held_us)} µs`, micros(wakeup.held_us)), "held"),
-      label(td("num", null, wakeup.wake_us > 0 ? micros(wakeup.wake_us) : "–"), "wake"),
-      label(td("num", null, answered ? count(wakeup.messages) : "–"), "msgs"));
+      cell("mono queue-cell", queueKey(wakeup.topic, wakeup.queue_id), queueKey(wakeup.topic, wakeup.queue_id)),
+      cell(null, wakeup.group, wakeup.group || "–"),
+      cell("quiet client-cell", wakeup.client_id, wakeup.client_id || "–"),
+      label(cell("num", `${count(wakeup.held_us)} µs`, micros(wakeup.held_us)), "held"),
+      label(cell("num", null, wakeup.wake_us > 0 ? micros(wakeup.wake_us) : "–"), "wake"),
+      label(cell("num", null, answered ? count(wakeup.messages) : "–"), "msgs"));
   }
 
   function render(view) {
@@ -33,10 +34,11 @@ export function wakeupsPanel() {
     const list = chosen.paused ?? view.state.wakeups;
     if (drawn === list && chosen.paused === null) return;
     if (drawn !== list) {
+      const fresh = drawn === null ? 0 : list.findIndex((wakeup) => wakeup === drawn[0]);
+      flashing = fresh > 0 && fresh <= MOST_FLASHING; // a whole table that flashes says nothing
       drawn = list;
       rows.show(list.filter((wakeup) => !chosen.cause || wakeup.cause === chosen.cause), wakeupKey);
     }
-    begun = view.state.seq !== null;
     showCounts(view.state, list);
   }
 

@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import { explainEnd, explainHold, explainPull } from "../../static/js/explain.js";
+import { ago, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, span } from "../../static/js/format.js";
+import { backoff } from "../../static/js/socket.js";
+import { counterRate, percentile, queueRate, rateSeries, visibleBuckets } from "../../static/js/stats.js";
+
+const HOLD = { id: 4, topic: "debian-packages", queue_id: 0, group: "mirror", client_id: "c", protocol: "http",
+  pull_from_offset: 42, queue_max_offset: 42, suspended_at_ms: 1_000, deadline_ms: 16_000, filter: "*" };
+
+describe("why a hold waits", () => {
+  const at = (maxOffset, filter = "*") => explainHold({ ...HOLD, filter }, { max_offset: maxOffset }, 7_800);
+
+  test("nothing new has arrived", () => {
+    assert.equal(at(42), "Waits for offset 42 of debian-packages@0; the queue ends at 42, so nothing new has arrived. "
+      + "It will be answered in 8.2 s at the latest.");
+  });
+  test("the filter rejects what has arrived", () => {
+    assert.match(at(45, "TagA"), /3 messages have arrived since \(the queue ends at 45\), but its filter TagA rejects them/);
+    assert.match(at(43, "TagA"), /1 message has arrived since .* rejects it\./);
+  });
+  test("the filter is named while nothing has arrived", () => assert.match(at(42, "TagA"), /Only messages that TagA accepts/));
+  test("it is being woken", () => assert.match(at(43), /so it is being woken now/));
+  test("its deadline has passed", () => {
+    assert.match(explainHold(HOLD, undefined, 16_300), /deadline passed 0\.3 s ago, so its answer is due/);
+  });
+  test("an unknown clock is said to be unknown", () => assert.match(explainHold(HOLD, undefined, null), /unknown/));
+  test("short polling is named", () => {
+    assert.match(explainHold(HOLD, undefined, 1_000, { longPollingEnable: false }), /longPollingEnable is off/);
+  });
+});
+
+describe("how a hold ended", () => {
+  const end = (fields) => explainEnd(HOLD, { cause: "arrival", held_us: 4_200_000, wake_us: 143, messages: 1, ...fields });
+  test("by a message", () => {
+    assert.match(end({}), /^Woken after 4\.2 s by arrival: .*answered with 1 message, 143 µs after the message arrived\.$/);
+  });
+  test("by its client", () => assert.match(end({ cause: "channel_gone", wake_us: 0 }), /^Released after 4\.2 s: its client went away/));
+  test("unseen", () => assert.match(explainEnd(HOLD, null), /not among the wake-ups/));
+  test("as the page's own consumer says it", () => {
+    assert.equal(explainPull(null, null, null), "answered at once, without being held");
+    assert.equal(explainPull({ held_ms: "2041", wake_cause: "arrival" }, 150, 12.3),
+      "held 2.0 s, woken by arrival, 150 µs after it arrived, 12 ms from Publish to this page");
+  });
+});
+
+describe("figures", () => {
+  test("are unknown, not 0, when they are not known", () => {
+    for (const write of [count, shortCount, rate, micros, millis, span, ago, clockTime]) {
+      assert.equal(write(null), "unknown");
+      assert.equal(write(undefined), "unknown");
+    }
+    assert.equal(estimate(null, micros), "unknown");
+  });
+  test("keep every digit of 64-bit numbers that come as text", () => assert.equal(count("9223372036854775807"), "9,223,372,036,854,775,807"));
+  test("have units that read well", () => {
+    assert.equal(micros(143), "143 µs");
+    assert.equal(micros(1_430), "1.43 ms");
+    assert.equal(micros(15_000_000), "15.0 s");
+    assert.equal(millis(10), "10 ms");
+    assert.equal(millis(61_000), "1 min 1 s");
+    assert.equal(span(93_784_000), "1 d 2 h");
+    assert.equal(shortCount(12_345), "12.3k");
+    assert.equal(rate(0.25), "0.3");
+    assert.equal(ago(300), "now");
+  });
+  test("never promise more than a bucket says", () => {
+    assert.equal(estimate({ value: 150, open: false }, micros), "≈ 150 µs");
+    assert.equal(estimate({ value: 100_000, open: true }, micros), "> 100 ms");
+  });
+  test("know system topics", () => {
+    assert.ok(isSystemTopic("RMQ_SYS_TRACE_TOPIC"));
+    assert.ok(isSystemTopic("broker-a", "broker-a"));
+    assert.ok(!isSystemTopic("orders", "broker-a"));
+    assert.ok(!isSystemTopic("%RETRY%billing"), "a retry topic is what an engineer looks for");
+  });
+  test("name a cause that they do not know", () => assert.equal(cause("brand_new").word, "brand new"));
+});
+
+describe("percentiles", () => {
+  const histogram = { bounds: [100, 200, 500], counts: [0, 80, 20, 0] };
+  test("are interpolated inside their bucket", () => {
+    assert.deepEqual(percentile(histogram, 0.5), { value: 162.5, open: false });
+    assert.equal(percentile(histogram, 0.99).value, 485);
+  });
+  test("of nothing are unknown", () => {
+    assert.equal(percentile({ bounds: [1], counts: [0, 0] }, 0.5), null);
+    assert.equal(percentile(null, 0.5), null);
+  });
+  test("in the last bucket are only known from below", () => {
+    assert.deepEqual(percentile({ bounds: [100], counts: [0, 5] }, 0.5), { value: 100, open: true });
+  });
+  test("are drawn over the buckets that matter", () => {
+    const wide = { bounds: Array.from({ length: 30 }, (_, i) => i), counts: Array.from({ length: 31 }, (_, i) => (i === 15 ? 3 : 0)) };
+    const { from, to } = visibleBuckets(wide);
+    assert.ok(from <= 14 && to >= 17 && to - from === 8);
+  });
+});
+
+describe("rates", () => {
+  test("of a queue need a moment of watching", () => {
+    const queue = { max_offset: 100, samples: [[10_000, 100]] };
+    assert.equal(queueRate(queue, 10_500, 10_000), null);
+    assert.equal(queueRate(queue, 14_000, 10_000), 0);
+  });
+  test("of a queue cover the last ten seconds only", () => {
+    const queue = { max_offset: 160, samples: [[10_000, 100], [20_000, 110], [29_000, 160]] };
+    assert.equal(queueRate(queue, 30_000, 10_000), 5);
+  });
+  test("of counters add them up", () => {
+    const history = [{ wallMs: 0, counters: { a: 0, b: 0 } }, { wallMs: 10_000, counters: { a: 20, b: 10 } }];
+    assert.equal(counterRate(history, ["a", "b"]), 3);
+    assert.equal(counterRate(history.slice(1), ["a"]), null);
+    assert.deepEqual(rateSeries(history, ["a"]), [[10], [2]]);
+  });
+});
+
+test("reconnects wait longer each time, never all at the same moment, and not for ever", () => {
+  assert.equal(backoff(0, () => 0), 250);
+  assert.equal(backoff(0, () => 1), 500);
+  assert.equal(backoff(3, () => 1), 4_000);
+  assert.equal(backoff(1_000, () => 1), 15_000);
+});

@@ -1,0 +1,48 @@
+import asyncio
+
+from django.http import HttpRequest, HttpResponse
+from django.test import RequestFactory
+
+from dashboard.middleware import SecurityHeadersMiddleware, content_security_policy
+
+
+def policy_of(response: HttpResponse) -> dict[str, str]:
+    parts = (part.strip().partition(" ") for part in response.headers["Content-Security-Policy"].split(";"))
+    return {name: value for name, _, value in parts}
+
+
+def page(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("page")
+
+
+async def async_page(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("page")
+
+
+def test_allows_this_host_alone() -> None:
+    response = SecurityHeadersMiddleware(page)(RequestFactory().get("/", headers={"host": "localhost:8000"}))
+    assert isinstance(response, HttpResponse)
+    policy = policy_of(response)
+    assert policy["default-src"] == policy["script-src"] == policy["style-src"] == "'self'"
+    assert policy["frame-ancestors"] == policy["object-src"] == policy["base-uri"] == "'none'"
+    assert policy["connect-src"] == "'self' ws://localhost:8000 wss://localhost:8000"
+    assert "unsafe" not in response.headers["Content-Security-Policy"]
+
+
+def test_answers_async_requests_without_a_thread() -> None:
+    response = asyncio.run(SecurityHeadersMiddleware(async_page)(RequestFactory().get("/")))  # type: ignore[arg-type]
+    assert "Content-Security-Policy" in response.headers
+
+
+def test_leaves_the_policy_that_a_view_set() -> None:
+    def viewer(request: HttpRequest) -> HttpResponse:
+        return HttpResponse("viewer", headers={"Content-Security-Policy": "default-src 'none'"})
+
+    response = SecurityHeadersMiddleware(viewer)(RequestFactory().get("/"))
+    assert isinstance(response, HttpResponse)
+    assert response.headers["Content-Security-Policy"] == "default-src 'none'"
+
+
+def test_a_host_that_is_not_ours_is_not_named() -> None:
+    request = RequestFactory().get("/", headers={"host": "evil.example; script-src *"})
+    assert "evil" not in content_security_policy(request)

@@ -1,0 +1,292 @@
+"""The live page in a browser, over the stand-in."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+OpenPage = Callable[..., Page]
+
+
+def test_idle_teaches_what_a_hold_is(open_page: OpenPage) -> None:
+    page = open_page("idle")
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+    holds = page.locator('[data-panel="holds"]')
+    expect(holds.get_by_text("Nothing is held.")).to_be_visible()
+    expect(holds.locator('[data-part="curl"]')).to_contain_text("wait_ms=15000")
+    expect(page.locator('[data-panel="wakeups"]').get_by_text("No held pull has ended yet.")).to_be_visible()
+    expect(page.locator('[data-panel="histograms"]').get_by_text("No hold has ended yet.")).to_be_visible()
+
+
+def test_shows_a_hold_woken_at_one_click(open_page: OpenPage) -> None:
+    page = open_page("idle")
+    page.get_by_role("button", name="Show me").click()
+    own = page.locator('[data-panel="holds"] [data-hold-id]')
+    expect(own).to_have_count(4)
+    expect(own.first).to_have_attribute("data-own", "")
+    steps = page.locator('[data-part="steps"] li')
+    expect(steps.nth(3)).to_contain_text("woken by arrival")
+    expect(steps.nth(4)).to_contain_text("That is long polling")
+    expect(page.locator('[data-panel="wakeups"] [data-cause="arrival"]')).to_have_count(1)
+    expect(page.locator('[data-part="received"] li').first).to_contain_text(re.compile(r"held .* woken by arrival"))
+    expect(page.locator('[data-queue="quickstart@0"]')).to_have_attribute("data-max-offset", "1")
+    expect(own).to_have_count(4)
+    page.get_by_role("button", name="Stop").click()
+    expect(own).to_have_count(0)
+    expect(page.locator('[data-panel="wakeups"] [data-cause="channel_gone"]')).to_have_count(4)
+
+
+def test_says_why_a_hold_waits_and_how_it_ended(open_page: OpenPage) -> None:
+    page = open_page("idle")
+    page.get_by_role("button", name="Start").click()
+    page.locator('[data-hold-id]').first.click()
+    sentence = page.locator('[data-part="sentence"]')
+    expect(sentence).to_contain_text("Waits for offset 0 of quickstart@0; the queue ends at 0, so nothing new has")
+    expect(sentence).to_contain_text(re.compile(r"It will be answered in \d+\.\d s at the latest\."))
+    page.get_by_label("body").fill("hello")
+    page.get_by_role("button", name="Publish", exact=True).click()
+    expect(page.locator('[data-part="result"]')).to_contain_text("Stored as quickstart@0 at offset 0")
+    expect(sentence).to_contain_text("Woken after")
+    expect(sentence).to_contain_text("by arrival")
+
+
+def test_a_filter_that_rejects_is_named(open_page: OpenPage) -> None:
+    page = open_page("idle")
+    page.locator("#consumer-filter").fill("TagA")
+    page.get_by_role("button", name="Start").click()
+    page.locator("[data-hold-id]").first.click()
+    page.locator("#publish-tag").fill("TagB")
+    page.get_by_role("button", name="Publish", exact=True).click()
+    expect(page.locator('[data-part="sentence"]')).to_contain_text("its filter TagA rejects it")
+    expect(page.locator('[data-node="passedOver"] .node-value')).to_have_text("1")
+
+
+def test_the_switch_shows_what_is_not_what_was_wished(open_page: OpenPage) -> None:
+    page = open_page("idle")
+    switch = page.get_by_role("switch")
+    expect(switch).to_have_attribute("aria-checked", "true")
+    page.route("**/api/v1/broker/config*", lambda route: route.fulfill(
+        status=403, content_type="application/problem+json",
+        body='{"detail": "This token may not change the configuration.", "code": "NO_PERMISSION"}'))
+    switch.click()
+    expect(page.locator('[data-part="long-polling-note"]')).to_contain_text("may not change the configuration")
+    expect(switch).to_have_attribute("aria-checked", "true")
+    page.unroute("**/api/v1/broker/config*")
+    switch.click()
+    expect(switch).to_have_attribute("aria-checked", "false")
+    expect(page.locator('[data-part="long-polling-note"]')).to_contain_text("shortPollingTimeMills (1,000 ms)")
+
+
+def test_a_thousand_holds_are_bounded_sorted_and_filtered(open_page: OpenPage) -> None:
+    page = open_page("busy")
+    holds = page.locator('[data-panel="holds"]')
+    expect(holds.locator("[data-hold-id]")).to_have_count(100)
+    expect(holds.locator('[data-part="left-out"]')).to_contain_text(re.compile(r"showing 100 of (1,0|9)\d\d"))
+    holds.get_by_role("button", name="Show more").click()
+    expect(holds.locator("[data-hold-id]")).to_have_count(200)
+    holds.get_by_role("searchbox").fill("group-7 apac@3")
+    expect(holds.locator('[data-part="left-out"]')).to_contain_text("match")
+    assert set(holds.locator("[data-hold-id] .queue-cell").all_inner_texts()) <= {"shipments-apac@3"}
+    expect(page.locator('[data-panel="wakeups"] [data-cause]')).to_have_count(200)
+
+
+def test_rows_that_leave_are_bounded_too(open_page: OpenPage) -> None:
+    page = open_page("busy")
+    expect(page.locator('[data-panel="wakeups"] [data-cause]')).to_have_count(200)
+    most = page.evaluate("""() => new Promise((resolve) => {
+        const body = document.querySelector('[data-panel="holds"] [data-part="rows"]');
+        const sizes = [];
+        new MutationObserver(() => {
+            sizes.push(body.children.length);
+            if (sizes.length === 20) resolve(Math.max(...sizes));
+        }).observe(body, {childList: true});
+    })""")
+    assert most <= 100 + 24
+
+
+def test_wakeups_pause_and_filter(open_page: OpenPage) -> None:
+    page = open_page("busy")
+    panel = page.locator('[data-panel="wakeups"]')
+    expect(panel.locator("[data-cause]")).to_have_count(200)
+    panel.get_by_role("button", name="Pause").click()
+    first = panel.locator("[data-cause]").first.get_attribute("data-hold")
+    expect(panel.locator('[data-part="count"]')).to_contain_text(re.compile(r"paused, .*[1-9]\d* newer"))
+    assert panel.locator("[data-cause]").first.get_attribute("data-hold") == first
+    panel.get_by_label("Cause").select_option("missed_arrival")
+    expect(panel.locator("[data-cause]")).to_have_count(0)
+    expect(panel.get_by_text("None of these had this cause.")).to_be_visible()
+    panel.get_by_label("Cause").select_option("")
+    panel.get_by_role("button", name="Resume").click()
+    expect(panel.locator('[data-part="count"]')).not_to_contain_text("paused")
+
+
+def test_a_gap_is_healed_by_a_snapshot(open_page: OpenPage, stand_in: Any) -> None:
+    page = open_page("working")
+    expect(page.locator("[data-hold-id]")).to_have_count(8)
+    with page.expect_websocket() as opened:
+        page.reload()
+    expect(page.locator("[data-hold-id]")).to_have_count(8)
+    with opened.value.expect_event("framesent", lambda frame: '"snapshot"' in str(frame)):
+        stand_in.play("gap")
+    expect(page.locator("[data-hold-id]")).to_have_count(8)
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+
+
+def test_disconnected_data_is_greyed_and_comes_back_by_itself(open_page: OpenPage, stand_in: Any) -> None:
+    page = open_page("working")
+    expect(page.locator("[data-hold-id]")).to_have_count(8)
+    stand_in.play("down")
+    expect(page.locator("body[data-live=disconnected]")).to_be_visible()
+    detail = page.locator('[data-part="live-detail"]')
+    expect(detail).to_contain_text(re.compile(r"what you see is \d+ s old; next try in"))
+    assert page.locator("[data-hold-id]").count() > 0
+    opacity = page.locator('[data-part="scroller"]').evaluate("(node) => getComputedStyle(node).opacity")
+    assert float(opacity) < 1
+    stand_in.play("up")
+    expect(page.locator("body[data-live=live]")).to_be_visible(timeout=25_000)
+
+
+def test_an_engine_that_is_away_makes_the_page_stale(open_page: OpenPage, stand_in: Any) -> None:
+    page = open_page("working")
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+    stand_in.play("away")
+    expect(page.locator("body[data-live=stale]")).to_be_visible()
+    expect(page.locator('[data-part="live-detail"]')).to_contain_text("the broker's engine is restarting")
+    stand_in.play("working")
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+
+
+def test_silence_makes_the_page_stale(open_page: OpenPage, stand_in: Any) -> None:
+    page = open_page("working")
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+    stand_in.play("silent")
+    expect(page.locator("body[data-live=stale]")).to_be_visible(timeout=15_000)
+    expect(page.locator('[data-part="live-detail"]')).to_contain_text("nothing has come from the broker for 5 s")
+    stand_in.play("up")
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+
+
+def test_nothing_is_zero_before_it_is_known(open_page: OpenPage, stand_in: Any) -> None:
+    page = open_page("silent")
+    expect(page.locator('[data-panel="path"] .node-value').first).to_have_text("unknown")
+    figures = page.locator('[data-panel="status"] dd').all_inner_texts()
+    assert set(figures) == {"unknown"}
+    stand_in.play("up")
+
+
+def test_a_refusing_broker_says_so_everywhere(open_page: OpenPage, stand_in: Any) -> None:
+    page = open_page("idle")
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+    stand_in.play("refusing")
+    expect(page.get_by_role("alert").first).to_contain_text("over 95 % full")
+    page.get_by_role("button", name="Publish", exact=True).click()
+    expect(page.locator('[data-part="result"]')).to_contain_text("over 95 % full")
+    expect(page.locator('[data-part="result"]')).to_contain_text("SERVICE_NOT_AVAILABLE")
+
+
+def test_hostile_texts_stay_texts(open_page: OpenPage) -> None:
+    page = open_page("hostile")
+    expect(page.locator("[data-hold-id]")).to_have_count(1)
+    page.locator("#consumer-topic").fill("hostile")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("[data-hold-id]")).to_have_count(2)
+    page.locator("[data-hold-id]").last.click()
+    expect(page.locator('[data-part="sentence"]')).to_contain_text("<img src=x onerror")
+    expect(page.locator('[data-part="problem-banner"]')).to_contain_text("<script>")
+    assert page.locator("main img, main script").count() == 0
+    assert page.title() == "Live · GlassMQ"
+
+
+def test_a_hostile_body_stays_a_text(open_page: OpenPage) -> None:
+    page = open_page("idle")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("[data-hold-id]")).to_have_count(4)
+    body = "<img src=x onerror=\"document.title='owned'\">"
+    page.get_by_label("body").fill(body)
+    page.get_by_role("button", name="Publish", exact=True).click()
+    expect(page.locator('[data-part="received"] .received-body')).to_have_text(body)
+    assert page.locator("main img").count() == 0
+    assert page.title() == "Live · GlassMQ"
+
+
+@pytest.mark.parametrize("width", [390, 820, 1440])
+@pytest.mark.parametrize("scenario", ["idle", "working", "hostile"])
+def test_nothing_overflows_the_page(open_page: OpenPage, scenario: str, width: int) -> None:
+    page = open_page(scenario, width=width, height=844)
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+    page.get_by_role("button", name="Show me").click()
+    expect(page.locator('[data-part="steps"] li').first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_board_can_be_read_by_keyboard(open_page: OpenPage) -> None:
+    page = open_page("working")
+    expect(page.locator("[data-hold-id]")).to_have_count(8)
+    page.locator('[data-part="scroller"]').focus()
+    for _ in range(7):  # six sort buttons, then the first row
+        page.keyboard.press("Tab")
+    expect(page.locator("[data-hold-id] .row-button").first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator('[data-part="sentence"]')).not_to_contain_text("Select a held pull")
+
+
+def test_focus_goes_on_when_its_hold_ends(open_page: OpenPage) -> None:
+    page = open_page("idle")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("[data-hold-id]")).to_have_count(4)
+    first = page.locator("[data-hold-id]").first
+    hold_id = first.get_attribute("data-hold-id")
+    first.locator(".row-button").focus()
+    page.evaluate("""() => fetch('/api/v1/topics/quickstart/messages', {method: 'POST', body: '{"body": "x"}'})""")
+    expect(page.locator(f'[data-hold-id="{hold_id}"]')).to_have_count(0)
+    expect(page.locator("[data-hold-id] .row-button").first).to_be_focused()
+    assert page.locator("[data-hold-id]").first.get_attribute("data-hold-id") != hold_id
+
+
+def test_sorting_is_told_to_assistive_technology(open_page: OpenPage) -> None:
+    page = open_page("working")
+    expect(page.locator("[data-hold-id]")).to_have_count(8)
+    header = page.locator('[data-panel="holds"] th').nth(1)
+    header.get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "ascending")
+    expect(page.locator("[data-hold-id]").first).to_contain_text("audit")
+    header.get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "descending")
+    expect(page.locator("[data-hold-id]").first).to_contain_text("mirror-sync")
+
+
+def test_system_topics_are_hidden_until_asked_for(open_page: OpenPage) -> None:
+    page = open_page("working")
+    expect(page.locator('[data-queue="orders@0"]')).to_be_visible()
+    expect(page.locator('[data-queue="RMQ_SYS_TRACE_TOPIC@0"]')).to_have_count(0)
+    page.get_by_label("system topics").check()
+    expect(page.locator('[data-queue="RMQ_SYS_TRACE_TOPIC@0"]')).to_be_visible()
+
+
+def test_the_theme_is_chosen_and_kept(open_page: OpenPage) -> None:
+    page = open_page("idle", theme="light")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.get_by_role("radio", name="Dark").check()
+    dark = page.evaluate(background)
+    assert dark != light
+    page.reload()
+    assert page.evaluate(background) == dark
+    page.get_by_role("radio", name="Auto").check()
+    assert page.evaluate(background) == light
+
+
+def test_the_policy_forbids_what_the_page_does_not_need(open_page: OpenPage) -> None:
+    page = open_page("idle")
+    blocked = page.evaluate("""() => new Promise((resolve) => {
+        document.addEventListener("securitypolicyviolation", (event) => resolve(event.effectiveDirective));
+        const script = document.createElement("script");
+        script.textContent = "document.title = 'owned'";
+        document.body.append(script);
+    })""")
+    assert blocked.startswith("script-src")
+    assert page.title() == "Live · GlassMQ"
+    assert "Content Security Policy" in open_page.wrong.pop()  # type: ignore[attr-defined]

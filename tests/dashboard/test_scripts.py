@@ -1,0 +1,26 @@
+"""The page's pure modules, tested by Node's own runner."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SCRIPTS = HERE.parents[1] / "static" / "js"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in HERE.glob("*.test.mjs")))
+def test_under_node(name: str) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.fail("Node tests the page's scripts, and there is no `node` on the PATH: install Node 20 or newer.")
+    result = subprocess.run([node, "--test", str(HERE / name)], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("path", sorted(SCRIPTS.rglob("*.js")), ids=lambda path: path.name)
+def test_writes_texts_only_as_texts(path: Path) -> None:
+    source = path.read_text()
+    for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+        assert way not in source, f"{path.name} uses {way}: what comes from a broker would become markup or code"

@@ -1,0 +1,152 @@
+"""The engine's owner on a real event loop: batches, the timer, the flush thread, leaving in order."""
+
+import asyncio
+import errno
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from broker_core import commands as c
+from broker_core.clock import SystemClock
+from broker_core.engine import Engine
+from broker_core.formats.message_id import UniqKeyGenerator
+from broker_core.options import Options
+from broker_core.remoting.codes import ResponseCode
+from broker_core.server.engine_runner import MAX_BATCH, Connection, EngineRunner
+from tests.fakes.engine import ROOT, SMALL, send
+from tests.fakes.simulated_files import SimulatedFiles
+
+
+class Client:
+    """Sends commands and waits for their answers."""
+
+    def __init__(self, runner: EngineRunner) -> None:
+        self.runner = runner
+        self.connection = Connection(self.sink)
+        self.answers: dict[int, asyncio.Future[c.Reply]] = {}
+        self.calls = 0
+
+    def sink(self, replies: list[tuple[Connection, int, c.Reply]]) -> None:
+        self.calls += 1
+        for _, request_id, reply in replies:
+            if not isinstance(reply, c.Held):
+                self.answers[request_id].set_result(reply)
+
+    def ask(self, command: c.Command) -> "asyncio.Future[c.Reply]":
+        request_id = len(self.answers) + 1
+        answer = self.answers[request_id] = asyncio.get_running_loop().create_future()
+        self.runner.submit(self.connection, request_id, command)
+        return answer
+
+
+@asynccontextmanager
+async def running(files: SimulatedFiles | None = None, **options: Any) -> AsyncIterator[Client]:
+    opened = opener(files or SimulatedFiles(), **options)
+    runner = EngineRunner(opened, SystemClock())
+    await runner.start()
+    try:
+        yield Client(runner)
+    finally:
+        await runner.stop()
+
+
+def opener(files: SimulatedFiles, **options: Any) -> Callable[[], Engine]:
+    keys = UniqKeyGenerator("127.0.0.1", 1, random.Random(1))
+    return lambda: Engine.open(ROOT, Options(**(SMALL | options)), files, SystemClock(), keys.next)
+
+
+def pull(offset: int, wait_ms: int = 30_000) -> c.PullMessage:
+    return c.PullMessage(topic="orders", queue_id=0, queue_offset=offset, suspend_timeout_ms=wait_ms)
+
+
+async def test_a_held_pull_is_woken() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"one"))
+        held = client.ask(pull(1))
+        await client.ask(send("orders", b"two"))
+        answer = await held
+        assert isinstance(answer, c.Pulled) and answer.hold is not None and answer.hold.wake_cause == "arrival"
+
+
+async def test_what_one_turn_of_the_loop_submits_is_one_batch() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"warm"))
+        before = client.calls
+        await asyncio.gather(*(client.ask(send("orders", b"x")) for _ in range(64)))
+        assert client.calls == before + 1
+
+
+async def test_a_flood_is_handled_in_bounded_turns() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"warm"))
+        before = client.calls
+        await asyncio.gather(*(client.ask(send("orders", b"x")) for _ in range(3 * MAX_BATCH)))
+        assert client.calls == before + 3
+
+
+async def test_the_timer_ends_a_hold() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"one"))
+        answer = await asyncio.wait_for(client.ask(pull(1, wait_ms=30)), 5)
+        assert isinstance(answer, c.Pulled) and answer.hold is not None
+        assert answer.hold.wake_cause == "timeout" and answer.hold.held_us >= 30_000
+
+
+async def test_sync_flush_answers_from_the_flush_thread() -> None:
+    files = SimulatedFiles()
+    async with running(files, flush_disk_type="SYNC_FLUSH") as client:
+        answers = await asyncio.gather(*(client.ask(send("orders", b"x")) for _ in range(50)))
+        assert all(isinstance(answer, c.Sent) and answer.code == 0 for answer in answers)
+        store = client.runner.engine.context.store
+        assert store.flushed_offset == store.appended_offset
+
+
+async def test_a_disk_that_refuses_stops_acknowledgement() -> None:
+    files = SimulatedFiles()
+    async with running(files, flush_disk_type="SYNC_FLUSH") as client:
+        await client.ask(send("orders", b"one"))
+        files.fail("flush", 1, errno.EIO)
+        late = await client.ask(send("orders", b"two"))
+        assert isinstance(late, c.Sent) and late.code == ResponseCode.FLUSH_DISK_TIMEOUT
+        files.mend()
+        refused = await client.ask(send("orders", b"three"))
+        assert isinstance(refused, c.Failed) and refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+async def test_a_sink_that_fails_harms_no_other() -> None:
+    async with running() as client:
+        def broken(replies: object) -> None:
+            raise ValueError("broken")
+
+        client.runner.submit(Connection(broken), 1, send("orders", b"one"))
+        assert isinstance(await client.ask(send("orders", b"two")), c.Sent)
+
+
+async def test_changed_tables_reach_the_disk() -> None:
+    files = SimulatedFiles()
+    async with running(files) as client:
+        await client.ask(c.UpdateAndCreateTopic(topic="made"))
+        async with asyncio.timeout(10):
+            while b"made" not in (files.read(ROOT / "config" / "topics.json") or b""):
+                await asyncio.sleep(0.01)
+
+
+async def test_stopping_answers_holds_and_leaves_a_clean_store() -> None:
+    files = SimulatedFiles()
+    async with running(files) as client:
+        await client.ask(send("orders", b"one"))
+        held = [client.ask(pull(1)) for _ in range(700)]
+        await asyncio.sleep(0)
+    for answer in held:
+        reply = answer.result()
+        assert isinstance(reply, c.Pulled) and reply.hold is not None and reply.hold.wake_cause == "shutdown"
+    assert not files.exists(ROOT / "abort")
+    async with running(files) as client:
+        answer = await client.ask(pull(0))
+        assert isinstance(answer, c.Pulled) and answer.code == 0
+
+
+async def test_stopping_twice_is_stopping_once() -> None:
+    async with running() as client:
+        await client.runner.stop()

@@ -1,4 +1,4 @@
-"""What the benchmarks share: an engine in a folder of its own, a broker in a process of its own, figures in one form."""
+"""What the benchmarks share: an engine in a folder of its own, a broker in a process of its own, figures."""
 
 import contextlib
 import os
@@ -48,8 +48,11 @@ def percentile(values: Sequence[float], part: float) -> float:
 
 
 def spread(name: str, values: Sequence[float], unit: str) -> None:
-    print(f"  {name}: p50 {percentile(values, .5):,.1f}  p99 {percentile(values, .99):,.1f}  "
-          f"max {max(values):,.1f} {unit}  ({len(values):,} samples)", flush=True)
+    print(
+        f"  {name}: p50 {percentile(values, 0.5):,.1f}  p99 {percentile(values, 0.99):,.1f}  "
+        f"max {max(values):,.1f} {unit}  ({len(values):,} samples)",
+        flush=True,
+    )
 
 
 def median_of(name: str, runs: Sequence[float], unit: str, digits: int = 0) -> float:
@@ -79,16 +82,26 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def broker(*arguments: str, data: Path | None = None, **environment: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+def broker(
+    *arguments: str, data: Path | None = None, **environment: str
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """``manage.py broker`` in a process of its own, ready; (port, process)."""
     with contextlib.ExitStack() as stack:
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glassmq-bench-")))
         port = free_port()
-        env = os.environ | {"GLASSMQ_DATA_DIR": str(folder), "GLASSMQ_WEB_PORT": str(port),
-                            "GLASSMQ_BROKER_PORT": str(free_port())} | environment
+        env = (
+            os.environ
+            | {"GLASSMQ_DATA_DIR": str(folder), "GLASSMQ_WEB_PORT": str(port), "GLASSMQ_BROKER_PORT": str(free_port())}
+            | environment
+        )
         log = stack.enter_context((folder / "bench.log").open("wb"))
-        process = subprocess.Popen([sys.executable, str(ROOT / "manage.py"), "broker", "--no-schedules", *arguments],
-                                   env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            [sys.executable, str(ROOT / "manage.py"), "broker", "--no-schedules", *arguments],
+            env=env,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             wait_ready(port, process, folder / "bench.log")
             yield port, process

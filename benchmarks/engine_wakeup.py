@@ -23,20 +23,41 @@ PROPERTIES = "TAGS\x01TagA\x02KEYS\x01key-1\x02"
 
 
 def send(topic: str, queue_id: int = 0, count: int = 1) -> SendMessage:
-    return SendMessage(topic=topic, messages=[OutgoingMessage(body=BODY, properties=PROPERTIES, queue_id=queue_id)] * count)
+    return SendMessage(
+        topic=topic, messages=[OutgoingMessage(body=BODY, properties=PROPERTIES, queue_id=queue_id)] * count
+    )
 
 
 def pull(topic: str, offset: int, queue_id: int = 0) -> PullMessage:
-    return PullMessage(topic=topic, queue_id=queue_id, queue_offset=offset, suspend_timeout_ms=30_000,
-                       consumer_group="bench", client_id="bench@1", protocol="remoting")
+    return PullMessage(
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=offset,
+        suspend_timeout_ms=30_000,
+        consumer_group="bench",
+        client_id="bench@1",
+        protocol="remoting",
+    )
 
 
 def hold_elsewhere(broker: Engine, count: int, topics: int = 50, queues: int = 20) -> None:
     """``count`` holds of 16 connections on ``topics * queues`` queues that get no message."""
     now = CLOCK.now()
     for topic in range(topics):
-        broker.handle_batch([("p", 0, SendMessage(topic=f"quiet-{topic}", default_topic_queue_nums=8, messages=[
-            OutgoingMessage(body=b"x", queue_id=0)]))], now)
+        broker.handle_batch(
+            [
+                (
+                    "p",
+                    0,
+                    SendMessage(
+                        topic=f"quiet-{topic}",
+                        default_topic_queue_nums=8,
+                        messages=[OutgoingMessage(body=b"x", queue_id=0)],
+                    ),
+                )
+            ],
+            now,
+        )
     broker.handle_batch([("p", 0, c) for c in resize(topics, queues)], now)
     add_holds(broker, range(count), topics, queues)
 
@@ -44,9 +65,17 @@ def hold_elsewhere(broker: Engine, count: int, topics: int = 50, queues: int = 2
 def add_holds(broker: Engine, numbers: range, topics: int = 50, queues: int = 20) -> None:
     now = CLOCK.now()
     for start in range(numbers.start, numbers.stop, 500):
-        broker.handle_batch([(CONNECTIONS[n % 16], n, pull(
-            f"quiet-{n % topics}", 1 if (n // topics) % queues == 0 else 0, (n // topics) % queues))
-            for n in range(start, min(start + 500, numbers.stop))], now)
+        broker.handle_batch(
+            [
+                (
+                    CONNECTIONS[n % 16],
+                    n,
+                    pull(f"quiet-{n % topics}", 1 if (n // topics) % queues == 0 else 0, (n // topics) % queues),
+                )
+                for n in range(start, min(start + 500, numbers.stop))
+            ],
+            now,
+        )
 
 
 def resize(topics: int, queues: int) -> list[UpdateAndCreateTopic]:
@@ -110,14 +139,16 @@ def main() -> None:
             with engine(max_holds=200_000, max_holds_per_connection=200_000, hold_check_interval_mills=0) as broker:
                 hold_elsewhere(broker, count)
                 wakeups(broker, 1000)
-                into.append(percentile(wakeups(broker), .5))
+                into.append(percentile(wakeups(broker), 0.5))
     a = median_of("p50 beside 10 holds     ", few, "us", 1)
     b = median_of("p50 beside 100,000 holds", many, "us", 1)
     print(f"  ratio {b / a:.2f}")
     print(f"  memory of a hold, 100,000 of them: {bytes_a_hold():.0f} bytes")
     with engine() as broker:
         median_of("messages stored a second, 64 sends a batch", [throughput(broker, 64) for _ in range(3)], "msg/s")
-        median_of("messages stored a second, one by one      ", [throughput(broker, 1, 20_000) for _ in range(3)], "msg/s")
+        median_of(
+            "messages stored a second, one by one      ", [throughput(broker, 1, 20_000) for _ in range(3)], "msg/s"
+        )
 
 
 if __name__ == "__main__":

@@ -20,15 +20,19 @@ from common import broker, title
 async def fill(port: int, size: int) -> int:
     """Publish 1 KiB bodies until the log has ``size`` bytes; how many."""
     body = json.dumps({"messages": [{"body": "x" * 1024, "tag": "TagA", "keys": ["k"]}] * 512})
-    request = (f"POST /api/v1/topics/big/messages HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-               f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
+    request = (
+        f"POST /api/v1/topics/big/messages HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n{body}"
+    ).encode()
     sent = 0
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while sent * 1330 < size:
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 201"), head
-        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+        length = next(
+            int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+        )
         await reader.readexactly(length)
         sent += 512
     writer.close()

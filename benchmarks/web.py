@@ -18,8 +18,13 @@ from websockets.typing import Subprotocol
 
 
 async def socket(port: int) -> ClientConnection:
-    opened = await connect(f"ws://127.0.0.1:{port}/ws/v1/consumer", subprotocols=[Subprotocol("rmq.v1.json")],
-                           max_size=None, compression=None, ping_interval=None)
+    opened = await connect(
+        f"ws://127.0.0.1:{port}/ws/v1/consumer",
+        subprotocols=[Subprotocol("rmq.v1.json")],
+        max_size=None,
+        compression=None,
+        ping_interval=None,
+    )
     await opened.send('{"type":"hello"}')
     await opened.recv()
     return opened
@@ -90,8 +95,10 @@ async def publish(port: int, messages: int, seconds: float, connections: int = 3
     """Messages a second over keep-alive HTTP connections; a raw client, since the broker is what is measured."""
     one = json.dumps({"body": "x" * 128, "tag": "TagA"})
     body = one if messages == 1 else '{"messages":[' + ",".join([one] * messages) + "]}"
-    request = (f"POST /api/v1/topics/busy/messages HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-               f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
+    request = (
+        f"POST /api/v1/topics/busy/messages HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n{body}"
+    ).encode()
     done = 0
     end = time.perf_counter() + seconds
 
@@ -103,7 +110,9 @@ async def publish(port: int, messages: int, seconds: float, connections: int = 3
             head = await reader.readuntil(b"\r\n\r\n")
             if not head.startswith(b"HTTP/1.1 201"):
                 raise RuntimeError(head)
-            length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+            length = next(
+                int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+            )
             await reader.readexactly(length)
             done += messages
         writer.close()

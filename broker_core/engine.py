@@ -29,9 +29,9 @@ from broker_core.processors.idempotency import IdempotencyKeys
 from broker_core.processors.message_arriving import notify_message_arriving
 from broker_core.processors.outcome import failed
 from broker_core.processors.send_message import Prepared, prepare, store_gathered
-from broker_core.store.files import Files
 from broker_core.store.clean_commit_log import Clean
 from broker_core.store.config_tables import TableWrite
+from broker_core.store.files import CopyingFiles
 from broker_core.store.flush import Flush
 from broker_core.store.message_store import MessageStore
 from broker_core.topics import TopicConfigManager
@@ -90,7 +90,7 @@ class Engine:
         self._next_offsets_write_ns = 0
 
     @classmethod
-    def open(cls, root: Path, options: Options, files: Files, clock: Clock, unique_key: Callable[[int], str], *,
+    def open(cls, root: Path, options: Options, files: CopyingFiles, clock: Clock, unique_key: Callable[[int], str], *,
              adopt: bool = False) -> "Engine":
         """Open or make the store in ``root``, recover it, and be ready. Raises StoreError's kinds."""
         now = clock.now()

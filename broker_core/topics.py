@@ -4,7 +4,7 @@ Source of names, limits and ready-made topics: RocketMQ's TopicValidator and Top
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -99,7 +99,7 @@ class TopicConfigManager:
         self._version["timestamp"] = now.wall_ms
         self.dirty = True
 
-    def __iter__(self) -> Iterable[TopicConfig]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[TopicConfig]:
         return iter(list(self._table.values()))
 
     def get(self, topic: str) -> TopicConfig | None:

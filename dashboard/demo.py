@@ -40,7 +40,8 @@ class Group(NamedTuple):
     commit_every: int
 
 
-GROUPS = (Group("search-index", 2, "*", 1), Group("mirror", 1, "*", 50), Group("game-lovers", 1, "games || graphics", 1))
+GROUPS = (Group("search-index", 2, "*", 1), Group("mirror", 1, "*", 50),
+          Group("game-lovers", 1, "games || graphics", 1))
 
 
 def records(file: Path | None) -> list[dict[str, Any]]:
@@ -177,7 +178,8 @@ class Demo:
 
     async def _pull(self, socket: ClientConnection, group: Group, queue_id: int, offset: int) -> None:
         await socket.send(json.dumps({"type": "pull", "id": queue_id, "topic": self.topic, "queue_id": queue_id,
-                                      "offset": offset, "filter": group.filter, "group": group.name, "wait_ms": 15_000}))
+                                      "offset": offset, "filter": group.filter, "group": group.name,
+                                      "wait_ms": 15_000}))
 
     async def _wait_for_topic(self, socket: ClientConnection, frame: dict[str, Any], group: Group) -> None:
         if frame.get("code") != "TOPIC_NOT_EXIST" or "id" not in frame:

@@ -96,9 +96,9 @@ class PullRequestHold:
             start = request.pull_from_offset
             if start >= to_offset:
                 continue
-            matches = request.message_filter and request.message_filter.matches_tags_code
+            wanted = request.message_filter
             new = tags_codes if start <= from_offset else tags_codes[start - from_offset:]
-            if matches is None or any(map(matches, new)):
+            if wanted is None or any(map(wanted.matches_tags_code, new)):
                 woken.append(request)
             else:
                 request.passed_to = to_offset
@@ -129,7 +129,8 @@ class PullRequestHold:
         return self._take(list(self._by_connection.get(connection, {}).values()))
 
     def take_topic(self, topic: str) -> list[PullRequest]:
-        return self._take([request for key, many in self._table.items() if key[0] == topic for request in many.requests])
+        return self._take([request for key, many in self._table.items() if key[0] == topic
+                           for request in many.requests])
 
     def take_all(self) -> list[PullRequest]:
         return self._take(list(self._by_id.values()))

@@ -2,8 +2,22 @@
 
 from broker_core.clock import Now
 from broker_core.commands import (
-    BrokerView, DeleteTopic, Done, FoundOffset, GetQueues, GetTopic, GetTopics, Queues, Reply, SearchOffset,
-    StorePositions, Topics, TopicView, UpdateAndCreateTopic, UpdateBrokerConfig)
+    BrokerView,
+    DeleteTopic,
+    Done,
+    FoundOffset,
+    GetQueues,
+    GetTopic,
+    GetTopics,
+    Queues,
+    Reply,
+    SearchOffset,
+    StorePositions,
+    Topics,
+    TopicView,
+    UpdateAndCreateTopic,
+    UpdateBrokerConfig,
+)
 from broker_core.errors import RequestError, StoreReadOnlyError
 from broker_core.events import ConfigChanged, TopicChanged
 from broker_core.options import DESCRIPTIONS, PYTHON_NAMES, change_options

@@ -2,8 +2,19 @@
 
 from broker_core.clock import Now
 from broker_core.commands import (
-    ConsumerGroups, ConsumerGroupView, ConsumerOffsets, Done, GetConsumerGroups, GroupQueueOffset, OffsetChange,
-    OffsetsReset, QueryConsumerOffset, Reply, ResetConsumerOffset, UpdateConsumerOffset)
+    ConsumerGroups,
+    ConsumerGroupView,
+    ConsumerOffsets,
+    Done,
+    GetConsumerGroups,
+    GroupQueueOffset,
+    OffsetChange,
+    OffsetsReset,
+    QueryConsumerOffset,
+    Reply,
+    ResetConsumerOffset,
+    UpdateConsumerOffset,
+)
 from broker_core.errors import NotFoundError, RequestError, StoreReadOnlyError
 from broker_core.events import OffsetCommitted
 from broker_core.processors.context import Context, Request
@@ -56,7 +67,8 @@ def update_consumer_offset(context: Context, request: Request, now: Now) -> Repl
     for index, entry in enumerate(command.offsets):
         topic = context.topics.require(entry.topic)
         if not 0 <= entry.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
-            raise RequestError(f"topic {entry.topic} has no queue {entry.queue_id}", pointer=f"/offsets/{index}/queue_id")
+            raise RequestError(f"topic {entry.topic} has no queue {entry.queue_id}",
+                               pointer=f"/offsets/{index}/queue_id")
         if entry.offset < 0:
             raise RequestError("an offset is 0 or more", pointer=f"/offsets/{index}/offset")
     for entry in command.offsets:

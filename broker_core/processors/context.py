@@ -45,8 +45,8 @@ class Client(NamedTuple):
 class Context:
     """The engine's parts, by name."""
 
-    __slots__ = ("clients", "clock", "counters", "draining", "epoch", "events", "holds", "offsets", "options", "replies",
-                 "round_robin", "started", "store", "topics", "unique_key", "wakeups", "waking")
+    __slots__ = ("clients", "clock", "counters", "draining", "epoch", "events", "holds", "offsets", "options",
+                 "replies", "round_robin", "started", "store", "topics", "unique_key", "wakeups", "waking")
 
     def __init__(self, *, options: Options, store: MessageStore, topics: TopicConfigManager,
                  offsets: ConsumerOffsetManager, clock: Clock, unique_key: Callable[[int], str]) -> None:

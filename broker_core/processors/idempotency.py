@@ -48,8 +48,8 @@ class IdempotencyKeys:
         context = self._context
         found: dict[int, SentMessage] = {}
         begin_ms = now.wall_ms - context.options.idempotency_window_mills
-        for text in context.store.query_message(command.topic, f"{KEY}:{command.idempotency_key}", MAX_FOUND, begin_ms,
-                                                now.wall_ms):
+        for text in context.store.query_message(command.topic, f"{KEY}:{command.idempotency_key}", MAX_FOUND,
+                                                begin_ms, now.wall_ms):
             record = commit_log_record.decode(text)
             properties = message_properties.decode(record.properties)
             if properties.get(KEY) != command.idempotency_key:
@@ -58,14 +58,16 @@ class IdempotencyKeys:
             self._require_count(command, int(count))
             found[int(index)] = SentMessage(
                 message_id=properties["UNIQ_KEY"], queue_id=record.queue_id, queue_offset=record.queue_offset,
-                offset_message_id=encode_offset_message_id(record.store_host, record.store_port, record.physical_offset),
+                offset_message_id=encode_offset_message_id(record.store_host, record.store_port,
+                                                           record.physical_offset),
                 physical_offset=record.physical_offset, store_time_ms=record.store_timestamp)
         return found
 
     def _require_count(self, command: SendMessage, count: int) -> None:
         if count != len(command.messages):
-            raise ConflictError(f"Idempotency-Key {command.idempotency_key} was used for {count} messages, this send has "
-                                f"{len(command.messages)}; use a new key for a new send", pointer="/Idempotency-Key")
+            raise ConflictError(f"Idempotency-Key {command.idempotency_key} was used for {count} messages, this send "
+                                f"has {len(command.messages)}; use a new key for a new send",
+                                pointer="/Idempotency-Key")
 
     def remember(self, command: SendMessage, sent: list[SentMessage], now: Now) -> None:
         self._answers[command.topic, command.idempotency_key] = (now.mono_ns, sent)

@@ -5,8 +5,7 @@ from itertools import islice
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.commands import (
-    Events, GetEvents, GetHold, GetHolds, GetSnapshot, Holds, Reply, Snapshot, WakeUp)
+from broker_core.commands import Events, GetEvents, GetHold, GetHolds, GetSnapshot, Holds, Reply, Snapshot, WakeUp
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.events import PullReleased, PullWoken
 from broker_core.processors.admin_broker import positions
@@ -65,7 +64,8 @@ def get_snapshot(context: Context, request: Request, now: Now) -> Reply:
 def snapshot(context: Context, now: Now, max_holds: int = 1000, max_queues: int = 2000) -> Snapshot:
     """Everything a page shows, and the number of the last event that is in it. The busiest topics' queues first."""
     options, counters = context.options, context.counters
-    configs = sorted(context.topics, key=lambda config: (context.topics.is_system(config.topic_name), config.topic_name))
+    configs = sorted(context.topics,
+                     key=lambda config: (context.topics.is_system(config.topic_name), config.topic_name))
     keys = [(config.topic_name, queue_id) for config in configs
             for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))]
     counters.holds_now = len(context.holds)

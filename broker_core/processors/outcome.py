@@ -3,7 +3,14 @@
 from typing import Literal
 
 from broker_core.commands import Failed
-from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, StoreReadOnlyError, UnavailableError
+from broker_core.errors import (
+    BrokerError,
+    ConflictError,
+    NotFoundError,
+    RequestError,
+    StoreReadOnlyError,
+    UnavailableError,
+)
 
 Kind = Literal["request", "not_found", "conflict", "unavailable", "store"]
 

@@ -11,7 +11,14 @@ from broker_core.clock import Now
 from broker_core.commands import Done, Failed, Held, HoldOutcome, Pulled, PullMessage, ReleaseCause, Reply, WakeCause
 from broker_core.errors import BrokerError, RequestError, UnavailableError
 from broker_core.events import (
-    MessagesDelivered, PullAnswered, PullHeld, PullReceived, PullReleased, PullWoken, RequestRefused)
+    MessagesDelivered,
+    PullAnswered,
+    PullHeld,
+    PullReceived,
+    PullReleased,
+    PullWoken,
+    RequestRefused,
+)
 from broker_core.filters.message_filter import MessageFilter
 from broker_core.filters.tags import parse_subscription
 from broker_core.longpolling.pull_request import PullRequest
@@ -137,7 +144,7 @@ def run_again(context: Context, waking: Waking, now: Now) -> None:
     held_us = max(0, now.mono_ns - request.suspended_ns) // 1000
     end_ns = context.clock.mono_ns()
     wake_us = max(0, end_ns - arrival_ns) // 1000 if arrival_ns else 0
-    woken_by = cast(WakeCause, cause)
+    woken_by = cast("WakeCause", cause)
     outcome = HoldOutcome(hold_id=request.hold_id, held_us=held_us, wake_us=wake_us, wake_cause=woken_by)
     counters = context.counters
     counters.woken[cause] += 1

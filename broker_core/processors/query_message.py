@@ -3,8 +3,7 @@
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.commands import (
-    GetMessageTimeline, QueryMessage, Records, Reply, Timeline, ViewMessage)
+from broker_core.commands import GetMessageTimeline, QueryMessage, Records, Reply, Timeline, ViewMessage
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.events import Event, MessagesDelivered, MessagesDispatched, MessagesStored, OffsetCommitted
 from broker_core.formats import commit_log_record, message_properties
@@ -65,9 +64,9 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Reply:
         if isinstance(event, MessagesStored | MessagesDispatched | MessagesDelivered):
             if event.from_offset <= offset < event.to_offset and event.queue_id == queue_id and event.topic == topic:
                 events.append(event)
-        elif isinstance(event, OffsetCommitted) and event.topic == topic and event.queue_id == queue_id:
-            if event.previous <= offset < event.offset:
-                events.append(event)
+        elif (isinstance(event, OffsetCommitted) and event.topic == topic and event.queue_id == queue_id
+              and event.previous <= offset < event.offset):
+            events.append(event)
     return Timeline(topic=topic, queue_id=queue_id, queue_offset=offset, store_time_ms=record.store_timestamp,
                     complete=any(isinstance(event, MessagesStored) for event in events),
                     events=[msgspec.to_builtins(event) for event in events])

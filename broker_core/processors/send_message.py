@@ -9,8 +9,8 @@ from broker_core.clock import Now
 from broker_core.commands import SendMessage, Sent, SentMessage
 from broker_core.errors import BrokerError, RequestError, UnavailableError
 from broker_core.events import MessagesStored, TopicChanged
-from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.formats import message_properties
+from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
@@ -67,8 +67,9 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
             raise RequestError(f"queue {queue_id} is not one of topic {command.topic}'s {topic.write_queue_nums}",
                                pointer=f"/messages/{index}/queue_id")
         if len(message.body) > context.options.max_message_size:
-            raise RequestError(f"the body has {len(message.body)} bytes; {context.options.max_message_size} is the most",
-                               code=ResponseCode.MESSAGE_ILLEGAL, pointer=f"/messages/{index}/body")
+            raise RequestError(f"the body has {len(message.body)} bytes; "
+                               f"{context.options.max_message_size} is the most", code=ResponseCode.MESSAGE_ILLEGAL,
+                               pointer=f"/messages/{index}/body")
         ids.append(unique_key)
         messages.append(PendingMessage(
             topic=command.topic, queue_id=queue_id, body=message.body, properties=properties, flag=message.flag,
@@ -85,7 +86,8 @@ def _writable_topic(context: Context, command: SendMessage, now: Now) -> TopicCo
     if topic is None:
         if context.store.read_only:
             context.topics.require(name)
-        topic = context.topics.create_in_send_message(name, command.default_topic, command.default_topic_queue_nums, now)
+        topic = context.topics.create_in_send_message(name, command.default_topic, command.default_topic_queue_nums,
+                                                      now)
         _announce(context, topic, now)
     if not topic.perm & PERM_WRITE:
         raise RequestError(f"topic {name} may not be written to", code=ResponseCode.NO_PERMISSION, pointer="/topic")
@@ -144,7 +146,8 @@ def _sent(context: Context, prepared: Prepared, appended: list[AppendedMessage],
     options = context.options
     fresh = [
         SentMessage(message_id=message_id,
-                    offset_message_id=encode_offset_message_id(options.broker_ip1, options.listen_port, stored.physical_offset),
+                    offset_message_id=encode_offset_message_id(options.broker_ip1, options.listen_port,
+                                                               stored.physical_offset),
                     queue_id=message.queue_id, queue_offset=stored.queue_offset,
                     physical_offset=stored.physical_offset, store_time_ms=stored.store_timestamp)
         for message_id, message, stored in zip(prepared.message_ids, prepared.messages, appended, strict=True)]

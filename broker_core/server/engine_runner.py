@@ -54,7 +54,7 @@ class EngineRunner:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
         self._flush: Future[Flush] | None = None
-        self._file_work: Future[None] | None = None
+        self._file_work: Future[FileWork] | None = None
         self._file_work_timer: asyncio.TimerHandle | None = None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
         self._stopped = False

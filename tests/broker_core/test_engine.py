@@ -44,8 +44,9 @@ def test_a_pull_that_finds_nothing_is_held_until_an_arrival(bench: Bench) -> Non
 
 def test_a_send_and_a_pull_of_one_batch_keep_their_order(bench: Bench) -> None:
     bench.send("orders", b"one")
-    _, pull, _ = bench.submit(send("orders", b"two"), c.PullMessage(topic="orders", queue_id=0, queue_offset=1),
-                              send("orders", b"three"))
+    _, pull, _ = bench.submit(
+        send("orders", b"two"), c.PullMessage(topic="orders", queue_id=0, queue_offset=1), send("orders", b"three")
+    )
     assert bodies(bench.pulled(pull)) == [b"two"]
 
 
@@ -77,8 +78,9 @@ def test_the_timer_names_the_deadline() -> None:
     assert due is not None and 0 <= due - (begin + 3_000_000_000) < 4_000_000
 
 
-@pytest.mark.parametrize(("offset", "status", "code", "following"), [
-    (0, "FOUND", 0, 2), (3, "OFFSET_OVERFLOW_BADLY", 21, 2)])
+@pytest.mark.parametrize(
+    ("offset", "status", "code", "following"), [(0, "FOUND", 0, 2), (3, "OFFSET_OVERFLOW_BADLY", 21, 2)]
+)
 def test_what_is_answered_at_once(bench: Bench, offset: int, status: str, code: int, following: int) -> None:
     bench.send("orders", b"one", b"two")
     pulled = bench.pulled(bench.pull("orders", offset))
@@ -206,28 +208,35 @@ def test_limits_on_holds_are_answers(bench: Bench) -> None:
     assert bench.engine.counters.requests_refused == 2
 
 
-@pytest.mark.parametrize(("command", "code"), [
-    (c.PullMessage(topic="nowhere", queue_id=0, queue_offset=0), ResponseCode.TOPIC_NOT_EXIST),
-    (c.PullMessage(topic="../x", queue_id=0, queue_offset=0), ResponseCode.INVALID_PARAMETER),
-    (c.PullMessage(topic="orders", queue_id=99, queue_offset=0), ResponseCode.INVALID_PARAMETER),
-    (c.PullMessage(topic="orders", queue_id=0, queue_offset=-1), ResponseCode.INVALID_PARAMETER),
-    (c.PullMessage(topic="orders", queue_id=0, queue_offset=0, subscription="a ||"),
-     ResponseCode.SUBSCRIPTION_PARSE_FAILED),
-    (send("../x", b"x"), ResponseCode.INVALID_PARAMETER),
-    (send("SCHEDULE_TOPIC_XXXX", b"x"), ResponseCode.NO_PERMISSION),
-    (send("orders"), ResponseCode.MESSAGE_ILLEGAL),
-    (send("orders", b"x" * (4 * 1024 * 1024 + 1)), ResponseCode.MESSAGE_ILLEGAL),
-    (send("orders", b"x", queue_id=4), ResponseCode.INVALID_PARAMETER),
-    (send("orders", b"x", properties="K\x01" + "v" * 40_000 + "\x02"), ResponseCode.MESSAGE_ILLEGAL),
-    (c.GetTopic(topic="nowhere"), ResponseCode.TOPIC_NOT_EXIST),
-    (c.ViewMessage(message_id="0" * 32), ResponseCode.QUERY_NOT_FOUND),
-    (c.GetHold(hold_id=1), ResponseCode.QUERY_NOT_FOUND),
-    (c.UpdateBrokerConfig(changes={"listenPort": 1}), ResponseCode.INVALID_PARAMETER),
-    (c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=-1)]),
-     ResponseCode.INVALID_PARAMETER),
-    (c.ResetConsumerOffset(group="g", topic="orders", to="yesterday"), ResponseCode.INVALID_PARAMETER),
-    (c.QueryConsumerOffset(group="nobody"), ResponseCode.QUERY_NOT_FOUND),
-])
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (c.PullMessage(topic="nowhere", queue_id=0, queue_offset=0), ResponseCode.TOPIC_NOT_EXIST),
+        (c.PullMessage(topic="../x", queue_id=0, queue_offset=0), ResponseCode.INVALID_PARAMETER),
+        (c.PullMessage(topic="orders", queue_id=99, queue_offset=0), ResponseCode.INVALID_PARAMETER),
+        (c.PullMessage(topic="orders", queue_id=0, queue_offset=-1), ResponseCode.INVALID_PARAMETER),
+        (
+            c.PullMessage(topic="orders", queue_id=0, queue_offset=0, subscription="a ||"),
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+        ),
+        (send("../x", b"x"), ResponseCode.INVALID_PARAMETER),
+        (send("SCHEDULE_TOPIC_XXXX", b"x"), ResponseCode.NO_PERMISSION),
+        (send("orders"), ResponseCode.MESSAGE_ILLEGAL),
+        (send("orders", b"x" * (4 * 1024 * 1024 + 1)), ResponseCode.MESSAGE_ILLEGAL),
+        (send("orders", b"x", queue_id=4), ResponseCode.INVALID_PARAMETER),
+        (send("orders", b"x", properties="K\x01" + "v" * 40_000 + "\x02"), ResponseCode.MESSAGE_ILLEGAL),
+        (c.GetTopic(topic="nowhere"), ResponseCode.TOPIC_NOT_EXIST),
+        (c.ViewMessage(message_id="0" * 32), ResponseCode.QUERY_NOT_FOUND),
+        (c.GetHold(hold_id=1), ResponseCode.QUERY_NOT_FOUND),
+        (c.UpdateBrokerConfig(changes={"listenPort": 1}), ResponseCode.INVALID_PARAMETER),
+        (
+            c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=-1)]),
+            ResponseCode.INVALID_PARAMETER,
+        ),
+        (c.ResetConsumerOffset(group="g", topic="orders", to="yesterday"), ResponseCode.INVALID_PARAMETER),
+        (c.QueryConsumerOffset(group="nobody"), ResponseCode.QUERY_NOT_FOUND),
+    ],
+)
 def test_bad_requests_get_their_code_and_change_nothing(bench: Bench, command: c.Command, code: ResponseCode) -> None:
     bench.send("orders", b"one")
     before = bench.engine.context.store.appended_offset
@@ -254,7 +263,13 @@ def test_a_snapshot_agrees_with_its_sequence_number(bench: Bench) -> None:
     assert snapshot.seq == bench.engine.events.seq and snapshot.holds_total == 1
     (hold,) = snapshot.holds
     assert (hold.topic, hold.queue_id, hold.pull_from_offset, hold.queue_max_offset, hold.filter, hold.client_id) == (
-        "orders", 0, 1, 1, "TagA", "me")
+        "orders",
+        0,
+        1,
+        1,
+        "TagA",
+        "me",
+    )
     assert hold.deadline_ms - hold.suspended_at_ms == 15_000
     queue = next(q for q in snapshot.queues if (q.topic, q.queue_id) == ("orders", 0))
     assert (queue.min_offset, queue.max_offset, queue.holds) == (0, 1, 1)
@@ -267,8 +282,15 @@ def test_hold_and_wake_up_are_events_in_order(bench: Bench) -> None:
     bench.pull("orders", 1)
     bench.send("orders", b"two")
     names = [type(event).__name__ for event in bench.engine.events.after(0)]
-    tail = names[names.index("PullHeld"):]
-    assert tail == ["PullHeld", "MessagesStored", "MessagesDispatched", "PullWoken", "PullAnswered", "MessagesDelivered"]
+    tail = names[names.index("PullHeld") :]
+    assert tail == [
+        "PullHeld",
+        "MessagesStored",
+        "MessagesDispatched",
+        "PullWoken",
+        "PullAnswered",
+        "MessagesDelivered",
+    ]
     held, woken = events(bench, PullHeld)[0], events(bench, PullWoken)[0]
     assert held.hold_id == woken.hold_id and woken.messages == 1
 

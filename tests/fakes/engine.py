@@ -15,15 +15,26 @@ from tests.fakes.clock import VirtualClock
 from tests.fakes.simulated_files import SimulatedFiles
 
 ROOT = Path("/store")
-SMALL = {"mapped_file_size_commit_log": 1 << 20, "mapped_file_size_consume_queue": 20_000, "max_hash_slot_num": 1000,
-         "max_index_num": 4000}
+SMALL = {
+    "mapped_file_size_commit_log": 1 << 20,
+    "mapped_file_size_consume_queue": 20_000,
+    "max_hash_slot_num": 1000,
+    "max_index_num": 4000,
+}
 
 
 class Bench:
     """One engine, its clock and files. ``replies[(connection, request id)]`` are all replies in their order."""
 
-    def __init__(self, *, files: SimulatedFiles | None = None, clock: VirtualClock | None = None, seed: int = 1,
-                 adopt: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        files: SimulatedFiles | None = None,
+        clock: VirtualClock | None = None,
+        seed: int = 1,
+        adopt: bool = False,
+        **options: Any,
+    ) -> None:
         self.clock = clock or VirtualClock()
         self.files = files or SimulatedFiles(random.Random(seed))
         self.options = Options(**(SMALL | options))
@@ -80,7 +91,9 @@ class Bench:
     def pull(self, topic: str, offset: int, connection: Any = "c", **more: Any) -> int:
         """A pull that may be held for 15 s, from queue 0; its request id."""
         fields: dict[str, Any] = {"queue_id": 0, "suspend_timeout_ms": 15_000, "consumer_group": "g"}
-        (request_id,) = self.submit(PullMessage(topic=topic, queue_offset=offset, **(fields | more)), connection=connection)
+        (request_id,) = self.submit(
+            PullMessage(topic=topic, queue_offset=offset, **(fields | more)), connection=connection
+        )
         return request_id
 
     def pulled(self, request_id: int, connection: Any = "c") -> Pulled:
@@ -89,10 +102,15 @@ class Bench:
         return reply
 
 
-def send(topic: str, *bodies: bytes, queue_id: int = 0, tag: str = "", properties: str = "", **more: Any) -> SendMessage:
+def send(
+    topic: str, *bodies: bytes, queue_id: int = 0, tag: str = "", properties: str = "", **more: Any
+) -> SendMessage:
     text = properties + (encode({"TAGS": tag}) if tag else "")
-    return SendMessage(topic=topic, messages=[OutgoingMessage(body=body, properties=text, queue_id=queue_id)
-                                              for body in bodies], **more)
+    return SendMessage(
+        topic=topic,
+        messages=[OutgoingMessage(body=body, properties=text, queue_id=queue_id) for body in bodies],
+        **more,
+    )
 
 
 def bodies(pulled: Pulled) -> list[bytes]:

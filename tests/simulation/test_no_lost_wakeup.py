@@ -26,9 +26,16 @@ class Consumer:
 
     def step(self, bench: Bench, wait_ms: int) -> None:
         if self.request is None:
-            self.request = bench.pull(TOPIC, self.offset, connection=self.name, queue_id=self.queue_id,
-                                      subscription=self.subscription, suspend_timeout_ms=wait_ms, max_msg_nums=4,
-                                      consumer_group=self.name)
+            self.request = bench.pull(
+                TOPIC,
+                self.offset,
+                connection=self.name,
+                queue_id=self.queue_id,
+                subscription=self.subscription,
+                suspend_timeout_ms=wait_ms,
+                max_msg_nums=4,
+                consumer_group=self.name,
+            )
         elif bench.final(self.request, self.name) is not None:
             pulled = bench.pulled(self.request, self.name)
             self.got += [record.body for record in records(pulled)]
@@ -47,7 +54,9 @@ def nobody_waits_for_what_is_there(bench: Bench) -> None:
     for held in bench.engine.context.holds:
         many = held.many
         found = store.get_message(many.topic, many.queue_id, held.pull_from_offset, 32, 1 << 20, held.message_filter)
-        assert found.message_count == 0, f"hold {held.hold_id} waits at {held.pull_from_offset} for a message that is there"
+        assert found.message_count == 0, (
+            f"hold {held.hold_id} waits at {held.pull_from_offset} for a message that is there"
+        )
 
 
 @pytest.mark.parametrize("flush_disk_type", ["ASYNC_FLUSH", "SYNC_FLUSH"])
@@ -56,8 +65,10 @@ def test_every_interleaving_wakes(seed: int, flush_disk_type: str) -> None:
     chance = random.Random(seed)
     bench = Bench(seed=seed, hold_check_interval_mills=0, flush_disk_type=flush_disk_type)
     bench.call(c.UpdateAndCreateTopic(topic=TOPIC, read_queues=QUEUES, write_queues=QUEUES))
-    consumers = [Consumer(f"{n}", n % QUEUES, SUBSCRIPTIONS[n % len(SUBSCRIPTIONS)])
-                 for n in (chance.randrange(100) for _ in range(9))]
+    consumers = [
+        Consumer(f"{n}", n % QUEUES, SUBSCRIPTIONS[n % len(SUBSCRIPTIONS)])
+        for n in (chance.randrange(100) for _ in range(9))
+    ]
     for n, consumer in enumerate(consumers):
         consumer.name = f"client-{n}"
     sent: dict[int, list[tuple[str, bytes]]] = {queue_id: [] for queue_id in range(QUEUES)}
@@ -96,5 +107,3 @@ def test_every_interleaving_wakes(seed: int, flush_disk_type: str) -> None:
         assert consumer.got == expected, consumer.name
     assert bench.engine.counters.woken["missed_arrival"] == 0
     assert bench.engine.counters.woken["arrival"] > 0
-
-

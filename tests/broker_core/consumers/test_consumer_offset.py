@@ -23,7 +23,9 @@ def test_an_equal_commit_leaves_the_table_clean() -> None:
 
 
 def test_the_table_survives_with_what_it_does_not_know() -> None:
-    offsets = ConsumerOffsetManager({"groupTopicMap": {"g": ["T"]}, "offsetTable": {"%RETRY%g@g": {0: 0}, "T@g": {0: 5, 1: 7}}})
+    offsets = ConsumerOffsetManager(
+        {"groupTopicMap": {"g": ["T"]}, "offsetTable": {"%RETRY%g@g": {0: 0}, "T@g": {0: 5, 1: 7}}}
+    )
     table = offsets.as_table()
     assert table["offsetTable"] == {"%RETRY%g@g": {0: 0}, "T@g": {0: 5, 1: 7}}
     assert table["groupTopicMap"] == {"g": ["T"]}

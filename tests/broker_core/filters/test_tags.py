@@ -10,8 +10,11 @@ from broker_core.formats.message_properties import encode
 from broker_core.formats.tags_code import tags_code
 from broker_core.remoting.codes import ResponseCode
 
-TAG = st.text(st.characters(exclude_characters="|*\x01\x02 ", exclude_categories=["Cs"], min_codepoint=33), min_size=1, max_size=12).filter(
-    lambda text: text == text.strip())
+TAG = st.text(
+    st.characters(exclude_characters="|*\x01\x02 ", exclude_categories=["Cs"], min_codepoint=33),
+    min_size=1,
+    max_size=12,
+).filter(lambda text: text == text.strip())
 
 
 @pytest.mark.parametrize("expression", ["", "*", "  * "])
@@ -45,7 +48,9 @@ def test_a_record_without_a_tag_or_with_a_similar_property_does_not_match() -> N
     assert not found.matches_record(b"K\x01TAGS\x02")
 
 
-@pytest.mark.parametrize("expression", ["TagA ||", "|| TagA", "TagA | TagB", "TagA || *", "a\x00b", "\ud800", "x" * 5000])
+@pytest.mark.parametrize(
+    "expression", ["TagA ||", "|| TagA", "TagA | TagB", "TagA || *", "a\x00b", "\ud800", "x" * 5000]
+)
 def test_what_does_not_parse(expression: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse_subscription(expression)

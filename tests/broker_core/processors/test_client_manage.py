@@ -12,5 +12,7 @@ def test_a_client_that_goes_is_an_event_with_what_it_held() -> None:
     bench.pull("orders", 1, connection="w")
     bench.submit(c.CloseConnection(), connection="w")
     bench.submit(c.CloseConnection(), connection="w")
-    came, went = [[e for e in bench.engine.events.after(0) if isinstance(e, kind)] for kind in (ClientConnected, ClientLost)]
+    came, went = [
+        [e for e in bench.engine.events.after(0) if isinstance(e, kind)] for kind in (ClientConnected, ClientLost)
+    ]
     assert len(came) == 1 and len(went) == 1 and went[0].holds_released == 1  # type: ignore[union-attr]

@@ -6,10 +6,15 @@ from tests.fakes.engine import Bench, send
 
 def test_one_event_per_queue_with_its_range() -> None:
     bench = Bench()
-    bench.submit(send("orders", b"1", b"2", queue_id=0), send("orders", b"3", queue_id=1), send("others", b"4", queue_id=0))
+    bench.submit(
+        send("orders", b"1", b"2", queue_id=0), send("orders", b"3", queue_id=1), send("others", b"4", queue_id=0)
+    )
     moved = [e for e in bench.engine.events.after(0) if isinstance(e, MessagesDispatched)]
     assert sorted((e.topic, e.queue_id, e.from_offset, e.to_offset) for e in moved) == [
-        ("orders", 0, 0, 2), ("orders", 1, 0, 1), ("others", 0, 0, 1)]
+        ("orders", 0, 0, 2),
+        ("orders", 1, 0, 1),
+        ("others", 0, 0, 1),
+    ]
 
 
 def test_only_holds_of_the_queue_that_moved_are_woken() -> None:

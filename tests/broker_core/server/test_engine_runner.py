@@ -137,7 +137,8 @@ async def test_stopping_answers_holds_and_leaves_a_clean_store() -> None:
     async with running(files) as client:
         await client.ask(send("orders", b"one"))
         held = [client.ask(pull(1)) for _ in range(700)]
-        await asyncio.sleep(0)
+        while len(client.runner.engine.context.holds) < 700:
+            await asyncio.sleep(0)
     for answer in held:
         reply = answer.result()
         assert isinstance(reply, c.Pulled) and reply.hold is not None and reply.hold.wake_cause == "shutdown"

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -46,8 +46,14 @@ class ChildProcess:
     its own: a Ctrl-C in the terminal reaches the parent alone, which stops its children in its own order.
     """
 
-    def __init__(self, name: str, program: Sequence[str], *, first_pause_s: float = FIRST_PAUSE_S) -> None:
+    def __init__(self, name: str, program: Sequence[str], *, first_pause_s: float = FIRST_PAUSE_S,
+                 on_refusal: Callable[[], None] | None = None) -> None:
+        """``on_refusal``: called, instead of another start, when the very first run ends with exit code 1.
+
+        That is how a command ends that cannot start and has said why.
+        """
         self.name = name
+        self._on_refusal = on_refusal
         self._program = list(program)
         self._first_pause_s = first_pause_s
         self._process: Process | None = None
@@ -107,6 +113,9 @@ class ChildProcess:
             started = loop.time()
             code = await self._process.wait()
             if self._stopping:
+                return
+            if pause_s == 0 and code == 1 and self._on_refusal is not None:
+                self._on_refusal()
                 return
             pause_s = next_pause(pause_s, loop.time() - started, self._first_pause_s)
             logger.error("%s ended with code %s and is started again in %g s.", self.name, code, pause_s)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The tests use a browser, a Redis server, Node.js and a Java that no Python package brings. On Debian and Ubuntu
+# The tests use a browser, a Redis server and Node.js, which no Python package brings. On Debian and Ubuntu
 # what is missing is installed; elsewhere a sentence says what to install.
 set -eu
 
@@ -7,6 +7,7 @@ missing=""
 command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
 command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 command -v node >/dev/null 2>&1 || missing="$missing nodejs"
+command -v ps >/dev/null 2>&1 || missing="$missing procps"
 [ -n "$missing" ] || exit 0
 
 if command -v apt-get >/dev/null 2>&1; then

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import tarfile
 import threading
 import time
 import urllib.error
@@ -105,6 +106,16 @@ def test_what_was_published_is_there_after_a_restart(start: Callable[..., Site])
     assert [message["body"] for message in pulled["messages"]] == ["kept"]
 
 
+def test_a_store_of_another_broker_is_said_to_be_read_only(manage: Manage, tmp_path: Path) -> None:
+    with tarfile.open(PROJECT / "tests" / "golden" / "rocketmq-5.4.0-store.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    [commitlog] = tmp_path.glob("rocketmq-*/clean-shutdown/**/commitlog")
+    site = Site(manage.start("broker", "--no-schedules", GLASSMQ_STORE_DIR=str(commitlog.parent)), manage)
+    assert site.process.stdout is not None
+    wait_until(lambda: "read-only" in site.process.stdout.readline())
+    assert site.end(signal.SIGTERM)[0] == 0
+
+
 def test_a_held_pull_is_answered_when_the_broker_ends(start: Callable[..., Site]) -> None:
     site = start("--no-schedules")
     site.publish("orders", "first")
@@ -202,9 +213,11 @@ def test_a_folder_that_cannot_be_written_to_is_named(manage: Manage, tmp_path: P
     assert "Traceback" not in output
 
 
-def test_a_store_that_cannot_be_made_is_named(manage: Manage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["embedded", "child"])
+def test_a_store_that_cannot_be_made_is_named(manage: Manage, tmp_path: Path, engine: str) -> None:
     (tmp_path / "file").write_text("in the way")
-    code, output = manage.run("broker", "--no-schedules", GLASSMQ_STORE_DIR=str(tmp_path / "file" / "store"))
+    code, output = manage.run("broker", "--no-schedules", GLASSMQ_STORE_DIR=str(tmp_path / "file" / "store"),
+                              GLASSMQ_ENGINE=engine)
     assert code == 1
     assert "GLASSMQ_STORE_DIR" in output
     assert "Traceback" not in output

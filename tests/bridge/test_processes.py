@@ -106,6 +106,17 @@ async def test_a_child_that_does_not_end_is_killed_with_what_it_started(tmp_path
     await gone(int(below))
 
 
+async def test_a_child_that_refuses_to_start_is_not_started_again(tmp_path: Path) -> None:
+    program = Program(tmp_path, SAY_AND_WAIT.replace("time.sleep(60)", "sys.exit(1)"))
+    refused = asyncio.Event()
+    child = ChildProcess("child", program.command, first_pause_s=0, on_refusal=refused.set)
+    await child.start()
+    async with asyncio.timeout(30):
+        await refused.wait()
+    await child.stop(grace_s=1)
+    assert len(program.pids()) == 1
+
+
 async def test_stop_before_start_does_nothing() -> None:
     child = ChildProcess("child", ["nothing.py"])
     await child.stop(grace_s=1)

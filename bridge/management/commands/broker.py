@@ -30,7 +30,7 @@ from django.core.management import BaseCommand, CommandError, call_command
 from twisted.internet import reactor as _reactor
 
 from bridge.connect import make_port
-from bridge.port import BrokerError, EnginePort, set_port
+from bridge.port import BrokerError, EnginePort, commands, set_port
 from bridge.processes import ChildProcess
 from broker_core.errors import StoreError
 
@@ -45,6 +45,7 @@ LAST_ANSWERS_S = 1.0
 ENGINE_GRACE_S = 15.0
 """How long the engine may take to answer and flush; what is not flushed then, recovery finds in the log."""
 CHILD_GRACE_S = 6.0
+FIRST_ANSWER_MS = 5000
 OPEN_FILES = 65_536
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -75,8 +76,8 @@ class Command(BaseCommand):
             raise_open_files_limit()
             if not options["no_migrate"]:
                 call_command("migrate", interactive=False, verbosity=0)
-            process = BrokerProcess(make_port(settings), children(schedules=not options["no_schedules"]))
-            process.run(announce=lambda: self.stdout.write(banner()))
+            process = BrokerProcess(make_port(settings), schedules=not options["no_schedules"])
+            process.run(announce=lambda state: self.stdout.write(banner(state)))
         except KeyboardInterrupt:
             sys.exit(130)
         if process.problem:
@@ -89,16 +90,21 @@ class BrokerProcess:
     ``problem`` is empty after an orderly end, else a sentence about what kept it from running.
     """
 
-    def __init__(self, port: EnginePort, children: list[ChildProcess]) -> None:
+    def __init__(self, port: EnginePort, *, schedules: bool) -> None:
         self.problem = ""
         self._port = port
-        self._children = children
+        self._children = children(schedules=schedules, on_refusal=lambda: self._give_up(
+            f"The engine cannot start; the sentence above says why. Its store is {settings.GLASSMQ_STORE_DIR} "
+            "(GLASSMQ_STORE_DIR)."))
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._server: Any = None
 
-    def run(self, announce: Callable[[], None]) -> None:
-        """Serve until a signal or a problem ends it. ``announce`` is called when a message can be published."""
+    def run(self, announce: Callable[[str], None]) -> None:
+        """Serve until a signal or a problem ends it.
+
+        ``announce`` is called once it serves, with what stands against publishing a message (nothing: "").
+        """
         from config.asgi import application, close_websockets
 
         self._close_websockets = close_websockets
@@ -128,13 +134,14 @@ class BrokerProcess:
             for child in self._children:
                 await child.start()
             await self._port.start()
-            self._announce()
+            self._announce(await engine_state(self._port))
         except StoreError as error:
             self._give_up(f"{error.remark}. GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR names another place for the store.")
         except BrokerError as error:
             self._give_up(error.remark)
         except OSError as error:
-            self._give_up(start_problem(error))
+            self._give_up(f"The broker cannot start: {error}. Its store is {settings.GLASSMQ_STORE_DIR} "
+                          "(GLASSMQ_STORE_DIR).")
         except Exception:
             logger.exception("The broker cannot start.")
             self._give_up("The broker cannot start; the error above says why.")
@@ -187,12 +194,24 @@ class BrokerProcess:
             await asyncio.wait(answering, timeout=LAST_ANSWERS_S)
 
 
-def children(*, schedules: bool) -> list[ChildProcess]:
+async def engine_state(port: EnginePort) -> str:
+    """What stands against publishing a message now; empty when nothing does."""
+    try:
+        view = await port.call(commands.GetBroker(), timeout_ms=FIRST_ANSWER_MS)
+    except BrokerError as error:
+        return f"not there at the moment: {error.remark}"
+    if isinstance(view, commands.BrokerView) and view.read_only:
+        return "read-only: the store was written by another broker; GLASSMQ_STORE_ADOPT=1 would make it ours"
+    return ""
+
+
+def children(*, schedules: bool, on_refusal: Callable[[], None]) -> list[ChildProcess]:
     """The processes that run beside the web: the engine, if it is a child, and Celery's two."""
     wanted = []
     if settings.GLASSMQ_ENGINE == "child":
         wanted.append(ChildProcess("The engine", [
-            "manage.py", "runworker", "broker-engine", "--socket", str(settings.GLASSMQ_SOCKET)]))
+            "manage.py", "runworker", "broker-engine", "--socket", str(settings.GLASSMQ_SOCKET)],
+            on_refusal=on_refusal))
     if schedules:
         celery = ["-m", "celery", "--app", "config.celery", "--quiet"]
         wanted.append(ChildProcess("The report worker", [
@@ -218,14 +237,6 @@ def check_port_is_free(host: str, port: int, variable: str) -> None:
             f"Nothing can listen on {host}:{port} ({error.strerror}): see GLASSMQ_HOST and {variable}.") from error
 
 
-def start_problem(error: OSError) -> str:
-    """A sentence for what the operating system refused."""
-    if error.errno == errno.EADDRINUSE:
-        return (f"A port is taken ({error.strerror or error}): the broker's is {settings.GLASSMQ_BROKER_PORT} "
-                f"(GLASSMQ_BROKER_PORT), the name server's {settings.GLASSMQ_NAMESRV_PORT} (GLASSMQ_NAMESRV_PORT).")
-    return f"The broker cannot start: {error}. It keeps its files in {settings.GLASSMQ_STORE_DIR} (GLASSMQ_STORE_DIR)."
-
-
 def raise_open_files_limit() -> None:
     """Every client is an open file; the usual soft limit of 1024 is meant for programs that use select()."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -235,8 +246,8 @@ def raise_open_files_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def banner() -> str:
-    """What a person wants to know once it runs."""
+def banner(state: str) -> str:
+    """What a person wants to know once it runs. ``state`` is that of ``engine_state``."""
     host = "127.0.0.1" if settings.GLASSMQ_HOST in {"0.0.0.0", "::"} else settings.GLASSMQ_HOST
     site = f"http://{f'[{host}]' if ':' in host else host}:{settings.GLASSMQ_WEB_PORT}"
     return "\n".join([
@@ -246,7 +257,7 @@ def banner() -> str:
         f"  dashboard   {site}/",
         f"  API         {site}/api/docs",
         f"  store       {settings.GLASSMQ_STORE_DIR}",
-        f"  engine      {ENGINE_PLACES[settings.GLASSMQ_ENGINE]}",
+        f"  engine      {ENGINE_PLACES[settings.GLASSMQ_ENGINE]}{state and '; '}{state}",
         "",
         "  To see something move:  make demo   (in another terminal)",
         "  To stop:                Ctrl-C",

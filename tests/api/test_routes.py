@@ -6,9 +6,10 @@ import httpx
 import msgspec
 import pytest
 
-from api.http import Route
+from api.http import Route, Router
 from api.routes import ROUTES
 from bridge.port import set_port
+from tests.conftest import PROJECT
 
 ALL = pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 
@@ -48,3 +49,15 @@ async def test_without_an_engine_what_needs_one_is_503(client: httpx.AsyncClient
     query = {"pull": "?offset=0", "find_messages": "?topic=T&key=k", "search_offset": "?timestamp_ms=1"}
     answer = await client.request(route.method, path + query.get(route.handler.__name__, ""), json=body)
     assert (answer.status_code == 503) == route.needs_broker
+
+
+def test_the_guide_calls_what_there_is() -> None:
+    guide = (PROJECT / "docs" / "api.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    calls = re.findall(r"^curl (.*?)'?localhost:8000(/[^\s'?]*)", guide, re.MULTILINE)
+    assert len(calls) > 20
+    router = Router(ROUTES)
+    for options, path in calls:
+        method = re.search(r"-X (\w+)", options)
+        found = router.find(path.split("/")[1:])
+        assert found is not None, path
+        assert (method[1] if method else "GET") in found[0], path

@@ -1,14 +1,21 @@
 """What the server mounts."""
 
+import json
+from typing import Any
+
 import httpx
 import pytest
 from channels.routing import URLRouter
 from channels.testing import WebsocketCommunicator
+from websockets.exceptions import ConnectionClosedError, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
 
 from api.routes import ROUTES
 from api.routing import API_PREFIXES, close_websockets, websocket_urlpatterns
+from tests.conftest import Manage
 from tests.fakes.fake_port import FakePort
 
+TOKEN = "a-token-of-sixteen"
 ROUTER = URLRouter(websocket_urlpatterns)
 
 
@@ -35,3 +42,73 @@ async def test_websockets_are_found(port: FakePort, path: str, first: str) -> No
 @pytest.mark.parametrize("path", ["/ws/v1/other", "/ws/v1/consumer/x", "/"])
 async def test_other_paths_are_refused(port: FakePort, path: str) -> None:
     assert await WebsocketCommunicator(ROUTER, path).connect() == (False, 4403)
+
+
+# Over a real Daphne and a real engine
+
+
+@pytest.fixture
+def site(manage: Manage) -> str:
+    """The address of a broker of its own that asks for a token."""
+    process = manage.start("broker", "--no-schedules", GLASSMQ_API_TOKEN=TOKEN)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "To stop" in line:
+            break
+    return f"127.0.0.1:{manage.environment['GLASSMQ_WEB_PORT']}"
+
+
+def heard(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    """The next frame of a type."""
+    while True:
+        frame: dict[str, Any] = json.loads(socket.recv(timeout=30))
+        if frame["type"] == kind:
+            return frame
+
+
+def test_publish_hold_and_wake_across_http_and_websocket(site: str) -> None:
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    with httpx.Client(base_url=f"http://{site}/api/v1", headers=bearer, timeout=30) as http, \
+            connect(f"ws://{site}/ws/v1/consumer", additional_headers=bearer, subprotocols=["rmq.v1.json"]) as consumer:
+        http.put("/topics/orders", json={"queues": 1}).raise_for_status()
+        consumer.send(json.dumps({"type": "hello", "client_id": "c-1"}))
+        assert heard(consumer, "welcome")["broker"] == "broker-a"
+        consumer.send(json.dumps({"type": "pull", "id": 1, "topic": "orders", "queue_id": 0, "offset": 0}))
+        hold_id = heard(consumer, "held")["hold_id"]
+        held = http.get("/holds").json()["holds"]
+        assert [(hold["id"], hold["client_id"], hold["protocol"]) for hold in held] == [(hold_id, "c-1", "websocket")]
+        published = http.post("/topics/orders/messages", json={"body": "hi", "tag": "A"}).json()["messages"][0]
+        assert heard(consumer, "woken")["cause"] == "arrival"
+        pulled = heard(consumer, "pulled")
+        assert [message["message_id"] for message in pulled["messages"]] == [published["message_id"]]
+        again = http.get("/topics/orders/queues/0/messages?offset=0&wait_ms=0").json()
+        assert again["messages"] == pulled["messages"]
+        assert http.get(f"/messages/{published['message_id']}").json() == again["messages"][0]
+        refused = http.get("/topics/orders/queues/0/messages?offset=0&filter=A||").json()
+        assert refused["code"] == "SUBSCRIPTION_PARSE_FAILED"
+        consumer.send(json.dumps({"type": "pull", "id": 2, "topic": "orders", "queue_id": 0, "offset": 1}))
+        heard(consumer, "held")
+        consumer.send(json.dumps({"type": "cancel", "id": 2}))
+        heard(consumer, "cancelled")
+        assert http.get("/holds").json()["holds"] == []
+        with pytest.raises(httpx.ReadTimeout):
+            http.get("/topics/orders/queues/0/messages?offset=1", timeout=0.3)
+        released = http.get("/topics/orders/queues/0/messages?offset=1&wait_ms=0")
+        assert released.json()["status"] == "no_new"
+
+
+def test_without_the_token_nothing_but_the_probes(site: str) -> None:
+    assert httpx.get(f"http://{site}/livez").status_code == 200
+    assert httpx.get(f"http://{site}/api/v1/topics").status_code == 401
+    page = httpx.get(f"http://{site}/api/docs", headers={"Accept": "text/html"})
+    assert (page.status_code, page.headers["location"]) == (303, "/login?next=/api/docs")
+    assert httpx.get(f"http://{site}/api/v1/topics", headers={"Host": "evil.example"}).status_code == 400
+    with connect(f"ws://{site}/ws/v1/events") as socket, pytest.raises(ConnectionClosedError) as closed:
+        socket.recv(timeout=30)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 4401
+    with pytest.raises(InvalidStatus):
+        connect(f"ws://{site}/ws/v1/events", origin="http://evil.example")  # type: ignore[arg-type]
+    with httpx.Client(base_url=f"http://{site}") as browser:
+        assert browser.post("/login", data={"token": TOKEN}).status_code == 303
+        assert browser.get("/api/v1/broker").json()["broker"] == "broker-a"

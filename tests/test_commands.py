@@ -5,16 +5,18 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tarfile
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.conftest import PROJECT, Manage
 
@@ -33,10 +35,11 @@ class Site:
         with urllib.request.urlopen(self.address + path, timeout=PATIENCE_S) as answer:
             return json.load(answer)
 
-    def publish(self, topic: str, body: str) -> Any:
+    def publish(self, topic: str, body: str, token: str = "") -> Any:
         request = urllib.request.Request(
             f"{self.address}/api/v1/topics/{topic}/messages", method="POST",
-            data=json.dumps({"body": body, "queue_id": 0}).encode(), headers={"content-type": "application/json"})
+            data=json.dumps({"body": body, "queue_id": 0}).encode(), headers={
+                "content-type": "application/json", "authorization": f"Bearer {token}"})
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return json.load(answer)
 
@@ -175,6 +178,43 @@ def test_an_engine_beside_is_started_again_and_ends_with_the_rest(start: Callabl
     assert code == 0, output
     assert "The engine ended with code -9 and is started again" in output
     assert processes_of(folder) == []
+
+
+@pytest.fixture
+def redis_url(free_ports: list[int], tmp_path: Path) -> Iterator[str]:
+    """A Redis server of this test's own."""
+    port = str(free_ports[7])
+    server = subprocess.Popen(["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", tmp_path],
+                              stdout=subprocess.DEVNULL)
+    yield f"redis://127.0.0.1:{port}/0"
+    server.terminate()
+    server.wait(PATIENCE_S)
+
+
+def test_the_commands_of_docker_compose_make_a_broker(manage: Manage, redis_url: str) -> None:
+    services = yaml.safe_load((PROJECT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+
+    def of(service: str) -> list[str]:
+        command = services[service]["command"]
+        assert command[:2] == ["python", "manage.py"]
+        return list(command[2:])
+
+    token = "only-for-this-test-0123456789"
+    environment = {"GLASSMQ_REDIS_URL": redis_url, "GLASSMQ_API_TOKEN": token}
+    code, output = manage.run(*of("migrate"), **environment)
+    assert code == 0, output
+    engine = Site(manage.start(*of("engine"), **environment), manage)
+    web = Site(manage.start(*of("web"), **environment), manage)
+    wait_until(web.is_ready)
+    assert web.publish("orders", "through Redis", token)["messages"][0]["queue_offset"] == 0
+    assert manage.run(*services["engine"]["healthcheck"]["test"][3:], **environment) == (0, "ready\n")
+    for service in ("worker", "beat"):
+        check = services[service]["healthcheck"]["test"][1:]
+        subprocess.run([sys.executable, *check[1:]], cwd=PROJECT, env=manage.environment | environment, check=True)
+    code, output = engine.end(signal.SIGTERM)
+    assert code == 0, output
+    code, output = web.end(signal.SIGTERM)
+    assert code == 0, output
 
 
 def test_engine_ready_without_an_engine_beside(manage: Manage) -> None:

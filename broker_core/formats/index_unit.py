@@ -10,6 +10,7 @@
 The key text is ``topic#key``, its hash the absolute value of Java's hashCode, its slot the hash modulo slots.
 """
 
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
@@ -55,6 +56,7 @@ def decode_header(data: Buffer) -> IndexHeader:
     return header if header.index_count > 0 else header._replace(index_count=1)
 
 
+@lru_cache(8192)
 def key_hash(topic: str, key: str) -> int:
     """Hash of one key of a topic: never negative."""
     return absolute(hash_behind(unsigned_hash(topic + "#"), key))

@@ -9,7 +9,7 @@
         28      8  queue_count         queues there were when the queues were last flushed
         36      8  unit_count          sum of their max offsets
         44      8  wall_ms             when this was written
-        52      8  index_count         number of the next entry of the newest index file, likewise
+        52      8  index_count         number of the next entry of the newest index file that has any
         60      4  CRC-32 of the 60 bytes before
 
 GlassMQ's own. A store without it (a real broker's, or one whose file fails its checksum) ends at its first invalid

@@ -77,6 +77,7 @@ class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
     store_timestamp: int
     topic: str
     properties: str
+    tag: str
     indexed: bool
 
 
@@ -117,7 +118,7 @@ class CommitLog:
         start = self.max_offset
         try:
             blocks, end = self._encode(messages, store_timestamp, find_queue, requests, appended)
-            for queue in {request.queue for request in requests}:
+            for queue in dict.fromkeys([request.queue for request in requests]):
                 if queue is not None:
                     queue.reserve(queue.next_offset)
             places = [self._reserve(position, len(block)) for position, block in blocks]
@@ -178,7 +179,7 @@ class CommitLog:
             if topic == SCHEDULE_TOPIC:
                 code = schedule_tags_code(properties, store_timestamp, code)
             requests.append(DispatchRequest(queue, queue_offset, position, size, code, store_timestamp, topic,
-                properties, transaction != TRANSACTION_ROLLBACK))
+                properties, tag, transaction != TRANSACTION_ROLLBACK))
             appended.append(AppendedMessage(queue_offset, position, size, store_timestamp))
             position += size
         if parts:

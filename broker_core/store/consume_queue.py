@@ -203,8 +203,9 @@ class ConsumeQueue:
         for file in self.mapped_files.all():
             if file.base + file.size > end * UNIT_SIZE:
                 file.clear(max(end * UNIT_SIZE - file.base, 0))
-        # What was cleared must reach the disk, or it could come back behind units that are written over it.
-        self.flushed_offset = self.first_file_offset
+        # Units that a killed process wrote may not be on the disk yet: the next flush takes the last files again.
+        units_checked = FILES_CHECKED * self.mapped_files.file_size // UNIT_SIZE
+        self.flushed_offset = max(self.first_file_offset, end - units_checked)
         return before - end
 
     def _set_end(self, end: int) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from broker_core.formats.index_unit import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, absolute
+from broker_core.formats.index_unit import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, absolute, key_hash
 from broker_core.formats.message_properties import IDEMPOTENCY_KEY, KEYS, UNIQ_KEY, find
 from broker_core.formats.tags_code import hash_behind, unsigned_hash
 from broker_core.store.commit_log import DispatchRequest
@@ -14,10 +14,14 @@ from broker_core.store.mapped_file import MappedFile, OpenMaps
 
 NAME_DIGITS = 17
 RESERVE_ENTRIES = 1024
+TAG_KEY = "T#"
 
 
 def index_words(properties: str) -> list[str]:
-    """Everything under which a message is filed: UNIQ_KEY, each word of KEYS, and ``IDEMPOTENCY_KEY:<value>``."""
+    """What a message is filed under, but for its tag: UNIQ_KEY, each word of KEYS, and ``IDEMPOTENCY_KEY:<value>``.
+
+    RocketMQ 5.4 files every message under ``T#<tag>`` too, behind its keys.
+    """
     unique_key = find(properties, UNIQ_KEY)
     words = [unique_key] if unique_key else []
     keys = find(properties, KEYS)
@@ -68,6 +72,8 @@ class IndexService:
                 front = hashes.get(request.topic) or self._topic_hash(request.topic)
                 for word in index_words(request.properties):
                     keys.append((absolute(hash_behind(front, word)), physical_offset, store_timestamp))  # noqa: PERF401
+                if request.tag:
+                    keys.append((key_hash(request.topic, TAG_KEY + request.tag), physical_offset, store_timestamp))
         start = 0
         while start < len(keys):
             file = self._file_with_room(keys[start][2])
@@ -165,8 +171,9 @@ class IndexService:
 
     @property
     def last_count(self) -> int:
-        """Number of the next entry of the newest file; 0 without any file."""
-        return self.index_files[-1].header.index_count if self.index_files else 0
+        """Number of the next entry of the newest file that has any; 0 without one."""
+        counts = [file.header.index_count for file in self.index_files[-2:] if file.header.index_count > 1]
+        return counts[-1] if counts else 0
 
     def take_expired(self, min_physical_offset: int) -> list[Path]:
         """Files that lie wholly before the log; the last one stays. The caller removes them."""

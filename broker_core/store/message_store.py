@@ -12,6 +12,7 @@ from typing import Any, Literal
 from broker_core.clock import Now
 from broker_core.errors import StoreError, StoreLockedError, StoreReadOnlyError, UnavailableError
 from broker_core.filters.message_filter import MessageFilter
+from broker_core.formats import message_properties
 from broker_core.formats.checkpoint import Checkpoint
 from broker_core.formats.commit_log_record import properties_at, store_timestamp_at, topic_at
 from broker_core.formats.index_unit import key_hash
@@ -26,7 +27,7 @@ from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.files import CopyingFiles, Files, Lock, ReadOnlyFiles
 from broker_core.store.flush import Flush, FlushSchedule
 from broker_core.store.get_message import GetMessageResult, MessageReader
-from broker_core.store.index_service import IndexService, index_words
+from broker_core.store.index_service import TAG_KEY, IndexService, index_words
 from broker_core.store.mapped_file import OpenMaps
 from broker_core.store.mapped_file_queue import NAME_DIGITS
 from broker_core.store.recovery import Recovery
@@ -129,6 +130,7 @@ class MessageStore:
             # A process that was killed may have made files whose names no power cut would leave.
             self._maps.new_folders |= self._existing_folders()
             self._maps.new_folders |= {queue.mapped_files.folder for queue in self._queues.table.values()}
+            self._reput.touched.update(self._queues.table.values())
         self._files.write(self.root / "abort", b"")
         self._files.sync_folder(self.root)
         self._flush_everything(now)
@@ -263,7 +265,8 @@ class MessageStore:
             record = self._log.record(physical_offset)
             if record is None or topic_at(record, 0) != name or not begin_ms <= store_timestamp_at(record, 0) <= end_ms:
                 continue
-            if key in index_words(properties_at(record, 0).decode("utf-8", "surrogateescape")):
+            properties = properties_at(record, 0).decode("utf-8", "surrogateescape")
+            if key in index_words(properties) or key == TAG_KEY + message_properties.find(properties, "TAGS"):
                 found[physical_offset] = record
         return [found[physical_offset] for physical_offset in sorted(found)]
 

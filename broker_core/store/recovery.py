@@ -14,7 +14,7 @@ recoverAbnormally do the same steps.
 from pathlib import Path
 
 from broker_core.formats.checkpoint import Checkpoint
-from broker_core.formats.commit_log_record import is_blank, measure, store_timestamp_at
+from broker_core.formats.commit_log_record import fields_at, is_blank, measure, store_timestamp_at
 from broker_core.formats.safe_end import SafeEnd
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue_store import ConsumeQueueStore
@@ -30,7 +30,25 @@ TAIL_MAX = 64 << 20
 """Bytes of a broken tail that are copied away; what lies behind them is lost, and that is said."""
 
 REPUT_BATCH = 10_000
+SECTOR = 512
 Step = tuple[str, str]
+
+
+def has_lost_sector(data: memoryview, start: int, length: int) -> bool:
+    """Whether a power cut took a part of a record's properties, which no checksum covers.
+
+    Then one sector's share of them is zero: to the end of the record, or longer than any value made of zeros.
+    """
+    properties_start = fields_at(data, start)[2] + 2
+    end = start + length
+    text = bytes(data[properties_start:end])
+    if b"\0" not in text:
+        return False
+    for sector in range(properties_start - properties_start % SECTOR, end, SECTOR):
+        share = text[max(sector - properties_start, 0):sector + SECTOR - properties_start]
+        if not share.strip(b"\0") and (sector + SECTOR >= end or len(share) >= 16):
+            return True
+    return False
 
 
 class Recovery:
@@ -134,6 +152,8 @@ class Recovery:
                 base, size = file.base, file.size
                 start = position - base
                 while length := measure(buffer, start, size, base + start):
+                    if not self._clean and has_lost_sector(buffer, start, length):
+                        break
                     last, start = start, start + length
                     records += 1
             if last >= 0:

@@ -195,4 +195,5 @@ class ReputMessageService:
         code = tags_code(tag) if tag else 0
         if topic == SCHEDULE_TOPIC:
             code = schedule_tags_code(properties, store_timestamp, code)
-        return DispatchRequest(queue, queue_offset, position, size, code, store_timestamp, topic, properties, indexed)
+        return DispatchRequest(queue, queue_offset, position, size, code, store_timestamp, topic, properties, tag,
+            indexed)

@@ -42,7 +42,8 @@ class SimulatedFile:
                 if chance.random() < 0.5:
                     image[start:start + kept] = new[:kept]
                 else:
-                    image[start + len(new) - min(kept, len(new)):start + len(new)] = new[len(new) - min(kept, len(new)):]
+                    first = max(0, len(new) - kept)
+                    image[start + first:start + len(new)] = new[first:]
         self.volatile, self.durable = bytearray(image), bytes(image)
 
 

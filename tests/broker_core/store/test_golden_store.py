@@ -1,0 +1,175 @@
+"""The stores that RocketMQ 5.4.0 wrote: read in place, adopted, rebuilt, and gone on with."""
+
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_core.formats import message_body, message_properties
+from broker_core.formats.commit_log_record import CommitLogRecord, decode, decode_all
+from broker_core.formats.message_id import encode_offset_message_id
+from broker_core.options import Options
+from broker_core.store.files import RealFiles
+from broker_core.store.index_file import IndexFile
+from broker_core.store.mapped_file import OpenMaps
+from broker_core.store.message_store import MessageStore
+from tests.fakes.golden_store import STORES, fingerprint, sent, unpack
+from tests.fakes.store_cases import at, flush, message, open_store
+
+COUNTS = {"debian-packages": 3203, "debian-ordered": 100, "debian-delayed": 3, "debian-transactions": 2,
+    "RMQ_SYS_TRANS_HALF_TOPIC": 4, "RMQ_SYS_TRANS_OP_HALF_TOPIC": 1, "SCHEDULE_TOPIC_XXXX": 4,
+    "%RETRY%golden_retry_group": 1, "%DLQ%golden_retry_group": 1}
+LOG_END = 1_048_576 + 1_027_176
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpack(tmp_path_factory.mktemp("golden"))
+
+
+@pytest.fixture(params=STORES)
+def root(request: pytest.FixtureRequest, golden: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(golden / request.param, tmp_path / "store"))
+
+
+def records_of(store: MessageStore, topic: str, queue_id: int) -> list[CommitLogRecord]:
+    found: list[CommitLogRecord] = []
+    while len(found) < store.max_offset(topic, queue_id):
+        result = store.get_message(topic, queue_id, len(found), 32, 1 << 20, None)
+        assert result.status == "FOUND"
+        found += decode_all(result.records)
+    return found
+
+
+def everything(store: MessageStore) -> dict[tuple[str, int], list[CommitLogRecord]]:
+    return {(topic, queue_id): records_of(store, topic, queue_id) for topic, queue_id in sorted(store.queues())}
+
+
+def check_against(log: bytes, store: MessageStore, answers: list[dict[str, Any]]) -> None:
+    """Every message of every queue is what the log file has; what was sent is where the producer was told."""
+    queues = everything(store)
+    counts: dict[str, int] = defaultdict(int)
+    for (topic, queue_id), records in queues.items():
+        counts[topic] += len(records)
+        for offset, record in enumerate(records):
+            assert (record.topic, record.queue_id, record.queue_offset) == (topic, queue_id, offset)
+            data = store.look_message_by_offset(record.physical_offset)
+            assert data == log[record.physical_offset:record.physical_offset + record.size]
+    assert counts == COUNTS
+    for answer in answers:
+        if answer["offsetMsgId"] == "null" or "," in answer["offsetMsgId"] or answer["kind"].startswith("delay"):
+            continue
+        record = queues[answer["topic"], answer["queue"]][answer["offset"]]
+        properties = message_properties.decode(record.properties)
+        assert properties["UNIQ_KEY"] == answer["msgId"]
+        assert properties.get("TAGS", "") == answer["tag"]
+        assert properties.get("KEYS", "") == answer["keys"]
+        assert encode_offset_message_id(record.store_host, record.store_port,
+            record.physical_offset) == answer["offsetMsgId"]
+        assert len(message_body.decompress(record.body, record.sys_flag, 1 << 20)) == answer["bodyLength"]
+
+
+def log_of(root: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((root / "commitlog").iterdir()))
+
+
+def test_every_message_is_read_without_changing_a_byte(root: Path, golden: Path) -> None:
+    before = fingerprint(root)
+    store = open_store(root, Options())
+    assert store.read_only
+    assert store.appended_offset == store.dispatched_offset == LOG_END
+    check_against(log_of(root), store, sent(golden))
+    store.close(at(1))
+    assert fingerprint(root) == before
+
+
+@pytest.mark.parametrize("lost", [("consumequeue",), ("consumequeue/debian-packages/2",), ("index",),
+    ("consumequeue", "index", "checkpoint")])
+def test_queues_and_index_that_are_missing_are_made_in_memory(root: Path, golden: Path, lost: tuple[str, ...]) -> None:
+    for name in lost:
+        path = root / name
+        path.unlink() if path.is_file() else shutil.rmtree(path)
+    before = fingerprint(root)
+    store = open_store(root, Options(max_hash_slot_num=5000, max_index_num=20_000))
+    check_against(log_of(root), store, sent(golden))
+    assert len(store.query_message("debian-packages", "vitetris", 9, 0, 1 << 62)) == 2
+    assert fingerprint(root) == before
+
+
+def test_tags_are_filtered_through_the_ext_queue(root: Path) -> None:
+    class OnlyGames:
+        def matches_tags_code(self, tags_code: int) -> bool:
+            return tags_code == 98_120_385  # "games"
+
+        def matches_record(self, properties: bytes) -> bool:
+            assert b"TAGS\x01games\x02" in properties
+            return True
+
+    store = open_store(root)
+    games = [record for record in records_of(store, "debian-packages", 0)
+        if message_properties.find(record.properties, "TAGS") == "games"]
+    found: list[CommitLogRecord] = []
+    offset = 0
+    while offset < 810:
+        result = store.get_message("debian-packages", 0, offset, 32, 1 << 20, OnlyGames())
+        found += decode_all(result.records)
+        offset = result.next_begin_offset
+    assert found == games
+    assert len(found) > 5
+
+
+def test_an_adopted_store_goes_on(root: Path, golden: Path) -> None:
+    log = log_of(root)
+    store = open_store(root, Options(), adopt=True)
+    assert not store.read_only
+    answers = sent(golden)
+    check_against(log, store, answers)
+    for number in range(3000):
+        store.append([message(number, topic="debian-packages", queue_id=number % 4, size=400)], at(1))
+    store.reput()
+    flush(store)
+    store.close(at(1))
+    assert len(log_of(root)[:LOG_END]) == LOG_END
+    assert log_of(root)[:LOG_END] == log[:LOG_END]
+    assert {path.stat().st_size for path in (root / "commitlog").iterdir()} == {1_048_576}
+    assert {path.stat().st_size for path in (root / "consumequeue").rglob("*") if path.is_file()} == {20_000}
+    again = open_store(root)
+    assert not again.read_only
+    assert [again.max_offset("debian-packages", queue_id) for queue_id in range(4)] == [1560, 1541, 1541, 1561]
+    assert decode(again.query_message("debian-packages", "ID002999", 1, 0, 1 << 62)[0]).flag == 2999
+    assert len(again.query_message("debian-packages", "vitetris", 9, 0, 1 << 62)) == 2
+
+
+def test_a_rebuilt_index_agrees_with_rocketmqs(root: Path) -> None:
+    original = next((root / "index").iterdir()).read_bytes()
+    shutil.rmtree(root / "index")
+    store = open_store(root, Options(max_hash_slot_num=5000, max_index_num=20_000), adopt=True)
+    store.close(at(1))
+    rebuilt = next((root / "index").iterdir())
+    (root / "original").write_bytes(original)
+    ours, theirs = _index(rebuilt), _index(root / "original")
+    assert ours.header == theirs.header
+    numbers = range(1, ours.header.index_count)
+    assert [ours.entry(number) for number in numbers] == [theirs.entry(number) for number in numbers]
+    assert rebuilt.read_bytes() == original
+
+
+def _index(path: Path) -> IndexFile:
+    file = IndexFile(RealFiles(), OpenMaps(8), path, 5000, 20_000)
+    file.load()
+    return file
+
+
+def test_rebuilt_queues_agree_with_rocketmqs(root: Path) -> None:
+    """But for the tagsCode field, which RocketMQ filled with addresses of ext units here."""
+    originals = {path.relative_to(root): path.read_bytes() for path in (root / "consumequeue").rglob("0000*")}
+    shutil.rmtree(root / "consumequeue")
+    open_store(root, Options(mapped_file_size_consume_queue=20_000), adopt=True).close(at(1))
+    assert {path.relative_to(root) for path in (root / "consumequeue").rglob("0000*")} == set(originals)
+    for path, original in originals.items():
+        rebuilt = (root / path).read_bytes()
+        assert len(rebuilt) == len(original)
+        for unit in range(0, len(original), 20):
+            assert rebuilt[unit:unit + 12] == original[unit:unit + 12]

@@ -19,6 +19,7 @@ from bridge import wire
 from bridge.limits import Limits
 from bridge.port import PortTimeout, PortUnavailable, Watcher, raise_failed
 from bridge.pump import Pump
+from bridge.tasks import end_task
 from bridge.transport import Transport, TransportFull
 from bridge.watchers import Watchers
 from broker_core.clock import Clock, SystemClock
@@ -127,10 +128,7 @@ class BatchingPort:
 
     async def stop(self) -> None:
         """End all calls with PortUnavailable, tell the engine, stop the transport."""
-        if self._alive_task is not None:
-            self._alive_task.cancel()
-            await asyncio.wait([self._alive_task])
-            self._alive_task = None
+        await end_task(self._alive_task)
         self._away = "this web process is stopping"
         _fail(self._calls.values(), self._unavailable)
         await self._pump.stop()

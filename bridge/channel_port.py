@@ -15,6 +15,7 @@ from channels.exceptions import ChannelFull
 
 from bridge.batching_port import BatchingPort
 from bridge.limits import Limits
+from bridge.tasks import end_task
 from bridge.transport import TransportFull, TransportLost
 from broker_core.clock import Clock
 
@@ -64,9 +65,7 @@ class ChannelTransport:
         await send(self._layer, self._engine, {"type": "engine.batch", "data": data})
 
     async def stop(self) -> None:
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.wait([self._reader])
+        await end_task(self._reader)
 
     async def _read(self, on_message: Callable[[bytes], None]) -> None:
         backoff = Backoff(self._limits)

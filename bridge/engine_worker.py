@@ -6,13 +6,13 @@ the EngineHost of its scope, which outlives it.
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import Any
 
 from channels.consumer import AsyncConsumer
 
 from bridge.channel_port import Backoff, engine_channel, send
 from bridge.engine_host import EngineHost
+from bridge.tasks import end_task
 
 log = logging.getLogger(__name__)
 
@@ -62,14 +62,16 @@ class EngineWorker:
 
     async def stop(self) -> None:
         """Read no more. What waits in the channel is for the engine that comes next."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
 
     async def _run(self) -> None:
         scope = {"type": "channel", "channel": self._channel, "host": self._host, "link": LayerLink(self._layer)}
-        await EngineConsumer.as_asgi()(scope, self._receive, _send_nothing)
+        while True:
+            try:
+                await EngineConsumer.as_asgi()(scope, self._receive, _send_nothing)
+            except Exception:
+                log.exception("the engine's consumer ended and is started again")
+                await self._backoff.pause()
 
     async def _receive(self) -> Any:
         while True:

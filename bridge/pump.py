@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from bridge.tasks import end_task
+
 log = logging.getLogger(__name__)
 
 
@@ -40,7 +42,4 @@ class Pump:
 
     async def stop(self) -> None:
         """Give up at once."""
-        task = self._task
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await end_task(self._task)

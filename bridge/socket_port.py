@@ -16,6 +16,7 @@ from bridge.batching_port import BatchingPort
 from bridge.channel_port import Backoff
 from bridge.engine_host import EngineHost
 from bridge.limits import Limits
+from bridge.tasks import end_task
 from bridge.transport import TransportLost
 from broker_core.clock import Clock
 
@@ -65,9 +66,7 @@ class SocketTransport:
             raise TransportLost(f"the connection to the engine ended ({error})") from error
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await end_task(self._task)
 
     async def _run(self, on_message: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
         backoff = Backoff(self._limits)

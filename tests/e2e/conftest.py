@@ -1,0 +1,89 @@
+"""A real broker in processes of its own, a real browser, and clients beside them."""
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from tests.conftest import Manage
+from tests.fakes.browser import launch
+
+READY_SECONDS = 60
+
+
+class Broker:
+    """The HTTP API of a running broker, as a stranger would call it."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.address + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            return json.load(error)
+
+    def publish(self, topic: str, body: str, **fields: Any) -> Any:
+        return self.call("POST", f"/api/v1/topics/{topic}/messages", {"body": body, "queue_id": 0} | fields)
+
+    def wait_for(self, topic: str, offset: int, **query: Any) -> "Waiting":
+        return Waiting(self, f"/api/v1/topics/{topic}/queues/0/messages?offset={offset}&" + "&".join(
+            f"{name}={value}" for name, value in query.items()))
+
+
+class Waiting:
+    """A long poll under way in a thread."""
+
+    def __init__(self, broker: Broker, path: str) -> None:
+        self._answer: Any = None
+        self._thread = threading.Thread(target=self._run, args=(broker, path), daemon=True)
+        self._thread.start()
+
+    def _run(self, broker: Broker, path: str) -> None:
+        self._answer = broker.call("GET", path)
+
+    def answer(self) -> Any:
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "the long poll was not answered"
+        return self._answer
+
+
+@pytest.fixture
+def broker(manage: Manage) -> Broker:
+    """A fresh broker, ready."""
+    process = manage.start("broker", "--no-schedules")
+    found = Broker(f"http://127.0.0.1:{manage.environment['GLASSMQ_WEB_PORT']}")
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[0]
+        try:
+            if found.call("GET", "/readyz").get("status") == "ok":
+                return found
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError("the broker was not ready in time")
+
+
+@pytest.fixture
+def page(broker: Broker) -> Iterator[Page]:
+    """The dashboard, open and live; a script error or a blocked resource fails the test."""
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        opened = browser.new_page(viewport={"width": 1440, "height": 1000})
+        problems: list[str] = []
+        opened.on("pageerror", lambda error: problems.append(str(error)))
+        opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        opened.goto(broker.address)
+        opened.wait_for_selector("body[data-live=live]")
+        yield opened
+        browser.close()
+        assert problems == []

@@ -1,0 +1,61 @@
+"""The whole of it: a real client's pull is held, seen, woken and answered, on a real page over a real broker."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import Broker
+
+
+def test_another_clients_hold_appears_is_woken_and_leaves_with_its_cause(broker: Broker, page: Page) -> None:
+    broker.publish("orders", "first")
+    waiting = broker.wait_for("orders", 1, group="billing", wait_ms=30000)
+    hold = page.locator('[data-panel="holds"] [data-hold-id]', has_text="billing")
+    expect(hold).to_have_count(1)
+    expect(page.locator('[data-panel="queues"] [data-queue="orders@0"]')).to_have_attribute("data-max-offset", "1")
+    page.locator("#publish-topic").fill("orders")
+    page.get_by_label("body").fill("<img src=x onerror=alert(1)>")
+    for _ in range(4):  # a message without a queue goes to each queue in turn
+        page.get_by_role("button", name="Publish", exact=True).click()
+        expect(page.locator('[data-panel="publish"] [data-part="result"]')).to_contain_text("Stored as orders@")
+    answer = waiting.answer()
+    assert answer["hold"]["wake_cause"] == "arrival" and answer["hold"]["wake_us"] > 0
+    assert [message["body"] for message in answer["messages"]] == ["<img src=x onerror=alert(1)>"]
+    expect(hold).to_have_count(0)
+    woken = page.locator('[data-panel="wakeups"] [data-cause="arrival"]', has_text="billing")
+    expect(woken).to_have_count(1)
+    expect(woken).to_contain_text(re.compile(r"orders@0"))
+    expect(page.locator('[data-panel="queues"] [data-queue="orders@0"]')).to_have_attribute("data-max-offset", "2")
+
+
+def test_a_newcomer_sees_a_hold_being_woken(broker: Broker, page: Page) -> None:
+    page.get_by_role("button", name="Show me").click()
+    expect(page.locator('[data-panel="wakeups"] [data-cause="arrival"]')).to_have_count(1, timeout=10_000)
+    expect(page.locator('[data-part="received"] li')).to_have_count(1)
+
+
+def test_the_switch_reaches_the_broker_and_changes_how_pulls_end(broker: Broker, page: Page) -> None:
+    broker.publish("orders", "first")
+    page.get_by_role("switch").click()
+    expect(page.get_by_role("switch")).to_have_attribute("aria-checked", "false")
+    answer = broker.wait_for("orders", 1, wait_ms=30000).answer()
+    assert answer["hold"]["wake_cause"] == "short_poll" and answer["effective_wait_ms"] == 1000
+    expect(page.locator('[data-panel="wakeups"] [data-cause="short_poll"]')).to_have_count(1)
+
+
+def test_hostile_messages_are_text_in_the_page(broker: Broker, page: Page) -> None:
+    page.locator("#consumer-topic").fill("hostile")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator('[data-panel="holds"] [data-hold-id]')).to_have_count(4)
+    broker.publish("hostile", "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>")
+    received = page.locator('[data-part="received"] li')
+    expect(received).to_contain_text("<img src=x")
+    assert page.locator('[data-part="received"] img').count() == 0
+    assert page.title() != "owned"
+
+
+def test_a_deadline_that_passes_is_answered_and_said(broker: Broker, page: Page) -> None:
+    broker.publish("orders", "first")
+    answer = broker.wait_for("orders", 1, wait_ms=300, group="patient").answer()
+    assert answer["status"] == "no_new" and answer["messages"] == [] and answer["hold"]["wake_cause"] == "timeout"
+    expect(page.locator('[data-panel="wakeups"] [data-cause="timeout"]', has_text="patient")).to_have_count(1)

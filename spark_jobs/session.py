@@ -3,6 +3,7 @@
 Never call this in the parent of a prefork worker: a session does not survive a fork.
 """
 
+import logging
 import os
 import sys
 from importlib import invalidate_caches
@@ -67,6 +68,7 @@ def is_alive() -> bool:
 
 
 def _make_session(master: str, scratch: Path) -> "SparkSession":
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection that it closes
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     # pyspark hands this process's environment on to Java and to its Python workers; there is no other way to tell it.
     environment = os.environ  # noqa: TID251

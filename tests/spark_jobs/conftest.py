@@ -1,13 +1,12 @@
 """What tests of the reports share: the store that RocketMQ wrote, and one Spark session for the whole run."""
 
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import PROJECT
+from tests.fakes import golden_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,12 +14,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the golden store's archive."""
-    folder = tmp_path_factory.mktemp("golden")
-    with tarfile.open(PROJECT / "tests" / "golden" / "rocketmq-5.4.0-store.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    found = next(folder.rglob("clean-shutdown"))
-    return found.parent
+    """The folder that holds both golden stores."""
+    return golden_store.unpack(tmp_path_factory.mktemp("golden"))
 
 
 @pytest.fixture(scope="session")

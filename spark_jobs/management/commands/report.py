@@ -1,6 +1,5 @@
 """``manage.py report``: reports without a worker, a schedule or a page."""
 
-import logging
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,6 @@ class Command(BaseCommand):
         """Run one report in this process."""
         if name not in REPORTS:
             raise CommandError(f"There is no report {name!r}, but {', '.join(REPORTS)}.")
-        logging.getLogger("py4j").setLevel(logging.ERROR)
         try:
             require_pyspark()
             from spark_jobs.commit_log_segments import find_segments

@@ -1,0 +1,55 @@
+"""One session per process, and what it is told."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zipfile import ZipFile
+
+import pytest
+
+from spark_jobs import session
+from spark_jobs.errors import NoSparkError
+from tests.conftest import PROJECT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_asked_twice_it_is_the_same(spark: "SparkSession", tmp_path: Path) -> None:
+    assert session.get_session("local[2]", tmp_path) is spark
+
+
+def test_without_pyspark_a_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
+    with pytest.raises(NoSparkError, match=r"requirements/spark\.txt"):
+        session.get_session("local[2]", tmp_path)
+
+
+def test_tasks_get_the_modules_that_they_import(tmp_path: Path) -> None:
+    with ZipFile(session.pack_sources(tmp_path)) as archive:
+        archive.extractall(tmp_path / "sent")
+    code = "import spark_jobs.commit_log_source as s; print(s.__file__)"
+    said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "sent", capture_output=True, text=True,
+                          check=True, env={"PATH": "/usr/bin:/bin"})
+    assert str(tmp_path / "sent") in said.stdout
+    assert session.pack_sources(tmp_path) in list(tmp_path.iterdir())
+
+
+LOST_JAVA = """
+import os, signal, sys
+from pathlib import Path
+from spark_jobs.session import get_session, is_alive
+
+first = get_session("local[1]", Path(sys.argv[1]))
+os.kill(first.sparkContext._gateway.proc.pid, signal.SIGKILL)
+first.sparkContext._gateway.proc.wait()
+assert not is_alive()
+print("rows", get_session("local[1]", Path(sys.argv[1])).range(5).count())
+"""
+
+
+def test_a_session_whose_java_died_is_made_again(tmp_path: Path) -> None:
+    said = subprocess.run([sys.executable, "-c", LOST_JAVA, str(tmp_path)], cwd=PROJECT, capture_output=True,
+                          text=True, timeout=120, check=False)
+    assert said.stdout.strip().endswith("rows 5"), said.stderr

@@ -83,8 +83,6 @@ def _check(context: Context, command: PullMessage) -> MessageFilter | None:
     if not 0 <= command.queue_id < topic.read_queue_nums:
         raise RequestError(f"queue {command.queue_id} is not one of topic {command.topic}'s {topic.read_queue_nums} "
                            f"(0 to {topic.read_queue_nums - 1})", pointer="/queue_id")
-    if command.queue_offset < 0:
-        raise RequestError("an offset is 0 or more", pointer="/offset")
     if command.max_msg_nums < 1:
         raise RequestError("ask for at least one message", pointer="/limit")
     return parse_subscription(command.subscription, command.expression_type)

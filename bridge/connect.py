@@ -36,7 +36,7 @@ def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
     options, clock = settings.GLASSMQ_OPTIONS, SystemClock()
     try:
         keys = UniqKeyGenerator(options.broker_ip1, os.getpid(), random.SystemRandom())
-    except ValueError:  # brokerIP1 may be a name; the key only has to be unique
+    except ValueError:  # not an address: the store will say so when it is opened
         keys = UniqKeyGenerator("127.0.0.1", os.getpid(), random.SystemRandom())
     open_engine = partial(Engine.open, settings.GLASSMQ_STORE_DIR, options, RealFiles(), clock, keys.next,
         adopt=settings.GLASSMQ_STORE_ADOPT)

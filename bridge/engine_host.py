@@ -49,6 +49,8 @@ class EngineHost:
 
     async def stop(self) -> None:
         """Answer every hold with the cause shutdown, send the last replies, close the store."""
+        if not self._accepting:
+            return  # it never began
         self._accepting = False
         if self._watch_timer is not None:
             self._watch_timer.cancel()

@@ -10,7 +10,6 @@ import pytest
 from channels_redis.core import RedisChannelLayer
 
 from bridge.channel_port import ChannelPort, engine_channel
-from bridge.engine_host import EngineHost
 from bridge.engine_worker import EngineWorker
 from bridge.port import PortUnavailable
 from broker_core.commands import Done, GetBroker, GetHolds, Held, Holds, OpenConnection, Pulled, Reply, Sent
@@ -272,6 +271,6 @@ async def test_the_engine_stops_and_another_takes_over(place: Place, tmp_path: P
     assert sent.messages[0].queue_offset == 1
 
 
-async def test_done_is_done_over_any_layer(place: Place, host: EngineHost) -> None:
+async def test_done_is_done_over_any_layer(place: Place) -> None:
     port = await place.web()
     assert await port.connection().call(OpenConnection(client_id="c", protocol="http")) == Done()

@@ -1,0 +1,189 @@
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from bridge import event_fanout
+from bridge.event_fanout import EventFanout
+from bridge.limits import Limits
+from bridge.port import Delta, EventBatch
+from broker_core.commands import CancelPull, DeleteTopic, GetSnapshot, UpdateAndCreateTopic, UpdateBrokerConfig
+from tests.fakes.engine import Bench, send
+
+SLOW = Limits(delta_ms=3_600_000)  # tests call the timer themselves
+
+
+class Fanout:
+    """A fan-out of an engine on a virtual clock; its timer is called by hand."""
+
+    def __init__(self, **options: Any) -> None:
+        self.bench = Bench(**options)
+        self.deltas: list[Delta] = []
+        self.events: list[EventBatch] = []
+        self.fanout = EventFanout(self.bench.engine, self.bench.clock, SLOW, self._deliver)
+
+    def _deliver(self, delta: Delta | None, events: EventBatch | None) -> None:
+        if delta is not None:
+            self.deltas.append(delta)
+        if events is not None:
+            self.events.append(events)
+
+    def due(self) -> None:
+        self.fanout._on_timer()
+
+    def delta(self) -> Delta:
+        self.due()
+        return self.deltas[-1]
+
+
+@pytest.fixture
+async def fanout() -> Any:
+    fanout = Fanout()
+    fanout.bench.send("t", b"first")
+    fanout.fanout.watch(deltas=True, events=False)
+    yield fanout
+    fanout.fanout.stop()
+
+
+async def test_a_delta_says_what_changed_since_the_one_before(fanout: Fanout) -> None:
+    bench = fanout.bench
+    kept, woken = bench.pull("t", 9), bench.pull("t", 1, consumer_group="h")
+    first = fanout.delta()
+    assert {hold.pull_from_offset for hold in first.holds_added} >= {1}
+    holds = {hold.group: hold for hold in bench.engine.snapshot(bench.clock.now()).holds}
+    assert [hold for hold in first.holds_added if hold.group == "h"] == [holds["h"]]
+    bench.send("t", b"second")
+    second = fanout.delta()
+    assert second.seq_from == first.seq_to + 1
+    assert second.seq_to == bench.engine.events.seq
+    assert second.holds_added == []
+    assert second.holds_removed == [holds["h"].id]
+    assert [(wakeup.cause, wakeup.group, wakeup.messages) for wakeup in second.wakeups] == [("arrival", "h", 1)]
+    ((topic, queue_id, max_offset),) = [(queue.topic, queue.queue_id, queue.max_offset) for queue in second.queues]
+    assert (topic, queue_id, max_offset) == ("t", 0, 2)
+    assert second.counters["messages_stored"] == 2
+    assert second.holds_total == len(bench.engine.context.holds)
+    assert bench.final(woken) is not None
+    assert kept
+
+
+async def test_a_hold_that_came_and_went_is_not_told_but_its_wake_up_is(fanout: Fanout) -> None:
+    request_id = fanout.bench.pull("t", 1)
+    fanout.bench.submit(CancelPull(request_id=request_id))
+    delta = fanout.delta()
+    assert (delta.holds_added, delta.holds_removed) == ([], [])
+    assert [wakeup.cause for wakeup in delta.wakeups] == ["cancelled"]
+
+
+async def test_a_removal_that_a_snapshot_may_have_missed_is_told(fanout: Fanout) -> None:
+    """hold, snapshot, wake-up in one interval: the page has the hold, and must hear that it went."""
+    bench = fanout.bench
+    bench.pull("t", 1)
+    fanout.fanout.snapshot_asked()
+    snapshot: Any = bench.call(GetSnapshot())
+    fanout.fanout.snapshot_answered()
+    bench.send("t", b"second")
+    assert fanout.delta().holds_removed == [hold.id for hold in snapshot.holds]
+    request_id = bench.pull("t", 2)
+    bench.submit(CancelPull(request_id=request_id))
+    assert fanout.delta().holds_removed == []
+
+
+async def test_nothing_new_is_no_delta_but_a_heartbeat(fanout: Fanout) -> None:
+    fanout.bench.send("t", b"second")
+    before = fanout.delta()
+    fanout.due()
+    assert len(fanout.deltas) == 1
+    fanout.bench.clock.advance(SLOW.heartbeat_ms)
+    heartbeat = fanout.delta()
+    assert len(fanout.deltas) == 2
+    assert (heartbeat.seq_from, heartbeat.seq_to) == (before.seq_to + 1, before.seq_to)
+    assert heartbeat.queues == []
+
+
+async def test_lists_are_bounded_and_what_is_left_out_is_counted(
+        fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MAX_HOLDS", "MAX_QUEUES"):
+        monkeypatch.setattr(event_fanout, name, 5)
+    monkeypatch.setattr(event_fanout, "MAX_WAKEUPS", 4)
+    fanout.delta() if fanout.deltas else fanout.fanout._reset(fanout.bench.engine.events.seq)
+    for _ in range(8):
+        fanout.bench.pull("t", 1)
+    delta = fanout.delta()
+    assert (len(delta.holds_added), delta.dropped, delta.holds_total) == (5, 3, 8)
+    fanout.bench.send("t", b"second")
+    delta = fanout.delta()
+    assert (len(delta.holds_removed), len(delta.wakeups), delta.dropped) == (5, 4, 3 + 4)
+    fanout.bench.call(UpdateAndCreateTopic(topic="wide", read_queues=7, write_queues=7))
+    delta = fanout.delta()
+    assert (len(delta.queues), delta.dropped) == (5, 2)
+
+
+async def test_topics_that_come_and_go_bring_and_take_their_queues(fanout: Fanout) -> None:
+    bench = fanout.bench
+    bench.call(UpdateAndCreateTopic(topic="u", read_queues=2, write_queues=3))
+    assert [(queue.topic, queue.queue_id) for queue in fanout.delta().queues] == [("u", 0), ("u", 1), ("u", 2)]
+    bench.call(DeleteTopic(topic="u"))
+    delta = fanout.delta()
+    assert (delta.queues, delta.queues_removed) == ([], [("u", 0), ("u", 1), ("u", 2)])
+    bench.call(DeleteTopic(topic="t"))
+    bench.call(UpdateAndCreateTopic(topic="t", read_queues=1, write_queues=1))
+    delta = fanout.delta()
+    assert ("t", 0) in [(queue.topic, queue.queue_id) for queue in delta.queues]
+    assert ("t", 0) not in delta.queues_removed
+
+
+async def test_the_switch_is_in_every_delta(fanout: Fanout) -> None:
+    fanout.bench.call(UpdateBrokerConfig(changes={"longPollingEnable": False}))
+    assert not fanout.delta().long_polling_enable
+
+
+async def test_nobody_watches_nothing_is_done() -> None:
+    fanout = Fanout()
+    events = fanout.bench.engine.events
+    assert not events._listeners
+    fanout.fanout.watch(deltas=True, events=True)
+    fanout.fanout.watch(deltas=True, events=False)
+    assert len(events._listeners) == 1
+    fanout.fanout.watch(deltas=False, events=False)
+    assert not events._listeners
+    fanout.bench.send("t", b"unseen")
+    fanout.fanout.watch(deltas=True, events=False)
+    fanout.bench.send("t", b"seen")
+    delta = fanout.delta()
+    assert delta.seq_to - delta.seq_from + 1 < events.seq
+    fanout.fanout.stop()
+
+
+async def test_raw_events_are_in_order_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_fanout, "MAX_EVENTS", 6)
+    fanout = Fanout()
+    fanout.fanout.watch(deltas=False, events=True)
+    for _ in range(5):
+        fanout.bench.call(send("t", b"x"))
+    fanout.due()
+    (batch,) = fanout.events
+    total = fanout.bench.engine.events.seq
+    assert len(batch.events) == 6
+    assert batch.dropped == total - batch.events[0][0] + 1 - 6
+    for seq, kind, text in batch.events:
+        event = json.loads(text)
+        assert (event["seq"], event["type"]) == (seq, kind)
+    fanout.due()
+    assert len(fanout.events) == 1
+    assert fanout.deltas == []
+    fanout.fanout.stop()
+
+
+async def test_deltas_come_by_themselves_but_not_more_often_than_allowed() -> None:
+    fanout = Fanout()
+    fanout.fanout._limits = msgspec.structs.replace(SLOW, delta_ms=20)
+    came = asyncio.Event()
+    fanout.fanout._deliver = lambda delta, events: came.set()
+    fanout.fanout.watch(deltas=True, events=False)
+    fanout.bench.send("t", b"x")
+    async with asyncio.timeout(10):
+        await came.wait()
+    fanout.fanout.stop()

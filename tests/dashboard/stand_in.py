@@ -156,7 +156,8 @@ class StandIn:
         broker = self.broker
         match method, parts:
             case "GET", ["broker"]:
-                return 200, {"broker": "broker-a", "epoch": broker.epoch, "started_at_ms": str(broker.started_at_ms)}
+                return 200, {"broker": "broker-a", "epoch": broker.epoch, "started_at_ms": str(broker.started_at_ms),
+                             "version": "0.1.0", "store_path": "data/store"}
             case "PATCH", ["broker", "config"]:
                 return self.change_config(body)
             case "GET", ["topics"]:

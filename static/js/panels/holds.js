@@ -7,6 +7,7 @@ import { queueKey } from "../reducer.js";
 import { holdDetail } from "./hold_detail.js";
 
 const PAGE_OF_ROWS = 100;
+const FILTER_FITS = 8; // its column is the narrowest
 const LEAVING_MS = 700;
 const MOST_LEAVING = 24;
 
@@ -48,7 +49,7 @@ export function holdsPanel({ isOwn }) {
         hold.client_id || "–", el("span", { class: "protocol" }, PROTOCOLS[hold.protocol] ?? hold.protocol)),
       cell("num wants-cell mono", null,
         el("span", { class: "wants" }, count(hold.pull_from_offset)), " / ", cells.max),
-      cell("mono quiet filter-cell", hold.filter, hold.filter || "*"),
+      cell(`mono quiet filter-cell${hold.filter.length > FILTER_FITS ? " long" : ""}`, hold.filter, hold.filter || "*"),
       cell("age-cell", null, el("span", { class: "age" }, cells.track, cells.left)));
     Object.assign(row, { parts: cells, hold });
     row.toggleAttribute("data-own", isOwn(hold));
@@ -70,6 +71,7 @@ export function holdsPanel({ isOwn }) {
     ages.remove(row);
     const id = row.hold.id;
     row.removeAttribute("data-hold-id");
+    row.parts.name.setAttribute("tabindex", "-1");
     if (latest.state.holds.has(id) || leaving >= MOST_LEAVING || calm.matches) return false;
     const end = latest.state.wakeups.find((wakeup) => wakeup.hold_id === id);
     row.dataset.leaving = end ? end.cause : "unknown";

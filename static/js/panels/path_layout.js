@@ -25,7 +25,7 @@ export const NODES = {
   woken: node("woken", "Holds woken by an arrival; \"missed\" would be a defect and is always 0", ["woken_arrival"], {
     sub: (all) => said(all, "woken_missed_arrival", (n) => `${n} missed`), alarm: (all) => all.woken_missed_arrival > 0 }),
   answered: node("answered", "Pulls answered, at once or after a hold", ANSWERED, {
-    sub: (all) => said(all, "messages_delivered", (n) => `${n} messages`) }),
+    sub: (all) => said(all, "messages_delivered", (n) => `${n} delivered`) }),
   atOnce: node("answered at once", "Pulls that found messages, or did not ask to be held", ["pulls_answered_at_once"],
     { side: true, sub: () => "not held" }),
   passedOver: node("passed over", "Arrivals that a hold's filter rejected: the hold stays",

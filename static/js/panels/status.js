@@ -1,8 +1,8 @@
 /** Who the broker is, whether the page is up to date, and the switch of longPollingEnable. */
 
 import { panel, setAttribute, setText } from "../dom.js";
-import { UNKNOWN, count, isKnown, rate, seconds, shortCount, span } from "../format.js";
-import { WAKE_COUNTERS, counterRate } from "../stats.js";
+import { UNKNOWN, count, estimate, isKnown, micros, rate, seconds, shortCount, span } from "../format.js";
+import { WAKE_COUNTERS, counterRate, percentile } from "../stats.js";
 import { request } from "../http.js";
 
 const WISH_LASTS_MS = 5_000;
@@ -13,7 +13,7 @@ export function statusPanel({ reconnect }) {
   const banner = document.querySelector('[data-part="problem-banner"]');
   const problem = document.querySelector('[data-part="problem"]');
   const toggle = part("long-polling");
-  const broker = { epoch: null, asked: false, startedAtMs: null };
+  const broker = { epoch: null, startedAtMs: null, about: "" };
   const wish = { value: null, until: 0 };
   part("reconnect").addEventListener("click", reconnect);
   toggle.addEventListener("click", () => askFor(toggle.getAttribute("aria-checked") !== "true"));
@@ -34,12 +34,15 @@ export function statusPanel({ reconnect }) {
     part("long-polling-note").toggleAttribute("data-failed", failed);
   }
 
-  /** Uptime comes from the broker's own page of the API, once an epoch. */
-  async function askStart(epoch) {
-    Object.assign(broker, { epoch, asked: true, startedAtMs: null });
+  /** What stays as it is while the broker runs comes from the API, once an epoch. */
+  async function askAbout(epoch) {
+    Object.assign(broker, { epoch, startedAtMs: null, about: "" });
     try {
       const answer = await request("GET", "/broker");
-      if (broker.epoch === epoch && isKnown(answer?.started_at_ms)) broker.startedAtMs = Number(answer.started_at_ms);
+      if (broker.epoch !== epoch) return;
+      if (isKnown(answer.started_at_ms)) broker.startedAtMs = Number(answer.started_at_ms);
+      broker.about = [answer.version && `version ${answer.version}`, `epoch ${epoch}`,
+        answer.store_path && `store ${answer.store_path}`].filter(Boolean).join(", ");
     } catch {
       broker.startedAtMs = null; // shown as unknown; the next epoch asks again
     }
@@ -54,7 +57,7 @@ export function statusPanel({ reconnect }) {
     const first = view.state.seq === null;
     const word = view.status === "disconnected" && first && !view.reason ? "connecting" : view.status;
     setText(part("live"), word);
-    setText(part("live-detail"), liveDetail(view));
+    setText(part("live-detail"), view.live ? broker.about : liveDetail(view));
     part("reconnect").hidden = view.status !== "disconnected" || word === "connecting";
     part("sign-in").hidden = !/signed in|token/.test(view.reason);
   }
@@ -87,8 +90,8 @@ export function statusPanel({ reconnect }) {
     render(view) {
       const { state } = view;
       setText(part("broker"), state.broker ?? "unknown broker");
-      if (state.epoch !== null && state.epoch !== broker.epoch) askStart(state.epoch);
-      figure("epoch", state.epoch === null ? UNKNOWN : String(state.epoch));
+      if (state.epoch !== null && state.epoch !== broker.epoch) askAbout(state.epoch);
+      figure("wake-p99", estimate(percentile(state.wakeupUs, 0.99), micros));
       figure("holds", shortCount(state.holdsTotal));
       figure("stored", rate(counterRate(state.history, ["messages_stored"])));
       figure("delivered", rate(counterRate(state.history, ["messages_delivered"])));
@@ -102,7 +105,6 @@ export function statusPanel({ reconnect }) {
 }
 
 function liveDetail({ status, reason, retryAt, state, localNow }) {
-  if (status === "live") return "";
   const age = state.receivedAt === null ? null : localNow - state.receivedAt;
   const known = age !== null && age > AGE_SHOWN_AFTER_MS ? `what you see is ${span(age)} old` : "";
   const retry = status === "disconnected" && retryAt !== null && reason

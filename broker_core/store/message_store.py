@@ -316,7 +316,11 @@ class MessageStore:
             self._index is not None and self._index.dirty)
 
     def next_flush(self, now: Now) -> Flush | None:
-        """What flushDiskType's rules want on the disk now; None when nothing, or while a flush is under way."""
+        """What flushDiskType's rules want on the disk now; None when nothing, or while a flush is under way.
+
+        Queues are flushed every flushIntervalConsumeQueue however little is new in them, and the log with them, so
+        that an unclean stop leaves little to read again.
+        """
         due = self.next_deadline_ns(now)
         if due is None or due > now.mono_ns:
             return None

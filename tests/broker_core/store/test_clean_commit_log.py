@@ -1,0 +1,120 @@
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from broker_core.clock import Now
+from broker_core.errors import UnavailableError
+from broker_core.options import Options
+from broker_core.remoting.codes import ResponseCode
+from broker_core.store.message_store import MessageStore
+from tests.fakes.simulated_files import SimulatedFiles
+from tests.fakes.store_cases import BEGIN_MS, message, open_store
+
+ROOT = Path("/store")
+HOUR = 3_600_000
+HERE = datetime.fromtimestamp(BEGIN_MS / 1000).hour
+OTHER = (HERE + 5) % 24
+
+
+def options(hour: int) -> Options:
+    return Options(mapped_file_size_commit_log=65_536, mapped_file_size_consume_queue=2000, max_hash_slot_num=50,
+        max_index_num=200, delete_when=str(hour), file_reserved_time=48)
+
+
+def full_of_old(files: SimulatedFiles, hour: int = HERE) -> MessageStore:
+    """Five segments; all but the last two are 49 hours old."""
+    store = open_store(ROOT, options(hour), files=files)
+    for number in range(600):
+        files.wall_ms = BEGIN_MS - (49 if number < 360 else 1) * HOUR
+        store.append([message(number, size=400, queue_id=number % 2)], now())
+    store.reput()
+    assert len(files.names(ROOT / "commitlog")) == 5
+    return store
+
+
+def now(seconds: int = 0) -> Now:
+    return Now(BEGIN_MS + seconds * 1000, seconds * 1_000_000_000)
+
+
+def test_old_segments_go_at_the_hour_with_what_pointed_at_them() -> None:
+    files = SimulatedFiles()
+    store = full_of_old(files)
+    clean = store.next_clean(now())
+    assert clean is not None
+    assert len(files.names(ROOT / "commitlog")) == 5
+    assert store.cleaned(clean.run(), now()) == [
+        (0, "older than fileReservedTime, 48 hours"), (65_536, "older than fileReservedTime, 48 hours"),
+        (131_072, "older than fileReservedTime, 48 hours")]
+    assert len(files.names(ROOT / "commitlog")) == 2
+    assert store.min_physical_offset == 196_608
+    low = store.min_offset("T", 0)
+    assert low > 100
+    assert store.get_message("T", 0, 0, 1, 1000, None).status == "OFFSET_TOO_SMALL"
+    assert store.get_message("T", 0, low, 1, 1000, None).status == "FOUND"
+    assert files.names(ROOT / "consumequeue" / "T" / "0")[0] == "00000000000000002000"
+    assert len(files.names(ROOT / "index")) < 4
+    assert store.query_message("T", "ID000001", 9, 0, 1 << 62) == []
+    assert store.next_clean(now(1)) is None
+    assert store.next_clean(now(20)) is None
+    files.kill()
+    again = open_store(ROOT, options(HERE), files=files)
+    assert (again.min_offset("T", 0), again.max_offset("T", 0)) == (low, 300)
+
+
+def test_at_other_hours_nothing_goes_unless_the_disk_is_full() -> None:
+    files = SimulatedFiles()
+    store = full_of_old(files, OTHER)
+    assert store.next_clean(now()) is None
+    files.used_percent = 80
+    clean = store.next_clean(now(10))
+    assert clean is not None
+    assert len(clean.segments) == 3
+
+
+def test_a_nearly_full_disk_takes_young_segments_too_but_never_the_last() -> None:
+    files = SimulatedFiles()
+    store = full_of_old(files, OTHER)
+    files.used_percent = 86
+    clean = store.next_clean(now())
+    assert clean is not None
+    assert [reason.split()[0] for _, reason, _ in clean.segments] == ["older", "older", "older", "the"]
+    store.cleaned(clean.run(), now())
+    assert len(files.names(ROOT / "commitlog")) == 1
+    assert store.next_clean(now(20)) is None
+
+
+def test_above_the_warning_ratio_messages_are_refused_until_there_is_room() -> None:
+    files = SimulatedFiles()
+    store = full_of_old(files)
+    files.used_percent = 91
+    store.next_clean(now())
+    with pytest.raises(UnavailableError, match="91 % full") as raised:
+        store.append([message(1)], now())
+    assert raised.value.code is ResponseCode.SERVICE_NOT_AVAILABLE
+    files.used_percent = 50
+    store.next_clean(now(10))
+    assert store.append([message(1)], now())
+
+
+def test_what_could_not_be_removed_is_tried_again() -> None:
+    files = SimulatedFiles()
+    store = full_of_old(files)
+    clean = store.next_clean(now())
+    assert clean is not None
+    files.fail("remove", 2, 5)
+    with pytest.raises(OSError, match="simulated"):
+        clean.run()
+    assert store.next_clean(now(1)) is None
+    again = store.next_clean(now(10))
+    assert again is clean
+    assert len(store.cleaned(again.run(), now(11))) == 3
+    assert len(files.names(ROOT / "commitlog")) == 2
+    assert store.next_clean(now(30)) is None
+
+
+def test_a_young_segment_keeps_all_behind_it() -> None:
+    files = SimulatedFiles()
+    store = full_of_old(files)
+    files._names[ROOT / "commitlog" / ("0" * 20)].modified_ms = BEGIN_MS
+    assert store.next_clean(now()) is None

@@ -1,0 +1,67 @@
+from pathlib import Path
+
+import pytest
+
+from broker_core.errors import RequestError
+from broker_core.formats.consume_queue_ext_unit import ADDRESS_BASE, encode
+from broker_core.store.consume_queue_store import ConsumeQueueStore
+from broker_core.store.mapped_file import OpenMaps
+from broker_core.store.mapped_file_queue import file_name
+from tests.fakes.simulated_files import SimulatedFiles
+
+ROOT = Path("/store")
+
+
+def make(files: SimulatedFiles) -> ConsumeQueueStore:
+    return ConsumeQueueStore(files, OpenMaps(8), ROOT, 2000)
+
+
+def test_queues_are_found_again_on_the_disk() -> None:
+    files = SimulatedFiles()
+    queues = make(files)
+    for topic, queue_id, count in (("A", 0, 3), ("A", 7, 1), ("%RETRY%g", 0, 2)):
+        queue = queues.find(topic, queue_id)
+        assert queues.find(topic, queue_id) is queue
+        for offset in range(count):
+            queue.put(offset, [offset * 100, 100, 0])
+    queues.find("empty", 0)
+    assert (queues.queue_count, queues.unit_count) == (3, 6)
+    files.write(ROOT / "consumequeue" / "A" / "notes.txt", b"x")
+    again = make(files)
+    assert again.load(clean=True) == []
+    assert {key: queue.max_offset for key, queue in again.table.items()} == {
+        ("A", 0): 3, ("A", 7): 1, ("%RETRY%g", 0): 2}
+    assert again.truncate(100) == 3
+    assert again.unit_count == 3
+
+
+@pytest.mark.parametrize(("topic", "queue_id"), [("", 0), ("..", 0), (".", 0), ("a/b", 0), ("a\0", 0), ("a", -1),
+    ("t" * 256, 0)])
+def test_a_name_that_cannot_be_a_folder_is_refused(topic: str, queue_id: int) -> None:
+    with pytest.raises(RequestError):
+        make(SimulatedFiles()).find(topic, queue_id)
+
+
+def test_codes_are_looked_up_in_the_ext_queue_where_there_is_one() -> None:
+    files = SimulatedFiles()
+    make(files).find("A", 0).put(0, [0, 100, ADDRESS_BASE])
+    make(files).find("B", 0).put(0, [100, 100, ADDRESS_BASE])
+    files.write(ROOT / "consumequeue_ext" / "A" / "0" / file_name(0), encode(77, 1).ljust(100, b"\0"))
+    queues = make(files)
+    queues.load(clean=True)
+    assert queues.tags_code(queues.find("A", 0), 5) == 5
+    assert queues.tags_code(queues.find("A", 0), ADDRESS_BASE) == 77
+    assert queues.tags_code(queues.find("A", 0), ADDRESS_BASE + 50) is None
+    assert queues.tags_code(queues.find("B", 0), ADDRESS_BASE) is None
+
+
+def test_a_deleted_topic_leaves_nothing_behind() -> None:
+    files = SimulatedFiles()
+    queues = make(files)
+    queue = queues.find("A", 0)
+    queue.put(0, [0, 100, 0])
+    queues.find("B", 0).put(0, [100, 100, 0])
+    queues.delete_topic("A")
+    assert queue.deleted
+    assert files.names(ROOT / "consumequeue") == ["B"]
+    assert list(queues.table) == [("B", 0)]

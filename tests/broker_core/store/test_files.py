@@ -1,0 +1,116 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker_core.store.files import ReadOnlyFiles, RealFiles
+
+
+@pytest.fixture
+def files() -> RealFiles:
+    return RealFiles()
+
+
+def test_a_map_is_the_file(files: RealFiles, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    assert files.map(path, 8192, create=False) is None
+    mapping = files.map(path, 8192, create=True)
+    assert mapping is not None
+    files.allocate(path, 0, 8192)
+    mapping.buffer[5000:5005] = b"hello"
+    mapping.flush(5000, 5005)
+    assert path.read_bytes()[5000:5005] == b"hello"
+    assert files.size(path) == 8192
+
+
+def test_a_short_file_is_lengthened_with_zeros(files: RealFiles, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+    mapping = files.map(tmp_path / "file", 10, create=False)
+    assert mapping is not None
+    assert bytes(mapping.buffer[:]) == b"abc" + bytes(7)
+
+
+def test_holes_are_told_from_data(files: RealFiles, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        file.truncate(1 << 20)
+        file.seek(1 << 19)
+        file.write(b"x")
+    assert 0 <= files.data_start(path, 0) <= 1 << 19
+    assert files.data_start(path, (1 << 19) + 1) <= (1 << 19) + 1
+    assert files.data_start(path, (1 << 20) - 1) in (-1, (1 << 20) - 1)
+
+
+def test_names_reading_and_replacing(files: RealFiles, tmp_path: Path) -> None:
+    assert files.names(tmp_path / "none") == []
+    assert files.read(tmp_path / "none") is None
+    files.write(tmp_path / "b", b"1")
+    files.write(tmp_path / "a", b"2")
+    assert files.names(tmp_path) == ["a", "b"]
+    assert files.names(tmp_path / "a") == []
+    files.rename(tmp_path / "a", tmp_path / "b")
+    files.sync_folder(tmp_path)
+    assert files.read(tmp_path / "b") == b"2"
+    files.remove(tmp_path / "b")
+    files.remove(tmp_path / "b")
+    files.make_folders(tmp_path / "x" / "y")
+    files.remove_folder(tmp_path / "x")
+    files.remove_folder(tmp_path / "x")
+    assert files.names(tmp_path) == []
+
+
+def test_the_lock_is_one_that_other_processes_see(files: RealFiles, tmp_path: Path) -> None:
+    """A POSIX record lock, which is what a Java FileChannel takes."""
+    path = tmp_path / "lock"
+    lock = files.lock(path, shared=False)
+    assert lock is not None
+    assert files.lock(path, shared=False) is None
+    attempt = ("import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1)")
+    assert subprocess.run([sys.executable, "-c", attempt, path], stderr=subprocess.DEVNULL).returncode != 0
+    lock.release()
+    lock.release()
+    assert subprocess.run([sys.executable, "-c", attempt, path]).returncode == 0
+
+
+def test_a_lock_of_another_process_is_respected(files: RealFiles, tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    holder = subprocess.Popen([sys.executable, "-c", "import fcntl, sys; f = open(sys.argv[1], 'r+'); "
+        "fcntl.lockf(f, fcntl.LOCK_EX, 1); print('locked', flush=True); sys.stdin.read()", path],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"locked\n"
+    assert files.lock(path, shared=True) is None
+    holder.communicate()
+    shared = files.lock(path, shared=True)
+    assert shared is not None
+
+
+def test_a_read_only_view_keeps_changes_to_itself(files: RealFiles, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(8192))
+    view = ReadOnlyFiles(files)
+    for name, size in (("file", 8192), ("file", 16_384), ("fresh", 4096)):
+        mapping = view.map(tmp_path / name, size, create=True)
+        assert mapping is not None
+        mapping.buffer[0:5] = b"hello"
+        mapping.flush(0, 5)
+    view.allocate(path, 0, 8192)
+    view.make_folders(tmp_path / "folder")
+    view.sync_folder(tmp_path)
+    assert path.read_bytes() == bytes(8192)
+    assert files.names(tmp_path) == ["file"]
+    assert view.map(tmp_path / "none", 10, create=False) is None
+    assert view.data_start(tmp_path / "none", 0) == -1
+    for refused in (lambda: view.write(path, b""), lambda: view.remove(path), lambda: view.rename(path, path),
+            lambda: view.remove_folder(tmp_path)):
+        with pytest.raises(PermissionError, match="another broker"):
+            refused()
+
+
+def test_the_machine_is_measured(files: RealFiles, tmp_path: Path) -> None:
+    assert files.total_memory() > 1 << 20
+    assert 0 < files.disk_used_percent(tmp_path) <= 100
+    assert files.map_limit >= 64
+    assert files.modified_ms(tmp_path) > 0

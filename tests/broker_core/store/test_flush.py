@@ -1,0 +1,67 @@
+from pathlib import Path
+
+from broker_core.formats.safe_end import decode
+from broker_core.options import Options
+from broker_core.store.flush import PAGE, FlushSchedule
+from tests.fakes.simulated_files import SimulatedFiles
+from tests.fakes.store_cases import SMALL_SYNC, at, flush, message, open_store
+
+ROOT = Path("/store")
+MS = 1_000_000
+
+
+def test_a_sync_flush_is_due_at_once_and_an_async_one_by_pages_or_time() -> None:
+    schedule = FlushSchedule(lambda: SMALL_SYNC, at(0))
+    assert schedule.log_due_ns(0) is None
+    assert schedule.log_due_ns(1) == 0
+    schedule = FlushSchedule(lambda: Options(), at(0))
+    assert schedule.log_due_ns(1) == 10_000 * MS
+    assert schedule.log_due_ns(4 * PAGE) == 500 * MS
+    schedule.begun(at(300), log=True, queues=False)
+    assert schedule.under_way
+    assert schedule.log_due_ns(4 * PAGE) == 800 * MS
+    assert schedule.queues_due_ns(True) == 1000 * MS
+    assert schedule.queues_due_ns(False) is None
+    schedule.begun(at(300), log=False, queues=True)
+    assert schedule.queues_due_ns(True) == 1300 * MS
+
+
+def test_the_safe_end_follows_the_flush_and_never_runs_ahead() -> None:
+    files = SimulatedFiles()
+    store = open_store(ROOT, SMALL_SYNC, files=files)
+    store.append([message(1)], at(1))
+    assert flush(store, 5000)
+    store.append([message(2)], at(1))
+    store.reput()
+    due = store.next_flush(at(6000))
+    assert due is not None
+    assert due.with_queues
+    before = decode(files.read(ROOT / "safe_end") or b"")
+    assert before is not None
+    assert before.flushed_offset == 0
+    store.append([message(3)], at(1))
+    store.flushed(due.run(), at(6001))
+    after = decode(files.read(ROOT / "safe_end") or b"")
+    assert after is not None
+    assert 0 < after.dispatched_offset < after.flushed_offset == store.flushed_offset < store.appended_offset
+    for ms in (8000, 10_000, 12_000):
+        store.reput()
+        flush(store, ms)
+    last = decode(files.read(ROOT / "safe_end") or b"")
+    assert last is not None
+    assert last.dispatched_offset == last.flushed_offset == store.appended_offset
+    assert (last.queue_count, last.unit_count, last.index_count) == (1, 3, 4)
+
+
+def test_a_flush_outlives_the_files_it_was_to_flush() -> None:
+    files = SimulatedFiles()
+    store = open_store(ROOT, files=files)
+    store.append([message(number, topic="U") for number in range(5)], at(1))
+    store.append([message(6)], at(1))
+    store.reput()
+    due = store.next_flush(at(100_000))
+    assert due is not None
+    store.delete_topic("U")
+    store.flushed(due.run(), at(100_001))
+    assert store.flushed_offset == store.appended_offset
+    assert files.names(ROOT / "consumequeue") == ["T"]

@@ -1,0 +1,178 @@
+from pathlib import Path
+
+import pytest
+
+from broker_core.formats.commit_log_record import decode_all
+from broker_core.formats.tags_code import tags_code
+from broker_core.options import Options
+from broker_core.store.message_store import MessageStore
+from tests.fakes.simulated_files import SimulatedFiles
+from tests.fakes.store_cases import at, message, open_store
+
+ROOT = Path("/store")
+
+
+class OneTag:
+    """A tag filter that can tell apart what its hash cannot."""
+
+    def __init__(self, tag: str, code: int | None = None) -> None:
+        self._text = f"TAGS\x01{tag}\x02".encode()
+        self._code = tags_code(tag) if code is None else code
+
+    def matches_tags_code(self, tags_code: int) -> bool:
+        return tags_code == self._code
+
+    def matches_record(self, properties: bytes) -> bool:
+        return self._text in properties
+
+
+def flags(records: bytes) -> list[int]:
+    return [record.flag for record in decode_all(records)]
+
+
+@pytest.fixture
+def trimmed() -> MessageStore:
+    """A queue whose messages all went with their segments."""
+    store = open_store(ROOT, files=SimulatedFiles())
+    for number in range(10):
+        store.append([message(number, size=64_000)], at(number))
+    for number in range(10, 20):
+        store.append([message(number, tag="a")], at(number))
+    store.reput()
+    for file in store._log.mapped_files.all()[:-1]:
+        store._log.mapped_files.take_out(file)
+    assert store.min_offset("T", 0) == 9
+    store.append([message(0, size=65_000, queue_id=1)], at(30))
+    store._log.mapped_files.take_out(store._log.mapped_files.all()[0])
+    return store
+
+
+@pytest.mark.parametrize(("offset", "status", "next_offset"), [
+    (0, "OFFSET_TOO_SMALL", 20), (20, "OFFSET_OVERFLOW_ONE", 20), (21, "OFFSET_OVERFLOW_BADLY", 20)])
+def test_a_queue_whose_messages_are_all_gone(trimmed: MessageStore, offset: int, status: str, next_offset: int) -> None:
+    result = trimmed.get_message("T", 0, offset, 32, 1 << 20, None)
+    assert (result.status, result.next_begin_offset, result.min_offset, result.max_offset) == (
+        status, next_offset, 20, 20)
+
+
+def test_statuses_in_rocketmqs_order() -> None:
+    store = open_store(ROOT, files=SimulatedFiles())
+    assert store.get_message("none", 0, 5, 32, 1 << 20, None).status == "NO_MATCHED_LOGIC_QUEUE"
+    store.append([message(number, tag="a") for number in range(20)], at(1))
+    result = store.get_message("T", 0, 5, 32, 1 << 20, None)
+    assert (result.status, result.next_begin_offset, result.max_offset) == ("NO_MESSAGE_IN_QUEUE", 0, 0)
+    store.reput()
+    for offset, status, next_offset in ((20, "OFFSET_OVERFLOW_ONE", 20), (21, "OFFSET_OVERFLOW_BADLY", 20)):
+        result = store.get_message("T", 0, offset, 32, 1 << 20, None)
+        assert (result.status, result.next_begin_offset) == (status, next_offset)
+    result = store.get_message("T", 0, 3, 5, 1 << 20, None)
+    assert (result.status, result.next_begin_offset, result.message_count) == ("FOUND", 8, 5)
+    assert (result.first_offset, result.last_offset) == (3, 7)
+    assert flags(result.records) == [3, 4, 5, 6, 7]
+    result = store.get_message("T", 0, 3, 5, 1 << 20, OneTag("b"))
+    assert (result.status, result.next_begin_offset, result.records) == ("NO_MATCHED_MESSAGE", 20, b"")
+
+
+def test_a_queue_file_that_is_gone_leads_to_the_next_one() -> None:
+    store = open_store(ROOT, files=SimulatedFiles())
+    store.append([message(number) for number in range(250)], at(1))
+    store.reput()
+    files = store._queues.table["T", 0].mapped_files
+    files.take_out(files.all()[1])
+    result = store.get_message("T", 0, 130, 32, 1 << 20, None)
+    assert (result.status, result.next_begin_offset) == ("OFFSET_FOUND_NULL", 200)
+
+
+def test_entries_of_a_segment_that_is_gone_are_passed_over() -> None:
+    store = open_store(ROOT, files=SimulatedFiles())
+    store.append([message(number, size=30_000) for number in range(5)], at(1))
+    store.reput()
+    middle = store._log.mapped_files.all()[1]
+    store._log.mapped_files.take_out(middle)
+    result = store.get_message("T", 0, 2, 2, 1 << 20, None)
+    assert (result.status, result.next_begin_offset) == ("MESSAGE_WAS_REMOVING", 4)
+    assert flags(store.get_message("T", 0, 1, 4, 1 << 20, None).records) == [1, 4]
+    assert flags(store.get_message("T", 0, 1, 4, 1 << 20, OneTag("x")).records) == []
+
+
+def test_a_pull_is_bounded_by_messages_and_bytes_asked_for() -> None:
+    store = open_store(ROOT, files=SimulatedFiles())
+    size = store.append([message(number) for number in range(50)], at(1))[0].size
+    store.reput()
+
+    def count(max_msg_nums: int, max_msg_bytes: int, message_filter: OneTag | None = None) -> int:
+        return store.get_message("T", 0, 0, max_msg_nums, max_msg_bytes, message_filter).message_count
+
+    assert count(100, 1 << 20) == 32
+    assert count(0, 1 << 20) == 1
+    assert count(7, 1 << 20) == 7
+    assert count(32, 3 * size) == 3
+    assert count(32, 4 * size - 1) == 3
+    assert count(32, 1) == 1
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_the_older_part_of_the_log_is_brought_in_smaller_bites(interleaved: bool) -> None:
+    files = SimulatedFiles()
+    files.memory = 100_000  # 40 % of it: the last 40,000 bytes are recent
+    store = open_store(ROOT, files=files)
+    for number in range(300):
+        store.append([message(number, size=300, queue_id=queue_id) for queue_id in range(1 + interleaved)], at(1))
+    store.reput()
+    assert store.get_message("T", 0, 0, 32, 1 << 20, None).message_count == 8
+    assert store.get_message("T", 0, 290, 32, 1 << 20, None).message_count == 10
+    across = 300 - 40_000 // (420 * (1 + interleaved)) - 20
+    assert 8 <= store.get_message("T", 0, across, 32, 1 << 20, None).message_count < 32
+
+
+@pytest.mark.parametrize("message_filter", [None, OneTag("a")])
+def test_bytes_in_the_recent_part_are_capped_by_the_options(message_filter: OneTag | None) -> None:
+    options = Options(mapped_file_size_commit_log=65_536, max_transfer_bytes_on_message_in_memory=1000,
+        max_transfer_count_on_message_in_memory=9)
+    store = open_store(ROOT, options, files=SimulatedFiles())
+    size = store.append([message(number, tag="a") for number in range(50)], at(1))[0].size
+    store.reput()
+    assert store.get_message("T", 0, 0, 32, 1 << 20, message_filter).message_count == min(9, 1000 // size)
+    store.append([message(1, tag="a", size=5000, queue_id=1)], at(1))
+    store.reput()
+    assert store.get_message("T", 1, 0, 32, 1 << 20, message_filter).message_count == 1
+
+
+def test_a_filter_looks_at_800_units_or_at_what_was_asked_for() -> None:
+    options = Options(mapped_file_size_commit_log=1 << 20)
+    store = open_store(ROOT, options, files=SimulatedFiles())
+    for _ in range(10):
+        store.append([message(number, tag="a") for number in range(200)], at(1))
+    store.append([message(7, tag="b")], at(1))
+    store.reput()
+    for offset, asked, next_offset in ((0, 32, 800), (800, 32, 1600), (0, 900, 900)):
+        result = store.get_message("T", 0, offset, asked, 1 << 20, OneTag("b"))
+        assert (result.status, result.next_begin_offset) == ("NO_MATCHED_MESSAGE", next_offset)
+    result = store.get_message("T", 0, 1600, 32, 1 << 20, OneTag("b"))
+    assert (result.status, result.next_begin_offset, flags(result.records)) == ("FOUND", 2001, [7])
+
+
+def test_two_tags_with_one_hash_are_told_apart_by_the_record() -> None:
+    store = open_store(ROOT, files=SimulatedFiles())
+    assert tags_code("Aa") == tags_code("BB")
+    store.append([message(1, tag="Aa"), message(2, tag="BB"), message(3)], at(1))
+    store.reput()
+    result = store.get_message("T", 0, 0, 32, 1 << 20, OneTag("BB"))
+    assert (flags(result.records), result.next_begin_offset, result.first_offset) == ([2], 3, 1)
+
+
+def test_records_that_lie_in_two_segments_come_in_one_answer() -> None:
+    store = open_store(ROOT, files=SimulatedFiles())
+    store.append([message(number, size=20_000, queue_id=number % 2) for number in range(10)], at(9))
+    store.reput()
+    result = store.get_message("T", 1, 0, 32, 1 << 20, None)
+    assert flags(result.records) == [1, 3, 5, 7, 9]
+    assert result.oldest_store_timestamp == 1_700_000_000_009
+
+
+def test_limits_may_change_while_the_store_is_open() -> None:
+    store = open_store(ROOT, files=SimulatedFiles())
+    store.append([message(number) for number in range(50)], at(1))
+    store.reput()
+    store.change_options(Options(max_transfer_count_on_message_in_memory=5))
+    assert store.get_message("T", 0, 0, 32, 1 << 20, None).message_count == 5

@@ -1,0 +1,106 @@
+from pathlib import Path
+
+from broker_core.formats.index_unit import key_hash
+from broker_core.store.commit_log import DispatchRequest
+from broker_core.store.index_service import IndexService, index_words
+from broker_core.store.mapped_file import OpenMaps
+from tests.fakes.simulated_files import SimulatedFiles
+
+FOLDER = Path("/index")
+
+
+def make(files: SimulatedFiles, slots: int = 8, entries: int = 11) -> IndexService:
+    service = IndexService(files, OpenMaps(4), FOLDER, slots, entries)
+    assert service.load() == []
+    return service
+
+
+def request(number: int, properties: str = "", tag: str = "", *, indexed: bool = True) -> DispatchRequest:
+    return DispatchRequest(None, number, number * 100, 100, 0, 1000 * number, "T",
+        properties or f"UNIQ_KEY\x01k{number}\x02", tag, indexed)
+
+
+def found(service: IndexService, key: str, begin_ms: int = 0, end_ms: int = 1 << 40) -> list[int]:
+    return list(service.find(key_hash("T", key), begin_ms, end_ms))
+
+
+def test_words_are_those_rocketmq_files_under_and_the_idempotency_key() -> None:
+    assert index_words("UNIQ_KEY\x01u\x02KEYS\x01a  b\x02IDEMPOTENCY_KEY\x01i\x02") == [
+        "u", "a", "b", "IDEMPOTENCY_KEY:i"]
+    assert index_words("X\x01y\x02") == []
+
+
+def test_files_roll_and_are_searched_from_the_newest() -> None:
+    files = SimulatedFiles()
+    service = make(files)
+    service.put([request(number, f"KEYS\x01all k{number}\x02") for number in range(30)])
+    assert len(files.names(FOLDER)) == 6
+    assert found(service, "all") == [number * 100 for number in range(29, -1, -1)]
+    assert found(service, "all", 20_000, 22_000)[-3:] == [2200, 2100, 2000]
+    assert found(service, "k3") == [300]
+    assert service.max_physical_offset == 2900
+    again = make(files)
+    assert found(again, "all") == found(service, "all")
+    assert again.max_physical_offset == 2900
+
+
+def test_tags_are_filed_and_messages_without_keys_or_rolled_back_are_not() -> None:
+    service = make(SimulatedFiles())
+    service.put([request(1, tag="a"), request(2, "X\x01y\x02"), request(3, indexed=False)])
+    assert found(service, "T#a") == found(service, "k1") == [100]
+    assert found(service, "k3") == []
+
+
+def test_a_file_made_ahead_is_no_end() -> None:
+    files = SimulatedFiles()
+    service = make(files)
+    service.put([request(number) for number in range(10)])
+    service.reserve(99_000)
+    assert len(files.names(FOLDER)) == 2
+    assert service.max_physical_offset == 900
+    assert service.last_count == 11
+    assert found(service, "k5") == found(make(files), "k5") == [500]
+
+
+def test_dirty_ranges_cover_files_filled_since() -> None:
+    service = make(SimulatedFiles())
+    service.put([request(number) for number in range(25)])
+    assert len(service.take_dirty()) == 3
+    assert service.take_dirty() == []
+
+
+def test_a_cut_removes_files_and_entries_behind_it() -> None:
+    files = SimulatedFiles()
+    service = make(files)
+    service.put([request(number) for number in range(25)])
+    service = make(files)
+    assert service.cut(1550, None) == 9
+    assert len(files.names(FOLDER)) == 2
+    assert found(service, "k15") == [1500]
+    assert found(service, "k16") == []
+    service.put([request(number) for number in range(16, 25)])
+    assert found(service, "k24") == [2400]
+
+
+def test_files_before_the_log_expire_but_for_the_last() -> None:
+    service = make(SimulatedFiles())
+    service.put([request(number) for number in range(25)])
+    assert len(service.take_expired(1000)) == 1
+    assert len(service.take_expired(1 << 40)) == 1
+    assert service.take_expired(1 << 40) == []
+
+
+def test_a_file_of_a_strange_size_is_left_alone() -> None:
+    files = SimulatedFiles()
+    files.write(FOLDER / "20260101000000000", b"short")
+    files.write(FOLDER / "notes.txt", b"x")
+    service = IndexService(files, OpenMaps(4), FOLDER, 8, 11)
+    assert len(service.load()) == 1
+    assert files.read(FOLDER / "20260101000000000") == b"short"
+
+
+def test_sizes_are_read_off_the_files() -> None:
+    files = SimulatedFiles()
+    make(files, 10, 40).put([request(1)])
+    service = make(files, 999, 999)
+    assert found(service, "k1") == [100]

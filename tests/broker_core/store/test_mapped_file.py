@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+
+from broker_core.store.mapped_file import MappedFile, OpenMaps
+from tests.fakes.simulated_files import SimulatedFiles
+
+SIZE = 200_000
+
+
+def make(count: int, limit: int, *, keep_changed: bool = False) -> list[MappedFile]:
+    files, maps = SimulatedFiles(), OpenMaps(limit, keep_changed=keep_changed)
+    return [MappedFile(files, maps, Path(f"/f/{number}"), number * SIZE, SIZE) for number in range(count)]
+
+
+def test_so_many_files_are_mapped_and_no_more() -> None:
+    mapped = make(20, 4)
+    for file in mapped:
+        file.write(0, file.path.name.encode())
+    assert sum(file.is_mapped for file in mapped) <= 4
+    assert mapped[-1].is_mapped
+    assert [bytes(file.buffer[:2]).rstrip(b"\0") for file in mapped] == [file.path.name.encode() for file in mapped]
+
+
+def test_a_file_in_use_outlives_one_that_is_not() -> None:
+    mapped = make(10, 3)
+    for file in mapped:
+        _ = file.buffer
+        _ = mapped[0].buffer
+    assert mapped[0].is_mapped
+
+
+def test_changes_that_are_nowhere_else_are_kept_in_memory() -> None:
+    mapped = make(10, 3, keep_changed=True)
+    for file in mapped:
+        file.write(0, b"x")
+    assert all(file.is_mapped for file in mapped)
+
+
+def test_the_end_of_the_data_is_found_and_cleared() -> None:
+    file = make(1, 4)[0]
+    assert file.data_end(7) == 7
+    file.write(150_000, b"abc")
+    file.write(10, b"z")
+    assert file.data_end(0) == file.data_end(140_000) == 150_003
+    assert file.clear(100) == 149_903
+    assert file.data_end(0) == 11
+    assert file.data_end(100) == 100
+
+
+def test_room_is_made_ahead_and_a_full_disk_said_before_anything_is_written() -> None:
+    files = SimulatedFiles()
+    file = MappedFile(files, OpenMaps(4), Path("/f/0"), 0, SIZE)
+    file.allocate(10, 1000)
+    assert file.allocated == 1010
+    file.allocate(1000, 1000)
+    assert file.allocated == 1010
+    files.fail("allocate", 1, 28)
+    with pytest.raises(OSError, match="simulated"):
+        file.allocate(2000, 1000)
+    assert file.allocated == 1010
+    file.allocate(SIZE, 1000)
+    assert file.allocated == SIZE
+
+
+def test_an_unmapped_file_can_be_flushed_and_a_deleted_one_needs_no_flush() -> None:
+    files = SimulatedFiles()
+    file = MappedFile(files, OpenMaps(4), Path("/f/0"), 0, SIZE)
+    file.write(0, b"abc")
+    file.unmap()
+    file.flush(0, 3)
+    files.sync_folder(Path("/f"))
+    files.crash()
+    assert (files.read(Path("/f/0")) or b"")[:3] == b"abc"
+    file.unmap()
+    files.remove(Path("/f/0"))
+    file.flush(0, 3)
+    assert not files.exists(Path("/f/0"))

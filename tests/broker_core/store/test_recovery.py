@@ -1,0 +1,246 @@
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker_core.errors import StoreError, StoreLockedError
+from broker_core.formats.checkpoint import Checkpoint
+from broker_core.formats.checkpoint import encode as encode_checkpoint
+from broker_core.formats.commit_log_record import decode_all
+from broker_core.formats.commit_log_record import encode as encode_record
+from broker_core.formats.message_properties import encode
+from broker_core.store.message_store import MessageStore
+from broker_core.store.recovery import has_lost_sector
+from tests.fakes.store_cases import BEGIN_MS, at, body_of, flush, message, open_store
+
+COUNT = 300
+
+
+def bodies(store: MessageStore) -> list[bytes]:
+    found: list[bytes] = []
+    while len(found) < store.max_offset("T", 0):
+        found += [r.body for r in decode_all(store.get_message("T", 0, len(found), 32, 1 << 20, None).records)]
+    return found
+
+
+def die(store: MessageStore) -> None:
+    """As kill -9 leaves it: everything in the files, nothing tidied up."""
+    assert store._lock is not None
+    store._lock.release()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A store that died with 300 messages, all of them flushed but the last 100."""
+    store = open_store(tmp_path)
+    for number in range(COUNT):
+        store.append([message(number, size=500)], at(number))
+        store.reput()
+        if number == 199:
+            flush(store)
+    die(store)
+    return tmp_path
+
+
+def segment(root: Path, index: int = -1) -> Path:
+    return sorted((root / "commitlog").iterdir())[index]
+
+
+def end_of_log(path: Path) -> int:
+    return len(path.read_bytes().rstrip(b"\0"))
+
+
+def change(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def drop_checkpoint(root: Path) -> None:
+    (root / "checkpoint").unlink()
+
+
+def cut_checkpoint(root: Path) -> None:
+    (root / "checkpoint").write_bytes(b"\0\0\0")
+
+
+def drop_safe_end(root: Path) -> None:
+    (root / "safe_end").unlink()
+
+
+def drop_all_queues(root: Path) -> None:
+    shutil.rmtree(root / "consumequeue")
+
+
+def drop_one_queue(root: Path) -> None:
+    shutil.rmtree(root / "consumequeue" / "T" / "0")
+
+
+def drop_a_queue_file(root: Path) -> None:
+    sorted((root / "consumequeue" / "T" / "0").iterdir())[0].unlink()
+
+
+def damage_a_queue(root: Path) -> None:
+    change(sorted((root / "consumequeue" / "T" / "0").iterdir())[1], 200, bytes(400))
+
+
+def drop_index(root: Path) -> None:
+    shutil.rmtree(root / "index")
+
+
+def add_an_empty_segment(root: Path) -> None:
+    last = segment(root)
+    (root / "commitlog" / f"{int(last.name) + 65_536:020d}").touch()
+
+
+def add_strange_files(root: Path) -> None:
+    for folder in ("commitlog", "index", "consumequeue", "consumequeue/T"):
+        (root / folder / "notes.txt").write_text("hello")
+    (root / "index" / "20260101000000000").write_bytes(b"short")
+
+
+@pytest.mark.parametrize("harm", [lambda root: None, drop_checkpoint, cut_checkpoint, drop_safe_end, drop_all_queues,
+    drop_one_queue, drop_index, add_an_empty_segment, add_strange_files, damage_a_queue])
+def test_nothing_is_lost_that_the_log_has(root: Path, harm: Callable[[Path], None]) -> None:
+    harm(root)
+    store = open_store(root, ms=1000)
+    assert bodies(store) == [body_of(number, 500) for number in range(COUNT)]
+    assert len(store.query_message("T", "ID000005", 9, 0, 1 << 62)) == 1
+    assert len(store.query_message("T", "ID000299", 9, 0, 1 << 62)) == 1
+    assert store.recovery
+    assert store.append([message(1)], at(2000))[0].queue_offset == COUNT
+    store.close(at(2001))
+    assert len(bodies(open_store(root, ms=3000))) == COUNT + 1
+
+
+@pytest.mark.parametrize("damage", ["torn", "body", "magic", "length"])
+def test_a_damaged_last_record_is_cut_off_and_kept_aside(root: Path, damage: str) -> None:
+    last = segment(root)
+    end = end_of_log(last)
+    start = end - (88 + 500 + 2 + 2 + len(encode({"UNIQ_KEY": "ID000299"})))
+    if damage == "torn":
+        change(last, end - 200, bytes(200))
+    elif damage == "body":
+        change(last, start + 100, b"\xff")
+    elif damage == "magic":
+        change(last, start + 4, b"\xff\xff\xff\xff")
+    else:
+        change(last, start, b"\x7f\xff\xff\xff")
+    damaged = last.read_bytes()[start:].rstrip(b"\0")
+    store = open_store(root, ms=1000)
+    assert bodies(store) == [body_of(number, 500) for number in range(COUNT - 1)]
+    tail = next((root / "recovered-tail").iterdir())
+    assert tail.read_bytes() == damaged
+    assert int(tail.name.split(".")[0]) == int(last.name) + start == store.appended_offset
+    assert any("are no records" in sentence for sentence in store.recovery)
+    assert end_of_log(last) == start
+    store.append([message(299)], at(2000))
+    store.close(at(2001))
+    assert len(bodies(open_store(root, ms=3000))) == COUNT
+
+
+def test_garbage_behind_the_end_never_becomes_a_message(root: Path) -> None:
+    last = segment(root)
+    end = end_of_log(last)
+    change(last, end, b"garbage")
+    change(last, end + 3000, last.read_bytes()[:700])
+    store = open_store(root, ms=1000)
+    assert len(bodies(store)) == COUNT
+    die(store)
+    again = open_store(root, ms=2000)
+    assert len(bodies(again)) == COUNT
+    assert len(list((root / "recovered-tail").iterdir())) == 1
+
+
+def test_segments_behind_a_broken_one_are_moved_not_deleted(root: Path) -> None:
+    (root / "safe_end").unlink()
+    second, third = segment(root, 1), segment(root, 2)
+    content = third.read_bytes()
+    change(second, 0, b"\xff" * 100)
+    store = open_store(root, ms=1000)
+    assert store.appended_offset == int(second.name)
+    assert (root / "recovered-tail" / third.name).read_bytes() == content
+    assert not third.exists()
+    assert any(third.name in sentence for sentence in store.recovery)
+    assert store.max_offset("T", 0) == len(bodies(store)) < COUNT
+
+
+def test_a_tail_is_copied_up_to_a_bound_and_what_is_not_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_core.store.recovery.TAIL_MAX", 100)
+    last = segment(root)
+    change(last, end_of_log(last), b"\xff" * 150)
+    store = open_store(root, ms=1000)
+    assert next((root / "recovered-tail").iterdir()).stat().st_size == 100
+    assert any("all but the last 50" in sentence for sentence in store.recovery)
+
+
+def test_a_large_log_is_read_from_the_segment_before_the_checkpoint(
+        root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_core.store.recovery.FULL_SCAN_MAX", 0)
+    (root / "safe_end").unlink()
+    (root / "checkpoint").write_bytes(encode_checkpoint(Checkpoint(BEGIN_MS + 3150, BEGIN_MS + 3150)))
+    store = open_store(root, ms=1000)
+    assert "older than the checkpoint" in store.recovery[0]
+    assert "read from 0" not in store.recovery[0]
+    assert len(bodies(store)) == COUNT
+
+
+def test_a_large_log_is_read_again_from_its_beginning_for_a_queue_that_is_short(
+        root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_core.store.recovery.FULL_SCAN_MAX", 0)
+    store = open_store(root, ms=1000)
+    store.append([message(1, queue_id=1)], at(1000))
+    store.close(at(1001))
+    (root / "safe_end").unlink()
+    shutil.rmtree(root / "consumequeue" / "T" / "0")
+    store = open_store(root, ms=1000)
+    assert len(bodies(store)) == COUNT
+    assert any("lacks units" in sentence for sentence in store.recovery)
+
+
+def test_a_queue_without_its_first_file_begins_behind_it(root: Path) -> None:
+    drop_a_queue_file(root)
+    store = open_store(root, ms=1000)
+    assert store.max_offset("T", 0) == COUNT
+    assert store.min_offset("T", 0) == 100
+
+
+def test_a_log_that_lost_its_oldest_segments_gives_queues_that_begin_later(root: Path) -> None:
+    segment(root, 0).unlink()
+    drop_all_queues(root)
+    store = open_store(root, ms=1000)
+    low = store.min_offset("T", 0)
+    assert 0 < low < store.max_offset("T", 0) == COUNT
+    result = store.get_message("T", 0, low, 1, 1 << 20, None)
+    assert decode_all(result.records)[0].body == body_of(low, 500)
+    assert store.get_message("T", 0, 0, 1, 1 << 20, None).status == "OFFSET_TOO_SMALL"
+
+
+def test_a_store_without_any_segment_begins_again(root: Path) -> None:
+    shutil.rmtree(root / "commitlog")
+    store = open_store(root, ms=1000)
+    assert store.appended_offset == store.max_offset("T", 0) == 0
+    assert any("pointed nowhere" in sentence for sentence in store.recovery)
+
+
+def test_a_failed_opening_releases_the_lock(tmp_path: Path) -> None:
+    (tmp_path / "abort").mkdir()
+    for _ in range(2):
+        with pytest.raises(StoreError, match="cannot be opened") as raised:
+            open_store(tmp_path)
+        assert not isinstance(raised.value, StoreLockedError)
+    (tmp_path / "abort").rmdir()
+    open_store(tmp_path)
+
+
+@pytest.mark.parametrize(("start", "lost", "expected"), [(0, (512, 600), True), (0, (500, 512), False),
+    (0, (550, 560), False), (400, (512, 700), True), (0, None, False)])
+def test_a_lost_sector_is_told_from_a_zero_in_a_value(start: int, lost: tuple[int, int] | None, expected: bool) -> None:
+    record = encode_record(topic="T", queue_id=0, queue_offset=0, physical_offset=0, body=b"", properties="p" * 1000)
+    data = bytearray(start) + record
+    if lost is not None:
+        low, high = lost
+        end = start + len(record) if expected else high
+        data[low:end] = bytes(end - low)
+    assert has_lost_sector(memoryview(data), start, len(record)) is expected

@@ -34,7 +34,8 @@ def send(body: bytes = b"hello", topic: str = "t") -> SendMessage:
 
 
 def pull(offset: int = 0, *, wait_ms: int = 30_000, topic: str = "t", **more: Any) -> PullMessage:
-    return PullMessage(topic=topic, queue_id=0, queue_offset=offset, suspend_timeout_ms=wait_ms, consumer_group="g", **more)
+    return PullMessage(
+        topic=topic, queue_id=0, queue_offset=offset, suspend_timeout_ms=wait_ms, consumer_group="g", **more)
 
 
 def new_host(folder: Path, limits: Limits = QUICK, clock: Any = None) -> EngineHost:

@@ -48,8 +48,8 @@ async def started(engine: FakeEngine, limits: Limits = QUICK, clock: VirtualCloc
     assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
 
-def call_soon(port: BatchingPort, command: Command = GetBroker()) -> "asyncio.Task[Reply]":
-    return asyncio.create_task(port.call(command))
+def call_soon(port: BatchingPort, command: Command | None = None) -> "asyncio.Task[Reply]":
+    return asyncio.create_task(port.call(command or GetBroker()))
 
 
 async def test_commands_gather_while_a_send_is_under_way() -> None:

@@ -22,7 +22,8 @@ def settings(folder: Path, engine: str = "embedded", **options: Any) -> Any:
             {"mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 1000, "maxIndexNum": 4000} | options))
 
 
-@pytest.mark.parametrize(("engine", "kind"), [("embedded", EmbeddedPort), ("child", SocketPort), ("remote", ChannelPort)])
+@pytest.mark.parametrize(("engine", "kind"), [
+    ("embedded", EmbeddedPort), ("child", SocketPort), ("remote", ChannelPort)])
 def test_the_settings_choose(tmp_path: Path, engine: str, kind: type[EnginePort]) -> None:
     assert type(make_port(settings(tmp_path, engine))) is kind
 

@@ -7,88 +7,21 @@ import pytest
 from bridge import wire
 from bridge.engine_host import EngineHost
 from bridge.limits import Limits
-from bridge.transport import TransportFull
 from broker_core.clock import SystemClock
 from broker_core.commands import (
     CancelPull,
-    Command,
     Done,
     Failed,
     GetBroker,
-    GetHolds,
     GetSnapshot,
     Held,
-    Holds,
     Pulled,
-    Reply,
     Sent,
     Snapshot,
 )
 from tests.bridge.conftest import new_host, pull, send, until
 from tests.fakes.fake_engine import QUICK
-
-FAR = 1 << 62
-
-
-class NotingLink:
-    """Notes what web processes are sent. ``gate`` cleared: they do not read."""
-
-    def __init__(self) -> None:
-        self.messages: dict[str, list[wire.Replies]] = {}
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.errors: list[Exception] = []
-        self.was_cut = False
-
-    async def send(self, reply_to: str, data: bytes) -> None:
-        await self.gate.wait()
-        if self.errors:
-            raise self.errors.pop()
-        self.messages.setdefault(reply_to, []).append(wire.decode_to_web(data, 1 << 30))
-
-    def cut(self) -> None:
-        self.was_cut = True
-
-    def replies(self, reply_to: str = "web") -> dict[tuple[int, int], list[Reply]]:
-        found: dict[tuple[int, int], list[Reply]] = {}
-        for message in self.messages.get(reply_to, []):
-            for connection, request_id, reply in message.replies:
-                found.setdefault((connection, request_id), []).append(reply)
-        return found
-
-
-class Web:
-    """A web process by hand."""
-
-    def __init__(self, host: EngineHost, link: NotingLink, name: str = "web") -> None:
-        self.host, self.link, self.name, self.number = host, link, name, 0
-
-    def ask(self, *requests: tuple[int, int, Command], closed: tuple[int, ...] = (), number: int = 0,
-            deadline_ms: int = FAR) -> None:
-        self.number = number or self.number + 1
-        self.host.receive(wire.encode_to_engine(wire.Requests(self.name, self.name, self.number, list(closed), [
-            (connection, request_id, deadline_ms, command)  # type: ignore[misc]
-            for connection, request_id, command in requests])), self.link)
-
-    def alive(self, *, deltas: bool = False, events: bool = False) -> None:
-        self.host.receive(wire.encode_to_engine(
-            wire.Alive(self.name, self.name, self.number, deltas, events)), self.link)
-
-    async def answer(self, connection: int, request_id: int) -> Reply:
-        """The final answer of a request."""
-        def final() -> list[Reply]:
-            replies = self.link.replies(self.name).get((connection, request_id), [])
-            return [reply for reply in replies if not isinstance(reply, Held)]
-
-        await until(lambda: bool(final()))
-        (reply,) = final()
-        return reply
-
-    async def holds(self) -> int:
-        self.ask((0, 1_000_000 + self.number, GetHolds()))
-        reply = await self.answer(0, 1_000_000 + self.number - 1)
-        assert isinstance(reply, Holds)
-        return reply.total
+from tests.fakes.fake_web import FAR, NotingLink, Web
 
 
 @pytest.fixture
@@ -112,30 +45,6 @@ async def test_commands_are_answered_and_a_hold_keeps_nobody_waiting(web: Web) -
     assert pulled.hold is not None
     assert pulled.hold.wake_cause == "arrival"
     assert isinstance(web.link.replies()[5, 1][0], Held)
-
-
-async def test_replies_of_one_turn_are_one_message_and_the_rest_gathers(web: Web) -> None:
-    web.ask(*((0, number, GetBroker()) for number in range(1, 11)))
-    await web.answer(0, 10)
-    assert len(web.link.messages["web"]) == 1
-    web.link.gate.clear()
-    web.ask((0, 11, GetBroker()))
-    for number in range(12, 20):
-        await asyncio.sleep(0.001)
-        web.ask((0, number, GetBroker()))
-    web.link.gate.set()
-    await web.answer(0, 19)
-    assert len(web.link.messages["web"]) <= 3
-
-
-async def test_a_batch_that_comes_twice_counts_once(web: Web) -> None:
-    web.ask((0, 1, send()))
-    web.ask((0, 1, send()), number=1)
-    web.ask((0, 2, pull(0, wait_ms=0)))
-    pulled = await web.answer(0, 2)
-    assert isinstance(pulled, Pulled)
-    assert pulled.max_offset == 1
-    assert len(web.link.replies()[0, 1]) == 1
 
 
 async def test_what_comes_after_its_deadline_is_not_done(web: Web) -> None:
@@ -216,67 +125,6 @@ async def test_a_web_process_that_comes_back_another_way_is_a_new_one(host: Engi
     assert await again.holds() == 0
 
 
-async def test_a_web_process_that_does_not_read_is_cut_off(tmp_path: Path, link: NotingLink) -> None:
-    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_count=10))
-    await host.start()
-    web, slow = Web(host, NotingLink()), Web(host, link, "slow")
-    link.gate.clear()
-    web.ask((0, 1, send()))
-    slow.ask((5, 1, pull(1)), *((0, number, GetBroker()) for number in range(1, 13)))
-    await until(lambda: host.processes_cut_off == 1)
-    assert link.was_cut
-    assert await web.holds() == 0
-    await host.stop()
-
-
-async def test_a_way_back_that_is_full_refuses_messages_not_answers(tmp_path: Path, link: NotingLink) -> None:
-    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_bytes=50_000))
-    await host.start()
-    web = Web(host, link)
-    web.ask((0, 1, send(b"x" * 20_000)))
-    await web.answer(0, 1)
-    link.gate.clear()
-    web.ask(*((0, number, pull(0, wait_ms=0)) for number in range(2, 8)), (0, 8, GetBroker()))
-    await asyncio.sleep(0)
-    link.gate.set()
-    await web.answer(0, 8)
-    answers = [await web.answer(0, number) for number in range(2, 8)]
-    assert [type(answer) for answer in answers] == [Pulled] * 2 + [Failed] * 4
-    await host.stop()
-
-
-async def test_a_full_reply_channel_is_tried_again(web: Web) -> None:
-    web.link.errors = [TransportFull(), OSError("a moment of weakness")]
-    web.ask((0, 1, GetBroker()))
-    await web.answer(0, 1)
-    assert web.host.batches_dropped == 0
-
-
-@pytest.mark.parametrize("stuck", [True, False])
-async def test_replies_that_cannot_be_handed_over_are_dropped_in_the_end(
-        tmp_path: Path, link: NotingLink, stuck: bool) -> None:
-    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_retry_ms=20))
-    await host.start()
-    web = Web(host, link)
-    if stuck:
-        link.gate.clear()
-    link.errors = [TransportFull() for _ in range(50)]
-    web.ask((0, 1, GetBroker()))
-    await until(lambda: host.batches_dropped == 1)
-    assert host.replies_dropped == 1
-    link.errors = []
-    link.gate.set()
-    web.ask((0, 2, GetBroker()))
-    await web.answer(0, 2)
-    await host.stop()
-
-
-async def test_a_link_that_ended_forgets_its_process(web: Web) -> None:
-    web.link.errors = [ConnectionResetError("gone")]
-    web.ask((5, 1, GetBroker()))
-    await until(lambda: web.host.processes_cut_off == 1)
-
-
 async def test_malformed_messages_are_counted_and_hurt_nobody(web: Web, caplog: pytest.LogCaptureFixture) -> None:
     for data in (b"", b"\xc1", b"nonsense"):
         web.host.receive(data, web.link)
@@ -324,21 +172,6 @@ async def test_the_watch_ends_with_the_watcher(host: EngineHost, web: Web) -> No
     assert host.runner.engine.events._listeners
     host.link_lost(web.link)
     assert not host.runner.engine.events._listeners
-
-
-async def test_deltas_for_a_slow_web_process_are_bounded(tmp_path: Path, link: NotingLink) -> None:
-    limits = msgspec.structs.replace(QUICK, delta_ms=1, heartbeat_ms=1, delta_backlog=3)
-    host = new_host(tmp_path / "store", limits)
-    await host.start()
-    web, quick = Web(host, link, "slow"), Web(host, NotingLink())
-    link.gate.clear()
-    web.alive(deltas=True)
-    quick.alive(deltas=True)
-    await until(lambda: len([delta for message in quick.link.messages.get("web", []) for delta in message.deltas]) > 10)
-    link.gate.set()
-    await until(lambda: bool(link.messages.get("slow")))
-    assert max(len(message.deltas) for message in link.messages["slow"]) <= 3
-    await host.stop()
 
 
 async def test_a_snapshot_makes_the_fan_out_exact_until_it_is_answered(host: EngineHost, web: Web) -> None:

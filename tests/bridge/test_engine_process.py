@@ -3,14 +3,14 @@
 import asyncio
 import os
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from channels_redis.core import RedisChannelLayer
 
 from bridge.channel_port import ChannelPort
 from bridge.engine_process import CannotStart, catch_signals, open_store, reach
@@ -19,7 +19,11 @@ from bridge.socket_port import SocketPort
 from broker_core.commands import GetBroker, Held, Pulled, Reply, Sent
 from tests.bridge.conftest import BROKER, in_memory_layer, new_host, pull, send
 from tests.fakes.fake_engine import QUICK, NotingWatcher
-from tests.fakes.redis_server import RedisServer
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from tests.fakes.redis_server import RedisServer
 
 PATIENT = msgspec.structs.replace(QUICK, alive_ms=100, away_alive_ms=50, engine_silence_ms=3000, start_wait_ms=30_000)
 
@@ -60,7 +64,6 @@ async def engine(request: pytest.FixtureRequest, manage: Any, short_folder: Path
         engine = Engine(manage, ("--socket", str(path)), {}, SocketPort(path, limits=PATIENT))
     else:
         server: RedisServer = request.getfixturevalue("redis_server")
-        from channels_redis.core import RedisChannelLayer
         layer = RedisChannelLayer(hosts=[{"address": server.url, "socket_timeout": 30}], prefix="glassmq")
         engine = Engine(manage, (), {"GLASSMQ_REDIS_URL": server.url}, ChannelPort(layer, BROKER, limits=PATIENT))
     engine.start()

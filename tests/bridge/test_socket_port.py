@@ -97,7 +97,7 @@ async def test_a_web_process_that_goes_away_leaves_no_hold(port: SocketPort, pat
     await other.stop()
 
 
-async def test_without_an_engine_calls_are_refused_and_work_as_soon_as_it_is_there(host: EngineHost, path: Path) -> None:
+async def test_without_an_engine_calls_are_refused_until_it_is_there(host: EngineHost, path: Path) -> None:
     port = SocketPort(path, limits=msgspec.structs.replace(QUICK, start_wait_ms=1))
     await port.start()
     with pytest.raises(PortUnavailable):
@@ -112,7 +112,8 @@ async def test_without_an_engine_calls_are_refused_and_work_as_soon_as_it_is_the
     assert not path.exists()
 
 
-@pytest.mark.parametrize("nonsense", [b"GET / HTTP/1.1\r\n\r\n", LENGTH.pack(3) + b"\xc1\xc1\xc1", LENGTH.pack(9) + b"cut"])
+@pytest.mark.parametrize("nonsense", [
+    b"GET / HTTP/1.1\r\n\r\n", LENGTH.pack(3) + b"\xc1\xc1\xc1", LENGTH.pack(9) + b"cut"])
 async def test_nonsense_on_the_socket_hurts_nobody(port: SocketPort, path: Path, nonsense: bytes) -> None:
     _, writer = await asyncio.open_unix_connection(str(path))
     writer.write(nonsense)

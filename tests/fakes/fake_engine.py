@@ -18,7 +18,8 @@ class FakeEngine:
     ``gate`` cleared holds sends back; ``error`` is raised by each send.
     """
 
-    def __init__(self, answer: Callable[[Command], Reply | None] = lambda command: Done(), *, alive: bool = True) -> None:
+    def __init__(self, answer: Callable[[Command], Reply | None] = lambda command: Done(), *,
+                 alive: bool = True) -> None:
         self.reply_to = "here"
         self.answer = answer
         self.alive = alive

@@ -1,0 +1,41 @@
+"""The command's choices; the engine itself runs in tests/bridge/test_engine_process.py."""
+
+from typing import Any
+
+import pytest
+from channels.management.commands import runworker as of_channels
+from django.core.management import CommandError, call_command, get_commands
+
+from bridge.management.commands import runworker
+
+
+def test_it_stands_before_the_command_of_channels() -> None:
+    assert get_commands()["runworker"] == "bridge"
+
+
+def test_other_channels_are_served_as_channels_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[Any] = []
+    monkeypatch.setattr(of_channels.Command, "handle", lambda self, **options: served.append(options["channels"]))
+    call_command("runworker", "mail", "thumbnails")
+    assert served == [["mail", "thumbnails"]]
+
+
+@pytest.mark.parametrize("channels", [["broker-engine", "mail"], ["broker-engine.somebody-else"]])
+def test_the_engine_is_served_alone_and_under_its_own_name(channels: list[str]) -> None:
+    with pytest.raises(CommandError, match="This engine is broker-a"):
+        call_command("runworker", *channels)
+
+
+def test_a_layer_in_memory_reaches_nobody() -> None:
+    with pytest.raises(CommandError, match="--socket"):
+        call_command("runworker", "broker-engine")
+
+
+@pytest.mark.parametrize("channel", ["broker-engine", "broker-engine.broker-a"])
+def test_a_start_that_fails_is_a_sentence(monkeypatch: pytest.MonkeyPatch, channel: str) -> None:
+    async def fails(*args: Any) -> None:
+        raise runworker.CannotStart("The store is in use.")
+
+    monkeypatch.setattr(runworker, "serve_socket", fails)
+    with pytest.raises(CommandError, match=r"The store is in use\."):
+        call_command("runworker", channel, "--socket", "/tmp/unused.sock")

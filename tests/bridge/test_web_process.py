@@ -1,0 +1,142 @@
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bridge.engine_host import EngineHost
+from bridge.transport import TransportFull
+from broker_core.commands import Failed, GetBroker, Pulled
+from tests.bridge.conftest import new_host, pull, send, until
+from tests.fakes.fake_engine import QUICK
+from tests.fakes.fake_web import NotingLink, Web
+
+
+@pytest.fixture
+def link() -> NotingLink:
+    return NotingLink()
+
+
+@pytest.fixture
+def web(host: EngineHost, link: NotingLink) -> Web:
+    return Web(host, link)
+
+
+async def test_replies_of_one_turn_are_one_message_and_the_rest_gathers(web: Web) -> None:
+    web.ask(*((0, number, GetBroker()) for number in range(1, 11)))
+    await web.answer(0, 10)
+    assert len(web.link.messages["web"]) == 1
+    web.link.gate.clear()
+    web.ask((0, 11, GetBroker()))
+    for number in range(12, 20):
+        await asyncio.sleep(0.001)
+        web.ask((0, number, GetBroker()))
+    web.link.gate.set()
+    await web.answer(0, 19)
+    assert len(web.link.messages["web"]) <= 3
+
+
+async def test_a_batch_that_comes_twice_counts_once(web: Web) -> None:
+    web.ask((0, 1, send()))
+    web.ask((0, 1, send()), number=1)
+    web.ask((0, 2, pull(0, wait_ms=0)))
+    pulled = await web.answer(0, 2)
+    assert isinstance(pulled, Pulled)
+    assert pulled.max_offset == 1
+    assert len(web.link.replies()[0, 1]) == 1
+
+
+async def test_a_web_process_that_does_not_read_is_cut_off(tmp_path: Path, link: NotingLink) -> None:
+    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_count=10))
+    await host.start()
+    web, slow = Web(host, NotingLink()), Web(host, link, "slow")
+    link.gate.clear()
+    web.ask((0, 1, send()))
+    slow.ask((5, 1, pull(1)), *((0, number, GetBroker()) for number in range(1, 13)))
+    await until(lambda: host.processes_cut_off == 1)
+    assert link.was_cut
+    assert await web.holds() == 0
+    await host.stop()
+
+
+async def test_a_way_back_that_is_full_refuses_messages_not_answers(tmp_path: Path, link: NotingLink) -> None:
+    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_bytes=50_000))
+    await host.start()
+    web = Web(host, link)
+    web.ask((0, 1, send(b"x" * 20_000)))
+    await web.answer(0, 1)
+    link.gate.clear()
+    web.ask(*((0, number, pull(0, wait_ms=0)) for number in range(2, 8)), (0, 8, GetBroker()))
+    await asyncio.sleep(0)
+    link.gate.set()
+    await web.answer(0, 8)
+    answers = [await web.answer(0, number) for number in range(2, 8)]
+    assert [type(answer) for answer in answers] == [Pulled] * 2 + [Failed] * 4
+    await host.stop()
+
+
+async def test_a_full_reply_channel_is_tried_again(web: Web) -> None:
+    web.link.errors = [TransportFull(), OSError("a moment of weakness")]
+    web.ask((0, 1, GetBroker()))
+    await web.answer(0, 1)
+    assert web.host.batches_dropped == 0
+
+
+@pytest.mark.parametrize("stuck", [True, False])
+async def test_replies_that_cannot_be_handed_over_are_dropped_in_the_end(
+        tmp_path: Path, link: NotingLink, stuck: bool) -> None:
+    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_retry_ms=20))
+    await host.start()
+    web = Web(host, link)
+    if stuck:
+        link.gate.clear()
+    link.errors = [TransportFull() for _ in range(50)]
+    web.ask((0, 1, GetBroker()))
+    await until(lambda: host.batches_dropped == 1)
+    assert host.replies_dropped == 1
+    link.errors = []
+    link.gate.set()
+    web.ask((0, 2, GetBroker()))
+    await web.answer(0, 2)
+    await host.stop()
+
+
+async def test_a_link_that_ended_forgets_its_process(web: Web) -> None:
+    web.link.errors = [ConnectionResetError("gone")]
+    web.ask((5, 1, GetBroker()))
+    await until(lambda: web.host.processes_cut_off == 1)
+
+
+async def test_deltas_for_a_slow_web_process_are_bounded(tmp_path: Path, link: NotingLink) -> None:
+    limits = msgspec.structs.replace(QUICK, delta_ms=1, heartbeat_ms=1, delta_backlog=3)
+    host = new_host(tmp_path / "store", limits)
+    await host.start()
+    web, quick = Web(host, link, "slow"), Web(host, NotingLink())
+    link.gate.clear()
+    web.alive(deltas=True)
+    quick.alive(deltas=True)
+    await until(lambda: len([delta for message in quick.link.messages.get("web", []) for delta in message.deltas]) > 10)
+    link.gate.set()
+    await until(lambda: bool(link.messages.get("slow")))
+    assert max(len(message.deltas) for message in link.messages["slow"]) <= 3
+    await host.stop()
+
+
+async def test_a_reply_that_cannot_be_written_down_is_an_answer(web: Web) -> None:
+    web.alive()
+    process = web.host._processes["web"]
+    process.put(1, 1, Failed(code=1, remark="\udce9 is no text", kind="request"))
+    answer = await web.answer(1, 1)
+    assert isinstance(answer, Failed)
+    assert answer.kind == "store"
+
+
+async def test_nothing_is_kept_for_a_process_that_is_gone(web: Web) -> None:
+    web.alive()
+    process = web.host._processes["web"]
+    web.host.cut_off(process, "a test")
+    web.host.cut_off(process, "a test")
+    process.put(1, 1, Failed(code=1, remark="", kind="request"))
+    assert web.host.processes_cut_off == 1
+    await process.pump.rest(10_000)
+    assert web.link.messages == {}

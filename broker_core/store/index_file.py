@@ -110,6 +110,8 @@ class IndexFile:
         count = self.header.index_count if not known_count else min(self.header.index_count, known_count)
         while not known_count and count > 1 and not self._stays(self.entry(count - 1), physical_end):
             count -= 1
+        # An entry left behind here could be taken for a good one after the next unclean stop.
+        self.file.clear(self._entries_at + ENTRY_SIZE * count)
         heads = self._newest_of_cut_slots(count)
         for slot, number in heads.items():
             SLOT.pack_into(self.file.buffer, HEADER_SIZE + slot * SLOT_SIZE, number)
@@ -122,8 +124,6 @@ class IndexFile:
                 hash_slot_count=max(self.header.hash_slot_count - freed, 0))
             HEADER.pack_into(self.file.buffer, 0, *self.header)
             self.file.changed = True
-        # An entry left behind here could be taken for a good one after the next unclean stop.
-        self.file.clear(self._entries_at + ENTRY_SIZE * count)
         return cut
 
     def _stays(self, entry: IndexEntry, physical_end: int) -> bool:

@@ -118,7 +118,7 @@ def born_v6(headers: Headers) -> Positions:
 
 def slices(segment: Segment, at: Positions, length: Positions) -> pa.Array:
     """Bytes [at, at + length) of each record as one Arrow column of binary."""
-    offsets = np.zeros(len(at) + 1, np.int32)
+    offsets: NDArray[np.int32] = np.zeros(len(at) + 1, np.int32)
     np.cumsum(length, out=offsets[1:])
     total = int(offsets[-1])
     index = np.repeat(at - offsets[:-1], length) + np.arange(total, dtype=np.int64)

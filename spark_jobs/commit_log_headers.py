@@ -5,7 +5,7 @@ with a stride of one byte, never a Python step per record.
 """
 
 import mmap
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ from broker_core.formats.commit_log_record import (
     STORE_HOST_V6,
 )
 
-Positions = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+Positions: TypeAlias = NDArray[np.int64]
 
 _V6_EXTRA = 12
 _SCAN_BLOCK = 16 * 1024 * 1024
@@ -121,11 +120,12 @@ def scan_magic(segment: Segment, start: int, stop: int) -> Positions:
     for block in range(start, stop, _SCAN_BLOCK):
         block_stop = min(block + _SCAN_BLOCK, stop)
         high = min(block_stop + 4, segment.size)
-        hits = np.flatnonzero(octets[block + 4:high] == a).astype(np.int64) + block
+        hits: Positions = np.flatnonzero(octets[block + 4:high] == a).astype(np.int64) + block
         hits = hits[hits + 8 <= segment.size]
         hits = hits[(octets[hits + 5] == b) & (octets[hits + 6] == c)]
         found.append(hits)
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+    positions: Positions = np.concatenate(found) if found else np.empty(0, np.int64)
+    return positions
 
 
 def first_record(segment: Segment, start: int, stop: int) -> int | None:

@@ -37,3 +37,8 @@ def write_environment(state: SparkState, text: str) -> None:
     """Say how it stands."""
     SparkEnvironment.objects.update_or_create(
         pk=SparkEnvironment.ROW, defaults={"state": state, "text": text[:2000], "updated": timezone.now()})
+
+
+def touch_environment() -> None:
+    """What was said last still holds."""
+    SparkEnvironment.objects.filter(pk=SparkEnvironment.ROW).update(updated=timezone.now())

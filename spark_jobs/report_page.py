@@ -57,9 +57,10 @@ def read(path: Path) -> str:
 def facts(summary: dict[str, Any]) -> str:
     """The list of what was read, how far, by what and how long it took."""
     source = summary["input"]
+    ends = ENDS.get(source["ended_by"], source["ended_by"])
     lines = {
         "Store": source["store"],
-        "Log": f"bytes {source['start_offset']:,} to {source['end_offset']:,}; {ENDS.get(source['ended_by'], source['ended_by'])}",
+        "Log": f"bytes {source['start_offset']:,} to {source['end_offset']:,}; {ends}",
         "Segments": f"{source['segments_read']} read" + counted(source, "segments_unread", "behind the end, not read")
             + counted(source, "segments_gone", "deleted meanwhile")
             + counted(source, "foreign_files", "files that are none"),

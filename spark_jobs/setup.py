@@ -17,9 +17,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from django.conf import settings
-from django.db import close_old_connections, connection
+from django.db import connection
 
-from spark_jobs.environment import read_environment, write_environment
+from spark_jobs.environment import read_environment, touch_environment, write_environment
 from spark_jobs.errors import NoJavaError, NoSparkError
 from spark_jobs.java import find_java_home
 from spark_jobs.models import SparkState
@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements" / "spark.txt"
 RAW_PROGRESS_SINCE = (24, 1)
 """The pip from which on progress can be read line by line."""
+SIGN_OF_LIFE_S = 15.0
 _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 _TELLING = re.compile(r"(Collecting|Downloading|Using cached|Building wheel|Installing|Preparing|Successfully)\b.*")
 _MIB = 1024 * 1024
@@ -71,7 +72,7 @@ def say_ready() -> None:
 
 def _install_and_say() -> None:
     try:
-        with only_one(scratch_folder()) as lock:
+        with signs_of_life(), only_one(scratch_folder()) as lock:
             failure = problem() and install(lambda text: write_environment(SparkState.INSTALLING, text), lock=lock)
             failure = failure or problem()
         if failure:
@@ -84,6 +85,29 @@ def _install_and_say() -> None:
         write_environment(SparkState.FAILED, "Setting Spark up failed; the report worker's log says why.")
     finally:
         connection.close()
+
+
+@contextmanager
+def signs_of_life() -> Iterator[None]:
+    """While something is installed, say every few seconds that it goes on: pip may be silent for minutes."""
+    over = threading.Event()
+
+    def say_so() -> None:
+        try:
+            while not over.wait(SIGN_OF_LIFE_S):
+                touch_environment()
+        except Exception:
+            logger.exception("The set-up of Spark goes on, but cannot say so.")
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=say_so, name="spark set-up is alive", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextmanager
@@ -129,7 +153,6 @@ def install(say: Say, command: list[str] | None = None, lock: int | None = None)
             what, text = told(line, what)
             if text and text != said:
                 said = text
-                close_old_connections()
                 say(text)
     if process.returncode:
         return f"Spark could not be installed ({last[:300]}). It is tried again when the report worker starts."

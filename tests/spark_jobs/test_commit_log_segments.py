@@ -60,7 +60,7 @@ def test_splits_begin_with_records_and_leave_nothing_out(tmp_path: Path) -> None
         plan = plan_log(tmp_path, split_bytes=3000)
         assert len(plan.ranges) > 5
         assert {r.start for r in plan.ranges} <= starts
-        assert [r.stop for r in plan.ranges] == [r.start for r in plan.ranges][1:] + [written.end]
+        assert [r.stop for r in plan.ranges] == [*[r.start for r in plan.ranges][1:], written.end]
 
 
 def test_a_missing_segment_ends_a_log_without_a_safe_end(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ def run(spark: "SparkSession", store: Path, folder: Path, **more: Any) -> dict[s
 def test_the_golden_store_twice_with_one_result(spark: "SparkSession", golden: Path, tmp_path: Path) -> None:
     steps: list[int] = []
     store = golden / "clean-shutdown"
-    first = run_report(Job("throughput", store, tmp_path / "1"), spark, now, lambda percent, doing: steps.append(percent))
+    job = Job("throughput", store, tmp_path / "1")
+    first = run_report(job, spark, now, lambda percent, doing: steps.append(percent))
     second = run(spark, store, tmp_path / "2")
     assert first == second
     assert steps == sorted(steps)

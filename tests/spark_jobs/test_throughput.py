@@ -38,7 +38,8 @@ def test_by_topic(facts: "DataFrame") -> None:
 
 
 def test_by_queue(facts: "DataFrame") -> None:
-    assert rows(throughput.by_queue(facts), "topic", "queue_id", "messages", "min_queue_offset", "max_queue_offset") == [
+    columns = ("topic", "queue_id", "messages", "min_queue_offset", "max_queue_offset")
+    assert rows(throughput.by_queue(facts), *columns) == [
         ("a", 0, 4, 5, 8), ("a", 1, 1, 7, 7), ("b", 0, 1, 0, 0)]
 
 

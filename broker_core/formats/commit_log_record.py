@@ -52,7 +52,10 @@ BLANK = Struct(">iI")
 SIZE_AND_MAGIC = Struct(">iI")
 LENGTH = Struct(">H")
 LONG = Struct(">q")
+INT = Struct(">i")
 _FRONT = Struct(">iIIiiqqi")
+_MAGIC_AND_SYS_FLAG = Struct(">4xI28xi")
+_HEAD_SIZES = tuple(head.size for head in HEADS)
 QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT, SYS_FLAG_AT, BORN_HOST_AT = 20, 28, 36, 48
 
 
@@ -162,11 +165,11 @@ def measure(data: Buffer, position: int, end: int, physical_offset: int = -1, *,
         return 0
     if own_offset != physical_offset != -1:
         return 0
-    body_at = position + HEADS[sys_flag >> 4 & 3].size
+    body_at = position + _HEAD_SIZES[sys_flag >> 4 & 3]
     last = position + size
     if body_at > last - 3:
         return 0
-    body_length = int.from_bytes(data[body_at - 4:body_at], "big", signed=True)
+    body_length = INT.unpack_from(data, body_at - 4)[0]
     topic_at = body_at + body_length
     if body_length < 0 or topic_at > last - 3:
         return 0
@@ -183,10 +186,9 @@ def measure(data: Buffer, position: int, end: int, physical_offset: int = -1, *,
 
 def fields_at(data: Buffer, position: int) -> tuple[int, int, int]:
     """Of a record known to be whole: where its body, its topic's length and its properties' length lie."""
-    magic = SIZE_AND_MAGIC.unpack_from(data, position)[1]
-    sys_flag = int.from_bytes(data[position + SYS_FLAG_AT:position + SYS_FLAG_AT + 4], "big")
-    body_at = position + HEADS[sys_flag >> 4 & 3].size
-    topic_at = body_at + int.from_bytes(data[body_at - 4:body_at], "big")
+    magic, sys_flag = _MAGIC_AND_SYS_FLAG.unpack_from(data, position)
+    body_at = position + _HEAD_SIZES[sys_flag >> 4 & 3]
+    topic_at = body_at + INT.unpack_from(data, body_at - 4)[0]
     if magic == MAGIC_V1:
         return body_at, topic_at, topic_at + 1 + data[topic_at]
     return body_at, topic_at, topic_at + 2 + int(LENGTH.unpack_from(data, topic_at)[0])

@@ -41,7 +41,7 @@ def decode_units(data: Buffer) -> tuple[int, ...]:
 
 def iter_units(data: Buffer) -> Iterator[tuple[int, int, int]]:
     """(physical offset, size, tagsCode) of each unit."""
-    yield from UNIT.iter_unpack(data)
+    return UNIT.iter_unpack(data)
 
 
 def is_valid(physical_offset: int, size: int) -> bool:

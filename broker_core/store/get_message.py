@@ -9,7 +9,7 @@ import msgspec
 
 from broker_core.filters.message_filter import MessageFilter
 from broker_core.formats.commit_log_record import properties_at, store_timestamp_at
-from broker_core.formats.consume_queue_unit import HOLE_SIZE, UNIT_SIZE, decode_units, is_hole
+from broker_core.formats.consume_queue_unit import HOLE_SIZE, UNIT_SIZE, decode_units, is_hole, iter_units
 from broker_core.options import Options
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue import ConsumeQueue
@@ -95,10 +95,9 @@ class MessageReader:
             units = queue.read(offset, max(SCAN_BYTES // UNIT_SIZE, max_msg_nums))
         if not units:
             return GetMessageResult(OFFSET_FOUND_NULL, min(queue.next_file_offset(offset), high), low, high)
-        fields = decode_units(units)
-        picked = self._pick_row(fields, offset, max_msg_nums, max_msg_bytes) if message_filter is None else None
+        picked = self._pick_row(units, offset, max_msg_nums, max_msg_bytes) if message_filter is None else None
         if picked is None:
-            picked = self._pick(queue, fields, offset, max_msg_nums, max_msg_bytes, message_filter)
+            picked = self._pick(queue, units, offset, max_msg_nums, max_msg_bytes, message_filter)
         return self._result(picked, low, high)
 
     def _limits(self, physical_offset: int, max_msg_nums: int, max_msg_bytes: int) -> tuple[int, int]:
@@ -107,9 +106,9 @@ class MessageReader:
         count, size = self._in_disk if far else self._in_memory
         return min(count, max_msg_nums), min(size, max_msg_bytes)
 
-    def _pick_row(self, fields: tuple[int, ...], offset: int, max_msg_nums: int,
-                  max_msg_bytes: int) -> _Picked | None:
+    def _pick_row(self, units: bytes, offset: int, max_msg_nums: int, max_msg_bytes: int) -> _Picked | None:
         """Many units at once; None when something about them needs a closer look."""
+        fields = decode_units(units)
         places = fields[0::3]
         count, byte_limit = limits = self._limits(places[0], max_msg_nums, max_msg_bytes)
         places, sizes = places[:count], fields[1:3 * count:3]
@@ -125,14 +124,14 @@ class MessageReader:
         end = offset + len(places)
         return _Picked(FOUND, end, range(offset, end), list(zip(places, sizes, strict=True)))
 
-    def _pick(self, queue: ConsumeQueue, fields: tuple[int, ...], offset: int, max_msg_nums: int, max_msg_bytes: int,
+    def _pick(self, queue: ConsumeQueue, units: bytes, offset: int, max_msg_nums: int, max_msg_bytes: int,
               message_filter: MessageFilter | None) -> _Picked:
         """Unit by unit."""
         status, total = NO_MATCHED_MESSAGE, 0
         offsets: list[int] = []
         places: list[tuple[int, int]] = []
         find, log_end = self._log.mapped_files.find, self._log.max_offset
-        for physical_offset, size, tags_code in zip(fields[0::3], fields[1::3], fields[2::3], strict=True):
+        for physical_offset, size, tags_code in iter_units(units):
             if places:
                 count, byte_limit = self._limits(physical_offset, max_msg_nums, max_msg_bytes)
                 if len(places) >= count or total + size > byte_limit:

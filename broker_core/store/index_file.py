@@ -73,14 +73,18 @@ class IndexFile:
         if number <= 1:
             begin_timestamp, begin_phy_offset = keys[0][2], keys[0][1]
         fields: list[int] = []
+        stored, seconds = begin_timestamp, 0
+        unpack, pack = SLOT.unpack_from, SLOT.pack_into
         for key_hash, physical_offset, store_timestamp in keys:
+            if store_timestamp != stored:
+                stored, seconds = store_timestamp, time_diff(store_timestamp, begin_timestamp)
             slot_at = HEADER_SIZE + key_hash % slots * SLOT_SIZE
-            previous = SLOT.unpack_from(buffer, slot_at)[0]
+            previous = unpack(buffer, slot_at)[0]
             if previous <= 0 or previous >= number:
                 previous = 0
                 used_slots += 1
-            fields += (key_hash, physical_offset, time_diff(store_timestamp, begin_timestamp), previous)
-            SLOT.pack_into(buffer, slot_at, number)
+            fields += (key_hash, physical_offset, seconds, previous)
+            pack(buffer, slot_at, number)
             number += 1
         self.file.write(self._entries_at + header.index_count * ENTRY_SIZE, _entries(len(keys)).pack(*fields))
         self.header = IndexHeader(begin_timestamp, keys[-1][2], begin_phy_offset, keys[-1][1], used_slots, number)

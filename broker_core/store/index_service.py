@@ -15,6 +15,7 @@ from broker_core.store.mapped_file import MappedFile, OpenMaps
 NAME_DIGITS = 17
 RESERVE_ENTRIES = 1024
 TAG_KEY = "T#"
+SIGN_BIT = 1 << 31
 
 
 def index_words(properties: str) -> list[str]:
@@ -71,7 +72,8 @@ class IndexService:
                 physical_offset, store_timestamp = request.physical_offset, request.store_timestamp
                 front = hashes.get(request.topic) or self._topic_hash(request.topic)
                 for word in index_words(request.properties):
-                    keys.append((absolute(hash_behind(front, word)), physical_offset, store_timestamp))  # noqa: PERF401
+                    value = hash_behind(front, word)
+                    keys.append((value if value < SIGN_BIT else absolute(value), physical_offset, store_timestamp))
                 if request.tag:
                     keys.append((key_hash(request.topic, TAG_KEY + request.tag), physical_offset, store_timestamp))
         start = 0

@@ -28,6 +28,7 @@ from broker_core.errors import BrokerError, RequestError
 from broker_core.remoting.codes import ResponseCode
 
 log = logging.getLogger(__name__)
+_SENT = Raw(b"")
 OnHeld = Callable[[Held], None]
 PROCESS = 0  # the number of the connection for commands that belong to no client in particular
 
@@ -35,13 +36,14 @@ PROCESS = 0  # the number of the connection for commands that belong to no clien
 class Call:
     """One command on its way. ``batch`` is 0 until it is sent; ``future`` None when nobody waits for the reply."""
 
-    __slots__ = ("batch", "connection", "deadline_ms", "future", "is_pull", "on_held", "raw", "request_id")
+    __slots__ = ("batch", "connection", "deadline_ms", "future", "is_pull", "on_held", "raw", "request_id", "size")
 
     def __init__(self, connection: int, request_id: int, raw: Raw, deadline_ms: int, is_pull: bool,
                  future: "asyncio.Future[Reply] | None", on_held: OnHeld | None) -> None:
         self.connection = connection
         self.request_id = request_id
-        self.raw = raw
+        self.raw = raw  # empty after it was sent
+        self.size = len(raw)
         self.deadline_ms = deadline_ms
         self.is_pull = is_pull
         self.future = future
@@ -102,6 +104,7 @@ class BatchingPort:
         self._connection_numbers = itertools.count(PROCESS + 1)
         self._process = BatchingConnection(self, PROCESS)
         self._calls: dict[tuple[int, int], Call] = {}
+        self._call_bytes = 0
         self._waiting: deque[Call] = deque()
         self._waiting_bytes = 0
         self._connections: dict[int, BatchingConnection] = {}
@@ -115,6 +118,7 @@ class BatchingPort:
         self._alive_task: asyncio.Task[None] | None = None
         self._alive_now = asyncio.Event()
         self._heard = asyncio.Event()
+        self._left = asyncio.Event()
 
     # --- Life ---
 
@@ -134,6 +138,14 @@ class BatchingPort:
         await self._pump.stop()
         await self._try_send(wire.encode_to_engine(wire.Bye(self._name)))
         await self._transport.stop()
+
+    async def last_replies(self) -> None:
+        """For an engine that stops together with this process: wait until it has answered what it holds."""
+        if self._calls and not self._away:
+            self._left.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.drain_ms / 1000):
+                    await self._left.wait()
 
     async def _say_alive(self) -> None:
         """Every few seconds: I am here, this I want to watch; and notice when the engine does not answer."""
@@ -181,6 +193,7 @@ class BatchingPort:
             self._clock.now().wall_ms + timeout_ms, isinstance(command, PullMessage), future, on_held)
         self._admit(call)
         self._calls[call.connection, request_id] = call
+        self._call_bytes += call.size
         connection.calls.add(call)
         timer = loop.call_later(timeout_ms / 1000, _time_out, call, timeout_ms)
         try:
@@ -192,13 +205,14 @@ class BatchingPort:
     def _admit(self, call: Call) -> None:
         if self._away:
             raise self._unavailable()
-        size = len(call.raw)
+        size = call.size
         if size + 1024 > self.limits.message_bytes:
             raise RequestError(f"a command of {size} bytes is too large for the way to the engine",
                 code=ResponseCode.MESSAGE_ILLEGAL)
         if (call.connection, call.request_id) in self._calls:
             raise RequestError(f"request id {call.request_id} is in use on this connection")
-        if len(self._calls) >= self.limits.calls:
+        if len(self._calls) >= self.limits.calls or (
+                self._calls and self._call_bytes + size > self.limits.call_bytes):
             raise PortUnavailable(f"{len(self._calls)} calls of this web process wait for an answer; no more are taken")
         if self._is_full(size):
             self._drop_unwanted()
@@ -212,16 +226,17 @@ class BatchingPort:
 
     def _drop_unwanted(self) -> None:
         self._waiting = deque(call for call in self._waiting if call.wanted())
-        self._waiting_bytes = sum(len(call.raw) for call in self._waiting)
+        self._waiting_bytes = sum(call.size for call in self._waiting)
 
     def _enqueue(self, call: Call) -> None:
         self._waiting.append(call)
-        self._waiting_bytes += len(call.raw)
+        self._waiting_bytes += call.size
         self._pump.wake()
 
     def _forget(self, connection: BatchingConnection, call: Call) -> None:
         """The call is over. A pull that nobody waits for any more is taken out of the pullRequestTable."""
         connection.calls.discard(call)
+        self._call_bytes -= call.size
         answered = self._calls.pop((call.connection, call.request_id), None) is None
         abandoned = call.is_pull and call.batch and not answered and not connection.closed and not self._away
         if abandoned and not self._is_full(64):
@@ -244,10 +259,10 @@ class BatchingPort:
         size = 0
         while waiting and len(calls) < limits.batch_count and size < limits.batch_bytes:
             call = waiting.popleft()
-            self._waiting_bytes -= len(call.raw)
+            self._waiting_bytes -= call.size
             if call.wanted():
                 calls.append(call)
-                size += len(call.raw)
+                size += call.size
         return calls
 
     async def _send_next(self) -> bool:
@@ -264,6 +279,8 @@ class BatchingPort:
                 connection.sent = True
         data = wire.encode_to_engine(wire.EncodedRequests(self._name, self._transport.reply_to, self._number,
             list(closings), [(call.connection, call.request_id, call.deadline_ms, call.raw) for call in calls]))
+        for call in calls:
+            call.raw = _SENT
         try:
             await self._transport.send(data)
         except Exception as error:
@@ -302,6 +319,7 @@ class BatchingPort:
         self._watchers.on_message(message)
         if message.leaving:
             self._lost("the broker's engine is stopping")
+            self._left.set()
 
     def _answer(self, connection: int, request_id: int, reply: Reply) -> None:
         call = self._calls.get((connection, request_id))
@@ -327,7 +345,6 @@ class BatchingPort:
     def _lost(self, reason: str) -> None:
         """There is no engine for now."""
         self._away = reason
-        self._closings.clear()  # an engine that is away or silent closes them by itself
         _fail_sent([call for call in self._calls.values() if call.batch], reason)
         _fail(self._calls.values(), self._unavailable)
         self._watchers.lost(reason)

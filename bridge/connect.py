@@ -61,4 +61,5 @@ class EmbeddedPort(ChannelPort):
         """Every held pull is answered with the cause shutdown, and its caller gets that answer."""
         await self._worker.stop()
         await self.host.stop()
+        await self.last_replies()  # they are in the layer by now
         await super().stop()

@@ -35,6 +35,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Commands of one web process that wait to be sent; one more is refused with PortUnavailable."""
     calls: int = 100_000
     """Calls of one web process without an answer yet, held pulls included."""
+    call_bytes: int = 256 * MIB
+    """Their commands; more than that may wait nowhere on the way to the engine."""
     closings: int = 100_000
     """Closed connections that wait to be reported to the engine."""
 

@@ -95,11 +95,16 @@ class SocketTransport:
 
 
 class SocketPort(BatchingPort):
-    """An EnginePort over a Unix socket."""
+    """An EnginePort over a Unix socket, to an engine that is started and stopped together with this process."""
 
     def __init__(self, path: Path, *, limits: Limits | None = None, clock: Clock | None = None) -> None:
         limits = limits or Limits()
         super().__init__(SocketTransport(path, limits), limits=limits, clock=clock)
+
+    async def stop(self) -> None:
+        """Take the engine's last replies, which come when it is told to stop as well; then as any port."""
+        await self.last_replies()
+        await super().stop()
 
 
 class SocketLink:

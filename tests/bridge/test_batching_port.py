@@ -228,6 +228,43 @@ async def test_open_calls_are_bounded() -> None:
             call.cancel()
 
 
+async def test_the_bytes_of_open_calls_are_bounded_and_given_back() -> None:
+    engine = FakeEngine(silent)
+    async with started(engine, msgspec.structs.replace(QUICK, call_bytes=3000)) as port:
+        for _ in range(3):
+            calls = [call_soon(port, SEND) for _ in range(2)]
+            await asyncio.sleep(0)
+            with pytest.raises(PortUnavailable):
+                await port.call(SEND)
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_the_last_replies_of_an_engine_that_stops_too_are_waited_for() -> None:
+    engine = FakeEngine(silent)
+    async with started(engine) as port:
+        await port.last_replies()  # nothing is open
+        call = call_soon(port, PULL)
+        await engine.until(lambda: len(engine.batches) == 1)
+        waiting = asyncio.create_task(port.last_replies())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        engine.say((0, engine.batches[0].requests[0][1], Done()), leaving=True)
+        await waiting
+        assert await call == Done()
+        await port.last_replies()  # it has left
+
+
+async def test_an_engine_that_does_not_stop_too_is_not_waited_for_long() -> None:
+    engine = FakeEngine(silent)
+    async with started(engine, msgspec.structs.replace(QUICK, drain_ms=5)) as port:
+        call = call_soon(port, PULL)
+        await engine.until(lambda: len(engine.batches) == 1)
+        await port.last_replies()
+        call.cancel()
+
+
 async def test_a_command_larger_than_a_message_is_the_callers_fault() -> None:
     async with started(FakeEngine(), msgspec.structs.replace(QUICK, message_bytes=1500)) as port:
         with pytest.raises(RequestError):

@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +9,7 @@ from bridge.channel_port import ChannelPort
 from bridge.connect import EmbeddedPort, make_host, make_port
 from bridge.port import EnginePort, PortUnavailable, get_port, set_port
 from bridge.socket_port import SocketPort
-from broker_core.commands import BrokerView, GetBroker, Pulled, Sent
+from broker_core.commands import BrokerView, GetBroker, Held, Pulled, Sent
 from broker_core.errors import StoreError, StoreLockedError
 from broker_core.options import make_options
 from tests.bridge.conftest import in_memory_layer, pull, send
@@ -38,6 +39,20 @@ async def test_an_embedded_engine_serves_holds_and_stops(tmp_path: Path) -> None
     pulled = await port.connection().call(pull(1, wait_ms=1))
     assert isinstance(pulled, Pulled)
     await port.stop()
+
+
+async def test_stopping_answers_the_holds_of_its_own_web(tmp_path: Path) -> None:
+    port = make_port(settings(tmp_path))
+    await port.start()
+    await port.call(send())
+    told: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+    call = asyncio.create_task(port.connection().call(pull(1, report_hold=True), on_held=told.set_result))
+    await told
+    await port.stop()
+    pulled = await call
+    assert isinstance(pulled, Pulled)
+    assert pulled.hold is not None
+    assert pulled.hold.wake_cause == "shutdown"
 
 
 async def test_a_locked_store_is_said_when_it_starts(tmp_path: Path) -> None:

@@ -88,6 +88,18 @@ async def test_a_signal_answers_the_holds_and_ends_with_0(engine: Engine, number
     assert "Traceback" not in output
 
 
+@pytest.mark.parametrize("engine", ["socket"], indirect=True)
+async def test_an_engine_beside_and_its_port_stop_together(engine: Engine) -> None:
+    await engine.port.call(send())
+    call = await engine.held()
+    engine.process.terminate()
+    await engine.port.stop()
+    pulled = await call
+    assert isinstance(pulled, Pulled)
+    code, output = await engine.ended()
+    assert code == 0, output
+
+
 async def test_killed_and_started_again(engine: Engine) -> None:
     watcher = NotingWatcher()
     engine.port.watch(watcher, deltas=True)

@@ -170,6 +170,7 @@ class Engine:
         if context.store.dispatched_offset < context.store.confirmed_offset:
             notify_message_arriving(context, now)
         self._commit.tick(now)
+        context.store.build_index()
         return self._end_turn(now)
 
     def _check_due(self, now: Now) -> int:
@@ -181,7 +182,9 @@ class Engine:
     def next_deadline(self) -> int | None:
         """Monotonic ns at which ``tick`` has something to do; 0 means at once."""
         context = self.context
-        if context.waking or context.holds.checking or context.store.dispatched_offset < context.store.confirmed_offset:
+        store = context.store
+        if (context.waking or context.holds.checking or store.index_is_behind
+                or store.dispatched_offset < store.confirmed_offset):
             return 0
         due = [when for when in (
             context.holds.next_deadline_ns(), self._commit.next_deadline_ns(),

@@ -144,14 +144,16 @@ GLASSMQ_BROKER_PORT = GLASSMQ_OPTIONS.listen_port
 GLASSMQ_REDIS_URL = text("GLASSMQ_REDIS_URL")
 if GLASSMQ_REDIS_URL and not GLASSMQ_REDIS_URL.startswith(("redis://", "rediss://")):
     raise ImproperlyConfigured("GLASSMQ_REDIS_URL must begin with redis:// or rediss://, as redis://127.0.0.1:6379/0.")
-GLASSMQ_ENGINE = choice("GLASSMQ_ENGINE", default="remote" if GLASSMQ_REDIS_URL else "embedded",
+GLASSMQ_SOCKET = GLASSMQ_DATA_DIR / "engine.sock"
+"""The Unix socket between the web process and the engine while ``GLASSMQ_ENGINE`` is ``child``."""
+_socket_fits = len(os.fsencode(GLASSMQ_SOCKET)) <= 100
+_beside = "child" if _socket_fits else "embedded"
+GLASSMQ_ENGINE = choice("GLASSMQ_ENGINE", default="remote" if GLASSMQ_REDIS_URL else _beside,
                         allowed=("embedded", "child", "remote"))
 if GLASSMQ_ENGINE == "remote" and not GLASSMQ_REDIS_URL:
     raise ImproperlyConfigured(
         "GLASSMQ_ENGINE=remote reaches the engine through Redis: set GLASSMQ_REDIS_URL as well.")
-GLASSMQ_SOCKET = GLASSMQ_DATA_DIR / "engine.sock"
-"""The Unix socket between the web process and the engine while ``GLASSMQ_ENGINE`` is ``child``."""
-if GLASSMQ_ENGINE == "child" and len(os.fsencode(GLASSMQ_SOCKET)) > 100:
+if GLASSMQ_ENGINE == "child" and not _socket_fits:
     raise ImproperlyConfigured(
         f"GLASSMQ_DATA_DIR={GLASSMQ_DATA_DIR} is too long a path for a Unix socket below it (100 bytes in all): "
         "choose a shorter one, or GLASSMQ_ENGINE=embedded.")

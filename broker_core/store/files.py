@@ -233,7 +233,10 @@ class RealFiles:
             shutil.rmtree(folder)
 
     def sync_folder(self, folder: Path) -> None:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # removed in the meantime, with its topic: its parent's entry says so
+            return
         try:
             os.fsync(descriptor)
         finally:

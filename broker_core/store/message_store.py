@@ -121,6 +121,7 @@ class MessageStore:
             read_only=self.read_only)
         checkpoint, safe_end = self._store_checkpoint.read()
         recovery.run(checkpoint, safe_end)
+        self.build_index()
         self.recovery_steps = recovery.steps
         self.flushed_offset = min(recovery.start, self._log.max_offset)
         if self.read_only:
@@ -229,10 +230,25 @@ class MessageStore:
         try:
             return self._reput.reput(self.confirmed_offset, limit)
         except OSError as error:
-            self._dispatch_failed = True
-            if error.errno not in DISK_FULL:
-                self._failure = f"a queue cannot be written ({error}); restart the broker when the disk is in order"
+            self._dispatch_went_wrong(error, "a queue")
             return []
+
+    @property
+    def index_is_behind(self) -> bool:
+        """Messages are dispatched that ``build_index`` has yet to file."""
+        return self._reput.index_is_behind and not self._dispatch_failed
+
+    def build_index(self) -> None:
+        """File what was dispatched since the last call; queries do it before they look."""
+        try:
+            self._reput.build_index()
+        except OSError as error:
+            self._dispatch_went_wrong(error, "the index")
+
+    def _dispatch_went_wrong(self, error: OSError, what: str) -> None:
+        self._dispatch_failed = True
+        if error.errno not in DISK_FULL:
+            self._failure = f"{what} cannot be written ({error}); restart the broker when the disk is in order"
 
     def delete_topic(self, topic: str) -> None:
         """Forget the topic's queues. Its messages stay in the log until retention takes them."""
@@ -257,6 +273,7 @@ class MessageStore:
         """Records filed under a key and stored in the window, the newest ``max_num``, in the order of the log."""
         if self._index is None:
             return []
+        self.build_index()
         found: dict[int, bytes] = {}
         name = topic.encode()
         for physical_offset in self._index.find(key_hash(topic, key), begin_ms, end_ms):
@@ -337,6 +354,9 @@ class MessageStore:
 
     def _make_flush(self, now: Now, *, queues: bool) -> Flush:
         """Freeze what is dirty. The log is always part of it: queues must not be safe before their records are."""
+        if queues:
+            self.build_index()
+            queues = not self._reput.index_is_behind  # what the marks call dispatched must be in the index too
         end = self._log.max_offset
         log = self._log.mapped_files.ranges(self.flushed_offset, end)
         log_folder = self._log.mapped_files.folder

@@ -74,6 +74,7 @@ def test_the_timer_names_the_deadline() -> None:
     bench.send("orders", b"one")
     begin = bench.clock.mono_ns()
     bench.pull("orders", 1, suspend_timeout_ms=3000)
+    bench.tick()
     due = bench.engine.next_deadline()
     assert due is not None and 0 <= due - (begin + 3_000_000_000) < 4_000_000
 

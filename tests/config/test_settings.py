@@ -49,7 +49,7 @@ def test_nothing_needs_to_be_set(tmp_path: Path) -> None:
                     "GLASSMQ_WARNINGS", "GLASSMQ_VERSION", "DEBUG")
     assert settings == {
         "GLASSMQ_HOST": "127.0.0.1", "GLASSMQ_WEB_PORT": 8000, "GLASSMQ_BROKER_PORT": 10911,
-        "GLASSMQ_NAMESRV_PORT": 9876, "GLASSMQ_ENGINE": "embedded", "GLASSMQ_STORE_DIR": str(tmp_path / "store"),
+        "GLASSMQ_NAMESRV_PORT": 9876, "GLASSMQ_ENGINE": "child", "GLASSMQ_STORE_DIR": str(tmp_path / "store"),
         "GLASSMQ_STORE_ADOPT": False, "GLASSMQ_BROKERS": 3, "GLASSMQ_WARNINGS": [], "GLASSMQ_VERSION": VERSION,
         "DEBUG": False,
     }
@@ -68,7 +68,7 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_variable(tmp_path: Path, na
 
 def test_an_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
     settings = read(tmp_path, "GLASSMQ_WEB_PORT", "GLASSMQ_ENGINE", GLASSMQ_WEB_PORT="", GLASSMQ_REDIS_URL=" ")
-    assert settings == {"GLASSMQ_WEB_PORT": 8000, "GLASSMQ_ENGINE": "embedded"}
+    assert settings == {"GLASSMQ_WEB_PORT": 8000, "GLASSMQ_ENGINE": "child"}
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "broker.example.org"])

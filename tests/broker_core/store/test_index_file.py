@@ -9,7 +9,7 @@ from broker_core.store.mapped_file import OpenMaps
 from tests.fakes.simulated_files import SimulatedFiles
 
 PATH = Path("/index/20260101000000000")
-key = st.integers(0, 40)
+key = st.integers(1, 40)
 
 
 def make(files: SimulatedFiles) -> IndexFile:

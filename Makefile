@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test check requirements clean
+.PHONY: help setup run demo test check simulate torture bench requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,18 @@ demo: .venv/base-installed ## give a running broker something to do
 test: .venv/dev-installed .venv/spark-installed ## run every test (installs what they need)
 	@sh scripts/install-test-tools.sh
 	$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+simulate: .venv/dev-installed ## a cluster of clients in one thread, 200 seeds: no wake-up may be lost
+	$(PYTHON) -m pytest -q -n auto tests/simulation --seeds 200
+
+torture: .venv/dev-installed ## power cuts and torn writes, 1000 seeds, then the simulation with as many
+	$(PYTHON) -m pytest -q -n auto tests/broker_core/store/test_crashes.py tests/simulation --seeds 1000
+
+bench: .venv/dev-installed ## measure: engine, running broker, recovery, where the engine runs
+	cd benchmarks && ../$(PYTHON) engine_wakeup.py
+	cd benchmarks && ../$(PYTHON) web.py
+	cd benchmarks && ../$(PYTHON) recovery.py
+	cd benchmarks && ../$(PYTHON) engine_process.py
 
 check: .venv/dev-installed .venv/spark-installed ## lint, types, architecture and documentation
 	$(PYTHON) -m ruff check .

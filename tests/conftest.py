@@ -12,6 +12,17 @@ import pytest
 PROJECT = Path(__file__).resolve().parent.parent
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seeds", type=int, default=0, help="try so many seeds in tests that take one, instead of a few")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests marked ``seeds(n)`` take a ``seed``: n of them, or as many as ``--seeds`` says (``make torture``)."""
+    marker = metafunc.definition.get_closest_marker("seeds")
+    if marker is not None:
+        metafunc.parametrize("seed", range(metafunc.config.getoption("--seeds") or marker.args[0]))
+
+
 @pytest.fixture
 def free_ports() -> list[int]:
     """Eight ports of 127.0.0.1 that nobody listens on."""

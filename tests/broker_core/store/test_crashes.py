@@ -105,7 +105,7 @@ class World:
 
 
 @pytest.mark.parametrize("sync", [True, False])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(60)
 def test_nothing_acknowledged_is_lost(seed: int, sync: bool) -> None:
     world = World(seed, sync=sync)
     for _ in range(60):

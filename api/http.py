@@ -153,7 +153,8 @@ class HttpApplication:
 
     @staticmethod
     def _other_method(method: str, methods: dict[str, Route]) -> Answer:
-        allowed = sorted({*methods, "OPTIONS"} | ({"HEAD"} if "GET" in methods else set()))
+        get = methods.get("GET")
+        allowed = sorted({*methods, "OPTIONS"} | ({"HEAD"} if get is not None and not get.streaming else set()))
         if method == "OPTIONS":
             return Answer(status=204, headers={"allow": ", ".join(allowed)})
         raise Problem(405, f"{method} is not possible here, but {', '.join(allowed)}",

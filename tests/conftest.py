@@ -7,7 +7,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("glassmq", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("glassmq")
+"""How long an example takes says something about the machine, nothing about the code. CI must not fail by chance."""
 
 PROJECT = Path(__file__).resolve().parent.parent
 

@@ -36,7 +36,12 @@ async def test_a_wrong_method_says_which_are_right(client: httpx.AsyncClient) ->
 async def test_head_is_get_without_its_body(client: httpx.AsyncClient) -> None:
     answer = await client.head("/livez")
     assert (answer.status_code, answer.content, answer.headers["content-length"]) == (200, b"", "15")
-    assert (await client.head("/api/v1/events")).status_code == 405
+
+
+async def test_what_is_streamed_has_no_head_and_does_not_offer_it(client: httpx.AsyncClient) -> None:
+    answer = await client.head("/api/v1/events")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, OPTIONS")
+    assert (await client.options("/api/v1/events")).headers["allow"] == "GET, OPTIONS"
 
 
 @pytest.mark.parametrize("path", ["/api/v1/topics/%2E%2E%2Fx", "/api/v1/topics/%2e%2e", "/api/v1/topics/a%20b"])

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from inspect import cleandoc
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ def schemas_of(types: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, An
     """Schemas of the types, and the components that they refer to, with what msgspec cannot know added."""
     schemas, components = msgspec.json.schema_components(list(types), ref_template=REF)
     for component in components.values():
+        if "description" in component:  # a docstring, which Python 3.13 and its elders indent differently
+            component["description"] = cleandoc(component["description"])
         for name, field in component.get("properties", {}).items():
             _mark_int64(name, field)
     for name in ("PublishMessage", "Publish"):

@@ -1,5 +1,7 @@
 """Limits that only make sense together."""
 
+from django.conf import settings
+
 from api import limits
 
 
@@ -15,3 +17,7 @@ def test_pulls_that_read_at_once_fit_into_what_may_be_unsent() -> None:
 
 def test_a_pull_may_wait_longer_than_its_default() -> None:
     assert 0 < limits.DEFAULT_WAIT_MS < limits.MAX_WAIT_MS < limits.IDLE_SECONDS * 1000
+
+
+def test_the_server_stops_reading_where_the_api_would() -> None:
+    assert limits.MAX_REQUEST_BODY == settings.DATA_UPLOAD_MAX_MEMORY_SIZE

@@ -24,12 +24,12 @@ from contextlib import suppress
 from typing import Any
 
 from daphne.http_protocol import WebRequest
-from daphne.server import Server
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
 from twisted.internet import reactor as _reactor
 
 from bridge.connect import make_port
+from bridge.daphne_limits import LimitedServer
 from bridge.port import BrokerError, EnginePort, commands, set_port
 from bridge.processes import ChildProcess
 from broker_core.errors import StoreError
@@ -41,12 +41,16 @@ LISTEN_BACKLOG = 4096
 WEBSOCKET_MAX_BYTES = 8 * 1024 * 1024
 """A message of 4 MiB, written as base64 in JSON, with room for its properties."""
 LAST_ANSWERS_S = 1.0
-"""How long the answers to held pulls may take to be written once the engine has given them."""
+"""How long the answers to held pulls, and then the WebSockets' closing, may take to be written once the engine has
+given them."""
+LOOK_AGAIN_S = 0.02
 ENGINE_GRACE_S = 15.0
 """How long the engine may take to answer and flush; what is not flushed then, recovery finds in the log."""
 CHILD_GRACE_S = 6.0
 FIRST_ANSWER_MS = 5000
 OPEN_FILES = 65_536
+OWN_FILES = 256
+"""Open files that are no clients': the database, the engine's socket, reports on their way out."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 ENGINE_PLACES = {
@@ -110,7 +114,7 @@ class BrokerProcess:
         self._close_websockets = close_websockets
         self._announce = announce
         host = settings.GLASSMQ_HOST.replace(":", "\\:")
-        self._server = Server(
+        self._server = LimitedServer(
             application,
             endpoints=[f"tcp:port={settings.GLASSMQ_WEB_PORT}:interface={host}:backlog={LISTEN_BACKLOG}"],
             signal_handlers=False,
@@ -118,6 +122,8 @@ class BrokerProcess:
             websocket_max_frame_size=WEBSOCKET_MAX_BYTES,
             server_name="GlassMQ",
             verbosity=0,
+            max_body=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+            max_connections=most_connections(),
         )
         reactor.callWhenRunning(self._begin)
         self._server.run()
@@ -185,13 +191,17 @@ class BrokerProcess:
             listener.addCallback(lambda port: port.stopListening())
 
     async def _last_answers(self) -> None:
-        """Wait until no HTTP request is unanswered. WebSockets are not waited for: they stay open by nature."""
+        """Wait until no HTTP request is unanswered, and until WebSockets have been told that they are closed."""
         answering = [
             details["application_instance"] for protocol, details in self._server.connections.items()
             if isinstance(protocol, WebRequest) and "application_instance" in details
         ]
         if answering:
             await asyncio.wait(answering, timeout=LAST_ANSWERS_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_ANSWERS_S):
+                while self._server.open_websockets():  # noqa: ASYNC110  # for a moment, at the very end
+                    await asyncio.sleep(LOOK_AGAIN_S)
 
 
 async def engine_state(port: EnginePort) -> str:
@@ -244,6 +254,13 @@ def raise_open_files_limit() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def most_connections() -> int:
+    """``GLASSMQ_MAX_CONNECTIONS``, or fewer where the machine allows fewer open files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted: int = settings.GLASSMQ_MAX_CONNECTIONS
+    return wanted if soft == resource.RLIM_INFINITY else min(wanted, max(1, soft - OWN_FILES))
 
 
 def banner(state: str) -> str:

@@ -1,0 +1,143 @@
+"""Daphne, made to say no early: by itself it takes in whole bodies, and any number of clients.
+
+    body         more than ``max_body`` bytes, announced or arrived: 413, and not a byte more is read
+    connections  more than ``max_connections``: closed as soon as they are accepted
+    headers      Twisted's own: 16 KiB of request line and headers, 500 headers; 400 for more
+
+It also closes WebSockets with the code that the application chose. Autobahn, under Daphne, would refuse all but 1000
+and 3000 to 4999, 1012 among them, which is a server's to send (RFC 6455, 7.4.1, and the IANA registry).
+"""
+
+import json
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from daphne.http_protocol import WebRequest
+from daphne.server import Server
+from daphne.ws_protocol import WebSocketProtocol
+from twisted.internet import reactor as _reactor
+from twisted.web.http import HTTPChannel
+
+logger = logging.getLogger(__name__)
+reactor: Any = _reactor  # Twisted's module stands for an object that is chosen at run time
+
+LINGER_S = 2.0
+"""A refused client has so long to read the answer. Closing at once could take it back: what a client sends to a closed
+socket makes its system throw away what it has received."""
+MAX_CLOSE_REASON = 123
+"""Bytes; a close frame has 125, two of which are the code."""
+
+
+class LimitedServer(Server):  # type: ignore[misc]
+    """Daphne's server with ``max_body`` in bytes and ``max_connections``; ``open_connections`` is their number now."""
+
+    def __init__(self, *arguments: Any, max_body: int, max_connections: int, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.max_body = max_body
+        self.max_connections = max_connections
+        self.open_connections = 0
+        self._is_full = False
+
+    def listen_success(self, port: Any) -> None:
+        """Daphne's hook between its factories being made and the first connection."""
+        super().listen_success(port)
+        self.http_factory.protocol = LimitedChannel
+        self.ws_factory.protocol = LimitedWebSocket
+
+    def connection_opened(self) -> bool:
+        """Count one more; whether it may stay."""
+        self.open_connections += 1
+        is_full = self.open_connections > self.max_connections
+        if is_full and not self._is_full:
+            logger.warning("%d connections are open, which is the most: further ones are closed (%s)",
+                           self.max_connections, "GLASSMQ_MAX_CONNECTIONS, or the limit of open files")
+        self._is_full = is_full
+        return not is_full
+
+    def connection_closed(self) -> None:
+        self.open_connections -= 1
+
+    def open_websockets(self) -> int:
+        """WebSockets that have not been closed by both sides yet."""
+        return sum(isinstance(protocol, WebSocketProtocol) and "disconnected" not in details
+                   for protocol, details in self.connections.items())
+
+
+class LimitedChannel(HTTPChannel):
+    """One connection, until it becomes a WebSocket's."""
+
+    factory: Any
+
+    def connectionMade(self) -> None:
+        self.requestFactory = LimitedRequest
+        if self.factory.server.connection_opened():
+            super().connectionMade()  # type: ignore[no-untyped-call]
+        else:
+            self.transport.abortConnection()  # type: ignore[union-attr]
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self.factory.server.connection_closed()
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]
+
+
+class LimitedRequest(WebRequest):  # type: ignore[misc]
+    """One request, refused while it arrives if its body is too large."""
+
+    _received = 0
+    _is_refused = False
+
+    def gotLength(self, length: int | None) -> None:
+        """The headers are there; ``length`` None: the body comes in chunks."""
+        if length is not None and length > self.server.max_body:
+            self._refuse()
+        else:
+            super().gotLength(length)
+
+    def handleContentChunk(self, data: bytes) -> None:
+        self._received += len(data)
+        if self._received > self.server.max_body and not self._is_refused:
+            self._refuse()
+        if not self._is_refused:
+            super().handleContentChunk(data)
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        """The whole request is there. Of a refused one the end may come in the same read as what was too much."""
+        if not self._is_refused:
+            super().requestReceived(command, path, version)
+
+    def _refuse(self) -> None:
+        self._is_refused = True
+        self.requestHeaders.removeHeader(b"expect")  # else Twisted would ask for the body after all
+        self.transport.write(too_large(self.server.max_body))
+        self.transport.loseWriteConnection()
+        self.transport.pauseProducing()
+        reactor.callLater(LINGER_S, self.transport.abortConnection)
+
+
+class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
+    """One WebSocket, closed with the code and the reason that the application gave."""
+
+    def handle_reply(self, message: dict[str, Any]) -> None:
+        if message.get("type") != "websocket.close" or self.state == self.STATE_CONNECTING:
+            super().handle_reply(message)
+            return
+        reason = str(message.get("reason") or "").encode()[:MAX_CLOSE_REASON]
+        self.sendCloseFrame(code=message.get("code") or 1000,
+                            reasonUtf8=reason.decode("utf-8", "ignore").encode())  # no half characters
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self.factory.server_class.connection_closed()
+        super().connectionLost(reason)
+
+
+def too_large(limit: int) -> bytes:
+    """The whole answer to a body of more than ``limit`` bytes, as RFC 9457 has it."""
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    body = json.dumps({
+        "type": "about:blank", "title": status.phrase, "status": status.value, "code": "MESSAGE_ILLEGAL",
+        "detail": f"the request body is larger than {limit} bytes", "instance": "", "errors": []}).encode()
+    return b"\r\n".join([
+        f"HTTP/1.1 {status.value} {status.phrase}".encode(), b"content-type: application/problem+json",
+        b"cache-control: no-store", b"x-content-type-options: nosniff", b"server: GlassMQ", b"connection: close",
+        f"content-length: {len(body)}".encode(), b"", body])

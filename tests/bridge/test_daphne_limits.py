@@ -1,0 +1,245 @@
+"""What the web server refuses before the application is asked, and how it closes, on a real broker."""
+
+import asyncio
+import json
+import re
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPResponse
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
+
+from bridge.daphne_limits import LimitedServer, too_large
+from tests.conftest import Manage
+
+PATIENCE_S = 60
+MIB = 1 << 20
+BODY_LIMIT = 8 * MIB
+
+
+class Broker:
+    """A started broker, seen from its sockets."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process = process
+        self.port = port
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE_S) as answer:
+            return json.load(answer)
+
+    def put_topic(self, topic: str) -> None:
+        urllib.request.urlopen(urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/api/v1/topics/{topic}", b"{}", {"content-type": "application/json"},
+            method="PUT"), timeout=PATIENCE_S).close()
+
+    def resident_mib(self) -> int:
+        shown = subprocess.run(["ps", "-o", "rss=", "-p", str(self.process.pid)], capture_output=True, text=True,
+                               check=True).stdout
+        return int(shown) // 1024
+
+    @contextmanager
+    def posting(self, *headers: str) -> Iterator[socket.socket]:
+        """A connection on which the headers of a POST were sent."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as client:
+            client.sendall("\r\n".join([
+                "POST /api/v1/topics/orders/messages HTTP/1.1", "host: 127.0.0.1", "content-type: application/json",
+                *headers, "", ""]).encode())
+            yield client
+
+
+def answer_on(client: socket.socket) -> tuple[HTTPResponse, bytes]:
+    answer = HTTPResponse(client)
+    answer.begin()
+    return answer, answer.read()
+
+
+def sent_until_it_is_not_taken(client: socket.socket, data: bytes, times: int) -> int:
+    """Bytes that could be sent of ``data``, many times, before the other side let them wait or reset the connection."""
+    sent = 0
+    try:
+        while sent < times * len(data):
+            sent += client.send(data[sent % len(data):])
+    except OSError:
+        pass
+    return sent
+
+
+def assert_too_large(client: socket.socket) -> None:
+    answer, body = answer_on(client)
+    assert answer.status == 413
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["connection"] == "close"
+    problem = json.loads(body)
+    assert (problem["status"], problem["code"]) == (413, "MESSAGE_ILLEGAL")
+    assert str(BODY_LIMIT) in problem["detail"]
+    assert client.recv(1) == b"", "nothing more comes: not 100 Continue, no second answer"
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def start(manage: Manage) -> Callable[..., Broker]:
+    def starting(**environment: str) -> Broker:
+        process = manage.start("broker", "--no-schedules", **environment)
+        broker = Broker(process, int(manage.environment["GLASSMQ_WEB_PORT"]))
+
+        def is_ready() -> bool:
+            assert process.poll() is None, process.communicate()[0]
+            try:
+                return bool(broker.get("/readyz"))
+            except OSError:
+                return False
+
+        wait_until(is_ready)
+        return broker
+
+    return starting
+
+
+def test_the_answer_to_a_large_body_is_one_that_the_api_could_give() -> None:
+    head, _, body = too_large(5).partition(b"\r\n\r\n")
+    assert re.match(rb"HTTP/1\.1 413 [A-Z][A-Za-z ]+\r\n", head)
+    assert f"content-length: {len(body)}".encode() in head.split(b"\r\n")
+    assert set(json.loads(body)) == {"type", "title", "status", "code", "detail", "instance", "errors"}
+
+
+@pytest.mark.parametrize("expect", [(), ("expect: 100-continue",)], ids=["unasked", "asked"])
+def test_a_body_announced_too_large_is_not_read(start: Callable[..., Broker], expect: tuple[str, ...]) -> None:
+    broker = start()
+    before = broker.resident_mib()
+    with broker.posting(f"content-length: {100 * MIB}", *expect) as client:
+        client.setblocking(False)
+        sent = sent_until_it_is_not_taken(client, b"x" * MIB, 100)
+        client.settimeout(PATIENCE_S)
+        assert broker.get("/livez") == {"status": "ok"}
+        assert_too_large(client)
+    assert sent < 50 * MIB, "more than the system's socket buffers hold"
+    assert broker.resident_mib() - before < 20
+
+
+def test_a_chunked_body_is_cut_where_it_grows_too_large(start: Callable[..., Broker]) -> None:
+    broker = start()
+    before = broker.resident_mib()
+    with broker.posting("transfer-encoding: chunked") as client:
+        chunk = f"{MIB:x}\r\n".encode() + b"x" * MIB + b"\r\n"
+        client.sendall(chunk * 4)
+        assert broker.get("/livez") == {"status": "ok"}
+        assert sent_until_it_is_not_taken(client, chunk, 56) < 50 * MIB
+        assert broker.get("/livez") == {"status": "ok"}
+    assert broker.resident_mib() - before < 20
+
+
+def test_a_chunked_body_that_is_just_too_large_is_answered(start: Callable[..., Broker]) -> None:
+    broker = start()
+    with broker.posting("transfer-encoding: chunked") as client:
+        client.sendall(f"{BODY_LIMIT:x}\r\n".encode() + b"x" * BODY_LIMIT + b"\r\n" + b"1\r\nx\r\n0\r\n\r\n")
+        assert_too_large(client)
+
+
+def test_a_body_as_large_as_allowed_reaches_the_application(start: Callable[..., Broker]) -> None:
+    connection = HTTPConnection("127.0.0.1", start().port, timeout=PATIENCE_S)
+    connection.request("POST", "/api/v1/topics/orders/messages", b" " * BODY_LIMIT,
+                       {"content-type": "application/json"})
+    answer = connection.getresponse()
+    assert (answer.status, "not JSON" in json.load(answer)["detail"]) == (400, True)
+    connection.close()
+
+
+@pytest.mark.parametrize("headers", [[f"x-long: {'x' * 20_000}"], [f"x-{n}: y" for n in range(600)]],
+                         ids=["long", "many"])
+def test_headers_have_the_limits_of_twisted(start: Callable[..., Broker], headers: list[str]) -> None:
+    with start().posting("content-length: 0", *headers) as client:
+        received = b""
+        while data := client.recv(4096):
+            received += data
+    assert received.startswith(b"HTTP/1.1 400 ") or received == b""
+
+
+def test_one_connection_too_many_is_closed_and_the_others_go_on(start: Callable[..., Broker]) -> None:
+    broker = start(GLASSMQ_MAX_CONNECTIONS="3")
+    staying = HTTPConnection("127.0.0.1", broker.port, timeout=PATIENCE_S)
+    staying.connect()
+
+    def is_served(client: HTTPConnection) -> bool:
+        try:
+            client.request("GET", "/livez")
+            return json.load(client.getresponse()) == {"status": "ok"}
+        except OSError:
+            client.close()
+            return False
+
+    wait_until(lambda: is_served(staying))
+    others = [HTTPConnection("127.0.0.1", broker.port, timeout=PATIENCE_S) for _ in range(3)]
+    wait_until(lambda: is_served(others[0]) and is_served(others[1]))
+    assert not is_served(others[2])
+    assert is_served(staying)
+    others[0].close()
+    wait_until(lambda: is_served(others[2]))
+    for client in (staying, *others):
+        client.close()
+    broker.process.terminate()
+    output, _ = broker.process.communicate(timeout=PATIENCE_S)
+    assert "3 connections are open, which is the most" in output
+
+
+async def test_a_websocket_counts_once_and_gives_its_place_back(start: Callable[..., Broker]) -> None:
+    broker = await asyncio.to_thread(start, GLASSMQ_MAX_CONNECTIONS="2")
+    url = f"ws://127.0.0.1:{broker.port}/ws/v1/consumer"
+    for _ in range(6):
+        async with asyncio.timeout(PATIENCE_S), connect(url) as socket:
+            await socket.send('{"type": "hello"}')
+            assert json.loads(await socket.recv())["type"] == "welcome"
+        await asyncio.to_thread(wait_until, lambda: broker.get("/livez"))
+
+
+async def test_at_the_end_held_pulls_are_answered_and_sockets_closed_with_1012(start: Callable[..., Broker]) -> None:
+    broker = await asyncio.to_thread(start)
+    await asyncio.to_thread(broker.put_topic, "orders")
+    url = f"ws://127.0.0.1:{broker.port}/ws/v1"
+    frames: list[dict[str, Any]] = []
+    async with (asyncio.timeout(PATIENCE_S),
+                connect(f"{url}/consumer", subprotocols=[Subprotocol("rmq.v1.json")]) as consumer,
+                connect(f"{url}/events") as events):
+        await consumer.send('{"type": "hello", "client_id": "c"}')
+        await consumer.send('{"type": "pull", "id": 7, "topic": "orders", "queue_id": 0, "offset": 0, "group": "g",'
+                            '"wait_ms": 30000}')
+        while not await asyncio.to_thread(lambda: broker.get("/api/v1/holds")["holds"]):
+            await asyncio.sleep(0.02)
+        broker.process.terminate()
+        with suppress(ConnectionClosed):
+            while True:
+                frames.append(json.loads(await consumer.recv()))
+        assert (consumer.close_code, consumer.close_reason) == (1012, "the server is restarting")
+        await events.wait_closed()
+        assert events.close_code == 1012
+    types = [frame["type"] for frame in frames]
+    assert types[-1] == "bye"
+    [pulled] = [frame for frame in frames if frame["type"] == "pulled"]
+    assert (pulled["id"], pulled["hold"]["wake_cause"]) == (7, "shutdown")
+    output, _ = await asyncio.to_thread(broker.process.communicate, timeout=PATIENCE_S)
+    assert broker.process.returncode == 0, output
+    assert "Traceback" not in output
+
+
+def test_a_warning_is_given_once_until_there_is_room_again(caplog: pytest.LogCaptureFixture) -> None:
+    server = LimitedServer(None, endpoints=["tcp:0"], max_body=1, max_connections=1)
+    assert [server.connection_opened() for _ in range(3)] == [True, False, False]
+    assert len(caplog.records) == 1
+    for _ in range(3):
+        server.connection_closed()
+    assert [server.connection_opened() for _ in range(2)] == [True, False]
+    assert (len(caplog.records), server.open_connections) == (2, 2)

@@ -5,7 +5,7 @@
     mirror         one client, takes everything, commits late, so it shows a lag
     game-lovers    one client, takes games and graphics only: most arrivals pass it over
 
-A client that loses its connection says so and comes back.
+A broker that is away is said once, and tried again each second; clients go on where they were.
 """
 
 import asyncio
@@ -101,6 +101,8 @@ class Demo:
         self.say = say
         self.published = 0
         self.consumed: dict[str, int] = {group.name: 0 for group in GROUPS}
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._is_away = False
 
     async def run(self, entries: list[dict[str, Any]]) -> None:
         """Until ``count`` messages are published and the consumers have had a moment, or for ever."""
@@ -119,16 +121,15 @@ class Demo:
             await asyncio.gather(producer, status, *consumers, return_exceptions=True)
 
     async def _keep(self, client: Any, *arguments: Any) -> None:
-        """Run a client; when its connection breaks, say so once and try again."""
-        complained = False
+        """Run a client; when its connection breaks, try again. Of all clients the first says it."""
         while True:
             try:
                 await client(*arguments)
                 return
             except (OSError, ConnectionClosed, InvalidHandshake) as error:
-                if not complained:
+                if not self._is_away:
+                    self._is_away = True
                     self.say(f"no connection to {self.socket_url} ({error}); trying again each second")
-                complained = True
                 await asyncio.sleep(RETRY_SECONDS)
 
     @asynccontextmanager
@@ -137,6 +138,9 @@ class Demo:
                            max_size=16 * 1024 * 1024) as socket:
             await socket.send(json.dumps({"type": "hello", "client_id": client_id}))
             await _frame(socket, "welcome")
+            if self._is_away:
+                self._is_away = False
+                self.say("connected again")
             yield socket
 
     async def _produce(self, entries: Iterator[dict[str, Any]]) -> None:
@@ -145,6 +149,8 @@ class Demo:
             due = loop.time()
             while self.count is None or self.published < self.count:
                 burst = max(1, round(self.rate / 50))
+                if self.count is not None:
+                    burst = min(burst, self.count - self.published)
                 frame = {"type": "publish", "id": self.published, "topic": self.topic,
                          "messages": [message(next(entries)) for _ in range(burst)]}
                 await socket.send(json.dumps(frame))
@@ -158,7 +164,7 @@ class Demo:
         queues = range(client, QUEUES, group.clients)
         async with self._socket(f"demo-{group.name}-{client}") as socket:
             for queue_id in queues:
-                await self._pull(socket, group, queue_id, 0)
+                await self._pull(socket, group, queue_id, self._offsets.get((group.name, queue_id), 0))
             pending = dict.fromkeys(queues, 0)
             while True:
                 frame = json.loads(await socket.recv())
@@ -168,6 +174,7 @@ class Demo:
                 if frame["type"] != "pulled":
                     continue
                 queue_id, offset = frame["id"], frame["next_offset"]
+                self._offsets[group.name, queue_id] = offset
                 self.consumed[group.name] += len(frame["messages"])
                 pending[queue_id] += len(frame["messages"])
                 if pending[queue_id] >= group.commit_every:
@@ -183,7 +190,7 @@ class Demo:
 
     async def _wait_for_topic(self, socket: ClientConnection, frame: dict[str, Any], group: Group) -> None:
         if frame.get("code") != "TOPIC_NOT_EXIST" or "id" not in frame:
-            raise DemoError(f"the broker refused a request of the demo: {frame.get('detail')}")
+            raise _refused(frame)
         await asyncio.sleep(0.2)
         await self._pull(socket, group, frame["id"], 0)
 
@@ -195,8 +202,19 @@ class Demo:
 
 
 async def _frame(socket: ClientConnection, kind: str) -> dict[str, Any]:
-    """The next frame, which must be of this kind."""
+    """The next frame, which must be of this kind; the ``bye`` before a close is passed over."""
     frame: dict[str, Any] = json.loads(await socket.recv())
+    while frame["type"] == "bye":
+        frame = json.loads(await socket.recv())
+    if frame["type"] == "problem":
+        raise _refused(frame)
     if frame["type"] != kind:
-        raise DemoError(f"the broker answered {frame['type']} instead of {kind}: {frame.get('detail', '')}")
+        raise DemoError(f"the broker answered {frame['type']} instead of {kind}")
     return frame
+
+
+def _refused(frame: dict[str, Any]) -> Exception:
+    """What a problem frame means for its client: a broker that cannot now is as good as away."""
+    if frame["status"] == 429 or frame["status"] >= 500:
+        return ConnectionError(frame["detail"])
+    return DemoError(f"the broker refused a request of the demo: {frame['detail']}")

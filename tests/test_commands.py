@@ -21,6 +21,8 @@ import yaml
 from tests.conftest import PROJECT, Manage
 
 PATIENCE_S = 60
+WITH_CHILDREN = 4
+"""Processes of a whole broker: web, engine, report worker, scheduler."""
 
 
 class Site:
@@ -135,7 +137,7 @@ def test_a_held_pull_is_answered_when_the_broker_ends(start: Callable[..., Site]
 def test_its_children_end_with_it(start: Callable[..., Site], manage: Manage) -> None:
     folder = manage.environment["GLASSMQ_DATA_DIR"]
     site = start()
-    wait_until(lambda: len(processes_of(folder)) == 3)
+    wait_until(lambda: len(processes_of(folder)) == WITH_CHILDREN)
     code, output = site.end(signal.SIGTERM)
     assert code == 0, output
     assert processes_of(folder) == []
@@ -144,7 +146,7 @@ def test_its_children_end_with_it(start: Callable[..., Site], manage: Manage) ->
 def test_its_children_end_even_when_it_is_killed(start: Callable[..., Site], manage: Manage) -> None:
     folder = manage.environment["GLASSMQ_DATA_DIR"]
     site = start()
-    wait_until(lambda: len(processes_of(folder)) == 3)
+    wait_until(lambda: len(processes_of(folder)) == WITH_CHILDREN)
     site.process.kill()
     wait_until(lambda: processes_of(folder) == [])
 
@@ -152,7 +154,7 @@ def test_its_children_end_even_when_it_is_killed(start: Callable[..., Site], man
 def test_a_second_ctrl_c_ends_it_at_once(start: Callable[..., Site], manage: Manage) -> None:
     folder = manage.environment["GLASSMQ_DATA_DIR"]
     site = start()
-    wait_until(lambda: len(processes_of(folder)) == 3)
+    wait_until(lambda: len(processes_of(folder)) == WITH_CHILDREN)
     children = [pid for pid in processes_of(folder) if pid != site.process.pid]
     for child in children:
         os.kill(child, signal.SIGSTOP)  # so that an orderly end would wait for it
@@ -217,10 +219,11 @@ def test_the_commands_of_docker_compose_make_a_broker(manage: Manage, redis_url:
     assert code == 0, output
 
 
-def test_engine_ready_without_an_engine_beside(manage: Manage) -> None:
-    code, output = manage.run("engine_ready")
+@pytest.mark.parametrize(("engine", "sentence"), [("embedded", "/readyz"), ("child", "has not answered yet")])
+def test_engine_ready_without_an_engine_beside(manage: Manage, engine: str, sentence: str) -> None:
+    code, output = manage.run("engine_ready", GLASSMQ_ENGINE=engine)
     assert code == 1
-    assert "/readyz" in output
+    assert sentence in output
 
 
 def test_a_taken_port_is_named_with_the_variable_that_changes_it(manage: Manage) -> None:

@@ -1,7 +1,6 @@
 """The stand-in server and a browser, for the tests of the pages."""
 
 import json
-import shutil
 import subprocess
 import sys
 import urllib.request
@@ -11,9 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.fakes.browser import launch
+
 HERE = Path(__file__).parent
-BROWSER_ARGUMENTS = ["--no-sandbox", "--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-                     "--disable-component-update", "--disable-sync", "--disable-quic"]
 
 
 class StandIn:
@@ -42,11 +41,12 @@ def stand_in() -> Iterator[StandIn]:
         process.stdout.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    """One for the tests of a file, no longer: while Playwright is open, its event loop counts as the thread's own,
+    and no test elsewhere could run one."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=BROWSER_ARGUMENTS)
+        browser = launch(playwright)
         yield browser
         browser.close()
 

@@ -1,0 +1,126 @@
+"""The demo's records, and its clients against a real broker."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from dashboard import demo
+from dashboard.demo import GROUPS, Demo, DemoError, message, records
+from tests.conftest import Manage
+
+PATIENCE_S = 60
+GAMES = [{"Package": f"game-{number}", "Section": "games"} for number in range(4)]
+
+
+def test_without_a_file_there_are_packages() -> None:
+    found = records(None)
+    assert len(found) > 100
+    assert all("Package" in record for record in found)
+
+
+def test_the_records_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "lines.jsonl"
+    file.write_text('{"a": 1}\n\n{"b": "ü"}\n', encoding="utf-8")
+    assert records(file) == [{"a": 1}, {"b": "ü"}]
+
+
+@pytest.mark.parametrize(("content", "complaint"), [
+    (b'{"a": 1}\n{"a":\n', r"lines\.jsonl line 2 is not JSON"),
+    (b'{"a": 1}\n[1]\n', r"lines\.jsonl line 2 is not a JSON object"),
+    (b"\n\n", r"lines\.jsonl has no records"),
+    (b"\xff\n", r"lines\.jsonl cannot be read"),
+    (None, r"lines\.jsonl cannot be read: .*No such file"),
+])
+def test_a_file_that_will_not_do_is_named(tmp_path: Path, content: bytes | None, complaint: str) -> None:
+    file = tmp_path / "lines.jsonl"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(DemoError, match=complaint):
+        records(file)
+
+
+@pytest.mark.parametrize(("record", "properties"), [
+    ({"Package": "zsh", "Section": "shells"}, {"tag": "shells", "keys": ["zsh"]}),
+    ({"key": "k", "tag": "t"}, {"tag": "t", "keys": ["k"]}),
+    ({"Package": "two words", "Section": "a||b"}, {}),
+    ({"Package": 5, "Section": ["x"]}, {}),
+    ({"Package": "", "Section": ""}, {}),
+    ({"other": 1}, {}),
+])
+def test_a_record_as_a_message(record: dict[str, Any], properties: dict[str, Any]) -> None:
+    assert message(record) == {"body": record, "body_encoding": "json"} | properties
+
+
+async def until(true: Callable[[], object], task: "asyncio.Task[None]") -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():
+            assert not task.done(), task.result()
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def url(manage: Manage) -> str:
+    return f"http://127.0.0.1:{manage.environment['GLASSMQ_WEB_PORT']}"
+
+
+def stored(url: str) -> int:
+    queues = httpx.get(f"{url}/api/v1/topics/demo/queues").json()["queues"]
+    return sum(queue["max_offset"] for queue in queues)
+
+
+async def test_every_group_gets_what_is_published_across_a_restart(
+        manage: Manage, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "RETRY_SECONDS", 0.05)
+    said: list[str] = []
+    clients = Demo(url, "demo", rate=200.0, count=None, say=said.append)
+    running = asyncio.create_task(clients.run(GAMES))
+
+    def are_ahead(start: int) -> bool:
+        return clients.published > start and min(clients.consumed.values()) > start
+
+    await until(lambda: said, running)
+    first = manage.start("broker", "--no-schedules")
+    await until(lambda: are_ahead(100), running)
+    assert re.match(r"no connection to ws://127\.0\.0\.1:\d+/ws/v1/consumer", said[0])
+    assert said[1:] == ["connected again"]
+
+    first.terminate()
+    await asyncio.to_thread(first.communicate)
+    await until(lambda: said[-1].startswith("no connection") and len(said) > 2, running)
+    manage.start("broker", "--no-schedules")
+    before = clients.published
+    await until(lambda: are_ahead(before), running)
+    said_of_the_connection = [line.partition(" ")[0] for line in said if "connect" in line]
+    assert said_of_the_connection == ["no", "connected", "no", "connected"]
+
+    held = await asyncio.to_thread(lambda: httpx.get(f"{url}/api/v1/groups").json())
+    assert {group.name for group in GROUPS} <= {group["group"] for group in held["groups"]}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_it_publishes_as_many_as_it_is_told_and_ends(manage: Manage, url: str) -> None:
+    manage.start("broker", "--no-schedules")
+    clients = Demo(url, "demo", rate=1000.0, count=33, say=lambda line: None)
+    async with asyncio.timeout(PATIENCE_S):
+        await clients.run(GAMES)
+    assert clients.published == 33
+    assert await asyncio.to_thread(stored, url) == 33
+
+
+async def test_a_broker_that_refuses_ends_it_with_its_reason(manage: Manage, url: str) -> None:
+    manage.start("broker", "--no-schedules")
+    clients = Demo(url, "no such/topic", rate=5.0, count=1, say=lambda line: None)
+    with pytest.raises(DemoError, match="the broker refused a request of the demo: "):
+        async with asyncio.timeout(PATIENCE_S):
+            await clients.run(GAMES)
+
+
+def test_json_of_a_message_is_a_frame_that_can_be_sent() -> None:
+    assert json.loads(json.dumps(message(GAMES[0])))["tag"] == "games"

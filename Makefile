@@ -20,7 +20,7 @@ demo: .venv/base-installed ## give a running broker something to do
 
 test: .venv/dev-installed .venv/spark-installed ## run every test (installs what they need)
 	@sh scripts/install-test-tools.sh
-	$(PYTHON) -m pytest $(PYTEST_ARGS)
+	$(PYTHON) -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 simulate: .venv/dev-installed ## a cluster of clients in one thread, 200 seeds: no wake-up may be lost
 	$(PYTHON) -m pytest -q -n auto tests/simulation --seeds 200

@@ -1,7 +1,6 @@
 """What every test may use."""
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +8,8 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.fakes.ports import unused_ports
 
 hypothesis.settings.register_profile("glassmq", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("glassmq")
@@ -31,13 +32,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def free_ports() -> list[int]:
     """Eight ports of 127.0.0.1 that nobody listens on."""
-    probes = [socket.socket() for _ in range(8)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
+    return unused_ports(8)
 
 
 @pytest.fixture

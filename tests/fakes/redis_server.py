@@ -1,13 +1,14 @@
 """A real redis-server for tests, on a free port and with a folder of its own."""
 
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.fakes.ports import unused_ports
 
 
 class RedisServer:
@@ -18,9 +19,7 @@ class RedisServer:
         if program is None:
             pytest.fail("redis-server is not installed: `apt-get install redis-server` or `brew install redis`, then "
                         "run the tests again")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        [self.port] = unused_ports(1)
         self._command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", "",
                          "--appendonly", "no"]
         self._process: subprocess.Popen[str] | None = None

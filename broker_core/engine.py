@@ -10,6 +10,7 @@ It has no sockets, threads, timers or sleep. Time comes in as ``now``; the clock
 how long a step took. Whoever owns an engine calls it from one thread.
 """
 
+import logging
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from broker_core.clock import Clock, Now
 from broker_core.commands import Command, Reply, Snapshot
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.counters import Counters
-from broker_core.errors import BrokerError, UnavailableError
+from broker_core.errors import UnavailableError
 from broker_core.events import EventLog, FlushDone, RecoveryStep, SegmentDeleted
 from broker_core.options import Options
 from broker_core.processors import admin_broker, client_manage, consumer_manage, observe, pull_message, query_message
@@ -35,6 +36,8 @@ from broker_core.store.files import CopyingFiles
 from broker_core.store.flush import Flush
 from broker_core.store.message_store import MessageStore
 from broker_core.topics import TopicConfigManager
+
+log = logging.getLogger(__name__)
 
 Processor = Callable[[Context, Request, Now], Reply | None]
 
@@ -86,7 +89,7 @@ class Engine:
         self._commit = GroupCommit(context)
         self._keys = IdempotencyKeys(context)
         self._gathered: list[Prepared] = []
-        self._next_check_ns = self._check_due(context.started)
+        self._last_check_ns = context.started.mono_ns
         self._next_offsets_write_ns = 0
 
     @classmethod
@@ -133,23 +136,27 @@ class Engine:
             if request.command.idempotency_key and self._gathered:
                 self._store_gathered(now)
             self._gathered.append(prepare(context, self._keys, request, now))
-        except BrokerError as error:
+        except Exception as error:
             self._refuse(request, error, now)
 
     def _store_gathered(self, now: Now) -> None:
         gathered, self._gathered = self._gathered, []
-        store_gathered(self.context, self._keys, self._commit, gathered, now)
+        try:
+            store_gathered(self.context, self._keys, self._commit, gathered, now)
+        except Exception:
+            # Behind the append: that it was stored cannot be denied any more, nor promised.
+            log.exception("stored messages could not be acknowledged; the senders' time-outs will tell them")
 
     def _process(self, request: Request, now: Now) -> None:
         try:
             reply = PROCESSORS[type(request.command)](self.context, request, now)
-        except BrokerError as error:
+        except Exception as error:
             self._refuse(request, error, now)
         else:
             if reply is not None:
                 self.context.reply(request.connection, request.request_id, reply)
 
-    def _refuse(self, request: Request, error: BrokerError, now: Now) -> None:
+    def _refuse(self, request: Request, error: Exception, now: Now) -> None:
         if isinstance(error, UnavailableError):
             pull_message.refused(self.context, request, error, now)
         self.context.reply(request.connection, request.request_id, failed(error))
@@ -161,9 +168,10 @@ class Engine:
         context = self.context
         for held in context.holds.take_due(now.mono_ns, WORK_A_TURN):
             context.waking.append(Waking(held, "short_poll" if held.short else "timeout", 0))
-        if now.mono_ns >= self._next_check_ns:
+        check_due_ns = self._next_check_ns()
+        if check_due_ns is not None and now.mono_ns >= check_due_ns:
             context.holds.start_check()
-            self._next_check_ns = self._check_due(now)
+            self._last_check_ns = now.mono_ns
         if context.holds.checking:
             for held in context.holds.check(context.store.max_offset, WORK_A_TURN):
                 context.waking.append(Waking(held, "check", 0))
@@ -173,11 +181,12 @@ class Engine:
         context.store.build_index()
         return self._end_turn(now)
 
-    def _check_due(self, now: Now) -> int:
+    def _next_check_ns(self) -> int | None:
+        """When the periodic check is due, by the options as they are now."""
         options = self.context.options
         interval_ms = (options.hold_check_interval_mills if options.long_polling_enable
                        else options.short_polling_time_mills)
-        return now.mono_ns + interval_ms * 1_000_000 if interval_ms else 1 << 63
+        return self._last_check_ns + interval_ms * 1_000_000 if interval_ms else None
 
     def next_deadline(self) -> int | None:
         """Monotonic ns at which ``tick`` has something to do; 0 means at once."""
@@ -188,7 +197,7 @@ class Engine:
             return 0
         due = [when for when in (
             context.holds.next_deadline_ns(), self._commit.next_deadline_ns(),
-            self._next_check_ns if len(context.holds) else None) if when is not None]
+            self._next_check_ns() if len(context.holds) else None) if when is not None]
         return min(due) if due else None
 
     def _end_turn(self, now: Now) -> Out:
@@ -219,7 +228,7 @@ class Engine:
         self._commit.flushed()
         return self._end_turn(now)
 
-    def flush_failed(self, error: OSError, now: Now) -> Out:
+    def flush_failed(self, error: BaseException, now: Now) -> Out:
         """The disk did not take it: nobody is acknowledged, and the store takes no more messages."""
         self.context.store.flush_failed(error)
         self._commit.give_up()
@@ -278,12 +287,21 @@ class Engine:
         return self.context.draining and not self.context.waking and not self._commit
 
     def close(self, now: Now) -> Out:
-        """Write the tables, flush everything, and leave the store as after a clean shutdown."""
+        """Write the tables, flush everything, and leave the store as after a clean shutdown.
+
+        What the disk refuses is logged, and mended by the recovery of the next start: those who wait are answered.
+        """
         context = self.context
-        if not context.store.read_only:
-            context.store.table_write("topics", context.topics.as_table()).run()
-            context.store.table_write("consumerOffset", context.offsets.as_table()).run()
-        context.store.close(now)
+        try:
+            if not context.store.read_only:
+                context.store.table_write("topics", context.topics.as_table()).run()
+                context.store.table_write("consumerOffset", context.offsets.as_table()).run()
+        except OSError as error:
+            log.error("topics and offsets could not be written: %s", error)
+        try:
+            context.store.close(now)
+        except OSError as error:
+            log.error("the store could not be closed cleanly; the next start recovers it: %s", error)
         self._commit.flushed()
         self._commit.give_up()
         return self._end_turn(now)

@@ -270,4 +270,4 @@ class EventLog:
 
     def after(self, seq: int) -> Iterator[Event]:
         """Events of the ring above ``seq``, oldest first."""
-        return islice(self._ring, max(0, seq + 1 - self.first_seq), None)
+        return islice(self._ring, max(0, min(seq, self.seq) + 1 - self.first_seq), None)

@@ -25,9 +25,9 @@ class Bucket:
 class PullRequest(msgspec.Struct, eq=False, gc=False):
     """RocketMQ's PullRequest (org.apache.rocketmq.broker.longpolling): what is needed to run the pull again.
 
-    ``suspended_ns`` is monotonic time. ``short`` marks a hold made while longPollingEnable was off. ``passed_to`` is
-    the queue's end up to which its filter has rejected everything. The three ``…index`` and ``bucket`` fields
-    belong to the table and the wheel that it stands in.
+    ``suspended_ns`` is monotonic time. ``short`` marks a hold made, or passed by an arrival, while longPollingEnable
+    was off. ``passed_to`` is the queue's end up to which its filter has rejected everything. The three ``…index`` and
+    ``bucket`` fields belong to the table and the wheel that it stands in.
     """
 
     hold_id: int

@@ -82,13 +82,16 @@ class PullRequestHold:
                ) -> tuple[list[PullRequest], list[PullRequest]]:
         """Messages were dispatched at ``from_offset`` and on: (holds that one of them may match, those that none does).
 
-        The first are taken out. With ``wake`` False (longPollingEnable off) nobody is woken, only the end moves.
+        The first are taken out. With ``wake`` False (longPollingEnable off) nobody is woken: the end moves, and whom
+        it concerns is left to short polling, also when longPollingEnable is on again before its turn comes.
         """
         many = self._table.get((topic, queue_id))
         if many is None:
             return [], []
         many.max_offset = to_offset = from_offset + len(tags_codes)
         if not wake:
+            for request in many.requests:
+                request.short |= request.pull_from_offset < to_offset
             return [], []
         woken: list[PullRequest] = []
         passed: list[PullRequest] = []
@@ -154,9 +157,9 @@ class PullRequestHold:
 
     # --- the periodic check -----------------------------------------------------------------------------------
 
-    def start_check(self) -> None:
-        """Begin the check over all holds; an unfinished one goes on instead."""
-        if not self._to_check:
+    def start_check(self, *, afresh: bool = False) -> None:
+        """Begin the check over all holds; an unfinished one goes on instead, unless ``afresh``."""
+        if afresh or not self._to_check:
             self._to_check = list(self._by_id)[::-1]
 
     @property

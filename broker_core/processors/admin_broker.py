@@ -133,5 +133,5 @@ def update_broker_config(context: Context, request: Request, now: Now) -> Reply:
         if before != after:
             context.events.emit(ConfigChanged, now, name, after, before)
     if new.long_polling_enable != old.long_polling_enable:
-        context.holds.start_check()
+        context.holds.start_check(afresh=True)
     return get_broker(context, request, now)

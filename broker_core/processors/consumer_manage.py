@@ -35,6 +35,12 @@ def commit_offset(context: Context, group: str, topic: str, queue_id: int, offse
                             client_id)
 
 
+def require_room(context: Context, group: str) -> None:
+    """RequestError for a group that has no offsets yet when there are too many groups that do."""
+    if not context.offsets.topics(group) and len(context.offsets.groups()) >= MAX_GROUPS:
+        raise RequestError(f"this broker keeps offsets of {MAX_GROUPS} groups, the most it takes")
+
+
 def query_consumer_offset(context: Context, request: Request, now: Now) -> Reply:
     command: QueryConsumerOffset = request.command
     validate_group(command.group)
@@ -62,8 +68,7 @@ def _position(context: Context, topic: str, queue_id: int, offset: int, now: Now
 def update_consumer_offset(context: Context, request: Request, now: Now) -> Reply:
     command: UpdateConsumerOffset = request.command
     validate_group(command.group)
-    if not context.offsets.topics(command.group) and len(context.offsets.groups()) >= MAX_GROUPS:
-        raise RequestError(f"this broker keeps offsets of {MAX_GROUPS} groups, the most it takes")
+    require_room(context, command.group)
     for index, entry in enumerate(command.offsets):
         topic = context.topics.require(entry.topic)
         if not 0 <= entry.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
@@ -87,6 +92,7 @@ def reset_consumer_offset(context: Context, request: Request, now: Now) -> Reply
         if before != after:
             changes.append(OffsetChange(topic=command.topic, queue_id=queue_id, before=before, after=after))
     if not command.dry_run:
+        require_room(context, command.group)
         for change in changes:
             commit_offset(context, command.group, change.topic, change.queue_id, change.after, "", now)
     return OffsetsReset(group=command.group, dry_run=command.dry_run, changes=changes)

@@ -1,8 +1,8 @@
 """Idempotency-Key: a repeated send is answered what the first was answered.
 
 The key is a property of every message it stored, with its place and the number of them, so a repeat is known after
-a restart too: within the window after the start a key that memory does not know is looked up in the index, where
-the store files it under ``IDEMPOTENCY_KEY:<key>``. A send of which only a part survived a crash stores the rest.
+a restart too: a key that memory does not know, or may have had to forget, is looked up in the index, where the
+store files it under ``IDEMPOTENCY_KEY:<key>``. A send of which only a part survived a crash stores the rest.
 """
 
 from collections import OrderedDict
@@ -17,6 +17,8 @@ from broker_core.processors.context import Context
 
 PLACE = "IDEMPOTENCY_PLACE"
 MAX_KEYS = 50_000
+MAX_KEPT = 500_000
+"""Messages whose places are kept in memory, over all keys."""
 MAX_FOUND = 4096
 
 
@@ -26,11 +28,14 @@ def key_properties(key: str, index: int, count: int) -> str:
 
 
 class IdempotencyKeys:
-    """What was answered under each key within the window, bounded by ``MAX_KEYS``."""
+    """What was answered under each key within the window, bounded by ``MAX_KEYS`` and ``MAX_KEPT``."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._answers: OrderedDict[tuple[str, str], tuple[int, list[SentMessage]]] = OrderedDict()
+        self._kept = 0
+        self._forgot_ns = context.started.mono_ns
+        """Keys used up to this moment may be missing here, though their window is not over."""
 
     def known(self, command: SendMessage, now: Now) -> dict[int, SentMessage]:
         """Messages of this send that are stored already, by their place. ConflictError for another send's key."""
@@ -40,21 +45,21 @@ class IdempotencyKeys:
         if entry is not None:
             self._require_count(command, len(entry[1]))
             return dict(enumerate(entry[1]))
-        if now.mono_ns - self._context.started.mono_ns < window_ns:
-            return self._stored_before_the_start(command, now)
+        if now.mono_ns - self._forgot_ns < window_ns:
+            return self._found_in_the_store(command, now)
         return {}
 
-    def _stored_before_the_start(self, command: SendMessage, now: Now) -> dict[int, SentMessage]:
+    def _found_in_the_store(self, command: SendMessage, now: Now) -> dict[int, SentMessage]:
         context = self._context
         found: dict[int, SentMessage] = {}
         begin_ms = now.wall_ms - context.options.idempotency_window_mills
         for text in context.store.query_message(command.topic, f"{KEY}:{command.idempotency_key}", MAX_FOUND,
-                                                begin_ms, now.wall_ms):
-            record = commit_log_record.decode(text)
+                                                begin_ms, 1 << 62):
+            record = commit_log_record.decode(text, check_crc=False)
             properties = message_properties.decode(record.properties)
-            if properties.get(KEY) != command.idempotency_key:
-                continue
-            index, _, count = properties[PLACE].partition("/")
+            index, _, count = properties.get(PLACE, "").partition("/")
+            if properties.get(KEY) != command.idempotency_key or not (index + count).isdecimal():
+                continue  # a client's own property of this name
             self._require_count(command, int(count))
             found[int(index)] = SentMessage(
                 message_id=properties["UNIQ_KEY"], queue_id=record.queue_id, queue_offset=record.queue_offset,
@@ -70,13 +75,19 @@ class IdempotencyKeys:
                                 pointer="/Idempotency-Key")
 
     def remember(self, command: SendMessage, sent: list[SentMessage], now: Now) -> None:
-        self._answers[command.topic, command.idempotency_key] = (now.mono_ns, sent)
-        self._answers.move_to_end((command.topic, command.idempotency_key))
+        key = (command.topic, command.idempotency_key)
+        before = self._answers.pop(key, None)
+        self._kept += len(sent) - (len(before[1]) if before else 0)
+        self._answers[key] = (now.mono_ns, sent)
 
     def _forget(self, now: Now) -> None:
         oldest_ns = now.mono_ns - self._context.options.idempotency_window_mills * 1_000_000
         while self._answers:
             first = next(iter(self._answers))
-            if self._answers[first][0] >= oldest_ns and len(self._answers) < MAX_KEYS:
-                return
+            used_ns, sent = self._answers[first]
+            if used_ns >= oldest_ns:
+                if len(self._answers) < MAX_KEYS and self._kept < MAX_KEPT:
+                    return
+                self._forgot_ns = max(self._forgot_ns, used_ns)
+            self._kept -= len(sent)
             del self._answers[first]

@@ -1,5 +1,6 @@
 """Errors as replies: the one place where an exception becomes an answer."""
 
+import logging
 from typing import Literal
 
 from broker_core.commands import Failed
@@ -11,12 +12,18 @@ from broker_core.errors import (
     StoreReadOnlyError,
     UnavailableError,
 )
+from broker_core.remoting.codes import ResponseCode
 
+log = logging.getLogger(__name__)
 Kind = Literal["request", "not_found", "conflict", "unavailable", "store"]
 
 
-def failed(error: BrokerError) -> Failed:
-    """The answer that ``error`` stands for."""
+def failed(error: Exception) -> Failed:
+    """The answer that ``error`` stands for. What is no BrokerError is a defect: it is logged."""
+    if not isinstance(error, BrokerError):
+        log.error("a request failed in an unexpected way", exc_info=error)
+        return Failed(code=ResponseCode.SYSTEM_ERROR, kind="store",
+                      remark=f"the broker failed over this request ({type(error).__name__}); its log says more")
     kind: Kind = "store"
     if isinstance(error, NotFoundError):
         kind = "not_found"

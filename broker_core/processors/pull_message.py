@@ -9,7 +9,7 @@ from typing import cast
 
 from broker_core.clock import Now
 from broker_core.commands import Done, Failed, Held, HoldOutcome, Pulled, PullMessage, ReleaseCause, Reply, WakeCause
-from broker_core.errors import BrokerError, RequestError, UnavailableError
+from broker_core.errors import RequestError, UnavailableError
 from broker_core.events import (
     MessagesDelivered,
     PullAnswered,
@@ -22,15 +22,16 @@ from broker_core.events import (
 from broker_core.filters.message_filter import MessageFilter
 from broker_core.filters.tags import parse_subscription
 from broker_core.longpolling.pull_request import PullRequest
-from broker_core.processors.consumer_manage import commit_offset
+from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request, Waking, filter_text
 from broker_core.processors.outcome import failed
 from broker_core.remoting.codes import ResponseCode
 from broker_core.store.get_message import GetMessageResult
-from broker_core.topics import PERM_READ
+from broker_core.topics import PERM_READ, validate_group
 
 MAX_SUSPEND_MS = 30_000
 MAX_PULL_BYTES = 16 * 1024 * 1024
+MAX_PULL_MESSAGES = 4096
 
 _CODES = {
     "FOUND": ResponseCode.SUCCESS,
@@ -58,13 +59,15 @@ def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
     context.events.emit(PullReceived, now, command.topic, command.queue_id, command.queue_offset,
                         command.consumer_group, command.client_id, command.protocol)
     message_filter = _check(context, command)
-    if command.commit_offset >= 0 and command.consumer_group:
+    if command.commit_offset >= 0 and command.consumer_group and not context.store.read_only:
+        require_room(context, validate_group(command.consumer_group))
         commit_offset(context, command.consumer_group, command.topic, command.queue_id, command.commit_offset,
                       command.client_id, now)
     begin_ns = context.clock.mono_ns()
     context.counters.pulls_read += 1
-    result = context.store.get_message(command.topic, command.queue_id, command.queue_offset, command.max_msg_nums,
-                                       min(command.max_msg_bytes, MAX_PULL_BYTES), message_filter)
+    result = context.store.get_message(
+        command.topic, command.queue_id, command.queue_offset, min(command.max_msg_nums, MAX_PULL_MESSAGES),
+        min(command.max_msg_bytes, MAX_PULL_BYTES), message_filter)
     code = response_code(result.status, command.queue_offset)
     if code is ResponseCode.PULL_NOT_FOUND and command.suspend_timeout_ms > 0:
         return _hold(context, request, message_filter, result.max_offset, now)
@@ -112,7 +115,8 @@ def _hold(context: Context, request: Request, message_filter: MessageFilter | No
     held = PullRequest(
         hold_id=holds.next_id(), connection=request.connection, request_id=request.request_id,
         many=holds.many(command.topic, command.queue_id, max_offset), pull_from_offset=command.queue_offset,
-        max_msg_nums=command.max_msg_nums, max_msg_bytes=min(command.max_msg_bytes, MAX_PULL_BYTES),
+        max_msg_nums=min(command.max_msg_nums, MAX_PULL_MESSAGES),
+        max_msg_bytes=min(command.max_msg_bytes, MAX_PULL_BYTES),
         group=intern(command.consumer_group), client_id=intern(command.client_id), protocol=command.protocol,
         message_filter=message_filter, suspended_ns=now.mono_ns, suspend_timeout_ms=granted,
         short=not context.options.long_polling_enable)
@@ -133,7 +137,7 @@ def run_again(context: Context, waking: Waking, now: Now) -> None:
         context.topics.require(many.topic)
         result = context.store.get_message(many.topic, many.queue_id, request.pull_from_offset, request.max_msg_nums,
                                            request.max_msg_bytes, request.message_filter)
-    except BrokerError as error:
+    except Exception as error:
         release(context, request, "cancelled", now, failed(error))
         return
     context.counters.pulls_read += 1

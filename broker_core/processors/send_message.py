@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from broker_core.clock import Now
 from broker_core.commands import SendMessage, Sent, SentMessage
-from broker_core.errors import BrokerError, RequestError, UnavailableError
+from broker_core.errors import RequestError, StoreError, UnavailableError
 from broker_core.events import MessagesStored, TopicChanged
 from broker_core.formats import message_properties
 from broker_core.formats.message_id import encode_offset_message_id
@@ -23,6 +23,8 @@ from broker_core.topics import NO_SEND_TOPICS, PERM_WRITE, TopicConfig
 
 MAX_PROPERTIES = 32_767
 MAX_BATCH = 4096
+LOST_SECTOR = "\0" * 16
+"""Recovery takes as many NULs in a row for what a power cut has left of a record, and would cut the log there."""
 
 
 class Prepared(NamedTuple):
@@ -48,16 +50,19 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
     if len(command.messages) > MAX_BATCH:
         raise RequestError(f"{len(command.messages)} messages at once; {MAX_BATCH} is the most",
                            code=ResponseCode.MESSAGE_ILLEGAL, pointer="/messages")
+    if "\x01" in command.idempotency_key or "\x02" in command.idempotency_key:
+        raise RequestError("an Idempotency-Key holds no 0x01 or 0x02, which separate properties",
+                           pointer="/Idempotency-Key")
     topic = _writable_topic(context, command, now)
     known = keys.known(command, now) if command.idempotency_key else {}
     messages: list[PendingMessage] = []
     ids: list[str] = []
     wait = False
     for index, message in enumerate(command.messages):
+        wait |= message_properties.find(message.properties, "WAIT") != "false"
         if index in known:
             continue
-        properties, unique_key, waits = _complete(context, command, index, now)
-        wait |= waits
+        properties, unique_key = _complete(context, command, index, now)
         queue_id = message.queue_id
         if queue_id < 0:
             turn = context.round_robin.get(command.topic, 0)
@@ -99,9 +104,12 @@ def _announce(context: Context, topic: TopicConfig, now: Now) -> None:
                         topic.perm)
 
 
-def _complete(context: Context, command: SendMessage, index: int, now: Now) -> tuple[str, str, bool]:
-    """The client's property string with what the broker adds: (properties, UNIQ_KEY, waits for the flush)."""
+def _complete(context: Context, command: SendMessage, index: int, now: Now) -> tuple[str, str]:
+    """The client's property string with what the broker adds, and the UNIQ_KEY."""
     properties = command.messages[index].properties
+    if LOST_SECTOR in properties:
+        raise RequestError("the properties have a long run of NUL characters", code=ResponseCode.MESSAGE_ILLEGAL,
+                           pointer=f"/messages/{index}/properties")
     if properties and properties[-1] != "\x02":
         properties += "\x02"
     unique_key = message_properties.find(properties, UNIQ_KEY)
@@ -114,10 +122,11 @@ def _complete(context: Context, command: SendMessage, index: int, now: Now) -> t
         properties += "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02"
     if "CLUSTER\x01" not in properties:
         properties += f"CLUSTER\x01{context.options.broker_cluster_name}\x02"
-    if len(properties) * 4 > MAX_PROPERTIES and len(properties.encode()) > MAX_PROPERTIES:
+    if len(properties) * 4 > MAX_PROPERTIES and len(
+            properties.encode("utf-8", "surrogatepass")) > MAX_PROPERTIES:
         raise RequestError(f"the properties have more than {MAX_PROPERTIES} bytes", code=ResponseCode.MESSAGE_ILLEGAL,
                            pointer=f"/messages/{index}/properties")
-    return properties, unique_key, message_properties.find(properties, "WAIT") != "false"
+    return properties, unique_key
 
 
 def store_gathered(context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared],
@@ -126,7 +135,11 @@ def store_gathered(context: Context, keys: IdempotencyKeys, commit: GroupCommit,
     messages = [message for prepared in gathered for message in prepared.messages]
     try:
         appended = context.store.append(messages, now) if messages else []
-    except BrokerError as error:
+    except Exception as error:
+        if len(gathered) > 1 and not isinstance(error, StoreError | UnavailableError):
+            for prepared in gathered:  # what cannot be stored fails alone
+                store_gathered(context, keys, commit, [prepared], now)
+            return
         for prepared in gathered:
             context.reply(prepared.request.connection, prepared.request.request_id, failed(error))
         return

@@ -26,6 +26,7 @@ MAX_BATCH = 512
 DRAIN_SECONDS = 5.0
 RETRY_FILE_WORK_SECONDS = 1.0
 FILE_WORK_PERIOD = 0.25
+FAILED_TURN_PAUSE = 0.1
 
 Sink = Callable[[list[tuple["Connection", int, Reply]]], None]
 
@@ -58,7 +59,6 @@ class EngineRunner:
         self._file_work_timer: asyncio.TimerHandle | None = None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
         self._stopped = False
-        self.failure: BaseException | None = None
 
     engine: Engine
 
@@ -75,7 +75,7 @@ class EngineRunner:
             return
         deadline = self._loop.time() + DRAIN_SECONDS
         self._deliver(self.engine.drain(self._clock.now()))
-        while not self.engine.drained and self._loop.time() < deadline:
+        while (self._inbox or not self.engine.drained) and self._loop.time() < deadline:
             self._turn()
             self._start_flush()
             await asyncio.sleep(0.001)
@@ -85,7 +85,7 @@ class EngineRunner:
                 handle.cancel()
         for running in (self._flush, self._file_work):
             if running is not None:
-                await asyncio.wait([asyncio.wrap_future(running)], timeout=DRAIN_SECONDS)
+                await asyncio.wait([asyncio.wrap_future(running)])  # nothing may touch a file beside close
         out = await self._loop.run_in_executor(self._threads, self.engine.close, self._clock.now())
         self._deliver(out)
         self._threads.shutdown(wait=False)
@@ -104,21 +104,25 @@ class EngineRunner:
         self._turn_scheduled = False
         if self._stopped:
             return
-        now = self._clock.now()
-        if self._inbox:
-            batch, self._inbox = self._inbox[:MAX_BATCH], self._inbox[MAX_BATCH:]
-            self._deliver(self.engine.handle_batch(batch, now))
-        due = self.engine.next_deadline()
-        if due is not None and due <= now.mono_ns:
-            self._deliver(self.engine.tick(now))
+        now, pause = self._clock.now(), 0.0
+        try:
+            if self._inbox:
+                batch, self._inbox = self._inbox[:MAX_BATCH], self._inbox[MAX_BATCH:]
+                self._deliver(self.engine.handle_batch(batch, now))
+            due = self.engine.next_deadline()
+            if due is not None and due <= now.mono_ns:
+                self._deliver(self.engine.tick(now))
+        except Exception:
+            log.exception("a turn of the engine failed; it goes on with the next one")
+            pause = FAILED_TURN_PAUSE
         if self._inbox and not self._turn_scheduled:
             self._turn_scheduled = True
             self._loop.call_soon(self._turn)
         self._start_flush()
-        self._arm()
+        self._arm(pause)
 
-    def _arm(self) -> None:
-        """Set the one timer to the engine's next deadline."""
+    def _arm(self, pause: float = 0.0) -> None:
+        """Set the one timer to the engine's next deadline, or ``pause`` seconds from now if that is later."""
         due = self.engine.next_deadline()
         flush_due = None if self._flush else self.engine.context.store.next_deadline_ns(self._clock.now())
         if flush_due is not None and (due is None or flush_due < due):
@@ -130,7 +134,7 @@ class EngineRunner:
             self._timer = None
         if due is not None and not self._stopped:
             self._timer_due = due
-            delay = max(0.0, (due - self._clock.mono_ns()) / 1e9)
+            delay = max(pause, (due - self._clock.mono_ns()) / 1e9)
             self._timer = self._loop.call_later(delay, self._on_timer)
 
     def _on_timer(self) -> None:
@@ -172,12 +176,9 @@ class EngineRunner:
         error = done.exception()
         if error is None:
             self._deliver(self.engine.flushed(flush, (now.mono_ns - began) // 1000, now))
-        elif isinstance(error, OSError):
-            log.error("the disk refused a flush; no message is taken any more: %s", error)
-            self._deliver(self.engine.flush_failed(error, now))
         else:
-            self.failure = error
-            raise error
+            log.error("a flush failed; no message is taken any more", exc_info=error)
+            self._deliver(self.engine.flush_failed(error, now))
         self._start_flush()
         self._arm()
 
@@ -186,7 +187,11 @@ class EngineRunner:
         if self._stopped:
             return
         if self._file_work is None:
-            work = self.engine.next_file_work(self._clock.now())
+            try:
+                work = self.engine.next_file_work(self._clock.now())
+            except Exception:
+                log.exception("looking for file work failed and is tried again")
+                work = None
             if work is not None:
                 self._file_work = self._threads.submit(work.run)
                 self._file_work.add_done_callback(

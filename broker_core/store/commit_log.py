@@ -1,5 +1,6 @@
 """The log itself: every message of every queue, in the order in which they were stored."""
 
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -122,10 +123,13 @@ class CommitLog:
                 if queue is not None:
                     queue.reserve(queue.next_offset)
             places = [self._reserve(position, len(block)) for position, block in blocks]
-        except (OSError, RequestError):
+        except Exception as error:
             for request in requests:
                 if request.queue is not None:
                     request.queue.next_offset -= 1
+            if isinstance(error, struct.error):
+                raise RequestError("a number of the message is too large for its field of a record",
+                    code=ResponseCode.MESSAGE_ILLEGAL) from error
             raise
         for file, (position, block) in zip(places, blocks, strict=True):
             file.write(position - file.base, block)
@@ -169,7 +173,6 @@ class CommitLog:
             if transaction != TRANSACTION_PREPARED and transaction != TRANSACTION_ROLLBACK:
                 queue = find_queue(topic, message.queue_id)
                 queue_offset = queue.next_offset
-                queue.next_offset = queue_offset + 1
             parts += (head.pack(size, magic, body_crc(body), message.queue_id, message.flag, queue_offset, position,
                 sys_flag, message.born_timestamp, born, message.born_port, store_timestamp, store_host, store_port,
                 message.reconsume_times, message.prepared_transaction_offset, len(body)),
@@ -180,6 +183,8 @@ class CommitLog:
                 code = schedule_tags_code(properties, store_timestamp, code)
             requests.append(DispatchRequest(queue, queue_offset, position, size, code, store_timestamp, topic,
                 properties, tag, transaction != TRANSACTION_ROLLBACK))
+            if queue is not None:
+                queue.next_offset = queue_offset + 1
             appended.append(AppendedMessage(queue_offset, position, size, store_timestamp))
             position += size
         if parts:
@@ -189,7 +194,10 @@ class CommitLog:
     @staticmethod
     def _fields(message: PendingMessage) -> tuple[int, bytes, bytes, bytes]:
         """(magic, topic, properties, born host) as bytes; RequestError for what a record cannot hold."""
-        text = message.properties.encode("utf-8", "surrogateescape")
+        try:
+            text = message.properties.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise RequestError("the properties are no Unicode text", code=ResponseCode.MESSAGE_ILLEGAL) from None
         if len(text) > PROPERTIES_LENGTH_MAX:
             raise RequestError(f"the properties take {len(text)} bytes; {PROPERTIES_LENGTH_MAX} is the most",
                 code=ResponseCode.MESSAGE_ILLEGAL)

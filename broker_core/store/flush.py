@@ -77,7 +77,7 @@ class FlushSchedule:
         return self._queues_ns + self._options().flush_interval_consume_queue * MS if dirty else None
 
     def begun(self, now: Now, *, log: bool, queues: bool) -> None:
-        """A flush was handed out."""
+        """A flush was handed out; ``queues`` also when they could not be part of it, which is tried a period later."""
         self.under_way = True
         if log:
             self._log_ns = self._log_thorough_ns = now.mono_ns

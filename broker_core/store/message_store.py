@@ -59,7 +59,7 @@ class MessageStore:
         self._lock = lock
         self._failure = ""
         self._dispatch_failed = False
-        self._marked_offset = 0
+        self._marked_offset = self._marking_offset = 0
         maps = self._maps = OpenMaps(files.map_limit, keep_changed=read_only)
         self._log = CommitLog(files, maps, root / "commitlog", options.mapped_file_size_commit_log,
             options.broker_ip1, options.listen_port)
@@ -231,7 +231,7 @@ class MessageStore:
             return self._reput.reput(self.confirmed_offset, limit)
         except OSError as error:
             self._dispatch_went_wrong(error, "a queue")
-            return []
+            return self._reput.take_arrivals()
 
     @property
     def index_is_behind(self) -> bool:
@@ -256,7 +256,7 @@ class MessageStore:
             raise StoreReadOnlyError(READ_ONLY_PROBLEM)
         self._queues.delete_topic(topic)
         self._reput.touched = {queue for queue in self._reput.touched if not queue.deleted}
-        self._marked_offset = -1
+        self._marked_offset = self._marking_offset = -1  # a flush under way writes marks that count them
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -275,7 +275,7 @@ class MessageStore:
             return []
         self.build_index()
         found: dict[int, bytes] = {}
-        name = topic.encode()
+        name = topic.encode("utf-8", "surrogatepass")
         for physical_offset in self._index.find(key_hash(topic, key), begin_ms, end_ms):
             if len(found) >= max_num:
                 break
@@ -342,7 +342,7 @@ class MessageStore:
         if due is None or due > now.mono_ns:
             return None
         queues_due = self._schedule.queues_due_ns(self._queues_dirty)
-        return self._make_flush(now, queues=queues_due is not None and queues_due <= now.mono_ns)
+        return self._make_flush(now, queues_due=queues_due is not None and queues_due <= now.mono_ns)
 
     def next_deadline_ns(self, now: Now) -> int | None:
         """Monotonic ns at which ``next_flush`` may have something; None when nothing is dirty."""
@@ -352,8 +352,9 @@ class MessageStore:
             self._schedule.queues_due_ns(self._queues_dirty)) if when is not None]
         return min(due) if due else None
 
-    def _make_flush(self, now: Now, *, queues: bool) -> Flush:
+    def _make_flush(self, now: Now, *, queues_due: bool) -> Flush:
         """Freeze what is dirty. The log is always part of it: queues must not be safe before their records are."""
+        queues = queues_due
         if queues:
             self.build_index()
             queues = not self._reput.index_is_behind  # what the marks call dispatched must be in the index too
@@ -368,12 +369,13 @@ class MessageStore:
             index_ranges = self._index.take_dirty() if self._index is not None else []
             folders = set(self._maps.new_folders)
             folders |= {folder.parent for folder in folders}
+            self._marking_offset = end
             marks = (
                 Checkpoint(self._log.last_store_timestamp, self._reput.last_store_timestamp),
                 SafeEnd(end, self._reput.position, self._log.min_offset, self._queues.queue_count,
                     self._queues.unit_count, now.wall_ms, self._index.last_count if self._index is not None else 0))
         self._maps.new_folders -= folders
-        self._schedule.begun(now, log=bool(log), queues=queues)
+        self._schedule.begun(now, log=bool(log), queues=queues_due)
         return Flush(self._files, log=log, queues=queue_ranges, index=index_ranges, folders=folders,
             store_checkpoint=self._store_checkpoint, marks=marks, flushed_offset=end)
 
@@ -382,15 +384,16 @@ class MessageStore:
         self._schedule.under_way = False
         self.flushed_offset = flush.flushed_offset
         if flush.with_queues:
-            self._marked_offset = flush.flushed_offset
+            self._marked_offset = self._marking_offset
 
-    def flush_failed(self, error: OSError) -> None:
+    def flush_failed(self, error: BaseException) -> None:
         """The disk refused. What it has is unknown from now on, and a second try that succeeds would prove nothing:
         the kernel may have dropped the pages. So nothing is taken any more."""
-        self._failure = f"a flush failed ({error.strerror or error}); restart the broker when the disk is in order"
+        reason = getattr(error, "strerror", None) or error
+        self._failure = f"a flush failed ({reason}); restart the broker when the disk is in order"
 
     def _flush_everything(self, now: Now) -> None:
-        flush = self._make_flush(now, queues=True)
+        flush = self._make_flush(now, queues_due=True)
         try:
             flush.run()
         except OSError as error:

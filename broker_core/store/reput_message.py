@@ -68,6 +68,7 @@ class ReputMessageService:
         self.unreadable = 0
         """Records that have no place in any queue: their topic's name could not be a folder's."""
         self._unindexed: list[DispatchRequest] = []
+        self._arrivals: list[Arrival] = []
 
     def appended(self, batch: Batch) -> None:
         """An append's records, to be dispatched when they are confirmed."""
@@ -92,21 +93,26 @@ class ReputMessageService:
             requests, end = self._read(end, confirmed_offset, limit)
             while pending and pending[0].start < end:
                 self._pending_count -= len(pending.popleft().requests)
-        arrivals = self._dispatch(requests)
+        self._dispatch(requests)
         if end > self.position:
             self.position = end
+        return self.take_arrivals()
+
+    def take_arrivals(self) -> list[Arrival]:
+        """What was dispatched since the last call: also by a ``reput`` that failed at a later queue."""
+        arrivals, self._arrivals = self._arrivals, []
         return arrivals
 
     # --- dispatch -----------------------------------------------------------------------------------------------
 
-    def _dispatch(self, requests: Sequence[DispatchRequest]) -> list[Arrival]:
+    def _dispatch(self, requests: Sequence[DispatchRequest]) -> None:
         """Queue, then notice; one write and one notice per queue.
 
         RocketMQ files a message in the index between the two. Here the index comes after the notice
         (``build_index``), since nobody is woken by it and it costs as much as the rest.
         """
         if not requests:
-            return []
+            return
         groups: dict[ConsumeQueue, tuple[int, list[int], list[int]]] = {}
         for request in requests:
             queue = request.queue
@@ -118,15 +124,13 @@ class ReputMessageService:
             code = request.tags_code
             group[1].extend((request.physical_offset, request.size, code))
             group[2].append(code)
-        arrivals = []
         for queue, (first, fields, codes) in groups.items():
             queue.put(first, fields)
             self.touched.add(queue)
-            arrivals.append(Arrival(queue.topic, queue.queue_id, first, first + len(codes), codes))
+            self._arrivals.append(Arrival(queue.topic, queue.queue_id, first, first + len(codes), codes))
         if self._index is not None:
             self._unindexed += requests
         self.last_store_timestamp = requests[-1].store_timestamp
-        return arrivals
 
     @property
     def index_is_behind(self) -> bool:

@@ -317,3 +317,60 @@ def test_a_topic_that_only_the_log_knows_is_served_after_a_crash() -> None:
     first.files.crash()
     again = Bench(files=first.files, clock=first.clock)
     assert bodies(again.pulled(again.pull("orders", 0))) == [b"one"]
+
+
+@pytest.mark.parametrize("failing", ["get_message", "query_message"])
+def test_a_defect_in_one_command_harms_no_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    bench.send("orders", b"one")
+    held = bench.pull("orders", 1)
+    store = bench.engine.context.store
+    monkeypatch.setattr(store, failing, lambda *args: {}["defect"])
+    ids = bench.submit(
+        c.PullMessage(topic="orders", queue_id=0, queue_offset=0),
+        c.QueryMessage(topic="orders", key="k"),
+        send("orders", b"two"),
+    )
+    failures = [reply for reply in map(bench.final, [*ids, held]) if isinstance(reply, c.Failed)]
+    assert len(failures) == (2 if failing == "get_message" else 1)
+    assert {failure.code for failure in failures} == {ResponseCode.SYSTEM_ERROR}
+    assert isinstance(bench.final(ids[2]), c.Sent) and bench.final(held) is not None
+
+
+def test_what_arrived_while_long_polling_was_off_is_no_missed_arrival(bench: Bench) -> None:
+    bench.send("orders", b"one")
+    request = bench.pull("orders", 1)
+    bench.call(c.UpdateBrokerConfig(changes={"longPollingEnable": False}))
+    bench.tick()
+    bench.send("orders", b"two")
+    bench.call(c.UpdateBrokerConfig(changes={"longPollingEnable": True}))
+    bench.tick()
+    assert bodies(bench.pulled(request)) == [b"two"]
+    assert bench.engine.counters.woken["missed_arrival"] == 0 and bench.engine.counters.woken["short_poll"] == 1
+
+
+@pytest.mark.parametrize("interval", [0, 5000])
+def test_long_holds_are_polled_as_soon_as_long_polling_is_off(interval: int) -> None:
+    bench = Bench(hold_check_interval_mills=interval)
+    bench.send("orders", b"one")
+    request = bench.pull("orders", 1)
+    bench.call(c.UpdateBrokerConfig(changes={"longPollingEnable": False}))
+    bench.tick()
+    bench.send("orders", b"two")
+    bench.tick(1001)
+    assert bodies(bench.pulled(request)) == [b"two"]
+
+
+@pytest.mark.parametrize("call", ["flush", "write"])
+def test_closing_on_a_failing_disk_answers_everybody(call: str) -> None:
+    bench = Bench(flush_disk_type="SYNC_FLUSH")
+    (request,) = bench.submit(send("orders", b"one"))
+    bench.files.fail(call, 1, 5)
+    bench.take(bench.engine.close(bench.clock.now()))
+    reply = bench.final(request)
+    assert isinstance(reply, c.Sent)
+    assert (reply.code == ResponseCode.SUCCESS) == (call == "write")
+    bench.files.mend()
+    again = Bench(files=bench.files, clock=bench.clock)
+    assert bodies(again.pulled(again.pull("orders", 0))) == [b"one"]

@@ -3,6 +3,8 @@
 import pytest
 
 from broker_core import commands as c
+from broker_core.processors import idempotency
+from broker_core.remoting.codes import ResponseCode
 from tests.fakes.engine import Bench, send
 
 
@@ -63,3 +65,43 @@ def test_what_a_crash_took_of_a_send_is_stored_by_its_repeat(lost: int) -> None:
     again = reopened(whole)
     sent = again.send("orders", b"a", b"b", b"c", idempotency_key="k1")
     assert [message.queue_offset for message in sent.messages] == [0, 1, 2] and stored(again) == 3
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_repeat_is_not_called_safe_before_the_disk_has_the_first(refused: bool) -> None:
+    bench = Bench(flush_disk_type="SYNC_FLUSH")
+    (first,) = bench.submit(send("orders", b"a", idempotency_key="k1"))
+    (second,) = bench.submit(send("orders", b"a", idempotency_key="k1"))
+    assert bench.final(first) is None and bench.final(second) is None
+    if refused:
+        bench.take(bench.engine.flush_failed(OSError(5, "Input/output error"), bench.clock.now()))
+        (third,) = bench.submit(send("orders", b"a", idempotency_key="k1"))
+        bench.tick(5001)
+        answer = bench.final(third)
+        assert isinstance(answer, c.Sent) and answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
+    else:
+        assert bench.flush()
+        assert bench.final(first) == bench.final(second) and bench.final(second) is not None
+
+
+@pytest.mark.parametrize("place", ["", "IDEMPOTENCY_PLACE\x01x/y\x02"])
+def test_a_property_that_only_looks_like_a_key_is_passed_over(place: str) -> None:
+    bench = Bench()
+    bench.send("orders", b"a", properties=f"IDEMPOTENCY_KEY\x01k1\x02{place}")
+    assert bench.send("orders", b"b", idempotency_key="k1").messages[0].queue_offset == 1
+
+
+def test_a_key_cannot_bring_properties_of_its_own() -> None:
+    reply = Bench().call(send("orders", b"a", idempotency_key="k\x02WAIT\x01false"))
+    assert isinstance(reply, c.Failed) and reply.pointer == "/Idempotency-Key"
+
+
+def test_what_memory_had_to_forget_is_found_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idempotency, "MAX_KEPT", 3)
+    bench = Bench(idempotency_window_mills=10_000)
+    bench.tick(60_000)
+    first = bench.send("orders", b"a", b"b", idempotency_key="k1")
+    bench.send("orders", b"c", b"d", idempotency_key="k2")
+    bench.send("orders", b"e", idempotency_key="k3")
+    assert bench.send("orders", b"a", b"b", idempotency_key="k1") == first
+    assert stored(bench) == 5

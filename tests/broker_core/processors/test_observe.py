@@ -49,3 +49,8 @@ def test_a_snapshot_has_the_last_wake_ups_and_says_what_it_left_out() -> None:
     assert (len(reply.holds), reply.holds_total, len(reply.queues)) == (1, 2, 2) and reply.queues_total > 4
     assert reply.counters["woken_arrival"] == 3 and reply.counters["holds_now"] == 2
     assert sum(reply.wakeup_us.counts) == 3
+
+
+def test_events_after_the_largest_number_there_is() -> None:
+    reply = Bench().call(c.GetEvents(after=1 << 63))
+    assert isinstance(reply, c.Events) and reply.events == []

@@ -4,6 +4,7 @@ import pytest
 
 from broker_core import errors
 from broker_core.processors.outcome import failed
+from broker_core.remoting.codes import ResponseCode
 
 
 @pytest.mark.parametrize(("error", "kind"), [
@@ -15,3 +16,9 @@ def test_kinds(error: errors.BrokerError, kind: str) -> None:
     reply = failed(error)
     assert (reply.kind, reply.remark, reply.code, reply.pointer) == (kind, "no", int(error.code), error.pointer)
     assert reply.retry_after_ms == (7 if kind == "unavailable" else 0)
+
+
+def test_what_nobody_expected_is_an_answer_too(caplog: pytest.LogCaptureFixture) -> None:
+    reply = failed(KeyError("secret"))
+    assert (reply.code, reply.kind) == (ResponseCode.SYSTEM_ERROR, "store") and "secret" not in reply.remark
+    assert "secret" in caplog.text

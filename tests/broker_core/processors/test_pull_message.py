@@ -4,7 +4,7 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.processors.pull_message import response_code
-from tests.fakes.engine import Bench, bodies
+from tests.fakes.engine import ROOT, Bench, bodies
 
 
 @pytest.mark.parametrize(("status", "offset", "code"), [
@@ -71,3 +71,22 @@ def test_every_group_gets_every_message() -> None:
     pulls = [bench.pull("orders", 1, consumer_group=f"g{n}") for n in range(5)]
     bench.send("orders", b"y")
     assert [bodies(bench.pulled(pull)) for pull in pulls] == [[b"y"]] * 5
+
+
+def test_a_pull_commits_for_groups_with_a_proper_name_only() -> None:
+    bench = Bench()
+    bench.send("orders", b"one")
+    reply = bench.final(bench.pull("orders", 0, consumer_group="a@b", commit_offset=1))
+    assert isinstance(reply, c.Failed) and reply.pointer == "/group"
+    assert bench.engine.context.offsets.groups() == []
+
+
+def test_a_store_that_is_not_ours_is_pulled_from_without_keeping_the_offset() -> None:
+    bench = Bench()
+    bench.send("orders", b"one")
+    bench.take(bench.engine.close(bench.clock.now()))
+    bench.files.remove(ROOT / "glassmq")
+    foreign = Bench(files=bench.files, clock=bench.clock)
+    assert foreign.engine.context.store.read_only
+    assert bodies(foreign.pulled(foreign.pull("orders", 0, commit_offset=1))) == [b"one"]
+    assert foreign.engine.context.offsets.groups() == []

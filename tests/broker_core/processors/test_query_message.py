@@ -42,3 +42,18 @@ def test_ids_that_lead_nowhere() -> None:
     for message_id in ("", "x", "7F00000100002A9F00000000000FFFFF", "Z" * 32, "0" * 300):
         reply = bench.call(c.ViewMessage(message_id=message_id))
         assert isinstance(reply, c.Failed) and reply.pointer == "/message_id"
+
+
+def test_a_message_whose_body_is_damaged_is_shown_all_the_same() -> None:
+    bench = Bench()
+    message = bench.send("orders", b"abcdefgh").messages[0]
+    image = bench.engine.context.store._log.mapped_files.find(0).buffer
+    image[image.find(b"abcdefgh")] = 0
+    for message_id in (message.message_id, message.offset_message_id):
+        assert isinstance(bench.call(c.ViewMessage(message_id=message_id)), c.Records)
+        assert isinstance(bench.call(c.GetMessageTimeline(message_id=message_id)), c.Timeline)
+
+
+def test_names_that_are_no_text_find_nothing() -> None:
+    reply = Bench().call(c.ViewMessage(message_id="x", topic="\ud800"))
+    assert isinstance(reply, c.Failed) and reply.kind == "not_found"

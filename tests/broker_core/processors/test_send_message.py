@@ -1,9 +1,11 @@
 """Storing: queue choice, what the broker adds to the properties, topics made on the way."""
 
+import pytest
+
 from broker_core import commands as c
 from broker_core.events import TopicChanged
 from broker_core.formats.message_properties import decode, encode
-from tests.fakes.engine import Bench, records, send
+from tests.fakes.engine import Bench, bodies, records, send
 
 
 def test_queues_are_chosen_in_turn() -> None:
@@ -59,3 +61,33 @@ def test_a_topic_that_may_not_be_written() -> None:
     bench.call(c.UpdateAndCreateTopic(topic="readonly", perm=4))
     reply = bench.call(send("readonly", b"x"))
     assert isinstance(reply, c.Failed) and "may not be written" in reply.remark
+
+
+@pytest.mark.parametrize("bad", [
+    send("orders", b"x", born_host="nonsense"),
+    send("orders", b"x", born_port=1 << 40),
+    c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"x", flag=1 << 63, queue_id=0)]),
+    send("orders", b"x", properties="a\x01\ud800\x02"),
+    send("orders", b"x", properties="a\x01" + "\udcff" * 9000 + "\x02"),
+    send("orders", b"x" * 200_000),
+])
+def test_what_no_record_can_hold_fails_alone(bad: c.SendMessage) -> None:
+    bench = Bench(mapped_file_size_commit_log=100_000)
+    _, refused, last = bench.submit(send("orders", b"1"), bad, send("orders", b"2"))
+    reply = bench.final(refused)
+    assert isinstance(reply, c.Sent) or (isinstance(reply, c.Failed) and reply.kind == "request")
+    assert bodies(bench.pulled(bench.pull("orders", 0)))[-1] == b"2"
+    sent = bench.final(last)
+    assert isinstance(sent, c.Sent)
+    assert sent.messages[0].queue_offset + 1 == bench.engine.context.store.max_offset("orders", 0)
+
+
+def test_properties_that_recovery_would_take_for_damage_are_refused() -> None:
+    bench = Bench(flush_disk_type="SYNC_FLUSH")
+    reply = bench.call(send("orders", b"x", properties="K\x01" + "\0" * 3000 + "\x02"))
+    assert isinstance(reply, c.Failed) and reply.pointer == "/messages/0/properties"
+    bench.submit(send("orders", b"kept", properties="K\x01" + "\0" * 15 + "\x02"))
+    bench.flush()
+    bench.files.kill()
+    again = Bench(files=bench.files, clock=bench.clock)
+    assert bodies(again.pulled(again.pull("orders", 0))) == [b"kept"]

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from broker_core import commands as c
 from broker_core.clock import SystemClock
 from broker_core.engine import Engine
@@ -14,6 +16,7 @@ from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.options import Options
 from broker_core.remoting.codes import ResponseCode
 from broker_core.server.engine_runner import MAX_BATCH, Connection, EngineRunner
+from broker_core.store.flush import Flush
 from tests.fakes.engine import ROOT, SMALL, send
 from tests.fakes.simulated_files import SimulatedFiles
 
@@ -151,3 +154,36 @@ async def test_stopping_answers_holds_and_leaves_a_clean_store() -> None:
 async def test_stopping_twice_is_stopping_once() -> None:
     async with running() as client:
         await client.runner.stop()
+
+
+async def test_what_waits_in_the_inbox_is_answered_before_the_end() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"one"))
+        waiting = [client.ask(send("orders", b"two")), client.ask(pull(1))]
+    for answer in waiting:
+        reply = answer.result()
+        assert isinstance(reply, c.Failed) and reply.kind == "unavailable"
+
+
+async def test_a_turn_that_fails_is_not_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"one"))
+        held = client.ask(pull(1, wait_ms=30))
+        await asyncio.sleep(0)
+        with monkeypatch.context() as patch:
+            patch.setattr(client.runner.engine, "tick", lambda now: {}["defect"])
+            patch.setattr(client.runner.engine, "next_file_work", lambda now: {}["defect"])
+            await asyncio.sleep(0.3)
+        assert isinstance(await asyncio.wait_for(held, 5), c.Pulled)
+        await client.ask(c.UpdateAndCreateTopic(topic="made"))
+        async with asyncio.timeout(10):
+            while client.runner.engine.context.topics.dirty:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_flush_that_fails_in_no_known_way_stops_acknowledgement_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(flush_disk_type="SYNC_FLUSH") as client:
+        monkeypatch.setattr(Flush, "run", lambda flush: {}["defect"])
+        late = await client.ask(send("orders", b"two"))
+        assert isinstance(late, c.Sent) and late.code == ResponseCode.FLUSH_DISK_TIMEOUT
+        assert isinstance(await client.ask(send("orders", b"three")), c.Failed)

@@ -1,8 +1,11 @@
+import errno
 from pathlib import Path
 
+from broker_core import commands as c
 from broker_core.formats.safe_end import decode
 from broker_core.options import Options
 from broker_core.store.flush import PAGE, FlushSchedule
+from tests.fakes.engine import Bench, send
 from tests.fakes.simulated_files import SimulatedFiles
 from tests.fakes.store_cases import SMALL_SYNC, at, flush, message, open_store
 
@@ -65,3 +68,37 @@ def test_a_flush_outlives_the_files_it_was_to_flush() -> None:
     store.flushed(due.run(), at(100_001))
     assert store.flushed_offset == store.appended_offset
     assert files.names(ROOT / "consumequeue") == ["T"]
+
+
+def test_an_index_without_room_is_tried_again_a_period_later() -> None:
+    bench = Bench(max_index_num=20, max_hash_slot_num=10)
+    bench.send("orders", b"warm")
+    for nth in range(1, 60):
+        bench.files.fail("create", nth, errno.ENOSPC)
+    bench.submit(*(send("orders", b"x") for _ in range(40)))
+    bench.tick()
+    bench.clock.advance(2000)
+    flushes = 0
+    while bench.flush():
+        flushes += 1
+        assert flushes < 5
+    bench.clock.advance(2000)
+    assert bench.flush()
+
+
+def test_marks_written_beside_a_deletion_are_written_again() -> None:
+    bench = Bench()
+    bench.send("deleted", b"1")
+    bench.send("kept", b"1")
+    bench.tick(20_000)
+    flush = bench.engine.next_flush(bench.clock.now())
+    assert flush is not None and flush.with_queues
+    bench.call(c.DeleteTopic(topic="deleted"))
+    flush.run()
+    bench.take(bench.engine.flushed(flush, 0, bench.clock.now()))
+    bench.tick(20_000)
+    while bench.flush():
+        pass
+    bench.files.kill()
+    again = Bench(files=bench.files, clock=bench.clock)
+    assert again.engine.context.store.queues() == [("kept", 0)]

@@ -3,7 +3,9 @@ from pathlib import Path
 import pytest
 
 from broker_core.formats.commit_log_record import encode
+from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.message_store import MessageStore
+from tests.fakes.engine import Bench, bodies, send
 from tests.fakes.simulated_files import SimulatedFiles
 from tests.fakes.store_cases import SMALL_SYNC, at, flush, message, open_store
 
@@ -102,3 +104,20 @@ def test_a_full_disk_is_tried_again(retry: str) -> None:
 
 def _append_beyond_the_reserved(store: MessageStore) -> None:
     store.append([message(1)], at(1))
+
+
+def test_a_queue_that_cannot_be_written_hides_no_other_queues_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.send("first", b"1")
+    bench.send("second", b"1")
+    request = bench.pull("first", 1)
+    put = ConsumeQueue.put
+
+    def failing(queue: ConsumeQueue, offset: int, fields: list[int]) -> None:
+        if queue.topic == "second":
+            raise OSError(24, "Too many open files")
+        put(queue, offset, fields)
+
+    monkeypatch.setattr(ConsumeQueue, "put", failing)
+    bench.submit(send("first", b"2"), send("second", b"2"))
+    assert bodies(bench.pulled(request)) == [b"2"]

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from inspect import cleandoc
 from http import HTTPStatus
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 import msgspec

@@ -28,7 +28,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     batch_bytes: int = MIB
     """A batch ends with the entry that reaches one of the two."""
     message_bytes: int = 64 * MIB
-    """Nothing longer is sent or read."""
+    """Nothing longer is sent or read. A single reply takes half of it at most, since more goes with it."""
 
     waiting_count: int = 10_000
     waiting_bytes: int = 64 * MIB

@@ -79,7 +79,10 @@ class WebProcess:
             log.warning("a reply cannot be encoded: %s", error)
             raw = wire.encode_reply(Failed(code=ResponseCode.SYSTEM_ERROR, kind="store",
                 remark=f"the broker's answer cannot be written down: {error}"))
-        if self._reply_bytes + len(raw) > self._limits.reply_bytes and isinstance(reply, Pulled | Records):
+        if len(raw) > self._limits.message_bytes // 2:
+            raw = wire.encode_reply(Failed(code=ResponseCode.SYSTEM_ERROR, kind="request",
+                remark=f"the answer takes {len(raw)} bytes, more than can be sent in one piece; ask for less at once"))
+        elif self._reply_bytes + len(raw) > self._limits.reply_bytes and isinstance(reply, Pulled | Records):
             raw = wire.encode_reply(Failed(code=ResponseCode.SYSTEM_BUSY, kind="unavailable", retry_after_ms=100,
                 remark="the way back from the broker's engine is full; ask again in a moment"))
         self._replies.append((connection, request_id, raw))

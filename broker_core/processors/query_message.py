@@ -12,6 +12,7 @@ from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
 
 MAX_MSGS_NUM_BATCH = 64
+MAX_BYTES = 8 * 1024 * 1024
 MAX_KEY_LENGTH = 255
 
 
@@ -52,7 +53,7 @@ def query_message(context: Context, request: Request, now: Now) -> Reply:
     if not 0 < len(command.key) <= MAX_KEY_LENGTH:
         raise RequestError(f"a key has 1 to {MAX_KEY_LENGTH} characters", pointer="/key")
     records = context.store.query_message(command.topic, command.key, min(command.max_num, MAX_MSGS_NUM_BATCH),
-                                          command.begin_ms, command.end_ms)
+                                          command.begin_ms, command.end_ms, MAX_BYTES)
     return Records(records=b"".join(records))
 
 

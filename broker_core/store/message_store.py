@@ -269,15 +269,18 @@ class MessageStore:
         """The whole record that begins at this physical offset; None when none does."""
         return self._log.record(physical_offset)
 
-    def query_message(self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int) -> list[bytes]:
-        """Records filed under a key and stored in the window, the newest ``max_num``, in the order of the log."""
+    def query_message(self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int,
+                      max_bytes: int = 1 << 62) -> list[bytes]:
+        """Records filed under a key and stored in the window, in the order of the log: the newest ``max_num``, or fewer,
+        up to and with the one that reaches ``max_bytes``."""
         if self._index is None:
             return []
         self.build_index()
         found: dict[int, bytes] = {}
+        size = 0
         name = topic.encode("utf-8", "surrogatepass")
         for physical_offset in self._index.find(key_hash(topic, key), begin_ms, end_ms):
-            if len(found) >= max_num:
+            if len(found) >= max_num or size >= max_bytes:
                 break
             record = self._log.record(physical_offset)
             if record is None or topic_at(record, 0) != name or not begin_ms <= store_timestamp_at(record, 0) <= end_ms:
@@ -285,6 +288,7 @@ class MessageStore:
             properties = properties_at(record, 0).decode("utf-8", "surrogateescape")
             if key in index_words(properties) or key == TAG_KEY + message_properties.find(properties, "TAGS"):
                 found[physical_offset] = record
+                size += len(record)
         return [found[physical_offset] for physical_offset in sorted(found)]
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Literal["lower", "upper"]) -> int:

@@ -140,3 +140,16 @@ async def test_nothing_is_kept_for_a_process_that_is_gone(web: Web) -> None:
     assert web.host.processes_cut_off == 1
     await process.pump.rest(10_000)
     assert web.link.messages == {}
+
+
+async def test_a_reply_that_no_message_can_carry_is_refused(tmp_path: Path, link: NotingLink) -> None:
+    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, message_bytes=20_000))
+    await host.start()
+    web = Web(host, link)
+    web.ask((0, 1, send(b"x" * 15_000)))
+    web.ask((0, 2, pull(0, wait_ms=0)))
+    refused = await web.answer(0, 2)
+    assert isinstance(refused, Failed)
+    assert refused.kind == "request"
+    assert "ask for less" in refused.remark
+    await host.stop()

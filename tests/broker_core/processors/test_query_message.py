@@ -1,8 +1,11 @@
 """Messages by id and key, and the timeline of one."""
 
+import pytest
+
 from broker_core import commands as c
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_properties import encode
+from broker_core.processors import query_message
 from tests.fakes.engine import Bench
 
 
@@ -57,3 +60,13 @@ def test_a_message_whose_body_is_damaged_is_shown_all_the_same() -> None:
 def test_names_that_are_no_text_find_nothing() -> None:
     reply = Bench().call(c.ViewMessage(message_id="x", topic="\ud800"))
     assert isinstance(reply, c.Failed) and reply.kind == "not_found"
+
+
+def test_a_query_ends_with_the_record_that_fills_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_message, "MAX_BYTES", 2000)
+    bench = Bench()
+    for body in (b"a", b"b", b"c"):
+        bench.send("orders", body * 1500, properties=encode({"KEYS": "k"}))
+    reply = bench.call(c.QueryMessage(topic="orders", key="k"))
+    assert isinstance(reply, c.Records)
+    assert [record.body[:1] for record in decode_all(reply.records)] == [b"b", b"c"]

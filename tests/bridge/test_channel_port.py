@@ -260,6 +260,7 @@ async def test_the_engine_stops_and_another_takes_over(place: Place, tmp_path: P
     assert isinstance(pulled, Pulled)
     assert pulled.hold is not None
     assert pulled.hold.wake_cause == "shutdown"
+    await watcher.until(lambda: watcher.lost != [])  # the engine's last word comes after its last answer
     with pytest.raises(PortUnavailable):
         await port.call(GetBroker())
     place.host = new_host(tmp_path / "store")

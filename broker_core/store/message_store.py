@@ -271,8 +271,8 @@ class MessageStore:
 
     def query_message(self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int,
                       max_bytes: int = 1 << 62) -> list[bytes]:
-        """Records filed under a key and stored in the window, in the order of the log: the newest ``max_num``, or fewer,
-        up to and with the one that reaches ``max_bytes``."""
+        """Records filed under a key and stored in the window, in the order of the log: the newest ``max_num``, or
+        fewer, up to and with the one that reaches ``max_bytes``."""
         if self._index is None:
             return []
         self.build_index()

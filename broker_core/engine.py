@@ -71,6 +71,9 @@ PROCESSORS: dict[type[Command], Processor] = {
 WORK_A_TURN = 200
 """Pulls run again, holds expired or checked in one turn; the rest goes on in the next, so turns stay short."""
 
+BYTES_A_TURN = 16 * 1024 * 1024
+"""Bytes of messages: the wake-up that reaches them is its turn's last, since all answers lie in memory at once."""
+
 
 class Out(NamedTuple):
     """The effects of one turn that leave the engine at once: replies, by connection and request."""
@@ -203,8 +206,11 @@ class Engine:
     def _end_turn(self, now: Now) -> Out:
         """Answer woken pulls, as many as a turn takes; hand out events and replies."""
         context = self.context
+        size = 0
         for _ in range(min(WORK_A_TURN, len(context.waking))):
-            pull_message.run_again(context, context.waking.popleft(), now)
+            size += pull_message.run_again(context, context.waking.popleft(), now)
+            if size >= BYTES_A_TURN:
+                break
         replies, context.replies = context.replies, []
         context.events.publish()
         return Out(replies)

@@ -128,8 +128,8 @@ def _hold(context: Context, request: Request, message_filter: MessageFilter | No
     return Held(hold_id=held.hold_id, deadline_ms=deadline_ms) if command.report_hold else None
 
 
-def run_again(context: Context, waking: Waking, now: Now) -> None:
-    """Read for a hold that was taken out of the table, and answer it: no second hold, no second commit."""
+def run_again(context: Context, waking: Waking, now: Now) -> int:
+    """Read for a hold that was taken out of the table, and answer it: no second hold, no second commit; bytes read."""
     request, cause, arrival_ns = waking
     many = request.many
     begin_ns = context.clock.mono_ns()
@@ -139,7 +139,7 @@ def run_again(context: Context, waking: Waking, now: Now) -> None:
                                            request.max_msg_bytes, request.message_filter)
     except Exception as error:
         release(context, request, "cancelled", now, failed(error))
-        return
+        return 0
     context.counters.pulls_read += 1
     if cause == "check":
         cause = _what_the_check_found(context, request, result)
@@ -159,6 +159,7 @@ def run_again(context: Context, waking: Waking, now: Now) -> None:
     reply = _answer(context, result, response_code(result.status, request.pull_from_offset), many.topic, many.queue_id,
                     request.group, request.client_id, outcome, request.suspend_timeout_ms, begin_ns, now)
     context.reply(request.connection, request.request_id, reply)
+    return len(result.records)
 
 
 def _what_the_check_found(context: Context, request: PullRequest, result: GetMessageResult) -> str:

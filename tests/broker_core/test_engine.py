@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
+from broker_core import engine
 from broker_core.events import Event, PullHeld, PullPassedOver, PullReleased, PullWoken
 from broker_core.remoting.codes import ResponseCode
 from tests.fakes.engine import Bench, bodies, send
@@ -374,3 +375,13 @@ def test_closing_on_a_failing_disk_answers_everybody(call: str) -> None:
     bench.files.mend()
     again = Bench(files=bench.files, clock=bench.clock)
     assert bodies(again.pulled(again.pull("orders", 0))) == [b"one"]
+
+
+def test_one_turn_wakes_no_more_than_memory_should_hold(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "BYTES_A_TURN", 2000)
+    bench.send("orders", b"warm")
+    requests = [bench.pull("orders", 1) for _ in range(5)]
+    bench.send("orders", b"x" * 1500)
+    assert sum(bench.final(request) is not None for request in requests) == 2
+    bench.tick()
+    assert all(bodies(bench.pulled(request)) == [b"x" * 1500] for request in requests)

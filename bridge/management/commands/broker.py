@@ -18,9 +18,11 @@ import resource
 import signal
 import socket
 import sys
+import time
 from argparse import ArgumentParser
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from daphne.http_protocol import WebRequest
@@ -48,7 +50,11 @@ ENGINE_GRACE_S = 15.0
 """How long the engine may take to answer and flush; what is not flushed then, recovery finds in the log."""
 CHILD_GRACE_S = 6.0
 FIRST_ANSWER_MS = 5000
+ORPHAN_PATIENCE_S = 3.0
+"""How long the engine of a broker that was killed may take to notice that and to end."""
+PROBE_PAUSE_S = 0.1
 OPEN_FILES = 65_536
+DEFAULT_WEB_PORT = 8000
 OWN_FILES = 256
 """Open files that are no clients': the database, the engine's socket, reports on their way out."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -77,6 +83,8 @@ class Command(BaseCommand):
             self.stderr.write(f"Warning: {warning}")
         try:
             check_port_is_free(settings.GLASSMQ_HOST, settings.GLASSMQ_WEB_PORT, "GLASSMQ_WEB_PORT")
+            if settings.GLASSMQ_ENGINE == "child":
+                check_folder_is_free(settings.GLASSMQ_SOCKET, ORPHAN_PATIENCE_S)
             raise_open_files_limit()
             if not options["no_migrate"]:
                 call_command("migrate", interactive=False, verbosity=0)
@@ -247,6 +255,23 @@ def check_port_is_free(host: str, port: int, variable: str) -> None:
             f"Nothing can listen on {host}:{port} ({error.strerror}): see GLASSMQ_HOST and {variable}.") from error
 
 
+def check_folder_is_free(path: Path, patience_s: float) -> None:
+    """CommandError when another broker's engine still listens at ``path`` after ``patience_s``.
+
+    Without this the web would reach that engine and call the broker up before its own engine was refused.
+    """
+    for pause_s in [PROBE_PAUSE_S] * round(patience_s / PROBE_PAUSE_S):
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(os.fspath(path))
+            except OSError:
+                return
+        time.sleep(pause_s)
+    raise CommandError(
+        f"Another broker runs in the data folder {path.parent}: stop that one, or choose another folder with "
+        "GLASSMQ_DATA_DIR.")
+
+
 def raise_open_files_limit() -> None:
     """Every client is an open file; the usual soft limit of 1024 is meant for programs that use select()."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -267,6 +292,8 @@ def banner(state: str) -> str:
     """What a person wants to know once it runs. ``state`` is that of ``engine_state``."""
     host = "127.0.0.1" if settings.GLASSMQ_HOST in {"0.0.0.0", "::"} else settings.GLASSMQ_HOST
     site = f"http://{f'[{host}]' if ':' in host else host}:{settings.GLASSMQ_WEB_PORT}"
+    port = "" if settings.GLASSMQ_WEB_PORT == DEFAULT_WEB_PORT else f"GLASSMQ_WEB_PORT={settings.GLASSMQ_WEB_PORT} "
+    demo = "" if state else f"  To see something move:  {port}make demo   (in another terminal)\n"
     return "\n".join([
         "",
         f"GlassMQ {settings.GLASSMQ_VERSION} is up: {settings.GLASSMQ_OPTIONS.broker_name}",
@@ -276,7 +303,6 @@ def banner(state: str) -> str:
         f"  store       {settings.GLASSMQ_STORE_DIR}",
         f"  engine      {ENGINE_PLACES[settings.GLASSMQ_ENGINE]}{state and '; '}{state}",
         "",
-        "  To see something move:  make demo   (in another terminal)",
-        "  To stop:                Ctrl-C",
+        f"{demo}  To stop:                Ctrl-C",
         "",
     ])

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from bridge.port import PortUnavailable, commands, set_port
+from bridge.port import PortTimeout, PortUnavailable, commands, set_port
 from tests.fakes.fake_port import FakePort, broker_view
 
 
@@ -18,7 +18,7 @@ async def test_ready(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("reply", [broker_view(problem="the disk is full"), broker_view(read_only=True),
-    PortUnavailable("away")])
+    PortUnavailable("away"), PortTimeout("no answer")])
 async def test_not_ready(client: httpx.AsyncClient, port: FakePort, reply: object) -> None:
     port.replies[commands.GetBroker] = reply
     answer = await client.get("/readyz")

@@ -24,6 +24,8 @@ from websockets.typing import Subprotocol
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "rocketmq-5.4.0-store.tar.xz"
 SUBPROTOCOL = "rmq.v1.json"
 RETRY_SECONDS = 1.0
+TOKEN_MISSING = 4401
+"""The close code of a broker that asks for an access token."""
 QUEUES = 4
 
 
@@ -127,6 +129,8 @@ class Demo:
                 await client(*arguments)
                 return
             except (OSError, ConnectionClosed, InvalidHandshake) as error:
+                if isinstance(error, ConnectionClosed) and error.rcvd and error.rcvd.code == TOKEN_MISSING:
+                    raise DemoError("this broker asks for its access token: set GLASSMQ_API_TOKEN to it") from error
                 if not self._is_away:
                     self._is_away = True
                     self.say(f"no connection to {self.socket_url} ({error}); trying again each second")

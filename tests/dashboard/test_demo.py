@@ -122,5 +122,13 @@ async def test_a_broker_that_refuses_ends_it_with_its_reason(manage: Manage, url
             await clients.run(GAMES)
 
 
+async def test_a_broker_that_asks_for_a_token_ends_it_with_that_word(manage: Manage, url: str) -> None:
+    manage.start("broker", "--no-schedules", GLASSMQ_API_TOKEN="only-for-this-test-0123456789")
+    clients = Demo(url, "demo", rate=5.0, count=1, say=lambda line: None)
+    with pytest.raises(DemoError, match="GLASSMQ_API_TOKEN"):
+        async with asyncio.timeout(PATIENCE_S):
+            await clients.run(GAMES)
+
+
 def test_json_of_a_message_is_a_frame_that_can_be_sent() -> None:
     assert json.loads(json.dumps(message(GAMES[0])))["tag"] == "games"

@@ -37,7 +37,7 @@ export class Chart {
     this.shape = shape;
     this.plot = new uPlot({
       width: Math.max(120, this.box.clientWidth), height: CHART_HEIGHT, legend: { show: false },
-      cursor: { show: false }, select: { show: false }, padding: [8, 14, 0, 0], ...this.options(),
+      cursor: { show: false }, select: { show: false }, padding: [8, 24, 0, 0], ...this.options(),
     }, data, this.box);
   }
 }

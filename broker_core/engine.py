@@ -15,12 +15,14 @@ from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from broker_core import commands
 from broker_core.clock import Clock, Now
 from broker_core.commands import Command, Reply, Snapshot
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.counters import Counters
-from broker_core.errors import UnavailableError
+from broker_core.errors import StoreCorruptError, UnavailableError
 from broker_core.events import EventLog, FlushDone, RecoveryStep, SegmentDeleted
 from broker_core.options import Options
 from broker_core.processors import admin_broker, client_manage, consumer_manage, observe, pull_message, query_message
@@ -101,7 +103,13 @@ class Engine:
         """Open or make the store in ``root``, recover it, and be ready. Raises StoreError's kinds."""
         now = clock.now()
         store = MessageStore.open(root, options, files, now, adopt=adopt)
-        topics = TopicConfigManager(options, store.load_table("topics"), now)
+        try:
+            topics = TopicConfigManager(options, store.load_table("topics"), now)
+            offsets = ConsumerOffsetManager(store.load_table("consumerOffset"))
+        except (msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
+            store.close(now)
+            raise StoreCorruptError(f"topics.json or consumerOffset.json in {root / 'config'} does not have RocketMQ's "
+                                    f"form ({error}); mend it, or put its .bak file in its place") from error
         queues: dict[str, int] = {}
         for topic, queue_id in store.queues():
             queues[topic] = max(queues.get(topic, 0), queue_id + 1)
@@ -109,7 +117,7 @@ class Engine:
         for topic, count in unknown.items():
             topics.adopt(topic, count, now)
         context = Context(options=options, store=store, topics=topics, clock=clock, unique_key=unique_key,
-                          offsets=ConsumerOffsetManager(store.load_table("consumerOffset")))
+                          offsets=offsets)
         for step, detail in store.recovery_steps:
             context.events.emit(RecoveryStep, now, step, detail)
         for topic in unknown:

@@ -41,7 +41,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     auto_create_topic_enable: Annotated[bool, Meta(description="Publishing to an unknown topic creates it.",
         extra_json_schema=CHANGEABLE)] = True
     default_topic_queue_nums: Annotated[int, Meta(ge=1, le=1024,
-        description="Queues of the template topic TBW102.", extra_json_schema=CHANGEABLE)] = 8
+        description="Queues of the template topic TBW102 when a store is new.")] = 8
 
     # Long polling
     long_polling_enable: Annotated[bool, Meta(description="Hold a pull that finds nothing for as long as it "

@@ -6,10 +6,11 @@ Sends gather while one batch of commands is handled, and are stored as one block
 from typing import NamedTuple
 
 from broker_core.clock import Now
-from broker_core.commands import SendMessage, Sent, SentMessage
+from broker_core.commands import OutgoingMessage, SendMessage, Sent, SentMessage
 from broker_core.errors import RequestError, StoreError, UnavailableError
 from broker_core.events import MessagesStored, TopicChanged
 from broker_core.formats import message_properties
+from broker_core.formats.commit_log_record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
@@ -62,25 +63,37 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
         wait |= message_properties.find(message.properties, "WAIT") != "false"
         if index in known:
             continue
+        _check(context, topic, message, index)
         properties, unique_key = _complete(context, command, index, now)
-        queue_id = message.queue_id
-        if queue_id < 0:
-            turn = context.round_robin.get(command.topic, 0)
-            context.round_robin[command.topic] = turn + 1
-            queue_id = turn % topic.write_queue_nums
-        elif queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
-            raise RequestError(f"queue {queue_id} is not one of topic {command.topic}'s {topic.write_queue_nums}",
-                               pointer=f"/messages/{index}/queue_id")
-        if len(message.body) > context.options.max_message_size:
-            raise RequestError(f"the body has {len(message.body)} bytes; "
-                               f"{context.options.max_message_size} is the most", code=ResponseCode.MESSAGE_ILLEGAL,
-                               pointer=f"/messages/{index}/body")
         ids.append(unique_key)
         messages.append(PendingMessage(
-            topic=command.topic, queue_id=queue_id, body=message.body, properties=properties, flag=message.flag,
-            sys_flag=message.sys_flag, born_timestamp=message.born_timestamp or now.wall_ms,
-            born_host=command.born_host, born_port=command.born_port, reconsume_times=message.reconsume_times))
+            topic=command.topic, queue_id=_choose_queue(context, topic, message), body=message.body,
+            properties=properties, flag=message.flag, sys_flag=message.sys_flag,
+            born_timestamp=message.born_timestamp or now.wall_ms, born_host=command.born_host,
+            born_port=command.born_port, reconsume_times=message.reconsume_times))
     return Prepared(request, messages, ids, known, wait)
+
+
+def _check(context: Context, topic: TopicConfig, message: OutgoingMessage, index: int) -> None:
+    """RequestError for a message that this broker does not take; ``index`` is its place in the send."""
+    if message.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
+        raise RequestError("this broker takes no transactional messages", code=ResponseCode.MESSAGE_ILLEGAL,
+                           pointer=f"/messages/{index}/sys_flag")
+    if message.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
+        raise RequestError(f"queue {message.queue_id} is not one of topic {topic.topic_name}'s "
+                           f"{topic.write_queue_nums}", pointer=f"/messages/{index}/queue_id")
+    if len(message.body) > context.options.max_message_size:
+        raise RequestError(f"the body has {len(message.body)} bytes; {context.options.max_message_size} is the most",
+                           code=ResponseCode.MESSAGE_ILLEGAL, pointer=f"/messages/{index}/body")
+
+
+def _choose_queue(context: Context, topic: TopicConfig, message: OutgoingMessage) -> int:
+    """The client's queue, or the topic's next one in turn."""
+    if message.queue_id >= 0:
+        return message.queue_id
+    turn = context.round_robin.get(topic.topic_name, 0)
+    context.round_robin[topic.topic_name] = turn + 1
+    return turn % topic.write_queue_nums
 
 
 def _writable_topic(context: Context, command: SendMessage, now: Now) -> TopicConfig:

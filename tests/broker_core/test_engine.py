@@ -6,9 +6,10 @@ import pytest
 
 from broker_core import commands as c
 from broker_core import engine
+from broker_core.errors import StoreCorruptError
 from broker_core.events import Event, PullHeld, PullPassedOver, PullReleased, PullWoken
 from broker_core.remoting.codes import ResponseCode
-from tests.fakes.engine import Bench, bodies, send
+from tests.fakes.engine import ROOT, Bench, bodies, send
 
 
 @pytest.fixture
@@ -385,3 +386,17 @@ def test_one_turn_wakes_no_more_than_memory_should_hold(bench: Bench, monkeypatc
     assert sum(bench.final(request) is not None for request in requests) == 2
     bench.tick()
     assert all(bodies(bench.pulled(request)) == [b"x" * 1500] for request in requests)
+
+
+@pytest.mark.parametrize(("name", "text"), [
+    ("topics", b'{"topicConfigTable":{"T":{"topicName":7}}}'), ("topics", b'{"topicConfigTable":[1]}'),
+    ("consumerOffset", b'{"offsetTable":{"T@g":5}}'), ("consumerOffset", b'{"offsetTable":{"T@g":{"a":"b"}}}'),
+])
+def test_a_table_without_rocketmqs_form_is_named_and_left_alone(name: str, text: bytes) -> None:
+    first = Bench()
+    first.take(first.engine.close(first.clock.now()))
+    path = ROOT / "config" / f"{name}.json"
+    first.files.write(path, text)
+    with pytest.raises(StoreCorruptError, match=r"topics\.json or consumerOffset\.json"):
+        Bench(files=first.files, clock=first.clock)
+    assert first.files.read(path) == text

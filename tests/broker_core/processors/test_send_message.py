@@ -91,3 +91,11 @@ def test_properties_that_recovery_would_take_for_damage_are_refused() -> None:
     bench.files.kill()
     again = Bench(files=bench.files, clock=bench.clock)
     assert bodies(again.pulled(again.pull("orders", 0))) == [b"kept"]
+
+
+@pytest.mark.parametrize("sys_flag", [4, 12])
+def test_transactional_messages_are_refused(sys_flag: int) -> None:
+    bench = Bench()
+    bench.send("orders", b"x")
+    reply = bench.call(c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"y", sys_flag=sys_flag)]))
+    assert isinstance(reply, c.Failed) and "transactional" in reply.remark

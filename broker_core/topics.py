@@ -47,6 +47,12 @@ def validate_group(group: str) -> str:
     return validate_name(group, "group", MAX_GROUP_LENGTH)
 
 
+def not_exist(topic: str) -> NotFoundError:
+    """The error of an unknown topic."""
+    return NotFoundError(f"topic {topic} does not exist on this broker; publish to it, or create it",
+                         code=ResponseCode.TOPIC_NOT_EXIST, pointer="/topic")
+
+
 class TopicConfig(msgspec.Struct, kw_only=True, rename=rocketmq_name):
     """RocketMQ's TopicConfig, as topics.json has it."""
 
@@ -110,8 +116,7 @@ class TopicConfigManager:
         config = self._table.get(topic)
         if config is None:
             validate_topic(topic)
-            raise NotFoundError(f"topic {topic} does not exist on this broker; publish to it, or create it",
-                code=ResponseCode.TOPIC_NOT_EXIST, pointer="/topic")
+            raise not_exist(topic)
         return config
 
     def is_system(self, topic: str) -> bool:

@@ -24,7 +24,7 @@ from broker_core.options import DESCRIPTIONS, PYTHON_NAMES, change_options
 from broker_core.processors.context import Context, Request
 from broker_core.processors.outcome import failed
 from broker_core.processors.pull_message import release
-from broker_core.topics import TopicConfig
+from broker_core.topics import TopicConfig, not_exist
 from broker_core.version import VERSION
 
 
@@ -71,11 +71,8 @@ def delete_topic(context: Context, request: Request, now: Now) -> Reply:
     context.round_robin.pop(command.topic, None)
     context.events.emit(TopicChanged, now, command.topic, "deleted", config.read_queue_nums, config.write_queue_nums,
                         config.perm)
-    try:
-        context.topics.require(command.topic)
-    except RequestError as error:
-        for held in context.holds.take_topic(command.topic):
-            release(context, held, "cancelled", now, failed(error))
+    for held in context.holds.take_topic(command.topic):
+        release(context, held, "cancelled", now, failed(not_exist(command.topic)))
     return Done()
 
 

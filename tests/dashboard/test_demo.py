@@ -88,7 +88,7 @@ async def test_every_group_gets_what_is_published_across_a_restart(
     first = manage.start("broker", "--no-schedules")
     await until(lambda: are_ahead(100), running)
     assert re.match(r"no connection to ws://127\.0\.0\.1:\d+/ws/v1/consumer", said[0])
-    assert said[1:] == ["connected again"]
+    assert [line for line in said[1:] if "connect" in line] == ["connected again"]  # else: how far it is, now and then
 
     first.terminate()
     await asyncio.to_thread(first.communicate)

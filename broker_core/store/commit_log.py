@@ -137,6 +137,11 @@ class CommitLog:
         self.last_store_timestamp = store_timestamp
         return Batch(start, end, requests, appended)
 
+    def prepare(self) -> None:
+        """Have the file that the next message goes to, and its page. OSError when the disk is full."""
+        file = self._reserve(self.max_offset, 1)
+        file.write(self.max_offset - file.base, b"\0")  # the first write to a map of a file takes a millisecond
+
     def _reserve(self, position: int, length: int) -> MappedFile:
         file = self.mapped_files.find(position) or self.mapped_files.create(position)
         file.allocate(position - file.base + length, ALLOCATE_CHUNK)

@@ -134,7 +134,17 @@ class MessageStore:
             self._reput.touched.update(self._queues.table.values())
         self._files.write(self.root / "abort", b"")
         self._files.sync_folder(self.root)
+        self._prepare(now)
         self._flush_everything(now)
+
+    def _prepare(self, now: Now) -> None:
+        """Make the files that the first message would have to wait for, some milliseconds, as consumers would."""
+        try:
+            self._log.prepare()
+            if self._index is not None:
+                self._index.reserve(now.wall_ms)
+        except OSError as error:  # a full disk: every append will say so
+            self.recovery_steps.append(("prepare", f"no room for the next messages: {error.strerror or error}"))
 
     def _existing_folders(self) -> set[Path]:
         return {self.root / name for name in ("commitlog", "index") if self._files.names(self.root / name)}

@@ -143,6 +143,10 @@ def test_a_full_disk_refuses_a_message_without_a_trace(call: str, nth: int) -> N
 def test_a_disk_that_fails_a_flush_is_not_trusted_again(call: str) -> None:
     world = World(1, sync=True)
     world.append()
+    world.flush()
+    world.store.reput()
+    world.append()
+    world.ms += 2000  # the queues are due too, and with them their new folders
     world.files.fail(call, 1, 5)
     due = world.store.next_flush(at(world.ms))
     assert due is not None

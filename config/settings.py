@@ -21,10 +21,12 @@ from broker_core.version import VERSION
 BASE_DIR = Path(__file__).resolve().parent.parent
 GLASSMQ_VERSION = VERSION
 env = environ.Env()
+_known = {"GLASSMQ_PUBLISH"}  # read by docker-compose.yml alone
 
 
 def text(name: str, default: str = "") -> str:
     """The variable's value; an empty one counts as not set."""
+    _known.add(name)
     value: str = env.str(name, default=default).strip()
     return value or default
 
@@ -354,3 +356,7 @@ LOGGING = {
         "django_celery_beat": {"level": "WARNING"},
     },
 }
+
+GLASSMQ_WARNINGS += [
+    f"{name} is set, but is not a variable of GLASSMQ; docs/operations.md lists them."
+    for name in sorted(os.environ) if name.startswith("GLASSMQ_") and name not in _known]

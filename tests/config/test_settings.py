@@ -193,3 +193,8 @@ def test_hosts_that_are_answered(tmp_path: Path) -> None:
                  GLASSMQ_ALLOWED_HOSTS="mq.example.org, mq2.example.org")["ALLOWED_HOSTS"]
     assert shown[3:] == ["mq.example.org", "mq2.example.org", "10.0.0.5"]
     assert "*" not in shown
+
+
+def test_a_misspelt_variable_is_a_warning(tmp_path: Path) -> None:
+    [warning] = read(tmp_path, "GLASSMQ_WARNINGS", GLASSMQ_WEBPORT="8001")["GLASSMQ_WARNINGS"]
+    assert warning.startswith("GLASSMQ_WEBPORT is set, but is not a variable")

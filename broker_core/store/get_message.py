@@ -109,6 +109,8 @@ class MessageReader:
     def _pick_row(self, units: bytes, offset: int, max_msg_nums: int, max_msg_bytes: int) -> _Picked | None:
         """Many units at once; None when something about them needs a closer look."""
         fields = decode_units(units)
+        if len(fields) == 3:  # what a held pull is woken for, as a rule; the first match needs no limit
+            return self._pick_one(fields[0], fields[1], offset)
         places = fields[0::3]
         count, byte_limit = limits = self._limits(places[0], max_msg_nums, max_msg_bytes)
         places, sizes = places[:count], fields[1:3 * count:3]
@@ -123,6 +125,12 @@ class MessageReader:
             places, sizes = places[:fitting], sizes[:fitting]
         end = offset + len(places)
         return _Picked(FOUND, end, range(offset, end), list(zip(places, sizes, strict=True)))
+
+    def _pick_one(self, physical_offset: int, size: int, offset: int) -> _Picked | None:
+        file = self._log.mapped_files.find(physical_offset)
+        if file is None or size == HOLE_SIZE or physical_offset + size > self._log.max_offset:
+            return None
+        return _Picked(FOUND, offset + 1, [offset], [(physical_offset, size)])
 
     def _pick(self, queue: ConsumeQueue, units: bytes, offset: int, max_msg_nums: int, max_msg_bytes: int,
               message_filter: MessageFilter | None) -> _Picked:
@@ -170,6 +178,8 @@ class MessageReader:
         file = self._log.mapped_files.find(start)
         assert file is not None
         base, buffer = file.base, file.buffer
+        if len(places) == 1:
+            return bytes(buffer[start - base:start - base + last_size])
         if last + last_size > base + file.size:
             here = [place for place in places if place[0] < base + file.size]
             return self._copy(here) + self._copy(places[len(here):])

@@ -57,6 +57,10 @@ class IndexFile:
         """Entries that still fit."""
         return self.entries - self.header.index_count
 
+    def has_reserved(self, count: int) -> bool:
+        """Whether so many more entries, or all that fit, have their room on the disk."""
+        return self.file.allocated >= min(self.used_size + ENTRY_SIZE * count, self.file.size)
+
     def reserve(self, count: int) -> None:
         """Have room on the disk for as many more entries. OSError when it is full."""
         self.file.allocate(min(self.used_size + ENTRY_SIZE * count, self.file.size), ALLOCATE_CHUNK)

@@ -20,6 +20,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", type=int, default=0, help="try so many seeds in tests that take one, instead of a few")
+    parser.addoption("--idle-seconds", type=float, default=7, help="how long an engine behind Redis is left idle")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -190,11 +190,13 @@ async def test_a_full_layer_is_an_answer_and_loses_nothing(place: Place) -> None
     assert {reply.messages[0].queue_offset for reply in answered if isinstance(reply, Sent)} == set(range(20))
 
 
-async def test_it_survives_being_idle_for_longer_than_a_blocking_read_waits(redis_place: Place) -> None:
+async def test_it_survives_being_idle_for_longer_than_a_blocking_read_waits(
+        redis_place: Place, request: pytest.FixtureRequest) -> None:
+    seconds = request.config.getoption("--idle-seconds")  # make torture has minutes
     port = await redis_place.web(msgspec.structs.replace(QUICK, alive_ms=60_000, engine_silence_ms=120_000))
-    assert RedisChannelLayer.brpop_timeout < 7
+    assert RedisChannelLayer.brpop_timeout < seconds
     await port.call(send())
-    await asyncio.sleep(7)  # the one honest wait: both sides sit in a blocking read, which ends once in between
+    await asyncio.sleep(seconds)  # the one honest wait: both sides sit in a blocking read, which ends once in between
     assert isinstance(await port.call(send()), Sent)
 
 

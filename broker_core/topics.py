@@ -14,13 +14,12 @@ from broker_core.errors import NotFoundError, RequestError
 from broker_core.options import Options, rocketmq_name
 from broker_core.remoting.codes import ResponseCode
 
-PERM_PRIORITY, PERM_READ, PERM_WRITE, PERM_INHERIT = 8, 4, 2, 1
+PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = 120
 MAX_QUEUES = 1024
 MAX_TOPICS = 20_000
 AUTO_CREATE_TOPIC = "TBW102"
-RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 NO_SEND_TOPICS = frozenset((
     "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
     "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"))

@@ -26,8 +26,7 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
     """RocketMQ's PullRequest (org.apache.rocketmq.broker.longpolling): what is needed to run the pull again.
 
     ``suspended_ns`` is monotonic time. ``short`` marks a hold made, or passed by an arrival, while longPollingEnable
-    was off. ``passed_to`` is the queue's end up to which its filter has rejected everything. The three ``…index`` and
-    ``bucket`` fields belong to the table and the wheel that it stands in.
+    was off. The three ``…index`` and ``bucket`` fields belong to the table and the wheel that it stands in.
     """
 
     hold_id: int
@@ -44,7 +43,6 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
     suspended_ns: int
     suspend_timeout_ms: int
     short: bool
-    passed_to: int = 0
     bucket: Any = None
     bucket_index: int = 0
     index: int = 0

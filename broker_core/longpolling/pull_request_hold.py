@@ -104,7 +104,6 @@ class PullRequestHold:
             if wanted is None or any(map(wanted.matches_tags_code, new)):
                 woken.append(request)
             else:
-                request.passed_to = to_offset
                 passed.append(request)
         for request in woken:
             self._remove(request)

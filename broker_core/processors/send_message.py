@@ -11,7 +11,7 @@ from broker_core.errors import RequestError, StoreError, UnavailableError
 from broker_core.events import MessagesStored, TopicChanged
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from broker_core.formats.message_id import encode_offset_message_id
+from broker_core.formats.message_id import offset_message_id_prefix
 from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
@@ -169,11 +169,10 @@ def store_gathered(context: Context, keys: IdempotencyKeys, commit: GroupCommit,
 def _sent(context: Context, prepared: Prepared, appended: list[AppendedMessage], keys: IdempotencyKeys,
           now: Now) -> Sent:
     command: SendMessage = prepared.request.command
-    options = context.options
+    prefix = offset_message_id_prefix(context.options.broker_ip1, context.options.listen_port)
     fresh = [
         SentMessage(message_id=message_id,
-                    offset_message_id=encode_offset_message_id(options.broker_ip1, options.listen_port,
-                                                               stored.physical_offset),
+                    offset_message_id=f"{prefix}{stored.physical_offset:016X}",
                     queue_id=message.queue_id, queue_offset=stored.queue_offset,
                     physical_offset=stored.physical_offset, store_time_ms=stored.store_timestamp)
         for message_id, message, stored in zip(prepared.message_ids, prepared.messages, appended, strict=True)]

@@ -8,7 +8,7 @@ from broker_core.formats.tags_code import is_ext_address
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_ext import ConsumeQueueExt
 from broker_core.store.files import Files
-from broker_core.store.mapped_file import MappedFile, OpenMaps
+from broker_core.store.mapped_file import OpenMaps
 from broker_core.store.mapped_file_queue import MappedFileQueue
 
 EXT_FILE_SIZE = 48 << 20
@@ -105,6 +105,3 @@ class ConsumeQueueStore:
         """Queue files that lie wholly before the log."""
         return [path for queue in self.table.values() if len(queue.mapped_files) > 1
             for path in queue.take_expired(min_physical_offset)]
-
-
-Ranges = list[tuple[MappedFile, int, int]]

@@ -23,6 +23,9 @@ NO_TEST_OF_ITS_OWN = {
     "bridge/management/commands/engine_ready.py": "run as a real process in tests/test_commands.py",
     "bridge/management/commands/options.py": "run as a real process in tests/test_docs.py",
     "broker_core/version.py": "one constant",
+} | {
+    f"broker_core/commands/{name}.py": "structs alone; tests/broker_core/commands/test_commands.py holds the whole set"
+    for name in ("admin", "base", "clients", "groups", "messages", "observe", "offsets", "topics")
 }
 """Source files (by name, or by path) that need no test file beside them, and why."""
 
@@ -37,7 +40,6 @@ TESTS_WITHOUT_A_SOURCE = {
 """Test files in a room's folder that test something else than a module of the same name."""
 
 LONG_MODULES: dict[str, str] = {
-    "broker_core/commands.py": "the closed set of commands and replies, one after the other",
 }
 """Modules that may be longer than others, and the reason why their story is still one."""
 

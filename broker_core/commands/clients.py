@@ -1,0 +1,191 @@
+"""Clients that come, say who they are and what they consume, and go."""
+
+from typing import Literal
+
+import msgspec
+
+from broker_core.commands.base import Command, Notice, Protocol, Reply, Shape
+
+ConsumeType = Literal["CONSUME_PASSIVELY", "CONSUME_ACTIVELY", "CONSUME_POP"]
+MessageModel = Literal["CLUSTERING", "BROADCASTING"]
+
+
+class OpenConnection(Command, frozen=True):
+    """A long-lived client is there. -> Done
+
+    ``client_id`` is what a WebSocket's hello says; a RocketMQ client is nameless until its first HeartBeat.
+    """
+
+    client_id: str
+    protocol: Protocol
+    remote: str = ""
+
+
+class CloseConnection(Command, frozen=True):
+    """The client went away: its holds are released, and it leaves its groups, at once. -> Done"""
+
+
+class SubscriptionData(Shape, frozen=True):
+    """RocketMQ's SubscriptionData: a topic and which of its messages. ``sub_version`` only grows within one client."""
+
+    topic: str
+    sub_string: str = "*"
+    expression_type: str = "TAG"
+    sub_version: int = 0
+
+
+class ConsumerData(Shape, frozen=True):
+    """RocketMQ's ConsumerData: membership of one consumer group."""
+
+    group: str
+    consume_type: ConsumeType = "CONSUME_PASSIVELY"
+    message_model: MessageModel = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    unit_mode: bool = False
+    subscriptions: list[SubscriptionData] = msgspec.field(default_factory=list)
+
+
+class HeartBeat(Command, frozen=True):
+    """HEART_BEAT: this connection belongs to ``client_id``, a member of these groups. -> HeartBeatDone
+
+    Names every group that the client is in on this broker; a group that is not named any more stays until
+    UnregisterClient, expiry or the connection's end. ``without_sub``: the subscriptions are as they were.
+    """
+
+    client_id: str
+    protocol: Protocol
+    language: str = ""
+    version: int = 0
+    producer_groups: list[str] = msgspec.field(default_factory=list)
+    consumers: list[ConsumerData] = msgspec.field(default_factory=list)
+    without_sub: bool = False
+
+
+class HeartBeatDone(Reply, frozen=True):
+    """``sub_changed``: this heartbeat changed a group's members or subscribed topics."""
+
+    sub_changed: bool
+
+
+class UnregisterClient(Command, frozen=True):
+    """UNREGISTER_CLIENT: leave one producer group, one consumer group, or both. -> Done"""
+
+    client_id: str
+    producer_group: str = ""
+    consumer_group: str = ""
+
+
+class ConsumerIdsChanged(Notice, frozen=True):
+    """NOTIFY_CONSUMER_IDS_CHANGED: the group's members or topics changed; rebalance."""
+
+    group: str
+
+
+class GetConsumerListByGroup(Command, frozen=True):
+    """GET_CONSUMER_LIST_BY_GROUP. -> ConsumerList; Failed SYSTEM_ERROR when the group has no member"""
+
+    group: str
+
+
+class ConsumerList(Reply, frozen=True):
+    """Distinct client ids, sorted."""
+
+    client_ids: list[str]
+
+
+class CheckClientConfig(Command, frozen=True):
+    """CHECK_CLIENT_CONFIG: may this subscription be made here? -> Done; Failed with RocketMQ's code"""
+
+    client_id: str
+    group: str
+    subscription: SubscriptionData
+
+
+# --- Orderly consumption ------------------------------------------------------------------------------------
+
+
+class MessageQueue(Shape, frozen=True):
+    """RocketMQ's MessageQueue."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+
+class LockBatchMq(Command, frozen=True):
+    """LOCK_BATCH_MQ: take or renew the locks of these queues for this client. -> LockedQueues, those it holds now"""
+
+    group: str
+    client_id: str
+    queues: list[MessageQueue]
+
+
+class LockedQueues(Reply, frozen=True):
+    queues: list[MessageQueue]
+
+
+class UnlockBatchMq(Command, frozen=True):
+    """UNLOCK_BATCH_MQ: give back the locks that this client holds. -> Done"""
+
+    group: str
+    client_id: str
+    queues: list[MessageQueue]
+
+
+# --- Looking at clients ---------------------------------------------------------------------------------------
+
+
+class ClientView(Shape, frozen=True):
+    """One client of the broker. ``version`` is RocketMQ's ordinal, 0 for others; ``last_heartbeat_ms`` None: never."""
+
+    broker: str
+    client_id: str
+    protocol: Protocol
+    remote: str
+    language: str
+    version: int
+    connected_at_ms: int
+    last_heartbeat_ms: int | None
+    producer_groups: list[str]
+    consumer_groups: list[str]
+    holds: int
+
+
+class GetClients(Command, frozen=True):
+    """Clients in the order of their coming, those of ``group`` if one is named. -> Clients"""
+
+    group: str = ""
+    limit: int = 1000
+
+
+class Clients(Reply, frozen=True):
+    """``total`` counts what the limit left out, too."""
+
+    seq: int
+    total: int
+    clients: list[ClientView]
+
+
+class GetConsumerConnections(Command, frozen=True):
+    """GET_CONSUMER_CONNECTION_LIST. -> ConsumerConnections; Failed CONSUMER_NOT_ONLINE"""
+
+    group: str
+
+
+class ConsumerConnections(Reply, frozen=True):
+    group: str
+    consume_type: ConsumeType
+    message_model: MessageModel
+    consume_from_where: str
+    subscriptions: list[SubscriptionData]
+    clients: list[ClientView]
+
+
+class GetProducerConnections(Command, frozen=True):
+    """GET_PRODUCER_CONNECTION_LIST; every producer group when ``group`` is empty. -> ProducerConnections"""
+
+    group: str = ""
+
+
+class ProducerConnections(Reply, frozen=True):
+    groups: dict[str, list[ClientView]]

@@ -1,0 +1,155 @@
+"""Looking: the pullRequestTable, the broker, events, a snapshot of everything."""
+
+from typing import Any
+
+from broker_core.commands.base import Command, Protocol, Reply, Shape
+from broker_core.commands.topics import QueueView
+
+
+class HoldView(Shape, frozen=True):
+    """One row of the pullRequestTable."""
+
+    broker: str
+    id: int
+    topic: str
+    queue_id: int
+    group: str
+    client_id: str
+    protocol: Protocol
+    pull_from_offset: int
+    queue_max_offset: int
+    suspended_at_ms: int
+    deadline_ms: int
+    filter: str
+
+
+class GetHolds(Command, frozen=True):
+    """Held pulls by id, those above ``after``. -> Holds"""
+
+    topic: str = ""
+    group: str = ""
+    after: int = 0
+    limit: int = 1000
+
+
+class Holds(Reply, frozen=True):
+    """``next`` is the ``after`` of the next page, None on the last one. ``total`` counts the whole table."""
+
+    seq: int
+    total: int
+    holds: list[HoldView]
+    next: int | None = None
+
+
+class GetHold(Command, frozen=True):
+    """-> Holds with one; Failed QUERY_NOT_FOUND"""
+
+    hold_id: int
+
+
+class StorePositions(Shape, frozen=True):
+    """Physical offsets, bytes: where the log begins, how far it is written, flushed, dispatched."""
+
+    min: int
+    appended: int
+    flushed: int
+    dispatched: int
+
+
+class GetBroker(Command, frozen=True):
+    """-> BrokerView"""
+
+
+class BrokerView(Reply, frozen=True):
+    """``config`` by RocketMQ's names. ``problem`` is a sentence when the broker does not accept messages."""
+
+    broker: str
+    epoch: int
+    seq: int
+    role: str
+    version: str
+    started_at_ms: int
+    uptime_ms: int
+    read_only: bool
+    problem: str
+    positions: StorePositions
+    config: dict[str, Any]
+    changeable: list[str]
+    recovery: list[str]
+    store_path: str
+
+
+class UpdateBrokerConfig(Command, frozen=True):
+    """Change options by RocketMQ's names. -> BrokerView"""
+
+    changes: dict[str, Any]
+
+
+class WakeUp(Shape, frozen=True):
+    """One held pull's end, as the wake-up stream shows it. ``cause`` is a WakeCause or a ReleaseCause.
+
+    ``messages`` is how many it brought; ``wake_us`` from arrival to answer, 0 without an arrival.
+    """
+
+    seq: int
+    wall_ms: int
+    hold_id: int
+    topic: str
+    queue_id: int
+    group: str
+    client_id: str
+    cause: str
+    held_us: int
+    wake_us: int
+    messages: int
+
+
+class Histogram(Shape, frozen=True):
+    """``counts[i]`` values were below ``bounds[i]`` (and not below the bound before); the last count has no bound."""
+
+    bounds: list[int]
+    counts: list[int]
+
+
+class GetSnapshot(Command, frozen=True):
+    """-> Snapshot"""
+
+    max_holds: int = 1000
+    max_queues: int = 2000
+
+
+class Snapshot(Reply, frozen=True):
+    """Everything a page needs before it applies events above ``seq``. ``*_total`` count what a limit left out."""
+
+    broker: str
+    epoch: int
+    seq: int
+    wall_ms: int
+    long_polling_enable: bool
+    short_polling_time_mills: int
+    problem: str
+    holds_total: int
+    holds: list[HoldView]
+    queues_total: int
+    queues: list[QueueView]
+    wakeups: list[WakeUp]
+    counters: dict[str, int]
+    wakeup_us: Histogram
+    held_ms: Histogram
+    positions: StorePositions
+
+
+class GetEvents(Command, frozen=True):
+    """Events of the ring above ``after``, oldest first. -> Events"""
+
+    after: int = 0
+    limit: int = 1000
+
+
+class Events(Reply, frozen=True):
+    """``events`` as in ``events.py``. ``first_seq`` is the oldest the ring still has."""
+
+    epoch: int
+    seq: int
+    first_seq: int
+    events: list[dict[str, Any]]

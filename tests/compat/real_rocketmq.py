@@ -1,0 +1,237 @@
+"""Apache RocketMQ itself, to check expectations against the original: name server and broker as real processes.
+
+The jars come from Maven once and stay in a cache folder, ``~/.cache/glassmq/rocketmq-5.4.0`` unless
+``GLASSMQ_COMPAT_CACHE`` names another place for ``~/.cache/glassmq``. The processes listen on free ports of 127.0.0.1,
+have small heaps and files, and keep everything in a folder that the caller gives. By hand:
+
+    python -m tests.compat.real_rocketmq          # starts both, prints their addresses, ends them on Ctrl-C
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from tests.fakes.ports import unused_ports
+
+VERSION = "5.4.0"
+ARTIFACTS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-client", "rocketmq-tools")
+START_SECONDS = 120
+STOP_SECONDS = 30
+
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>glassmq.compat</groupId><artifactId>real-rocketmq</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+{}
+</dependencies></project>
+"""
+DEPENDENCY = ("<dependency><groupId>org.apache.rocketmq</groupId><artifactId>{}</artifactId>"
+              "<version>{}</version></dependency>")
+
+BROKER_CONF = {
+    "brokerClusterName": "DefaultCluster",
+    "brokerName": "broker-a",
+    "brokerId": "0",
+    "brokerIP1": "127.0.0.1",
+    "autoCreateTopicEnable": "true",
+    "autoCreateSubscriptionGroup": "true",
+    # small files: the default ones are made for servers
+    "mappedFileSizeCommitLog": str(64 * 1024 * 1024),
+    "mappedFileSizeConsumeQueue": str(20 * 30_000),
+    "mappedFileSizeTimerLog": str(1024 * 1024),
+    "maxHashSlotNum": "50000",
+    "maxIndexNum": "200000",
+    # a busy machine makes requests wait; that is not what is being compared
+    "waitTimeMillsInSendQueue": "10000",
+    "osPageCacheBusyTimeOutMills": "10000",
+}
+"""What every broker gets. Behaviour is RocketMQ's default except for sizes and patience."""
+
+
+class CannotRun(Exception):
+    """RocketMQ cannot be had or does not start; the text says why."""
+
+
+def cache_folder() -> Path:
+    """Where programs that tests build or fetch stay from one run to the next."""
+    return Path(os.environ.get("GLASSMQ_COMPAT_CACHE") or Path.home() / ".cache" / "glassmq")
+
+
+def missing_java_tools() -> list[str]:
+    """Programs that are needed and not on the PATH."""
+    return [name for name in ("java", "javac", "mvn") if shutil.which(name) is None]
+
+
+@contextlib.contextmanager
+def only_one(lock: Path) -> Iterator[None]:
+    """Test processes side by side take turns."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def maven(*arguments: str, folder: Path) -> None:
+    """Run Maven in a folder; CannotRun with the end of what it said when it fails."""
+    done = subprocess.run(["mvn", "-B", "-q", *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise CannotRun(f"mvn {' '.join(arguments)} failed:\n{done.stdout[-3000:]}")
+
+
+def jars() -> Path:
+    """The folder with RocketMQ's jars and those they need, fetched if they are not there yet."""
+    missing = missing_java_tools()
+    if missing:
+        raise CannotRun(f"not on the PATH: {', '.join(missing)}")
+    folder = cache_folder() / f"rocketmq-{VERSION}"
+    with only_one(folder.with_suffix(".lock")):
+        if not (folder / "lib").is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(folder / "part", ignore_errors=True)
+            dependencies = "\n".join(DEPENDENCY.format(name, VERSION) for name in ARTIFACTS)
+            (folder / "pom.xml").write_text(POM.format(dependencies))
+            maven("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder / 'part'}",
+                  folder=folder)
+            (folder / "part").rename(folder / "lib")  # there at once and whole, or not at all
+    return folder / "lib"
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def broker_ports() -> int:
+    """A port whose neighbours are free too: a broker also listens two below (VIP) and one above (replication)."""
+    while True:
+        [port] = unused_ports(1)
+        with contextlib.suppress(OSError), socket.socket() as below, socket.socket() as above:
+            below.bind(("127.0.0.1", port - 2))
+            above.bind(("127.0.0.1", port + 1))
+            return port
+
+
+class Server:
+    """One Java process. ``log`` has what it printed; its own log files are below ``folder``."""
+
+    def __init__(self, folder: Path, main_class: str, heap: str, conf: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.port = int(conf["listenPort"])
+        self.log = folder / "out.log"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._conf = folder / "server.conf"
+        self._conf.write_text("".join(f"{name}={value}\n" for name, value in conf.items()))
+        self._command = [
+            "java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseSerialGC", "-Xshare:auto",
+            "-XX:MaxDirectMemorySize=256m", f"-Duser.home={folder}", "-cp", f"{jars()}/*", main_class,
+            "-c", str(self._conf)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it; ``wait_ready`` tells when it serves."""
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command, env=os.environ | {"ROCKETMQ_HOME": str(self.folder)}, cwd=self.folder,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def wait_ready(self, is_ready: Callable[[int], bool] = is_open) -> None:
+        """Return when it takes connections; CannotRun when it ends instead."""
+        assert self._process is not None
+        until = time.monotonic() + START_SECONDS
+        while not is_ready(self.port):
+            if self._process.poll() is not None:
+                raise CannotRun(f"{self._command[-3]} ended at its start:\n{self.log.read_text()[-3000:]}")
+            if time.monotonic() > until:
+                raise CannotRun(f"{self._command[-3]} does not serve after {START_SECONDS} s; see {self.log}")
+            time.sleep(0.1)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End it and wait for that; SIGKILL is a crash."""
+        if self._process is None:
+            return
+        self._process.send_signal(how)
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
+def name_server(folder: Path, port: int | None = None) -> Server:
+    """RocketMQ's name server, not started yet."""
+    return Server(folder, "org.apache.rocketmq.namesrv.NamesrvStartup", "128m",
+                  {"listenPort": str(port or unused_ports(1)[0])})
+
+
+def broker(folder: Path, namesrv: str, port: int | None = None, **conf: str) -> Server:
+    """RocketMQ's broker, not started yet. ``conf`` goes over ``BROKER_CONF``; a second start finds the same store."""
+    return Server(folder, "org.apache.rocketmq.broker.BrokerStartup", "384m", BROKER_CONF | {
+        "namesrvAddr": namesrv,
+        "listenPort": str(port or broker_ports()),
+        "storePathRootDir": str(folder / "store"),
+        "storePathCommitLog": str(folder / "store" / "commitlog"),
+    } | conf)
+
+
+class RealRocketMQ:
+    """A name server and a broker that is registered there."""
+
+    def __init__(self, folder: Path, **conf: str) -> None:
+        self.namesrv = name_server(folder / "namesrv")
+        self.broker = broker(folder / "broker", self.namesrv.address, **conf)
+
+    def start(self) -> None:
+        self.namesrv.start()
+        self.namesrv.wait_ready()
+        self.broker.start()
+        self.broker.wait_ready()
+        # the port opens a moment before the broker is registered, and only then it says so
+        self.broker.wait_ready(lambda port: "boot success" in self.broker.log.read_text())
+
+    def stop(self) -> None:
+        self.broker.stop()
+        self.namesrv.stop()
+
+
+@contextlib.contextmanager
+def real_rocketmq(**conf: str) -> Iterator[RealRocketMQ]:
+    """Both, running, in a folder that goes away with them."""
+    with tempfile.TemporaryDirectory(prefix="glassmq-real-rocketmq-", ignore_cleanup_errors=True) as folder:
+        servers = RealRocketMQ(Path(folder), **conf)
+        try:
+            servers.start()
+            yield servers
+        finally:
+            servers.stop()
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with real_rocketmq() as servers, contextlib.suppress(KeyboardInterrupt):
+        print(f"name server {servers.namesrv.address}\nbroker {servers.broker.address}\n"
+              f"folder {servers.broker.folder.parent}", flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

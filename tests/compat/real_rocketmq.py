@@ -27,7 +27,7 @@ ARTIFACTS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-client", "rocketmq
 START_SECONDS = 120
 STOP_SECONDS = 30
 
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>glassmq.compat</groupId><artifactId>real-rocketmq</artifactId><version>1</version><packaging>pom</packaging>
 <dependencies>
 {}

@@ -40,6 +40,7 @@ BORN_HOST_V6 = 1 << 4
 STORE_HOST_V6 = 1 << 5
 TRANSACTION_MASK = 12
 TRANSACTION_PREPARED, TRANSACTION_ROLLBACK = 4, 12
+CRC_MASK = 0x7FFFFFFF
 PROPERTIES_LENGTH_MAX = 32_767
 TOPIC_LENGTH_MAX = 255
 BLANK_SIZE = 8
@@ -121,7 +122,7 @@ def host_flags(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
 
 def body_crc(body: bytes | bytearray | memoryview) -> int:
     """BODYCRC: CRC-32 without its top bit."""
-    return zlib.crc32(body) & 0x7FFFFFFF
+    return zlib.crc32(body) & CRC_MASK
 
 
 def encode(*, topic: str, queue_id: int, queue_offset: int, physical_offset: int, body: bytes, properties: str = "",

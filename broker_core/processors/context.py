@@ -2,17 +2,19 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from broker_core.clock import Clock
-from broker_core.commands import HoldView, QueueView, Reply
+from broker_core.commands import HoldView, QueueView, Reply, WakeCause
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.counters import Counters
 from broker_core.events import EventLog, PullReleased, PullWoken
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
 from broker_core.options import Options
-from broker_core.store.message_store import MessageStore
+from broker_core.store.message_store import Arrival, MessageStore
 from broker_core.topics import TopicConfigManager
 
 RECENT_WAKEUPS = 200
@@ -26,12 +28,13 @@ class Request(NamedTuple):
     command: Any
 
 
-class Waking(NamedTuple):
+class Waking(msgspec.Struct, frozen=True, gc=False):
     """A hold that was taken out of the table and whose pull is to be run again. ``arrival_ns`` 0: no arrival."""
 
     request: PullRequest
-    cause: str
-    arrival_ns: int
+    cause: WakeCause | Literal["check"]
+    arrival_ns: int = 0
+    arrival: Arrival | None = None
 
 
 class Client(NamedTuple):

@@ -32,7 +32,7 @@ class GroupCommit:
         self._context = context
         self._waiting: deque[Waiting] = deque()
 
-    def acknowledge(self, request: Request, sent: Sent, *, wait: bool, now: Now) -> None:
+    def acknowledge(self, request: Request, sent: Sent, wait: bool, now: Now) -> None:
         """Answer now, or when the flush mode's promise holds."""
         options, store = self._context.options, self._context.store
         end = store.appended_offset

@@ -14,7 +14,7 @@ def notify_message_arriving(context: Context, now: Now) -> None:
         woken, passed = context.holds.arrive(arrival.topic, arrival.queue_id, arrival.from_offset, arrival.tags_codes,
                                              wake=context.options.long_polling_enable)
         for request in woken:
-            context.waking.append(Waking(request, "arrival", now.mono_ns))
+            context.waking.append(Waking(request, "arrival", now.mono_ns, arrival))
         for request in passed:
             counters.pulls_passed_over += 1
             events.emit(PullPassedOver, now, request.hold_id, arrival.topic, arrival.queue_id, arrival.from_offset,

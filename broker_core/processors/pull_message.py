@@ -5,7 +5,6 @@ and answered whatever the read says.
 """
 
 from sys import intern
-from typing import cast
 
 from broker_core.clock import Now
 from broker_core.commands import Done, Failed, Held, HoldOutcome, Pulled, PullMessage, ReleaseCause, Reply, WakeCause
@@ -27,6 +26,7 @@ from broker_core.processors.context import Context, Request, Waking, filter_text
 from broker_core.processors.outcome import failed
 from broker_core.remoting.codes import ResponseCode
 from broker_core.store.get_message import GetMessageResult
+from broker_core.store.message_store import Arrival, MessageStore
 from broker_core.topics import PERM_READ, validate_group
 
 MAX_SUSPEND_MS = 30_000
@@ -73,7 +73,7 @@ def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
         return _hold(context, request, message_filter, result.max_offset, now)
     context.counters.pulls_answered_at_once += 1
     return _answer(context, result, code, command.topic, command.queue_id, command.consumer_group, command.client_id,
-                   None, _granted(context, command), begin_ns, now)
+                   None, _granted(context, command), context.clock.mono_ns() - begin_ns, now)
 
 
 def _check(context: Context, command: PullMessage) -> MessageFilter | None:
@@ -130,39 +130,48 @@ def _hold(context: Context, request: Request, message_filter: MessageFilter | No
 
 def run_again(context: Context, waking: Waking, now: Now) -> int:
     """Read for a hold that was taken out of the table, and answer it: no second hold, no second commit; bytes read."""
-    request, cause, arrival_ns = waking
-    many = request.many
+    request, arrival_ns = waking.request, waking.arrival_ns
+    many, counters = request.many, context.counters
     begin_ns = context.clock.mono_ns()
     try:
         context.topics.require(many.topic)
-        result = context.store.get_message(many.topic, many.queue_id, request.pull_from_offset, request.max_msg_nums,
-                                           request.max_msg_bytes, request.message_filter)
+        result = _read_again(context.store, request, waking.arrival)
     except Exception as error:
         release(context, request, "cancelled", now, failed(error))
         return 0
-    context.counters.pulls_read += 1
+    end_ns = context.clock.mono_ns()
+    counters.pulls_read += 1
+    cause = waking.cause
     if cause == "check":
         cause = _what_the_check_found(context, request, result)
-    held_us = max(0, now.mono_ns - request.suspended_ns) // 1000
-    end_ns = context.clock.mono_ns()
-    wake_us = max(0, end_ns - arrival_ns) // 1000 if arrival_ns else 0
-    woken_by = cast("WakeCause", cause)
-    outcome = HoldOutcome(hold_id=request.hold_id, held_us=held_us, wake_us=wake_us, wake_cause=woken_by)
-    counters = context.counters
+    held_us = (now.mono_ns - request.suspended_ns) // 1000
+    wake_us = 0
+    if arrival_ns:
+        wake_us = (end_ns - arrival_ns) // 1000
+        counters.wakeup_us.add(wake_us)
     counters.woken[cause] += 1
     counters.held_ms.add(held_us // 1000)
-    if arrival_ns:
-        counters.wakeup_us.add(wake_us)
     context.events.emit(PullWoken, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id,
-                        woken_by, held_us, wake_us, result.message_count)
+                        cause, held_us, wake_us, result.message_count)
     context.note_wakeup()
+    outcome = HoldOutcome(hold_id=request.hold_id, held_us=held_us, wake_us=wake_us, wake_cause=cause)
     reply = _answer(context, result, response_code(result.status, request.pull_from_offset), many.topic, many.queue_id,
-                    request.group, request.client_id, outcome, request.suspend_timeout_ms, begin_ns, now)
+                    request.group, request.client_id, outcome, request.suspend_timeout_ms, end_ns - begin_ns, now)
     context.reply(request.connection, request.request_id, reply)
     return len(result.records)
 
 
-def _what_the_check_found(context: Context, request: PullRequest, result: GetMessageResult) -> str:
+def _read_again(store: MessageStore, request: PullRequest, arrival: Arrival | None) -> GetMessageResult:
+    """What the hold's pull finds now; as a rule that is just what woke it."""
+    offset = request.pull_from_offset
+    result = store.get_arrived(arrival, offset, request.message_filter) if arrival is not None else None
+    if result is not None:
+        return result
+    return store.get_message(request.many.topic, request.many.queue_id, offset, request.max_msg_nums,
+                             request.max_msg_bytes, request.message_filter)
+
+
+def _what_the_check_found(context: Context, request: PullRequest, result: GetMessageResult) -> WakeCause:
     """Whether it is the filter's doing that no arrival has woken this hold, or a defect."""
     if request.short or not context.options.long_polling_enable:
         return "short_poll"
@@ -170,17 +179,18 @@ def _what_the_check_found(context: Context, request: PullRequest, result: GetMes
 
 
 def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topic: str, queue_id: int, group: str,
-            client_id: str, outcome: HoldOutcome | None, granted: int, begin_ns: int, now: Now) -> Pulled:
+            client_id: str, outcome: HoldOutcome | None, granted: int, read_ns: int, now: Now) -> Pulled:
     count = result.message_count
     context.events.emit(PullAnswered, now, topic, queue_id, group, client_id, outcome.hold_id if outcome else 0,
-                        int(code), result.status, count, len(result.records), result.next_begin_offset)
+                        code, result.status, count, len(result.records), result.next_begin_offset)
     if count:
         context.counters.messages_delivered += count
+        age_ms = now.wall_ms - result.oldest_store_timestamp
         context.events.emit(MessagesDelivered, now, topic, queue_id, group, client_id, result.first_offset,
-                            result.last_offset + 1, count, max(0, now.wall_ms - result.oldest_store_timestamp))
-    return Pulled(code=int(code), status=result.status, next_begin_offset=result.next_begin_offset,
+                            result.last_offset + 1, count, age_ms if age_ms > 0 else 0)
+    return Pulled(code=code, status=result.status, next_begin_offset=result.next_begin_offset,
                   min_offset=result.min_offset, max_offset=result.max_offset, suspend_timeout_ms=granted,
-                  read_us=max(0, context.clock.mono_ns() - begin_ns) // 1000, records=result.records, hold=outcome)
+                  read_us=read_ns // 1000, records=result.records, hold=outcome)
 
 
 def release(context: Context, request: PullRequest, cause: ReleaseCause, now: Now, reply: Failed | None) -> None:

@@ -3,6 +3,7 @@
 Sends gather while one batch of commands is handled, and are stored as one block: see ``store_gathered``.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker_core.clock import Now
@@ -19,7 +20,7 @@ from broker_core.processors.idempotency import IdempotencyKeys, key_properties
 from broker_core.processors.message_arriving import notify_message_arriving
 from broker_core.processors.outcome import failed
 from broker_core.remoting.codes import ResponseCode
-from broker_core.store.commit_log import AppendedMessage, PendingMessage
+from broker_core.store.commit_log import Batch, DispatchRequest, PendingMessage
 from broker_core.topics import NO_SEND_TOPICS, PERM_WRITE, TopicConfig
 
 MAX_PROPERTIES = 32_767
@@ -145,37 +146,47 @@ def _complete(context: Context, command: SendMessage, index: int, now: Now) -> t
 def store_gathered(context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared],
                    now: Now) -> None:
     """Append what several sends brought as one block, dispatch it, wake whom it concerns, acknowledge."""
-    messages = [message for prepared in gathered for message in prepared.messages]
-    try:
-        appended = context.store.append(messages, now) if messages else []
-    except Exception as error:
-        if len(gathered) > 1 and not isinstance(error, StoreError | UnavailableError):
-            for prepared in gathered:  # what cannot be stored fails alone
-                store_gathered(context, keys, commit, [prepared], now)
-            return
-        for prepared in gathered:
-            context.reply(prepared.request.connection, prepared.request.request_id, failed(error))
-        return
-    _report_stored(context, messages, appended, now)
-    notify_message_arriving(context, now)
-    start = 0
+    messages: list[PendingMessage] = []
     for prepared in gathered:
-        end = start + len(prepared.messages)
-        sent = _sent(context, prepared, appended[start:end], keys, now)
-        commit.acknowledge(prepared.request, sent, wait=prepared.wait, now=now)
-        start = end
+        messages += prepared.messages
+    stored: list[DispatchRequest] = []
+    if messages:
+        try:
+            batch = context.store.append(messages, now)
+        except Exception as error:
+            _not_stored(context, keys, commit, gathered, error, now)
+            return
+        stored = batch.requests
+        _report_stored(context, batch, now)
+        notify_message_arriving(context, now)
+    each = iter(stored)
+    for prepared in gathered:
+        commit.acknowledge(prepared.request, _sent(context, prepared, each, keys, now), prepared.wait, now)
 
 
-def _sent(context: Context, prepared: Prepared, appended: list[AppendedMessage], keys: IdempotencyKeys,
+def _not_stored(context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared],
+                error: Exception, now: Now) -> None:
+    """Nothing of these sends is in the log: try each for itself where only one may be to blame, or refuse them."""
+    if len(gathered) > 1 and not isinstance(error, StoreError | UnavailableError):
+        for prepared in gathered:
+            store_gathered(context, keys, commit, [prepared], now)
+        return
+    for prepared in gathered:
+        context.reply(prepared.request.connection, prepared.request.request_id, failed(error))
+
+
+def _sent(context: Context, prepared: Prepared, each: Iterator[DispatchRequest], keys: IdempotencyKeys,
           now: Now) -> Sent:
+    """The acknowledgement of one send; ``each`` goes on with where its messages were stored."""
     command: SendMessage = prepared.request.command
     prefix = offset_message_id_prefix(context.options.broker_ip1, context.options.listen_port)
-    fresh = [
-        SentMessage(message_id=message_id,
-                    offset_message_id=f"{prefix}{stored.physical_offset:016X}",
-                    queue_id=message.queue_id, queue_offset=stored.queue_offset,
-                    physical_offset=stored.physical_offset, store_time_ms=stored.store_timestamp)
-        for message_id, message, stored in zip(prepared.message_ids, prepared.messages, appended, strict=True)]
+    fresh: list[SentMessage] = []
+    for message_id in prepared.message_ids:
+        stored = next(each)
+        fresh.append(SentMessage(
+            message_id=message_id, offset_message_id=f"{prefix}{stored.physical_offset:016X}",
+            queue_id=stored.queue_id, queue_offset=stored.queue_offset, physical_offset=stored.physical_offset,
+            store_time_ms=stored.store_timestamp))
     if prepared.known:
         rest = iter(fresh)
         fresh = [prepared.known.get(i) or next(rest) for i in range(len(command.messages))]
@@ -184,19 +195,12 @@ def _sent(context: Context, prepared: Prepared, appended: list[AppendedMessage],
     return Sent(code=ResponseCode.SUCCESS, topic=command.topic, messages=fresh)
 
 
-def _report_stored(context: Context, messages: list[PendingMessage], appended: list[AppendedMessage], now: Now) -> None:
-    """One event per queue and run of offsets; appends of one block are consecutive within a queue."""
-    runs: dict[tuple[str, int], list[int]] = {}
-    for message, stored in zip(messages, appended, strict=True):
-        run = runs.get((message.topic, message.queue_id))
-        if run is None:
-            runs[message.topic, message.queue_id] = [stored.queue_offset, 1, stored.physical_offset, stored.size]
-        else:
-            run[1] += 1
-            run[3] += stored.size
+def _report_stored(context: Context, batch: Batch, now: Now) -> None:
+    """One event per queue: appends of one block are consecutive within a queue."""
     counters = context.counters
-    counters.messages_stored += len(messages)
-    for (topic, queue_id), (first, count, physical, size) in runs.items():
+    counters.messages_stored += len(batch.requests)
+    for arrival in batch.arrivals:
+        size = arrival.size
         counters.bytes_stored += size
-        context.events.emit(MessagesStored, now, topic, queue_id, first, first + count, physical, size)
-
+        context.events.emit(MessagesStored, now, arrival.topic, arrival.queue_id, arrival.from_offset,
+                            arrival.to_offset, arrival.fields[0], size)

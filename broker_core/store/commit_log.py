@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -12,6 +12,7 @@ from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import (
     BLANK_SIZE,
     BORN_HOST_V6,
+    CRC_MASK,
     HEADS,
     LENGTH,
     PROPERTIES_LENGTH_MAX,
@@ -21,7 +22,6 @@ from broker_core.formats.commit_log_record import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
     blank,
-    body_crc,
     measure,
     packed_host,
     store_timestamp_at,
@@ -58,37 +58,56 @@ class PendingMessage(msgspec.Struct, gc=False):
     prepared_transaction_offset: int = 0
 
 
-class AppendedMessage(msgspec.Struct, frozen=True, gc=False):
-    """Where a message was stored. Offsets: in messages of its queue, and in bytes of the log; time in ms."""
-
-    queue_offset: int
-    physical_offset: int
-    size: int
-    store_timestamp: int
-
-
 class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
-    """RocketMQ's DispatchRequest: what queue and index need to know of a record. ``queue`` None: no queue entry."""
+    """RocketMQ's DispatchRequest: where a message was stored, and what the index needs to know of it.
 
-    queue: ConsumeQueue | None
+    Offsets: in messages of its queue, and in bytes of the log; time in ms.
+    """
+
+    topic: str
+    queue_id: int
     queue_offset: int
     physical_offset: int
     size: int
-    tags_code: int
     store_timestamp: int
-    topic: str
     properties: str
     tag: str
     indexed: bool
 
 
-class Batch(NamedTuple):
-    """What one append put into the log, from ``start`` to ``end``."""
+class Arrival(msgspec.Struct, gc=False):
+    """Messages that lie one behind the other in a queue: offsets ``from_offset`` up to, not with, ``to_offset``.
+
+    Made once, when they are appended; reported, put into the queue, and told to its consumers as it is. ``fields``
+    are what the queue's units hold: physical offset, size and tagsCode of each message. ``store_timestamp`` is the
+    first one's.
+    """
+
+    queue: ConsumeQueue
+    topic: str
+    queue_id: int
+    from_offset: int
+    to_offset: int
+    store_timestamp: int
+    fields: list[int]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the records."""
+        return sum(self.fields[1::3])
+
+    @property
+    def tags_codes(self) -> list[int]:
+        return self.fields[2::3]
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """What lies in the log from ``start`` to ``end``: message by message, and queue by queue."""
 
     start: int
     end: int
     requests: list[DispatchRequest]
-    appended: list[AppendedMessage]
+    arrivals: list[Arrival]
 
 
 class CommitLog:
@@ -114,28 +133,25 @@ class CommitLog:
 
         Raises RequestError for a message the log cannot hold, OSError when the disk is full.
         """
-        requests: list[DispatchRequest] = []
-        appended: list[AppendedMessage] = []
         start = self.max_offset
         try:
-            blocks, end = self._encode(messages, store_timestamp, find_queue, requests, appended)
-            for queue in dict.fromkeys([request.queue for request in requests]):
-                if queue is not None:
-                    queue.reserve(queue.next_offset)
-            places = [self._reserve(position, len(block)) for position, block in blocks]
-        except Exception as error:
-            for request in requests:
-                if request.queue is not None:
-                    request.queue.next_offset -= 1
-            if isinstance(error, struct.error):
-                raise RequestError("a number of the message is too large for its field of a record",
-                    code=ResponseCode.MESSAGE_ILLEGAL) from error
-            raise
-        for file, (position, block) in zip(places, blocks, strict=True):
+            blocks, end, requests, arrivals = self._encode(messages, store_timestamp, find_queue)
+        except struct.error as error:
+            raise RequestError("a number of the message is too large for its field of a record",
+                code=ResponseCode.MESSAGE_ILLEGAL) from error
+        for arrival in arrivals:
+            arrival.queue.reserve(arrival.to_offset)
+        places = []
+        for position, block in blocks:
+            places.append((self._reserve(position, len(block)), position, block))
+        # From here on nothing can fail.
+        for file, position, block in places:
             file.write(position - file.base, block)
+        for arrival in arrivals:
+            arrival.queue.next_offset = arrival.to_offset
         self.max_offset = end
         self.last_store_timestamp = store_timestamp
-        return Batch(start, end, requests, appended)
+        return Batch(start, end, requests, arrivals)
 
     def prepare(self) -> None:
         """Have the file that the next message goes to, and its page. OSError when the disk is full."""
@@ -148,16 +164,18 @@ class CommitLog:
         return file
 
     def _encode(self, messages: Sequence[PendingMessage], store_timestamp: int, find_queue: FindQueue,
-                requests: list[DispatchRequest], appended: list[AppendedMessage]) -> tuple[Blocks, int]:
-        """Blocks and where the log ends behind them. The hot path: no call that can be spared."""
+                ) -> tuple[Blocks, int, list[DispatchRequest], list[Arrival]]:
+        """Blocks, where the log ends behind them, and what is in them. The hot path: no call that can be spared."""
         position = block_start = self.max_offset
         segment_size, store_host, store_port = self.mapped_files.file_size, self._store_host, self._store_port
         store_flag = STORE_HOST_V6 if len(store_host) == 16 else 0
         segment_end = position - position % segment_size + segment_size
         blocks: Blocks = []
         parts: list[bytes] = []
+        requests: list[DispatchRequest] = []
+        arrivals: dict[tuple[str, int], Arrival] = {}
         for message in messages:
-            topic, body, properties = message.topic, message.body, message.properties
+            topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
             magic, name, text, born = self._fields(message)
             sys_flag = message.sys_flag & ~HOST_FLAGS | store_flag
             if len(born) == 16:
@@ -173,28 +191,31 @@ class CommitLog:
                 parts = []
                 position = block_start = segment_end
                 segment_end += segment_size
-            queue, queue_offset = None, 0
+            tag = message_properties.find(properties, message_properties.TAGS)
             transaction = sys_flag & TRANSACTION_MASK
+            queue_offset = 0
             if transaction != TRANSACTION_PREPARED and transaction != TRANSACTION_ROLLBACK:
-                queue = find_queue(topic, message.queue_id)
-                queue_offset = queue.next_offset
-            parts += (head.pack(size, magic, body_crc(body), message.queue_id, message.flag, queue_offset, position,
+                arrival = arrivals.get((topic, queue_id))
+                if arrival is None:
+                    queue = find_queue(topic, queue_id)
+                    arrival = arrivals[topic, queue_id] = Arrival(
+                        queue, topic, queue_id, queue.next_offset, queue.next_offset, store_timestamp, [])
+                code = tags_code(tag) if tag else 0
+                if topic == SCHEDULE_TOPIC:
+                    code = schedule_tags_code(properties, store_timestamp, code)
+                queue_offset = arrival.to_offset
+                arrival.to_offset = queue_offset + 1
+                arrival.fields += (position, size, code)
+            parts += (head.pack(size, magic, crc32(body) & CRC_MASK, queue_id, message.flag, queue_offset, position,
                 sys_flag, message.born_timestamp, born, message.born_port, store_timestamp, store_host, store_port,
                 message.reconsume_times, message.prepared_transaction_offset, len(body)),
                 body, name, LENGTH.pack(len(text)), text)
-            tag = message_properties.find(properties, message_properties.TAGS)
-            code = tags_code(tag) if tag else 0
-            if topic == SCHEDULE_TOPIC:
-                code = schedule_tags_code(properties, store_timestamp, code)
-            requests.append(DispatchRequest(queue, queue_offset, position, size, code, store_timestamp, topic,
-                properties, tag, transaction != TRANSACTION_ROLLBACK))
-            if queue is not None:
-                queue.next_offset = queue_offset + 1
-            appended.append(AppendedMessage(queue_offset, position, size, store_timestamp))
+            requests.append(DispatchRequest(topic, queue_id, queue_offset, position, size, store_timestamp, properties,
+                tag, transaction != TRANSACTION_ROLLBACK))
             position += size
         if parts:
             blocks.append((block_start, b"".join(parts)))
-        return blocks, position
+        return blocks, position, requests, list(arrivals.values())
 
     @staticmethod
     def _fields(message: PendingMessage) -> tuple[int, bytes, bytes, bytes]:

@@ -11,7 +11,7 @@ from broker_core.filters.message_filter import MessageFilter
 from broker_core.formats.commit_log_record import properties_at, store_timestamp_at
 from broker_core.formats.consume_queue_unit import HOLE_SIZE, UNIT_SIZE, decode_units, is_hole, iter_units
 from broker_core.options import Options
-from broker_core.store.commit_log import CommitLog
+from broker_core.store.commit_log import Arrival, CommitLog
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.files import MutableBuffer
@@ -99,6 +99,27 @@ class MessageReader:
         if picked is None:
             picked = self._pick(queue, units, offset, max_msg_nums, max_msg_bytes, message_filter)
         return self._result(picked, low, high)
+
+    def get_arrived(self, arrival: Arrival, offset: int, message_filter: MessageFilter | None,
+                    ) -> GetMessageResult | None:
+        """What ``get_message`` would say, where it is no more than the one message that arrived; None elsewhere.
+
+        The arrival still says where the record lies, so the queue is not asked. As the first match the message needs
+        no limit.
+        """
+        queue = arrival.queue
+        end = queue.max_offset
+        if arrival.from_offset != offset or end != offset + 1 or queue.deleted:
+            return None
+        physical_offset, size, tags_code = arrival.fields
+        file = self._log.mapped_files.find(physical_offset)
+        if file is None:
+            return None
+        buffer, start = file.buffer, physical_offset - file.base
+        if message_filter is not None and not self._matches(message_filter, queue, tags_code, buffer, start):
+            return None
+        return GetMessageResult(FOUND, end, queue.min_offset(self._log.min_offset), end,
+            bytes(buffer[start:start + size]), 1, offset, offset, arrival.store_timestamp)
 
     def _limits(self, physical_offset: int, max_msg_nums: int, max_msg_bytes: int) -> tuple[int, int]:
         """(messages, bytes) that a pull may bring once it reaches this part of the log."""

@@ -20,7 +20,7 @@ from broker_core.formats.safe_end import SafeEnd
 from broker_core.options import Options
 from broker_core.remoting.codes import ResponseCode
 from broker_core.store.clean_commit_log import WARNING_PERCENT, Clean, CleanCommitLogService
-from broker_core.store.commit_log import AppendedMessage, CommitLog, PendingMessage
+from broker_core.store.commit_log import Arrival, Batch, CommitLog, PendingMessage
 from broker_core.store.config_tables import TableWrite, load_table
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
@@ -31,10 +31,10 @@ from broker_core.store.index_service import TAG_KEY, IndexService, index_words
 from broker_core.store.mapped_file import OpenMaps
 from broker_core.store.mapped_file_queue import NAME_DIGITS
 from broker_core.store.recovery import Recovery
-from broker_core.store.reput_message import Arrival, ReputMessageService
+from broker_core.store.reput_message import ReputMessageService
 from broker_core.store.store_checkpoint import StoreCheckpoint
 
-__all__ = ["AppendedMessage", "Arrival", "Clean", "Flush", "GetMessageResult", "MessageStore", "PendingMessage",
+__all__ = ["Arrival", "Batch", "Clean", "Flush", "GetMessageResult", "MessageStore", "PendingMessage",
     "TableWrite"]
 
 MARKER = "glassmq"
@@ -209,7 +209,7 @@ class MessageStore:
 
     # --- writing --------------------------------------------------------------------------------------------------
 
-    def append(self, messages: Sequence[PendingMessage], now: Now) -> list[AppendedMessage]:
+    def append(self, messages: Sequence[PendingMessage], now: Now) -> Batch:
         """Store messages in this order, as one block; all of them or, with an error, none.
 
         Raises StoreReadOnlyError; UnavailableError (SERVICE_NOT_AVAILABLE) when the disk is full or has failed;
@@ -229,7 +229,7 @@ class MessageStore:
             raise UnavailableError(f"the disk takes no more messages: {error.strerror or error}",
                 code=ResponseCode.SERVICE_NOT_AVAILABLE) from error
         self._reput.appended(batch)
-        return batch.appended
+        return batch
 
     def reput(self, limit: int = 10_000) -> list[Arrival]:
         """Show confirmed messages to consumers, about ``limit`` of them; one Arrival per queue.
@@ -274,6 +274,11 @@ class MessageStore:
                     message_filter: MessageFilter | None) -> GetMessageResult:
         """Messages of a queue from ``offset`` on, as many as one pull may bring."""
         return self._reader.get_message(topic, queue_id, offset, max_msg_nums, max_msg_bytes, message_filter)
+
+    def get_arrived(self, arrival: Arrival, offset: int, message_filter: MessageFilter | None,
+                    ) -> GetMessageResult | None:
+        """What ``get_message`` would say, where it is no more than the one message that arrived; None elsewhere."""
+        return self._reader.get_arrived(arrival, offset, message_filter)
 
     def look_message_by_offset(self, physical_offset: int) -> bytes | None:
         """The whole record that begins at this physical offset; None when none does."""

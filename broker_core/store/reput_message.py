@@ -1,10 +1,8 @@
 """From the log to the queues and the index: what consumers may see."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from struct import Struct
-
-import msgspec
 
 from broker_core.errors import RequestError
 from broker_core.formats import message_properties
@@ -19,7 +17,7 @@ from broker_core.formats.commit_log_record import (
     topic_at,
 )
 from broker_core.formats.tags_code import tags_code
-from broker_core.store.commit_log import Batch, CommitLog, DispatchRequest
+from broker_core.store.commit_log import Arrival, Batch, CommitLog, DispatchRequest
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.delay_level import SCHEDULE_TOPIC, schedule_tags_code
@@ -31,16 +29,6 @@ PENDING_MAX = 200_000
 
 _FRONT = Struct(">12xi4xq8xi")
 """QUEUEID, QUEUEOFFSET, SYSFLAG of a record."""
-
-
-class Arrival(msgspec.Struct, frozen=True, gc=False):
-    """Messages that consumers of a queue see from now on: offsets ``from_offset`` up to, not with, ``to_offset``."""
-
-    topic: str
-    queue_id: int
-    from_offset: int
-    to_offset: int
-    tags_codes: list[int]
 
 
 class MissingUnits(Exception):
@@ -81,19 +69,24 @@ class ReputMessageService:
 
     def reput(self, confirmed_offset: int, limit: int) -> list[Arrival]:
         """Dispatch up to ``confirmed_offset``, about ``limit`` messages. OSError when a queue cannot be written."""
-        requests: list[DispatchRequest] = []
-        end = self.position
+        batches: list[Batch] = []
+        count, end = 0, self.position
         pending = self._pending
-        while pending and pending[0].end <= confirmed_offset and len(requests) < limit and pending[0].start == end:
-            batch = pending.popleft()
-            self._pending_count -= len(batch.requests)
-            requests += batch.requests
+        while pending and count < limit:
+            batch = pending[0]
+            if batch.start != end or batch.end > confirmed_offset:
+                break
+            batches.append(pending.popleft())
+            count += len(batch.requests)
             end = batch.end
-        if not requests and end < confirmed_offset:
-            requests, end = self._read(end, confirmed_offset, limit)
+        self._pending_count -= count
+        if not batches and end < confirmed_offset:
+            batch = self._read(end, confirmed_offset, limit)
+            batches.append(batch)
+            end = batch.end
             while pending and pending[0].start < end:
                 self._pending_count -= len(pending.popleft().requests)
-        self._dispatch(requests)
+        self._dispatch(batches)
         if end > self.position:
             self.position = end
         return self.take_arrivals()
@@ -105,32 +98,24 @@ class ReputMessageService:
 
     # --- dispatch -----------------------------------------------------------------------------------------------
 
-    def _dispatch(self, requests: Sequence[DispatchRequest]) -> None:
+    def _dispatch(self, batches: list[Batch]) -> None:
         """Queue, then notice; one write and one notice per queue.
 
         RocketMQ files a message in the index between the two. Here the index comes after the notice
         (``build_index``), since nobody is woken by it and it costs as much as the rest.
         """
-        if not requests:
-            return
-        groups: dict[ConsumeQueue, tuple[int, list[int], list[int]]] = {}
-        for request in requests:
-            queue = request.queue
-            if queue is None or queue.deleted:
-                continue
-            group = groups.get(queue)
-            if group is None:
-                group = groups[queue] = (request.queue_offset, [], [])
-            code = request.tags_code
-            group[1].extend((request.physical_offset, request.size, code))
-            group[2].append(code)
-        for queue, (first, fields, codes) in groups.items():
-            queue.put(first, fields)
-            self.touched.add(queue)
-            self._arrivals.append(Arrival(queue.topic, queue.queue_id, first, first + len(codes), codes))
-        if self._index is not None:
-            self._unindexed += requests
-        self.last_store_timestamp = requests[-1].store_timestamp
+        for arrival in batches[0].arrivals if len(batches) == 1 else _joined(batches):
+            queue = arrival.queue
+            if not queue.deleted:
+                queue.put(arrival.from_offset, arrival.fields)
+                self.touched.add(queue)
+                self._arrivals.append(arrival)
+        for batch in batches:
+            requests = batch.requests
+            if requests:
+                self.last_store_timestamp = requests[-1].store_timestamp
+                if self._index is not None:
+                    self._unindexed += requests
 
     @property
     def index_is_behind(self) -> bool:
@@ -145,11 +130,12 @@ class ReputMessageService:
 
     # --- reading the log ------------------------------------------------------------------------------------------
 
-    def _read(self, position: int, end: int, limit: int) -> tuple[list[DispatchRequest], int]:
-        """Records from the log that queues or index lack, and how far it was read."""
+    def _read(self, position: int, end: int, limit: int) -> Batch:
+        """Records from the log that queues or index lack; the batch ends where reading did."""
         self.build_index()
+        begin = position
         requests: list[DispatchRequest] = []
-        expected: dict[ConsumeQueue, int] = {}
+        arrivals: dict[ConsumeQueue, Arrival] = {}
         indexed_up_to = self._index.max_physical_offset if self._index is not None else 1 << 63
         read = 0
         while position < end and read < limit:
@@ -162,59 +148,84 @@ class ReputMessageService:
             if not size:
                 if not is_blank(buffer, start):
                     self.unreadable += 1
-                    return requests, end
+                    position = end
+                    break
                 position = self._next_segment(position)
                 continue
-            place = self._place_of(buffer, start, expected)
+            place = self._place_of(buffer, start, arrivals)
             if place is None:
                 break
-            queue, queue_offset, transaction = place
+            queue, queue_id, queue_offset, transaction = place
             indexed = transaction != TRANSACTION_ROLLBACK and position > indexed_up_to
             if queue is not None or indexed:
-                requests.append(self._request(buffer, start, position, size, queue, queue_offset, indexed))
+                requests.append(self._request(buffer, start, position, size, queue_id, queue_offset, indexed))
+            if queue is not None:
+                self._enter(arrivals, queue, requests[-1])
             position += size
             read += 1
-        return requests, position
+        return Batch(begin, position, requests, list(arrivals.values()))
 
     def _next_segment(self, position: int) -> int:
         size = self._log.mapped_files.file_size
         return position - position % size + size
 
     def _place_of(self, buffer: MutableBuffer, start: int,
-                  expected: dict[ConsumeQueue, int]) -> tuple[ConsumeQueue | None, int, int] | None:
-        """(queue that lacks the record, queue offset, transaction state); no queue when none does.
+                  arrivals: dict[ConsumeQueue, Arrival]) -> tuple[ConsumeQueue | None, int, int, int] | None:
+        """(queue that lacks the record, queue id and offset, transaction state); no queue when none does.
 
         None: there is a hole before it in its queue, which is filled when the next write begins behind it.
         """
         queue_id, queue_offset, sys_flag = _FRONT.unpack_from(buffer, start)
         transaction = sys_flag & TRANSACTION_MASK
+        nowhere = None, queue_id, queue_offset, transaction
         if transaction in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
-            return None, queue_offset, transaction
+            return nowhere
         try:
             queue = self._queues.find(topic_at(buffer, start).decode(), queue_id)
         except (RequestError, UnicodeDecodeError):
             self.unreadable += 1
-            return None, queue_offset, transaction
-        next_offset = expected.get(queue, queue.max_offset)
+            return nowhere
+        arrival = arrivals.get(queue)
+        next_offset = queue.max_offset if arrival is None else arrival.to_offset
         if queue_offset < next_offset:
-            return None, queue_offset, transaction
+            return nowhere
         if queue_offset > next_offset:
             if not self.holes_allowed:
                 raise MissingUnits(f"{queue.topic}@{queue.queue_id} lacks units before {queue_offset}")
-            if queue in expected:
+            if arrival is not None:
                 return None
-        expected[queue] = queue_offset + 1
-        return queue, queue_offset, transaction
+        return queue, queue_id, queue_offset, transaction
 
     @staticmethod
-    def _request(buffer: MutableBuffer, start: int, position: int, size: int, queue: ConsumeQueue | None,
-                 queue_offset: int, indexed: bool) -> DispatchRequest:
+    def _request(buffer: MutableBuffer, start: int, position: int, size: int, queue_id: int, queue_offset: int,
+                 indexed: bool) -> DispatchRequest:
         topic = topic_at(buffer, start).decode("utf-8", "replace")
         properties = properties_at(buffer, start).decode("utf-8", "surrogateescape")
-        store_timestamp = store_timestamp_at(buffer, start)
         tag = message_properties.find(properties, message_properties.TAGS)
-        code = tags_code(tag) if tag else 0
-        if topic == SCHEDULE_TOPIC:
-            code = schedule_tags_code(properties, store_timestamp, code)
-        return DispatchRequest(queue, queue_offset, position, size, code, store_timestamp, topic, properties, tag,
-            indexed)
+        return DispatchRequest(topic, queue_id, queue_offset, position, size, store_timestamp_at(buffer, start),
+            properties, tag, indexed)
+
+    @staticmethod
+    def _enter(arrivals: dict[ConsumeQueue, Arrival], queue: ConsumeQueue, request: DispatchRequest) -> None:
+        """Add a record to what its queue is to be given."""
+        offset, stored = request.queue_offset, request.store_timestamp
+        arrival = arrivals.get(queue)
+        if arrival is None:
+            arrival = arrivals[queue] = Arrival(queue, queue.topic, queue.queue_id, offset, offset, stored, [])
+        code = tags_code(request.tag) if request.tag else 0
+        if request.topic == SCHEDULE_TOPIC:
+            code = schedule_tags_code(request.properties, stored, code)
+        arrival.to_offset = offset + 1
+        arrival.fields += (request.physical_offset, request.size, code)
+
+
+def _joined(batches: Iterable[Batch]) -> Iterable[Arrival]:
+    """One arrival a queue for what several batches bring."""
+    joined: dict[ConsumeQueue, Arrival] = {}
+    for batch in batches:
+        for arrival in batch.arrivals:
+            before = joined.setdefault(arrival.queue, arrival)
+            if before is not arrival:
+                before.fields += arrival.fields
+                before.to_offset = arrival.to_offset
+    return joined.values()

@@ -321,21 +321,22 @@ def test_a_topic_that_only_the_log_knows_is_served_after_a_crash() -> None:
     assert bodies(again.pulled(again.pull("orders", 0))) == [b"one"]
 
 
-@pytest.mark.parametrize("failing", ["get_message", "query_message"])
+@pytest.mark.parametrize("failing", [("get_message", "get_arrived"), ("query_message",)])
 def test_a_defect_in_one_command_harms_no_other(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, failing: str
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, failing: tuple[str, ...]
 ) -> None:
     bench.send("orders", b"one")
     held = bench.pull("orders", 1)
     store = bench.engine.context.store
-    monkeypatch.setattr(store, failing, lambda *args: {}["defect"])
+    for name in failing:
+        monkeypatch.setattr(store, name, lambda *args: {}["defect"])
     ids = bench.submit(
         c.PullMessage(topic="orders", queue_id=0, queue_offset=0),
         c.QueryMessage(topic="orders", key="k"),
         send("orders", b"two"),
     )
     failures = [reply for reply in map(bench.final, [*ids, held]) if isinstance(reply, c.Failed)]
-    assert len(failures) == (2 if failing == "get_message" else 1)
+    assert len(failures) == len(failing)
     assert {failure.code for failure in failures} == {ResponseCode.SYSTEM_ERROR}
     assert isinstance(bench.final(ids[2]), c.Sent) and bench.final(held) is not None
 

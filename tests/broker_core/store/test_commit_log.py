@@ -24,22 +24,22 @@ class Logs:
 def test_a_record_never_spans_segments_and_the_rest_is_filled() -> None:
     logs = Logs()
     batch = logs.log.append([message(number, size=20_000) for number in range(8)], 99, logs.queues.find)
-    positions = [appended.physical_offset for appended in batch.appended]
+    positions = [stored.physical_offset for stored in batch.requests]
     assert [position // 65_536 for position in positions] == [0, 0, 0, 1, 1, 1, 2, 2]
     assert positions[3] == 65_536
-    assert [appended.queue_offset for appended in batch.appended] == list(range(8))
-    end = positions[2] + batch.appended[2].size
+    assert [stored.queue_offset for stored in batch.requests] == list(range(8))
+    end = positions[2] + batch.requests[2].size
     file = logs.log.mapped_files.find(0)
     assert file is not None
     assert is_blank(file.buffer, end)
     assert int.from_bytes(file.buffer[end:end + 4], "big") == 65_536 - end
-    assert batch.end == logs.log.max_offset == positions[-1] + batch.appended[-1].size
+    assert batch.end == logs.log.max_offset == positions[-1] + batch.requests[-1].size
 
 
 def test_a_record_fits_when_the_filler_does_too() -> None:
     for spare, rolls in ((8, False), (7, True)):
         logs = Logs()
-        overhead = logs.log.append([message(1, size=0)], 1, logs.queues.find).appended[0].size
+        overhead = logs.log.append([message(1, size=0)], 1, logs.queues.find).requests[0].size
         logs.log.append([message(2, size=65_536 - 2 * overhead - spare)], 1, logs.queues.find)
         assert (logs.log.max_offset > 65_536) is rolls
 
@@ -48,7 +48,7 @@ def test_a_long_topic_and_ipv6_hosts_are_stored_as_they_must_be() -> None:
     logs = Logs("2001:db8::1")
     pending = message(1, topic="t" * 128)
     pending.born_host = "::7"
-    record = decode(logs.log.record(logs.log.append([pending], 5, logs.queues.find).appended[0].physical_offset) or b"")
+    record = decode(logs.log.record(logs.log.append([pending], 5, logs.queues.find).requests[0].physical_offset) or b"")
     assert (record.magic, record.topic) == (MAGIC_V2, "t" * 128)
     assert (record.born_host, record.store_host, record.sys_flag) == ("::7", "2001:db8::1", 0x30)
     assert logs.log.store_timestamp(0) == 5
@@ -86,4 +86,4 @@ def test_a_full_disk_leaves_no_trace(call: str, nth: int) -> None:
     assert logs.log.max_offset == before
     assert logs.queues.find("T", 0).next_offset == 1
     again = logs.log.append(batch, 1, logs.queues.find)
-    assert [appended.queue_offset for appended in again.appended] == [1, 0, 0, 0, 0]
+    assert [stored.queue_offset for stored in again.requests] == [1, 0, 0, 0, 0]

@@ -36,7 +36,7 @@ class World:
             self.number += 1
             batch.append(message(self.number, topic=topic, queue_id=queue_id, tag=self.chance.choice(("", "a")),
                 size=self.chance.choice((0, 20, 300, 5000))))
-        for pending, stored in zip(batch, self.store.append(batch, at(self.ms)), strict=True):
+        for pending, stored in zip(batch, self.store.append(batch, at(self.ms)).requests, strict=True):
             row = self.given[pending.topic, pending.queue_id]
             assert stored.queue_offset == len(row)
             row.append((stored.physical_offset + stored.size, pending.body))

@@ -1,11 +1,13 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.tags_code import tags_code
 from broker_core.options import Options
-from broker_core.store.message_store import MessageStore
+from broker_core.store.message_store import Arrival, MessageStore
 from tests.fakes.simulated_files import SimulatedFiles
 from tests.fakes.store_cases import at, message, open_store
 
@@ -97,7 +99,7 @@ def test_entries_of_a_segment_that_is_gone_are_passed_over() -> None:
 
 def test_a_pull_is_bounded_by_messages_and_bytes_asked_for() -> None:
     store = open_store(ROOT, files=SimulatedFiles())
-    size = store.append([message(number) for number in range(50)], at(1))[0].size
+    size = store.append([message(number) for number in range(50)], at(1)).requests[0].size
     store.reput()
 
     def count(max_msg_nums: int, max_msg_bytes: int, message_filter: OneTag | None = None) -> int:
@@ -130,7 +132,7 @@ def test_bytes_in_the_recent_part_are_capped_by_the_options(message_filter: OneT
     options = Options(mapped_file_size_commit_log=65_536, max_transfer_bytes_on_message_in_memory=1000,
         max_transfer_count_on_message_in_memory=9)
     store = open_store(ROOT, options, files=SimulatedFiles())
-    size = store.append([message(number, tag="a") for number in range(50)], at(1))[0].size
+    size = store.append([message(number, tag="a") for number in range(50)], at(1)).requests[0].size
     store.reput()
     assert store.get_message("T", 0, 0, 32, 1 << 20, message_filter).message_count == min(9, 1000 // size)
     store.append([message(1, tag="a", size=5000, queue_id=1)], at(1))
@@ -176,3 +178,46 @@ def test_limits_may_change_while_the_store_is_open() -> None:
     store.reput()
     store.change_options(Options(max_transfer_count_on_message_in_memory=5))
     assert store.get_message("T", 0, 0, 32, 1 << 20, None).message_count == 5
+
+
+appends = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(["", "a", "Aa", "BB"]), st.sampled_from([20, 9000])),
+    min_size=1, max_size=3)
+steps = st.lists(st.one_of(appends, st.sampled_from(["cut", "delete"])), min_size=1, max_size=40)
+
+
+@given(steps, st.sampled_from([None, OneTag("a"), OneTag("BB")]), st.integers(1, 3))
+def test_what_an_arrival_tells_is_what_the_queue_tells(
+        steps: list[list[tuple[int, str, int]] | str], message_filter: OneTag | None, looks: int) -> None:
+    """The short way gives the long way's answer, or none; also when more has happened since the arrival."""
+    store = open_store(ROOT, files=SimulatedFiles())
+    recent: list[Arrival] = []
+    for number, step in enumerate(steps):
+        if step == "delete":
+            store.delete_topic("T")
+        elif step == "cut" and len(store._log.mapped_files) > 1:
+            store._log.mapped_files.take_out(store._log.mapped_files.all()[0])
+        elif isinstance(step, list):
+            store.append([message(number, queue_id=queue_id, tag=tag, size=size) for queue_id, tag, size in step],
+                at(number))
+            if number % 3:  # else it is dispatched with the next append, as one arrival
+                recent += store.reput()
+        for arrival in recent[-looks:]:
+            for offset in range(arrival.from_offset - 1, arrival.to_offset + 2):
+                told = store.get_arrived(arrival, offset, message_filter)
+                if told is not None:
+                    assert told == store.get_message("T", arrival.queue_id, offset, 32, 1 << 20, message_filter)
+
+
+@pytest.mark.parametrize("message_filter", [None, OneTag("a")])
+def test_one_message_that_arrives_is_told_without_the_queue(message_filter: OneTag | None) -> None:
+    store = open_store(ROOT, files=SimulatedFiles())
+    for number in range(3):
+        store.append([message(number, tag="a")], at(number))
+        (arrival,) = store.reput()
+        told = store.get_arrived(arrival, number, message_filter)
+        assert told is not None and flags(told.records) == [number]
+        assert told == store.get_message("T", 0, number, 32, 1 << 20, message_filter)
+    assert store.get_arrived(arrival, 2, OneTag("b")) is None
+    store.append([message(3, tag="a")], at(3))
+    store.reput()
+    assert store.get_arrived(arrival, 2, None) is None, "there is more to bring by now"

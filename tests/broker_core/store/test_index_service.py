@@ -16,7 +16,7 @@ def make(files: SimulatedFiles, slots: int = 8, entries: int = 11) -> IndexServi
 
 
 def request(number: int, properties: str = "", tag: str = "", *, indexed: bool = True) -> DispatchRequest:
-    return DispatchRequest(None, number, number * 100, 100, 0, 1000 * number, "T",
+    return DispatchRequest("T", 0, number, number * 100, 100, 1000 * number,
         properties or f"UNIQ_KEY\x01k{number}\x02", tag, indexed)
 
 

@@ -24,7 +24,7 @@ def bodies(store: MessageStore, queue_id: int = 0, topic: str = "T") -> list[byt
 
 def test_what_is_appended_is_seen_when_it_is_dispatched(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    appended = store.append([message(number, queue_id=number % 2) for number in range(10)], at(5))
+    appended = store.append([message(number, queue_id=number % 2) for number in range(10)], at(5)).requests
     assert [stored.queue_offset for stored in appended] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
     assert appended[1].physical_offset == appended[0].size
     assert bodies(store) == []
@@ -36,7 +36,7 @@ def test_what_is_appended_is_seen_when_it_is_dispatched(tmp_path: Path) -> None:
 
 def test_a_record_carries_what_the_message_had(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    stored = store.append([message(7, tag="TagA", sys_flag=0x31)], at(5))[0]
+    stored = store.append([message(7, tag="TagA", sys_flag=0x31)], at(5)).requests[0]
     data = store.look_message_by_offset(stored.physical_offset)
     assert data is not None
     record = decode(data)
@@ -57,13 +57,13 @@ def test_everything_is_there_after_a_clean_shutdown(tmp_path: Path) -> None:
     again = open_store(tmp_path, ms=7)
     assert [body for queue_id in range(3) for body in bodies(again, queue_id)] == [
         body_of(number) for queue_id in range(3) for number in range(queue_id, 1000, 3)]
-    assert again.append([message(1)], at(8))[0].queue_offset == 334
+    assert again.append([message(1)], at(8)).requests[0].queue_offset == 334
     assert len(list((tmp_path / "commitlog").iterdir())) > 1
 
 
 def test_a_sync_flush_store_shows_only_what_is_on_the_disk(tmp_path: Path) -> None:
     store = open_store(tmp_path, SMALL_SYNC)
-    end = store.append([message(1)], at(1))[0].size
+    end = store.append([message(1)], at(1)).requests[0].size
     assert store.reput() == []
     assert (store.confirmed_offset, store.flushed_offset, store.appended_offset) == (0, 0, end)
     assert store.next_deadline_ns(at(1)) == 0
@@ -150,7 +150,7 @@ def test_a_message_the_log_cannot_hold_leaves_no_trace(tmp_path: Path) -> None:
         with pytest.raises(RequestError):
             store.append([message(0), refused], at(1))
         assert store.appended_offset == 0
-    assert store.append([message(2)], at(1))[0].queue_offset == 0
+    assert store.append([message(2)], at(1)).requests[0].queue_offset == 0
     assert store.reput()[0].to_offset == 1
 
 

@@ -109,7 +109,7 @@ def test_nothing_is_lost_that_the_log_has(root: Path, harm: Callable[[Path], Non
     assert len(store.query_message("T", "ID000005", 9, 0, 1 << 62)) == 1
     assert len(store.query_message("T", "ID000299", 9, 0, 1 << 62)) == 1
     assert store.recovery
-    assert store.append([message(1)], at(2000))[0].queue_offset == COUNT
+    assert store.append([message(1)], at(2000)).requests[0].queue_offset == COUNT
     store.close(at(2001))
     assert len(bodies(open_store(root, ms=3000))) == COUNT + 1
 

@@ -33,5 +33,4 @@ class SystemClock:
     def now(self) -> Now:
         return Now(time.time_ns() // 1_000_000, time.monotonic_ns())
 
-    def mono_ns(self) -> int:
-        return time.monotonic_ns()
+    mono_ns = staticmethod(time.monotonic_ns)

@@ -13,7 +13,6 @@ how long a step took. Whoever owns an engine calls it from one thread.
 import logging
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -77,7 +76,7 @@ BYTES_A_TURN = 16 * 1024 * 1024
 """Bytes of messages: the wake-up that reaches them is its turn's last, since all answers lie in memory at once."""
 
 
-class Out(NamedTuple):
+class Out(msgspec.Struct, frozen=True, gc=False):
     """The effects of one turn that leave the engine at once: replies, by connection and request."""
 
     replies: list[tuple[Hashable, int, Reply]]

@@ -216,31 +216,45 @@ AnyEvent = (
 Listener = Callable[[Sequence[Event]], None]
 
 
+class Recorded(msgspec.Struct, frozen=True, gc=False):
+    """An event that nobody has looked at yet: its number, type, turn and own fields."""
+
+    seq: int
+    kind: Callable[..., Event]
+    now: Now
+    fields: tuple[Any, ...]
+
+    def event(self) -> Event:
+        return self.kind(self.seq, self.now.wall_ms, self.now.mono_ns, *self.fields)
+
+
 class EventLog:
     """The only place where events are numbered, kept and handed out.
 
-    ``emit`` takes the event's type and its fields after the three common ones, in order. ``publish`` ends a
+    ``emit`` takes the event's type and its fields after the three common ones, in order. It only notes them: most
+    events fall out of the ring unseen, so the event itself is made for who reads or listens. ``publish`` ends a
     turn: listeners get what was emitted since the last call.
     """
 
     def __init__(self, *, ring_size: int = 16_384) -> None:
         self.seq = 0
         self.listeners_dropped = 0
-        self._ring: deque[Event] = deque(maxlen=ring_size)
-        self._turn: list[Event] = []
+        self._ring: deque[Recorded] = deque(maxlen=ring_size)
+        self._turn: list[Recorded] = []
         self._listeners: list[Listener] = []
 
-    def emit(self, kind: Callable[..., Event], now: Now, *fields: Any) -> None:
+    def emit(self, kind: Callable[..., Event], now: Now, *fields: Any) -> Recorded:
         self.seq = seq = self.seq + 1
-        event = kind(seq, now.wall_ms, now.mono_ns, *fields)
-        self._ring.append(event)
+        recorded = Recorded(seq, kind, now, fields)
+        self._ring.append(recorded)
         if self._listeners:
-            self._turn.append(event)
+            self._turn.append(recorded)
+        return recorded
 
     def publish(self) -> None:
         if not self._turn:
             return
-        events, self._turn = self._turn, []
+        events, self._turn = [recorded.event() for recorded in self._turn], []
         for listener in list(self._listeners):
             try:
                 listener(events)
@@ -259,15 +273,12 @@ class EventLog:
             self._turn.clear()
 
     @property
-    def last(self) -> Event | None:
-        """The newest event."""
-        return self._ring[-1] if self._ring else None
-
-    @property
     def first_seq(self) -> int:
         """The oldest event that the ring still has; ``seq + 1`` when it has none."""
         return self._ring[0].seq if self._ring else self.seq + 1
 
-    def after(self, seq: int) -> Iterator[Event]:
-        """Events of the ring above ``seq``, oldest first."""
-        return islice(self._ring, max(0, min(seq, self.seq) + 1 - self.first_seq), None)
+    def after(self, seq: int, *kinds: type[Event]) -> Iterator[Event]:
+        """Events of the ring above ``seq``, oldest first; with ``kinds`` only those."""
+        for recorded in islice(self._ring, max(0, min(seq, self.seq) + 1 - self.first_seq), None):
+            if not kinds or recorded.kind in kinds:
+                yield recorded.event()

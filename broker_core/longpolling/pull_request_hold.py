@@ -17,12 +17,24 @@ old. ``check`` is the proof by experiment: it asks the store, for every hold, wh
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from broker_core.longpolling.deadline_wheel import DeadlineWheel
 from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 
 Key = tuple[str, int]
+
+
+class Arrival(Protocol):
+    """Messages ``from_offset`` up to, not with, ``to_offset`` of a queue, and the code of each one's tag."""
+
+    topic: str
+    queue_id: int
+    from_offset: int
+    to_offset: int
+
+    @property
+    def tags_codes(self) -> Sequence[int]: ...
 
 
 class PullRequestHold:
@@ -78,30 +90,34 @@ class PullRequestHold:
 
     # --- out ----------------------------------------------------------------------------------------------
 
-    def arrive(self, topic: str, queue_id: int, from_offset: int, tags_codes: Sequence[int], *, wake: bool = True,
-               ) -> tuple[list[PullRequest], list[PullRequest]]:
-        """Messages were dispatched at ``from_offset`` and on: (holds that one of them may match, those that none does).
+    def arrive(self, arrival: Arrival, *, wake: bool = True) -> tuple[list[PullRequest], list[PullRequest]]:
+        """Messages were dispatched: (holds that one of them may match, those that none does).
 
         The first are taken out. With ``wake`` False (longPollingEnable off) nobody is woken: the end moves, and whom
         it concerns is left to short polling, also when longPollingEnable is on again before its turn comes.
         """
-        many = self._table.get((topic, queue_id))
+        many = self._table.get((arrival.topic, arrival.queue_id))
         if many is None:
             return [], []
-        many.max_offset = to_offset = from_offset + len(tags_codes)
+        many.max_offset = to_offset = arrival.to_offset
         if not wake:
             for request in many.requests:
                 request.short |= request.pull_from_offset < to_offset
             return [], []
         woken: list[PullRequest] = []
         passed: list[PullRequest] = []
+        codes: Sequence[int] | None = None
         for request in many.requests:
             start = request.pull_from_offset
             if start >= to_offset:
                 continue
             wanted = request.message_filter
-            new = tags_codes if start <= from_offset else tags_codes[start - from_offset:]
-            if wanted is None or any(map(wanted.matches_tags_code, new)):
+            if wanted is None:
+                woken.append(request)
+                continue
+            codes = arrival.tags_codes if codes is None else codes
+            new = codes if start <= arrival.from_offset else codes[start - arrival.from_offset:]
+            if any(map(wanted.matches_tags_code, new)):
                 woken.append(request)
             else:
                 passed.append(request)

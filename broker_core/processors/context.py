@@ -10,7 +10,7 @@ from broker_core.clock import Clock
 from broker_core.commands import HoldView, QueueView, Reply, WakeCause
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.counters import Counters
-from broker_core.events import EventLog, PullReleased, PullWoken
+from broker_core.events import EventLog, Recorded
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
 from broker_core.options import Options
@@ -20,7 +20,7 @@ from broker_core.topics import TopicConfigManager
 RECENT_WAKEUPS = 200
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """Who asked, under which number, for what."""
 
     connection: Any
@@ -65,7 +65,8 @@ class Context:
         self.counters = Counters()
         self.holds = PullRequestHold()
         self.waking: deque[Waking] = deque()
-        self.wakeups: deque[PullWoken | PullReleased] = deque(maxlen=RECENT_WAKEUPS)
+        self.wakeups: deque[Recorded] = deque(maxlen=RECENT_WAKEUPS)
+        """The last holds' ends, PullWoken or PullReleased, for pages that open later."""
         self.round_robin: dict[str, int] = {}
         self.clients: dict[Any, Client] = {}
         self.replies: list[tuple[Any, int, Reply]] = []
@@ -85,12 +86,6 @@ class Context:
         if self.draining:
             return "the broker is shutting down"
         return self.store.problem
-
-    def note_wakeup(self) -> None:
-        """Keep the event that was just emitted, a hold's end, for pages that open later."""
-        event = self.events.last
-        assert isinstance(event, PullWoken | PullReleased)
-        self.wakeups.append(event)
 
     def queue_view(self, topic: str, queue_id: int) -> QueueView:
         """A queue as the board shows it."""

@@ -6,7 +6,6 @@ answered FLUSH_DISK_TIMEOUT: the message is stored, its durability is not confir
 """
 
 from collections import deque
-from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +15,7 @@ from broker_core.processors.context import Context, Request
 from broker_core.remoting.codes import ResponseCode
 
 
-class Waiting(NamedTuple):
+class Waiting(msgspec.Struct, frozen=True, gc=False):
     """A send that waits until the log is flushed up to ``physical_end``."""
 
     physical_end: int

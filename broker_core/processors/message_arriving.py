@@ -11,8 +11,7 @@ def notify_message_arriving(context: Context, now: Now) -> None:
     for arrival in context.store.reput():
         counters.messages_dispatched += arrival.to_offset - arrival.from_offset
         events.emit(MessagesDispatched, now, arrival.topic, arrival.queue_id, arrival.from_offset, arrival.to_offset)
-        woken, passed = context.holds.arrive(arrival.topic, arrival.queue_id, arrival.from_offset, arrival.tags_codes,
-                                             wake=context.options.long_polling_enable)
+        woken, passed = context.holds.arrive(arrival, wake=context.options.long_polling_enable)
         for request in woken:
             context.waking.append(Waking(request, "arrival", now.mono_ns, arrival))
         for request in passed:

@@ -7,7 +7,7 @@ import msgspec
 from broker_core.clock import Now
 from broker_core.commands import Events, GetEvents, GetHold, GetHolds, GetSnapshot, Holds, Reply, Snapshot, WakeUp
 from broker_core.errors import NotFoundError, RequestError
-from broker_core.events import PullReleased, PullWoken
+from broker_core.events import Event, PullReleased, PullWoken
 from broker_core.processors.admin_broker import positions
 from broker_core.processors.context import Context, Request
 
@@ -48,8 +48,9 @@ def get_events(context: Context, request: Request, now: Now) -> Reply:
                   events=[msgspec.to_builtins(event) for event in islice(context.events.after(command.after), limit)])
 
 
-def wake_up(event: PullWoken | PullReleased) -> WakeUp:
+def wake_up(event: Event) -> WakeUp:
     """The end of a hold, as the wake-up stream shows it."""
+    assert isinstance(event, PullWoken | PullReleased)
     wake_us, messages = (event.wake_us, event.messages) if isinstance(event, PullWoken) else (0, 0)
     return WakeUp(seq=event.seq, wall_ms=event.wall_ms, hold_id=event.hold_id, topic=event.topic,
                   queue_id=event.queue_id, group=event.group, client_id=event.client_id, cause=event.cause,
@@ -75,5 +76,5 @@ def snapshot(context: Context, now: Now, max_holds: int = 1000, max_queues: int 
         problem=context.problem(), holds_total=len(context.holds),
         holds=[context.hold_view(held, now.wall_ms, now.mono_ns) for held in islice(context.holds, _page(max_holds))],
         queues_total=len(keys), queues=[context.queue_view(*key) for key in keys[:_page(max_queues)]],
-        wakeups=[wake_up(event) for event in context.wakeups], counters=counters.as_dict(),
+        wakeups=[wake_up(recorded.event()) for recorded in context.wakeups], counters=counters.as_dict(),
         wakeup_us=counters.wakeup_us.view(), held_ms=counters.held_ms.view(), positions=positions(context))

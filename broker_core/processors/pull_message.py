@@ -151,9 +151,9 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
         counters.wakeup_us.add(wake_us)
     counters.woken[cause] += 1
     counters.held_ms.add(held_us // 1000)
-    context.events.emit(PullWoken, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id,
-                        cause, held_us, wake_us, result.message_count)
-    context.note_wakeup()
+    context.wakeups.append(context.events.emit(
+        PullWoken, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id, cause, held_us,
+        wake_us, result.message_count))
     outcome = HoldOutcome(hold_id=request.hold_id, held_us=held_us, wake_us=wake_us, wake_cause=cause)
     reply = _answer(context, result, response_code(result.status, request.pull_from_offset), many.topic, many.queue_id,
                     request.group, request.client_id, outcome, request.suspend_timeout_ms, end_ns - begin_ns, now)
@@ -198,9 +198,9 @@ def release(context: Context, request: PullRequest, cause: ReleaseCause, now: No
     held_us = max(0, now.mono_ns - request.suspended_ns) // 1000
     many = request.many
     context.counters.released += 1
-    context.events.emit(PullReleased, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id,
-                        cause, held_us)
-    context.note_wakeup()
+    context.wakeups.append(context.events.emit(
+        PullReleased, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id, cause,
+        held_us))
     if reply is not None:
         context.reply(request.connection, request.request_id, reply)
 

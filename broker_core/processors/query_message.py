@@ -62,7 +62,7 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Reply:
     record = commit_log_record.decode(_find(context, command.message_id, command.topic), check_crc=False)
     topic, queue_id, offset = record.topic, record.queue_id, record.queue_offset
     events: list[Event] = []
-    for event in context.events.after(0):
+    for event in context.events.after(0, MessagesStored, MessagesDispatched, MessagesDelivered, OffsetCommitted):
         if isinstance(event, MessagesStored | MessagesDispatched | MessagesDelivered):
             if event.from_offset <= offset < event.to_offset and event.queue_id == queue_id and event.topic == topic:
                 events.append(event)

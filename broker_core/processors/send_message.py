@@ -4,7 +4,8 @@ Sends gather while one batch of commands is handled, and are stored as one block
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from broker_core.clock import Now
 from broker_core.commands import OutgoingMessage, SendMessage, Sent, SentMessage
@@ -29,7 +30,7 @@ LOST_SECTOR = "\0" * 16
 """Recovery takes as many NULs in a row for what a power cut has left of a record, and would cut the log there."""
 
 
-class Prepared(NamedTuple):
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A send that passed every check: what to store for it, and under which id each message goes.
 
     ``known`` are messages that an earlier send with the same Idempotency-Key stored, by their place in this one.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.events import AnyEvent, Event, EventLog, MessagesStored, SegmentRolled
+from broker_core.events import AnyEvent, Event, EventLog, MessagesStored, RecoveryStep, SegmentRolled
 
 NOW = Now(1000, 5)
 
@@ -22,7 +22,15 @@ def test_numbers_have_no_gap_and_the_ring_is_bounded() -> None:
     assert [event.seq for event in log.after(0)] == list(range(16, 26))
     assert [event.seq for event in log.after(23)] == [24, 25]
     assert list(log.after(25)) == []
-    assert log.last is not None and log.last.seq == 25
+    assert list(log.after(20, MessagesStored)) == []
+
+
+def test_an_event_is_made_for_who_looks() -> None:
+    log = EventLog()
+    recorded = log.emit(SegmentRolled, NOW, 42)
+    log.emit(RecoveryStep, NOW, "log", "")
+    assert recorded.event() == SegmentRolled(1, NOW.wall_ms, NOW.mono_ns, 42)
+    assert list(log.after(0, SegmentRolled)) == [recorded.event()]
 
 
 def test_a_listener_gets_a_turn_as_one_list() -> None:

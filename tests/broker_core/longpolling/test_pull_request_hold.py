@@ -12,6 +12,17 @@ from broker_core.longpolling.pull_request_hold import PullRequestHold
 A, B = tags_code("TagA"), tags_code("TagB")
 
 
+class Came:
+    """An arrival in queue 0 of T."""
+
+    topic, queue_id = "T", 0
+
+    def __init__(self, from_offset: int, tags_codes: list[int]) -> None:
+        self.from_offset = from_offset
+        self.to_offset = from_offset + len(tags_codes)
+        self.tags_codes = tags_codes
+
+
 def hold(table: PullRequestHold, topic: str = "T", queue_id: int = 0, offset: int = 0, expression: str = "*",
          connection: Any = "c1", timeout_ms: int = 1000, now_ns: int = 0) -> PullRequest:
     held = PullRequest(
@@ -35,38 +46,38 @@ def empty(table: PullRequestHold) -> bool:
 
 def test_an_arrival_wakes_the_holds_of_its_queue_and_no_other(table: PullRequestHold) -> None:
     here, other_queue, other_topic = hold(table), hold(table, queue_id=1), hold(table, topic="U")
-    woken, passed = table.arrive("T", 0, 0, [A])
+    woken, passed = table.arrive(Came(0, [A]))
     assert woken == [here] and passed == []
     assert list(table) == [other_queue, other_topic]
 
 
 def test_an_arrival_below_the_wanted_offset_wakes_nobody(table: PullRequestHold) -> None:
     hold(table, offset=5)
-    assert table.arrive("T", 0, 3, [A, A]) == ([], [])
-    assert len(table.arrive("T", 0, 5, [A])[0]) == 1
+    assert table.arrive(Came(3, [A, A])) == ([], [])
+    assert len(table.arrive(Came(5, [A]))[0]) == 1
 
 
 def test_only_tags_at_and_after_the_wanted_offset_count(table: PullRequestHold) -> None:
     held = hold(table, offset=1, expression="TagA")
-    assert table.arrive("T", 0, 0, [A, B, B]) == ([], [held])
-    assert table.arrive("T", 0, 3, [B, A]) == ([held], [])
+    assert table.arrive(Came(0, [A, B, B])) == ([], [held])
+    assert table.arrive(Came(3, [B, A])) == ([held], [])
     assert empty(table)
 
 
 def test_one_of_several_tags_is_enough(table: PullRequestHold) -> None:
     held = hold(table, expression="TagX || TagB")
-    assert table.arrive("T", 0, 0, [A, B]) == ([held], [])
+    assert table.arrive(Came(0, [A, B])) == ([held], [])
 
 
 def test_without_waking_only_the_end_moves(table: PullRequestHold) -> None:
     held = hold(table)
-    assert table.arrive("T", 0, 0, [A], wake=False) == ([], [])
+    assert table.arrive(Came(0, [A]), wake=False) == ([], [])
     assert held.many.max_offset == 1 and len(table) == 1
 
 
 def test_all_groups_holding_on_a_queue_are_woken_together(table: PullRequestHold) -> None:
     held = [hold(table, connection=f"c{number}") for number in range(20)]
-    woken, _ = table.arrive("T", 0, 0, [A])
+    woken, _ = table.arrive(Came(0, [A]))
     assert sorted(woken, key=lambda one: one.hold_id) == held
     assert empty(table)
 

@@ -25,9 +25,10 @@ test: .venv/dev-installed .venv/spark-installed ## run every test (installs what
 simulate: .venv/dev-installed ## a cluster of clients in one thread, 200 seeds: no wake-up may be lost
 	$(PYTHON) -m pytest -q -n auto tests/simulation --seeds 200
 
-torture: .venv/dev-installed ## power cuts and simulation with 1000 seeds; an engine behind Redis left idle for minutes
+torture: .venv/dev-installed ## power cuts and simulation with 1000 seeds; 100,000 spoiled frames; an idle engine behind Redis
 	$(PYTHON) -m pytest -q tests/bridge/test_channel_port.py -k idle --idle-seconds 150
 	$(PYTHON) -m pytest -q -n auto tests/broker_core/store/test_crashes.py tests/simulation --seeds 1000
+	$(PYTHON) -m pytest -q tests/broker_core/remoting/test_frame_decoder.py -k spoiled --seeds 10
 
 bench: .venv/dev-installed ## measure: engine, running broker, recovery, where the engine runs
 	cd benchmarks && ../$(PYTHON) engine_wakeup.py

@@ -33,7 +33,7 @@ from msgspec import Meta
 from broker_core.remoting.codes import LANGUAGES, VERSION
 
 MAX_FRAME = 16 * 1024 * 1024
-"""Largest L, either way; RocketMQ's default."""
+"""Largest L that is taken, RocketMQ's default. Java's peers count the length field in, so what is sent is 4 less."""
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
 LANGUAGE = "PYTHON"
@@ -95,16 +95,17 @@ class RemotingCommand(msgspec.Struct, gc=False):
     def encode(self) -> bytes:
         """The whole frame.
 
-        Raises ValueError for what has no place in it: a frame above ``MAX_FRAME``, text with lone surrogates; in a
-        ROCKETMQ header also a code or version outside int16 (POP_MESSAGE is 200050) and a key above 32,767 bytes.
+        Raises ValueError for what has no place in it: more than ``MAX_FRAME`` bytes in all, text with lone
+        surrogates; in a ROCKETMQ header also a code or version outside int16 (POP_MESSAGE is 200050) and a key above
+        32,767 bytes.
         """
         if self.serialize_type == "JSON":
             header, kind = _encode_json(self), 0
         else:
             header, kind = _encode_binary(self), _BINARY
         size, length = len(header), 4 + len(header) + len(self.body)
-        if length > MAX_FRAME:
-            raise ValueError(f"a frame of {length} bytes is longer than the {MAX_FRAME} that RocketMQ's clients take")
+        if 4 + length > MAX_FRAME:
+            raise ValueError(f"a frame of {4 + length} bytes is longer than the {MAX_FRAME} that clients take")
         return b"".join((_HEAD.pack(length, kind | size), header, self.body))
 
 

@@ -1,0 +1,77 @@
+"""A stream of bytes, cut anywhere, into frames (``remoting_command.py`` has their picture)."""
+
+from struct import Struct
+
+from broker_core.remoting.remoting_command import MAX_FRAME, RemotingCommand, RemotingProtocolError, decode
+
+MAX_HEADER = 1024 * 1024
+"""Bytes of the largest header taken. GlassMQ's own: the longest that clients mean is some 200 KiB, and the fields of a
+header cost ten times their bytes in memory."""
+
+_HEAD = Struct(">iI")
+_LENGTH = Struct(">i")
+
+
+class FrameDecoder:
+    """What arrives on one connection goes in, commands come out. After an error it is of no more use.
+
+    ``unfinished`` counts the bytes it keeps of a frame that is not whole. However small the pieces in which a frame
+    comes, its bytes are copied twice: to the others, and out of the whole.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._wanted = 4  # as long as the buffer is shorter, there is nothing new to see in it
+
+    @property
+    def unfinished(self) -> int:
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[RemotingCommand]:
+        """The frames that became whole. Raises RemotingProtocolError, which carries those before the bad one."""
+        buffer = self._buffer
+        if not buffer:
+            commands, end = self._cut(data)
+            if end < len(data):
+                buffer += data[end:]
+            return commands
+        buffer += data
+        if len(buffer) < self._wanted:
+            return []
+        with memoryview(buffer) as whole:
+            commands, end = self._cut(whole)
+        del buffer[:end]
+        return commands
+
+    def _cut(self, data: bytes | memoryview) -> tuple[list[RemotingCommand], int]:
+        """The whole frames, and where they end."""
+        commands: list[RemotingCommand] = []
+        at, end = 0, len(data)
+        self._wanted = 4
+        try:
+            while end - at >= 8:
+                length, word = _HEAD.unpack_from(data, at)
+                _check_length(length)
+                header_size = word & 0xFFFFFF
+                if header_size > length - 4 or header_size > MAX_HEADER:
+                    raise RemotingProtocolError(f"a header of {header_size} bytes is longer than its frame of "
+                        f"{length}, or than the {MAX_HEADER} that a header may have")
+                stop = at + 4 + length
+                if stop > end:
+                    self._wanted = 4 + length
+                    break
+                body = at + 8 + header_size
+                commands.append(decode(word >> 24, data[at + 8:body], bytes(data[body:stop])))
+                at = stop
+            if 4 <= end - at < 8:
+                _check_length(*_LENGTH.unpack_from(data, at))
+                self._wanted = 8
+        except RemotingProtocolError as error:
+            error.commands = commands
+            raise
+        return commands, at
+
+
+def _check_length(length: int) -> None:
+    if not 4 <= length <= MAX_FRAME:
+        raise RemotingProtocolError(f"a frame of {length} bytes is shorter than 4 or longer than {MAX_FRAME}")

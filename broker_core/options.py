@@ -16,6 +16,8 @@ from broker_core.errors import RequestError
 _IRREGULAR = {"broker_ip1": "brokerIP1"}
 CHANGEABLE: dict[str, Any] = {"changeable": True}
 MIB = 1024 * 1024
+ADDRESSES = r"^([^;\s]+:\d{1,5}(;[^;\s]+:\d{1,5})*)?$"
+"""``host:port``, or several of them with semicolons between, or nothing."""
 
 
 def rocketmq_name(field: str) -> str:
@@ -36,6 +38,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     broker_ip1: Annotated[str, Meta(description="Address under which clients reach the broker; "
         "stored in records as store host.")] = "127.0.0.1"
     listen_port: Annotated[int, Meta(ge=1, le=65535, description="Port in store hosts and offset message ids.")] = 10911
+
+    # Name servers
+    namesrv_addr: Annotated[str, Meta(max_length=4096, pattern=ADDRESSES,
+        description="Name servers in other processes at which the broker registers, separated by semicolons.")] = ""
+    register_name_server_period: Annotated[int, Meta(ge=1, description="How often the broker registers anew, ms; "
+        "10,000 at least and 60,000 at most.")] = 30_000
+    register_broker_timeout_mills: Annotated[int, Meta(ge=1, le=600_000, description="How long a name server may take "
+        "to answer, ms.")] = 24_000
 
     # Topics
     auto_create_topic_enable: Annotated[bool, Meta(description="Publishing to an unknown topic creates it.",
@@ -148,16 +158,17 @@ def read_broker_conf(path: Path) -> tuple[dict[str, str], list[str]]:
 
     RocketMQ's file may carry hundreds of options; those that have no meaning here are returned for a warning.
     """
-    known: dict[str, str] = {}
-    unknown: list[str] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        text = line.strip()
-        if not text or text[0] in "#!":
-            continue
-        name, _, value = text.partition("=")
-        name, value = name.strip(), value.strip()
-        if name in PYTHON_NAMES:
-            known[name] = value
-        elif name not in unknown:
-            unknown.append(name)
-    return known, unknown
+    values = parse_properties(path.read_text(encoding="utf-8"))
+    known = {name: value for name, value in values.items() if name in PYTHON_NAMES}
+    return known, [name for name in values if name not in known]
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """A Java properties text in the simple form that RocketMQ writes: ``name=value`` lines and comments."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped and stripped[0] not in "#!":
+            name, _, value = stripped.partition("=")
+            values[name.strip()] = value.strip()
+    return values

@@ -6,6 +6,7 @@ with a sentence that names its variable.
 """
 
 import os
+import re
 import secrets
 from ipaddress import ip_address
 from pathlib import Path
@@ -15,7 +16,7 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from broker_core.errors import RequestError
-from broker_core.options import Options, make_options, read_broker_conf
+from broker_core.options import ADDRESSES, Options, make_options, read_broker_conf
 from broker_core.version import VERSION
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -96,7 +97,7 @@ GLASSMQ_REPORTS_DIR = GLASSMQ_DATA_DIR / "reports"
 
 GLASSMQ_HOST = text("GLASSMQ_HOST", "127.0.0.1")
 GLASSMQ_WEB_PORT = number("GLASSMQ_WEB_PORT", 8000, 1, 65535)
-GLASSMQ_NAMESRV_PORT = number("GLASSMQ_NAMESRV_PORT", 9876, 1, 65535)
+GLASSMQ_NAMESRV_PORT = number("GLASSMQ_NAMESRV_PORT", 9876, 0, 65535)
 GLASSMQ_BROKERS = number("GLASSMQ_BROKERS", 3, 1, 100)
 GLASSMQ_MAX_CONNECTIONS = number("GLASSMQ_MAX_CONNECTIONS", 20_000, 1, 1_000_000)
 GLASSMQ_API_TOKEN = text("GLASSMQ_API_TOKEN")
@@ -133,6 +134,12 @@ def read_options() -> Options:
         values.setdefault("brokerIP1", GLASSMQ_HOST)
     if text("GLASSMQ_BROKER_PORT"):
         values["listenPort"] = number("GLASSMQ_BROKER_PORT", 10911, 1, 65535)
+    addresses = text("GLASSMQ_NAMESRV_ADDR")
+    if not re.match(ADDRESSES, addresses):
+        raise ImproperlyConfigured(
+            f"GLASSMQ_NAMESRV_ADDR must be host:port, or several with semicolons between, not {addresses!r}.")
+    if addresses:
+        values["namesrvAddr"] = addresses
     try:
         return make_options(values)
     except RequestError as error:

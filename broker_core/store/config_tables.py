@@ -22,15 +22,19 @@ class TableWrite:
 
     def run(self) -> "TableWrite":
         """At every moment the file or its ``.bak`` is whole. OSError when the disk refuses."""
-        files, path = self._files, self._path
-        files.make_folders(path.parent)
-        fresh = path.with_name(path.name + ".tmp")
-        files.write(fresh, rocketmq_json.encode(self._value).encode())
-        if files.exists(path):
-            files.rename(path, path.with_name(path.name + ".bak"))
-        files.rename(fresh, path)
-        files.sync_folder(path.parent)
+        replace_file(self._files, self._path, rocketmq_json.encode(self._value).encode())
         return self
+
+
+def replace_file(files: Files, path: Path, data: bytes) -> None:
+    """Write a file anew; what it held stays in its ``.bak``. At every moment one of the two is whole."""
+    files.make_folders(path.parent)
+    fresh = path.with_name(path.name + ".tmp")
+    files.write(fresh, data)
+    if files.exists(path):
+        files.rename(path, path.with_name(path.name + ".bak"))
+    files.rename(fresh, path)
+    files.sync_folder(path.parent)
 
 
 def load_table(files: Files, folder: Path, name: str) -> dict[Any, Any] | None:

@@ -11,6 +11,7 @@ from broker_core.options import (
     Options,
     change_options,
     make_options,
+    parse_properties,
     read_broker_conf,
     rocketmq_name,
 )
@@ -68,8 +69,24 @@ def test_every_option_is_described() -> None:
 def test_a_broker_conf_is_read_as_rocketmq_reads_it(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(
-        "# a comment\n\nbrokerName = broker-x\nlongPollingEnable=false\nnamesrvAddr=a:9876\nnamesrvAddr=b\n"
+        "# a comment\n\nbrokerName = broker-x\nlongPollingEnable=false\nhaListenPort=1\nhaListenPort=2\n"
     )
     known, unknown = read_broker_conf(conf)
     assert known == {"brokerName": "broker-x", "longPollingEnable": "false"}
-    assert unknown == ["namesrvAddr"]
+    assert unknown == ["haListenPort"]
+
+
+@pytest.mark.parametrize("text", ["", "127.0.0.1:9876", "a:1;b-c.d:65535", "[::1]:9876"])
+def test_name_servers(text: str) -> None:
+    assert make_options({"namesrvAddr": text}).namesrv_addr == text
+
+
+@pytest.mark.parametrize("text", ["a", "a:", ":1", "a:1;", "a:1,b:2 ", "a:1 ;b:2", "a:123456"])
+def test_what_is_no_list_of_name_servers(text: str) -> None:
+    with pytest.raises(RequestError, match="namesrvAddr"):
+        make_options({"namesrvAddr": text})
+
+
+def test_properties() -> None:
+    text = "#c\n!c\n\n a = 1 \r\nb=x=y\nlone\na=2\n"
+    assert parse_properties(text) == {"a": "2", "b": "x=y", "lone": ""}

@@ -60,7 +60,7 @@ def test_nothing_needs_to_be_set(tmp_path: Path) -> None:
     ("GLASSMQ_NAMESRV_PORT", "-1"), ("GLASSMQ_BROKERS", "0"), ("GLASSMQ_STORE_ADOPT", "yes"),
     ("GLASSMQ_ALLOW_INSECURE", "true"), ("GLASSMQ_HTTPS", "on"), ("GLASSMQ_ENGINE", "somewhere"),
     ("GLASSMQ_REDIS_URL", "localhost:6379"), ("GLASSMQ_DATABASE_URL", "nonsense"), ("GLASSMQ_API_TOKEN", "short"),
-    ("GLASSMQ_BROKER_CONF", "/nowhere/broker.conf"),
+    ("GLASSMQ_BROKER_CONF", "/nowhere/broker.conf"), ("GLASSMQ_NAMESRV_ADDR", "127.0.0.1"),
 ])
 def test_a_wrong_value_is_refused_by_the_name_of_its_variable(tmp_path: Path, name: str, value: str) -> None:
     assert name in refusal(tmp_path, **{name: value})
@@ -96,6 +96,18 @@ def test_broker_conf_gives_the_options_and_the_environment_wins(tmp_path: Path) 
     assert "mappedFileSize" in warning
     over = read(tmp_path, "GLASSMQ_BROKER_PORT", GLASSMQ_BROKER_CONF=str(conf), GLASSMQ_BROKER_PORT="30911")
     assert over == {"GLASSMQ_BROKER_PORT": 30911}
+
+
+def test_name_servers_elsewhere_and_none_here(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("namesrvAddr=10.0.0.1:9876;10.0.0.2:9876\n")
+
+    def shown(**environment: str) -> str:
+        return str(read(tmp_path, "GLASSMQ_OPTIONS", GLASSMQ_BROKER_CONF=str(conf), **environment)["GLASSMQ_OPTIONS"])
+
+    assert "namesrv_addr='10.0.0.1:9876;10.0.0.2:9876'" in shown()
+    assert "namesrv_addr='127.0.0.1:1'" in shown(GLASSMQ_NAMESRV_ADDR="127.0.0.1:1")
+    assert read(tmp_path, "GLASSMQ_NAMESRV_PORT", GLASSMQ_NAMESRV_PORT="0") == {"GLASSMQ_NAMESRV_PORT": 0}
 
 
 def test_a_wrong_option_in_broker_conf_is_refused_by_name(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def markdown() -> str:
     """The page, from the descriptions of the options."""
     defaults = Options()
     return HEAD + "".join(
-        f"| `{name}` | `{written(getattr(defaults, PYTHON_NAMES[name]))}` | {takes(about)} "
+        f"| `{name}` | {code(written(getattr(defaults, PYTHON_NAMES[name])))} | {takes(about)} "
         f"| {'yes' if about['changeable'] else ''} | {about.get('description', '')} |\n"
         for name, about in DESCRIPTIONS.items())
 
@@ -53,6 +53,11 @@ def markdown() -> str:
 def written(value: Any) -> str:
     """A value as a broker.conf has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def code(text: str) -> str:
+    """Markdown for a value; nothing for an empty one."""
+    return f"`{text}`" if text else ""
 
 
 def takes(about: dict[str, Any]) -> str:

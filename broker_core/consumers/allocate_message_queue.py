@@ -1,23 +1,31 @@
-"""Which of a group's members has which queue. Every member works it out for itself, from the same two lists.
+"""Which member of a group has which queue. Clients decide it by themselves, each with the same sum.
 
-So all of them must use the same rule and see the same lists, sorted alike: queues by topic, broker name and queue id,
-client ids as texts.
+Source: RocketMQ's AllocateMessageQueueAveragely, the clients' default. Queues are sorted by topic, broker name and
+queue id, client ids as text.
 """
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TypeVar
 
 Q = TypeVar("Q")
 
 
-def allocate_averagely(queues: Sequence[Q], client_ids: Sequence[str], client_id: str) -> list[Q]:
-    """RocketMQ's AllocateMessageQueueAveragely: neighbouring queues, the first members one more where it is uneven.
+def averagely(queues: int, members: int, index: int) -> range:
+    """The places of the queues that member ``index`` of ``members`` has: neighbours, the first members one more."""
+    share, rest = divmod(queues, members)
+    start = index * share + min(index, rest)
+    return range(start, start + share + (index < rest))
 
-    Both lists are sorted. A client that is not among ``client_ids`` has none.
-    """
+
+def averagely_owners(queues: int, client_ids: Sequence[str]) -> list[str]:
+    """For each queue in its order who has it; empty without members."""
+    return [owner for index, client_id in enumerate(client_ids)
+            for owner in repeat(client_id, len(averagely(queues, len(client_ids), index)))]
+
+
+def allocate_averagely(queues: Sequence[Q], client_ids: Sequence[str], client_id: str) -> list[Q]:
+    """Those of the queues that one client has; none when it is no member."""
     if client_id not in client_ids:
         return []
-    index = client_ids.index(client_id)
-    each, left = divmod(len(queues), len(client_ids))
-    start = index * each + min(index, left)
-    return list(queues[start:start + each + (index < left)])
+    return [queues[place] for place in averagely(len(queues), len(client_ids), client_ids.index(client_id))]

@@ -140,7 +140,8 @@ class CommitLog:
             raise RequestError("a number of the message is too large for its field of a record",
                 code=ResponseCode.MESSAGE_ILLEGAL) from error
         for arrival in arrivals:
-            arrival.queue.reserve(arrival.to_offset)
+            if arrival.to_offset > arrival.queue.reserved:
+                arrival.queue.reserve(arrival.to_offset)
         places = []
         for position, block in blocks:
             places.append((self._reserve(position, len(block)), position, block))

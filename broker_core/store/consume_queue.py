@@ -19,8 +19,8 @@ class ConsumeQueue:
     one that was dispatched, which is what consumers see.
     """
 
-    __slots__ = ("_min_for", "_min_offset", "_reserved", "deleted", "flushed_offset", "mapped_files",
-                 "max_offset", "max_physical_offset", "next_offset", "queue_id", "topic")
+    __slots__ = ("_min_for", "_min_offset", "deleted", "flushed_offset", "mapped_files",
+                 "max_offset", "max_physical_offset", "next_offset", "queue_id", "reserved", "topic")
 
     def __init__(self, files: Files, maps: OpenMaps, folder: Path, topic: str, queue_id: int, file_size: int) -> None:
         self.mapped_files = MappedFileQueue(files, maps, folder, -(-file_size // UNIT_SIZE) * UNIT_SIZE)
@@ -34,20 +34,19 @@ class ConsumeQueue:
         self.deleted = False
         self._min_offset = 0
         self._min_for = 0
-        self._reserved = 0
+        self.reserved = 0
+        """Units below this offset have their room on the disk."""
 
     # --- writing ------------------------------------------------------------------------------------------------
 
     def reserve(self, end_offset: int) -> None:
         """Have room on the disk for the units below ``end_offset``. OSError when it is full."""
-        if end_offset <= self._reserved:
-            return
-        position, end = self._reserved * UNIT_SIZE, end_offset * UNIT_SIZE
+        position, end = self.reserved * UNIT_SIZE, end_offset * UNIT_SIZE
         while position < end:
             file = self.mapped_files.find(position) or self.mapped_files.create(position)
             file.allocate(min(end - file.base, file.size), ALLOCATE_CHUNK)
             position = file.base + file.size
-            self._reserved = (file.base + file.allocated) // UNIT_SIZE
+            self.reserved = (file.base + file.allocated) // UNIT_SIZE
 
     def put(self, offset: int, fields: list[int]) -> None:
         """Write units (physical offset, size, tagsCode, ...) from ``offset`` on, in one piece.
@@ -57,7 +56,8 @@ class ConsumeQueue:
         end = offset + len(fields) // 3
         if offset > self.max_offset:
             self._fill_hole(offset)
-        self.reserve(end)
+        if end > self.reserved:
+            self.reserve(end)
         self._write(offset * UNIT_SIZE, encode_units(fields))
         self.max_offset = end
         self.max_physical_offset = fields[-3] + fields[-2]
@@ -79,7 +79,7 @@ class ConsumeQueue:
         size = self.mapped_files.file_size
         start = self.max_offset
         if not self.mapped_files or start == 0:
-            start = self._reserved = max(start, offset * UNIT_SIZE // size * size // UNIT_SIZE)
+            start = self.reserved = max(start, offset * UNIT_SIZE // size * size // UNIT_SIZE)
             self._min_offset, self._min_for = offset, 0
         while start < offset:
             stop = min(offset, (start * UNIT_SIZE // size + 1) * size // UNIT_SIZE)
@@ -209,7 +209,7 @@ class ConsumeQueue:
         return before - end
 
     def _set_end(self, end: int) -> None:
-        self.max_offset = self.next_offset = self.flushed_offset = self._reserved = end
+        self.max_offset = self.next_offset = self.flushed_offset = self.reserved = end
         physical_offset, size, _ = self.unit(end - 1) if end > self.first_file_offset else (0, 0, 0)
         self.max_physical_offset = 0 if is_hole(physical_offset, size) else physical_offset + size
         last = self.mapped_files.find(end * UNIT_SIZE)

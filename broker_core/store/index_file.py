@@ -24,6 +24,8 @@ from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 
 ALLOCATE_CHUNK = 1 << 20
+AMPLE_ENTRIES = 512
+"""Room for the keys of a batch, as far as that can be known."""
 
 
 @lru_cache(1024)
@@ -40,6 +42,8 @@ class IndexFile:
         self.entries = entries
         self.file = MappedFile(files, maps, path, 0, file_size(slots, entries))
         self.header = IndexHeader()
+        self.ample_until = 0
+        """Number of the entry from which on ``reserve`` must be called before messages are taken."""
         self._entries_at = HEADER_SIZE + SLOT_SIZE * slots
 
     def load(self) -> None:
@@ -57,13 +61,12 @@ class IndexFile:
         """Entries that still fit."""
         return self.entries - self.header.index_count
 
-    def has_reserved(self, count: int) -> bool:
-        """Whether so many more entries, or all that fit, have their room on the disk."""
-        return self.file.allocated >= min(self.used_size + ENTRY_SIZE * count, self.file.size)
-
     def reserve(self, count: int) -> None:
         """Have room on the disk for as many more entries. OSError when it is full."""
         self.file.allocate(min(self.used_size + ENTRY_SIZE * count, self.file.size), ALLOCATE_CHUNK)
+        whole = self.file.allocated == self.file.size
+        reserved = (self.file.allocated - self._entries_at) // ENTRY_SIZE
+        self.ample_until = self.entries if whole else reserved - AMPLE_ENTRIES
 
     def put(self, keys: Sequence[tuple[int, int, int]]) -> None:
         """Add (key hash, physical offset, store time ms) of not more keys than there is ``room`` for.

@@ -60,8 +60,9 @@ class IndexService:
 
     def reserve(self, store_timestamp: int) -> None:
         """Have room on the disk for the keys of a batch, as far as that can be known. OSError when it is full."""
-        file = self._file_with_room(store_timestamp)
-        if not file.has_reserved(RESERVE_ENTRIES // 2):
+        files = self.index_files
+        if not files or files[-1].header.index_count >= files[-1].ample_until:
+            file = self._file_with_room(store_timestamp)
             file.reserve(min(RESERVE_ENTRIES, file.room))
 
     def put(self, requests: Iterable[DispatchRequest]) -> None:

@@ -17,13 +17,15 @@ def file_name(offset: int) -> str:
 class MappedFileQueue:
     """RocketMQ's MappedFileQueue. The size of an existing row is read off its files, not off the options."""
 
-    __slots__ = ("_by_base", "_files", "_maps", "file_size", "folder")
+    __slots__ = ("_by_base", "_files", "_maps", "file_size", "first", "folder")
 
     def __init__(self, files: Files, maps: OpenMaps, folder: Path, file_size: int) -> None:
         self._files = files
         self._maps = maps
         self.folder = folder
         self.file_size = file_size
+        self.first: MappedFile | None = None
+        """The oldest file; every pull asks where the log begins."""
         self._by_base: dict[int, MappedFile] = {}
 
     def load(self) -> list[str]:
@@ -46,6 +48,7 @@ class MappedFileQueue:
         """The file that begins at ``base``; it is made when it is first mapped."""
         file = MappedFile(self._files, self._maps, self.folder / file_name(base), base, self.file_size)
         self._by_base[base] = file
+        self.first = self.first or file
         return file
 
     def create(self, offset: int) -> MappedFile:
@@ -55,7 +58,7 @@ class MappedFileQueue:
         try:
             _ = file.buffer
         except OSError:
-            self._by_base.pop(base)
+            self.take_out(file)
             raise
         self._maps.new_folders.add(self.folder)
         return file
@@ -72,10 +75,6 @@ class MappedFileQueue:
         return len(self._by_base)
 
     @property
-    def first(self) -> MappedFile | None:
-        return next(iter(self._by_base.values()), None)
-
-    @property
     def last(self) -> MappedFile | None:
         return next(reversed(self._by_base.values()), None)
 
@@ -83,6 +82,7 @@ class MappedFileQueue:
         """Forget a file; it stays on the disk."""
         self._by_base.pop(file.base, None)
         file.unmap()
+        self.first = next(iter(self._by_base.values()), None)
 
     def ranges(self, start: int, end: int) -> list[tuple[MappedFile, int, int]]:
         """(file, from, to) of every file that the bytes from ``start`` to ``end`` touch."""

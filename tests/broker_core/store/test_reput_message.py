@@ -74,7 +74,7 @@ def test_a_queue_that_cannot_be_written_stops_the_store() -> None:
     store = open_store(ROOT, files=files)
     _append_beyond_the_reserved(store)
     queue = store._queues.table["T", 0]
-    queue._reserved = 0
+    queue.reserved = 0
     queue.mapped_files.all()[0].allocated = 0
     files.fail("allocate", 1, 5)
     assert store.reput() == []
@@ -88,7 +88,7 @@ def test_a_full_disk_is_tried_again(retry: str) -> None:
     store = open_store(ROOT, files=files)
     _append_beyond_the_reserved(store)
     queue = store._queues.table["T", 0]
-    queue._reserved = 0
+    queue.reserved = 0
     queue.mapped_files.all()[0].allocated = 0
     files.fail("allocate", 1, 28)
     assert store.reput() == []

@@ -23,7 +23,16 @@ from bridge.tasks import end_task
 from bridge.transport import Transport, TransportFull
 from bridge.watchers import Watchers
 from broker_core.clock import Clock, SystemClock
-from broker_core.commands import CancelPull, CloseConnection, Command, Held, PullMessage, Reply
+from broker_core.commands import (
+    NOTICE_ID,
+    CancelPull,
+    CloseConnection,
+    Command,
+    Held,
+    Notice,
+    PullMessage,
+    Reply,
+)
 from broker_core.errors import BrokerError, RequestError
 from broker_core.remoting.codes import ResponseCode
 
@@ -63,12 +72,17 @@ def _time_out(call: Call, timeout_ms: int) -> None:
         f"the broker's engine did not answer within {timeout_ms} ms; what was asked may or may not have been done"))
 
 
+def _ignore(notice: Notice) -> None:
+    """What is done with notices until somebody wants them."""
+
+
 class BatchingConnection:
     """One client of the broker, as one web process sees it."""
 
     def __init__(self, port: "BatchingPort", number: int) -> None:
         self._port = port
         self.number = number
+        self.on_notice: Callable[[Notice], None] = _ignore
         self.calls: set[Call] = set()
         self.sent = False
         self.closed = False
@@ -323,8 +337,10 @@ class BatchingPort:
 
     def _answer(self, connection: int, request_id: int, reply: Reply) -> None:
         call = self._calls.get((connection, request_id))
-        if call is None or call.future is None:
-            return  # its caller is gone
+        if call is None or call.future is None:  # its caller is gone, or it is no answer at all
+            if request_id == NOTICE_ID and isinstance(reply, Notice):
+                self._notify(connection, reply)
+            return
         if not isinstance(reply, Held):
             del self._calls[connection, request_id]
             if not call.future.done():
@@ -334,6 +350,14 @@ class BatchingPort:
                 call.on_held(reply)
             except Exception:
                 log.exception("telling a client of its hold failed")
+
+    def _notify(self, number: int, notice: Notice) -> None:
+        connection = self._connections.get(number)
+        if connection is not None:
+            try:
+                connection.on_notice(notice)
+            except Exception:
+                log.exception("telling a client what the engine said failed")
 
     # --- Loss ---
 

@@ -6,14 +6,15 @@ replies; it turns ``Failed`` into the errors below. Which implementation serves 
 imports the engine.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
 from bridge.message_view import Message, read_messages
 from broker_core import commands as commands  # re-exported: port.commands.PullMessage
-from broker_core.commands import Command, Failed, Held, Histogram, HoldView, QueueView, Reply, WakeUp
+from broker_core.commands import Command, Failed, Held, Histogram, HoldView, Notice, QueueView, Reply, WakeUp
+from broker_core.consumers.allocate_message_queue import allocate_averagely
 from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, UnavailableError
 from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
@@ -22,7 +23,8 @@ from broker_core.remoting.codes import ResponseCode
 __all__ = [
     "OPTION_DESCRIPTIONS", "BrokerError", "ConflictError", "Delta", "EnginePort", "EventBatch", "Message",
     "NotFoundError", "PortConnection", "PortTimeout", "PortUnavailable", "RequestError", "ResponseCode",
-    "UnavailableError", "Watcher", "commands", "encode_properties", "raise_failed", "read_messages",
+    "UnavailableError", "Watcher", "allocate_averagely", "commands", "encode_properties", "raise_failed",
+    "read_messages",
 ]
 
 
@@ -85,7 +87,12 @@ class Watcher(Protocol):
 
 
 class PortConnection(Protocol):
-    """One client of the broker: what it holds is released when it closes."""
+    """One client of the broker: what it holds is released, and it leaves its groups, when it closes.
+
+    ``on_notice`` is handed what the engine says unasked; it must return at once.
+    """
+
+    on_notice: Callable[[Notice], None]
 
     async def call(self, command: Command, *, timeout_ms: int | None = None,
                    on_held: Callable[[Held], None] | None = None, request_id: int | None = None) -> Reply:
@@ -138,17 +145,33 @@ def raise_failed(reply: Reply) -> Reply:
     raise _KINDS[reply.kind](reply.remark, code=code, pointer=reply.pointer)
 
 
-_port: EnginePort | None = None
+_ports: dict[str, EnginePort] = {}
 
 
-def set_port(port: EnginePort | None) -> None:
-    """Called once by whoever starts the process (or by a test)."""
-    global _port
-    _port = port
+def set_ports(ports: Mapping[str, EnginePort]) -> None:
+    """The brokers of this process by name: called once by whoever starts it (or by a test)."""
+    global _ports
+    _ports = dict(ports)
 
 
-def get_port() -> EnginePort:
-    """The port of this process."""
-    if _port is None:
+def set_port(port: EnginePort | None, broker: str = "broker-a") -> None:
+    """``set_ports`` where there is one broker, or none."""
+    set_ports({} if port is None else {broker: port})
+
+
+def get_ports() -> Mapping[str, EnginePort]:
+    """The brokers of this process by name, in the order in which they were named; PortUnavailable before any is."""
+    if not _ports:
         raise PortUnavailable("the broker's engine is not connected to this web process yet; try again in a moment")
-    return _port
+    return _ports
+
+
+def get_port(broker: str = "") -> EnginePort:
+    """The port of one broker, of the first one when none is named. NotFoundError for a name that is not there."""
+    ports = get_ports()
+    if not broker:
+        return next(iter(ports.values()))
+    if broker not in ports:
+        raise NotFoundError(f"there is no broker {broker!r} here, but {', '.join(ports)}",
+            code=ResponseCode.QUERY_NOT_FOUND, pointer="/broker")
+    return ports[broker]

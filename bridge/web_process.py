@@ -62,7 +62,7 @@ class WebProcess:
     # --- What is sent ---
 
     def _on_replies(self, replies: list[tuple[Connection, int, Reply]]) -> None:
-        """The replies of one turn. Request id 0 is what nobody waits for."""
+        """The replies of one turn, and notices. Request id 0 is what nobody waits for."""
         for connection, request_id, reply in replies:
             if request_id:
                 self.put(connection.key, request_id, reply)

@@ -12,7 +12,8 @@ From the engine, to one web process:
     Replies   [ broker, epoch, first, leaving, [[connection, request, reply], ...], [delta, ...], [event batch, ...] ]
 
 ``number`` counts the batches of one web process from 1. ``first`` is the first of them that reached this engine: what
-was asked in an earlier one and is not answered yet never will be. ``deadline`` is wall time in ms.
+was asked in an earlier one and is not answered yet never will be. ``deadline`` is wall time in ms. A reply under
+``NOTICE_ID`` was not asked for.
 """
 
 from collections.abc import Sequence

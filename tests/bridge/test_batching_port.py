@@ -11,14 +11,17 @@ from bridge.limits import Limits
 from bridge.port import NotFoundError, PortTimeout, PortUnavailable, RequestError, UnavailableError
 from bridge.transport import TransportFull, TransportLost
 from broker_core.commands import (
+    NOTICE_ID,
     CancelPull,
     CloseConnection,
     Command,
+    ConsumerIdsChanged,
     Done,
     Failed,
     GetBroker,
     GetTopics,
     Held,
+    Notice,
     OutgoingMessage,
     PullMessage,
     Reply,
@@ -305,6 +308,30 @@ async def test_a_client_that_fails_to_hear_of_its_hold_still_gets_its_answer() -
         await engine.until(lambda: len(engine.batches) == 1)
         engine.say((connection.number, 1, Held(hold_id=5, deadline_ms=9)), (connection.number, 1, Done()))
         assert await call == Done()
+
+
+async def test_a_notice_reaches_the_connection_that_it_is_for() -> None:
+    engine, notice = FakeEngine(silent), ConsumerIdsChanged(group="g")
+    async with started(engine) as port:
+        connection, other, deaf = port.connection(), port.connection(), port.connection()
+        heard: list[Notice] = []
+        connection.on_notice = heard.append
+        other.on_notice = lambda notice: 1 / 0  # type: ignore[assignment,return-value]
+        engine.say(*((number, NOTICE_ID, notice) for number in (other.number, deaf.number, 999, connection.number)))
+        assert heard == [notice]
+        connection.close()
+        engine.say((connection.number, NOTICE_ID, notice))
+        assert heard == [notice]
+
+
+async def test_an_answer_under_the_number_of_notices_is_no_notice() -> None:
+    engine = FakeEngine(silent)
+    async with started(engine) as port:
+        connection = port.connection()
+        heard: list[Notice] = []
+        connection.on_notice = heard.append
+        engine.say((connection.number, NOTICE_ID, Done()))
+        assert heard == []
 
 
 async def test_calls_of_an_engine_that_is_no_more_end_and_later_ones_go_on() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.engine_host import EngineHost
 from bridge.transport import TransportFull
-from broker_core.commands import Failed, GetBroker, Pulled
+from broker_core.commands import NOTICE_ID, ConsumerIdsChanged, Done, Failed, GetBroker, Pulled
 from tests.bridge.conftest import new_host, pull, send, until
 from tests.fakes.fake_engine import QUICK
 from tests.fakes.fake_web import NotingLink, Web
@@ -34,6 +34,16 @@ async def test_replies_of_one_turn_are_one_message_and_the_rest_gathers(web: Web
     web.link.gate.set()
     await web.answer(0, 19)
     assert len(web.link.messages["web"]) <= 3
+
+
+async def test_notices_travel_and_what_nobody_waits_for_does_not(host: EngineHost, web: Web) -> None:
+    web.ask((5, 1, GetBroker()))
+    await web.answer(5, 1)
+    process = host._processes["web"]
+    connection, notice = process.connection(5), ConsumerIdsChanged(group="g")
+    process.sink([(connection, 0, Done()), (connection, NOTICE_ID, notice)])
+    assert await web.answer(5, NOTICE_ID) == notice
+    assert (5, 0) not in web.link.replies()
 
 
 async def test_a_batch_that_comes_twice_counts_once(web: Web) -> None:

@@ -105,6 +105,7 @@ class FakeConnection:
         self._port = port
         self._request_ids = count(1)
         self.is_open = True
+        self.on_notice: Callable[[Any], None] = lambda notice: None
 
     def next_request_id(self) -> int:
         return next(self._request_ids)

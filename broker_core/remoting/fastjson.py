@@ -1,0 +1,87 @@
+"""RocketMQ's JSON bodies, which are JSON but for two kinds of keys that its fastjson writes bare.
+
+    {"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:7,{"brokerName":"b","queueId":1,"topic":"T"}:9}}
+    {"brokerAddrs":{0:"127.0.0.1:10911"}}
+
+In Python such keys are a MessageQueue and an ``int``. Java takes no other form of the first. A body without such keys
+is plain JSON, for which msgspec is there.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from broker_core.commands import MessageQueue
+from broker_core.formats import rocketmq_json
+from broker_core.formats.rocketmq_json import RocketmqJsonError
+
+_STRING = r'"(?:[^"\\]|\\.)*+"'
+_STRING_OR_OBJECT_KEY = re.compile(rf'{_STRING}|(?<=[{{,])(\s*+)(\{{(?:[^{{}}"]|{_STRING})*+\}})(?=\s*+:)')
+_MARK = "\0mq:"
+_to_json = msgspec.json.Encoder().encode
+
+
+class _Queue(msgspec.Struct, rename="camel"):
+    """A MessageQueue in a body, its members in Java's order."""
+
+    broker_name: str
+    queue_id: int
+    topic: str
+
+
+_queue = msgspec.json.Decoder(_Queue)
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON of dicts, lists, texts, numbers and MessageQueues; members that are None are left out.
+
+    MessageQueue and ``int`` keys are written bare.
+    """
+    return _encode(value).encode()
+
+
+def _encode(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join([f"{_encode_key(key)}:{_encode(item)}"
+            for key, item in value.items() if item is not None]) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join([_encode(item) for item in value]) + "]"
+    if type(value) is MessageQueue:
+        value = _Queue(value.broker_name, value.queue_id, value.topic)
+    return _to_json(value).decode()
+
+
+def _encode_key(key: str | int | MessageQueue) -> str:
+    return str(key) if type(key) is int else _encode(key)
+
+
+def decode(data: bytes) -> dict[str | int | MessageQueue, Any]:
+    """The object that a body is. RocketmqJsonError when it is none, or a bare object is no MessageQueue."""
+    try:
+        text = _STRING_OR_OBJECT_KEY.sub(_quote_object_key, data.decode("utf-8"))
+        value: dict[str | int | MessageQueue, Any] = _restore_keys(rocketmq_json.decode(text))
+    except RecursionError as error:
+        raise RocketmqJsonError("not RocketMQ's JSON: too many objects in one another") from error
+    except ValueError as error:
+        raise RocketmqJsonError(f"not RocketMQ's JSON: {error}") from error
+    return value
+
+
+def _quote_object_key(match: re.Match[str]) -> str:
+    return match[0] if match[2] is None else match[1] + _to_json(_MARK + match[2]).decode()
+
+
+def _restore_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_restore_key(key): _restore_keys(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_restore_keys(item) for item in value]
+    return value
+
+
+def _restore_key(key: str | int) -> str | int | MessageQueue:
+    if type(key) is int or not str(key).startswith(_MARK):
+        return key
+    queue = _queue.decode(str(key)[len(_MARK):])
+    return MessageQueue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)

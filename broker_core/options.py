@@ -88,6 +88,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     max_index_num: Annotated[int, Meta(ge=1, description="Entries of an index file.")] = 20_000_000
     message_index_enable: Annotated[bool, Meta(description="Keep index files, which find a message by key or "
         "id.")] = True
+    message_delay_level: Annotated[str, Meta(pattern=r"^\d{1,9}[smhd]( \d{1,9}[smhd]){0,63}$",
+        description="How long each delay level, from 1 on, makes a message wait (s, m, h or d), with one blank "
+        "between.")] = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
     # Flush
     flush_disk_type: Annotated[Literal["ASYNC_FLUSH", "SYNC_FLUSH"], Meta(description="SYNC_FLUSH acknowledges a "
@@ -101,6 +104,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     flush_interval_consume_queue: Annotated[int, Meta(ge=1, description="Consume queue flush period, ms.")] = 1000
     flush_consumer_offset_interval: Annotated[int, Meta(ge=1,
         description="Period of writing consumerOffset.json, ms.")] = 5000
+    flush_delay_offset_interval: Annotated[int, Meta(ge=1,
+        description="Period of writing delayOffset.json, ms; what was delivered since then is delivered again after a "
+        "crash.")] = 10_000
 
     # Retention
     file_reserved_time: Annotated[int, Meta(ge=1, description="Hours that a full segment is kept.",

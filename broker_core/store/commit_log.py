@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from zlib import crc32
 
@@ -22,6 +23,8 @@ from broker_core.formats.commit_log_record import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
     blank,
+    head_kind,
+    host_flags,
     measure,
     packed_host,
     store_timestamp_at,
@@ -30,7 +33,7 @@ from broker_core.formats.commit_log_record import (
 from broker_core.formats.tags_code import tags_code
 from broker_core.remoting.codes import ResponseCode
 from broker_core.store.consume_queue import ConsumeQueue
-from broker_core.store.delay_level import SCHEDULE_TOPIC, schedule_tags_code
+from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 from broker_core.store.mapped_file_queue import MappedFileQueue
@@ -80,7 +83,7 @@ class Arrival(msgspec.Struct, gc=False):
 
     Made once, when they are appended; reported, put into the queue, and told to its consumers as it is. ``fields``
     are what the queue's units hold: physical offset, size and tagsCode of each message. ``store_timestamp`` is the
-    first one's.
+    first one's, ``size`` the bytes of all their records.
     """
 
     queue: ConsumeQueue
@@ -89,12 +92,8 @@ class Arrival(msgspec.Struct, gc=False):
     from_offset: int
     to_offset: int
     store_timestamp: int
+    size: int
     fields: list[int]
-
-    @property
-    def size(self) -> int:
-        """Bytes of the records."""
-        return sum(self.fields[1::3])
 
     @property
     def tags_codes(self) -> list[int]:
@@ -110,14 +109,42 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     arrivals: list[Arrival]
 
 
+class _Front(msgspec.Struct, frozen=True, gc=False):
+    """What the records of a topic, client and broker address have in common. ``size``: all but body and properties."""
+
+    magic: int
+    topic: bytes
+    born_host: bytes
+    host_flags: int
+    head: struct.Struct
+    size: int
+
+
+@lru_cache(8192)
+def _front(topic: str, born_host: str, store_host: bytes) -> _Front:
+    """RequestError for what a record cannot hold."""
+    try:
+        magic, name = topic_field(topic)
+    except ValueError:
+        raise RequestError(f"the topic's name takes more than {TOPIC_LENGTH_MAX} bytes") from None
+    try:
+        born = packed_host(born_host)
+    except ValueError:
+        raise RequestError(f"born host {born_host!r} is not an IP address") from None
+    flags = host_flags(0, born, store_host)
+    head = HEADS[head_kind(flags)]
+    return _Front(magic, name, born, flags, head, head.size + len(name) + LENGTH.size)
+
+
 class CommitLog:
     """RocketMQ's CommitLog. Offsets are physical: bytes since the log was begun."""
 
     def __init__(self, files: Files, maps: OpenMaps, folder: Path, segment_size: int, store_host: str,
-                 store_port: int) -> None:
+                 store_port: int, delay_levels: DelayLevels) -> None:
         self.mapped_files = MappedFileQueue(files, maps, folder, segment_size)
         self._store_host = packed_host(store_host)
         self._store_port = store_port
+        self._delay_levels = delay_levels
         self.max_offset = 0
         self.last_store_timestamp = 0
 
@@ -136,6 +163,8 @@ class CommitLog:
         start = self.max_offset
         try:
             blocks, end, requests, arrivals = self._encode(messages, store_timestamp, find_queue)
+        except UnicodeEncodeError:
+            raise RequestError("the properties are no Unicode text", code=ResponseCode.MESSAGE_ILLEGAL) from None
         except struct.error as error:
             raise RequestError("a number of the message is too large for its field of a record",
                 code=ResponseCode.MESSAGE_ILLEGAL) from error
@@ -161,7 +190,9 @@ class CommitLog:
 
     def _reserve(self, position: int, length: int) -> MappedFile:
         file = self.mapped_files.find(position) or self.mapped_files.create(position)
-        file.allocate(position - file.base + length, ALLOCATE_CHUNK)
+        end = position - file.base + length
+        if end > file.allocated:
+            file.allocate(end, ALLOCATE_CHUNK)
         return file
 
     def _encode(self, messages: Sequence[PendingMessage], store_timestamp: int, find_queue: FindQueue,
@@ -169,7 +200,6 @@ class CommitLog:
         """Blocks, where the log ends behind them, and what is in them. The hot path: no call that can be spared."""
         position = block_start = self.max_offset
         segment_size, store_host, store_port = self.mapped_files.file_size, self._store_host, self._store_port
-        store_flag = STORE_HOST_V6 if len(store_host) == 16 else 0
         segment_end = position - position % segment_size + segment_size
         blocks: Blocks = []
         parts: list[bytes] = []
@@ -177,12 +207,13 @@ class CommitLog:
         arrivals: dict[tuple[str, int], Arrival] = {}
         for message in messages:
             topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
-            magic, name, text, born = self._fields(message)
-            sys_flag = message.sys_flag & ~HOST_FLAGS | store_flag
-            if len(born) == 16:
-                sys_flag |= BORN_HOST_V6
-            head = HEADS[sys_flag >> 4 & 3]
-            size = head.size + len(body) + len(name) + 2 + len(text)
+            front = _front(topic, message.born_host, store_host)
+            text = properties.encode("utf-8", "surrogateescape")
+            if len(text) > PROPERTIES_LENGTH_MAX:
+                raise RequestError(f"the properties take {len(text)} bytes; {PROPERTIES_LENGTH_MAX} is the most",
+                    code=ResponseCode.MESSAGE_ILLEGAL)
+            sys_flag = message.sys_flag & ~HOST_FLAGS | front.host_flags
+            size = front.size + len(body) + len(text)
             if size + BLANK_SIZE > segment_end - position:
                 if size + BLANK_SIZE > segment_size:
                     raise RequestError(f"the message takes {size} bytes; a segment of this log has {segment_size}",
@@ -200,42 +231,24 @@ class CommitLog:
                 if arrival is None:
                     queue = find_queue(topic, queue_id)
                     arrival = arrivals[topic, queue_id] = Arrival(
-                        queue, topic, queue_id, queue.next_offset, queue.next_offset, store_timestamp, [])
+                        queue, topic, queue_id, queue.next_offset, queue.next_offset, store_timestamp, 0, [])
                 code = tags_code(tag) if tag else 0
                 if topic == SCHEDULE_TOPIC:
-                    code = schedule_tags_code(properties, store_timestamp, code)
+                    code = self._delay_levels.tags_code(properties, store_timestamp, code)
                 queue_offset = arrival.to_offset
                 arrival.to_offset = queue_offset + 1
+                arrival.size += size
                 arrival.fields += (position, size, code)
-            parts += (head.pack(size, magic, crc32(body) & CRC_MASK, queue_id, message.flag, queue_offset, position,
-                sys_flag, message.born_timestamp, born, message.born_port, store_timestamp, store_host, store_port,
-                message.reconsume_times, message.prepared_transaction_offset, len(body)),
-                body, name, LENGTH.pack(len(text)), text)
+            parts += (front.head.pack(size, front.magic, crc32(body) & CRC_MASK, queue_id, message.flag, queue_offset,
+                position, sys_flag, message.born_timestamp, front.born_host, message.born_port, store_timestamp,
+                store_host, store_port, message.reconsume_times, message.prepared_transaction_offset, len(body)),
+                body, front.topic, LENGTH.pack(len(text)), text)
             requests.append(DispatchRequest(topic, queue_id, queue_offset, position, size, store_timestamp, properties,
                 tag, transaction != TRANSACTION_ROLLBACK))
             position += size
         if parts:
             blocks.append((block_start, b"".join(parts)))
         return blocks, position, requests, list(arrivals.values())
-
-    @staticmethod
-    def _fields(message: PendingMessage) -> tuple[int, bytes, bytes, bytes]:
-        """(magic, topic, properties, born host) as bytes; RequestError for what a record cannot hold."""
-        try:
-            text = message.properties.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:
-            raise RequestError("the properties are no Unicode text", code=ResponseCode.MESSAGE_ILLEGAL) from None
-        if len(text) > PROPERTIES_LENGTH_MAX:
-            raise RequestError(f"the properties take {len(text)} bytes; {PROPERTIES_LENGTH_MAX} is the most",
-                code=ResponseCode.MESSAGE_ILLEGAL)
-        try:
-            magic, name = topic_field(message.topic)
-        except ValueError:
-            raise RequestError(f"the topic's name takes more than {TOPIC_LENGTH_MAX} bytes") from None
-        try:
-            return magic, name, text, packed_host(message.born_host)
-        except ValueError:
-            raise RequestError(f"born host {message.born_host!r} is not an IP address") from None
 
     # --- reading ------------------------------------------------------------------------------------------------
 

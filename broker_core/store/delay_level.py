@@ -1,16 +1,41 @@
-"""What a queue of SCHEDULE_TOPIC_XXXX holds in place of a tagsCode: when its message is to be delivered."""
+"""Delay levels: how long each makes a message wait, and what the queues of SCHEDULE_TOPIC_XXXX hold of that."""
 
 from broker_core.formats import message_properties
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-DELAY_LEVELS_MS = tuple(1000 * seconds for seconds in (
-    1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200))
-"""RocketMQ's default messageDelayLevel: 1s 5s 10s 30s 1m 2m ... 10m 20m 30m 1h 2h."""
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MAX_DIGITS = 10
 
 
-def schedule_tags_code(properties: str, store_timestamp: int, otherwise: int) -> int:
-    """Deliver time, ms, of a message with a delay level; ``otherwise`` when it has none."""
-    level = message_properties.find(properties, message_properties.DELAY)
-    if not level.isdigit() or int(level) == 0:
-        return otherwise
-    return store_timestamp + DELAY_LEVELS_MS[min(int(level), len(DELAY_LEVELS_MS)) - 1]
+def delay_level(properties: str) -> int | None:
+    """The property DELAY of a message; 0 when it has none, None when that is no 32-bit number."""
+    text = message_properties.find(properties, message_properties.DELAY)
+    if not text:
+        return 0
+    digits = text[1:] if text[0] in "+-" else text
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
+        return None
+    level = int(text)
+    return level if -1 << 31 <= level < 1 << 31 else None
+
+
+class DelayLevels:
+    """RocketMQ's delayLevelTable, made of messageDelayLevel (``1s 5s ... 2h``). The first level is 1."""
+
+    def __init__(self, text: str) -> None:
+        self.ms = [int(entry[:-1]) * _UNIT_MS[entry[-1]] for entry in text.split(" ")]
+
+    def __len__(self) -> int:
+        return len(self.ms)
+
+    def delay_ms(self, level: int) -> int:
+        """How long a level delays; the last one's time for any above it."""
+        return self.ms[min(level, len(self.ms)) - 1]
+
+    def tags_code(self, properties: str, store_timestamp: int, otherwise: int) -> int:
+        """What a queue of the schedule topic holds in place of a tagsCode: the deliver time, ms.
+
+        ``otherwise`` for a message without a level.
+        """
+        level = delay_level(properties)
+        return store_timestamp + self.delay_ms(level) if level and level > 0 else otherwise

@@ -24,6 +24,7 @@ from broker_core.store.commit_log import Arrival, Batch, CommitLog, PendingMessa
 from broker_core.store.config_tables import TableWrite, load_table
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
+from broker_core.store.delay_level import DelayLevels
 from broker_core.store.files import CopyingFiles, Files, Lock, ReadOnlyFiles
 from broker_core.store.flush import Flush, FlushSchedule
 from broker_core.store.get_message import GetMessageResult, MessageReader
@@ -61,12 +62,13 @@ class MessageStore:
         self._dispatch_failed = False
         self._marked_offset = self._marking_offset = 0
         maps = self._maps = OpenMaps(files.map_limit, keep_changed=read_only)
+        delay_levels = DelayLevels(options.message_delay_level)
         self._log = CommitLog(files, maps, root / "commitlog", options.mapped_file_size_commit_log,
-            options.broker_ip1, options.listen_port)
+            options.broker_ip1, options.listen_port, delay_levels)
         self._queues = ConsumeQueueStore(files, maps, root, options.mapped_file_size_consume_queue)
         self._index = IndexService(files, maps, root / "index", options.max_hash_slot_num,
             options.max_index_num) if options.message_index_enable else None
-        self._reput = ReputMessageService(self._log, self._queues, self._index)
+        self._reput = ReputMessageService(self._log, self._queues, self._index, delay_levels)
         self._reader = MessageReader(self._log, self._queues, options, files.total_memory())
         self._store_checkpoint = StoreCheckpoint(files, root)
         self._schedule = FlushSchedule(lambda: self._options, now)

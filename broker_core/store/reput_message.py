@@ -20,7 +20,7 @@ from broker_core.formats.tags_code import tags_code
 from broker_core.store.commit_log import Arrival, Batch, CommitLog, DispatchRequest
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
-from broker_core.store.delay_level import SCHEDULE_TOPIC, schedule_tags_code
+from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import MutableBuffer
 from broker_core.store.index_service import IndexService
 
@@ -42,8 +42,10 @@ class ReputMessageService:
     when too much waits for the disk.
     """
 
-    def __init__(self, log: CommitLog, queues: ConsumeQueueStore, index: IndexService | None) -> None:
+    def __init__(self, log: CommitLog, queues: ConsumeQueueStore, index: IndexService | None,
+                 delay_levels: DelayLevels) -> None:
         self._log = log
+        self._delay_levels = delay_levels
         self._queues = queues
         self._index = index
         self._pending: deque[Batch] = deque()
@@ -205,17 +207,17 @@ class ReputMessageService:
         return DispatchRequest(topic, queue_id, queue_offset, position, size, store_timestamp_at(buffer, start),
             properties, tag, indexed)
 
-    @staticmethod
-    def _enter(arrivals: dict[ConsumeQueue, Arrival], queue: ConsumeQueue, request: DispatchRequest) -> None:
+    def _enter(self, arrivals: dict[ConsumeQueue, Arrival], queue: ConsumeQueue, request: DispatchRequest) -> None:
         """Add a record to what its queue is to be given."""
         offset, stored = request.queue_offset, request.store_timestamp
         arrival = arrivals.get(queue)
         if arrival is None:
-            arrival = arrivals[queue] = Arrival(queue, queue.topic, queue.queue_id, offset, offset, stored, [])
+            arrival = arrivals[queue] = Arrival(queue, queue.topic, queue.queue_id, offset, offset, stored, 0, [])
         code = tags_code(request.tag) if request.tag else 0
         if request.topic == SCHEDULE_TOPIC:
-            code = schedule_tags_code(request.properties, stored, code)
+            code = self._delay_levels.tags_code(request.properties, stored, code)
         arrival.to_offset = offset + 1
+        arrival.size += request.size
         arrival.fields += (request.physical_offset, request.size, code)
 
 
@@ -228,4 +230,5 @@ def _joined(batches: Iterable[Batch]) -> Iterable[Arrival]:
             if before is not arrival:
                 before.fields += arrival.fields
                 before.to_offset = arrival.to_offset
+                before.size += arrival.size
     return joined.values()

@@ -6,6 +6,7 @@ from broker_core.errors import RequestError
 from broker_core.formats.commit_log_record import MAGIC_V2, decode, is_blank
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue_store import ConsumeQueueStore
+from broker_core.store.delay_level import DelayLevels
 from broker_core.store.mapped_file import OpenMaps
 from tests.fakes.simulated_files import SimulatedFiles
 from tests.fakes.store_cases import message
@@ -18,7 +19,8 @@ class Logs:
         self.files = SimulatedFiles()
         maps = OpenMaps(8)
         self.queues = ConsumeQueueStore(self.files, maps, ROOT, 2000)
-        self.log = CommitLog(self.files, maps, ROOT / "commitlog", 65_536, store_host, 10_911)
+        self.log = CommitLog(self.files, maps, ROOT / "commitlog", 65_536, store_host, 10_911,
+            DelayLevels("1s"))
 
 
 def test_a_record_never_spans_segments_and_the_rest_is_filled() -> None:

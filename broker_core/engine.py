@@ -213,11 +213,10 @@ class Engine:
     def _end_turn(self, now: Now) -> Out:
         """Answer woken pulls, as many as a turn takes; hand out events and replies."""
         context = self.context
-        size = 0
-        for _ in range(min(WORK_A_TURN, len(context.waking))):
-            size += pull_message.run_again(context, context.waking.popleft(), now)
-            if size >= BYTES_A_TURN:
-                break
+        waking, left, size = context.waking, WORK_A_TURN, 0
+        while waking and left and size < BYTES_A_TURN:
+            size += pull_message.run_again(context, waking.popleft(), now)
+            left -= 1
         replies, context.replies = context.replies, []
         context.events.publish()
         return Out(replies)

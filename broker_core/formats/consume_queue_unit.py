@@ -29,6 +29,8 @@ def _struct_of(count: int) -> Struct:
 def encode_units(fields: Sequence[int]) -> bytes:
     """Units from physical offset, size, tagsCode, physical offset, size, tagsCode, ..."""
     count = len(fields) // 3
+    if count == 1:
+        return UNIT.pack(*fields)
     if count <= 256:
         return _struct_of(count).pack(*fields)
     return b"".join(encode_units(fields[start:start + 768]) for start in range(0, len(fields), 768))

@@ -43,14 +43,13 @@ def decode(text: str) -> dict[str, str]:
 
 def find(text: str, name: str) -> str:
     """One property's value without decoding the others; empty when it is not there."""
-    needle = f"{ENTRY_END}{name}{NAME_END}"
+    needle = name + NAME_END
     start = text.rfind(needle)
-    if start >= 0:
-        start += len(needle)
-    elif text.startswith(needle[1:]):
-        start = len(needle) - 1
-    else:
+    while start > 0 and text[start - 1] != ENTRY_END:
+        start = text.rfind(needle, 0, start)
+    if start < 0:
         return ""
+    start += len(needle)
     end = text.find(ENTRY_END, start)
     return text[start:] if end < 0 else text[start:end]
 

@@ -201,7 +201,6 @@ def _report_stored(context: Context, batch: Batch, now: Now) -> None:
     counters = context.counters
     counters.messages_stored += len(batch.requests)
     for arrival in batch.arrivals:
-        size = arrival.size
-        counters.bytes_stored += size
+        counters.bytes_stored += arrival.size
         context.events.emit(MessagesStored, now, arrival.topic, arrival.queue_id, arrival.from_offset,
-                            arrival.to_offset, arrival.fields[0], size)
+                            arrival.to_offset, arrival.fields[0], arrival.size)

@@ -1,14 +1,16 @@
 """The broker itself: what it is, how far its store is, and the options that may be changed while it runs."""
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from api import brokers
 from api.problems import Problem, invalid
 from api.request import Answer, Params, Request, ask
-from api.schemas import BrokerDetail, BrokerOption, BrokerOptions, SnapshotView, copied
-from bridge.port import OPTION_DESCRIPTIONS, commands, get_port
+from api.schemas import BrokerDetail, BrokerLine, BrokerOption, BrokerOptions, Brokers, SnapshotView, copied
+from bridge.port import OPTION_DESCRIPTIONS, BrokerError, commands
 
 _TYPES: dict[str, type] = {"boolean": bool, "integer": int, "string": str}
 _BOUNDS = {"minimum": "ge", "maximum": "le", "minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"}
@@ -32,13 +34,33 @@ class SnapshotParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_queues: Annotated[int, Meta(ge=1, le=5000, description="At most so many queues.")] = 2000
 
 
+async def get_brokers(request: Request[Params]) -> Answer:
+    """All brokers that this process reaches; one that does not answer is there by its name and its problem."""
+    ports = brokers.named(request.params.broker)
+    views = await asyncio.gather(*(ask(port, commands.GetBroker(), commands.BrokerView) for port in ports.values()),
+        return_exceptions=True)
+    lines = []
+    for name, view in zip(ports, views, strict=True):
+        if isinstance(view, BrokerError):
+            lines.append(BrokerLine(broker=name, available=False, problem=view.remark))
+        elif isinstance(view, BaseException):
+            raise view
+        else:
+            lines.append(copied(BrokerLine, view, available=True))
+    return Answer(body=Brokers(brokers=lines))
+
+
+async def _view(request: Request[Params]) -> commands.BrokerView:
+    broker = await brokers.one(request.params.broker)
+    return await ask(broker.port, commands.GetBroker(), commands.BrokerView)
+
+
 async def get_broker(request: Request[Params]) -> Answer:
-    return Answer(body=copied(BrokerDetail, await ask(get_port(), commands.GetBroker(), commands.BrokerView)))
+    return Answer(body=copied(BrokerDetail, await _view(request)))
 
 
 async def get_config(request: Request[Params]) -> Answer:
-    view = await ask(get_port(), commands.GetBroker(), commands.BrokerView)
-    return Answer(body=_options(view))
+    return Answer(body=_options(await _view(request)))
 
 
 def _options(view: commands.BrokerView) -> BrokerOptions:
@@ -67,12 +89,14 @@ async def patch_config(request: Request[Params]) -> Answer:
         msgspec.convert(changes, OPTION_TYPES)
     except msgspec.ValidationError as error:
         raise invalid(error, "body") from error
-    view = await ask(get_port(), commands.UpdateBrokerConfig(changes=changes), commands.BrokerView)
+    broker = await brokers.one(request.params.broker)
+    view = await ask(broker.port, commands.UpdateBrokerConfig(changes=changes), commands.BrokerView)
     return Answer(body=_options(view))
 
 
 async def get_snapshot(request: Request[SnapshotParams]) -> Answer:
     params = request.params
-    snapshot = await ask(get_port(), commands.GetSnapshot(max_holds=params.max_holds, max_queues=params.max_queues),
+    broker = await brokers.one(params.broker)
+    snapshot = await ask(broker.port, commands.GetSnapshot(max_holds=params.max_holds, max_queues=params.max_queues),
         commands.Snapshot)
     return Answer(body=copied(SnapshotView, snapshot))

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from api import brokers
 from api.limits import MAX_WAITING_EVENTS
 from api.names import OptionalGroupName, OptionalTopicName
 from api.outbox import Outbox
 from api.problems import Problem
 from api.request import Params, Request, ask
 from api.schemas import with_int64_as_text
-from bridge.port import BrokerError, Delta, EnginePort, EventBatch, commands, get_port
+from bridge.port import BrokerError, Delta, EnginePort, EventBatch, commands
 
 HEARTBEAT_S = 10.0
 _LAST_EVENT_ID = re.compile(r"^(\d{1,19})-(\d{1,19})$")
@@ -141,7 +142,7 @@ class EventStream:
 
 async def stream_events(request: Request[EventsParams]) -> None:
     """Events from now on, or from behind `Last-Event-ID`."""
-    port = get_port()
+    port = (await brokers.one(request.params.broker)).port
     await ask(port, commands.GetEvents(after=1 << 62, limit=1), commands.Events)  # refused while it still can be
     await request.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
     with contextlib.suppress(BrokerError, Problem):  # the engine went while the ring was read: the stream just ends

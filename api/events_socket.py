@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from api import brokers
 from api.asgi import Receive, Scope, Send
 from api.frames import (
     DeltaFrame,
@@ -20,7 +21,7 @@ from api.limits import MAX_WAITING_FRAMES
 from api.problems import Problem
 from api.request import ask
 from api.websocket import Socket
-from bridge.port import BrokerError, Delta, EventBatch, commands, get_port
+from bridge.port import BrokerError, Delta, EventBatch, commands
 
 _RETRY_S = 0.5
 
@@ -72,7 +73,7 @@ class EventsSocket(Socket):
         said = False
         while True:
             try:
-                port = get_port()
+                port = brokers.first(self.broker_asked).port
                 if self._unwatch is None:
                     self._unwatch = port.watch(self, deltas=True)
                 snapshot = await ask(port, commands.GetSnapshot(), commands.Snapshot)

@@ -1,9 +1,10 @@
 """Whether this process lives, and whether a message can be published."""
 
+from api import brokers
 from api.problems import Problem
-from api.request import Answer, Params, Request, ask
+from api.request import Answer, Params, Request
 from api.schemas import Health
-from bridge.port import PortTimeout, ResponseCode, commands, get_port
+from bridge.port import PortTimeout, ResponseCode, commands
 
 
 async def livez(request: Request[Params]) -> Answer:
@@ -12,12 +13,12 @@ async def livez(request: Request[Params]) -> Answer:
 
 
 async def readyz(request: Request[Params]) -> Answer:
-    """200 when a message can be published."""
+    """200 when a message can be published: of several brokers, at one of them."""
     try:
-        view = await ask(get_port(), commands.GetBroker(), commands.BrokerView)
+        views = (await brokers.ask_all(request.params.broker, commands.GetBroker(), commands.BrokerView)).by_broker
     except PortTimeout as error:  # 504 is for what may have been done; here nothing was asked for
         raise Problem(503, "the broker's engine does not answer", code=error.code, retry_after_s=1) from error
-    problem = view.problem or ("the store is open read-only" if view.read_only else "")
-    if problem:
-        raise Problem(503, problem, code=ResponseCode.SERVICE_NOT_AVAILABLE, retry_after_s=5)
+    problems = [view.problem or ("the store is open read-only" if view.read_only else "") for view in views.values()]
+    if all(problems):
+        raise Problem(503, problems[0], code=ResponseCode.SERVICE_NOT_AVAILABLE, retry_after_s=5)
     return Answer(body=Health())

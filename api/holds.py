@@ -4,10 +4,11 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta
 
+from api import brokers
 from api.names import OptionalGroupName, OptionalTopicName
 from api.request import Answer, Params, Request, ask
 from api.schemas import Holds
-from bridge.port import commands, get_port
+from bridge.port import commands
 
 
 class HoldsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,12 +24,18 @@ class HoldParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 async def get_holds(request: Request[HoldsParams]) -> Answer:
     params = request.params
-    reply = await ask(get_port(), commands.GetHolds(topic=params.topic, group=params.group, after=params.after,
-        limit=params.limit), commands.Holds)
-    return Answer(body=Holds(seq=reply.seq, total=reply.total, holds=reply.holds,
-        next=UNSET if reply.next is None else reply.next))
+    if params.after:
+        await brokers.one(params.broker)  # pages are one broker's: each numbers its holds by itself
+    replies = await brokers.ask_all(params.broker, commands.GetHolds(topic=params.topic, group=params.group,
+        after=params.after, limit=params.limit), commands.Holds)
+    tables = list(replies.by_broker.values())
+    more = tables[0].next if len(tables) == 1 else None
+    return Answer(body=Holds(seq=replies.seq, total=sum(table.total for table in tables),
+        holds=[hold for table in tables for hold in table.holds], next=UNSET if more is None else more,
+        unavailable=replies.missing))
 
 
 async def get_hold(request: Request[HoldParams]) -> Answer:
-    reply = await ask(get_port(), commands.GetHold(hold_id=request.params.id), commands.Holds)
+    broker = await brokers.one(request.params.broker)
+    reply = await ask(broker.port, commands.GetHold(hold_id=request.params.id), commands.Holds)
     return Answer(body=reply.holds[0])

@@ -25,7 +25,7 @@ from api.request import (
     require_json,
 )
 from api.schemas import with_int64_as_text
-from bridge.port import BrokerError, ResponseCode, get_port
+from bridge.port import BrokerError, ResponseCode
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class HttpApplication:
         elif body:
             raise Problem(400, f"{method} {route.path} takes no body", pointer="/")
         if params.broker and route.needs_broker:
-            await brokers.require(get_port(), params.broker)
+            brokers.named(params.broker)  # 404 when there is none of that name
         answer = await route.handler(request)
         if answer is not None and answer.content is None and answer.body is not None:
             answer.content = self._encode(answer.body, params)

@@ -10,7 +10,7 @@ from api.names import PLAIN_PATTERN, MessageId, OptionalTopicName, TopicName
 from api.publishing import check_idempotency_key, published, read_publish
 from api.request import Answer, Params, Request, ask
 from api.schemas import Messages, MessageView, Milliseconds, TimelineView, copied
-from bridge.port import Message, commands, get_port, read_messages
+from bridge.port import Message, commands, read_messages
 
 
 class PublishParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,27 +50,31 @@ async def publish(request: Request[PublishParams]) -> Answer:
     key = check_idempotency_key(request.header(b"idempotency-key"))
     command = commands.SendMessage(topic=request.params.topic, messages=read_publish(request.body), born_host=host,
         born_port=client_port, idempotency_key=key)
-    port = get_port()
-    sent = await ask(port, command, commands.Sent)
-    return Answer(body=published(sent, await brokers.name_of(port)))
+    broker = await brokers.for_publishing(request.params.broker, command.topic, key=key,
+        queue_named=any(message.queue_id >= 0 for message in command.messages))
+    return Answer(body=published(await ask(broker.port, command, commands.Sent), broker.name))
 
 
 async def get_message(request: Request[MessageParams]) -> Answer:
-    port = get_port()
-    command = commands.ViewMessage(message_id=request.params.id, topic=request.params.topic)
-    records = await ask(port, command, commands.Records)
-    return Answer(body=render_records(records.records, await brokers.name_of(port))[0])
+    params = request.params
+    name, records = await brokers.ask_first(params.broker,
+        commands.ViewMessage(message_id=params.id, topic=params.topic), commands.Records)
+    return Answer(body=render_records(records.records, name)[0])
 
 
 async def find_messages(request: Request[KeyParams]) -> Answer:
-    port, params = get_port(), request.params
-    records = await ask(port, commands.QueryMessage(topic=params.topic, key=params.key, max_num=params.limit,
-        begin_ms=params.begin_ms, end_ms=params.end_ms), commands.Records)
-    return Answer(body=Messages(messages=render_records(records.records, await brokers.name_of(port))))
+    params = request.params
+    replies = await brokers.ask_all(params.broker, commands.QueryMessage(topic=params.topic, key=params.key,
+        max_num=params.limit, begin_ms=params.begin_ms, end_ms=params.end_ms), commands.Records)
+    found = [message for name, records in replies.by_broker.items()
+             for message in render_records(records.records, name)]
+    if len(replies.by_broker) > 1:
+        found = sorted(found, key=lambda message: message.store_time_ms)[-params.limit:]
+    return Answer(body=Messages(messages=found))
 
 
 async def get_timeline(request: Request[MessageParams]) -> Answer:
-    port, params = get_port(), request.params
-    timeline = await ask(port, commands.GetMessageTimeline(message_id=params.id, topic=params.topic),
-        commands.Timeline)
-    return Answer(body=copied(TimelineView, timeline, broker=await brokers.name_of(port), message_id=params.id))
+    params = request.params
+    name, timeline = await brokers.ask_first(params.broker,
+        commands.GetMessageTimeline(message_id=params.id, topic=params.topic), commands.Timeline)
+    return Answer(body=copied(TimelineView, timeline, broker=name, message_id=params.id))

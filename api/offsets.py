@@ -4,7 +4,7 @@ from api import brokers
 from api.names import GroupName, OptionalTopicName
 from api.request import Answer, Params, Request, ask
 from api.schemas import CommittedOffset, CommittedOffsets, GroupOffsets, OffsetsReset, OffsetToCommit, copied
-from bridge.port import commands, get_port
+from bridge.port import commands
 
 
 class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,23 +22,26 @@ def commit_command(group: str, offsets: list[OffsetToCommit], client_id: str) ->
 
 
 async def get_offsets(request: Request[GroupOffsetsParams]) -> Answer:
-    port, params = get_port(), request.params
-    reply = await ask(port, commands.QueryConsumerOffset(group=params.group, topic=params.topic),
+    params = request.params
+    broker = await brokers.one(params.broker, params.topic)
+    reply = await ask(broker.port, commands.QueryConsumerOffset(group=params.group, topic=params.topic),
         commands.ConsumerOffsets)
-    return Answer(body=copied(GroupOffsets, reply, broker=await brokers.name_of(port)))
+    return Answer(body=copied(GroupOffsets, reply, broker=broker.name))
 
 
 async def put_offsets(request: Request[GroupParams]) -> Answer:
     """All of them are committed or, with an error, none; they may go backwards."""
     group, offsets = request.params.group, request.body.offsets
     host, client_port = request.client
-    await ask(get_port(), commit_command(group, offsets, f"{host}:{client_port}"), commands.Done)
+    broker = await brokers.one(request.params.broker, offsets[0].topic if offsets else "")
+    await ask(broker.port, commit_command(group, offsets, f"{host}:{client_port}"), commands.Done)
     return Answer(body=CommittedOffsets(group=group, offsets=[copied(CommittedOffset, entry) for entry in offsets]))
 
 
 async def reset_offsets(request: Request[GroupParams]) -> Answer:
     """Moves the group in one topic; with ``dry_run`` only says what would change."""
-    port, body = get_port(), request.body
-    reply = await ask(port, commands.ResetConsumerOffset(group=request.params.group, topic=body.topic, to=str(body.to),
-        dry_run=body.dry_run), commands.OffsetsReset)
-    return Answer(body=copied(OffsetsReset, reply, broker=await brokers.name_of(port)))
+    body = request.body
+    broker = await brokers.one(request.params.broker, body.topic)
+    reply = await ask(broker.port, commands.ResetConsumerOffset(group=request.params.group, topic=body.topic,
+        to=str(body.to), dry_run=body.dry_run), commands.OffsetsReset)
+    return Answer(body=copied(OffsetsReset, reply, broker=broker.name))

@@ -16,7 +16,7 @@ from api.messages import render_records
 from api.names import ClientId, Expression, OptionalGroupName, TopicName
 from api.request import Answer, Params, Request, expect
 from api.schemas import AnyOffset, HoldResult, PullResult, QueueId
-from bridge.port import PortConnection, ResponseCode, commands, get_port
+from bridge.port import PortConnection, ResponseCode, commands
 
 FilterType = Literal["tag", "sql92"]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PULL_MESSAGES,
@@ -82,9 +82,8 @@ async def pull(request: Request[PullParams]) -> Answer | None:
     if asked is None:
         asked = DEFAULT_WAIT_MS if preferred is None else preferred * 1000
     wait_ms = clamp_wait(asked)
-    port = get_port()
-    broker = await brokers.name_of(port)
-    connection = port.connection()
+    broker = await brokers.one(request.params.broker, request.params.topic)
+    connection = broker.port.connection()
     try:
         reply = await _answer_or_gone(connection, _command(request, wait_ms), request)
     finally:
@@ -96,7 +95,7 @@ async def pull(request: Request[PullParams]) -> Answer | None:
     headers = {"server-timing": f"hold;dur={held_us / 1000:.3f}, read;dur={pulled.read_us / 1000:.3f}"}
     if preferred is not None:
         headers["preference-applied"] = f"wait={wait_ms // 1000}"
-    return Answer(body=pull_result(pulled, broker), headers=headers)
+    return Answer(body=pull_result(pulled, broker.name), headers=headers)
 
 
 async def _answer_or_gone(connection: PortConnection, command: commands.PullMessage,

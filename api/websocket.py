@@ -6,6 +6,7 @@ import logging
 import weakref
 from collections.abc import Coroutine
 from typing import Any, ClassVar
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -58,7 +59,9 @@ class Socket:
         self._send = send
         self._decoder = msgspec.json.Decoder(self.requests)
         self._encoder = msgspec.json.Encoder()
-        self._int64_as_text = b"int64=string" in scope.get("query_string", b"")
+        query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+        self._int64_as_text = query.get("int64") == "string"
+        self.broker_asked = query.get("broker", "")
         self._bad_frames = 0
         self._closing: Closed | None = None
         self.finished = asyncio.Event()

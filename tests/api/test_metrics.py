@@ -3,8 +3,10 @@
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from bridge.port import PortUnavailable, commands
+from bridge.port import PortUnavailable, commands, set_ports
 from tests.fakes.fake_port import FakePort, snapshot
+
+A = (("broker", "broker-a"),)
 
 
 async def scraped(client: httpx.AsyncClient) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -16,31 +18,42 @@ async def scraped(client: httpx.AsyncClient) -> dict[tuple[str, tuple[tuple[str,
 
 async def test_counters_gauges_and_histograms(client: httpx.AsyncClient) -> None:
     values = await scraped(client)
-    assert values["glassmq_up", ()] == 1
-    assert values["glassmq_messages_stored_total", ()] == 9
-    assert values["glassmq_pulls_woken_total", (("cause", "arrival"),)] == 4
-    assert values["glassmq_held_pulls", ()] == 2
-    assert values["glassmq_queue_max_offset", (("queue_id", "0"), ("topic", "T"))] == 5
+    assert values["glassmq_up", A] == 1
+    assert values["glassmq_messages_stored_total", A] == 9
+    assert values["glassmq_pulls_woken_total", (*A, ("cause", "arrival"))] == 4
+    assert values["glassmq_held_pulls", A] == 2
+    assert values["glassmq_queue_max_offset", (*A, ("queue_id", "0"), ("topic", "T"))] == 5
     assert values["glassmq_broker_info", (("broker", "broker-a"), ("epoch", "7"))] == 1
-    assert values["glassmq_commit_log_offset_bytes", (("position", "flushed"),)] == 20
-    assert values["glassmq_accepts_messages", ()] == 1
+    assert values["glassmq_commit_log_offset_bytes", (*A, ("position", "flushed"))] == 20
+    assert values["glassmq_accepts_messages", A] == 1
     assert not any(name.startswith("glassmq_holds_now") for name, _ in values)
 
 
 async def test_histograms_are_cumulative_and_in_seconds(client: httpx.AsyncClient) -> None:
     values = await scraped(client)
-    wakeups = {labels[0][1]: value for (name, labels), value in values.items()
+    wakeups = {dict(labels)["le"]: value for (name, labels), value in values.items()
         if name == "glassmq_wakeup_seconds_bucket"}
     assert wakeups == {"1e-05": 1, "0.0001": 3, "+Inf": 6}
 
 
 async def test_a_broker_with_a_problem(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetSnapshot] = snapshot(problem="the disk is full")
-    assert (await scraped(client))["glassmq_accepts_messages", ()] == 0
+    assert (await scraped(client))["glassmq_accepts_messages", A] == 0
 
 
 async def test_without_an_engine(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetSnapshot] = PortUnavailable("away")
     values = await scraped(client)
-    assert values["glassmq_up", ()] == 0
-    assert ("glassmq_held_pulls", ()) not in values
+    assert values["glassmq_up", A] == 0
+    assert ("glassmq_held_pulls", A) not in values
+
+
+async def test_several_brokers_in_one_page(client: httpx.AsyncClient, port: FakePort) -> None:
+    other, away = FakePort(), FakePort()
+    other.replies[commands.GetSnapshot] = snapshot(broker="broker-b", holds_total=7)
+    away.replies[commands.GetSnapshot] = PortUnavailable("away")
+    set_ports({"broker-a": port, "broker-b": other, "broker-c": away})
+    values = await scraped(client)
+    up = {dict(labels)["broker"]: value for (name, labels), value in values.items() if name == "glassmq_up"}
+    held = {dict(labels)["broker"]: value for (name, labels), value in values.items() if name == "glassmq_held_pulls"}
+    assert (up, held) == ({"broker-a": 1, "broker-b": 1, "broker-c": 0}, {"broker-a": 2, "broker-b": 7})

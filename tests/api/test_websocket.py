@@ -102,8 +102,8 @@ async def test_without_an_engine_the_socket_ends(port: FakePort) -> None:
     assert await close_code(socket) == 1012
 
 
-async def test_a_defect_ends_the_socket(port: FakePort) -> None:
-    port.replies[commands.GetBroker] = ZeroDivisionError("defect")
+async def test_a_defect_ends_the_socket(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port, "connection", None)
     assert await close_code(await opened()) == 1011
 
 

@@ -50,7 +50,7 @@ from api.pulls import clamp_wait, pull_result
 from api.request import expect
 from api.schemas import CommittedOffset, OffsetToCommit, PublishMessage, copied
 from api.websocket import Socket, not_available
-from bridge.port import BrokerError, ResponseCode, commands, get_port
+from bridge.port import BrokerError, ResponseCode, commands
 
 _numbers = count(1)
 
@@ -93,9 +93,8 @@ class ConsumerSocket(Socket):
         self._remote_port: int = client[1]
 
     async def opened(self) -> None:
-        self._port = get_port()
+        self._broker, self._port = brokers.first(self.broker_asked)
         self._connection = self._port.connection()
-        self._broker = await brokers.name_of(self._port)
 
     def busy(self) -> bool:
         return bool(self._pulls or self._publishes)

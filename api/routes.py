@@ -11,6 +11,7 @@ from api.request import Answer, Params, Request
 from api.schemas import (
     BrokerDetail,
     BrokerOptions,
+    Brokers,
     CommittedOffsets,
     FoundOffset,
     GroupDetail,
@@ -105,6 +106,8 @@ _OBSERVING = (
 )
 
 _BROKER = (
+    Route(method="GET", path="/api/v1/brokers", handler=broker.get_brokers, group="Broker", summary="All brokers",
+        response=Brokers, problems=(504,)),
     Route(method="GET", path="/api/v1/broker", handler=broker.get_broker, group="Broker", summary="The broker",
         response=BrokerDetail, problems=(504,)),
     Route(method="GET", path="/api/v1/broker/config", handler=broker.get_config, group="Broker",

@@ -207,9 +207,13 @@ class OffsetsReset(Model, frozen=True, kw_only=True, gc=False):
     changes: list[commands.OffsetChange]
 
 
+Unavailable = Annotated[list[str], Meta(description="Brokers that did not answer, so that their part is missing.")]
+
+
 class Groups(Model, frozen=True, kw_only=True, gc=False):
     seq: int
     groups: list[commands.ConsumerGroupView]
+    unavailable: Unavailable | UnsetType = UNSET
 
 
 class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
@@ -241,11 +245,13 @@ class TopicConfig(Body, frozen=True, kw_only=True, gc=False):
 class Topics(Model, frozen=True, kw_only=True, gc=False):
     seq: int
     topics: list[commands.TopicView]
+    unavailable: Unavailable | UnsetType = UNSET
 
 
 class Queues(Model, frozen=True, kw_only=True, gc=False):
     seq: int
     queues: list[commands.QueueView]
+    unavailable: Unavailable | UnsetType = UNSET
 
 
 class FoundOffset(Model, frozen=True, kw_only=True, gc=False):
@@ -265,6 +271,26 @@ class Holds(Model, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     total: int
     holds: list[commands.HoldView]
     next: int | UnsetType = UNSET
+    unavailable: Unavailable | UnsetType = UNSET
+
+
+class BrokerLine(Model, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A broker among several. Of one that is not `available` only its name and the `problem` are known."""
+
+    broker: str
+    available: bool
+    problem: str = ""
+    epoch: int | UnsetType = UNSET
+    seq: int | UnsetType = UNSET
+    role: str | UnsetType = UNSET
+    version: str | UnsetType = UNSET
+    uptime_ms: int | UnsetType = UNSET
+    read_only: bool | UnsetType = UNSET
+    positions: commands.StorePositions | UnsetType = UNSET
+
+
+class Brokers(Model, frozen=True, kw_only=True, gc=False):
+    brokers: list[BrokerLine]
 
 
 class BrokerDetail(Model, frozen=True, kw_only=True, gc=False):

@@ -10,7 +10,7 @@ from channels.testing import WebsocketCommunicator
 from api.consumer_socket import ConsumerSocket, consumer_application
 from api.limits import MAX_FRAME
 from api.websocket import Socket, close_all
-from bridge.port import commands, set_port
+from bridge.port import set_port
 from tests.fakes.fake_port import FakePort
 
 

@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test check simulate torture bench requirements clean
+.PHONY: help setup run run-cluster demo test check simulate torture bench requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,6 +14,9 @@ setup: .venv/base-installed ## install what a broker needs into .venv
 
 run: .venv/base-installed ## start a broker: dashboard, API, engine, schedules
 	@exec $(PYTHON) manage.py broker
+
+run-cluster: .venv/base-installed ## start GLASSMQ_BROKERS brokers (3) under one name server, one dashboard for all
+	@exec $(PYTHON) manage.py broker --cluster
 
 demo: .venv/base-installed ## give a running broker something to do
 	@exec $(PYTHON) manage.py demo

@@ -2,12 +2,14 @@
 
 import os
 import random
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from channels.layers import get_channel_layer
 
 from bridge.channel_port import ChannelPort
+from bridge.cluster import BrokerPlace
 from bridge.engine_host import EngineHost
 from bridge.engine_worker import EngineWorker
 from bridge.limits import Limits
@@ -29,6 +31,15 @@ def make_port(settings: Any) -> EnginePort:
     if settings.GLASSMQ_ENGINE == "remote":
         return ChannelPort(layer, options.broker_name)
     return EmbeddedPort(make_host(settings), layer, options.broker_name)
+
+
+def make_ports(settings: Any, places: Sequence[BrokerPlace]) -> dict[str, EnginePort]:
+    """The ports of a web process by broker: those of ``places``, or those that the settings name behind Redis."""
+    if settings.GLASSMQ_ENGINE == "remote":
+        return {name: ChannelPort(get_channel_layer(), name) for name in settings.GLASSMQ_BROKER_NAMES}
+    if len(places) > 1:
+        return {place.name: SocketPort(place.socket) for place in places}
+    return {places[0].name: make_port(settings)}
 
 
 def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -46,15 +46,15 @@ class ChildProcess:
     its own: a Ctrl-C in the terminal reaches the parent alone, which stops its children in its own order.
     """
 
-    def __init__(self, name: str, program: Sequence[str], *, first_pause_s: float = FIRST_PAUSE_S,
-                 on_refusal: Callable[[], None] | None = None) -> None:
-        """``on_refusal``: called, instead of another start, when the very first run ends with exit code 1.
-
-        That is how a command ends that cannot start and has said why.
+    def __init__(self, name: str, program: Sequence[str], *, environment: Mapping[str, str] | None = None,
+                 first_pause_s: float = FIRST_PAUSE_S, on_refusal: Callable[[], None] | None = None) -> None:
+        """``environment`` is what differs from this process's. ``on_refusal``: called, instead of another start, when
+        the very first run ends with exit code 1. That is how a command ends that cannot start and has said why.
         """
         self.name = name
         self._on_refusal = on_refusal
         self._program = list(program)
+        self._environment = {**os.environ, **environment} if environment else None
         self._first_pause_s = first_pause_s
         self._process: Process | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -102,7 +102,8 @@ class ChildProcess:
 
     async def _spawn(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "bridge.processes", *self._program, stdin=PIPE, start_new_session=True, cwd=_PROJECT)
+            sys.executable, "-m", "bridge.processes", *self._program, stdin=PIPE, start_new_session=True, cwd=_PROJECT,
+            env=self._environment)
         if self._stopping:  # stop() came while the child was being started
             self.kill()
 

@@ -98,7 +98,7 @@ GLASSMQ_REPORTS_DIR = GLASSMQ_DATA_DIR / "reports"
 GLASSMQ_HOST = text("GLASSMQ_HOST", "127.0.0.1")
 GLASSMQ_WEB_PORT = number("GLASSMQ_WEB_PORT", 8000, 1, 65535)
 GLASSMQ_NAMESRV_PORT = number("GLASSMQ_NAMESRV_PORT", 9876, 0, 65535)
-GLASSMQ_BROKERS = number("GLASSMQ_BROKERS", 3, 1, 100)
+GLASSMQ_BROKERS = number("GLASSMQ_BROKERS", 3, 1, 26)
 GLASSMQ_MAX_CONNECTIONS = number("GLASSMQ_MAX_CONNECTIONS", 20_000, 1, 1_000_000)
 GLASSMQ_API_TOKEN = text("GLASSMQ_API_TOKEN")
 GLASSMQ_ALLOW_INSECURE = switch("GLASSMQ_ALLOW_INSECURE")
@@ -132,6 +132,8 @@ def read_options() -> Options:
                 "docs/options.md lists those it has.")
     if GLASSMQ_HOST not in {"127.0.0.1", "0.0.0.0", "::", "localhost"}:
         values.setdefault("brokerIP1", GLASSMQ_HOST)
+    if text("GLASSMQ_BROKER_NAME"):
+        values["brokerName"] = text("GLASSMQ_BROKER_NAME")
     if text("GLASSMQ_BROKER_PORT"):
         values["listenPort"] = number("GLASSMQ_BROKER_PORT", 10911, 1, 65535)
     addresses = text("GLASSMQ_NAMESRV_ADDR")
@@ -167,6 +169,10 @@ if GLASSMQ_ENGINE == "child" and not _socket_fits:
     raise ImproperlyConfigured(
         f"GLASSMQ_DATA_DIR={GLASSMQ_DATA_DIR} is too long a path for a Unix socket below it (100 bytes in all): "
         "choose a shorter one, or GLASSMQ_ENGINE=embedded.")
+
+GLASSMQ_BROKER_NAMES = [name.strip() for name in text(
+    "GLASSMQ_BROKER_NAMES", GLASSMQ_OPTIONS.broker_name).split(",") if name.strip()]
+"""The brokers that this web process reaches through Redis, by name."""
 
 GLASSMQ_SPARK_MASTER = text("GLASSMQ_SPARK_MASTER", "local[*]")
 

@@ -52,6 +52,7 @@ MAY_TOUCH_THE_ENVIRONMENT = {
     "config/asgi.py": "names the settings module to Django",
     "config/celery.py": "names the settings module to Django",
     "manage.py": "names the settings module to Django",
+    "bridge/processes.py": "hands it on to child processes, with what is different for one of them",
     "spark_jobs/session.py": "JAVA_HOME: Spark's launcher reads it from there and nowhere else",
 }
 CLOCK = re.compile(r"\btime\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns)\b"

@@ -20,8 +20,9 @@ import socket
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,10 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
 from twisted.internet import reactor as _reactor
 
-from bridge.connect import make_port
+from bridge.cluster import BrokerPlace, cluster, lone_broker
+from bridge.connect import make_ports
 from bridge.daphne_limits import LimitedServer
-from bridge.port import BrokerError, EnginePort, commands, set_port
+from bridge.port import BrokerError, EnginePort, commands, set_ports
 from bridge.processes import ChildProcess
 from broker_core.errors import StoreError
 
@@ -75,6 +77,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--no-schedules", action="store_true",
                             help="leave out the Celery worker and beat: no scheduled reports")
+        parser.add_argument("--cluster", action="store_true",
+                            help="start as many brokers as GLASSMQ_BROKERS says, under one name server")
         parser.add_argument("--no-migrate", action="store_true",
                             help="leave the database as it is (where another process migrates it)")
 
@@ -83,13 +87,15 @@ class Command(BaseCommand):
             self.stderr.write(f"Warning: {warning}")
         try:
             check_port_is_free(settings.GLASSMQ_HOST, settings.GLASSMQ_WEB_PORT, "GLASSMQ_WEB_PORT")
+            places = places_of_brokers(clustered=options["cluster"])
             if settings.GLASSMQ_ENGINE == "child":
-                check_folder_is_free(settings.GLASSMQ_SOCKET, ORPHAN_PATIENCE_S)
+                for place in places:
+                    check_folder_is_free(place.socket, ORPHAN_PATIENCE_S)
             raise_open_files_limit()
             if not options["no_migrate"]:
                 call_command("migrate", interactive=False, verbosity=0)
-            process = BrokerProcess(make_port(settings), schedules=not options["no_schedules"])
-            process.run(announce=lambda state: self.stdout.write(banner(state)))
+            process = BrokerProcess(places, schedules=not options["no_schedules"])
+            process.run(announce=lambda state: self.stdout.write(banner(places, state)))
         except KeyboardInterrupt:
             sys.exit(130)
         if process.problem:
@@ -102,12 +108,10 @@ class BrokerProcess:
     ``problem`` is empty after an orderly end, else a sentence about what kept it from running.
     """
 
-    def __init__(self, port: EnginePort, *, schedules: bool) -> None:
+    def __init__(self, places: Sequence[BrokerPlace], *, schedules: bool) -> None:
         self.problem = ""
-        self._port = port
-        self._children = children(schedules=schedules, on_refusal=lambda: self._give_up(
-            f"The engine cannot start; the sentence above says why. Its store is {settings.GLASSMQ_STORE_DIR} "
-            "(GLASSMQ_STORE_DIR)."))
+        self._ports = make_ports(settings, places)
+        self._children = children(places, schedules=schedules, on_refusal=self._give_up)
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._server: Any = None
@@ -144,11 +148,12 @@ class BrokerProcess:
 
     async def _start(self) -> None:
         try:
-            set_port(self._port)
+            set_ports(self._ports)
             for child in self._children:
                 await child.start()
-            await self._port.start()
-            self._announce(await engine_state(self._port))
+            for port in self._ports.values():
+                await port.start()
+            self._announce(await engine_state(self._ports))
         except StoreError as error:
             self._give_up(f"{error.remark}. GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR names another place for the store.")
         except BrokerError as error:
@@ -186,7 +191,7 @@ class BrokerProcess:
         if not self.problem:  # else it never started
             try:
                 async with asyncio.timeout(ENGINE_GRACE_S):
-                    await self._port.stop()
+                    await asyncio.gather(*(port.stop() for port in self._ports.values()))
             except Exception:
                 logger.exception("The engine did not end in order.")
         await self._close_websockets()
@@ -212,8 +217,13 @@ class BrokerProcess:
                     await asyncio.sleep(LOOK_AGAIN_S)
 
 
-async def engine_state(port: EnginePort) -> str:
+async def engine_state(ports: Mapping[str, EnginePort]) -> str:
     """What stands against publishing a message now; empty when nothing does."""
+    states = {name: await _state_of(port) for name, port in ports.items()}
+    return "; ".join(f"{name} is {state}" if len(ports) > 1 else state for name, state in states.items() if state)
+
+
+async def _state_of(port: EnginePort) -> str:
     try:
         view = await port.call(commands.GetBroker(), timeout_ms=FIRST_ANSWER_MS)
     except BrokerError as error:
@@ -223,13 +233,34 @@ async def engine_state(port: EnginePort) -> str:
     return ""
 
 
-def children(*, schedules: bool, on_refusal: Callable[[], None]) -> list[ChildProcess]:
-    """The processes that run beside the web: the engine, if it is a child, and Celery's two."""
+def places_of_brokers(*, clustered: bool) -> list[BrokerPlace]:
+    """Where the brokers of this process are to run. CommandError where a cluster cannot be had."""
+    if not clustered:
+        return [lone_broker(settings)]
+    if settings.GLASSMQ_ENGINE != "child":
+        raise CommandError(
+            f"A cluster's engines are child processes; GLASSMQ_ENGINE={settings.GLASSMQ_ENGINE} asks for something "
+            "else. Behind Redis, start an engine for each broker and name them all in GLASSMQ_BROKER_NAMES.")
+    try:
+        return cluster(settings, settings.GLASSMQ_BROKERS)
+    except ValueError as error:
+        raise CommandError(f"{error}: choose a lower GLASSMQ_BROKER_PORT.") from error
+
+
+def children(places: Sequence[BrokerPlace], *, schedules: bool,
+             on_refusal: Callable[[str], None]) -> list[ChildProcess]:
+    """The processes that run beside the web: engines that are children, a cluster's name server, Celery's two."""
     wanted = []
-    if settings.GLASSMQ_ENGINE == "child":
-        wanted.append(ChildProcess("The engine", [
-            "manage.py", "runworker", "broker-engine", "--socket", str(settings.GLASSMQ_SOCKET)],
-            on_refusal=on_refusal))
+    if len(places) > 1 and settings.GLASSMQ_NAMESRV_PORT:
+        wanted.append(ChildProcess("The name server", ["manage.py", "namesrv"], on_refusal=partial(
+            on_refusal, "The name server cannot start; the sentence above says why.")))
+    for place in places if settings.GLASSMQ_ENGINE == "child" else ():
+        name = f"The engine of {place.name}" if len(places) > 1 else "The engine"
+        store = place.environment.get("GLASSMQ_STORE_DIR", settings.GLASSMQ_STORE_DIR)
+        wanted.append(ChildProcess(name, [
+            "manage.py", "runworker", "broker-engine", "--socket", str(place.socket)], environment=place.environment,
+            on_refusal=partial(on_refusal, f"{name} cannot start; the sentence above says why. Its store is {store} "
+                "(GLASSMQ_STORE_DIR).")))
     if schedules:
         celery = ["-m", "celery", "--app", "config.celery", "--quiet"]
         wanted.append(ChildProcess("The report worker", [
@@ -288,7 +319,7 @@ def most_connections() -> int:
     return wanted if soft == resource.RLIM_INFINITY else min(wanted, max(1, soft - OWN_FILES))
 
 
-def banner(state: str) -> str:
+def banner(places: Sequence[BrokerPlace], state: str) -> str:
     """What a person wants to know once it runs. ``state`` is that of ``engine_state``."""
     host = "127.0.0.1" if settings.GLASSMQ_HOST in {"0.0.0.0", "::"} else settings.GLASSMQ_HOST
     site = f"http://{f'[{host}]' if ':' in host else host}:{settings.GLASSMQ_WEB_PORT}"
@@ -296,7 +327,7 @@ def banner(state: str) -> str:
     demo = "" if state else f"  To see something move:  {port}make demo   (in another terminal)\n"
     return "\n".join([
         "",
-        f"GlassMQ {settings.GLASSMQ_VERSION} is up: {settings.GLASSMQ_OPTIONS.broker_name}",
+        f"GlassMQ {settings.GLASSMQ_VERSION} is up: {', '.join(place.name for place in places)}",
         "",
         f"  dashboard   {site}/",
         f"  API         {site}/api/docs",

@@ -1,0 +1,57 @@
+"""Several brokers on one machine, each an engine of its own: where each has its store, its socket and its ports.
+
+    broker-a   GLASSMQ_STORE_DIR                     engine.sock            GLASSMQ_BROKER_PORT
+    broker-b   <data>/brokers/broker-b/store         engine-broker-b.sock   ten further
+    ...
+
+They share one web process and one name server (``manage.py namesrv``), at which each registers.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any, NamedTuple
+
+PORT_STEP = 10
+MAX_BROKERS = len(ascii_lowercase)
+
+
+class BrokerPlace(NamedTuple):
+    """One broker: its name, the Unix socket of its engine, and the variables that make a process this broker."""
+
+    name: str
+    socket: Path
+    environment: Mapping[str, str]
+
+
+def lone_broker(settings: Any) -> BrokerPlace:
+    """The broker of the settings as they are."""
+    return BrokerPlace(settings.GLASSMQ_OPTIONS.broker_name, settings.GLASSMQ_SOCKET, {})
+
+
+def broker_names(first: str, count: int) -> list[str]:
+    """``broker-a``, ``broker-b``, ...; a name that does not end so gets the letter behind it."""
+    stem = first.removesuffix("-a")
+    return [first, *(f"{stem}-{letter}" for letter in ascii_lowercase[1:count])]
+
+
+def cluster(settings: Any, count: int) -> list[BrokerPlace]:
+    """``count`` brokers; the first one is that of the settings. ValueError when their ports do not fit below 65536."""
+    first_port = settings.GLASSMQ_BROKER_PORT
+    last_port = first_port + PORT_STEP * (count - 1)
+    if first_port and last_port > 65_535:
+        raise ValueError(f"{count} brokers need the ports {first_port} to {last_port}; 65535 is the last there is")
+    nameservers = [f"127.0.0.1:{settings.GLASSMQ_NAMESRV_PORT}"] if settings.GLASSMQ_NAMESRV_PORT else []
+    elsewhere = settings.GLASSMQ_OPTIONS.namesrv_addr
+    addresses = ";".join([*nameservers, *filter(None, [elsewhere])])
+    shared = {"GLASSMQ_NAMESRV_PORT": "0", "GLASSMQ_NAMESRV_ADDR": addresses}
+    places = []
+    for number, name in enumerate(broker_names(settings.GLASSMQ_OPTIONS.broker_name, count)):
+        store, socket = settings.GLASSMQ_STORE_DIR, settings.GLASSMQ_SOCKET
+        if number:
+            store = settings.GLASSMQ_DATA_DIR / "brokers" / name / "store"
+            socket = socket.with_name(f"{socket.stem}-{name}{socket.suffix}")
+        port = first_port + PORT_STEP * number if first_port else 0
+        places.append(BrokerPlace(name, socket, shared | {
+            "GLASSMQ_BROKER_NAME": name, "GLASSMQ_BROKER_PORT": str(port), "GLASSMQ_STORE_DIR": str(store)}))
+    return places

@@ -1,0 +1,54 @@
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bridge.cluster import broker_names, cluster, lone_broker
+from broker_core.options import make_options
+
+
+def settings(**changes: Any) -> Any:
+    fields = {"GLASSMQ_OPTIONS": make_options({}), "GLASSMQ_SOCKET": Path("/data/engine.sock"),
+        "GLASSMQ_DATA_DIR": Path("/data"), "GLASSMQ_STORE_DIR": Path("/elsewhere"), "GLASSMQ_BROKER_PORT": 10911,
+        "GLASSMQ_NAMESRV_PORT": 9876}
+    return SimpleNamespace(**fields | changes)
+
+
+def test_one_broker_is_as_the_settings_are() -> None:
+    assert lone_broker(settings()) == ("broker-a", Path("/data/engine.sock"), {})
+
+
+def test_names_go_on_from_the_first() -> None:
+    assert broker_names("broker-a", 3) == ["broker-a", "broker-b", "broker-c"]
+    assert broker_names("orders", 2) == ["orders", "orders-b"]
+    assert len(set(broker_names("x", 26))) == 26
+
+
+def test_each_has_its_own_store_socket_and_port() -> None:
+    first, second, third = cluster(settings(), 3)
+    assert (first.name, first.socket) == ("broker-a", Path("/data/engine.sock"))
+    assert first.environment["GLASSMQ_STORE_DIR"] == "/elsewhere"
+    assert (second.name, second.socket) == ("broker-b", Path("/data/engine-broker-b.sock"))
+    assert second.environment == {
+        "GLASSMQ_BROKER_NAME": "broker-b", "GLASSMQ_BROKER_PORT": "10921",
+        "GLASSMQ_STORE_DIR": "/data/brokers/broker-b/store", "GLASSMQ_NAMESRV_PORT": "0",
+        "GLASSMQ_NAMESRV_ADDR": "127.0.0.1:9876"}
+    assert third.environment["GLASSMQ_BROKER_PORT"] == "10931"
+
+
+def test_name_servers_elsewhere_are_told_too() -> None:
+    there = make_options({"namesrvAddr": "10.0.0.1:9876"})
+    assert cluster(settings(GLASSMQ_OPTIONS=there), 1)[0].environment["GLASSMQ_NAMESRV_ADDR"] == (
+        "127.0.0.1:9876;10.0.0.1:9876")
+    alone = cluster(settings(GLASSMQ_OPTIONS=there, GLASSMQ_NAMESRV_PORT=0), 1)
+    assert alone[0].environment["GLASSMQ_NAMESRV_ADDR"] == "10.0.0.1:9876"
+
+
+def test_without_a_listener_there_are_no_ports() -> None:
+    assert {place.environment["GLASSMQ_BROKER_PORT"] for place in cluster(settings(GLASSMQ_BROKER_PORT=0), 3)} == {"0"}
+
+
+def test_ports_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="65530 to 65550"):
+        cluster(settings(GLASSMQ_BROKER_PORT=65530), 3)

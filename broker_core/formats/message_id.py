@@ -5,7 +5,6 @@
 """
 
 from datetime import UTC, datetime
-from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple, Protocol
 
@@ -38,7 +37,6 @@ def encode_offset_message_id(host: str, port: int, physical_offset: int) -> str:
     return (packed_host(host) + _TAIL.pack(port, physical_offset)).hex().upper()
 
 
-@lru_cache(16)
 def offset_message_id_prefix(host: str, port: int) -> str:
     """What all offset message ids of one broker begin with; the physical offset follows as ``%016X``."""
     return encode_offset_message_id(host, port, 0)[:-16]

@@ -11,6 +11,7 @@ from broker_core.commands import HoldView, QueueView, Reply, WakeCause
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.counters import Counters
 from broker_core.events import EventLog, Recorded
+from broker_core.formats.message_id import offset_message_id_prefix
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
 from broker_core.options import Options
@@ -49,7 +50,8 @@ class Context:
     """The engine's parts, by name."""
 
     __slots__ = ("clients", "clock", "counters", "draining", "epoch", "events", "holds", "offsets", "options",
-                 "replies", "round_robin", "started", "store", "topics", "unique_key", "wakeups", "waking")
+                 "prefix_of_ids", "replies", "round_robin", "started", "store", "topics", "unique_key", "wakeups",
+                 "waking")
 
     def __init__(self, *, options: Options, store: MessageStore, topics: TopicConfigManager,
                  offsets: ConsumerOffsetManager, clock: Clock, unique_key: Callable[[int], str]) -> None:
@@ -61,6 +63,7 @@ class Context:
         self.unique_key = unique_key
         self.started = clock.now()
         self.epoch = self.started.wall_ms
+        self.prefix_of_ids = offset_message_id_prefix(options.broker_ip1, options.listen_port)
         self.events = EventLog()
         self.counters = Counters()
         self.holds = PullRequestHold()

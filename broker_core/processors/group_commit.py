@@ -33,13 +33,13 @@ class GroupCommit:
 
     def acknowledge(self, request: Request, sent: Sent, wait: bool, now: Now) -> None:
         """Answer now, or when the flush mode's promise holds."""
-        options, store = self._context.options, self._context.store
-        end = store.appended_offset
-        if options.flush_disk_type == "ASYNC_FLUSH" or not wait or store.flushed_offset >= end:
-            self._context.reply(request.connection, request.request_id, sent)
+        context = self._context
+        options, store = context.options, context.store
+        if options.flush_disk_type == "ASYNC_FLUSH" or not wait or store.flushed_offset >= store.appended_offset:
+            context.reply(request.connection, request.request_id, sent)
             return
         deadline_ns = now.mono_ns + options.sync_flush_timeout * 1_000_000
-        self._waiting.append(Waiting(end, deadline_ns, request, sent))
+        self._waiting.append(Waiting(store.appended_offset, deadline_ns, request, sent))
 
     def flushed(self) -> None:
         """The log is flushed further: answer everybody whose messages are on the disk now."""

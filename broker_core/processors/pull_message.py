@@ -26,7 +26,6 @@ from broker_core.processors.context import Context, Request, Waking, filter_text
 from broker_core.processors.outcome import failed
 from broker_core.remoting.codes import ResponseCode
 from broker_core.store.get_message import GetMessageResult
-from broker_core.store.message_store import Arrival, MessageStore
 from broker_core.topics import PERM_READ, validate_group
 
 MAX_SUSPEND_MS = 30_000
@@ -135,7 +134,11 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     begin_ns = context.clock.mono_ns()
     try:
         context.topics.require(many.topic)
-        result = _read_again(context.store, request, waking.arrival)
+        offset, arrival, message_filter = request.pull_from_offset, waking.arrival, request.message_filter
+        result = context.store.get_arrived(arrival, offset, message_filter) if arrival is not None else None
+        if result is None:
+            result = context.store.get_message(many.topic, many.queue_id, offset, request.max_msg_nums,
+                                               request.max_msg_bytes, message_filter)
     except Exception as error:
         release(context, request, "cancelled", now, failed(error))
         return 0
@@ -155,20 +158,10 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
         PullWoken, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id, cause, held_us,
         wake_us, result.message_count))
     outcome = HoldOutcome(hold_id=request.hold_id, held_us=held_us, wake_us=wake_us, wake_cause=cause)
-    reply = _answer(context, result, response_code(result.status, request.pull_from_offset), many.topic, many.queue_id,
+    reply = _answer(context, result, response_code(result.status, offset), many.topic, many.queue_id,
                     request.group, request.client_id, outcome, request.suspend_timeout_ms, end_ns - begin_ns, now)
     context.reply(request.connection, request.request_id, reply)
     return len(result.records)
-
-
-def _read_again(store: MessageStore, request: PullRequest, arrival: Arrival | None) -> GetMessageResult:
-    """What the hold's pull finds now; as a rule that is just what woke it."""
-    offset = request.pull_from_offset
-    result = store.get_arrived(arrival, offset, request.message_filter) if arrival is not None else None
-    if result is not None:
-        return result
-    return store.get_message(request.many.topic, request.many.queue_id, offset, request.max_msg_nums,
-                             request.max_msg_bytes, request.message_filter)
 
 
 def _what_the_check_found(context: Context, request: PullRequest, result: GetMessageResult) -> WakeCause:

@@ -13,7 +13,6 @@ from broker_core.errors import RequestError, StoreError, UnavailableError
 from broker_core.events import MessagesStored, TopicChanged
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from broker_core.formats.message_id import offset_message_id_prefix
 from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
@@ -180,7 +179,7 @@ def _sent(context: Context, prepared: Prepared, each: Iterator[DispatchRequest],
           now: Now) -> Sent:
     """The acknowledgement of one send; ``each`` goes on with where its messages were stored."""
     command: SendMessage = prepared.request.command
-    prefix = offset_message_id_prefix(context.options.broker_ip1, context.options.listen_port)
+    prefix = context.prefix_of_ids
     fresh: list[SentMessage] = []
     for message_id in prepared.message_ids:
         stored = next(each)

@@ -39,10 +39,10 @@ from broker_core.store.mapped_file import MappedFile, OpenMaps
 from broker_core.store.mapped_file_queue import MappedFileQueue
 
 ALLOCATE_CHUNK = 4 << 20
-HOST_FLAGS = BORN_HOST_V6 | STORE_HOST_V6
+NO_HOST_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
 FindQueue = Callable[[str, int], ConsumeQueue]
-Blocks = list[tuple[int, bytes]]
-"""(position in the log, bytes)"""
+Block = tuple[MappedFile, int, bytes]
+"""Bytes, and where in which file they go."""
 
 
 class PendingMessage(msgspec.Struct, gc=False):
@@ -171,12 +171,9 @@ class CommitLog:
         for arrival in arrivals:
             if arrival.to_offset > arrival.queue.reserved:
                 arrival.queue.reserve(arrival.to_offset)
-        places = []
-        for position, block in blocks:
-            places.append((self._reserve(position, len(block)), position, block))
         # From here on nothing can fail.
-        for file, position, block in places:
-            file.write(position - file.base, block)
+        for file, position, block in blocks:
+            file.write(position, block)
         for arrival in arrivals:
             arrival.queue.next_offset = arrival.to_offset
         self.max_offset = end
@@ -185,23 +182,25 @@ class CommitLog:
 
     def prepare(self) -> None:
         """Have the file that the next message goes to, and its page. OSError when the disk is full."""
-        file = self._reserve(self.max_offset, 1)
-        file.write(self.max_offset - file.base, b"\0")  # the first write to a map of a file takes a millisecond
+        file, position, block = self._place(self.max_offset, b"\0")
+        file.write(position, block)  # the first write to a map of a file takes a millisecond
 
-    def _reserve(self, position: int, length: int) -> MappedFile:
-        file = self.mapped_files.find(position) or self.mapped_files.create(position)
-        end = position - file.base + length
-        if end > file.allocated:
-            file.allocate(end, ALLOCATE_CHUNK)
-        return file
+    def _place(self, offset: int, block: bytes) -> Block:
+        """Where to write a block; there is room for it from now on."""
+        file = self.mapped_files.find(offset) or self.mapped_files.create(offset)
+        position = offset - file.base
+        if position + len(block) > file.allocated:
+            file.allocate(position + len(block), ALLOCATE_CHUNK)
+        return file, position, block
 
     def _encode(self, messages: Sequence[PendingMessage], store_timestamp: int, find_queue: FindQueue,
-                ) -> tuple[Blocks, int, list[DispatchRequest], list[Arrival]]:
+                ) -> tuple[list[Block], int, list[DispatchRequest], list[Arrival]]:
         """Blocks, where the log ends behind them, and what is in them. The hot path: no call that can be spared."""
         position = block_start = self.max_offset
         segment_size, store_host, store_port = self.mapped_files.file_size, self._store_host, self._store_port
         segment_end = position - position % segment_size + segment_size
-        blocks: Blocks = []
+        room_end = segment_end - BLANK_SIZE
+        blocks: list[Block] = []
         parts: list[bytes] = []
         requests: list[DispatchRequest] = []
         arrivals: dict[tuple[str, int], Arrival] = {}
@@ -212,25 +211,27 @@ class CommitLog:
             if len(text) > PROPERTIES_LENGTH_MAX:
                 raise RequestError(f"the properties take {len(text)} bytes; {PROPERTIES_LENGTH_MAX} is the most",
                     code=ResponseCode.MESSAGE_ILLEGAL)
-            sys_flag = message.sys_flag & ~HOST_FLAGS | front.host_flags
+            sys_flag = message.sys_flag & NO_HOST_FLAGS | front.host_flags
             size = front.size + len(body) + len(text)
-            if size + BLANK_SIZE > segment_end - position:
+            if position + size > room_end:
                 if size + BLANK_SIZE > segment_size:
                     raise RequestError(f"the message takes {size} bytes; a segment of this log has {segment_size}",
                         code=ResponseCode.MESSAGE_ILLEGAL)
                 parts.append(blank(segment_end - position))
-                blocks.append((block_start, b"".join(parts)))
+                blocks.append(self._place(block_start, b"".join(parts)))
                 parts = []
                 position = block_start = segment_end
                 segment_end += segment_size
+                room_end += segment_size
             tag = message_properties.find(properties, message_properties.TAGS)
             transaction = sys_flag & TRANSACTION_MASK
             queue_offset = 0
             if transaction != TRANSACTION_PREPARED and transaction != TRANSACTION_ROLLBACK:
-                arrival = arrivals.get((topic, queue_id))
+                key = (topic, queue_id)
+                arrival = arrivals.get(key)
                 if arrival is None:
                     queue = find_queue(topic, queue_id)
-                    arrival = arrivals[topic, queue_id] = Arrival(
+                    arrival = arrivals[key] = Arrival(
                         queue, topic, queue_id, queue.next_offset, queue.next_offset, store_timestamp, 0, [])
                 code = tags_code(tag) if tag else 0
                 if topic == SCHEDULE_TOPIC:
@@ -247,7 +248,7 @@ class CommitLog:
                 tag, transaction != TRANSACTION_ROLLBACK))
             position += size
         if parts:
-            blocks.append((block_start, b"".join(parts)))
+            blocks.append(self._place(block_start, b"".join(parts)))
         return blocks, position, requests, list(arrivals.values())
 
     # --- reading ------------------------------------------------------------------------------------------------

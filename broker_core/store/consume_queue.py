@@ -58,7 +58,12 @@ class ConsumeQueue:
             self._fill_hole(offset)
         if end > self.reserved:
             self.reserve(end)
-        self._write(offset * UNIT_SIZE, encode_units(fields))
+        position, units = offset * UNIT_SIZE, encode_units(fields)
+        file = self.mapped_files.find(position)
+        if file is not None and position + len(units) <= file.base + file.size:
+            file.write(position - file.base, units)
+        else:
+            self._write(position, units)
         self.max_offset = end
         self.max_physical_offset = fields[-3] + fields[-2]
         if self.next_offset < end:

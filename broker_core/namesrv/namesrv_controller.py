@@ -1,0 +1,81 @@
+"""A name server without its sockets: the tables, the options, and what of them has to be kept on the disk.
+
+    kvConfig.json        the key-value configuration
+    namesrv.properties   options that were changed while it ran
+
+Routes are not kept: brokers tell them anew.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from broker_core.errors import RequestError
+from broker_core.namesrv.kv_config_manager import KVConfigManager
+from broker_core.namesrv.namesrv_options import NamesrvOptions, as_properties, change_options
+from broker_core.namesrv.route_info_manager import RouteInfoManager
+from broker_core.options import parse_properties
+from broker_core.store.config_tables import TableWrite, load_table, replace_file
+from broker_core.store.files import Files
+
+log = logging.getLogger(__name__)
+
+KV_CONFIG = "kvConfig"
+PROPERTIES = "namesrv.properties"
+
+
+class Write(NamedTuple):
+    """What is to be written. ``run`` may be called in another thread; OSError when the disk refuses."""
+
+    name: str
+    run: Callable[[], object]
+
+
+class NamesrvController:
+    """RocketMQ's NamesrvController, reduced to deciding."""
+
+    def __init__(self, folder: Path, files: Files) -> None:
+        """Read what was kept in ``folder``. What cannot be read is passed over with a warning."""
+        self.routes = RouteInfoManager()
+        self.kv_config = KVConfigManager(load_table(files, folder, KV_CONFIG))
+        self.options = NamesrvOptions()
+        self.folder = folder
+        self._files = files
+        self._options_dirty = False
+        try:
+            text = (files.read(folder / PROPERTIES) or b"").decode("utf-8")
+            self.options = change_options(self.options, parse_properties(text))
+        except (UnicodeDecodeError, RequestError) as error:
+            log.warning("%s is passed over: %s", folder / PROPERTIES, error)
+
+    def update_config(self, text: str) -> None:
+        """Change options by a Java properties text. RequestError when it may not be, or a value cannot be."""
+        self.options = change_options(self.options, parse_properties(text))
+        self._options_dirty = True
+
+    def config(self) -> str:
+        """All options and the places of the files, as a Java properties text."""
+        return as_properties(msgspec.to_builtins(self.options) | {
+            "kvConfigPath": self.folder / f"{KV_CONFIG}.json", "configStorePath": self.folder / PROPERTIES})
+
+    def next_write(self) -> Write | None:
+        """Something that has to be written. Ask again when it is done, or after ``write_failed``."""
+        if self.kv_config.dirty:
+            self.kv_config.dirty = False
+            table = TableWrite(self._files, self.folder, KV_CONFIG, self.kv_config.as_table())
+            return Write(KV_CONFIG, table.run)
+        if self._options_dirty:
+            self._options_dirty = False
+            data = as_properties(msgspec.to_builtins(self.options)).encode()
+            return Write(PROPERTIES, lambda: replace_file(self._files, self.folder / PROPERTIES, data))
+        return None
+
+    def write_failed(self, write: Write) -> None:
+        """The disk refused it: it is due again."""
+        if write.name == KV_CONFIG:
+            self.kv_config.dirty = True
+        else:
+            self._options_dirty = True

@@ -1,0 +1,49 @@
+"""Options of a name server, under RocketMQ's own names. UPDATE_NAMESRV_CONFIG changes them while it runs."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from broker_core.errors import RequestError
+from broker_core.namesrv.register_broker import refused
+from broker_core.options import rocketmq_name
+from broker_core.remoting.codes import ResponseCode
+
+BLACK_LIST = frozenset(("configBlackList", "configStorePath", "kvConfigPath"))
+"""What nobody changes from outside: where a name server writes."""
+
+
+class NamesrvOptions(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name):
+    """RocketMQ's NamesrvConfig, as far as this name server has the thing they configure."""
+
+    order_message_enable: Annotated[bool, Meta(description="Say in a route which queues an ordered topic has; "
+        "the key-value namespace ORDER_TOPIC_CONFIG knows.")] = False
+    return_order_topic_config_to_broker: Annotated[bool, Meta(description="Answer a registration with the "
+        "ordered topics.")] = True
+    scan_not_active_broker_interval: Annotated[int, Meta(ge=100, le=600_000, description="How often to look for "
+        "brokers that have fallen silent, ms.")] = 5000
+
+
+NAMES = frozenset(rocketmq_name(field) for field in NamesrvOptions.__struct_fields__)
+
+
+def change_options(options: NamesrvOptions, changes: Mapping[str, str]) -> NamesrvOptions:
+    """A copy with ``changes`` (RocketMQ names). As in RocketMQ, names of things that are not there are passed over.
+
+    Raises RequestError for a value that cannot be, NO_PERMISSION for the black list.
+    """
+    if not BLACK_LIST.isdisjoint(changes):
+        raise RequestError("Can not update config in black list.", code=ResponseCode.NO_PERMISSION)
+    known = {name: value for name, value in changes.items() if name in NAMES}
+    try:
+        return msgspec.convert(msgspec.to_builtins(options) | known, NamesrvOptions, strict=False)
+    except msgspec.ValidationError as error:
+        raise refused(f"option refused: {error}") from error
+
+
+def as_properties(values: Mapping[str, object]) -> str:
+    """A Java properties text, in alphabetical order."""
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}
+    return "".join(f"{name}={texts[name]}\n" for name in sorted(texts))

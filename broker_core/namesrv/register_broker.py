@@ -1,0 +1,247 @@
+"""REGISTER_BROKER: what a broker tells a name server about itself and its topics, read and written.
+
+The body is RocketMQ's RegisterBrokerBody, as JSON:
+
+    {"filterServerList":[],
+     "topicConfigSerializeWrapper":{"dataVersion":{"counter":3,"stateVersion":0,"timestamp":1700000000000},
+                                    "topicConfigTable":{"orders":{"perm":6,"readQueueNums":4,..},..},..}}
+
+or, with ``compressed`` in the header, one zlib stream (numbers are big-endian int32):
+
+    +--------+-------------+-------+----------------------------------+--------+------------------+- -
+    | n      | DataVersion | count | count times                      | n      | filterServerList | queue mappings
+    |        | JSON, n     |       | n, "name read write perm type    |        | JSON, n          | (not read)
+    |        |             |       |     {attributes}"                |        |                  |
+    +--------+-------------+-------+----------------------------------+--------+------------------+- -
+
+Brokers before release 3.0.11 send the inner ``topicConfigSerializeWrapper`` alone.
+"""
+
+import zlib
+from struct import Struct
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from broker_core.errors import RequestError
+from broker_core.formats import rocketmq_json
+from broker_core.namesrv.route_data import DataVersion
+from broker_core.options import rocketmq_name
+from broker_core.remoting.codes import RequestCode, ResponseCode
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.remoting.requests.headers import Header, Int
+from broker_core.topics import PERM_WRITE, TopicConfig
+
+BODY_SINCE = 37
+"""The release (3.0.11) since which the body is a RegisterBrokerBody."""
+MAX_NAME = 255
+MAX_QUEUES = 65_536
+MAX_UNCOMPRESSED = 64 * 1024 * 1024
+ZONE_NAME = "__ZONE_NAME"
+
+T = TypeVar("T")
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+"""Of a topic, broker, cluster or zone, or an address."""
+
+_COUNT = Struct(">i")
+
+
+class Registration(msgspec.Struct, kw_only=True):
+    """One broker at one address, and its topics.
+
+    ``enable_acting_master`` is None when the broker is too old to say it; ``heartbeat_timeout_ms`` None means the name
+    server's default.
+    """
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    broker_addr: str
+    ha_server_addr: str
+    heartbeat_timeout_ms: int | None = None
+    enable_acting_master: bool | None = None
+    zone_name: str | None = None
+    data_version: DataVersion = DataVersion()
+    topics: dict[str, TopicConfig]
+    filter_servers: list[str] = []
+
+
+class _Topics(msgspec.Struct, rename=rocketmq_name):
+    """RocketMQ's TopicConfigSerializeWrapper."""
+
+    data_version: DataVersion | None = None
+    topic_config_table: dict[str, TopicConfig] | None = None
+
+
+class _Body(msgspec.Struct, rename=rocketmq_name):
+    """RocketMQ's RegisterBrokerBody."""
+
+    filter_server_list: Annotated[list[Name], Meta(max_length=100)] | None = None
+    topic_config_serialize_wrapper: _Topics | None = None
+
+
+def refused(remark: str) -> RequestError:
+    """A name server has one code for whatever is wrong with a request."""
+    return RequestError(remark, code=ResponseCode.SYSTEM_ERROR)
+
+
+# --- Reading --------------------------------------------------------------------------------------------------
+
+
+class BrokerHeader(Header):
+    """Which broker is meant."""
+
+    broker_name: Name
+    broker_addr: Name
+    cluster_name: Name
+
+
+class RegisterBrokerHeader(BrokerHeader):
+    """RocketMQ's RegisterBrokerRequestHeader."""
+
+    broker_id: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+    ha_server_addr: Annotated[str, Meta(max_length=MAX_NAME)] = ""
+    heartbeat_timeout_millis: Annotated[int, Meta(ge=1, le=24 * 3600 * 1000)] | None = None
+    enable_acting_master: bool | None = None
+    compressed: bool = False
+    body_crc32: Int = 0
+
+
+def decode_registration(header: RegisterBrokerHeader, request: RemotingCommand) -> Registration:
+    """What a REGISTER_BROKER says. RequestError with RocketMQ's code when its body cannot be read."""
+    if header.body_crc32 and header.body_crc32 != body_crc32(request.body):
+        raise refused("crc32 not match")
+    body = _decode_body(request, compressed=header.compressed)
+    topics = body.topic_config_serialize_wrapper or _Topics()
+    table = topics.topic_config_table or {}
+    _check_topics(table)
+    return Registration(
+        cluster=header.cluster_name, broker_name=header.broker_name, broker_id=header.broker_id,
+        broker_addr=header.broker_addr, ha_server_addr=header.ha_server_addr,
+        heartbeat_timeout_ms=header.heartbeat_timeout_millis, enable_acting_master=header.enable_acting_master,
+        zone_name=request.ext_fields.get(ZONE_NAME, "")[:MAX_NAME] or None,
+        data_version=topics.data_version or DataVersion(), topics=table, filter_servers=body.filter_server_list or [])
+
+
+def body_crc32(body: bytes) -> int:
+    """RocketMQ's UtilAll.crc32: the checksum without its highest bit."""
+    return zlib.crc32(body) & 0x7FFFFFFF
+
+
+def _decode_body(request: RemotingCommand, *, compressed: bool) -> _Body:
+    body = request.body
+    try:
+        if not body:
+            return _Body()
+        if request.version < BODY_SINCE:
+            return _Body(topic_config_serialize_wrapper=decode_json(body, _Topics))
+        if compressed:
+            return _decode_compressed(body)
+        return decode_json(body, _Body)
+    except (ValueError, RecursionError) as error:
+        raise refused(f"the body is not what a broker registers with: {error}") from error
+
+
+def decode_json(body: bytes, kind: type[T]) -> T:
+    """``kind`` from fastjson's JSON; ValueError or RecursionError when it is not that."""
+    try:
+        return msgspec.json.decode(body, type=kind, strict=False)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # not standard JSON; it may have numbers as keys
+        value = rocketmq_json.decode(body)
+        rocketmq_json.encode(value).encode()  # raises for lone surrogates, which no answer could carry
+        return msgspec.convert(value, kind, strict=False)
+
+
+def _check_topics(table: dict[str, TopicConfig]) -> None:
+    for name, config in table.items():
+        if not 0 < len(name) <= MAX_NAME:
+            raise refused(f"a topic's name has {len(name)} characters; 1 to {MAX_NAME} are allowed")
+        if not 0 <= config.read_queue_nums <= MAX_QUEUES or not 0 <= config.write_queue_nums <= MAX_QUEUES:
+            raise refused(f"topic {name} has {config.read_queue_nums} read and {config.write_queue_nums} write queues; "
+                          f"0 to {MAX_QUEUES} are allowed")
+
+
+class _Reader:
+    """Goes through an uncompressed body. ValueError where it ends too soon."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def number(self) -> int:
+        return int(_COUNT.unpack(self._take(4))[0])
+
+    def text(self) -> bytes:
+        return self._take(self.number())
+
+    def _take(self, size: int) -> bytes:
+        end = self._at + size
+        if size < 0 or end > len(self._data):
+            raise ValueError(f"it ends at byte {len(self._data)}, within a field of {size} bytes")
+        part, self._at = self._data[self._at:end], end
+        return part
+
+
+def _decode_compressed(body: bytes) -> _Body:
+    inflater = zlib.decompressobj()
+    try:
+        data = inflater.decompress(body, MAX_UNCOMPRESSED)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if inflater.unconsumed_tail or not inflater.eof:
+        raise ValueError(f"its zlib stream is cut off, or holds more than {MAX_UNCOMPRESSED} bytes")
+    reader = _Reader(data)
+    version = decode_json(reader.text(), DataVersion)
+    table: dict[str, TopicConfig] = {}
+    for _ in range(reader.number()):
+        config = _decode_topic(reader.text().decode())
+        table[config.topic_name] = config
+    servers = decode_json(reader.text(), list[Name])
+    return _Body(filter_server_list=servers,
+        topic_config_serialize_wrapper=_Topics(data_version=version, topic_config_table=table))
+
+
+def _decode_topic(text: str) -> TopicConfig:
+    """RocketMQ's TopicConfig.decode; the attributes, which no name server uses, are passed over."""
+    name, read, write, perm, filter_type = text.split(" ", 5)[:5]
+    return TopicConfig(topic_name=name, read_queue_nums=int(read), write_queue_nums=int(write), perm=int(perm),
+                       topic_filter_type=filter_type)
+
+
+# --- Writing --------------------------------------------------------------------------------------------------
+
+
+def encode_registration(broker: Registration, opaque: int) -> RemotingCommand:
+    """The request that registers ``broker``, as RocketMQ 5 sends it."""
+    body = msgspec.json.encode({
+        "filterServerList": broker.filter_servers,
+        "topicConfigSerializeWrapper": {
+            "dataVersion": broker.data_version, "mappingDataVersion": DataVersion(),
+            "topicConfigTable": broker.topics, "topicQueueMappingDetailMap": {}, "topicQueueMappingInfoMap": {}}})
+    fields = identity(broker) | {
+        "haServerAddr": broker.ha_server_addr, "compressed": "false", "bodyCrc32": str(body_crc32(body)),
+        "enableActingMaster": "true" if broker.enable_acting_master else "false"}
+    if broker.heartbeat_timeout_ms is not None:
+        fields["heartbeatTimeoutMillis"] = str(broker.heartbeat_timeout_ms)
+    if broker.zone_name:
+        fields[ZONE_NAME] = broker.zone_name
+    return RemotingCommand.request(RequestCode.REGISTER_BROKER, fields, body, opaque=opaque)
+
+
+def encode_unregistration(broker: Registration, opaque: int) -> RemotingCommand:
+    """The request with which ``broker`` takes its leave."""
+    return RemotingCommand.request(RequestCode.UNREGISTER_BROKER, identity(broker), opaque=opaque)
+
+
+def identity(broker: Registration) -> dict[str, str]:
+    """The four header fields that say which broker is meant."""
+    return {"brokerName": broker.broker_name, "brokerAddr": broker.broker_addr, "clusterName": broker.cluster,
+            "brokerId": str(broker.broker_id)}
+
+
+def without_write(config: TopicConfig) -> TopicConfig:
+    """The topic as a broker registers it that takes no messages."""
+    return msgspec.structs.replace(config, perm=config.perm & ~PERM_WRITE)

@@ -1,0 +1,73 @@
+"""What a name server tells about topics and brokers, in RocketMQ's JSON.
+
+    TopicRouteData   {"brokerDatas":[..],"filterServerTable":{},"queueDatas":[..]}
+    ClusterInfo      {"brokerAddrTable":{"broker-a":{..}},"clusterAddrTable":{"DefaultCluster":["broker-a"]}}
+
+Members are in alphabetical order and there is no blank anywhere: the Go client cuts the text of ``brokerAddrs`` at
+commas and colons. Broker ids, which are numbers, are keys: bare as fastjson writes them (``{0:"127.0.0.1:10911"}``), or
+in quotes for clients that want standard JSON.
+"""
+
+from typing import Any
+
+import msgspec
+
+from broker_core.formats import rocketmq_json
+from broker_core.options import rocketmq_name
+
+MASTER_ID = 0
+"""The broker id of a master. A producer sends to no other."""
+
+
+class DataVersion(msgspec.Struct, frozen=True, rename=rocketmq_name):
+    """RocketMQ's DataVersion: which state of its topics a broker has told. Two are the same state when all agree."""
+
+    counter: int = 0
+    state_version: int = 0
+    timestamp: int = 0
+
+
+class QueueData(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name):
+    """RocketMQ's QueueData: a topic on one broker. ``perm`` adds up 4 read, 2 write, 1 inherit."""
+
+    broker_name: str
+    perm: int
+    read_queue_nums: int
+    topic_sys_flag: int = 0
+    write_queue_nums: int
+
+
+class BrokerData(msgspec.Struct, kw_only=True, rename=rocketmq_name, omit_defaults=True):
+    """RocketMQ's BrokerData: the addresses of a master and its slaves, by broker id."""
+
+    broker_addrs: dict[int, str]
+    broker_name: str
+    cluster: str
+    enable_acting_master: bool
+    zone_name: str | None = None
+
+
+class TopicRouteData(msgspec.Struct, kw_only=True, rename=rocketmq_name, omit_defaults=True):
+    """RocketMQ's TopicRouteData: where a topic's queues are. ``filter_server_table``: by broker address."""
+
+    broker_datas: list[BrokerData]
+    filter_server_table: dict[str, list[str]]
+    order_topic_conf: str | None = None
+    queue_datas: list[QueueData]
+
+
+class ClusterInfo(msgspec.Struct, kw_only=True, rename=rocketmq_name):
+    """RocketMQ's ClusterInfo: brokers by name, and their names by cluster."""
+
+    broker_addr_table: dict[str, BrokerData]
+    cluster_addr_table: dict[str, list[str]]
+
+
+def encode_standard(value: Any) -> bytes:
+    """JSON with every key in quotes."""
+    return msgspec.json.encode(value)
+
+
+def encode_bare(value: Any) -> bytes:
+    """fastjson's form, with bare numbers as keys."""
+    return rocketmq_json.encode(msgspec.to_builtins(value)).encode()

@@ -48,7 +48,7 @@ class MappedFileQueue:
         """The file that begins at ``base``; it is made when it is first mapped."""
         file = MappedFile(self._files, self._maps, self.folder / file_name(base), base, self.file_size)
         self._by_base[base] = file
-        self.first = self.first or file
+        self._note_first()
         return file
 
     def create(self, offset: int) -> MappedFile:
@@ -82,6 +82,9 @@ class MappedFileQueue:
         """Forget a file; it stays on the disk."""
         self._by_base.pop(file.base, None)
         file.unmap()
+        self._note_first()
+
+    def _note_first(self) -> None:
         self.first = next(iter(self._by_base.values()), None)
 
     def ranges(self, start: int, end: int) -> list[tuple[MappedFile, int, int]]:

@@ -4,6 +4,7 @@ import pytest
 
 from broker_core.errors import RequestError
 from broker_core.formats.commit_log_record import MAGIC_V2, decode, is_blank
+from broker_core.formats.tags_code import tags_code
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.delay_level import DelayLevels
@@ -44,6 +45,21 @@ def test_a_record_fits_when_the_filler_does_too() -> None:
         overhead = logs.log.append([message(1, size=0)], 1, logs.queues.find).requests[0].size
         logs.log.append([message(2, size=65_536 - 2 * overhead - spare)], 1, logs.queues.find)
         assert (logs.log.max_offset > 65_536) is rolls
+
+
+def test_a_batch_says_what_it_brought_to_each_queue() -> None:
+    logs = Logs()
+    logs.log.append([message(0)], 1, logs.queues.find)
+    tags = ["", "TagA", "TagB"]
+    batch = logs.log.append([message(number, queue_id=number % 2, tag=tags[number]) for number in range(3)], 7,
+        logs.queues.find)
+    first, second, third = batch.requests
+    even, odd = batch.arrivals
+    assert (even.queue_id, even.from_offset, even.to_offset, even.store_timestamp) == (0, 1, 3, 7)
+    assert (odd.queue_id, odd.from_offset, odd.to_offset) == (1, 0, 1)
+    assert even.fields == [first.physical_offset, first.size, 0, third.physical_offset, third.size, tags_code("TagB")]
+    assert (even.size, odd.size) == (first.size + third.size, second.size)
+    assert logs.queues.find("T", 0).next_offset == 3
 
 
 def test_a_long_topic_and_ipv6_hosts_are_stored_as_they_must_be() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.formats.index_unit import file_size
-from broker_core.store.index_file import IndexFile
+from broker_core.store.index_file import AMPLE_ENTRIES, IndexFile
 from broker_core.store.mapped_file import OpenMaps
 from tests.fakes.simulated_files import SimulatedFiles
 
@@ -54,3 +54,16 @@ def test_a_window_is_widened_by_the_second_that_times_are_rounded_to() -> None:
     file.put([(1, number, 10_000 + 700 * number) for number in range(5)])
     assert list(file.find(1, 10_700, 11_400)) == [2, 1, 0]
     assert list(file.find(1, 12_000, 13_000)) == [4, 3]
+
+
+def test_a_batch_finds_room_for_its_keys() -> None:
+    """Whoever looks at ``ample_until`` before each batch of up to 512 keys never has ``put`` ask the disk."""
+    files = SimulatedFiles()
+    file = IndexFile(files, OpenMaps(4), PATH, 8, 200_000)
+    while file.room:
+        if file.header.index_count >= file.ample_until:
+            file.reserve(min(1024, file.room))
+        allocated = file.file.allocated
+        file.put([(7, 1, 1000)] * min(AMPLE_ENTRIES, file.room))
+        assert file.file.allocated == allocated
+    assert file.header.index_count == file.ample_until == file.entries

@@ -31,6 +31,8 @@ def test_files_are_found_by_the_offsets_they_hold() -> None:
     row.take_out(found)
     assert [(file.base, start, end) for file, start, end in row.ranges(900, 2100)] == [(0, 900, 1000), (2000, 0, 100)]
     assert len(row) == 2
+    row.take_out(row.all()[0])
+    assert row.first is row.last is row.find(2000)
 
 
 @pytest.mark.parametrize(("sizes", "size", "complaints"), [({0: 700}, 700, 0), ({0: 700, 700: 0}, 700, 1),
@@ -54,5 +56,5 @@ def test_a_file_that_cannot_be_made_leaves_no_trace() -> None:
     files.fail("create", 1, 28)
     with pytest.raises(OSError, match="simulated"):
         row.create(0)
-    assert len(row) == 0
-    assert row.create(0).base == 0
+    assert len(row) == 0 and row.first is None
+    assert row.create(0) is row.first

@@ -23,6 +23,17 @@ def test_an_arrival_names_a_range_and_the_code_of_each_message() -> None:
     assert store.reput() == []
 
 
+def test_what_the_log_says_of_an_arrival_is_what_the_append_said() -> None:
+    stores = [open_store(ROOT, files=SimulatedFiles()) for _ in range(2)]
+    for store in stores:
+        for number in range(6):
+            store.append([message(number, queue_id=number % 2, tag="ab"[number % 2]), message(number)], at(number))
+    stores[1]._reput._pending.clear()
+    told, read = (store.reput() for store in stores)
+    assert [(a.topic, a.queue_id, a.from_offset, a.to_offset, a.store_timestamp, a.size, a.fields) for a in told] == [
+        (a.topic, a.queue_id, a.from_offset, a.to_offset, a.store_timestamp, a.size, a.fields) for a in read]
+
+
 def test_a_limit_leaves_the_rest_for_the_next_turn() -> None:
     store = open_store(ROOT, files=SimulatedFiles())
     for number in range(10):

@@ -249,7 +249,7 @@ class CommitLog:
             position += size
         if parts:
             blocks.append(self._place(block_start, b"".join(parts)))
-        return blocks, position, requests, list(arrivals.values())
+        return blocks, position, requests, [*arrivals.values()]
 
     # --- reading ------------------------------------------------------------------------------------------------
 

@@ -24,8 +24,8 @@ from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import MutableBuffer
 from broker_core.store.index_service import IndexService
 
-PENDING_MAX = 200_000
-"""Messages kept ready for dispatch; when the disk confirms too slowly the rest is read from the log again."""
+PENDING_BYTES = 64 * 1024 * 1024
+"""Bytes of the log kept ready for dispatch; when the disk confirms too slowly the rest is read from the log again."""
 
 _FRONT = Struct(">12xi4xq8xi")
 """QUEUEID, QUEUEOFFSET, SYSFLAG of a record."""
@@ -49,7 +49,6 @@ class ReputMessageService:
         self._queues = queues
         self._index = index
         self._pending: deque[Batch] = deque()
-        self._pending_count = 0
         self.position = 0
         self.last_store_timestamp = 0
         self.touched: set[ConsumeQueue] = set()
@@ -62,12 +61,10 @@ class ReputMessageService:
 
     def appended(self, batch: Batch) -> None:
         """An append's records, to be dispatched when they are confirmed."""
-        if self._pending_count > PENDING_MAX:
+        if batch.end - self.position > PENDING_BYTES:
             self._pending.clear()
-            self._pending_count = 0
-            return
-        self._pending.append(batch)
-        self._pending_count += len(batch.requests)
+        else:
+            self._pending.append(batch)
 
     def reput(self, confirmed_offset: int, limit: int) -> list[Arrival]:
         """Dispatch up to ``confirmed_offset``, about ``limit`` messages. OSError when a queue cannot be written."""
@@ -81,13 +78,12 @@ class ReputMessageService:
             batches.append(pending.popleft())
             count += len(batch.requests)
             end = batch.end
-        self._pending_count -= count
         if not batches and end < confirmed_offset:
             batch = self._read(end, confirmed_offset, limit)
             batches.append(batch)
             end = batch.end
             while pending and pending[0].start < end:
-                self._pending_count -= len(pending.popleft().requests)
+                pending.popleft()
         self._dispatch(batches)
         if end > self.position:
             self.position = end

@@ -214,10 +214,11 @@ def test_a_deleted_topic_is_gone_and_may_come_back(tmp_path: Path) -> None:
 
 def test_a_slow_disk_does_not_gather_messages_in_memory_for_ever(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_core.store.reput_message.PENDING_MAX", 20)
+    monkeypatch.setattr("broker_core.store.reput_message.PENDING_BYTES", 2500)
     store = open_store(tmp_path, SMALL_SYNC)
     for number in range(100):
         store.append([message(number)], at(1))
+        assert len(store._reput._pending) < 25
     flush(store, 2)
     for number in range(100, 110):
         store.append([message(number)], at(1))

@@ -11,11 +11,16 @@ _CHANNELS: dict[str, dict[str, Any]] = {
     "consumer": {
         "address": "/ws/v1/consumer",
         "title": "Consumer",
-        "description": f"""Pull, commit and publish over one socket; subprotocol `{frames.SUBPROTOCOL}`.
+        "description": f"""Pull, commit, publish and subscribe over one socket; subprotocol `{frames.SUBPROTOCOL}`.
 
 The client begins with `hello`. Many `pull`s may be held at once; they are answered by `id` as they are woken:
 `held`, then `woken` and `pulled`. What finds something at once is only `pulled`. The holds of a socket that goes are
 released at once. JSON text frames; `?int64=string` on the address has 64-bit numbers as strings.
+
+`subscribe` makes the client a member of a group, beside RocketMQ clients: it is told its queues by `assigned`, gets
+their messages against `permit`s, in the order of each queue, and `ack`s them. What is acknowledged without a gap is
+committed; the rest comes again. Its `problem`s carry the subscription's `id`. It leaves with `unsubscribe`, or with its
+socket.
 
 Close codes: 4400 frames that are not of this protocol, 4401 not authenticated, 4403 forbidden, 4408 idle,
 4413 a frame too large, 4429 too slow or too many, 1012 the server restarts.""",

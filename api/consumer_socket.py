@@ -1,8 +1,9 @@
-"""``/ws/v1/consumer``: pull, commit and publish over one WebSocket, many pulls held at once.
+"""``/ws/v1/consumer``: pull, commit, publish and subscribe over one WebSocket, many pulls held at once.
 
 Every pull and publish is a task of its own, so that answers come as they are ready; the socket has one connection to
 the engine, whose closing releases all its holds. A pull that reads takes one of a few places until its answer has
-left, and gives it back while it is held: so a client cannot ask for more than it reads.
+left, and gives it back while it is held: so a client cannot ask for more than it reads. What subscribing is, and its
+connections to other brokers, are in ``membership.py``.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from api import brokers
+from api.admission import Buffer, Place
 from api.asgi import Receive, Scope, Send
 from api.frames import (
     SUBPROTOCOL,
@@ -25,6 +27,7 @@ from api.frames import (
     HeldFrame,
     Hello,
     Limits,
+    Nack,
     Permit,
     Ping,
     Pong,
@@ -34,44 +37,28 @@ from api.frames import (
     PulledFrame,
     Subscribe,
     Unsubscribe,
+    Unsubscribed,
     Welcome,
     Woken,
 )
 from api.limits import (
+    MAX_BUFFERED,
     MAX_PUBLISHED_BYTES_PER_SOCKET,
     MAX_PUBLISHES_PER_SOCKET,
     MAX_PULLS_PER_SOCKET,
     MAX_READS_PER_SOCKET,
 )
+from api.membership import Membership
 from api.offsets import commit_command
 from api.problems import Problem, problem_of
 from api.publishing import outgoing, published
 from api.pulls import clamp_wait, pull_result
 from api.request import expect
 from api.schemas import CommittedOffset, OffsetToCommit, PublishMessage, copied
-from api.websocket import Socket, not_available
-from bridge.port import BrokerError, ResponseCode, commands
+from api.websocket import Socket
+from bridge.port import BrokerError, PortConnection, ResponseCode, commands
 
 _numbers = count(1)
-
-
-class Place:
-    """One of the few places for pulls that read: taken before the pull, given back once."""
-
-    __slots__ = ("_places", "_taken")
-
-    def __init__(self, places: asyncio.Semaphore) -> None:
-        self._places = places
-        self._taken = False
-
-    async def take(self) -> None:
-        await self._places.acquire()
-        self._taken = True
-
-    def give_back(self) -> None:
-        if self._taken:
-            self._taken = False
-            self._places.release()
 
 
 class ConsumerSocket(Socket):
@@ -85,7 +72,10 @@ class ConsumerSocket(Socket):
         self._client_id = ""
         self._pulls: dict[int | str, int] = {}
         self._cancelled: set[int] = set()
-        self._reading = asyncio.Semaphore(MAX_READS_PER_SOCKET)
+        self.places = asyncio.Semaphore(MAX_READS_PER_SOCKET)
+        self.buffer = Buffer(MAX_BUFFERED)
+        self._connections: dict[str, PortConnection] = {}
+        self._membership: Membership | None = None
         self._publishes = 0
         self._published_bytes = 0
         client = scope.get("client") or ("127.0.0.1", 0)
@@ -93,15 +83,19 @@ class ConsumerSocket(Socket):
         self._remote_port: int = client[1]
 
     async def opened(self) -> None:
-        self._broker, self._port = brokers.first(self.broker_asked)
-        self._connection = self._port.connection()
+        self._broker, port = brokers.first(self.broker_asked)
+        self._connection = self._connections[self._broker] = port.connection()
 
     def busy(self) -> bool:
-        return bool(self._pulls or self._publishes)
+        return bool(self._pulls or self._publishes or self._membership)
+
+    async def leaving(self) -> None:
+        if self._membership is not None:
+            await self._membership.leave()
 
     def closed(self) -> None:
-        if hasattr(self, "_connection"):
-            self._connection.close()
+        for connection in self._connections.values():
+            connection.close()
 
     async def handle(self, request: Any, size: int) -> None:
         match request:
@@ -118,8 +112,8 @@ class ConsumerSocket(Socket):
                 self.put(Pong(id=request.id))
             case Hello():
                 await self._hello(request)
-            case Subscribe() | Permit() | Ack() | Unsubscribe():
-                raise not_available(type(request).__name__.lower())
+            case Subscribe() | Permit() | Ack() | Nack() | Unsubscribe():
+                await self._as_member(request)
 
     # hello
 
@@ -137,12 +131,34 @@ class ConsumerSocket(Socket):
             await self._connection.call(commands.OpenConnection(client_id=self._client_id, protocol="websocket",
                 remote=f"{self._remote}:{self._remote_port}"))
 
+    # subscribe and its kin
+
+    async def _as_member(self, request: Subscribe | Permit | Ack | Nack | Unsubscribe) -> None:
+        if isinstance(request, Subscribe) and request.id in self._pulls:
+            raise _id_taken("pull", request.id)
+        await self._introduce()
+        if self._membership is None:
+            self._membership = Membership(self, self._client_id, f"{self._remote}:{self._remote_port}",
+                self._connections)
+        membership = self._membership
+        match request:
+            case Subscribe():
+                await membership.subscribe(request)
+            case Permit():
+                membership.get(request.id).permit(request.n)
+            case Ack():
+                membership.get(request.id).ack(request)
+            case Nack():
+                await membership.get(request.id).nack(request, self._connections)
+            case Unsubscribe():
+                await membership.unsubscribe(request.id)
+                self.put(Unsubscribed(id=request.id))
+
     # pull, cancel
 
     def _start_pull(self, pull: Pull) -> None:
-        if pull.id in self._pulls:
-            raise Problem(409, f"a pull with the id {pull.id!r} is under way on this socket",
-                code=ResponseCode.ILLEGAL_OPERATION, pointer="/id")
+        if pull.id in self._pulls or (self._membership is not None and pull.id in self._membership):
+            raise _id_taken("pull" if pull.id in self._pulls else "subscription", pull.id)
         if len(self._pulls) >= MAX_PULLS_PER_SOCKET:
             raise Problem(429, f"{MAX_PULLS_PER_SOCKET} pulls are under way on this socket, the most it takes",
                 code=ResponseCode.FLOW_CONTROL, retry_after_s=1)
@@ -151,7 +167,7 @@ class ConsumerSocket(Socket):
         self.start(self._pull(pull, request_id))
 
     async def _pull(self, pull: Pull, request_id: int) -> None:
-        place = Place(self._reading)
+        place = Place(self.places)
 
         def on_held(held: commands.Held) -> None:
             place.give_back()
@@ -227,6 +243,11 @@ class ConsumerSocket(Socket):
         finally:
             self._publishes -= 1
             self._published_bytes -= size
+
+
+def _id_taken(what: str, frame_id: int | str) -> Problem:
+    return Problem(409, f"a {what} with the id {frame_id!r} is under way on this socket",
+        code=ResponseCode.ILLEGAL_OPERATION, pointer="/id")
 
 
 def _offsets(commit: Commit) -> list[OffsetToCommit]:

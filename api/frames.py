@@ -19,17 +19,21 @@ from api.limits import (
     MAX_MESSAGES_PER_PUBLISH,
     MAX_PUBLISHES_PER_SOCKET,
     MAX_PULLS_PER_SOCKET,
+    MAX_SUBSCRIPTIONS_PER_SOCKET,
     MAX_UNSENT,
     MAX_WAIT_MS,
+    MAX_WINDOW,
 )
 from api.names import ClientId, Expression, GroupName, OptionalGroupName, OptionalTopicName, TopicName
 from api.problems import FieldError
 from api.schemas import (
     AnyOffset,
+    Body,
     BodyEncoding,
     CommittedOffset,
     HoldResult,
     MessageView,
+    Milliseconds,
     OffsetToCommit,
     PublishedMessage,
     PublishMessage,
@@ -117,36 +121,65 @@ class Ping(ClientFrame, frozen=True, kw_only=True):
 
 
 class Subscribe(ClientFrame, frozen=True, kw_only=True):
-    """Not available yet: answered by a problem."""
+    """Join the group: this client gets its share of the topic's queues, `assigned`, and their messages.
+
+    `from` says where a queue begins of which the group has no offset: `first`, `last`, or a store time in ms.
+    """
 
     id: FrameId
     topic: TopicName
     group: GroupName
     filter: Expression = "*"
+    filter_type: Literal["tag", "sql92"] = "tag"
+    start: Literal["first", "last"] | Milliseconds = msgspec.field(name="from", default="last")
 
 
 class Permit(ClientFrame, frozen=True, kw_only=True):
-    """Not available yet: answered by a problem."""
+    """Send `n` more messages of this subscription, as they come. Without permits nothing is sent."""
 
     id: FrameId
-    n: int
+    n: Annotated[int, Meta(ge=1, le=MAX_WINDOW)]
+
+
+class OpenMessage(Body, frozen=True, kw_only=True):
+    """A message of the subscription: its `queue_offset`, and as much else as tells it from others that are open."""
+
+    offset: QueueOffset
+    queue_id: QueueId | UnsetType = UNSET
+    topic: TopicName | UnsetType = UNSET
+    broker: str | UnsetType = UNSET
 
 
 class Ack(ClientFrame, frozen=True, kw_only=True):
-    """Not available yet: answered by a problem."""
+    """These messages are done. A bare number is an offset alone. What is not open (any more) is passed over."""
 
     id: FrameId
-    offsets: list[int]
+    offsets: Annotated[list[QueueOffset | OpenMessage], Meta(min_length=1, max_length=MAX_WINDOW)]
+
+
+class Nack(ClientFrame, frozen=True, kw_only=True):
+    """This message could not be consumed: the group gets it again, later, in its retry topic.
+
+    `delay_level` 0 waits the longer the more often it failed; below 0 the message goes to the dead letter queue.
+    """
+
+    id: FrameId
+    offset: QueueOffset
+    queue_id: QueueId | UnsetType = UNSET
+    topic: TopicName | UnsetType = UNSET
+    broker: str | UnsetType = UNSET
+    delay_level: Annotated[int, Meta(ge=-1, le=18)] = 0
 
 
 class Unsubscribe(ClientFrame, frozen=True, kw_only=True):
-    """Not available yet: answered by a problem."""
+    """Leave the group with this subscription: what is done is committed, what is open goes to others."""
 
     id: FrameId
 
 
-ConsumerRequest = Hello | Pull | Cancel | Commit | Publish | Ping | Subscribe | Permit | Ack | Unsubscribe
-SUPPORTED = ["hello", "pull", "cancel", "commit", "publish", "ping"]
+ConsumerRequest = Hello | Pull | Cancel | Commit | Publish | Ping | Subscribe | Permit | Ack | Nack | Unsubscribe
+SUPPORTED = ["hello", "pull", "cancel", "commit", "publish", "ping", "subscribe", "permit", "ack", "nack",
+    "unsubscribe"]
 
 
 # --- /ws/v1/consumer, from the server -------------------------------------------------------------------------
@@ -160,6 +193,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_messages_per_publish: int = MAX_MESSAGES_PER_PUBLISH
     max_pulls: int = MAX_PULLS_PER_SOCKET
     max_publishes: int = MAX_PUBLISHES_PER_SOCKET
+    max_subscriptions: int = MAX_SUBSCRIPTIONS_PER_SOCKET
+    max_permits: int = MAX_WINDOW
     max_wait_ms: int = MAX_WAIT_MS
     max_unsent_bytes: int = MAX_UNSENT
     idle_ms: int = int(IDLE_SECONDS * 1000)
@@ -217,6 +252,54 @@ class Committed(ServerFrame, frozen=True, kw_only=True):
     offsets: list[CommittedOffset]
 
 
+class AssignedQueue(msgspec.Struct, frozen=True, kw_only=True):
+    topic: str
+    broker: str
+    queue_id: int
+
+
+class Assigned(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+    """The queues that this client has now, after joining and whenever they change; of `members` in the group.
+
+    What was sent of other queues and is not acknowledged goes to whoever has them now.
+    """
+
+    id: FrameId
+    queues: list[AssignedQueue]
+    members: int
+
+
+class MessageFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+    """One message of a subscription. `seq` counts its messages from 1."""
+
+    id: FrameId
+    seq: int
+    broker: str
+    message_id: str
+    offset_message_id: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    tag: str
+    keys: list[str]
+    properties: dict[str, str]
+    body: str
+    body_encoding: Literal["utf8", "base64"]
+    born_time_ms: int
+    store_time_ms: int
+    born_host: str
+    store_host: str
+    reconsume_times: int
+    size: int
+
+
+class Unsubscribed(ServerFrame, frozen=True, kw_only=True):
+    """The subscription is over; nothing else follows for it."""
+
+    id: FrameId
+
+
 class PublishedFrame(ServerFrame, frozen=True, kw_only=True):
     """The messages are stored."""
 
@@ -247,7 +330,8 @@ class Bye(ServerFrame, frozen=True, kw_only=True):
 
 
 ConsumerAnswer = (
-    Welcome | HeldFrame | Woken | PulledFrame | Cancelled | Committed | PublishedFrame | ProblemFrame | Pong | Bye
+    Welcome | HeldFrame | Woken | PulledFrame | Cancelled | Committed | Assigned | MessageFrame | Unsubscribed
+    | PublishedFrame | ProblemFrame | Pong | Bye
 )
 
 

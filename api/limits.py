@@ -37,6 +37,13 @@ MAX_PUBLISHED_BYTES_PER_SOCKET: Final = 32 * MIB
 """Frames of publishes that wait for the broker, bytes; one more is refused."""
 MAX_READS_PER_SOCKET: Final = 8
 """Pulls that may be reading, not held, at once: what a client does not take off the wire cannot pile up here."""
+MAX_SUBSCRIPTIONS_PER_SOCKET: Final = 32
+MAX_WINDOW: Final = 10_000
+"""Messages that one subscription may be permitted and owe acknowledgements for, together."""
+MAX_SPAN: Final = 10_000
+"""A queue that is so many offsets ahead of its first unacknowledged message is not pulled further."""
+MAX_BUFFERED: Final = 4 * MIB
+"""Messages of one socket that were pulled and wait for permits, bytes."""
 MAX_BAD_FRAMES: Final = 5
 IDLE_SECONDS: Final = 120.0
 

@@ -16,7 +16,7 @@ from api.limits import IDLE_SECONDS, MAX_BAD_FRAMES, MAX_FRAME
 from api.outbox import Outbox
 from api.problems import Problem, invalid, problem_of
 from api.schemas import with_int64_as_text
-from bridge.port import BrokerError, ResponseCode
+from bridge.port import BrokerError
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,7 @@ CLOSE_TOO_LARGE = 4413
 CLOSE_TOO_SLOW = 4429
 CLOSE_RESTART = 1012
 CLOSE_FAILED = 1011
+LEAVING_SECONDS = 1.0
 
 
 class Closed(Exception):
@@ -81,6 +82,9 @@ class Socket:
     def busy(self) -> bool:
         """Whether silence of the client is no reason to close."""
         return False
+
+    async def leaving(self) -> None:
+        """The socket is going: what is still to be told to the broker, for a second at most."""
 
     def closed(self) -> None:
         """The socket is gone; called exactly once."""
@@ -143,6 +147,9 @@ class Socket:
         self.live.discard(self)
         for task in [*self._tasks]:
             task.cancel()
+        with contextlib.suppress(BrokerError, TimeoutError):
+            async with asyncio.timeout(LEAVING_SECONDS):
+                await self.leaving()
         self.closed()
         closing = self._closing
         if closing is not None:
@@ -220,11 +227,6 @@ def _id_of(data: bytes) -> Any:
         return msgspec.json.decode(data, type=_Id).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.UNSET
-
-
-def not_available(what: str) -> Problem:
-    return Problem(400, f"{what} is not available yet; `welcome.supported` lists the frames that are",
-        code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
 
 
 async def close_all(reason: str) -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from bridge.message_view import Message, read_messages
 from broker_core import commands as commands  # re-exported: port.commands.PullMessage
+from broker_core.clock import Clock, SystemClock
 from broker_core.commands import Command, Failed, Held, Histogram, HoldView, Notice, QueueView, Reply, WakeUp
 from broker_core.consumers.allocate_message_queue import allocate_averagely
 from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, UnavailableError
@@ -21,8 +22,8 @@ from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.remoting.codes import ResponseCode
 
 __all__ = [
-    "OPTION_DESCRIPTIONS", "BrokerError", "ConflictError", "Delta", "EnginePort", "EventBatch", "Message",
-    "NotFoundError", "PortConnection", "PortTimeout", "PortUnavailable", "RequestError", "ResponseCode",
+    "OPTION_DESCRIPTIONS", "BrokerError", "Clock", "ConflictError", "Delta", "EnginePort", "EventBatch", "Message",
+    "NotFoundError", "PortConnection", "PortTimeout", "PortUnavailable", "RequestError", "ResponseCode", "SystemClock",
     "UnavailableError", "Watcher", "allocate_averagely", "commands", "encode_properties", "raise_failed",
     "read_messages",
 ]

@@ -5,25 +5,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from channels.testing import WebsocketCommunicator
 
 from api import consumer_socket
 from api.consumer_socket import consumer_application
 from bridge.port import RequestError, ResponseCode, commands
+from tests.api.consumer_client import Client
+from tests.fakes.fake_group import FakeGroup
 from tests.fakes.fake_port import FakePort, pulled, record, sent
 
 PULL = {"type": "pull", "topic": "T", "queue_id": 0, "offset": 3}
-
-
-class Client(WebsocketCommunicator):  # type: ignore[misc]
-    """A consumer on the other end."""
-
-    async def say(self, **frame: Any) -> None:
-        await self.send_json_to(frame)
-
-    async def hear(self) -> dict[str, Any]:
-        frame: dict[str, Any] = await self.receive_json_from()
-        return frame
 
 
 @pytest.fixture
@@ -38,7 +28,8 @@ async def test_hello(socket: Client, port: FakePort) -> None:
     await socket.say(type="hello", client_id="c-1")
     welcome = await socket.hear()
     assert (welcome["type"], welcome["broker"], welcome["client_id"]) == ("welcome", "broker-a", "c-1")
-    assert welcome["supported"] == ["hello", "pull", "cancel", "commit", "publish", "ping"]
+    assert welcome["supported"] == ["hello", "pull", "cancel", "commit", "publish", "ping", "subscribe", "permit",
+        "ack", "nack", "unsubscribe"]
     assert welcome["limits"]["max_frame_bytes"] == 6 << 20
     assert port.commands[-1] == commands.OpenConnection(client_id="c-1", protocol="websocket", remote="127.0.0.1:0")
     await socket.say(type="hello", client_id="c-2")
@@ -210,14 +201,22 @@ async def test_a_publisher_that_does_not_wait_is_held_back(socket: Client, port:
     assert [(await socket.hear())["id"] for _ in range(2)] == [0, 1]
 
 
-@pytest.mark.parametrize("frame", [
-    {"type": "subscribe", "topic": "T", "group": "G"}, {"type": "permit", "n": 5}, {"type": "ack", "offsets": [1]},
-    {"type": "unsubscribe"}])
-async def test_subscriptions_are_said_to_be_missing(socket: Client, frame: dict[str, Any]) -> None:
+@pytest.mark.parametrize("frame", [{"type": "permit", "n": 5}, {"type": "ack", "offsets": [1]},
+    {"type": "nack", "offset": 1}, {"type": "unsubscribe"}])
+async def test_what_belongs_to_no_subscription(socket: Client, frame: dict[str, Any]) -> None:
     await socket.say(**frame, id=1)
-    answer = await socket.hear()
-    assert (answer["type"], answer["id"], answer["code"]) == ("problem", 1, "REQUEST_CODE_NOT_SUPPORTED")
-    assert "not available yet" in answer["detail"]
+    answer = await socket.hear("problem")
+    assert (answer["id"], answer["status"], answer["errors"][0]["pointer"]) == (1, 404, "/id")
+
+
+async def test_an_id_is_a_pulls_or_a_subscriptions(socket: Client, port: FakePort) -> None:
+    FakeGroup(port)
+    await socket.say(**PULL, id=1)
+    await socket.hear("held")
+    assert (await socket.subscribe(id=1))["status"] == 409
+    assert (await socket.subscribe(id=2))["type"] == "assigned"
+    await socket.say(**PULL, id=2)
+    assert "a subscription with the id 2" in (await socket.hear("problem"))["detail"]
 
 
 async def test_large_numbers_as_text(port: FakePort) -> None:

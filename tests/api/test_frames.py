@@ -7,20 +7,27 @@ import pytest
 
 from api.frames import (
     SUPPORTED,
+    Ack,
     ConsumerAnswer,
     ConsumerRequest,
     EventsAnswer,
     EventsRequest,
     HeldFrame,
     Limits,
+    MessageFrame,
+    OpenMessage,
     Pong,
     ProblemFrame,
     Pull,
+    Subscribe,
     Welcome,
 )
+from api.schemas import MessageView
 
-FROM_CLIENT = {"hello", "pull", "cancel", "subscribe", "permit", "ack", "commit", "unsubscribe", "publish", "ping"}
-FROM_SERVER = {"welcome", "held", "woken", "pulled", "published", "problem", "pong", "bye", "cancelled", "committed"}
+FROM_CLIENT = {"hello", "pull", "cancel", "subscribe", "permit", "ack", "nack", "commit", "unsubscribe", "publish",
+    "ping"}
+FROM_SERVER = {"welcome", "held", "woken", "pulled", "published", "problem", "pong", "bye", "cancelled", "committed",
+    "assigned", "message", "unsubscribed"}
 
 
 @pytest.mark.parametrize(("side", "tags"), [
@@ -30,8 +37,28 @@ def test_the_types_of_each_side(side: object, tags: set[str]) -> None:
     assert {frame.__struct_config__.tag for frame in get_args(side)} == tags
 
 
-def test_what_is_supported_is_a_type() -> None:
-    assert set(SUPPORTED) < FROM_CLIENT
+def test_all_that_a_client_may_say_is_supported() -> None:
+    assert set(SUPPORTED) == FROM_CLIENT
+
+
+def test_a_message_frame_has_all_of_a_message() -> None:
+    assert MessageFrame.__struct_fields__ == ("id", "seq", *MessageView.__struct_fields__)
+
+
+@pytest.mark.parametrize("entry", [3, {"offset": 3}, {"topic": "T", "broker": "b", "queue_id": 1, "offset": 3}])
+def test_an_ack_names_messages_in_several_ways(entry: object) -> None:
+    text = msgspec.json.encode({"type": "ack", "id": 1, "offsets": [entry]})
+    ack = msgspec.json.decode(text, type=ConsumerRequest)
+    assert isinstance(ack, Ack)
+    assert ack.offsets == [3 if entry == 3 else msgspec.convert(entry, OpenMessage)]
+
+
+def test_where_a_subscription_begins_is_called_from() -> None:
+    for start in ("first", "last", 1_700_000_000_000):
+        text = msgspec.json.encode({"type": "subscribe", "id": 1, "topic": "T", "group": "G", "from": start})
+        subscribe = msgspec.json.decode(text, type=ConsumerRequest)
+        assert isinstance(subscribe, Subscribe)
+        assert subscribe.start == start
 
 
 def test_ids_are_texts_or_numbers_and_kept() -> None:

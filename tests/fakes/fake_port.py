@@ -1,7 +1,8 @@
 """An engine port that answers what a test told it to: no engine, no clock, no socket.
 
 ``replies`` maps a command's type to a reply, an error, or a function of the command that gives one of them. A pull
-without a scripted reply is held until the test calls ``wake`` or the connection closes.
+without a scripted reply (or one whose function gives None) is held until the test calls ``wake`` or the connection
+closes.
 """
 
 import asyncio
@@ -114,9 +115,10 @@ class FakeConnection:
                    request_id: int | None = None) -> commands.Reply:
         port = self._port
         request_id = request_id or self.next_request_id()
-        if isinstance(command, commands.PullMessage) and commands.PullMessage not in port.replies:
+        if isinstance(command, commands.PullMessage):
             port.commands.append(command)
-            return await port.hold(self, command, request_id, on_held)
+            reply = await port.scripted(command)
+            return await port.hold(self, command, request_id, on_held) if reply is None else raise_failed(reply)
         if isinstance(command, commands.CancelPull):
             port.cancel(self, command.request_id)
         return await port.call(command, timeout_ms=timeout_ms)
@@ -150,6 +152,13 @@ class FakePort:
 
     async def call(self, command: commands.Command, *, timeout_ms: int | None = None) -> commands.Reply:
         self.commands.append(command)
+        reply = await self.scripted(command)
+        if reply is None:
+            raise BrokerError(f"no reply was scripted for {type(command).__name__}")
+        return raise_failed(reply)
+
+    async def scripted(self, command: commands.Command) -> Any:
+        """The reply for a command; None when there is none. Scripted errors are raised."""
         reply: Any = self.replies.get(type(command))
         if callable(reply):
             reply = reply(command)
@@ -157,9 +166,7 @@ class FakePort:
             reply = await reply
         if isinstance(reply, Exception):
             raise reply
-        if reply is None:
-            raise BrokerError(f"no reply was scripted for {type(command).__name__}")
-        return raise_failed(reply)
+        return reply
 
     def connection(self) -> FakeConnection:
         connection = FakeConnection(self)

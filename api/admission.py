@@ -1,0 +1,74 @@
+"""What may go on now: places for pulls that read, and permits for messages that are sent unasked."""
+
+import asyncio
+
+
+class Place:
+    """One of the few places for pulls that read: taken before the pull, given back once."""
+
+    __slots__ = ("_places", "_taken")
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places = places
+        self._taken = False
+
+    async def take(self) -> None:
+        await self._places.acquire()
+        self._taken = True
+
+    def give_back(self) -> None:
+        if self._taken:
+            self._taken = False
+            self._places.release()
+
+
+class Permits:
+    """How many more messages a client wants. Who waits for one gets it in turn, so that no queue starves another."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self._turns = asyncio.Semaphore(0)
+        self._some = asyncio.Event()
+
+    def add(self, number: int) -> None:
+        self.left += number
+        self._some.set()
+        for _ in range(number):
+            self._turns.release()
+
+    async def some(self) -> None:
+        """Returns when at least one is left; it is not taken."""
+        await self._some.wait()
+
+    async def take(self) -> None:
+        """Returns with one taken."""
+        await self._turns.acquire()
+        self.left -= 1
+        if not self.left:
+            self._some.clear()
+
+
+class Buffer:
+    """Bytes of messages that were pulled and cannot be sent yet, at most ``most``; alone, a larger one is taken too."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def take(self, size: int) -> bool:
+        """False when there is no room: then nothing was taken."""
+        if self._size and self._size + size > self._most:
+            self._room.clear()
+            return False
+        self._size += size
+        return True
+
+    def give_back(self, size: int) -> None:
+        self._size -= size
+        self._room.set()
+
+    async def room(self) -> None:
+        """Returns when something was given back since there was no room."""
+        await self._room.wait()

@@ -154,11 +154,13 @@ class CancelPull(Command, frozen=True):
 class ViewMessage(Command, frozen=True):
     """One message by offset message id or UNIQ_KEY (looked up in that order). -> Records; Failed QUERY_NOT_FOUND
 
-    UNIQ_KEYs are found through the index, which needs the ``topic``; without one every topic is tried.
+    UNIQ_KEYs are found through the index, which needs the ``topic``; without one every topic is tried. A
+    ``physical_offset``, as VIEW_MESSAGE_BY_ID has it, overrules both; Failed SYSTEM_ERROR when no record begins there.
     """
 
-    message_id: str
+    message_id: str = ""
     topic: str = ""
+    physical_offset: int | None = None
 
 
 class QueryMessage(Command, frozen=True):
@@ -172,9 +174,14 @@ class QueryMessage(Command, frozen=True):
 
 
 class Records(Reply, frozen=True):
-    """Whole commit log records, back to back."""
+    """Whole commit log records, back to back.
+
+    The other two, which QueryMessage brings: store time and physical offset of the last message that the index knows.
+    """
 
     records: bytes
+    index_last_update_timestamp: int = 0
+    index_last_update_physical_offset: int = 0
 
 
 class GetMessageTimeline(Command, frozen=True):

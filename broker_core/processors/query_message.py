@@ -10,6 +10,7 @@ from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.message_id import MessageIdError, decode_offset_message_id, encode_offset_message_id
 from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
+from broker_core.remoting.codes import ResponseCode
 
 MAX_MSGS_NUM_BATCH = 64
 MAX_BYTES = 8 * 1024 * 1024
@@ -18,7 +19,13 @@ MAX_KEY_LENGTH = 255
 
 def view_message(context: Context, request: Request, now: Now) -> Reply:
     command: ViewMessage = request.command
-    return Records(records=_find(context, command.message_id, command.topic))
+    if command.physical_offset is None:
+        return Records(records=_find(context, command.message_id, command.topic))
+    record = context.store.look_message_by_offset(command.physical_offset)
+    if record is None:
+        raise NotFoundError(f"no message begins at physical offset {command.physical_offset}",
+                            code=ResponseCode.SYSTEM_ERROR, pointer="/physical_offset")
+    return Records(records=record)
 
 
 def _find(context: Context, message_id: str, topic: str) -> bytes:
@@ -54,7 +61,9 @@ def query_message(context: Context, request: Request, now: Now) -> Reply:
         raise RequestError(f"a key has 1 to {MAX_KEY_LENGTH} characters", pointer="/key")
     records = context.store.query_message(command.topic, command.key, min(command.max_num, MAX_MSGS_NUM_BATCH),
                                           command.begin_ms, command.end_ms, MAX_BYTES)
-    return Records(records=b"".join(records))
+    timestamp, physical_offset = context.store.last_indexed
+    return Records(records=b"".join(records), index_last_update_timestamp=timestamp,
+                   index_last_update_physical_offset=physical_offset)
 
 
 def get_message_timeline(context: Context, request: Request, now: Now) -> Reply:

@@ -58,6 +58,14 @@ class IndexService:
                 return file.header.end_phy_offset
         return -1
 
+    @property
+    def last_filed(self) -> tuple[int, int]:
+        """Store time, ms, and physical offset of the last message that was filed; zeros before the first."""
+        for file in reversed(self.index_files):
+            if file.header.index_count > 1:
+                return file.header.end_timestamp, file.header.end_phy_offset
+        return 0, 0
+
     def reserve(self, store_timestamp: int) -> None:
         """Have room on the disk for the keys of a batch, as far as that can be known. OSError when it is full."""
         files = self.index_files

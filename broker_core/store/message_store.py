@@ -286,6 +286,11 @@ class MessageStore:
         """The whole record that begins at this physical offset; None when none does."""
         return self._log.record(physical_offset)
 
+    @property
+    def last_indexed(self) -> tuple[int, int]:
+        """Store time, ms, and physical offset of the last message that the index knows; zeros before the first."""
+        return (0, 0) if self._index is None else self._index.last_filed
+
     def query_message(self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int,
                       max_bytes: int = 1 << 62) -> list[bytes]:
         """Records filed under a key and stored in the window, in the order of the log: the newest ``max_num``, or

@@ -6,6 +6,7 @@ from broker_core import commands as c
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_properties import encode
 from broker_core.processors import query_message
+from broker_core.remoting.codes import ResponseCode
 from tests.fakes.engine import Bench
 
 
@@ -70,3 +71,33 @@ def test_a_query_ends_with_the_record_that_fills_it(monkeypatch: pytest.MonkeyPa
     reply = bench.call(c.QueryMessage(topic="orders", key="k"))
     assert isinstance(reply, c.Records)
     assert [record.body[:1] for record in decode_all(reply.records)] == [b"b", b"c"]
+
+
+def test_by_physical_offset() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    offset = bench.send("orders", b"2").messages[0].physical_offset
+    reply = bench.call(c.ViewMessage(physical_offset=offset))
+    assert isinstance(reply, c.Records) and [record.body for record in decode_all(reply.records)] == [b"2"]
+
+
+@pytest.mark.parametrize("offset", [-1, -(1 << 63), 1, 1 << 40, (1 << 63) - 1])
+def test_physical_offsets_where_no_message_begins(offset: int) -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    reply = bench.call(c.ViewMessage(physical_offset=offset))
+    assert isinstance(reply, c.Failed) and reply.code == ResponseCode.SYSTEM_ERROR and str(offset) in reply.remark
+
+
+def test_a_query_says_how_far_the_index_is() -> None:
+    bench = Bench()
+    bench.call(c.UpdateAndCreateTopic(topic="orders"))
+    reply = bench.call(c.QueryMessage(topic="orders", key="k"))
+    assert reply == c.Records(records=b"")
+    bench.send("orders", b"1")
+    last = bench.send("orders", b"2").messages[0]
+    reply = bench.call(c.QueryMessage(topic="orders", key="k"))
+    assert isinstance(reply, c.Records)
+    assert (reply.index_last_update_timestamp, reply.index_last_update_physical_offset) == (
+        last.store_time_ms, last.physical_offset)
+    assert Bench(message_index_enable=False).call(c.QueryMessage(topic="TBW102", key="k")) == c.Records(records=b"")

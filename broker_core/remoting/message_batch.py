@@ -1,0 +1,65 @@
+"""The body of a batch: messages back to back, each in the short form that RocketMQ's producers write.
+
+    bytes  field (big-endian, signed)
+    -----  ------------------------------------------------------------
+        4  TOTALSIZE         this message in all
+        4  MAGICCODE         0; not read
+        4  BODYCRC           0; not read
+        4  FLAG              the user's
+      4+n  BODYLENGTH, body
+      2+n  PROPERTIESLENGTH, properties
+
+Topic, queue and whatever else a message has are the batch's and stand in its header.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+MAX_MESSAGES = 65_536
+
+_HEAD = Struct(">i8xii")
+_PROPERTIES_LENGTH = Struct(">h")
+_FIXED = _HEAD.size + _PROPERTIES_LENGTH.size
+
+
+class MessageBatchError(ValueError):
+    """The bytes are not a batch."""
+
+
+class BatchEntry(NamedTuple):
+    """What a message of a batch has of its own."""
+
+    flag: int
+    body: bytes
+    properties: str
+
+
+def decode_batch(data: bytes) -> list[BatchEntry]:
+    """All messages; MessageBatchError when there is none, or when their lengths do not add up to the bytes."""
+    entries: list[BatchEntry] = []
+    at, end = 0, len(data)
+    while at < end:
+        number = len(entries)
+        if number == MAX_MESSAGES:
+            raise MessageBatchError(f"it has more than {MAX_MESSAGES} messages")
+        if end - at < _FIXED:
+            raise MessageBatchError(f"message {number}: {end - at} bytes are left, fewer than any message has")
+        size, flag, body_size = _HEAD.unpack_from(data, at)
+        if not _FIXED <= size <= end - at or not 0 <= body_size <= size - _FIXED:
+            raise MessageBatchError(f"message {number}: a body of {body_size} bytes in a message of {size}, with "
+                                    f"{end - at} bytes left")
+        body_at = at + _HEAD.size
+        properties_at = body_at + body_size
+        (properties_size,) = _PROPERTIES_LENGTH.unpack_from(data, properties_at)
+        if body_size + properties_size != size - _FIXED or properties_size < 0:
+            raise MessageBatchError(f"message {number}: {body_size} bytes of body and {properties_size} of properties "
+                                    f"in a message of {size}")
+        try:
+            properties = data[properties_at + 2:at + size].decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise MessageBatchError(f"message {number}: the properties are not UTF-8") from error
+        entries.append(BatchEntry(flag, data[body_at:properties_at], properties))
+        at += size
+    if not entries:
+        raise MessageBatchError("it has no message")
+    return entries

@@ -1,0 +1,43 @@
+"""Reading what a request says: its extFields and its JSON body, each into a typed struct.
+
+A header is declared as RocketMQ declares it: a field without a default must be there. All extFields arrive as text;
+numbers have RocketMQ's ranges, booleans are ``true`` or ``false``. Fields that are not declared are passed over.
+"""
+
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from broker_core.errors import RequestError
+from broker_core.remoting.codes import ResponseCode
+
+Int = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+Long = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+T = TypeVar("T")
+
+
+class Header(msgspec.Struct, rename="camel", gc=False):
+    """RocketMQ's CommandCustomHeader, or an object of a JSON body."""
+
+
+def read_header(kind: type[T], fields: dict[str, str]) -> T:
+    """The extFields as ``kind``; RequestError SYSTEM_ERROR, as RocketMQ answers, naming the field."""
+    try:
+        return msgspec.convert(fields, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise RequestError(f"extFields: {error}", code=ResponseCode.SYSTEM_ERROR) from error
+
+
+def read_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """The JSON body as the decoder's type; RequestError SYSTEM_ERROR."""
+    try:
+        return decoder.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"body: {error}" if body else "the body is missing",
+                           code=ResponseCode.SYSTEM_ERROR) from error
+
+
+def json_body(value: Any) -> bytes:
+    """A body that RocketMQ's clients read: compact JSON."""
+    return msgspec.json.encode(value)

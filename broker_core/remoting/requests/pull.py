@@ -1,0 +1,60 @@
+"""PULL_MESSAGE and LITE_PULL_MESSAGE: read a queue from an offset on, and be held where it has nothing yet."""
+
+from broker_core.commands import Pulled, PullMessage
+from broker_core.remoting.codes import RequestCode
+from broker_core.remoting.remoting_command import MAX_FRAME, RemotingCommand
+from broker_core.remoting.requests.headers import Header, Int, Long, read_header
+from broker_core.remoting.requests.request_type import Identity, Peer
+from broker_core.remoting.requests.response_template import ResponseTemplate
+
+COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
+"""Bits of a pull's sysFlag: take commitOffset, hold me, my subscription is in the header."""
+
+MAX_RECORDS = MAX_FRAME - 64 * 1024
+"""Bytes of records that one answer may have, so that its frame is one that clients take."""
+
+
+class PullMessageRequestHeader(Header):
+    """RocketMQ's PullMessageRequestHeader. Without maxMsgBytes the broker's own limits decide."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int
+    queue_offset: Long
+    max_msg_nums: Int
+    sys_flag: Int
+    commit_offset: Long
+    suspend_timeout_millis: Long
+    sub_version: Long
+    subscription: str = ""
+    expression_type: str = "TAG"
+    max_msg_bytes: Int | None = None
+
+
+def decode_pull_message(request: RemotingCommand, peer: Peer) -> PullMessage:
+    header = read_header(PullMessageRequestHeader, request.ext_fields)
+    sys_flag, wanted = header.sys_flag, header.max_msg_bytes
+    return PullMessage(
+        topic=header.topic, queue_id=header.queue_id, queue_offset=header.queue_offset,
+        max_msg_nums=header.max_msg_nums,
+        max_msg_bytes=MAX_RECORDS if wanted is None or wanted > MAX_RECORDS else wanted,
+        suspend_timeout_ms=max(0, header.suspend_timeout_millis) if sys_flag & SUSPEND else 0,
+        consumer_group=header.consumer_group, client_id=peer.client_id, protocol="remoting",
+        subscription=header.subscription or "*" if sys_flag & SUBSCRIPTION else None,
+        expression_type=header.expression_type or "TAG",
+        commit_offset=max(-1, header.commit_offset) if sys_flag & COMMIT_OFFSET else -1,
+        sub_version=header.sub_version, check_group=True, lite=request.code == RequestCode.LITE_PULL_MESSAGE)
+
+
+_PULLED = ResponseTemplate(b'"maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d","suggestWhichBrokerId":"%d"')
+
+
+def encode_pulled(reply: Pulled, request: RemotingCommand, identity: Identity) -> RemotingCommand | bytes:
+    """RocketMQ's PullMessageResponseHeader. Clients need all four fields, whatever the code."""
+    if request.serialize_type == "JSON" and len(reply.records) <= MAX_RECORDS:
+        return _PULLED.frame(request, reply.code, reply.status, (
+            reply.max_offset, reply.min_offset, reply.next_begin_offset, identity.broker_id), reply.records)
+    return request.response(reply.code, reply.status, {
+        "maxOffset": str(reply.max_offset), "minOffset": str(reply.min_offset),
+        "nextBeginOffset": str(reply.next_begin_offset), "suggestWhichBrokerId": str(identity.broker_id)},
+        reply.records)

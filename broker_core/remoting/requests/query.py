@@ -1,0 +1,48 @@
+"""VIEW_MESSAGE_BY_ID and QUERY_MESSAGE: single messages, as administrators' tools look for them."""
+
+from broker_core.commands import QueryMessage, Records, ViewMessage
+from broker_core.remoting.codes import ResponseCode
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.remoting.requests.headers import Header, Int, Long, read_header
+from broker_core.remoting.requests.request_type import Identity, Peer
+
+UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
+DEFAULT_QUERY_MAX_NUM = 32
+
+
+class ViewMessageRequestHeader(Header):
+    offset: Long
+
+
+def decode_view_message_by_id(request: RemotingCommand, peer: Peer) -> ViewMessage:
+    """The id was taken apart by the client: its address led here, this is the offset in the log."""
+    return ViewMessage(physical_offset=read_header(ViewMessageRequestHeader, request.ext_fields).offset)
+
+
+def encode_record(reply: Records, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    return request.response(ResponseCode.SUCCESS, body=reply.records)
+
+
+class QueryMessageRequestHeader(Header):
+    topic: str
+    key: str
+    max_num: Int
+    begin_timestamp: Long
+    end_timestamp: Long
+
+
+def decode_query_message(request: RemotingCommand, peer: Peer) -> QueryMessage:
+    header = read_header(QueryMessageRequestHeader, request.ext_fields)
+    by_id = request.ext_fields.get(UNIQUE_KEY_QUERY) == "true"
+    return QueryMessage(topic=header.topic, key=header.key, max_num=DEFAULT_QUERY_MAX_NUM if by_id else header.max_num,
+                        begin_ms=header.begin_timestamp, end_ms=header.end_timestamp)
+
+
+def encode_query_message(reply: Records, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    """RocketMQ's QueryMessageResponseHeader, also with QUERY_NOT_FOUND."""
+    code, remark = ResponseCode.SUCCESS, ""
+    if not reply.records:
+        code, remark = ResponseCode.QUERY_NOT_FOUND, "no message of this topic has the key, in this time"
+    return request.response(code, remark, {
+        "indexLastUpdateTimestamp": str(reply.index_last_update_timestamp),
+        "indexLastUpdatePhyoffset": str(reply.index_last_update_physical_offset)}, reply.records)

@@ -1,0 +1,35 @@
+"""Frames of the answers that are most often given, ready but for their values: half the time of making them anew.
+
+They are what ``RemotingCommand.encode`` writes, byte for byte.
+"""
+
+from struct import Struct
+from typing import Any
+
+from broker_core.remoting.codes import VERSION
+from broker_core.remoting.remoting_command import LANGUAGE, RESPONSE_FLAG, RemotingCommand
+
+_HEAD = Struct(">II")
+
+
+class ResponseTemplate:
+    """Responses with a JSON header whose extFields are ``ext_fields``: JSON with a ``%d`` or ``%b`` for each value."""
+
+    __slots__ = ("_bare", "_remarked")
+
+    def __init__(self, ext_fields: bytes) -> None:
+        front = b'{"code":%%d,"extFields":{%b},"flag":%d,"language":"%b","opaque":%%d' % (
+            ext_fields, RESPONSE_FLAG, LANGUAGE.encode())
+        back = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+        self._bare = front + back
+        self._remarked = front + b',"remark":"%b"' + back
+
+    def frame(self, request: RemotingCommand, code: int, remark: str, values: tuple[Any, ...],
+              body: bytes = b"") -> bytes:
+        """The whole frame. ``remark`` is a word that needs no escapes in JSON; the caller knows that the body fits."""
+        if remark:
+            header = self._remarked % (code, *values, request.opaque, remark.encode())
+        else:
+            header = self._bare % (code, *values, request.opaque)
+        size = len(header)
+        return b"".join((_HEAD.pack(4 + size + len(body), size), header, body))

@@ -1,0 +1,137 @@
+"""SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE: one message, or a batch of them.
+
+SEND_MESSAGE spells the names of its fields out, the other two have a letter for each. Whether the body is a batch
+says the field ``batch`` (``m``), not the code.
+"""
+
+from broker_core.commands import OutgoingMessage, SendMessage, Sent
+from broker_core.errors import RequestError
+from broker_core.formats import message_properties
+from broker_core.formats.commit_log_record import TRANSACTION_MASK
+from broker_core.formats.message_properties import DELAY, ENTRY_END, NAME_END, UNIQ_KEY
+from broker_core.remoting.codes import RequestCode, ResponseCode
+from broker_core.remoting.message_batch import MessageBatchError, decode_batch
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_header
+from broker_core.remoting.requests.request_type import Identity, Peer
+from broker_core.remoting.requests.response_template import ResponseTemplate
+
+RETRY_PREFIX = "%RETRY%"
+KNOWS_MAX_RECONSUME_TIMES = 121
+"""RocketMQ 3.4.9: older clients leave something else in maxReconsumeTimes."""
+
+
+class SendMessageRequestHeader(Header):
+    """RocketMQ's SendMessageRequestHeader."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int
+    queue_id: Int
+    sys_flag: Int
+    born_timestamp: Long
+    flag: Int
+    properties: str = ""
+    reconsume_times: Int = 0
+    max_reconsume_times: Int | None = None
+    batch: bool = False
+
+
+class SendMessageRequestHeaderV2(Header, rename=dict(zip(SendMessageRequestHeader.__struct_fields__, "abcdefghijlm",
+                                                         strict=True))):
+    """RocketMQ's SendMessageRequestHeaderV2: the same, by letters."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int
+    queue_id: Int
+    sys_flag: Int
+    born_timestamp: Long
+    flag: Int
+    properties: str = ""
+    reconsume_times: Int = 0
+    max_reconsume_times: Int | None = None
+    batch: bool = False
+
+
+SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
+
+
+def decode_send_message(request: RemotingCommand, peer: Peer) -> SendMessage:
+    return _command(read_header(SendMessageRequestHeader, request.ext_fields), request, peer)
+
+
+def decode_send_message_v2(request: RemotingCommand, peer: Peer) -> SendMessage:
+    return _command(read_header(SendMessageRequestHeaderV2, request.ext_fields), request, peer)
+
+
+def _command(header: SendHeader, request: RemotingCommand, peer: Peer) -> SendMessage:
+    messages = _batch(header, request.body) if header.batch else [OutgoingMessage(
+        body=request.body, properties=_checked(header.properties), queue_id=header.queue_id, flag=header.flag,
+        sys_flag=header.sys_flag, born_timestamp=header.born_timestamp, reconsume_times=header.reconsume_times)]
+    return SendMessage(
+        topic=header.topic, messages=messages, producer_group=header.producer_group,
+        default_topic=header.default_topic, default_topic_queue_nums=header.default_topic_queue_nums,
+        born_host=peer.host, born_port=peer.port,
+        max_reconsume_times=header.max_reconsume_times if request.version >= KNOWS_MAX_RECONSUME_TIMES else None)
+
+
+def _batch(header: SendHeader, body: bytes) -> list[OutgoingMessage]:
+    """The messages of a batch; RequestError MESSAGE_ILLEGAL for what cannot be in one."""
+    if header.topic.startswith(RETRY_PREFIX):
+        raise _illegal("messages for a retry topic are sent one by one")
+    if header.sys_flag & TRANSACTION_MASK:
+        raise _illegal("transactional messages are sent one by one")
+    if _is_delayed(header.properties):
+        raise _illegal("delayed messages are sent one by one")
+    try:
+        entries = decode_batch(body)
+    except MessageBatchError as error:
+        raise _illegal(f"the batch is damaged: {error}") from error
+    messages = []
+    for entry in entries:
+        if _is_delayed(entry.properties):
+            raise _illegal("delayed messages are sent one by one")
+        messages.append(OutgoingMessage(
+            body=entry.body, properties=_checked(entry.properties), queue_id=header.queue_id, flag=entry.flag,
+            sys_flag=header.sys_flag, born_timestamp=header.born_timestamp, reconsume_times=header.reconsume_times))
+    return messages
+
+
+def _is_delayed(properties: str) -> bool:
+    return DELAY in properties and message_properties.find(properties, DELAY) not in ("", "0")
+
+
+def _checked(properties: str) -> str:
+    """A property string in which every entry has a name and a value, in so many words."""
+    for entry in properties.split(ENTRY_END):
+        if entry and entry.find(NAME_END) < 1:
+            raise _illegal(f"properties: {entry[:100]!r} is not a name, 0x01 and a value")
+    return properties
+
+
+def _illegal(remark: str) -> RequestError:
+    return RequestError(remark, code=ResponseCode.MESSAGE_ILLEGAL)
+
+
+_SENT = ResponseTemplate(b'"MSG_REGION":"DefaultRegion","TRACE_ON":"true","msgId":"%b","queueId":"%d",'
+                         b'"queueOffset":"%d","transactionId":%b')
+
+
+def encode_sent(reply: Sent, request: RemotingCommand, identity: Identity) -> RemotingCommand | bytes:
+    """RocketMQ's SendMessageResponseHeader. Of a batch: all ids, the first offset, and the id of the batch itself."""
+    first = reply.messages[0]
+    if len(reply.messages) == 1:
+        ids, unique_key = first.offset_message_id, first.message_id
+    else:
+        ids = ",".join([message.offset_message_id for message in reply.messages])
+        name = "properties" if request.code == RequestCode.SEND_MESSAGE else "i"
+        unique_key = message_properties.find(request.ext_fields.get(name, ""), UNIQ_KEY)
+    if request.serialize_type == "JSON":
+        return _SENT.frame(request, reply.code, "", (
+            ids.encode(), first.queue_id, first.queue_offset, json_body(unique_key)))
+    return request.response(reply.code, "", {
+        "msgId": ids, "queueId": str(first.queue_id), "queueOffset": str(first.queue_offset),
+        "transactionId": unique_key, "MSG_REGION": "DefaultRegion", "TRACE_ON": "true"})

@@ -1,0 +1,279 @@
+"""One client connection of the broker: RocketMQ's frames on one side, the engine on the other.
+
+    frames of one read --> decode --> runner.submit, each under a request id of this connection
+    replies of a turn  --> encode --> channel.send, which writes those of one turn as one
+    a client's answers --> whoever asked it (``invoke``)
+
+What a request means is in ``remoting/requests``; who may do what is the engine's to say. Here is only who waits for
+which answer, and every such table has a limit.
+"""
+
+import asyncio
+import logging
+from typing import Protocol
+
+from broker_core.commands import (
+    NOTICE_ID,
+    CloseConnection,
+    Command,
+    Failed,
+    HeartBeat,
+    Notice,
+    OpenConnection,
+    Reply,
+)
+from broker_core.errors import UnavailableError
+from broker_core.remoting.codes import ResponseCode
+from broker_core.remoting.remoting_command import RESPONSE_FLAG, RemotingCommand, SerializeType
+from broker_core.remoting.requests import Identity, Peer, Relay, decode, encode
+from broker_core.remoting.requests.notices import encode_notice
+from broker_core.server.engine_runner import Connection
+
+log = logging.getLogger(__name__)
+
+MAX_PENDING = 10_000
+"""Requests of one connection that wait for their answers, held pulls among them; as many as RocketMQ queues sends."""
+
+MAX_RELAYS = 16
+"""Requests of one connection for which clients are being asked."""
+
+MAX_CALLS = 256
+"""Questions that wait for one client's answer."""
+
+OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
+_NOBODY = 0
+"""The request id of what nobody waits for."""
+
+
+class Runner(Protocol):
+    """An EngineRunner, as far as sessions need one."""
+
+    def submit(self, connection: Connection, request_id: int, command: Command) -> None: ...
+
+
+class Channel(Protocol):
+    """A TCP connection, as far as sessions need one."""
+
+    remote_host: str
+    remote_port: int
+
+    def send(self, data: bytes) -> None: ...
+
+
+class BrokerSessions:
+    """All client connections of one broker, and who of them is which client."""
+
+    def __init__(self, runner: Runner, identity: Identity) -> None:
+        self.runner = runner
+        self.identity = identity
+        self._by_client: dict[str, BrokerSession] = {}
+
+    def make_session(self, channel: Channel) -> "BrokerSession":
+        """The session of a connection that was just accepted."""
+        return BrokerSession(channel, self)
+
+    def find(self, client_id: str) -> "BrokerSession | None":
+        """The connection from which this client sent its last heartbeat."""
+        return self._by_client.get(client_id)
+
+    def heard(self, client_id: str, session: "BrokerSession") -> None:
+        """A heartbeat: this is the client's connection now."""
+        self._by_client[client_id] = session
+
+    def forget(self, client_id: str, session: "BrokerSession") -> None:
+        """The connection is gone, or another client's."""
+        if self._by_client.get(client_id) is session:
+            del self._by_client[client_id]
+
+
+class _Several:
+    """A request that became several commands: the replies that have come, in the order of the commands."""
+
+    __slots__ = ("first_id", "missing", "replies", "request")
+
+    def __init__(self, request: RemotingCommand, first_id: int, count: int) -> None:
+        self.request = request
+        self.first_id = first_id
+        self.missing = count
+        self.replies: list[Reply] = [_NOT_YET] * count
+
+    def put(self, request_id: int, reply: Reply) -> bool:
+        """Whether it was the last one."""
+        self.replies[request_id - self.first_id] = reply
+        self.missing -= 1
+        return not self.missing
+
+
+_NOT_YET = Failed(code=ResponseCode.SYSTEM_ERROR, kind="store", remark="")
+
+
+class BrokerSession:
+    """RocketMQ's channel of one client."""
+
+    def __init__(self, channel: Channel, sessions: BrokerSessions) -> None:
+        self._channel = channel
+        self._sessions = sessions
+        self._submit = sessions.runner.submit
+        self._identity = sessions.identity
+        self._peer = Peer(channel.remote_host, channel.remote_port)
+        self._connection = Connection(self._take_replies, self)
+        self._request_id = _NOBODY
+        self._pending: dict[int, RemotingCommand | _Several] = {}
+        self._opaque = 0
+        self._calls: dict[int, asyncio.Future[RemotingCommand]] = {}
+        self._relays: set[asyncio.Task[None]] = set()
+        self._speaks: SerializeType = "JSON"
+        self._closed = False
+        self._submit(self._connection, _NOBODY, OpenConnection(
+            client_id="", protocol="remoting", remote=f"{channel.remote_host}:{channel.remote_port}"))
+
+    # --- from the client ------------------------------------------------------------------------------------------
+
+    def receive(self, commands: list[RemotingCommand]) -> None:
+        """Frames that came together."""
+        for command in commands:
+            if command.flag & RESPONSE_FLAG:
+                self._take_answer(command)
+            else:
+                self._take_request(command)
+
+    def _take_request(self, request: RemotingCommand) -> None:
+        """Hand it to the engine, or answer what can be answered at once."""
+        if len(self._pending) >= MAX_PENDING:
+            self._answer(Failed(code=ResponseCode.SYSTEM_BUSY, kind="unavailable", remark=OVERLOAD), request)
+            return
+        decoded = decode(request, self._peer)
+        if isinstance(decoded, Reply):
+            self._answer(decoded, request)
+            return
+        request_id = self._request_id + 1
+        if isinstance(decoded, list):
+            several = _Several(request, request_id, len(decoded))
+            for command in decoded:
+                self._pending[request_id] = several
+                self._submit(self._connection, request_id, command)
+                request_id += 1
+            self._request_id = request_id - 1
+            return
+        if type(decoded) is HeartBeat:
+            self._name(decoded.client_id)
+            self._speaks = request.serialize_type
+        self._request_id = request_id
+        self._pending[request_id] = request
+        self._submit(self._connection, request_id, decoded)
+
+    def _name(self, client_id: str) -> None:
+        """A heartbeat says whose connection this is."""
+        if self._peer.client_id not in ("", client_id):
+            self._sessions.forget(self._peer.client_id, self)
+        self._peer.client_id = client_id
+        self._sessions.heard(client_id, self)
+
+    def closed(self) -> None:
+        """The connection is gone: whoever waits for this client is told, and nothing is answered any more."""
+        self._closed = True
+        self._pending.clear()
+        self._sessions.forget(self._peer.client_id, self)
+        for relay in self._relays:
+            relay.cancel()
+        for call in self._calls.values():
+            if not call.done():
+                call.set_exception(ConnectionError("the connection was closed"))
+        self._calls.clear()
+        self._submit(self._connection, _NOBODY, CloseConnection())
+
+    # --- from the engine ------------------------------------------------------------------------------------------
+
+    def _take_replies(self, replies: list[tuple[Connection, int, Reply]]) -> None:
+        """All replies of one turn."""
+        if self._closed:
+            return
+        for _, request_id, reply in replies:
+            waiting = self._pending.pop(request_id, None)
+            if type(waiting) is RemotingCommand:
+                self._answer(reply, waiting)
+            elif waiting is not None:
+                assert isinstance(waiting, _Several)
+                if waiting.put(request_id, reply):
+                    self._answer(waiting.replies, waiting.request)
+            elif request_id == NOTICE_ID:
+                assert isinstance(reply, Notice)
+                notice = encode_notice(reply, self._next_opaque(), self._speaks)
+                if notice is not None:
+                    self._channel.send(notice.encode())
+
+    def _answer(self, reply: Reply | list[Reply], request: RemotingCommand) -> None:
+        """Send the response, or ask the clients first from whom it comes."""
+        if request.is_oneway:
+            return
+        response = encode(reply, request, self._identity)
+        if isinstance(response, bytes):
+            self._channel.send(response)
+            return
+        if isinstance(response, Relay):
+            if len(self._relays) < MAX_RELAYS:
+                task = asyncio.get_running_loop().create_task(self._relay(response, request))
+                self._relays.add(task)
+                task.add_done_callback(self._relays.discard)
+                return
+            response = request.response(ResponseCode.SYSTEM_BUSY, OVERLOAD)
+        self._channel.send(_frame(response, request))
+
+    # --- to the client, and its answers ------------------------------------------------------------------------------
+
+    async def invoke(self, code: int, ext_fields: dict[str, str], body: bytes, timeout_s: float) -> RemotingCommand:
+        """Ask the client. Raises TimeoutError, ConnectionError, UnavailableError when too many questions wait, and
+        ValueError for a question that has no place in a frame."""
+        if self._closed:
+            raise ConnectionError("the connection was closed")
+        if len(self._calls) >= MAX_CALLS:
+            raise UnavailableError(f"{MAX_CALLS} questions wait for this client's answers")
+        opaque = self._next_opaque()
+        call: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
+        self._calls[opaque] = call
+        try:
+            self._channel.send(RemotingCommand.request(
+                code, ext_fields, body, opaque=opaque, serialize_type=self._speaks).encode())
+            async with asyncio.timeout(timeout_s):
+                return await call
+        finally:
+            self._calls.pop(opaque, None)
+
+    def _take_answer(self, response: RemotingCommand) -> None:
+        """What the client says to a question; that nobody waits for it any more is no error."""
+        call = self._calls.get(response.opaque)
+        if call is not None and not call.done():
+            call.set_result(response)
+
+    def _next_opaque(self) -> int:
+        self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        return self._opaque
+
+    # --- questions of others -----------------------------------------------------------------------------------------
+
+    async def _relay(self, relay: Relay, request: RemotingCommand) -> None:
+        """Ask the clients that it takes to answer the request, and answer it."""
+        answers = await asyncio.gather(*(self._ask(client_id, relay) for client_id in relay.client_ids))
+        self._channel.send(_frame(relay.answer(list(answers)), request))
+
+    async def _ask(self, client_id: str, relay: Relay) -> RemotingCommand | Failed:
+        """A client's answer, or why there is none."""
+        session = self._sessions.find(client_id)
+        if session is None:
+            return Failed(code=ResponseCode.SYSTEM_ERROR, kind="not_found",
+                          remark=f"client {client_id} has no connection of RocketMQ's protocol here")
+        try:
+            return await session.invoke(relay.code, relay.ext_fields, relay.body, relay.timeout_s)
+        except TimeoutError:
+            return Failed(code=ResponseCode.CONSUME_MSG_TIMEOUT, kind="unavailable",
+                          remark=f"client {client_id} did not answer within {relay.timeout_s:g} s")
+        except (ConnectionError, UnavailableError, ValueError) as error:
+            return Failed(code=ResponseCode.SYSTEM_ERROR, kind="unavailable", remark=f"client {client_id}: {error}")
+
+
+def _frame(response: RemotingCommand, request: RemotingCommand) -> bytes:
+    """The response's bytes; of one that has no place in a frame, a response that says so."""
+    try:
+        return response.encode()
+    except ValueError as error:
+        return request.response(ResponseCode.SYSTEM_ERROR, f"the answer cannot be sent: {error}").encode()

@@ -1,0 +1,57 @@
+"""Fields and bodies as typed structs: what is refused, and that the remark names the field."""
+
+import msgspec
+import pytest
+
+from broker_core.errors import RequestError
+from broker_core.remoting.codes import ResponseCode
+from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header
+
+
+class Sample(Header):
+    topic: str
+    queue_id: Int
+    time_stamp: Long = -1
+    is_it: bool = False
+    or_none: Int | None = None
+
+
+def test_names_are_rocketmqs_and_others_are_passed_over() -> None:
+    fields = {"topic": "T", "queueId": "-3", "timeStamp": "9223372036854775807", "isIt": "true", "orNone": "5",
+              "bname": "b", "ReqT": "0"}
+    assert read_header(Sample, fields) == Sample("T", -3, (1 << 63) - 1, True, 5)
+    assert read_header(Sample, {"topic": "", "queueId": "0"}) == Sample("", 0)
+
+
+@pytest.mark.parametrize(("field", "text"), [
+    *(("queueId", text) for text in ("", "x", " 1", "1 ", "+1", "1_0", "0x1", "2147483648", "-2147483649", "٣")),
+    *(("timeStamp", text) for text in ("", "9223372036854775808", "-9223372036854775809", "1" * 400)),
+    *(("isIt", text) for text in ("", "yes", "maybe", "2")),
+    ("orNone", "x"), ("orNone", "2147483648")])
+def test_what_is_malformed_is_named(field: str, text: str) -> None:
+    with pytest.raises(RequestError, match=rf"extFields: .*\$\.{field}") as caught:
+        read_header(Sample, {"topic": "T", "queueId": "0", field: text})
+    assert caught.value.code is ResponseCode.SYSTEM_ERROR
+
+
+@pytest.mark.parametrize("field", ["topic", "queueId"])
+def test_what_is_missing_is_named(field: str) -> None:
+    fields = {"topic": "T", "queueId": "0"}
+    del fields[field]
+    with pytest.raises(RequestError, match=f"missing required field `{field}`"):
+        read_header(Sample, fields)
+
+
+@pytest.mark.parametrize("body", [
+    b"", b"{", b"null", b"[]", b"{}", b'{"topic":5,"queueId":0}', b'{"topic":"T","queueId":"0"}', b'{"topic":"\xff"}',
+    b'{"topic":"T","queueId":2147483648}', b'{"topic":"\\ud800","queueId":0}', b'{"topic":"\xed\xa0\x80","queueId":0}',
+    b'{"x":' + b"[" * 100_000, b'{"topic":"T","queueId":0}}'])
+def test_bodies_that_are_refused(body: bytes) -> None:
+    with pytest.raises(RequestError, match="body") as caught:
+        read_body(msgspec.json.Decoder(Sample), body)
+    assert caught.value.code is ResponseCode.SYSTEM_ERROR
+
+
+def test_a_body() -> None:
+    assert read_body(msgspec.json.Decoder(Sample), b'{"queueId":1,"new":{},"topic":"T"}') == Sample("T", 1)
+    assert json_body({"ids": ["a", "é"]}) == '{"ids":["a","é"]}'.encode()

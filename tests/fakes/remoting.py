@@ -1,0 +1,107 @@
+"""RocketMQ's clients as bytes: frames as they write them, and one example of every request that a broker serves."""
+
+import json
+from typing import Any
+
+from broker_core.commands import ClientView
+from broker_core.remoting.codes import RequestCode as Q
+from broker_core.remoting.frame_decoder import FrameDecoder
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.remoting.requests import Identity, Peer
+
+PEER = Peer("10.0.0.2", 50_000, "10.0.0.2@1")
+IDENTITY = Identity("broker-a")
+
+PROPERTIES = "UNIQ_KEY\x010A00000200010000000000000000\x02WAIT\x01true\x02TAGS\x01TagA\x02"
+BATCH_OF_ONE = bytes.fromhex("00000024 00000000 00000000 00000000 00000002 6d31 000c 554e49515f4b455901413102")
+"""Body ``m1``, UNIQ_KEY ``A1``."""
+
+
+def frame(header: str, body: bytes = b"") -> bytes:
+    """A frame whose header is this JSON text."""
+    text = header.encode()
+    return (4 + len(text) + len(body)).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text + body
+
+
+def java(code: int, fields: dict[str, str], body: bytes = b"", *, opaque: int = 1, flag: int = 0) -> bytes:
+    """A request as RocketMQ's Java client 5.4.0 writes it."""
+    return frame(json.dumps({"code": code, "extFields": fields, "flag": flag, "language": "JAVA", "opaque": opaque,
+                             "serializeTypeCurrentRPC": "JSON", "version": 493}, separators=(",", ":"),
+                            sort_keys=True, ensure_ascii=False), body)
+
+
+def go(code: int, fields: dict[str, str], body: bytes = b"", *, opaque: int = 1) -> bytes:
+    """A request as RocketMQ's Go client 2.1.2 writes it: a remark always, and no one-way flag ever."""
+    return frame(json.dumps({"code": code, "language": "GO", "version": 317, "opaque": opaque, "flag": 0, "remark": "",
+                             "extFields": fields}, separators=(",", ":"), ensure_ascii=False), body)
+
+
+def commands_of(data: bytes) -> list[RemotingCommand]:
+    """The frames, which must be whole."""
+    decoder = FrameDecoder()
+    commands = decoder.feed(data)
+    assert decoder.unfinished == 0
+    return commands
+
+
+def command_of(data: bytes) -> RemotingCommand:
+    (command,) = commands_of(data)
+    return command
+
+
+def client_view(client_id: str, version: int = 493, **more: Any) -> ClientView:
+    """A member of group g."""
+    fields: dict[str, Any] = {
+        "broker": "broker-a", "client_id": client_id, "protocol": "remoting", "remote": "10.0.0.2:50000",
+        "language": "JAVA", "version": version, "connected_at_ms": 1, "last_heartbeat_ms": 2, "producer_groups": [],
+        "consumer_groups": ["g"], "holds": 0}
+    return ClientView(**(fields | more))
+
+
+SEND = {"producerGroup": "pg", "topic": "T", "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": "1",
+        "sysFlag": "0", "bornTimestamp": "1700000000000", "flag": "0", "properties": PROPERTIES, "reconsumeTimes": "0",
+        "unitMode": "false", "maxReconsumeTimes": "0", "batch": "false", "brokerName": "broker-a"}
+SEND_V2 = {"a": "pg", "b": "T", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "1700000000000", "h": "0",
+           "i": PROPERTIES, "j": "0", "k": "false", "m": "false", "n": "broker-a"}
+PULL = {"consumerGroup": "g", "topic": "T", "queueId": "1", "queueOffset": "7", "maxMsgNums": "32", "sysFlag": "3",
+        "commitOffset": "6", "suspendTimeoutMillis": "15000", "subVersion": "1700000000000", "expressionType": "TAG",
+        "maxMsgBytes": "262144", "bname": "broker-a"}
+HEARTBEAT = (
+    b'{"clientID":"10.0.0.2@1","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","consumeType":'
+    b'"CONSUME_PASSIVELY","groupName":"g","messageModel":"CLUSTERING","subscriptionDataSet":[{"classFilterMode":false,'
+    b'"codeSet":[2598919,2598920],"expressionType":"TAG","subString":"TagA || TagB","subVersion":1700000000000,'
+    b'"tagsSet":["TagA","TagB"],"topic":"T"}],"unitMode":false}],"heartbeatFingerprint":0,"producerDataSet":'
+    b'[{"groupName":"CLIENT_INNER_PRODUCER"}],"withoutSub":false}')
+LOCK = (b'{"clientId":"10.0.0.2@1","consumerGroup":"g","mqSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}],'
+        b'"onlyThisBroker":false}')
+QUEUE = {"topic": "T", "queueId": "1"}
+
+EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
+    Q.SEND_MESSAGE: (SEND, b"hello"),
+    Q.SEND_MESSAGE_V2: (SEND_V2, b"hello"),
+    Q.SEND_BATCH_MESSAGE: (SEND_V2 | {"m": "true"}, BATCH_OF_ONE),
+    Q.PULL_MESSAGE: (PULL, b""),
+    Q.LITE_PULL_MESSAGE: (PULL | {"sysFlag": "22", "subscription": "*", "maxMsgBytes": "2147483647", "ReqT": "0"}, b""),
+    Q.QUERY_CONSUMER_OFFSET: (QUEUE | {"consumerGroup": "g", "setZeroIfNotFound": "false"}, b""),
+    Q.UPDATE_CONSUMER_OFFSET: (QUEUE | {"consumerGroup": "g", "commitOffset": "5"}, b""),
+    Q.SEARCH_OFFSET_BY_TIMESTAMP: (QUEUE | {"timestamp": "1700000000000", "boundaryType": "UPPER"}, b""),
+    Q.GET_MAX_OFFSET: (QUEUE | {"committed": "true"}, b""),
+    Q.GET_MIN_OFFSET: (QUEUE, b""),
+    Q.GET_EARLIEST_MSG_STORETIME: (QUEUE, b""),
+    Q.GET_CONSUMER_LIST_BY_GROUP: ({"consumerGroup": "g"}, b""),
+    Q.CONSUMER_SEND_MSG_BACK: ({"offset": "120", "group": "g", "delayLevel": "0", "originMsgId": "0A", "originTopic":
+                                "T", "unitMode": "false", "maxReconsumeTimes": "16"}, b""),
+    Q.HEART_BEAT: ({}, HEARTBEAT),
+    Q.UNREGISTER_CLIENT: ({"clientID": "10.0.0.2@1", "producerGroup": "pg", "consumerGroup": "g"}, b""),
+    Q.CHECK_CLIENT_CONFIG: ({}, b'{"clientId":"10.0.0.2@1","group":"g","subscriptionData":{"expressionType":"SQL92",'
+                                b'"subString":"a > 1","subVersion":1,"topic":"T"}}'),
+    Q.LOCK_BATCH_MQ: ({}, LOCK),
+    Q.UNLOCK_BATCH_MQ: ({}, LOCK),
+    Q.VIEW_MESSAGE_BY_ID: ({"offset": "120", "topic": "T"}, b""),
+    Q.QUERY_MESSAGE: ({"topic": "T", "key": "k", "maxNum": "10", "beginTimestamp": "0", "endTimestamp":
+                       "9223372036854775807"}, b""),
+    Q.GET_CONSUMER_RUNNING_INFO: ({"consumerGroup": "g", "clientId": "c1", "jstackEnable": "false"}, b""),
+    Q.CONSUME_MESSAGE_DIRECTLY: ({"consumerGroup": "g", "clientId": "c1", "msgId": "0A", "topic": "T"}, b""),
+    Q.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ({"topic": "T", "group": "g", "clientAddr": "c1"}, b""),
+}
+"""extFields and body of every request in ``REQUESTS``."""

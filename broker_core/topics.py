@@ -68,7 +68,8 @@ class TopicConfig(msgspec.Struct, kw_only=True, rename=rocketmq_name):
 class TopicConfigManager:
     """RocketMQ's TopicConfigManager: the table behind ``config/topics.json``.
 
-    ``dirty`` says that the table has changes that were not handed to the disk yet.
+    ``dirty`` says that the table has changes that were not handed to the disk yet; ``take_changed`` has the names for
+    those who tell others where topics are.
     """
 
     def __init__(self, options: Options, loaded: dict[str, Any] | None, now: Now) -> None:
@@ -79,6 +80,7 @@ class TopicConfigManager:
         self._version = {"counter": int(version.get("counter", 0)), "stateVersion": int(version.get("stateVersion", 0)),
                          "timestamp": int(version.get("timestamp", now.wall_ms))}
         self.dirty = False
+        self._changed: set[str] = set()
         for name, entry in (self._rest.get("topicConfigTable") or {}).items():
             self._table[name] = msgspec.convert(entry, TopicConfig, strict=False)
         self._system = _SYSTEM | {options.broker_cluster_name, options.broker_name}
@@ -96,13 +98,26 @@ class TopicConfigManager:
 
     def _put(self, config: TopicConfig, now: Now) -> TopicConfig:
         self._table[config.topic_name] = config
-        self._touch(now)
+        self._touch(config.topic_name, now)
         return config
 
-    def _touch(self, now: Now) -> None:
+    def _touch(self, topic: str, now: Now) -> None:
         self._version["counter"] += 1
         self._version["timestamp"] = now.wall_ms
+        self._changed.add(topic)
         self.dirty = True
+
+    @property
+    def data_version(self) -> dict[str, int]:
+        """RocketMQ's DataVersion of the table: counter, stateVersion and timestamp. Another one after every change."""
+        return dict(self._version)
+
+    def take_changed(self) -> set[str] | None:
+        """Topics that were made, changed or deleted since this was asked last; None when there are none."""
+        if not self._changed:
+            return None
+        changed, self._changed = self._changed, set()
+        return changed
 
     def __iter__(self) -> Iterator[TopicConfig]:
         return iter(list(self._table.values()))
@@ -141,6 +156,15 @@ class TopicConfigManager:
             raise RequestError(f"this broker has {MAX_TOPICS} topics, the most it takes; delete some first")
         return self._put(config, now)
 
+    def create_in_send_message_back(self, topic: str, queues: int, perm: int, now: Now) -> tuple[TopicConfig, bool]:
+        """A group's retry or dead letter topic, and whether it was made just now; one that exists stays as it is."""
+        config = self._table.get(topic)
+        if config is not None:
+            return config, False
+        validate_topic(topic)
+        return self._add(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm),
+                         now), True
+
     def adopt(self, topic: str, queues: int, now: Now) -> TopicConfig:
         """A topic whose queues were found in the store, but which topics.json does not know."""
         return self._put(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues), now)
@@ -169,9 +193,13 @@ class TopicConfigManager:
         if self.is_system(topic):
             raise RequestError(f"{topic} is a system topic; it cannot be deleted", pointer="/topic")
         del self._table[topic]
-        self._touch(now)
+        self._touch(topic, now)
 
     def change_options(self, options: Options) -> None:
+        if options.broker_permission != self._options.broker_permission:  # part of what name servers are told
+            self._version["counter"] += 1
+            self._changed.update(self._table)
+            self.dirty = True
         self._options = options
 
     def as_table(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ Brokers before release 3.0.11 send the inner ``topicConfigSerializeWrapper`` alo
 """
 
 import zlib
+from collections.abc import Collection
 from struct import Struct
 from typing import Annotated, TypeVar
 
@@ -27,11 +28,11 @@ from msgspec import Meta
 from broker_core.errors import RequestError
 from broker_core.formats import rocketmq_json
 from broker_core.namesrv.route_data import DataVersion
-from broker_core.options import rocketmq_name
-from broker_core.remoting.codes import RequestCode, ResponseCode
+from broker_core.options import Options, rocketmq_name
+from broker_core.remoting.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int
-from broker_core.topics import PERM_WRITE, TopicConfig
+from broker_core.topics import PERM_READ, PERM_WRITE, TopicConfig, TopicConfigManager
 
 BODY_SINCE = 37
 """The release (3.0.11) since which the body is a RegisterBrokerBody."""
@@ -214,8 +215,31 @@ def _decode_topic(text: str) -> TopicConfig:
 # --- Writing --------------------------------------------------------------------------------------------------
 
 
-def encode_registration(broker: Registration, opaque: int) -> RemotingCommand:
-    """The request that registers ``broker``, as RocketMQ 5 sends it."""
+def describe_broker(options: Options, topics: TopicConfigManager, *, read_only: bool,
+                    only: Collection[str] | None = None) -> Registration:
+    """What this broker tells name servers, of all its topics or of ``only`` some; what does not exist is left out.
+
+    Topics have the permissions that the broker itself can keep.
+    """
+    perm = options.broker_permission & (PERM_READ if read_only else PERM_READ | PERM_WRITE)
+    configs = topics if only is None else [config for name in only if (config := topics.get(name)) is not None]
+    table = {config.topic_name: config for config in configs}
+    if perm != PERM_READ | PERM_WRITE:
+        table = {topic: msgspec.structs.replace(config, perm=config.perm & perm) for topic, config in table.items()}
+    return Registration(
+        cluster=options.broker_cluster_name, broker_name=options.broker_name, broker_id=options.broker_id,
+        broker_addr=address(options.broker_ip1, options.listen_port),
+        ha_server_addr=address(options.broker_ip1, options.listen_port + 1),
+        data_version=msgspec.convert(topics.data_version, DataVersion), topics=table)
+
+
+def address(host: str, port: int) -> str:
+    """``host:port``, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def encode_registration(broker: Registration) -> tuple[dict[str, str], bytes]:
+    """Header and body of the REGISTER_BROKER that registers ``broker``, as RocketMQ 5 sends it."""
     body = msgspec.json.encode({
         "filterServerList": broker.filter_servers,
         "topicConfigSerializeWrapper": {
@@ -228,20 +252,10 @@ def encode_registration(broker: Registration, opaque: int) -> RemotingCommand:
         fields["heartbeatTimeoutMillis"] = str(broker.heartbeat_timeout_ms)
     if broker.zone_name:
         fields[ZONE_NAME] = broker.zone_name
-    return RemotingCommand.request(RequestCode.REGISTER_BROKER, fields, body, opaque=opaque)
-
-
-def encode_unregistration(broker: Registration, opaque: int) -> RemotingCommand:
-    """The request with which ``broker`` takes its leave."""
-    return RemotingCommand.request(RequestCode.UNREGISTER_BROKER, identity(broker), opaque=opaque)
+    return fields, body
 
 
 def identity(broker: Registration) -> dict[str, str]:
-    """The four header fields that say which broker is meant."""
+    """The fields that say which broker is meant: the header of UNREGISTER_BROKER, too."""
     return {"brokerName": broker.broker_name, "brokerAddr": broker.broker_addr, "clusterName": broker.cluster,
             "brokerId": str(broker.broker_id)}
-
-
-def without_write(config: TopicConfig) -> TopicConfig:
-    """The topic as a broker registers it that takes no messages."""
-    return msgspec.structs.replace(config, perm=config.perm & ~PERM_WRITE)

@@ -1,6 +1,7 @@
 """The one owner of an engine: its inbox, its timer, its flush thread, its slow file work.
 
     submit ----> inbox --(next turn of the loop)--> engine.handle_batch --> replies, grouped by sink
+                                                                       and, before them, topics that changed
     timer -----------------------------------------> engine.tick         --> the same
     flush thread: flush.run() ---------------------> engine.flushed      --> the same
     file thread:  work.run()  ---------------------> engine.file_work_done
@@ -59,6 +60,8 @@ class EngineRunner:
         self._file_work_timer: asyncio.TimerHandle | None = None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
         self._stopped = False
+        self.topic_listeners: list[Callable[[set[str]], None]] = []
+        """Told, before the replies of a turn leave, which topics it made, changed or deleted."""
 
     engine: Engine
 
@@ -143,6 +146,9 @@ class EngineRunner:
 
     def _deliver(self, out: Out) -> None:
         """Hand each sink all its replies of this turn at once."""
+        changed = self.engine.context.topics.take_changed()
+        if changed is not None:
+            self._tell_changed(changed)
         if not out.replies:
             return
         by_sink: dict[Sink, list[tuple[Connection, int, Reply]]] = {}
@@ -155,6 +161,13 @@ class EngineRunner:
                 sink(replies)
             except Exception:
                 log.exception("replies could not be handed over; the callers' time-outs will tell them")
+
+    def _tell_changed(self, topics: set[str]) -> None:
+        for listener in self.topic_listeners:
+            try:
+                listener(topics)
+            except Exception:
+                log.exception("a change of topics could not be told")
 
     # --- the disk ---------------------------------------------------------------------------------------------
 

@@ -90,3 +90,41 @@ def test_the_table_survives_and_keeps_what_it_does_not_know() -> None:
     assert config is not None and config.perm == 4 and config.attributes == {"+message.type": "NORMAL"}
     assert again.as_table()["fromTheFuture"] == [1]
     assert again.as_table()["dataVersion"]["counter"] >= 7
+
+
+def test_who_tells_others_where_topics_are_learns_what_changed() -> None:
+    topics = manager()
+    assert "TBW102" in (topics.take_changed() or set())
+    assert topics.take_changed() is None
+    topics.create_in_send_message("made", "TBW102", 4, NOW)
+    topics.update("changed", 3, 3, 6, NOW)
+    topics.update("gone", 1, 1, 6, NOW)
+    topics.take_changed()
+    topics.update("changed", 3, 3, 6, NOW)
+    assert topics.take_changed() is None, "it is as it was"
+    topics.update("changed", 4, 3, 6, NOW)
+    topics.delete("gone", NOW)
+    assert topics.take_changed() == {"changed", "gone"}
+
+
+def test_the_data_version_is_another_one_after_every_change() -> None:
+    topics = manager({"dataVersion": {"counter": 7, "stateVersion": 2, "timestamp": 5}, "topicConfigTable": {}})
+    first = topics.data_version
+    assert first["counter"] > 7 and first["stateVersion"] == 2 and first["timestamp"] == NOW.wall_ms
+    topics.update("orders", 3, 3, 6, Now(NOW.wall_ms + 1, 0))
+    second = topics.data_version
+    assert second == {"counter": first["counter"] + 1, "stateVersion": 2, "timestamp": NOW.wall_ms + 1}
+    topics.delete("orders", NOW)
+    assert topics.data_version["counter"] == second["counter"] + 1
+
+
+def test_what_may_be_done_with_the_broker_is_a_change_of_all_its_topics() -> None:
+    topics = manager()
+    topics.take_changed()
+    topics.dirty = False
+    before = topics.data_version
+    topics.change_options(Options(auto_create_topic_enable=False))
+    assert topics.take_changed() is None and topics.data_version == before and not topics.dirty
+    topics.change_options(Options(broker_permission=4))
+    assert topics.take_changed() == {config.topic_name for config in topics}
+    assert topics.data_version != before and topics.dirty

@@ -7,20 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_core.clock import Now
 from broker_core.errors import RequestError
 from broker_core.namesrv.register_broker import (
     RegisterBrokerHeader,
     Registration,
+    address,
     body_crc32,
     decode_registration,
+    describe_broker,
     encode_registration,
-    encode_unregistration,
+    identity,
 )
 from broker_core.namesrv.route_data import DataVersion
+from broker_core.options import Options
 from broker_core.remoting.codes import RequestCode, ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import read_header
-from broker_core.topics import TopicConfig
+from broker_core.topics import TopicConfig, TopicConfigManager
 from tests.fakes.name_server import broker_header, register_body, topic_config
 
 GOLDEN_BODY = (
@@ -57,20 +61,41 @@ def refusal(*args: Any, **fields: str) -> str:
 
 
 def test_the_request_that_registers() -> None:
-    made = encode_registration(broker(), 7)
-    assert made.body == GOLDEN_BODY
-    assert (made.code, made.opaque, made.flag, made.version) == (103, 7, 0, 493)
-    assert made.ext_fields == {
+    fields, body = encode_registration(broker())
+    assert body == GOLDEN_BODY
+    assert fields == {
         "brokerName": "broker-a", "brokerAddr": "127.0.0.1:10911", "clusterName": "DefaultCluster", "brokerId": "0",
         "haServerAddr": "127.0.0.1:10912", "compressed": "false", "enableActingMaster": "false",
         "bodyCrc32": str(zlib.crc32(GOLDEN_BODY) & 0x7FFFFFFF)}
 
 
-def test_the_request_that_takes_leave() -> None:
-    made = encode_unregistration(broker(), 8)
-    assert (made.code, made.opaque, made.body) == (104, 8, b"")
-    assert made.ext_fields == {"brokerName": "broker-a", "brokerAddr": "127.0.0.1:10911",
-                               "clusterName": "DefaultCluster", "brokerId": "0"}
+def test_the_fields_that_say_who() -> None:
+    assert identity(broker()) == {"brokerName": "broker-a", "brokerAddr": "127.0.0.1:10911",
+                                  "clusterName": "DefaultCluster", "brokerId": "0"}
+
+
+def described(read_only: bool = False, **options: Any) -> Registration:
+    made = Options(**options)
+    topics = TopicConfigManager(made, None, Now(1_700_000_000_000, 0))
+    topics.update("orders", 3, 2, 6, Now(1_700_000_000_001, 0))
+    return describe_broker(made, topics, read_only=read_only)
+
+
+def test_what_this_broker_says_of_itself() -> None:
+    says = described(broker_name="b", broker_cluster_name="c", broker_ip1="10.0.0.1", listen_port=20911)
+    assert (says.broker_name, says.cluster, says.broker_id) == ("b", "c", 0)
+    assert (says.broker_addr, says.ha_server_addr) == ("10.0.0.1:20911", "10.0.0.1:20912")
+    assert says.data_version.timestamp == 1_700_000_000_001 and says.data_version.counter == len(says.topics)
+    assert says.topics["orders"] == TopicConfig(topic_name="orders", read_queue_nums=3, write_queue_nums=2)
+    assert says.topics["TBW102"].perm == 7 and len(says.topics) >= 2
+    assert address("::1", 1) == "[::1]:1"
+
+
+@pytest.mark.parametrize(("read_only", "permission", "perms"), [
+    (False, 6, (6, 7)), (True, 6, (4, 4)), (False, 4, (4, 4)), (False, 2, (2, 2)), (True, 2, (0, 0))])
+def test_nobody_is_sent_where_nothing_can_be_done(read_only: bool, permission: int, perms: tuple[int, int]) -> None:
+    says = described(read_only, broker_permission=permission)
+    assert (says.topics["orders"].perm, says.topics["TBW102"].perm) == perms
 
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
@@ -87,7 +112,8 @@ topics = st.builds(TopicConfig, topic_name=names, read_queue_nums=st.integers(0,
     topics=st.lists(topics, max_size=5).map(lambda configs: {config.topic_name: config for config in configs}),
     filter_servers=st.lists(names, max_size=3)))
 def test_what_is_written_is_read(registration: Registration) -> None:
-    assert decode(encode_registration(registration, 1)) == registration
+    fields, body = encode_registration(registration)
+    assert decode(RemotingCommand.request(RequestCode.REGISTER_BROKER, fields, body, opaque=1)) == registration
 
 
 def test_no_body_is_no_topics() -> None:

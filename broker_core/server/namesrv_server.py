@@ -1,0 +1,194 @@
+"""The name server on its port: beside a broker, which it knows without being told, or alone.
+
+    socket --> RemotingServer --> NamesrvSession --> NamesrvProcessor --> answer
+                                       '-- what changes a file is answered when the file is written
+
+A broker in the same process is entered directly. Its changes follow in the turn of its engine that made them, before
+the answers of that turn leave: a topic that a client's request made has a route when the client reads the answer.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from broker_core.clock import Clock
+from broker_core.namesrv.namesrv_controller import NamesrvController
+from broker_core.namesrv.namesrv_processor import NamesrvProcessor
+from broker_core.namesrv.register_broker import Registration
+from broker_core.remoting.codes import RequestCode, ResponseCode
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.server.remoting_channel import Channel, RemotingLimits
+from broker_core.server.remoting_server import CannotServe, RemotingServer
+from broker_core.server.tls import TlsOptions
+from broker_core.store.files import Files, Lock
+
+log = logging.getLogger(__name__)
+
+WRITES = frozenset((RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG))
+"""Requests that may change a file."""
+MAX_UNANSWERED = 1000
+"""Such requests that may wait for the disk at once."""
+LAST_WRITES = 5.0
+"""Seconds that the disk is waited for at the end."""
+
+Describe = Callable[[Collection[str] | None], Registration]
+"""A broker with some of its topics, or with all of them (None)."""
+
+
+class NameServer:
+    """RocketMQ's mqnamesrv. ``folder`` is where it keeps what outlives it; one name server at a time may have it."""
+
+    def __init__(self, folder: Path, files: Files, clock: Clock, host: str, port: int, *,
+                 tls: TlsOptions | None = None, limits: RemotingLimits | None = None) -> None:
+        self.clock = clock
+        self.server = RemotingServer(self._make_session, host, [port], tls=tls, limits=limits)
+        self._folder = folder
+        self._files = files
+        self._lock: Lock | None = None
+        self._unanswered: list[tuple[Channel, RemotingCommand, RemotingCommand]] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._scan_timer: asyncio.TimerHandle | None = None
+        self._describe: Describe | None = None
+
+    controller: NamesrvController
+    processor: NamesrvProcessor
+
+    async def start(self) -> None:
+        """Read what was kept, and listen. Raises CannotServe; OSError when the folder cannot be used."""
+        self._files.make_folders(self._folder)
+        self._lock = self._files.lock(self._folder / "lock", shared=False)
+        if self._lock is None:
+            raise CannotServe(f"another name server keeps its configuration in {self._folder}")
+        try:
+            self.controller = NamesrvController(self._folder, self._files)
+            self.processor = NamesrvProcessor(self.controller)
+            await self.server.start()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._arm()
+
+    async def stop(self) -> None:
+        """Close every connection when its last answer is written."""
+        if self._scan_timer is not None:
+            self._scan_timer.cancel()
+        self.server.stop_listening()
+        if self._writing is not None:
+            await asyncio.wait([self._writing], timeout=LAST_WRITES)
+        await self.server.stop()
+        await self._write_all()
+        if self._lock is not None:
+            self._lock.release()
+
+    # --- The broker in the same process ---
+
+    def serve_broker(self, describe: Describe) -> None:
+        """Enter a broker that lives as long as this process; ``topics_changed`` says from then on what it changes."""
+        self._describe = describe
+        self._enter_broker(None)
+
+    def topics_changed(self, topics: Collection[str]) -> None:
+        """The broker in this process made, changed or deleted these."""
+        self._enter_broker(topics)
+
+    def _enter_broker(self, changed: Collection[str] | None) -> None:
+        """Enter the broker with what it changed; with everything when that is None, or when it is not known."""
+        if self._describe is None:
+            return
+        now, routes = self.clock.now(), self.controller.routes
+        broker = self._describe(changed)
+        if changed is not None and routes.heard_of(broker.cluster, broker.broker_addr, now) is None:
+            changed, broker = None, self._describe(None)  # somebody else had taken its name
+        for topic in changed or ():
+            if topic not in broker.topics:
+                routes.delete_topic_of_broker(topic, broker.broker_name)
+        routes.register_broker(broker, None, now, expires=False)
+
+    # --- Inside ---
+
+    def _make_session(self, channel: Channel) -> "NamesrvSession":
+        return NamesrvSession(channel, self)
+
+    def answer_when_written(self, channel: Channel, request: RemotingCommand, response: RemotingCommand) -> None:
+        """Send ``response`` when what the request changed is on the disk."""
+        self._unanswered.append((channel, request, response))
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether too much waits for the disk."""
+        return len(self._unanswered) >= MAX_UNANSWERED
+
+    async def _write(self) -> None:
+        while self._unanswered:
+            answered, self._unanswered = self._unanswered, []
+            problem = await self._write_all()
+            for channel, request, response in answered:
+                if problem and response.code == ResponseCode.SUCCESS:
+                    response = request.response(ResponseCode.SYSTEM_ERROR, problem)
+                if not request.is_oneway:
+                    channel.send(response.encode())
+        self._writing = None
+
+    async def _write_all(self) -> str:
+        """Write what is due. What went wrong, or ""."""
+        while (write := self.controller.next_write()) is not None:
+            try:
+                await asyncio.to_thread(write.run)
+            except OSError as error:
+                self.controller.write_failed(write)
+                log.error("%s of the name server could not be written: %s", write.name, error)
+                return f"done, but it could not be written and will be forgotten when the name server ends: {error}"
+        return ""
+
+    def _arm(self) -> None:
+        seconds = self.controller.options.scan_not_active_broker_interval / 1000
+        self._scan_timer = asyncio.get_running_loop().call_later(seconds, self._scan)
+
+    def _scan(self) -> None:
+        for session in self.controller.routes.scan_not_active_broker(self.clock.now()):
+            assert isinstance(session, NamesrvSession)
+            log.warning("a broker at %s was not heard for too long", session.channel)
+            session.channel.close()
+        self._enter_broker(())
+        self._arm()
+
+
+class NamesrvSession:
+    """One connection of a client, an administrator's tool or a broker."""
+
+    def __init__(self, channel: Channel, name_server: NameServer) -> None:
+        self.channel = channel
+        self._name_server = name_server
+
+    def receive(self, commands: list[RemotingCommand]) -> None:
+        """All frames of one read; what can be answered at once is, as one write."""
+        name_server = self._name_server
+        now = name_server.clock.now()
+        for request in commands:
+            if request.is_response:
+                continue
+            writes = request.code in WRITES
+            if writes and name_server.is_behind:
+                response = request.response(ResponseCode.SYSTEM_BUSY, "too many changes wait for the disk; try again")
+            else:
+                response = name_server.processor.process(request, self, now)
+                if writes:
+                    name_server.answer_when_written(self.channel, request, response)
+                    continue
+            if not request.is_oneway:
+                self.channel.send(_frame(response, request))
+
+    def closed(self) -> None:
+        """The connection is gone, and the brokers that registered on it with it."""
+        self._name_server.controller.routes.connection_closed(self)
+
+
+def _frame(response: RemotingCommand, request: RemotingCommand) -> bytes:
+    """The response's bytes; of one that has no place in a frame, a response that says so."""
+    try:
+        return response.encode()
+    except ValueError as error:
+        return request.response(ResponseCode.SYSTEM_ERROR, f"the answer cannot be sent: {error}").encode()

@@ -1,0 +1,175 @@
+"""Registering at name servers of other processes, RocketMQ's included: ``namesrvAddr`` says where.
+
+Each name server has a task of its own, so one that is away delays no other, and none delays the broker:
+
+    at the start, on a change of topics, every registerNameServerPeriod  -->  REGISTER_BROKER with all topics
+    refused, unreachable, connection lost                                -->  again after a pause, longer each time
+    at the end                                                           -->  UNREGISTER_BROKER
+
+It is always all topics: a name server that has lost the broker takes nothing less, and may think otherwise of what is
+missing (deleteTopicWithBrokerRegistration) that it was deleted. RocketMQ sends changes alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Literal
+
+import msgspec
+
+from broker_core.clock import Clock
+from broker_core.namesrv.register_broker import Registration, encode_registration, identity
+from broker_core.options import Options
+from broker_core.remoting.codes import RequestCode
+from broker_core.server.remoting_client import RemotingClient
+
+log = logging.getLogger(__name__)
+
+LEAST_PERIOD_MS, MOST_PERIOD_MS = 10_000, 60_000
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+"""Seconds after the first failure; twice as long after each further one, up to the longest."""
+GATHER = 0.1
+"""Seconds between two registrations at the least: what changes meanwhile goes into one."""
+LEAVE = 1.0
+"""Seconds that taking leave may take."""
+
+
+class NameServerView(msgspec.Struct, frozen=True, kw_only=True):
+    """How the broker stands with one name server. Times in ms since 1970; ``problem`` is empty when there is none."""
+
+    address: str
+    state: Literal["connecting", "registered", "failing"]
+    since_ms: int
+    registered_at_ms: int | None
+    registrations: int
+    failures: int
+    problem: str
+
+
+class RouteRegistration:
+    """RocketMQ's BrokerOuterAPI. ``describe`` is asked for the broker and all its topics before each registration."""
+
+    def __init__(self, options: Options, describe: Callable[[None], Registration], clock: Clock) -> None:
+        self.period = min(max(options.register_name_server_period, LEAST_PERIOD_MS), MOST_PERIOD_MS) / 1000
+        self.timeout = options.register_broker_timeout_mills / 1000
+        self.clock = clock
+        self._describe = describe
+        self._started_ms = clock.now().wall_ms
+        self._encoded: tuple[Registration, dict[str, str], bytes] | None = None
+        addresses = dict.fromkeys(address for address in options.namesrv_addr.split(";") if address)
+        self._links = [_Link(self, address) for address in addresses]
+
+    def start(self) -> None:
+        """Begin to register. The broker's port should be open by now: clients will come."""
+        for link in self._links:
+            link.start()
+
+    def topics_changed(self, topics: Collection[str]) -> None:
+        """Tell every name server, soon."""
+        for link in self._links:
+            link.due.set()
+
+    async def stop(self) -> None:
+        """Take leave of every name server that can be reached now."""
+        await asyncio.gather(*(link.stop() for link in self._links))
+
+    def views(self) -> list[NameServerView]:
+        """How it stands with each name server, in the order of ``namesrvAddr``."""
+        return [link.view() for link in self._links]
+
+    def registration(self) -> tuple[Registration, dict[str, str], bytes]:
+        """The broker as it is now, as header and body too; made anew only when a topic has changed."""
+        broker = self._describe(None)
+        # Said anew after a restart in any case: what the topics may be used for could be another thing now.
+        version = broker.data_version
+        broker.data_version = msgspec.structs.replace(version, timestamp=max(version.timestamp, self._started_ms))
+        if self._encoded is None or self._encoded[0].data_version != broker.data_version:
+            self._encoded = (broker, *encode_registration(broker))
+        return self._encoded
+
+
+class _Link:
+    """One name server."""
+
+    def __init__(self, owner: RouteRegistration, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.due = asyncio.Event()
+        self._owner = owner
+        self._address = address
+        self._client = RemotingClient(host.strip("[]"), int(port))
+        self._task: asyncio.Task[None] | None = None
+        self._state: Literal["connecting", "registered", "failing"] = "connecting"
+        self._since_ms = owner.clock.now().wall_ms
+        self._registered_at_ms: int | None = None
+        self._registrations = self._failures = 0
+        self._problem = ""
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"register at {self._address}")
+
+    def view(self) -> NameServerView:
+        return NameServerView(
+            address=self._address, state=self._state, since_ms=self._since_ms, registered_at_ms=self._registered_at_ms,
+            registrations=self._registrations, failures=self._failures, problem=self._problem)
+
+    async def _run(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            self.due.clear()
+            try:
+                await self._register()
+                pause = FIRST_PAUSE
+                await asyncio.sleep(GATHER)
+                await self._wait()
+            except Exception as error:
+                self._failed(error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _register(self) -> None:
+        """Raises OSError when the name server cannot be reached or refuses."""
+        _, fields, body = self._owner.registration()
+        answer = await self._client.invoke(RequestCode.REGISTER_BROKER, fields, body, timeout_s=self._owner.timeout)
+        if answer.code:
+            raise OSError(f"it answers {answer.code}: {answer.remark}")
+        self._registrations += 1
+        self._registered_at_ms = self._owner.clock.now().wall_ms
+        if self._state != "registered":
+            log.info("registered at name server %s", self._address)
+            self._enter("registered", "")
+
+    def _failed(self, error: Exception) -> None:
+        self._failures += 1
+        problem = str(error) or type(error).__name__
+        if self._state != "failing":
+            log.warning("name server %s does not know this broker: %s; it is tried again", self._address, problem)
+            self._enter("failing", problem)
+        self._problem = problem
+
+    def _enter(self, state: Literal["registered", "failing"], problem: str) -> None:
+        self._state, self._problem, self._since_ms = state, problem, self._owner.clock.now().wall_ms
+
+    async def _wait(self) -> None:
+        """Until topics change, or the period is over. Raises ConnectionError when the connection ends."""
+        lost, due = asyncio.ensure_future(self._client.wait_closed()), asyncio.ensure_future(self.due.wait())
+        try:
+            await asyncio.wait((lost, due), timeout=self._owner.period, return_when=asyncio.FIRST_COMPLETED)
+            if lost.done():
+                raise ConnectionError("the connection ended")
+        finally:
+            lost.cancel()
+            due.cancel()
+
+    async def stop(self) -> None:
+        """Take leave, and close the connection: by that alone the name server would notice too."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if self._client.connected:
+            broker, _, _ = self._owner.registration()
+            try:
+                await self._client.invoke(RequestCode.UNREGISTER_BROKER, identity(broker), timeout_s=LEAVE)
+            except OSError as error:
+                log.info("name server %s was not told that this broker ends: %s", self._address, error)
+        await self._client.close()

@@ -1,0 +1,143 @@
+import asyncio
+
+import pytest
+
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.server import remoting_client
+from broker_core.server.remoting_client import RemotingClient
+from tests.fakes.ports import unused_ports
+from tests.fakes.remoting_peer import NotingSession, Serving, serving, until
+
+FIELDS = {"a": "b"}
+
+
+def client_of(running: Serving) -> RemotingClient:
+    return RemotingClient("127.0.0.1", running.ports[0])
+
+
+class Silent(NotingSession):
+    """Answers nothing."""
+
+    def answer(self, command: RemotingCommand) -> None:
+        pass
+
+
+class Backwards(NotingSession):
+    """Answers the first of two requests after the second, and asks something of its own between them."""
+
+    def __init__(self, channel: object) -> None:
+        super().__init__(channel)  # type: ignore[arg-type]
+        self.first: RemotingCommand | None = None
+
+    def answer(self, command: RemotingCommand) -> None:
+        if self.first is None:
+            self.first = command
+            return
+        super().answer(command)
+        self.channel.send(RemotingCommand.request(40, {}, opaque=self.first.opaque).encode())
+        super().answer(self.first)
+
+
+class Garbage(NotingSession):
+    def answer(self, command: RemotingCommand) -> None:
+        self.channel.send(command.response(0, body=b"last").encode() + b"\xff" * 20 if command.body else b"\xff" * 20)
+
+
+async def test_calls_share_one_connection() -> None:
+    async with serving() as running:
+        client = client_of(running)
+        answers = await asyncio.gather(*(client.invoke(10, FIELDS, str(n).encode()) for n in range(20)))
+        assert [answer.body for answer in answers] == [str(n).encode() for n in range(20)]
+        assert len(running.sessions) == 1 and client.connected
+        await client.close()
+        assert not client.connected
+        await until(lambda: running.sessions[0].closings == 1)
+
+
+async def test_answers_come_in_any_order() -> None:
+    async with serving(Backwards) as running:
+        client = client_of(running)
+        one, two = await asyncio.gather(client.invoke(10, FIELDS, b"1"), client.invoke(10, FIELDS, b"2"))
+        assert (one.body, two.body) == (b"1", b"2")
+        await client.close()
+
+
+async def test_what_is_one_way_is_not_answered() -> None:
+    async with serving(Silent) as running:
+        client = client_of(running)
+        await client.oneway(10, FIELDS)
+        await until(lambda: bool(running.sessions and running.sessions[0].reads))
+        await client.close()
+
+
+async def test_no_answer_in_time_ends_the_connection_and_the_next_call_makes_another() -> None:
+    async with serving(Silent) as running:
+        client = client_of(running)
+        other = asyncio.ensure_future(client.invoke(10, FIELDS, timeout_s=60))
+        await until(lambda: bool(running.sessions and running.sessions[0].reads))
+        with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):
+            await client.invoke(10, FIELDS, timeout_s=0.01)
+        with pytest.raises(ConnectionError, match="no answer within"):
+            await other
+        await client.oneway(10, FIELDS)
+        await until(lambda: len(running.sessions) == 2 and bool(running.sessions[1].reads))
+        await client.close()
+
+
+async def test_a_server_that_goes_away() -> None:
+    async with serving(Silent) as running:
+        client = client_of(running)
+        await client.wait_closed()
+        call = asyncio.ensure_future(client.invoke(10, FIELDS, timeout_s=60))
+        await until(lambda: bool(running.sessions and running.sessions[0].reads))
+        ended = asyncio.ensure_future(client.wait_closed())
+        running.sessions[0].channel.close()
+        with pytest.raises(ConnectionError, match="the server closed the connection"):
+            await call
+        await ended
+        with pytest.raises(ConnectionError):
+            client._connection.write(RemotingCommand.request(1, {}, opaque=1))  # type: ignore[union-attr]
+
+
+async def test_nobody_there() -> None:
+    client = RemotingClient("127.0.0.1", unused_ports(1)[0])
+    with pytest.raises(ConnectionRefusedError):
+        await client.invoke(10, FIELDS)
+    await client.close()
+
+
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("no such host", 1), ("a" * 64 + ".b", 1)])
+async def test_an_address_that_cannot_be(host: str, port: int) -> None:
+    with pytest.raises(OSError):  # noqa: PT011  # the system's own words
+        await RemotingClient(host, port).invoke(10, FIELDS)
+
+
+async def test_a_server_that_never_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(remoting_client, "CONNECT_SECONDS", 0.01)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", never)
+    with pytest.raises(TimeoutError, match=r"no connection within 0\.01 s"):
+        await RemotingClient("127.0.0.1", 1).invoke(10, FIELDS)
+
+
+async def test_a_server_of_something_else() -> None:
+    async with serving(Garbage) as running:
+        client = client_of(running)
+        assert (await client.invoke(10, FIELDS, b"x")).body == b"last"
+        with pytest.raises(ConnectionError, match="does not speak RocketMQ's protocol"):
+            await client.invoke(10, FIELDS)
+
+
+async def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remoting_client, "MAX_CALLS", 0)
+    async with serving() as running:
+        client = client_of(running)
+        with pytest.raises(OSError, match="0 calls wait"):
+            await client.invoke(10, FIELDS)
+        monkeypatch.setattr(remoting_client, "MAX_CALLS", 1)
+        with pytest.raises(OSError, match="longer than"):
+            await client.invoke(10, FIELDS, bytes(17 << 20))
+        assert (await client.invoke(10, FIELDS, b"x")).body == b"x"
+        await client.close()

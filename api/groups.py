@@ -1,10 +1,15 @@
-"""Consumer groups: who consumes what, how far behind, and what they wait for."""
+"""Consumer groups: who is in them, who has which queue, how far behind they are, and what they wait for."""
 
+from collections.abc import Iterable, Mapping
+
+from msgspec import structs
+
+from api import brokers
+from api.clients import render
 from api.names import GroupName
-from api.problems import Problem
-from api.request import Answer, Params, Request, ask
-from api.schemas import GroupDetail, Groups, copied
-from bridge.port import NotFoundError, ResponseCode, commands, get_port
+from api.request import Answer, Params, Request
+from api.schemas import Assignment, GroupDetail, GroupQueue, Groups, QueueName, copied
+from bridge.port import allocate_averagely, commands
 
 
 class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -12,21 +17,61 @@ class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 async def get_groups(request: Request[Params]) -> Answer:
-    reply = await ask(get_port(), commands.GetConsumerGroups(), commands.ConsumerGroups)
-    return Answer(body=copied(Groups, reply))
+    replies = await brokers.ask_all(request.params.broker, commands.GetConsumerGroups(), commands.ConsumerGroups)
+    groups = [group for reply in replies.by_broker.values() for group in reply.groups]
+    return Answer(body=Groups(seq=replies.seq, groups=groups, unavailable=replies.missing))
 
 
 async def get_group(request: Request[GroupParams]) -> Answer:
-    port, name = get_port(), request.params.group
-    groups = await ask(port, commands.GetConsumerGroups(), commands.ConsumerGroups)
-    found = next((group for group in groups.groups if group.group == name), None)
-    if found is None:
-        raise Problem(404, f"the group {name} has neither offsets nor held pulls",
-            code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, pointer="/group")
-    try:
-        offsets = (await ask(port, commands.QueryConsumerOffset(group=name), commands.ConsumerOffsets)).offsets
-    except NotFoundError:
-        offsets = []  # it has held pulls, and has not committed anything yet
-    holds = await ask(port, commands.GetHolds(group=name), commands.Holds)
-    return Answer(body=GroupDetail(broker=found.broker, group=name, topics=found.topics, lag=found.lag,
-        offsets=offsets, holds=holds.holds))
+    """One group at all its brokers, or at the one that is named."""
+    params = request.params
+    replies = await brokers.ask_all(params.broker, commands.GetConsumerGroup(group=params.group),
+        commands.ConsumerGroupDetail)
+    holds = await brokers.ask_all(params.broker, commands.GetHolds(group=params.group), commands.Holds)
+    views = replies.by_broker
+    one = next((view for view in views.values() if view.members), next(iter(views.values())))
+    members = _members(views.values())
+    queues = _queues(views, sorted(members))
+    subscriptions = {entry.topic: entry for view in views.values() for entry in view.subscriptions}
+    return Answer(body=copied(GroupDetail, one, broker=", ".join(views), seq=replies.seq,
+        topics=sorted({*subscriptions, *(queue.topic for queue in queues)}),
+        lag=sum(queue.lag or 0 for queue in queues), members=[render(member) for member in members.values()],
+        subscriptions=list(subscriptions.values()), assignment=_assignment(members, queues), queues=queues,
+        offsets=[_offset(queue, queue.offset) for queue in queues if queue.offset is not None],
+        holds=[hold for table in holds.by_broker.values() for hold in table.holds], unavailable=replies.missing))
+
+
+def _members(views: Iterable[commands.ConsumerGroupDetail]) -> dict[str, commands.ClientView]:
+    """By client id; one that is connected to several brokers is one member."""
+    members: dict[str, commands.ClientView] = {}
+    for view in views:
+        for member in view.members:
+            known = members.get(member.client_id)
+            members[member.client_id] = member if known is None else structs.replace(known,
+                holds=known.holds + member.holds)
+    return members
+
+
+def _queues(views: Mapping[str, commands.ConsumerGroupDetail], client_ids: list[str]) -> list[GroupQueue]:
+    """All brokers' queues. Members share them together, which no broker alone can know: of several it is done here."""
+    queues = sorted((copied(GroupQueue, queue, broker=broker) for broker, view in views.items()
+        for queue in view.queues), key=lambda queue: (queue.topic, queue.broker, queue.queue_id))
+    if len(views) == 1:
+        return queues
+    owners: dict[tuple[str, str, int], str] = {}
+    for topic in {queue.topic for queue in queues if queue.assigned_to is not None}:
+        places = [(queue.topic, queue.broker, queue.queue_id) for queue in queues if queue.topic == topic]
+        for client_id in client_ids:
+            owners |= dict.fromkeys(allocate_averagely(places, client_ids, client_id), client_id)
+    return [structs.replace(queue, assigned_to=owners.get((queue.topic, queue.broker, queue.queue_id)))
+            for queue in queues]
+
+
+def _assignment(client_ids: Iterable[str], queues: list[GroupQueue]) -> list[Assignment]:
+    return [Assignment(client_id=client_id, queues=[QueueName(broker=queue.broker, topic=queue.topic,
+        queue_id=queue.queue_id) for queue in queues if queue.assigned_to == client_id]) for client_id in client_ids]
+
+
+def _offset(queue: GroupQueue, offset: int) -> commands.GroupQueueOffset:
+    return commands.GroupQueueOffset(topic=queue.topic, queue_id=queue.queue_id, offset=offset,
+        min_offset=queue.min_offset, max_offset=queue.max_offset, lag=queue.lag or 0, lag_ms=queue.lag_ms)

@@ -4,7 +4,21 @@ from it, and a test walks it.
 
 from typing import Any
 
-from api import broker, events, groups, health, holds, messages, metrics, offsets, openapi, pulls, reports, topics
+from api import (
+    broker,
+    clients,
+    events,
+    groups,
+    health,
+    holds,
+    messages,
+    metrics,
+    offsets,
+    openapi,
+    pulls,
+    reports,
+    topics,
+)
 from api.http import Header, Route
 from api.limits import MAX_REQUEST_BODY
 from api.request import Answer, Params, Request
@@ -12,6 +26,8 @@ from api.schemas import (
     BrokerDetail,
     BrokerOptions,
     Brokers,
+    Client,
+    Clients,
     CommittedOffsets,
     FoundOffset,
     GroupDetail,
@@ -81,8 +97,8 @@ _GROUPS = (
     Route(method="GET", path="/api/v1/groups", handler=groups.get_groups, group="Groups", summary="All groups",
         response=Groups, problems=(504,)),
     Route(method="GET", path="/api/v1/groups/{group}", handler=groups.get_group, group="Groups",
-        summary="One group, its lag and its held pulls", params=groups.GroupParams, response=GroupDetail,
-        problems=(404, 504)),
+        summary="One group: members, who has which queue, lag, held pulls", params=groups.GroupParams,
+        response=GroupDetail, problems=(404, 504)),
     Route(method="GET", path="/api/v1/groups/{group}/offsets", handler=offsets.get_offsets, group="Groups",
         summary="Consumed offsets", params=offsets.GroupOffsetsParams, response=GroupOffsets, problems=(404, 504)),
     Route(method="PUT", path="/api/v1/groups/{group}/offsets", handler=offsets.put_offsets, group="Groups",
@@ -91,6 +107,10 @@ _GROUPS = (
     Route(method="POST", path="/api/v1/groups/{group}/offsets/reset", handler=offsets.reset_offsets, group="Groups",
         summary="Reset offsets, or preview it", params=offsets.GroupParams, bodies=(ResetOffsets,),
         response=OffsetsReset, problems=(403, 404, 504)),
+    Route(method="GET", path="/api/v1/clients", handler=clients.get_clients, group="Groups",
+        summary="Clients that are connected", params=clients.ClientsParams, response=Clients, problems=(504,)),
+    Route(method="GET", path="/api/v1/clients/{id}", handler=clients.get_client, group="Groups", summary="One client",
+        params=clients.ClientParams, response=Client, problems=(404, 504)),
 )
 
 _OBSERVING = (

@@ -26,7 +26,8 @@ INT64_FIELDS = frozenset({
     "pull_from_offset", "from_offset", "to_offset", "next_begin_offset", "flushed_offset", "previous", "before",
     "after", "lag", "size", "min", "appended", "flushed", "dispatched", "store_time_ms", "born_time_ms",
     "last_store_time_ms", "suspended_at_ms", "deadline_ms", "started_at_ms", "uptime_ms", "wall_ms", "lag_ms",
-    "latency_ms", "mono_ns", "seq", "seq_from", "seq_to", "first_seq", "epoch", "messages",
+    "latency_ms", "mono_ns", "pull_offset", "polled_ms_ago", "connected_at_ms", "last_heartbeat_ms", "sub_version",
+    "seq", "seq_from", "seq_to", "first_seq", "epoch", "messages",
 })
 
 
@@ -216,15 +217,94 @@ class Groups(Model, frozen=True, kw_only=True, gc=False):
     unavailable: Unavailable | UnsetType = UNSET
 
 
+class Client(Model, frozen=True, kw_only=True, gc=False):
+    """One client of a broker. `version` is RocketMQ's (`5.4.0`), empty for clients that have none; `last_heartbeat_ms`
+    null: it never sent one."""
+
+    broker: str
+    client_id: str
+    protocol: commands.Protocol
+    remote: str
+    language: str
+    version: str
+    connected_at_ms: int
+    last_heartbeat_ms: int | None
+    producer_groups: list[str]
+    consumer_groups: list[str]
+    holds: int
+
+
+class Clients(Model, frozen=True, kw_only=True, gc=False):
+    """Clients in the order of their coming. `total` counts what the limit left out, too."""
+
+    seq: int
+    total: int
+    clients: list[Client]
+    unavailable: Unavailable | UnsetType = UNSET
+
+
+class GroupQueue(Model, frozen=True, kw_only=True, gc=False):
+    """One queue as a group sees it.
+
+    `assigned_to` is who should have it by RocketMQ's default allocation, null: nobody. `polled_by` asked for it last,
+    `polled_ms_ago`. `offset` is the committed one, `pull_offset` where the next pull goes on. `state`: `held` a pull is
+    in the pullRequestTable; `polling` one came lately; `not_polling` it is assigned and nobody asks; `unassigned` no
+    member is there to ask. `why` is a sentence about it. `locked_by` holds its orderly lock. `lag` is in messages,
+    `lag_ms` the age of the next one; null: not known.
+    """
+
+    broker: str
+    topic: str
+    queue_id: int
+    assigned_to: str | None
+    polled_by: str | None
+    polled_ms_ago: int | None
+    state: Literal["held", "polling", "not_polling", "unassigned"]
+    why: str
+    offset: int | None
+    pull_offset: int | None
+    min_offset: int
+    max_offset: int
+    lag: int | None
+    lag_ms: int | None
+    locked_by: str | None
+
+
+class QueueName(Model, frozen=True, kw_only=True, gc=False):
+    broker: str
+    topic: str
+    queue_id: int
+
+
+class Assignment(Model, frozen=True, kw_only=True, gc=False):
+    """The queues that one member should have."""
+
+    client_id: str
+    queues: list[QueueName]
+
+
 class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
-    """One group: its offsets with their lag, and its pulls that are held now."""
+    """One group: members, what they subscribe to, who has which queue, how far behind, and what is held now.
+
+    `consume_type`, `message_model` and `consume_from_where` are RocketMQ's, empty for a group without members.
+    `offsets` are those of `queues` that the group has committed.
+    """
 
     broker: str
     group: str
+    seq: int
     topics: list[str]
     lag: int
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    members: list[Client]
+    subscriptions: list[commands.SubscriptionData]
+    assignment: list[Assignment]
+    queues: list[GroupQueue]
     offsets: list[commands.GroupQueueOffset]
     holds: list[commands.HoldView]
+    unavailable: Unavailable | UnsetType = UNSET
 
 
 # --- Topics and queues ---------------------------------------------------------------------------------------

@@ -19,13 +19,13 @@ from broker_core.consumers.allocate_message_queue import allocate_averagely
 from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, UnavailableError
 from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
-from broker_core.remoting.codes import ResponseCode
+from broker_core.remoting.codes import ResponseCode, version_text
 
 __all__ = [
     "OPTION_DESCRIPTIONS", "BrokerError", "Clock", "ConflictError", "Delta", "EnginePort", "EventBatch", "Message",
     "NotFoundError", "PortConnection", "PortTimeout", "PortUnavailable", "RequestError", "ResponseCode", "SystemClock",
     "UnavailableError", "Watcher", "allocate_averagely", "commands", "encode_properties", "raise_failed",
-    "read_messages",
+    "read_messages", "version_text",
 ]
 
 

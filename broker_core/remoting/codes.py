@@ -154,3 +154,22 @@ LANGUAGES = ("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTH
 
 VERSION = 493
 """Ordinal of RocketMQ 5.4.0, the release that this broker behaves like. Clients read it as the broker's version."""
+
+
+def version_text(ordinal: int) -> str:
+    """A client's version as people write it: ``5.4.0`` for 493; empty when it says none.
+
+    RocketMQ counts a snapshot and a release for each of 4.0.0 to 4.0.9, 4.1.0 and so on. Before that it was irregular:
+    ``3.x``.
+    """
+    if ordinal <= 0:
+        return ""
+    if ordinal < _FIRST_4_0_0:
+        return "3.x"
+    number, release = divmod(ordinal - _FIRST_4_0_0, 2)
+    text = f"{4 + number // 100}.{number // 10 % 10}.{number % 10}"
+    return text if release else f"{text}-SNAPSHOT"
+
+
+_FIRST_4_0_0 = 212
+"""Ordinal of 4.0.0-SNAPSHOT."""

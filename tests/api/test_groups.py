@@ -1,38 +1,86 @@
 """Consumer groups over HTTP."""
 
 import httpx
+import pytest
 
-from bridge.port import NotFoundError, commands
-from tests.fakes.fake_port import BROKER, FakePort, hold_view
+from bridge.port import NotFoundError, ResponseCode, UnavailableError, commands, set_ports
+from tests.fakes.fake_port import BROKER, FakePort, group_detail, group_queue, hold_view
 
-GROUP = commands.ConsumerGroupView(broker=BROKER, group="G", topics=["T"], lag=8, holds=1)
-OFFSET = commands.GroupQueueOffset(topic="T", queue_id=0, offset=2, min_offset=0, max_offset=10, lag=8, lag_ms=5)
+GROUP = commands.ConsumerGroupView(broker=BROKER, group="G", topics=["T"], lag=8, holds=1, members=2,
+    message_model="CLUSTERING")
 
 
 async def test_all_groups(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetConsumerGroups] = commands.ConsumerGroups(seq=5, groups=[GROUP])
     assert (await client.get("/api/v1/groups")).json() == {"seq": 5, "groups": [
-        {"broker": BROKER, "group": "G", "topics": ["T"], "lag": 8, "holds": 1}]}
+        {"broker": BROKER, "group": "G", "topics": ["T"], "lag": 8, "holds": 1, "members": 2,
+         "message_model": "CLUSTERING"}]}
 
 
-async def test_one_group(client: httpx.AsyncClient, port: FakePort) -> None:
-    port.replies[commands.GetConsumerGroups] = commands.ConsumerGroups(seq=5, groups=[GROUP])
-    port.replies[commands.QueryConsumerOffset] = commands.ConsumerOffsets(group="G", offsets=[OFFSET])
+@pytest.fixture
+def detailed(port: FakePort) -> FakePort:
     port.replies[commands.GetHolds] = commands.Holds(seq=5, total=2, holds=[hold_view()])
+    port.replies[commands.GetConsumerGroup] = group_detail()
+    return port
+
+
+async def test_one_group(client: httpx.AsyncClient, detailed: FakePort) -> None:
     body = (await client.get("/api/v1/groups/G")).json()
-    assert (body["group"], body["lag"], body["offsets"][0]["lag_ms"], body["holds"][0]["id"]) == ("G", 8, 5, 1)
-    assert port.commands[-1] == commands.GetHolds(group="G")
+    assert {name: body[name] for name in ("broker", "group", "seq", "topics", "lag", "consume_type", "message_model",
+        "consume_from_where")} == {"broker": BROKER, "group": "G", "seq": 41, "topics": ["T"], "lag": 8,
+        "consume_type": "CONSUME_PASSIVELY", "message_model": "CLUSTERING",
+        "consume_from_where": "CONSUME_FROM_LAST_OFFSET"}
+    assert [(member["client_id"], member["version"]) for member in body["members"]] == [
+        ("java-1", "5.4.0"), ("web-1", "5.4.0")]
+    assert body["subscriptions"] == [
+        {"topic": "T", "sub_string": "TagA", "expression_type": "TAG", "sub_version": 7}]
+    assert body["queues"][0] == {"broker": BROKER, "topic": "T", "queue_id": 0, "assigned_to": "java-1",
+        "polled_by": "java-1", "polled_ms_ago": 12, "state": "held", "why": "because", "offset": 2, "pull_offset": 4,
+        "min_offset": 0, "max_offset": 10, "lag": 8, "lag_ms": 5, "locked_by": None}
+    assert body["assignment"] == [
+        {"client_id": "java-1", "queues": [{"broker": BROKER, "topic": "T", "queue_id": 0}]},
+        {"client_id": "web-1", "queues": [{"broker": BROKER, "topic": "T", "queue_id": 1}]}]
+    assert body["offsets"] == [{"topic": "T", "queue_id": 0, "offset": 2, "min_offset": 0, "max_offset": 10, "lag": 8,
+        "lag_ms": 5}]
+    assert [hold["id"] for hold in body["holds"]] == [1]
+    assert detailed.commands[-2:] == [commands.GetConsumerGroup(group="G"), commands.GetHolds(group="G")]
 
 
-async def test_a_group_that_only_waits(client: httpx.AsyncClient, port: FakePort) -> None:
-    port.replies[commands.GetConsumerGroups] = commands.ConsumerGroups(seq=5, groups=[GROUP])
-    port.replies[commands.QueryConsumerOffset] = NotFoundError("no offsets")
-    port.replies[commands.GetHolds] = commands.Holds(seq=5, total=1, holds=[hold_view()])
-    assert (await client.get("/api/v1/groups/G")).json()["offsets"] == []
+async def test_a_member_without_a_queue_is_said_to_have_none(client: httpx.AsyncClient, detailed: FakePort) -> None:
+    detailed.replies[commands.GetConsumerGroup] = group_detail(queues=[group_queue(0, "java-1")])
+    assert (await client.get("/api/v1/groups/G")).json()["assignment"][1] == {"client_id": "web-1", "queues": []}
 
 
-async def test_an_unknown_group(client: httpx.AsyncClient, port: FakePort) -> None:
-    port.replies[commands.GetConsumerGroups] = commands.ConsumerGroups(seq=5, groups=[GROUP])
+async def test_a_group_that_nobody_is_in(client: httpx.AsyncClient, detailed: FakePort) -> None:
+    detailed.replies[commands.GetConsumerGroup] = group_detail(members=[], subscriptions=[], consume_type="",
+        message_model="", consume_from_where="", queues=[group_queue(0, None, state="unassigned")])
+    body = (await client.get("/api/v1/groups/G")).json()
+    assert (body["members"], body["assignment"], body["topics"], body["queues"][0]["state"]) == (
+        [], [], ["T"], "unassigned")
+
+
+async def test_an_unknown_group(client: httpx.AsyncClient, detailed: FakePort) -> None:
+    detailed.replies[commands.GetConsumerGroup] = NotFoundError("no such group",
+        code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
     answer = await client.get("/api/v1/groups/H")
     assert (answer.status_code, answer.json()["code"]) == (404, "SUBSCRIPTION_GROUP_NOT_EXIST")
     assert (await client.get("/api/v1/groups/a%20b")).status_code == 400
+
+
+async def test_a_group_of_several_brokers_shares_all_their_queues(client: httpx.AsyncClient,
+                                                                 detailed: FakePort) -> None:
+    other = FakePort()
+    set_ports({"broker-a": detailed, "broker-b": other})
+    other.replies[commands.GetHolds] = commands.Holds(seq=9, total=0, holds=[])
+    other.replies[commands.GetConsumerGroup] = group_detail(broker="broker-b", seq=9,
+        queues=[group_queue(0, "java-1"), group_queue(1, "web-1"), group_queue(2, None, topic="old")])
+    body = (await client.get("/api/v1/groups/G")).json()
+    assert (body["broker"], body["seq"], body["lag"]) == ("broker-a, broker-b", 50, 32)
+    assert [(queue["topic"], queue["broker"], queue["queue_id"], queue["assigned_to"]) for queue in body["queues"]] == [
+        ("T", "broker-a", 0, "java-1"), ("T", "broker-a", 1, "java-1"), ("T", "broker-b", 0, "web-1"),
+        ("T", "broker-b", 1, "web-1"), ("old", "broker-b", 2, None)]
+    assert [(member["client_id"], member["holds"]) for member in body["members"]] == [("java-1", 4), ("web-1", 4)]
+    one = (await client.get("/api/v1/groups/G?broker=broker-b")).json()
+    assert (one["broker"], [queue["assigned_to"] for queue in one["queues"]]) == ("broker-b", ["java-1", "web-1", None])
+    other.replies[commands.GetConsumerGroup] = UnavailableError("away")
+    assert (await client.get("/api/v1/groups/G")).json()["unavailable"] == ["broker-b"]

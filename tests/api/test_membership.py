@@ -18,7 +18,7 @@ from bridge.port import (
 )
 from tests.api.consumer_client import Client, connected
 from tests.fakes.fake_group import FakeGroup, until
-from tests.fakes.fake_port import FakePort
+from tests.fakes.fake_port import FakePort, client_view
 
 RETRY = "%RETRY%G"
 
@@ -141,16 +141,10 @@ async def test_two_sockets_with_one_client_id(group: FakeGroup) -> None:
         assert (await third.subscribe())["type"] == "assigned"
 
 
-def client_view(remote: str) -> commands.ClientView:
-    return commands.ClientView(broker="broker-a", client_id="web-1", protocol="remoting", remote=remote,
-        language="JAVA", version=493, connected_at_ms=1, last_heartbeat_ms=1, producer_groups=[],
-        consumer_groups=["G"], holds=0)
-
-
 @pytest.mark.parametrize(("remote", "answer"), [("10.0.0.7:99", "problem"), ("10.0.0.9:4711", "assigned")])
 async def test_a_client_id_of_a_member_elsewhere(client: Client, group: FakeGroup, port: FakePort, remote: str,
                                                  answer: str) -> None:
-    port.replies[commands.GetClients] = commands.Clients(seq=1, total=1, clients=[client_view(remote)])
+    port.replies[commands.GetClients] = commands.Clients(seq=1, total=1, clients=[client_view("web-1", remote=remote)])
     assert (await client.subscribe())["type"] == answer
     assert group.sent(commands.GetClients) == [commands.GetClients(group="G")]
 

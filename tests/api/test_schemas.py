@@ -10,7 +10,8 @@ from bridge.port import commands
 SMALL = frozenset({
     "queue_id", "reconsume_times", "read_queues", "write_queues", "perm", "holds", "limit", "id", "hold_id", "held_ms",
     "held_us", "wake_us", "effective_wait_ms", "total", "next", "holds_total", "queues_total", "queues",
-    "short_polling_time_mills", "max_holds", "max_queues", "bounds", "counts", "changeable", "dropped", "to"})
+    "short_polling_time_mills", "max_holds", "max_queues", "bounds", "counts", "changeable", "dropped", "to", "version",
+    "members"})
 """Whole numbers that need no 64 bits."""
 
 

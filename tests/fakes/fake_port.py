@@ -57,6 +57,30 @@ def queue_view(topic: str = "T", queue_id: int = 0, max_offset: int = 5) -> comm
         last_store_time_ms=None, holds=0)
 
 
+def client_view(client_id: str = "java-1", **changes: Any) -> commands.ClientView:
+    fields: dict[str, Any] = {
+        "broker": BROKER, "protocol": "remoting", "remote": "10.0.0.7:50001", "language": "JAVA", "version": 493,
+        "connected_at_ms": 1_700_000_000_000, "last_heartbeat_ms": 1_700_000_030_000, "producer_groups": [],
+        "consumer_groups": [], "holds": 2}
+    return commands.ClientView(client_id=client_id, **fields | changes)
+
+
+def group_queue(queue_id: int, assigned_to: str | None, **changes: Any) -> commands.GroupQueueView:
+    fields: dict[str, Any] = {
+        "topic": "T", "polled_by": assigned_to, "polled_ms_ago": 12, "state": "held", "offset": 2, "pull_offset": 4,
+        "min_offset": 0, "max_offset": 10, "lag": 8, "lag_ms": 5, "why": "because"}
+    return commands.GroupQueueView(queue_id=queue_id, assigned_to=assigned_to, **fields | changes)
+
+
+def group_detail(**changes: Any) -> commands.ConsumerGroupDetail:
+    fields: dict[str, Any] = {
+        "seq": 41, "broker": BROKER, "group": "G", "consume_type": "CONSUME_PASSIVELY", "message_model": "CLUSTERING",
+        "consume_from_where": "CONSUME_FROM_LAST_OFFSET", "members": [client_view("java-1"), client_view("web-1")],
+        "subscriptions": [commands.SubscriptionData(topic="T", sub_string="TagA", sub_version=7)],
+        "queues": [group_queue(0, "java-1"), group_queue(1, "web-1", offset=None, lag=None, lag_ms=None)]}
+    return commands.ConsumerGroupDetail(**fields | changes)
+
+
 def wake_up(seq: int, *, topic: str = "T", group: str = "G") -> commands.WakeUp:
     return commands.WakeUp(seq=seq, wall_ms=1, hold_id=1, topic=topic, queue_id=0, group=group, client_id="c",
         cause="arrival", held_us=5, wake_us=2, messages=1)

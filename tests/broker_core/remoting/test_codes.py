@@ -1,6 +1,8 @@
 """The numbers are what clients of RocketMQ read: they are given here again, from its tables."""
 
-from broker_core.remoting.codes import LANGUAGES, VERSION, RequestCode, ResponseCode
+import pytest
+
+from broker_core.remoting.codes import LANGUAGES, VERSION, RequestCode, ResponseCode, version_text
 
 ROCKETMQ = {
     0: "SUCCESS", 1: "SYSTEM_ERROR", 2: "SYSTEM_BUSY", 3: "REQUEST_CODE_NOT_SUPPORTED",
@@ -69,3 +71,11 @@ def test_languages_stand_at_their_ordinals() -> None:
 
 def test_the_version_is_that_of_rocketmq_5_4_0() -> None:
     assert VERSION == 493
+
+
+@pytest.mark.parametrize(("ordinal", "text"), [
+    (0, ""), (-1, ""), (37, "3.x"), (211, "3.x"), (212, "4.0.0-SNAPSHOT"), (213, "4.0.0"), (232, "4.1.0-SNAPSHOT"),
+    (317, "4.5.2"), (335, "4.6.1"), (393, "4.9.0"), (401, "4.9.4"), (409, "4.9.8"), (413, "5.0.0"), (441, "5.1.4"),
+    (475, "5.3.1"), (493, "5.4.0"), (513, "5.5.0")])
+def test_ordinals_are_versions(ordinal: int, text: str) -> None:
+    assert version_text(ordinal) == text

@@ -32,15 +32,20 @@ class Counters:
     """RocketMQ's BrokerStats, for what this broker shows live."""
 
     __slots__ = (
-        "bytes_stored", "held_ms", "holds_now", "messages_delivered", "messages_dispatched", "messages_stored",
-        "offsets_committed", "pulls_answered_at_once", "pulls_held", "pulls_passed_over", "pulls_read",
-        "pulls_received", "released", "requests_refused", "wakeup_us", "woken",
+        "bytes_stored", "connections_now", "delays_elapsed", "groups_now", "held_ms", "holds_now", "members_now",
+        "messages_dead_lettered", "messages_delayed", "messages_delivered", "messages_dispatched", "messages_sent_back",
+        "messages_stored", "offsets_committed", "pulls_answered_at_once", "pulls_held", "pulls_passed_over",
+        "pulls_read", "pulls_received", "rebalances_notified", "released", "requests_refused", "wakeup_us", "woken",
     )
 
     def __init__(self) -> None:
         self.messages_stored = 0
         self.bytes_stored = 0
         self.messages_dispatched = 0
+        self.messages_delayed = 0
+        self.delays_elapsed = 0
+        self.messages_sent_back = 0
+        self.messages_dead_lettered = 0
         self.messages_delivered = 0
         self.pulls_received = 0
         self.pulls_read = 0
@@ -50,7 +55,11 @@ class Counters:
         self.released = 0
         self.requests_refused = 0
         self.offsets_committed = 0
+        self.rebalances_notified = 0
         self.holds_now = 0
+        self.connections_now = 0
+        self.groups_now = 0
+        self.members_now = 0
         self.woken: dict[str, int] = dict.fromkeys(
             ("arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown"), 0)
         self.wakeup_us = Buckets(WAKEUP_US_BOUNDS)

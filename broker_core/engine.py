@@ -13,6 +13,7 @@ how long a step took. Whoever owns an engine calls it from one thread.
 import logging
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,11 +21,25 @@ from broker_core import commands
 from broker_core.clock import Clock, Now
 from broker_core.commands import Command, Reply, Snapshot
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
+from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager
 from broker_core.counters import Counters
 from broker_core.errors import StoreCorruptError, UnavailableError
 from broker_core.events import EventLog, FlushDone, RecoveryStep, SegmentDeleted
 from broker_core.options import Options
-from broker_core.processors import admin_broker, client_manage, consumer_manage, observe, pull_message, query_message
+from broker_core.processors import (
+    admin_broker,
+    client_manage,
+    client_view,
+    consumer_manage,
+    group_view,
+    lock_batch_mq,
+    observe,
+    pull_message,
+    query_message,
+    reset_offset,
+    subscription_group,
+)
+from broker_core.processors.consumer_ids_changed import notify_consumer_ids_changed
 from broker_core.processors.context import Context, Request, Waking
 from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys
@@ -45,18 +60,35 @@ Processor = Callable[[Context, Request, Now], Reply | None]
 PROCESSORS: dict[type[Command], Processor] = {
     commands.OpenConnection: client_manage.open_connection,
     commands.CloseConnection: client_manage.close_connection,
+    commands.HeartBeat: client_manage.heart_beat,
+    commands.UnregisterClient: client_manage.unregister_client,
+    commands.CheckClientConfig: client_manage.check_client_config,
+    commands.GetClients: client_view.get_clients,
+    commands.GetConsumerConnections: client_view.get_consumer_connections,
+    commands.GetProducerConnections: client_view.get_producer_connections,
+    commands.GetConsumerListByGroup: consumer_manage.get_consumer_list_by_group,
+    commands.LockBatchMq: lock_batch_mq.lock_batch_mq,
+    commands.UnlockBatchMq: lock_batch_mq.unlock_batch_mq,
     commands.PullMessage: pull_message.pull_message,
     commands.CancelPull: pull_message.cancel_pull,
     commands.QueryConsumerOffset: consumer_manage.query_consumer_offset,
     commands.UpdateConsumerOffset: consumer_manage.update_consumer_offset,
-    commands.ResetConsumerOffset: consumer_manage.reset_consumer_offset,
-    commands.GetConsumerGroups: consumer_manage.get_consumer_groups,
+    commands.ResetConsumerOffset: reset_offset.reset_consumer_offset,
+    commands.QueryOffset: consumer_manage.query_offset,
+    commands.GetConsumerGroups: group_view.get_consumer_groups,
+    commands.GetConsumerGroup: group_view.get_consumer_group,
+    commands.UpdateSubscriptionGroup: subscription_group.update_subscription_group,
+    commands.GetSubscriptionGroups: subscription_group.get_subscription_groups,
+    commands.DeleteSubscriptionGroup: subscription_group.delete_subscription_group,
     commands.GetTopics: admin_broker.get_topics,
     commands.GetTopic: admin_broker.get_topic,
     commands.UpdateAndCreateTopic: admin_broker.update_and_create_topic,
     commands.DeleteTopic: admin_broker.delete_topic,
     commands.GetQueues: admin_broker.get_queues,
     commands.SearchOffset: admin_broker.search_offset,
+    commands.GetMaxOffset: admin_broker.get_max_offset,
+    commands.GetMinOffset: admin_broker.get_min_offset,
+    commands.GetEarliestMsgStoreTime: admin_broker.get_earliest_msg_store_time,
     commands.GetBroker: admin_broker.get_broker,
     commands.UpdateBrokerConfig: admin_broker.update_broker_config,
     commands.ViewMessage: query_message.view_message,
@@ -83,6 +115,16 @@ class Out(msgspec.Struct, frozen=True, gc=False):
 
 
 FileWork = TableWrite | Clean
+Table = TypeVar("Table")
+
+
+def _load(store: MessageStore, name: str, make: Callable[[dict[Any, Any] | None], Table]) -> Table:
+    """What a table in ``config`` makes; StoreCorruptError when it is JSON, but not such a table."""
+    try:
+        return make(store.load_table(name))
+    except (msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
+        raise StoreCorruptError(f"{name}.json in {store.root / 'config'} does not have RocketMQ's form ({error}); mend "
+                                "it, or put its .bak file in its place") from error
 
 
 class Engine:
@@ -103,12 +145,12 @@ class Engine:
         now = clock.now()
         store = MessageStore.open(root, options, files, now, adopt=adopt)
         try:
-            topics = TopicConfigManager(options, store.load_table("topics"), now)
-            offsets = ConsumerOffsetManager(store.load_table("consumerOffset"))
-        except (msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
+            topics = _load(store, "topics", lambda table: TopicConfigManager(options, table, now))
+            offsets = _load(store, "consumerOffset", ConsumerOffsetManager)
+            groups = _load(store, "subscriptionGroup", lambda table: SubscriptionGroupManager(options, table, now))
+        except StoreCorruptError:
             store.close(now)
-            raise StoreCorruptError(f"topics.json or consumerOffset.json in {root / 'config'} does not have RocketMQ's "
-                                    f"form ({error}); mend it, or put its .bak file in its place") from error
+            raise
         queues: dict[str, int] = {}
         for topic, queue_id in store.queues():
             queues[topic] = max(queues.get(topic, 0), queue_id + 1)
@@ -116,7 +158,7 @@ class Engine:
         for topic, count in unknown.items():
             topics.adopt(topic, count, now)
         context = Context(options=options, store=store, topics=topics, clock=clock, unique_key=unique_key,
-                          offsets=offsets)
+                          offsets=offsets, subscription_groups=groups)
         for step, detail in store.recovery_steps:
             context.events.emit(RecoveryStep, now, step, detail)
         for topic in unknown:
@@ -188,6 +230,8 @@ class Engine:
         if context.store.dispatched_offset < context.store.confirmed_offset:
             notify_message_arriving(context, now)
         self._commit.tick(now)
+        client_manage.expire_clients(context, now, WORK_A_TURN)
+        lock_batch_mq.expire_locks(context, now, WORK_A_TURN)
         context.store.build_index()
         return self._end_turn(now)
 
@@ -202,11 +246,13 @@ class Engine:
         """Monotonic ns at which ``tick`` has something to do; 0 means at once."""
         context = self.context
         store = context.store
-        if (context.waking or context.holds.checking or store.index_is_behind
+        if (context.waking or context.holds.checking or context.changed_groups or store.index_is_behind
                 or store.dispatched_offset < store.confirmed_offset):
             return 0
         due = [when for when in (
             context.holds.next_deadline_ns(), self._commit.next_deadline_ns(),
+            context.consumers.memberships.next_look_ns(), context.producers.next_look_ns(),
+            context.locks.next_look_ns(),
             self._next_check_ns() if len(context.holds) else None) if when is not None]
         return min(due) if due else None
 
@@ -217,6 +263,8 @@ class Engine:
         while waking and left and size < BYTES_A_TURN:
             size += pull_message.run_again(context, waking.popleft(), now)
             left -= 1
+        if context.changed_groups:
+            notify_consumer_ids_changed(context, now)
         replies, context.replies = context.replies, []
         context.events.publish()
         return Out(replies)
@@ -254,6 +302,9 @@ class Engine:
         if context.topics.dirty:
             context.topics.dirty = False
             return context.store.table_write("topics", context.topics.as_table())
+        if context.subscription_groups.dirty:
+            context.subscription_groups.dirty = False
+            return context.store.table_write("subscriptionGroup", context.subscription_groups.as_table())
         if context.offsets.dirty and now.mono_ns >= self._next_offsets_write_ns:
             self._next_offsets_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
             context.offsets.dirty = False
@@ -270,6 +321,7 @@ class Engine:
         """A table that could not be written stays dirty and is written again later."""
         if isinstance(work, TableWrite):
             self.context.topics.dirty |= work.name == "topics"
+            self.context.subscription_groups.dirty |= work.name == "subscriptionGroup"
             self.context.offsets.dirty |= work.name == "consumerOffset"
 
     # --- looking and leaving ------------------------------------------------------------------------------------
@@ -280,8 +332,7 @@ class Engine:
 
     @property
     def counters(self) -> Counters:
-        self.context.counters.holds_now = len(self.context.holds)
-        return self.context.counters
+        return self.context.count()
 
     def snapshot(self, now: Now, max_holds: int = 1000, max_queues: int = 2000) -> Snapshot:
         return observe.snapshot(self.context, now, max_holds, max_queues)
@@ -307,6 +358,7 @@ class Engine:
         try:
             if not context.store.read_only:
                 context.store.table_write("topics", context.topics.as_table()).run()
+                context.store.table_write("subscriptionGroup", context.subscription_groups.as_table()).run()
                 context.store.table_write("consumerOffset", context.offsets.as_table()).run()
         except OSError as error:
             log.error("topics and offsets could not be written: %s", error)

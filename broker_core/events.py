@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +18,11 @@ from broker_core.clock import Now
 from broker_core.commands import Protocol, ReleaseCause, WakeCause
 
 log = logging.getLogger(__name__)
+
+LeaveCause = Literal["unregister", "channel_closed", "expired"]
+RebalanceCause = Literal["joined", "reconnected", "left", "subscription"]
+DeadCause = Literal["exhausted", "asked", "ordered"]
+UnlockCause = Literal["unlock", "unregister", "expired"]
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag=lambda name: "".join(
@@ -177,6 +182,161 @@ class ClientLost(Event, frozen=True):
     holds_released: int
 
 
+class ClientIdentified(Event, frozen=True):
+    """A RocketMQ client's first heartbeat: who is at the other end of ``remote``. ``version`` is RocketMQ's ordinal."""
+
+    client_id: str
+    protocol: Protocol
+    remote: str
+    language: str
+    version: int
+
+
+class GroupMemberJoined(Event, frozen=True):
+    """``members`` counts all that the group has now."""
+
+    group: str
+    client_id: str
+    protocol: Protocol
+    remote: str
+    members: int
+
+
+class GroupMemberLeft(Event, frozen=True):
+    """``expired``: no heartbeat for 120 s. ``members`` counts those that stay."""
+
+    group: str
+    client_id: str
+    cause: LeaveCause
+    members: int
+
+
+class SubscriptionChanged(Event, frozen=True):
+    """A heartbeat changed what a group takes of a topic. An empty expression is: not subscribed."""
+
+    group: str
+    topic: str
+    client_id: str
+    expression: str
+    previous: str
+
+
+class ConsumerIdsNotified(Event, frozen=True):
+    """The members were told to share the queues anew; ``members`` is to how many."""
+
+    group: str
+    cause: RebalanceCause
+    members: int
+
+
+class ConsumerListQueried(Event, frozen=True):
+    """A client shares the queues anew: it asked who its group's members are."""
+
+    group: str
+    client_id: str
+    members: int
+
+
+class QueueTaken(Event, frozen=True):
+    """Another member of the group than before pulls from the queue; ``previous`` is empty when nobody did."""
+
+    group: str
+    topic: str
+    queue_id: int
+    client_id: str
+    previous: str
+
+
+class QueueLocked(Event, frozen=True):
+    """A member may consume the queue in order, nobody else of its group may."""
+
+    group: str
+    topic: str
+    queue_id: int
+    client_id: str
+
+
+class QueueUnlocked(Event, frozen=True):
+    group: str
+    topic: str
+    queue_id: int
+    client_id: str
+    cause: UnlockCause
+
+
+class OffsetReset(Event, frozen=True):
+    """The group's offset was moved; a member that consumes is told with its next pull. ``previous`` -1: it had none."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    previous: int
+
+
+class SubscriptionGroupChanged(Event, frozen=True):
+    """A group's configuration. ``action`` is created, updated or deleted."""
+
+    group: str
+    action: str
+
+
+class MessagesDelayed(Event, frozen=True):
+    """Put aside: offsets of the queue of a delay level. ``deliver_ms`` is when the first one is due, wall time."""
+
+    level: int
+    from_offset: int
+    to_offset: int
+    deliver_ms: int
+
+
+class DelayElapsed(Event, frozen=True):
+    """Messages of a delay level were due and are in their own topics now. ``late_ms`` is the first one's."""
+
+    level: int
+    from_offset: int
+    to_offset: int
+    late_ms: int
+
+
+class DelayedMessagesLost(Event, frozen=True):
+    """Messages of a delay level can never be delivered; ``reason`` says why."""
+
+    level: int
+    from_offset: int
+    to_offset: int
+    reason: str
+
+
+class MessageSentBack(Event, frozen=True):
+    """A group could not consume a message of ``topic`` and will get it again; ``physical_offset`` is the copy's.
+
+    ``reconsume_times`` is the copy's: how often the message was tried before.
+    """
+
+    group: str
+    topic: str
+    message_id: str
+    reconsume_times: int
+    delay_level: int
+    physical_offset: int
+
+
+class MessageDeadLettered(Event, frozen=True):
+    """A group could not consume a message of ``topic``, and is not given it again.
+
+    ``reason``: exhausted (tried as often as the group wants to), asked (by the consumer), ordered (it came again from
+    a group that consumes in order, which has tried by itself).
+    """
+
+    group: str
+    topic: str
+    message_id: str
+    reconsume_times: int
+    reason: DeadCause
+    physical_offset: int
+
+
 class FlushDone(Event, frozen=True):
     flushed_offset: int
     size: int
@@ -211,7 +371,10 @@ class RequestRefused(Event, frozen=True):
 AnyEvent = (
     MessagesStored | MessagesDispatched | PullReceived | PullHeld | PullPassedOver | PullWoken | PullReleased
     | PullAnswered | MessagesDelivered | OffsetCommitted | TopicChanged | ConfigChanged | ClientConnected | ClientLost
-    | FlushDone | SegmentRolled | SegmentDeleted | RecoveryStep | RequestRefused
+    | FlushDone | SegmentRolled | SegmentDeleted | RecoveryStep | RequestRefused | ClientIdentified
+    | GroupMemberJoined | GroupMemberLeft | SubscriptionChanged | ConsumerIdsNotified | ConsumerListQueried
+    | QueueTaken | QueueLocked | QueueUnlocked | OffsetReset | SubscriptionGroupChanged | MessagesDelayed
+    | DelayElapsed | DelayedMessagesLost | MessageSentBack | MessageDeadLettered
 )
 Listener = Callable[[Sequence[Event]], None]
 

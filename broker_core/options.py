@@ -53,6 +53,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     default_topic_queue_nums: Annotated[int, Meta(ge=1, le=1024,
         description="Queues of the template topic TBW102 when a store is new.")] = 8
 
+    # Consumer groups
+    auto_create_subscription_group: Annotated[bool, Meta(description="A consumer group that is not known is made when "
+        "a client comes with it. Off: it is refused, SUBSCRIPTION_GROUP_NOT_EXIST.",
+        extra_json_schema=CHANGEABLE)] = True
+    broker_permission: Annotated[int, Meta(ge=0, le=7, description="What may be done with this broker's topics: 4 "
+        "read, 2 write, added up.", extra_json_schema=CHANGEABLE)] = 6
+    lite_pull_message_enable: Annotated[bool, Meta(description="Lite pull consumers may pull.",
+        extra_json_schema=CHANGEABLE)] = True
+
     # Long polling
     long_polling_enable: Annotated[bool, Meta(description="Hold a pull that finds nothing for as long as it "
         "asks. Off: hold it for shortPollingTimeMills only.", extra_json_schema=CHANGEABLE)] = True

@@ -38,9 +38,10 @@ class GroupQueueView(Shape, frozen=True):
 
     ``assigned_to`` is who should have it by AllocateMessageQueueAveragely over this broker's queues (None: nobody,
     or a group that does not share queues); ``polled_by`` who asked for it last, ``polled_ms_ago`` when. ``offset`` is
-    the committed one, None when there is none; ``pull_offset`` where the last pull began. ``state``: ``held`` a pull
-    is in the pullRequestTable, ``polling`` one came lately, ``not_polling`` it is assigned and nobody asks,
-    ``unassigned`` no member is there to ask. ``locked_by`` is the holder of its orderly lock.
+    the committed one, None when there is none; ``pull_offset`` where the next pull goes on, so what lies between is
+    with the client. ``state``: ``held`` a pull is in the pullRequestTable, ``polling`` one came lately,
+    ``not_polling`` it is assigned and nobody asks, ``unassigned`` no member is there to ask; ``why`` says it in a
+    sentence. ``locked_by`` is the holder of its orderly lock.
     """
 
     topic: str
@@ -56,6 +57,7 @@ class GroupQueueView(Shape, frozen=True):
     lag: int | None
     lag_ms: int | None
     locked_by: str | None = None
+    why: str = ""
 
 
 class ConsumerGroupDetail(Reply, frozen=True):

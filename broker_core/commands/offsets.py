@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import msgspec
+
 from broker_core.commands.base import Command, Reply, Shape
 
 
@@ -48,7 +50,8 @@ class ResetConsumerOffset(Command, frozen=True):
     """Move a group in a topic: to ``min``, ``max`` or a store time in ms (decimal text). -> OffsetsReset
 
     ``queue_id`` below 0 is every queue of the topic; ``offset`` is an exact one and overrules ``to``. ``dry_run`` only
-    says what would change. Members that consume at this moment go on from there with their next pull.
+    says what would change. Members that consume at this moment go on from there with their next pull, which is
+    answered OFFSET_RESET; held pulls are answered so at once.
     """
 
     group: str
@@ -69,9 +72,12 @@ class OffsetChange(Shape, frozen=True):
 
 
 class OffsetsReset(Reply, frozen=True):
+    """``offsets`` are where the group is now, in each queue that was asked for; ``changes`` those that are new."""
+
     group: str
     dry_run: bool
     changes: list[OffsetChange]
+    offsets: list[QueueOffset] = msgspec.field(default_factory=list)
 
 
 class SearchOffset(Command, frozen=True):

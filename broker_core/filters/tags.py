@@ -53,9 +53,33 @@ def parse_subscription(expression: str, expression_type: str = "TAG") -> TagFilt
     if len(text) > MAX_EXPRESSION_LENGTH:
         raise RequestError(f"the filter is {len(text)} characters long; {MAX_EXPRESSION_LENGTH} is the most",
             code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter")
-    tags = [part.strip() for part in text.split("||")]
+    tags = _split(text)
     for tag in tags:
         if not tag or "|" in tag or tag == SUB_ALL or any(c < " " or "\ud800" <= c <= "\udfff" for c in tag):
             raise RequestError(f"{expression!r} is not a tag filter: write *, one tag, or tags joined by ||",
                 code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter")
     return TagFilter(text, frozenset(tag.encode() for tag in tags))
+
+
+@lru_cache(maxsize=4096)
+def parse_client_subscription(expression: str, expression_type: str = "TAG") -> TagFilter | None:
+    """The filter of an expression as RocketMQ's clients may write it: empty parts count for nothing.
+
+    Raises RequestError: SUBSCRIPTION_PARSE_FAILED, or SYSTEM_ERROR for a type other than TAG, as RocketMQ with its
+    default of enablePropertyFilter.
+    """
+    if expression_type not in ("", "TAG"):
+        raise RequestError(f"The broker does not support consumer to filter message by {expression_type}",
+            code=ResponseCode.SYSTEM_ERROR, pointer="/expression_type")
+    if expression.strip() in ("", SUB_ALL):
+        return None
+    tags = frozenset(tag.encode("utf-8", "replace") for tag in _split(expression) if tag)
+    if not tags or len(expression) > MAX_EXPRESSION_LENGTH:
+        raise RequestError(f"parse the consumer's subscription failed: {expression[:100]!r} names no tag, or has more "
+            f"than {MAX_EXPRESSION_LENGTH} characters", code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            pointer="/subscription")
+    return TagFilter(expression, tags)
+
+
+def _split(expression: str) -> list[str]:
+    return [part.strip() for part in expression.split("||")]

@@ -61,6 +61,11 @@ class PullRequestHold:
         many = self._table.get((topic, queue_id))
         return len(many.requests) if many else 0
 
+    def on(self, topic: str, queue_id: int) -> list[PullRequest]:
+        """The holds of a queue."""
+        many = self._table.get((topic, queue_id))
+        return list(many.requests) if many else []
+
     def get(self, hold_id: int) -> PullRequest | None:
         return self._by_id.get(hold_id)
 

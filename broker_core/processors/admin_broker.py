@@ -6,6 +6,9 @@ from broker_core.commands import (
     DeleteTopic,
     Done,
     FoundOffset,
+    GetEarliestMsgStoreTime,
+    GetMaxOffset,
+    GetMinOffset,
     GetQueues,
     GetTopic,
     GetTopics,
@@ -13,12 +16,13 @@ from broker_core.commands import (
     Reply,
     SearchOffset,
     StorePositions,
+    StoreTime,
     Topics,
     TopicView,
     UpdateAndCreateTopic,
     UpdateBrokerConfig,
 )
-from broker_core.errors import RequestError, StoreReadOnlyError
+from broker_core.errors import RequestError
 from broker_core.events import ConfigChanged, TopicChanged
 from broker_core.options import DESCRIPTIONS, PYTHON_NAMES, change_options
 from broker_core.processors.context import Context, Request
@@ -52,7 +56,7 @@ def get_topic(context: Context, request: Request, now: Now) -> Reply:
 
 def update_and_create_topic(context: Context, request: Request, now: Now) -> Reply:
     command: UpdateAndCreateTopic = request.command
-    _require_writable(context)
+    context.require_writable()
     old = context.topics.get(command.topic)
     new = context.topics.update(command.topic, command.read_queues, command.write_queues, command.perm, now)
     if new != old:
@@ -63,7 +67,7 @@ def update_and_create_topic(context: Context, request: Request, now: Now) -> Rep
 
 def delete_topic(context: Context, request: Request, now: Now) -> Reply:
     command: DeleteTopic = request.command
-    _require_writable(context)
+    context.require_writable()
     config = context.topics.require(command.topic)
     context.topics.delete(command.topic, now)
     context.offsets.remove_topic(command.topic)
@@ -76,12 +80,6 @@ def delete_topic(context: Context, request: Request, now: Now) -> Reply:
     return Done()
 
 
-def _require_writable(context: Context) -> None:
-    if context.store.read_only:
-        raise StoreReadOnlyError("the store belongs to another broker and is open read-only; start with "
-                                 "GLASSMQ_STORE_ADOPT=1 to make it this broker's own")
-
-
 def get_queues(context: Context, request: Request, now: Now) -> Reply:
     command: GetQueues = request.command
     configs = [context.topics.require(command.topic)] if command.topic else sorted(
@@ -91,11 +89,35 @@ def get_queues(context: Context, request: Request, now: Now) -> Reply:
         for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))])
 
 
+def _require_queue(context: Context, name: str, queue_id: int) -> None:
+    topic = context.topics.require(name)
+    if not 0 <= queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
+        raise RequestError(f"topic {name} has no queue {queue_id}", pointer="/queue_id")
+
+
+def get_max_offset(context: Context, request: Request, now: Now) -> Reply:
+    command: GetMaxOffset = request.command
+    _require_queue(context, command.topic, command.queue_id)
+    return FoundOffset(offset=context.store.max_offset(command.topic, command.queue_id))
+
+
+def get_min_offset(context: Context, request: Request, now: Now) -> Reply:
+    command: GetMinOffset = request.command
+    _require_queue(context, command.topic, command.queue_id)
+    return FoundOffset(offset=context.store.min_offset(command.topic, command.queue_id))
+
+
+def get_earliest_msg_store_time(context: Context, request: Request, now: Now) -> Reply:
+    command: GetEarliestMsgStoreTime = request.command
+    _require_queue(context, command.topic, command.queue_id)
+    store, topic, queue_id = context.store, command.topic, command.queue_id
+    stored = store.store_time(topic, queue_id, store.min_offset(topic, queue_id))
+    return StoreTime(timestamp_ms=-1 if stored is None else stored)
+
+
 def search_offset(context: Context, request: Request, now: Now) -> Reply:
     command: SearchOffset = request.command
-    topic = context.topics.require(command.topic)
-    if not 0 <= command.queue_id < topic.read_queue_nums:
-        raise RequestError(f"topic {command.topic} has no queue {command.queue_id}", pointer="/queue_id")
+    _require_queue(context, command.topic, command.queue_id)
     return FoundOffset(offset=context.store.offset_by_time(command.topic, command.queue_id, command.timestamp_ms,
                                                            command.boundary))
 

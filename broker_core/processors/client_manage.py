@@ -1,25 +1,199 @@
-"""Clients that come and go. RocketMQ's ClientManageProcessor and ClientHousekeepingService."""
+"""Clients that come, say who they are, and go. RocketMQ's ClientManageProcessor and ClientHousekeepingService.
+
+A client is a member of a group from its heartbeat on, until it says that it leaves, its connection closes, or it has
+not been heard of for 120 s; the others are told each time. Its connection is not closed when it expires: that is
+decided where connections are, by what they carry.
+"""
 
 from broker_core.clock import Now
-from broker_core.commands import Done, OpenConnection, Reply
-from broker_core.events import ClientConnected, ClientLost
-from broker_core.processors.context import Client, Context, Request
+from broker_core.commands import (
+    CheckClientConfig,
+    CloseConnection,
+    ConsumerData,
+    Done,
+    HeartBeat,
+    HeartBeatDone,
+    OpenConnection,
+    Reply,
+    UnregisterClient,
+)
+from broker_core.consumers.client_channel_info import ClientChannelInfo
+from broker_core.consumers.consumer_manager import Registration
+from broker_core.consumers.subscription_group_manager import SubscriptionGroupConfig, retry_topic
+from broker_core.errors import ConflictError, NotFoundError, RequestError
+from broker_core.events import (
+    ClientConnected,
+    ClientIdentified,
+    ClientLost,
+    GroupMemberJoined,
+    GroupMemberLeft,
+    LeaveCause,
+    QueueUnlocked,
+    SubscriptionChanged,
+    TopicChanged,
+)
+from broker_core.filters.tags import MAX_EXPRESSION_LENGTH, parse_client_subscription
+from broker_core.processors.consumer_ids_changed import consumer_ids_changed
+from broker_core.processors.context import Context, Request
 from broker_core.processors.pull_message import release
+from broker_core.processors.subscription_group import find_or_create_group
+from broker_core.topics import MAX_QUEUES, PERM_READ, PERM_WRITE, validate_group
+
+MAX_CLIENT_ID_LENGTH = 255
+MAX_GROUPS_OF_A_CLIENT = 1024
+MAX_TOPICS_OF_A_GROUP = 1024
 
 
 def open_connection(context: Context, request: Request, now: Now) -> Reply:
     command: OpenConnection = request.command
-    context.clients[request.connection] = Client(command.client_id, command.protocol, command.remote)
+    if request.connection in context.clients:
+        raise ConflictError("this connection is open already")
+    context.clients[request.connection] = ClientChannelInfo(
+        request.connection, next(context.connection_numbers), command.client_id, command.protocol, command.remote,
+        now.wall_ms)
     context.events.emit(ClientConnected, now, command.client_id, command.protocol, command.remote)
     return Done()
 
 
 def close_connection(context: Context, request: Request, now: Now) -> Reply:
-    """The client is gone: release its holds; nobody is left to answer them."""
+    """The client is gone: release its holds, since nobody is left to answer them, and take it out of its groups."""
+    assert isinstance(request.command, CloseConnection)
     holds = context.holds.take_connection(request.connection)
     for held in holds:
         release(context, held, "channel_gone", now, None)
     client = context.clients.pop(request.connection, None)
     if client is not None:
+        context.producers.leave_all(client)
+        for group in context.consumers.leave_all(client):
+            _left(context, group, client.client_id, "channel_closed", now)
         context.events.emit(ClientLost, now, client.client_id, client.protocol, client.remote, len(holds))
     return Done()
+
+
+# --- Heartbeats -----------------------------------------------------------------------------------------------------
+
+
+def heart_beat(context: Context, request: Request, now: Now) -> Reply:
+    command: HeartBeat = request.command
+    client = context.clients.get(request.connection)
+    if client is None:
+        raise ConflictError("a heartbeat of a connection that is not open")
+    _check(client, command)
+    _identify(context, client, command, now)
+    for group in command.producer_groups:
+        context.producers.register(group, client, now.mono_ns)
+    changed = False
+    for data in command.consumers:
+        try:
+            config = find_or_create_group(context, data.group, now)
+        except NotFoundError:
+            continue  # its pulls are told
+        changed |= _register(context, client, data, config, command.without_sub, now)
+    return HeartBeatDone(sub_changed=changed)
+
+
+def _check(client: ClientChannelInfo, command: HeartBeat) -> None:
+    """RequestError for a heartbeat that is refused as a whole; nothing was changed then."""
+    if not 0 < len(command.client_id) <= MAX_CLIENT_ID_LENGTH:
+        raise RequestError(f"a client id has 1 to {MAX_CLIENT_ID_LENGTH} characters", pointer="/client_id")
+    if client.client_id not in ("", command.client_id):
+        raise ConflictError(f"this connection is client {client.client_id}'s, and speaks for no other one",
+                            pointer="/client_id")
+    if len(command.consumers) > MAX_GROUPS_OF_A_CLIENT or len(command.producer_groups) > MAX_GROUPS_OF_A_CLIENT:
+        raise RequestError(f"a client is in {MAX_GROUPS_OF_A_CLIENT} groups of each kind at most")
+    for group in command.producer_groups:
+        if not 0 < len(group) <= MAX_CLIENT_ID_LENGTH:
+            raise RequestError(f"a producer group has 1 to {MAX_CLIENT_ID_LENGTH} characters")
+    for data in command.consumers:
+        validate_group(data.group)
+        if len(data.subscriptions) > MAX_TOPICS_OF_A_GROUP:
+            raise RequestError(f"group {data.group} subscribes to more than {MAX_TOPICS_OF_A_GROUP} topics")
+        for subscription in data.subscriptions:
+            if len(subscription.sub_string) > MAX_EXPRESSION_LENGTH:
+                raise RequestError(f"group {data.group}'s filter for {subscription.topic} has more than "
+                                   f"{MAX_EXPRESSION_LENGTH} characters")
+
+
+def _identify(context: Context, client: ClientChannelInfo, command: HeartBeat, now: Now) -> None:
+    client.protocol, client.language, client.version = command.protocol, command.language, command.version
+    client.client_id = command.client_id
+    if client.last_heartbeat_ms is None:
+        context.events.emit(ClientIdentified, now, client.client_id, client.protocol, client.remote, client.language,
+                            client.version)
+    client.last_heartbeat_ms = now.wall_ms
+
+
+def _register(context: Context, client: ClientChannelInfo, data: ConsumerData, config: SubscriptionGroupConfig,
+              without_sub: bool, now: Now) -> bool:
+    """One group of a heartbeat; whether it changed the group's members or topics."""
+    if data.message_model == "CLUSTERING":
+        _make_retry_topic(context, config, now)
+    registration = context.consumers.register(client, data, now.mono_ns, without_sub=without_sub)
+    _report(context, client, data.group, registration, now)
+    if registration.member in ("joined", "reconnected"):
+        consumer_ids_changed(context, data.group, registration.member)
+        return True
+    if registration.topics_changed:
+        consumer_ids_changed(context, data.group, "subscription")
+    return registration.topics_changed
+
+
+def _report(context: Context, client: ClientChannelInfo, group: str, registration: Registration, now: Now) -> None:
+    if registration.member == "joined":
+        context.events.emit(GroupMemberJoined, now, group, client.client_id, client.protocol, client.remote,
+                            len(context.consumers.members(group)))
+    for update in registration.updates:
+        context.events.emit(SubscriptionChanged, now, group, update.topic, client.client_id, update.expression,
+                            update.previous)
+
+
+def _make_retry_topic(context: Context, config: SubscriptionGroupConfig, now: Now) -> None:
+    if context.store.read_only or config.retry_queue_nums <= 0:
+        return
+    topic, created = context.topics.create_in_send_message_back(
+        retry_topic(config.group_name), min(config.retry_queue_nums, MAX_QUEUES), PERM_READ | PERM_WRITE, now)
+    if created:
+        context.events.emit(TopicChanged, now, topic.topic_name, "created", topic.read_queue_nums,
+                            topic.write_queue_nums, topic.perm)
+
+
+def check_client_config(context: Context, request: Request, now: Now) -> Reply:
+    command: CheckClientConfig = request.command
+    parse_client_subscription(command.subscription.sub_string, command.subscription.expression_type)
+    return Done()
+
+
+# --- Leaving --------------------------------------------------------------------------------------------------------
+
+
+def unregister_client(context: Context, request: Request, now: Now) -> Reply:
+    """It is no error to leave a group twice; what an old connection of the client says is not heard any more."""
+    command: UnregisterClient = request.command
+    client = context.clients.get(request.connection)
+    if client is not None:
+        context.producers.leave(command.producer_group, command.client_id, client.number)
+        if context.consumers.leave(command.consumer_group, command.client_id, client.number):
+            _left(context, command.consumer_group, command.client_id, "unregister", now)
+    return Done()
+
+
+def expire_clients(context: Context, now: Now, limit: int) -> None:
+    """Members that were not heard of for too long leave, after at most ``limit`` looks at each kind."""
+    context.producers.take_expired(now.mono_ns, limit)
+    for group, client_id in context.consumers.take_expired(now.mono_ns, limit):
+        _left(context, group, client_id, "expired", now)
+
+
+def _left(context: Context, group: str, client_id: str, cause: LeaveCause, now: Now) -> None:
+    """A member was taken out: tell the others, and free what it had."""
+    members = context.consumers.members(group)
+    context.events.emit(GroupMemberLeft, now, group, client_id, cause, len(members))
+    if cause == "unregister":
+        for topic, queue_id in context.locks.unlock_all(group, client_id):
+            context.events.emit(QueueUnlocked, now, group, topic, queue_id, client_id, "unregister")
+    else:
+        context.locks.connection_closed(group, client_id)
+    if members:
+        consumer_ids_changed(context, group, "left")
+    else:
+        context.offsets.erase_resets(group)

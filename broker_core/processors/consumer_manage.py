@@ -1,26 +1,24 @@
-"""Consumed offsets of groups. RocketMQ's ConsumerManageProcessor, and its reset of offsets."""
+"""Members and consumed offsets of groups. RocketMQ's ConsumerManageProcessor."""
 
 from broker_core.clock import Now
 from broker_core.commands import (
-    ConsumerGroups,
-    ConsumerGroupView,
+    ConsumerList,
     ConsumerOffsets,
     Done,
-    GetConsumerGroups,
+    FoundOffset,
+    GetConsumerListByGroup,
     GroupQueueOffset,
-    OffsetChange,
-    OffsetsReset,
     QueryConsumerOffset,
+    QueryOffset,
     Reply,
-    ResetConsumerOffset,
     UpdateConsumerOffset,
 )
+from broker_core.consumers.subscription_group_manager import MAX_GROUPS, not_exist
 from broker_core.errors import NotFoundError, RequestError, StoreReadOnlyError
-from broker_core.events import OffsetCommitted
+from broker_core.events import ConsumerListQueried, OffsetCommitted
 from broker_core.processors.context import Context, Request
+from broker_core.remoting.codes import ResponseCode
 from broker_core.topics import validate_group
-
-MAX_GROUPS = 20_000
 
 
 def commit_offset(context: Context, group: str, topic: str, queue_id: int, offset: int, client_id: str,
@@ -50,12 +48,13 @@ def query_consumer_offset(context: Context, request: Request, now: Now) -> Reply
     if command.topic:
         context.topics.require(command.topic)
         topics = {command.topic: topics.get(command.topic, {})}
-    offsets = [_position(context, topic, queue_id, offset, now)
+    offsets = [group_queue_offset(context, topic, queue_id, offset, now)
                for topic, queues in sorted(topics.items()) for queue_id, offset in sorted(queues.items())]
     return ConsumerOffsets(group=command.group, offsets=offsets)
 
 
-def _position(context: Context, topic: str, queue_id: int, offset: int, now: Now) -> GroupQueueOffset:
+def group_queue_offset(context: Context, topic: str, queue_id: int, offset: int, now: Now) -> GroupQueueOffset:
+    """Where ``offset`` lies in its queue."""
     store = context.store
     end = store.max_offset(topic, queue_id)
     lag = max(0, end - offset)
@@ -66,64 +65,50 @@ def _position(context: Context, topic: str, queue_id: int, offset: int, now: Now
 
 
 def update_consumer_offset(context: Context, request: Request, now: Now) -> Reply:
+    """Commit offsets. A RocketMQ client's are checked as in RocketMQ: its group must be known, and offsets below 0,
+    which Go clients send for queues that they have not begun yet, say nothing."""
     command: UpdateConsumerOffset = request.command
     validate_group(command.group)
+    client = context.clients.get(request.connection)
+    is_stock = client is not None and client.protocol == "remoting"
+    if is_stock and command.group not in context.subscription_groups:
+        raise not_exist(command.group)
     require_room(context, command.group)
     for index, entry in enumerate(command.offsets):
         topic = context.topics.require(entry.topic)
         if not 0 <= entry.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
             raise RequestError(f"topic {entry.topic} has no queue {entry.queue_id}",
                                pointer=f"/offsets/{index}/queue_id")
-        if entry.offset < 0:
+        if entry.offset < 0 and not is_stock:
             raise RequestError("an offset is 0 or more", pointer=f"/offsets/{index}/offset")
+    is_member = context.consumers.is_member(command.group, request.connection)
+    client_id = command.client_id or context.client_id_of(request.connection)
     for entry in command.offsets:
-        commit_offset(context, command.group, entry.topic, entry.queue_id, entry.offset, command.client_id, now)
+        pending = context.offsets.pending_reset(command.group, entry.topic, entry.queue_id)
+        if entry.offset >= 0 and not (is_member and pending is not None):
+            commit_offset(context, command.group, entry.topic, entry.queue_id, entry.offset, client_id, now)
     return Done()
 
 
-def reset_consumer_offset(context: Context, request: Request, now: Now) -> Reply:
-    command: ResetConsumerOffset = request.command
-    validate_group(command.group)
-    topic = context.topics.require(command.topic)
-    changes = []
-    for queue_id in range(topic.read_queue_nums):
-        before = context.offsets.query(command.group, command.topic, queue_id)
-        after = _target(context, command.topic, queue_id, command.to)
-        if before != after:
-            changes.append(OffsetChange(topic=command.topic, queue_id=queue_id, before=before, after=after))
-    if not command.dry_run:
-        require_room(context, command.group)
-        for change in changes:
-            commit_offset(context, command.group, change.topic, change.queue_id, change.after, "", now)
-    return OffsetsReset(group=command.group, dry_run=command.dry_run, changes=changes)
+def query_offset(context: Context, request: Request, now: Now) -> Reply:
+    """Where a member goes on. Nothing known, it decides by itself, unless the queue is young: all of it is consumed."""
+    command: QueryOffset = request.command
+    group, topic, queue_id = command.group, command.topic, command.queue_id
+    offset = context.offsets.pending_reset(group, topic, queue_id)
+    if offset is None:
+        offset = context.offsets.query(group, topic, queue_id)
+    if offset is not None:
+        return FoundOffset(offset=offset)
+    if command.set_zero_if_not_found and context.store.is_in_memory(topic, queue_id, 0):
+        return FoundOffset(offset=0)
+    raise NotFoundError(f"group {group} has no offset in queue {queue_id} of topic {topic}: it is new there")
 
 
-def _target(context: Context, topic: str, queue_id: int, to: str) -> int:
-    if to == "min":
-        return context.store.min_offset(topic, queue_id)
-    if to == "max":
-        return context.store.max_offset(topic, queue_id)
-    if not to.isdecimal() or len(to) > 15:
-        raise RequestError(f"to is min, max or a store time in ms since 1970, not {to!r}", pointer="/to")
-    return context.store.offset_by_time(topic, queue_id, int(to), "lower")
-
-
-def get_consumer_groups(context: Context, request: Request, now: Now) -> Reply:
-    command: GetConsumerGroups = request.command
-    assert isinstance(command, GetConsumerGroups)
-    holds: dict[str, int] = {}
-    pulled: dict[str, set[str]] = {}
-    for held in context.holds:
-        if held.group:
-            holds[held.group] = holds.get(held.group, 0) + 1
-            pulled.setdefault(held.group, set()).add(held.many.topic)
-    names = sorted({*context.offsets.groups(), *holds})
-    broker = context.options.broker_name
-    groups = []
-    for group in names:
-        offsets = context.offsets.topics(group)
-        lag = sum(max(0, context.store.max_offset(topic, queue_id) - offset)
-                  for topic, queues in offsets.items() for queue_id, offset in queues.items())
-        groups.append(ConsumerGroupView(broker=broker, group=group, topics=sorted({*offsets, *pulled.get(group, ())}),
-                                        lag=lag, holds=holds.get(group, 0)))
-    return ConsumerGroups(seq=context.events.seq, groups=groups)
+def get_consumer_list_by_group(context: Context, request: Request, now: Now) -> Reply:
+    command: GetConsumerListByGroup = request.command
+    client_ids = context.consumers.client_ids(command.group)
+    if not client_ids:
+        raise NotFoundError(f"no consumer for this group, {command.group}", code=ResponseCode.SYSTEM_ERROR)
+    context.events.emit(ConsumerListQueried, now, command.group, context.client_id_of(request.connection),
+                        len(client_ids))
+    return ConsumerList(client_ids=client_ids)

@@ -2,21 +2,31 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from broker_core.clock import Clock
 from broker_core.commands import HoldView, QueueView, Reply, WakeCause
+from broker_core.consumers.consumer_manager import ConsumerManager
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
+from broker_core.consumers.producer_manager import ProducerManager
+from broker_core.consumers.pull_offset_table import PullOffsetTable
+from broker_core.consumers.rebalance_lock_manager import RebalanceLockManager
+from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager
 from broker_core.counters import Counters
-from broker_core.events import EventLog, Recorded
+from broker_core.errors import StoreReadOnlyError
+from broker_core.events import EventLog, RebalanceCause, Recorded
 from broker_core.formats.message_id import offset_message_id_prefix
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
 from broker_core.options import Options
 from broker_core.store.message_store import Arrival, MessageStore
 from broker_core.topics import TopicConfigManager
+
+if TYPE_CHECKING:
+    from broker_core.consumers.client_channel_info import ClientChannelInfo
 
 RECENT_WAKEUPS = 200
 
@@ -38,27 +48,22 @@ class Waking(msgspec.Struct, frozen=True, gc=False):
     arrival: Arrival | None = None
 
 
-class Client(NamedTuple):
-    """What a connection said of itself."""
-
-    client_id: str
-    protocol: Any
-    remote: str
-
-
 class Context:
     """The engine's parts, by name."""
 
-    __slots__ = ("clients", "clock", "counters", "draining", "epoch", "events", "holds", "offsets", "options",
-                 "prefix_of_ids", "replies", "round_robin", "started", "store", "topics", "unique_key", "wakeups",
-                 "waking")
+    __slots__ = ("changed_groups", "clients", "clock", "connection_numbers", "consumers", "counters", "draining",
+                 "epoch", "events", "holds", "locks", "offsets", "options", "prefix_of_ids", "producers", "pulls",
+                 "replies", "round_robin", "started", "store", "subscription_groups", "topics", "unique_key",
+                 "wakeups", "waking")
 
     def __init__(self, *, options: Options, store: MessageStore, topics: TopicConfigManager,
-                 offsets: ConsumerOffsetManager, clock: Clock, unique_key: Callable[[int], str]) -> None:
+                 offsets: ConsumerOffsetManager, subscription_groups: SubscriptionGroupManager, clock: Clock,
+                 unique_key: Callable[[int], str]) -> None:
         self.options = options
         self.store = store
         self.topics = topics
         self.offsets = offsets
+        self.subscription_groups = subscription_groups
         self.clock = clock
         self.unique_key = unique_key
         self.started = clock.now()
@@ -71,7 +76,15 @@ class Context:
         self.wakeups: deque[Recorded] = deque(maxlen=RECENT_WAKEUPS)
         """The last holds' ends, PullWoken or PullReleased, for pages that open later."""
         self.round_robin: dict[str, int] = {}
-        self.clients: dict[Any, Client] = {}
+        self.clients: dict[Any, ClientChannelInfo] = {}
+        """Open connections, in the order of their coming."""
+        self.connection_numbers = count(1)
+        self.consumers = ConsumerManager()
+        self.producers = ProducerManager()
+        self.locks = RebalanceLockManager()
+        self.pulls = PullOffsetTable()
+        self.changed_groups: dict[str, RebalanceCause] = {}
+        """Groups whose members are to be told in this turn, and why."""
         self.replies: list[tuple[Any, int, Reply]] = []
         self.draining = False
 
@@ -82,7 +95,28 @@ class Context:
         """Options changed: tell the parts that keep a reference of their own."""
         self.options = options
         self.topics.change_options(options)
+        self.subscription_groups.change_options(options)
         self.store.change_options(options)
+
+    def require_writable(self) -> None:
+        """StoreReadOnlyError for a store that was not adopted."""
+        if self.store.read_only:
+            raise StoreReadOnlyError("the store belongs to another broker and is open read-only; start with "
+                                     "GLASSMQ_STORE_ADOPT=1 to make it this broker's own")
+
+    def client_id_of(self, connection: Any) -> str:
+        """Empty while the connection has not said it."""
+        client = self.clients.get(connection)
+        return client.client_id if client is not None else ""
+
+    def count(self) -> Counters:
+        """The running totals, with the figures of this moment in them."""
+        counters = self.counters
+        counters.holds_now = len(self.holds)
+        counters.connections_now = len(self.clients)
+        counters.groups_now = len(self.consumers)
+        counters.members_now = len(self.consumers.memberships)
+        return counters
 
     def problem(self) -> str:
         """Why the broker takes no messages, in a sentence; empty when it does."""

@@ -64,12 +64,11 @@ def get_snapshot(context: Context, request: Request, now: Now) -> Reply:
 
 def snapshot(context: Context, now: Now, max_holds: int = 1000, max_queues: int = 2000) -> Snapshot:
     """Everything a page shows, and the number of the last event that is in it. The busiest topics' queues first."""
-    options, counters = context.options, context.counters
+    options, counters = context.options, context.count()
     configs = sorted(context.topics,
                      key=lambda config: (context.topics.is_system(config.topic_name), config.topic_name))
     keys = [(config.topic_name, queue_id) for config in configs
             for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))]
-    counters.holds_now = len(context.holds)
     return Snapshot(
         broker=options.broker_name, epoch=context.epoch, seq=context.events.seq, wall_ms=now.wall_ms,
         long_polling_enable=options.long_polling_enable, short_polling_time_mills=options.short_polling_time_mills,

@@ -8,6 +8,9 @@ from sys import intern
 
 from broker_core.clock import Now
 from broker_core.commands import Done, Failed, Held, HoldOutcome, Pulled, PullMessage, ReleaseCause, Reply, WakeCause
+from broker_core.consumers.consumer_manager import version_ns
+from broker_core.consumers.pull_offset_table import LastPull
+from broker_core.consumers.subscription_group_manager import SubscriptionGroupConfig
 from broker_core.errors import RequestError, UnavailableError
 from broker_core.events import (
     MessagesDelivered,
@@ -16,14 +19,16 @@ from broker_core.events import (
     PullReceived,
     PullReleased,
     PullWoken,
+    QueueTaken,
     RequestRefused,
 )
 from broker_core.filters.message_filter import MessageFilter
-from broker_core.filters.tags import parse_subscription
+from broker_core.filters.tags import parse_client_subscription, parse_subscription
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request, Waking, filter_text
 from broker_core.processors.outcome import failed
+from broker_core.processors.subscription_group import find_or_create_group
 from broker_core.remoting.codes import ResponseCode
 from broker_core.store.get_message import GetMessageResult
 from broker_core.topics import PERM_READ, validate_group
@@ -31,6 +36,7 @@ from broker_core.topics import PERM_READ, validate_group
 MAX_SUSPEND_MS = 30_000
 MAX_PULL_BYTES = 16 * 1024 * 1024
 MAX_PULL_MESSAGES = 4096
+OFFSET_RESET = "OFFSET_RESET"
 
 _CODES = {
     "FOUND": ResponseCode.SUCCESS,
@@ -40,6 +46,7 @@ _CODES = {
     "OFFSET_OVERFLOW_ONE": ResponseCode.PULL_NOT_FOUND,
     "OFFSET_TOO_SMALL": ResponseCode.PULL_OFFSET_MOVED,
     "OFFSET_OVERFLOW_BADLY": ResponseCode.PULL_OFFSET_MOVED,
+    OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
 
 
@@ -54,14 +61,19 @@ def response_code(status: str, queue_offset: int) -> ResponseCode:
 def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
     """Answer a pull, or hold it and answer None (Held, when it asked to be told)."""
     command: PullMessage = request.command
+    group, client_id = command.consumer_group, command.client_id or context.client_id_of(request.connection)
     context.counters.pulls_received += 1
-    context.events.emit(PullReceived, now, command.topic, command.queue_id, command.queue_offset,
-                        command.consumer_group, command.client_id, command.protocol)
-    message_filter = _check(context, command)
-    if command.commit_offset >= 0 and command.consumer_group and not context.store.read_only:
-        require_room(context, validate_group(command.consumer_group))
-        commit_offset(context, command.consumer_group, command.topic, command.queue_id, command.commit_offset,
-                      command.client_id, now)
+    context.events.emit(PullReceived, now, command.topic, command.queue_id, command.queue_offset, group, client_id,
+                        command.protocol)
+    message_filter = _check(context, command, now)
+    reset = context.offsets.pending_reset(group, command.topic, command.queue_id)
+    if reset is not None and context.consumers.is_member(group, request.connection):
+        context.counters.pulls_answered_at_once += 1
+        return answer_reset(context, group, command.topic, command.queue_id, client_id, reset,
+                            _granted(context, command), now)
+    if command.commit_offset >= 0 and group and not context.store.read_only:
+        require_room(context, validate_group(group))
+        commit_offset(context, group, command.topic, command.queue_id, command.commit_offset, client_id, now)
     begin_ns = context.clock.mono_ns()
     context.counters.pulls_read += 1
     result = context.store.get_message(
@@ -69,16 +81,28 @@ def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
         min(command.max_msg_bytes, MAX_PULL_BYTES), message_filter)
     code = response_code(result.status, command.queue_offset)
     if code is ResponseCode.PULL_NOT_FOUND and command.suspend_timeout_ms > 0:
-        return _hold(context, request, message_filter, result.max_offset, now)
+        return _hold(context, request, client_id, message_filter, result.max_offset, now)
     context.counters.pulls_answered_at_once += 1
-    return _answer(context, result, code, command.topic, command.queue_id, command.consumer_group, command.client_id,
+    return _answer(context, result, code, command.topic, command.queue_id, group, client_id,
                    None, _granted(context, command), context.clock.mono_ns() - begin_ns, now)
 
 
-def _check(context: Context, command: PullMessage) -> MessageFilter | None:
+def answer_reset(context: Context, group: str, topic: str, queue_id: int, client_id: str, offset: int, granted: int,
+                 now: Now) -> Pulled:
+    """The group's offset was moved meanwhile: the member is told where to go on, once."""
+    context.offsets.erase_reset(group, topic, queue_id)
+    result = GetMessageResult(OFFSET_RESET, offset, context.store.min_offset(topic, queue_id),
+                              context.store.max_offset(topic, queue_id))
+    return _answer(context, result, _CODES[OFFSET_RESET], topic, queue_id, group, client_id, None, granted, 0, now)
+
+
+def _check(context: Context, command: PullMessage, now: Now) -> MessageFilter | None:
     """RocketMQ's checks before reading, in its order; the subscription's filter."""
     if context.draining:
         raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
+    if not context.options.broker_permission & PERM_READ:
+        raise RequestError(f"broker {context.options.broker_name} may not be read", code=ResponseCode.NO_PERMISSION)
+    config = _group(context, command, now) if command.check_group or command.subscription is None else None
     topic = context.topics.require(command.topic)
     if not topic.perm & PERM_READ:
         raise RequestError(f"topic {command.topic} may not be read", code=ResponseCode.NO_PERMISSION, pointer="/topic")
@@ -87,7 +111,45 @@ def _check(context: Context, command: PullMessage) -> MessageFilter | None:
                            f"(0 to {topic.read_queue_nums - 1})", pointer="/queue_id")
     if command.max_msg_nums < 1:
         raise RequestError("ask for at least one message", pointer="/limit")
-    return parse_subscription(command.subscription, command.expression_type)
+    if config is None:
+        assert command.subscription is not None
+        return parse_subscription(command.subscription, command.expression_type)
+    if command.subscription is None:
+        return _subscribed_filter(context, command, config)
+    return parse_client_subscription(command.subscription, command.expression_type)
+
+
+def _group(context: Context, command: PullMessage, now: Now) -> SubscriptionGroupConfig:
+    """The configuration of a group that may consume."""
+    if command.lite and not context.options.lite_pull_message_enable:
+        raise RequestError("lite pull consumers may not pull here", code=ResponseCode.NO_PERMISSION)
+    config = find_or_create_group(context, command.consumer_group, now)
+    if not config.consume_enable:
+        raise RequestError(f"group {config.group_name} may not consume", code=ResponseCode.NO_PERMISSION,
+                           pointer="/group")
+    return config
+
+
+def _subscribed_filter(context: Context, command: PullMessage, config: SubscriptionGroupConfig,
+                       ) -> MessageFilter | None:
+    """The filter that the group's heartbeats have brought for this topic."""
+    group, topic = command.consumer_group, command.topic
+    info = context.consumers.get(group)
+    if info is None:
+        raise RequestError(f"group {group} has no member here yet: its heartbeat has not come",
+                           code=ResponseCode.SUBSCRIPTION_NOT_EXIST)
+    if not config.consume_broadcast_enable and info.message_model == "BROADCASTING":
+        raise RequestError(f"group {group} may not consume by broadcasting", code=ResponseCode.NO_PERMISSION)
+    if not context.subscription_groups.may_read(group, topic):
+        raise RequestError(f"group {group} is kept from reading topic {topic}", code=ResponseCode.NO_PERMISSION)
+    subscription = info.subscriptions.get(topic)
+    if subscription is None:
+        raise RequestError(f"group {group} does not subscribe to topic {topic}: its members must all subscribe to "
+                           "the same topics", code=ResponseCode.SUBSCRIPTION_NOT_EXIST)
+    if version_ns(subscription.sub_version) < version_ns(command.sub_version):
+        raise RequestError(f"the subscription of group {group} to topic {topic} is newer at the client than here: its "
+                           "heartbeat has not come yet", code=ResponseCode.SUBSCRIPTION_NOT_LATEST)
+    return parse_client_subscription(subscription.sub_string, subscription.expression_type)
 
 
 def _granted(context: Context, command: PullMessage) -> int:
@@ -99,7 +161,7 @@ def _granted(context: Context, command: PullMessage) -> int:
                MAX_SUSPEND_MS if options.long_polling_enable else options.short_polling_time_mills)
 
 
-def _hold(context: Context, request: Request, message_filter: MessageFilter | None, max_offset: int,
+def _hold(context: Context, request: Request, client_id: str, message_filter: MessageFilter | None, max_offset: int,
           now: Now) -> Reply | None:
     command: PullMessage = request.command
     holds = context.holds
@@ -116,10 +178,11 @@ def _hold(context: Context, request: Request, message_filter: MessageFilter | No
         many=holds.many(command.topic, command.queue_id, max_offset), pull_from_offset=command.queue_offset,
         max_msg_nums=min(command.max_msg_nums, MAX_PULL_MESSAGES),
         max_msg_bytes=min(command.max_msg_bytes, MAX_PULL_BYTES),
-        group=intern(command.consumer_group), client_id=intern(command.client_id), protocol=command.protocol,
+        group=intern(command.consumer_group), client_id=intern(client_id), protocol=command.protocol,
         message_filter=message_filter, suspended_ns=now.mono_ns, suspend_timeout_ms=granted,
         short=not context.options.long_polling_enable)
     holds.hold(held)
+    note_pull(context, held.group, command.topic, command.queue_id, held.client_id, command.queue_offset, now)
     context.counters.pulls_held += 1
     deadline_ms = now.wall_ms + granted
     context.events.emit(PullHeld, now, held.hold_id, command.topic, command.queue_id, held.group, held.client_id,
@@ -174,6 +237,7 @@ def _what_the_check_found(context: Context, request: PullRequest, result: GetMes
 def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topic: str, queue_id: int, group: str,
             client_id: str, outcome: HoldOutcome | None, granted: int, read_ns: int, now: Now) -> Pulled:
     count = result.message_count
+    note_pull(context, group, topic, queue_id, client_id, result.next_begin_offset, now)
     context.events.emit(PullAnswered, now, topic, queue_id, group, client_id, outcome.hold_id if outcome else 0,
                         code, result.status, count, len(result.records), result.next_begin_offset)
     if count:
@@ -186,7 +250,19 @@ def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topi
                   read_us=read_ns // 1000, records=result.records, hold=outcome)
 
 
-def release(context: Context, request: PullRequest, cause: ReleaseCause, now: Now, reply: Failed | None) -> None:
+def note_pull(context: Context, group: str, topic: str, queue_id: int, client_id: str, next_offset: int,
+              now: Now) -> None:
+    """Remember who asked for the queue, and where it goes on; say so when it was another member before."""
+    if not group:
+        return
+    before = context.pulls.note(group, topic, queue_id, LastPull(client_id, now.mono_ns, next_offset))
+    if before is None or before.client_id != client_id:
+        info = context.consumers.get(group)
+        if info is not None and info.message_model == "CLUSTERING" and client_id in context.consumers.members(group):
+            context.events.emit(QueueTaken, now, group, topic, queue_id, client_id, before.client_id if before else "")
+
+
+def release(context: Context, request: PullRequest, cause: ReleaseCause, now: Now, reply: Reply | None) -> None:
     """End a hold that was taken out of the table without running its pull; ``reply`` None: nobody is there."""
     held_us = max(0, now.mono_ns - request.suspended_ns) // 1000
     many = request.many

@@ -121,6 +121,14 @@ class MessageReader:
         return GetMessageResult(FOUND, end, queue.min_offset(self._log.min_offset), end,
             bytes(buffer[start:start + size]), 1, offset, offset, arrival.store_timestamp)
 
+    def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether the queue has this message, and in the recent part of the log."""
+        queue = self._queues.table.get((topic, queue_id))
+        if queue is None or not queue.min_offset(self._log.min_offset) <= offset < queue.max_offset:
+            return False
+        physical_offset, size, _ = queue.unit(offset)
+        return size > 0 and self._log.max_offset - physical_offset <= self._memory
+
     def _limits(self, physical_offset: int, max_msg_nums: int, max_msg_bytes: int) -> tuple[int, int]:
         """(messages, bytes) that a pull may bring once it reaches this part of the log."""
         far = self._log.max_offset - physical_offset > self._memory

@@ -70,6 +70,7 @@ class MessageStore:
             options.max_index_num) if options.message_index_enable else None
         self._reput = ReputMessageService(self._log, self._queues, self._index, delay_levels)
         self._reader = MessageReader(self._log, self._queues, options, files.total_memory())
+        self.is_in_memory = self._reader.is_in_memory
         self._store_checkpoint = StoreCheckpoint(files, root)
         self._schedule = FlushSchedule(lambda: self._options, now)
         self._clean = CleanCommitLogService(files, root, self._log, self._queues, self._index,

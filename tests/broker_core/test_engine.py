@@ -392,12 +392,14 @@ def test_one_turn_wakes_no_more_than_memory_should_hold(bench: Bench, monkeypatc
 @pytest.mark.parametrize(("name", "text"), [
     ("topics", b'{"topicConfigTable":{"T":{"topicName":7}}}'), ("topics", b'{"topicConfigTable":[1]}'),
     ("consumerOffset", b'{"offsetTable":{"T@g":5}}'), ("consumerOffset", b'{"offsetTable":{"T@g":{"a":"b"}}}'),
+    ("subscriptionGroup", b'{"subscriptionGroupTable":{"g":{"retryMaxTimes":"many"}}}'),
+    ("subscriptionGroup", b'{"forbiddenTable":[1]}'),
 ])
 def test_a_table_without_rocketmqs_form_is_named_and_left_alone(name: str, text: bytes) -> None:
     first = Bench()
     first.take(first.engine.close(first.clock.now()))
     path = ROOT / "config" / f"{name}.json"
     first.files.write(path, text)
-    with pytest.raises(StoreCorruptError, match=r"topics\.json or consumerOffset\.json"):
+    with pytest.raises(StoreCorruptError, match=rf"{name}\.json in "):
         Bench(files=first.files, clock=first.clock)
     assert first.files.read(path) == text

@@ -1,19 +1,38 @@
-"""Groups' offsets: commit, lag in messages and in time, reset with a preview."""
+"""Groups' members and offsets: who is there, where it goes on, commit, lag in messages and in time."""
+
+import pytest
 
 from broker_core import commands as c
+from broker_core.events import ConsumerListQueried, OffsetCommitted
 from tests.fakes.engine import Bench
+from tests.fakes.members import client_ids, connect, events, failure, join
+
+
+def commit(group: str, offset: int, topic: str = "orders", queue_id: int = 0) -> c.UpdateConsumerOffset:
+    return c.UpdateConsumerOffset(
+        group=group, offsets=[c.QueueOffset(topic=topic, queue_id=queue_id, offset=offset)])
+
+
+def where(bench: Bench, group: str = "g", *, queue_id: int = 0, zero: bool = True) -> int | None:
+    """What QUERY_CONSUMER_OFFSET answers; None for QUERY_NOT_FOUND."""
+    reply = bench.call(c.QueryOffset(group=group, topic="orders", queue_id=queue_id, set_zero_if_not_found=zero))
+    if isinstance(reply, c.Failed):
+        assert reply.code == 22
+        return None
+    assert isinstance(reply, c.FoundOffset)
+    return reply.offset
 
 
 def test_lag_in_messages_and_in_time() -> None:
     bench = Bench()
     bench.send("orders", b"1", b"2", b"3")
     bench.clock.advance(4000)
-    bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=1)]))
+    bench.call(commit("g", 1))
     reply = bench.call(c.QueryConsumerOffset(group="g", topic="orders"))
     assert isinstance(reply, c.ConsumerOffsets)
     (position,) = reply.offsets
     assert (position.offset, position.max_offset, position.lag, position.lag_ms) == (1, 3, 2, 4000)
-    bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=3)]))
+    bench.call(commit("g", 3))
     reply = bench.call(c.QueryConsumerOffset(group="g"))
     assert isinstance(reply, c.ConsumerOffsets) and reply.offsets[0].lag_ms == 0
 
@@ -27,27 +46,62 @@ def test_all_offsets_of_a_commit_or_none() -> None:
     assert bench.engine.context.offsets.query("g", "orders", 0) is None
 
 
-def test_a_reset_is_previewed_then_done() -> None:
-    bench = Bench()
-    bench.send("orders", b"1", b"2")
-    bench.clock.advance(1000)
-    later = bench.clock.now().wall_ms
-    bench.send("orders", b"3")
-    for to, offset in (("max", 3), ("min", 0), (str(later), 2)):
-        preview = bench.call(c.ResetConsumerOffset(group="g", topic="orders", to=to, dry_run=True))
-        before = bench.engine.context.offsets.query("g", "orders", 0)
-        done = bench.call(c.ResetConsumerOffset(group="g", topic="orders", to=to))
-        assert isinstance(preview, c.OffsetsReset) and isinstance(done, c.OffsetsReset)
-        assert preview.changes == done.changes and preview.changes[0].before == before
-        assert bench.engine.context.offsets.query("g", "orders", 0) == offset
-
-
-def test_groups_are_those_with_offsets_or_holds() -> None:
+def test_a_rocketmq_client_commits_for_known_groups_and_topics_only() -> None:
     bench = Bench()
     bench.send("orders", b"1")
-    bench.pull("orders", 1, consumer_group="waiting")
-    bench.call(c.UpdateConsumerOffset(group="behind", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=0)]))
-    reply = bench.call(c.GetConsumerGroups())
-    assert isinstance(reply, c.ConsumerGroups)
-    assert [(g.group, g.lag, g.holds, g.topics) for g in reply.groups] == [
-        ("behind", 1, 0, ["orders"]), ("waiting", 0, 1, ["orders"])]
+    connect(bench, "A")
+    assert failure(bench, commit("g", 1), "A").code == 26
+    join(bench, "B")
+    assert failure(bench, commit("g", 1, topic="nowhere"), "B").code == 17
+    assert failure(bench, commit("g", 1, queue_id=99), "B").code == 29
+    assert bench.call(commit("g", 1), "B") == c.Done()
+    (committed,) = events(bench, OffsetCommitted)
+    assert (committed.offset, committed.client_id) == (1, "B")
+
+
+def test_a_negative_commit_of_a_rocketmq_client_says_nothing() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    join(bench, "A")
+    bench.call(commit("g", 1), "A")
+    assert bench.call(commit("g", -1), "A") == c.Done()
+    assert where(bench) == 1
+    assert failure(bench, commit("g", -1)).pointer == "/offsets/0/offset"
+
+
+def test_a_new_group_begins_a_young_queue_at_its_beginning() -> None:
+    bench = Bench()
+    bench.send("orders", b"1", b"2")
+    assert where(bench) == 0
+    assert where(bench, zero=False) is None
+    assert where(bench, queue_id=1) is None  # no message 0 there
+    assert where(bench, queue_id=99) is None
+    bench.call(commit("g", 2))
+    assert where(bench) == where(bench, zero=False) == 2
+    assert where(bench, "other") == 0
+
+
+def test_a_queue_is_not_young_when_its_first_message_is_far_back_in_the_log() -> None:
+    bench = Bench(access_message_in_memory_max_ratio=1)
+    memory = bench.files.total_memory() // 100
+    bench.send("orders", b"first")
+    assert where(bench) == 0
+    while bench.engine.context.store.appended_offset <= memory:
+        bench.send("other", b"x" * 500_000)
+    assert where(bench) is None
+
+
+def test_who_asks_for_the_members_is_an_event() -> None:
+    bench = Bench()
+    join(bench, "A")
+    join(bench, "B")
+    assert client_ids(bench) == ["A", "B"]
+    assert client_ids(bench, "unknown") == []
+    bench.call(c.GetConsumerListByGroup(group="g"), "B")
+    assert [(e.group, e.client_id, e.members) for e in events(bench, ConsumerListQueried)] == [
+        ("g", "", 2), ("g", "B", 2)]
+
+
+@pytest.mark.parametrize("group", ["", "a/b", "x" * 121])
+def test_names_of_groups_are_checked(group: str) -> None:
+    assert failure(Bench(), commit(group, 0)).pointer == "/group"

@@ -1,10 +1,14 @@
 """Pulls: RocketMQ's codes for its statuses, clamped waits, commits on the way."""
 
+from typing import Any
+
 import pytest
 
 from broker_core import commands as c
+from broker_core.events import QueueTaken
 from broker_core.processors.pull_message import response_code
 from tests.fakes.engine import ROOT, Bench, bodies
+from tests.fakes.members import events, failure, join
 
 
 @pytest.mark.parametrize(("status", "offset", "code"), [
@@ -90,3 +94,124 @@ def test_a_store_that_is_not_ours_is_pulled_from_without_keeping_the_offset() ->
     assert foreign.engine.context.store.read_only
     assert bodies(foreign.pulled(foreign.pull("orders", 0, commit_offset=1))) == [b"one"]
     assert foreign.engine.context.offsets.groups() == []
+
+
+def stock_pull(bench: Bench, connection: str = "A", **fields: Any) -> c.Reply:
+    """A pull as a RocketMQ client's, that is not to be held."""
+    return bench.call(c.PullMessage(**{"topic": "orders", "queue_id": 0, "queue_offset": 0, "consumer_group": "g",
+                                       "subscription": None, "check_group": True, "protocol": "remoting"} | fields),
+                      connection)
+
+
+def code(reply: c.Reply) -> int:
+    assert isinstance(reply, c.Failed | c.Pulled)
+    return reply.code
+
+
+def group_config(bench: Bench, **config: Any) -> None:
+    reply = bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"} | config))
+    assert isinstance(reply, c.SubscriptionGroups), reply
+
+
+def test_the_subscription_is_the_groups_own() -> None:
+    bench = Bench()
+    bench.send("orders", b"a", tag="TagA")
+    bench.send("orders", b"b", tag="TagB")
+    join(bench, "A", topics={"orders": "TagA ||"})
+    reply = stock_pull(bench)
+    assert isinstance(reply, c.Pulled) and bodies(reply) == [b"a"] and reply.next_begin_offset == 2
+    reply = stock_pull(bench, subscription="TagB")
+    assert isinstance(reply, c.Pulled) and bodies(reply) == [b"b"]
+
+
+def test_rocketmqs_checks_have_its_codes() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    bench.send("more", b"1")
+    assert code(stock_pull(bench)) == 24  # no heartbeat yet
+    join(bench, "A", version=5)
+    assert code(stock_pull(bench)) == 0
+    assert code(stock_pull(bench, consumer_group="a/b")) == 29
+    assert code(stock_pull(bench, topic="nowhere")) == 17
+    assert code(stock_pull(bench, queue_id=99)) == code(stock_pull(bench, queue_id=-1)) == 29
+    assert code(stock_pull(bench, topic="more")) == 24
+    assert code(stock_pull(bench, sub_version=5)) == 0
+    assert code(stock_pull(bench, sub_version=6)) == 25
+    assert code(stock_pull(bench, subscription="||")) == 23
+    assert code(stock_pull(bench, subscription="a > 1", expression_type="SQL92")) == 1
+    bench.call(c.UpdateAndCreateTopic(topic="orders", perm=2))
+    assert code(stock_pull(bench)) == 16
+
+
+def test_the_checks_come_in_rocketmqs_order() -> None:
+    bench = Bench(auto_create_subscription_group=False)
+    join(bench, "A")
+    everything_wrong: dict[str, Any] = {"topic": "nowhere", "queue_id": 99, "lite": True}
+    bench.call(c.UpdateBrokerConfig(changes={"brokerPermission": 2, "litePullMessageEnable": False}))
+    assert "broker-a" in failure(bench, c.PullMessage(queue_offset=0, **everything_wrong)).remark
+    bench.call(c.UpdateBrokerConfig(changes={"brokerPermission": 6}))
+    assert code(stock_pull(bench, **everything_wrong)) == 16
+    bench.call(c.UpdateBrokerConfig(changes={"litePullMessageEnable": True}))
+    assert code(stock_pull(bench, **everything_wrong)) == 26
+    group_config(bench, consumeEnable=False)
+    assert code(stock_pull(bench, **everything_wrong)) == 16
+    group_config(bench)
+    assert code(stock_pull(bench, **everything_wrong)) == 17
+    bench.send("orders", b"1")
+    assert code(stock_pull(bench, queue_id=99)) == 29
+    assert code(stock_pull(bench)) == 24
+
+
+def test_a_group_may_be_kept_from_broadcasting_and_from_topics() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    join(bench, "A", model="BROADCASTING")
+    assert code(stock_pull(bench)) == 0
+    group_config(bench, consumeBroadcastEnable=False)
+    assert code(stock_pull(bench)) == 16
+    group_config(bench)
+    bench.engine.context.subscription_groups._forbidden = {"g": {"orders": 4, "more": 2}}
+    assert code(stock_pull(bench)) == 16
+    bench.engine.context.subscription_groups._forbidden = {"g": {"orders": 2}}
+    assert code(stock_pull(bench)) == 0
+
+
+def test_a_subscription_that_is_not_understood_is_told_with_each_pull() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    join(bench, "A", topics={"orders": "||"})
+    assert code(stock_pull(bench)) == 23
+    bench.call(c.HeartBeat(client_id="A", protocol="remoting", consumers=[c.ConsumerData(group="g", subscriptions=[
+        c.SubscriptionData(topic="orders", sub_string="a > 1", expression_type="SQL92", sub_version=9)])]), "A")
+    assert code(stock_pull(bench)) == 1
+
+
+def test_a_pull_is_its_clients_by_its_connection() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    join(bench, "A")
+    held = bench.pull("orders", 1, connection="A", subscription=None, check_group=True)
+    (hold,) = bench.call(c.GetHolds()).holds  # type: ignore[union-attr]
+    assert hold.client_id == "A" and bench.final(held, "A") is None
+
+
+def test_another_member_that_pulls_from_a_queue_is_an_event() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    join(bench, "A")
+    join(bench, "B")
+    for name in ("A", "A", "B", "B"):
+        stock_pull(bench, name)
+    bench.call(c.PullMessage(topic="orders", queue_id=0, queue_offset=0, consumer_group="g", client_id="no member"))
+    assert [(e.client_id, e.previous) for e in events(bench, QueueTaken)] == [("A", ""), ("B", "A")]
+    last = bench.engine.context.pulls.queues("g")["orders", 0]
+    assert (last.client_id, last.pull_offset) == ("no member", 1)
+
+
+def test_who_broadcasts_takes_no_queue_from_another() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    for name in "AB":
+        join(bench, name, model="BROADCASTING")
+        stock_pull(bench, name)
+    assert events(bench, QueueTaken) == []

@@ -1,0 +1,132 @@
+"""Consumer groups that somebody is in: their members, how they consume, and what they subscribe to.
+
+A group has one subscription for each topic, whoever brought it: its members must say the same. What the newest
+heartbeat does not name is dropped. The expression is replaced by one with a larger version only, so a heartbeat that
+was overtaken changes nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from broker_core.commands import ConsumerData, ConsumeType, MessageModel, SubscriptionData
+from broker_core.consumers.client_channel_info import ClientChannelInfo
+from broker_core.consumers.memberships import Memberships, Registered
+
+NANOSECONDS_BEGIN = 10 ** 16
+"""Java clients count ``sub_version`` in ms since 1970, Go clients in ns: ms reach this number in 300,000 years."""
+
+
+def version_ns(sub_version: int) -> int:
+    """A subscription's version, comparable between clients."""
+    return sub_version if sub_version >= NANOSECONDS_BEGIN else sub_version * 1_000_000
+
+
+class ConsumerGroupInfo:
+    """RocketMQ's ConsumerGroupInfo, without the members; as the newest heartbeat described it."""
+
+    __slots__ = ("consume_from_where", "consume_type", "message_model", "subscriptions")
+
+    def __init__(self) -> None:
+        self.consume_type: ConsumeType = "CONSUME_PASSIVELY"
+        self.message_model: MessageModel = "CLUSTERING"
+        self.consume_from_where = ""
+        self.subscriptions: dict[str, SubscriptionData] = {}
+
+
+class SubscriptionUpdate(NamedTuple):
+    """One topic of a group: its expression now and before. "" is: not subscribed."""
+
+    topic: str
+    expression: str
+    previous: str
+
+
+class Registration(NamedTuple):
+    """What a heartbeat changed in a group."""
+
+    member: Registered
+    updates: list[SubscriptionUpdate]
+
+    @property
+    def topics_changed(self) -> bool:
+        return any(not update.expression or not update.previous for update in self.updates)
+
+
+class ConsumerManager:
+    """RocketMQ's ConsumerManager."""
+
+    def __init__(self) -> None:
+        self.memberships = Memberships()
+        self._groups: dict[str, ConsumerGroupInfo] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        """Groups that have members."""
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def get(self, group: str) -> ConsumerGroupInfo | None:
+        """None when nobody is in the group."""
+        return self._groups.get(group)
+
+    def members(self, group: str) -> Mapping[str, ClientChannelInfo]:
+        return self.memberships.members(group)
+
+    def client_ids(self, group: str) -> list[str]:
+        """Its members in the order in which they share queues."""
+        return sorted(self.memberships.members(group))
+
+    def is_member(self, group: str, connection: Any) -> bool:
+        return self.memberships.is_member(group, connection)
+
+    def register(self, client: ClientChannelInfo, data: ConsumerData, now_ns: int, *,
+                 without_sub: bool) -> Registration:
+        """A heartbeat says that ``client`` is in ``data.group``. UnavailableError when there are too many members."""
+        member = self.memberships.register(data.group, client, now_ns)
+        if member == "outdated":
+            return Registration(member, [])
+        info = self._groups.get(data.group)
+        if info is None:
+            info = self._groups[data.group] = ConsumerGroupInfo()
+        info.consume_type, info.message_model = data.consume_type, data.message_model
+        info.consume_from_where = data.consume_from_where
+        return Registration(member, [] if without_sub else _subscribe(info, data.subscriptions))
+
+    def leave(self, group: str, client_id: str, number: int) -> bool:
+        """The client said over connection ``number`` that it leaves; False when that changes nothing."""
+        left = self.memberships.leave(group, client_id, number)
+        self._forget_if_empty(group)
+        return left
+
+    def leave_all(self, client: ClientChannelInfo) -> list[str]:
+        """The connection has closed: the groups that it was in."""
+        groups = self.memberships.leave_all(client)
+        for group in groups:
+            self._forget_if_empty(group)
+        return groups
+
+    def take_expired(self, now_ns: int, limit: int) -> list[tuple[str, str]]:
+        """Take out (group, client id) of members that were not heard of for too long; at most ``limit`` looks."""
+        expired = self.memberships.take_expired(now_ns, limit)
+        for group, _ in expired:
+            self._forget_if_empty(group)
+        return expired
+
+    def _forget_if_empty(self, group: str) -> None:
+        if not self.memberships.members(group):
+            self._groups.pop(group, None)
+
+
+def _subscribe(info: ConsumerGroupInfo, wanted: list[SubscriptionData]) -> list[SubscriptionUpdate]:
+    table = info.subscriptions
+    updates = []
+    for new in wanted:
+        old = table.get(new.topic)
+        if old is None or version_ns(new.sub_version) > version_ns(old.sub_version):
+            table[new.topic] = new
+            previous = "" if old is None else old.sub_string or "*"
+            if old is None or (new.sub_string, new.expression_type) != (old.sub_string, old.expression_type):
+                updates.append(SubscriptionUpdate(new.topic, new.sub_string or "*", previous))
+    dropped = sorted(table.keys() - {new.topic for new in wanted})
+    return updates + [SubscriptionUpdate(topic, "", table.pop(topic).sub_string or "*") for topic in dropped]

@@ -1,0 +1,114 @@
+"""Which clients are in which groups, until they leave, go, or are not heard of for too long.
+
+    groups          group      -> client id -> its connection
+    by_connection   connection -> groups        a connection that closes looks here
+    leases          (group, client id)          time looks here
+
+A client is in a group once, by its newest connection: a client that has come back is not counted twice while its
+old connection, perhaps cut somewhere on the way, has not closed yet.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from broker_core.consumers.client_channel_info import ClientChannelInfo
+from broker_core.consumers.leases import Leases
+from broker_core.errors import UnavailableError
+
+CHANNEL_EXPIRED_NS = 120 * 1_000_000_000
+"""RocketMQ's CHANNEL_EXPIRED_TIMEOUT: so long after its last heartbeat a client is taken for gone."""
+
+MAX_MEMBERS = 100_000
+
+Registered = Literal["joined", "reconnected", "renewed", "outdated"]
+
+
+class Memberships:
+    """Members of the groups of one kind, consumers or producers."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, ClientChannelInfo]] = {}
+        self._by_connection: dict[Any, set[str]] = {}
+        self._leases: Leases[tuple[str, str]] = Leases()
+
+    def __len__(self) -> int:
+        """Members of all groups together."""
+        return len(self._leases)
+
+    def __iter__(self) -> Iterator[str]:
+        """Groups that have members."""
+        return iter(self._groups)
+
+    def members(self, group: str) -> Mapping[str, ClientChannelInfo]:
+        """Client id -> connection; empty when nobody is in the group."""
+        return self._groups.get(group, {})
+
+    def groups_of(self, connection: Any) -> list[str]:
+        return sorted(self._by_connection.get(connection, ()))
+
+    def is_member(self, group: str, connection: Any) -> bool:
+        return group in self._by_connection.get(connection, ())
+
+    # --- in -------------------------------------------------------------------------------------------------------
+
+    def register(self, group: str, client: ClientChannelInfo, now_ns: int) -> Registered:
+        """A heartbeat of ``client`` named the group; ``outdated`` when a newer connection speaks for it.
+
+        UnavailableError when there are too many members.
+        """
+        members = self._groups.get(group)
+        before = members.get(client.client_id) if members else None
+        if before is not None and before.number > client.number:
+            return "outdated"
+        if before is None and len(self) >= MAX_MEMBERS:
+            raise UnavailableError(f"this broker has {MAX_MEMBERS} members in its groups, the most it takes")
+        self._leases.renew((group, client.client_id), now_ns + CHANNEL_EXPIRED_NS)
+        if before is client:
+            return "renewed"
+        if members is None:
+            members = self._groups[group] = {}
+        if before is not None:
+            self._forget(before.connection, group)
+        members[client.client_id] = client
+        self._by_connection.setdefault(client.connection, set()).add(group)
+        return "joined" if before is None else "reconnected"
+
+    # --- out ------------------------------------------------------------------------------------------------------
+
+    def leave(self, group: str, client_id: str, number: int) -> bool:
+        """The client said over connection ``number`` that it leaves; False when it was not in, or is newer there."""
+        member = self.members(group).get(client_id)
+        if member is None or member.number > number:
+            return False
+        self._remove(group, client_id)
+        return True
+
+    def leave_all(self, client: ClientChannelInfo) -> list[str]:
+        """The connection has closed: the groups in which it was a member."""
+        groups = self.groups_of(client.connection)
+        for group in groups:
+            self._remove(group, client.client_id)
+        return groups
+
+    def take_expired(self, now_ns: int, limit: int) -> list[tuple[str, str]]:
+        """Take out (group, client id) of those who were not heard of for too long; at most ``limit`` looks."""
+        expired = self._leases.take_due(now_ns, limit)
+        for group, client_id in expired:
+            self._remove(group, client_id)
+        return expired
+
+    def next_look_ns(self) -> int | None:
+        return self._leases.next_look_ns()
+
+    def _remove(self, group: str, client_id: str) -> None:
+        members = self._groups[group]
+        self._forget(members.pop(client_id).connection, group)
+        if not members:
+            del self._groups[group]
+        self._leases.drop((group, client_id))
+
+    def _forget(self, connection: Any, group: str) -> None:
+        groups = self._by_connection[connection]
+        groups.discard(group)
+        if not groups:
+            del self._by_connection[connection]

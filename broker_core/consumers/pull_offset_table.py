@@ -1,0 +1,47 @@
+"""Who asked for a queue last, when, and where it goes on: what is known of a queue's consumer from its pulls alone."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+MAX_QUEUES = 200_000
+
+
+class LastPull(msgspec.Struct, frozen=True, gc=False):
+    """``pull_offset`` is where the next pull goes on; ``mono_ns`` when this one was answered or held."""
+
+    client_id: str
+    mono_ns: int
+    pull_offset: int
+
+
+class PullOffsetTable:
+    """The pullOffsetTable of RocketMQ's ConsumerOffsetManager: group -> (topic, queue id) -> its last pull.
+
+    In memory only, and bounded: when it is full, the group that came first goes.
+    """
+
+    def __init__(self, max_queues: int = MAX_QUEUES) -> None:
+        self._max_queues = max_queues
+        self._count = 0
+        self._table: dict[str, dict[tuple[str, int], LastPull]] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def note(self, group: str, topic: str, queue_id: int, pull: LastPull) -> LastPull | None:
+        """The newest pull of a group from a queue; the one before."""
+        queues = self._table.get(group)
+        before = queues.get((topic, queue_id)) if queues else None
+        if before is None:
+            if self._count >= self._max_queues:
+                self._count -= len(self._table.pop(next(iter(self._table))))
+            self._count += 1
+            queues = self._table.setdefault(group, {})
+        assert queues is not None
+        queues[topic, queue_id] = pull
+        return before
+
+    def queues(self, group: str) -> Mapping[tuple[str, int], LastPull]:
+        """(topic, queue id) -> last pull of one group; empty when it never pulled."""
+        return self._table.get(group, {})

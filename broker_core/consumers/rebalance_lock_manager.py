@@ -1,0 +1,105 @@
+"""Which member may consume a queue in order: one at a time, for as long as it keeps saying so.
+
+A lock ends 60 s after it was taken or renewed; a client renews every 20 s. When its connection closes, the lock ends
+30 s after the last renewal instead, since clients, Java's and Go's alike, stop consuming a queue whose lock they could
+not renew for 30 s. It is not given to another one at once: a client whose connection was cut goes on for that long
+with the messages that it has, and two would consume the queue at the same time. Who says that it leaves frees its
+locks at once. (RocketMQ waits for the 60 s in every case but the unlock request.)
+"""
+
+from typing import NamedTuple
+
+from broker_core.consumers.leases import Leases
+from broker_core.errors import UnavailableError
+
+LOCK_LIVE_NS = 60 * 1_000_000_000
+"""RocketMQ's REBALANCE_LOCK_MAX_LIVE_TIME in the broker."""
+
+CLIENT_LOCK_LIVE_NS = 30 * 1_000_000_000
+"""RocketMQ's REBALANCE_LOCK_MAX_LIVE_TIME in the clients."""
+
+MAX_LOCKS = 200_000
+
+LockKey = tuple[str, str, int]
+"""(group, topic, queue id)."""
+
+
+class LockEntry(NamedTuple):
+    """RocketMQ's LockEntry. ``renewed_ns`` is monotonic time."""
+
+    client_id: str
+    renewed_ns: int
+
+
+class RebalanceLockManager:
+    """RocketMQ's RebalanceLockManager."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[tuple[str, int], LockEntry]] = {}
+        self._leases: Leases[LockKey] = Leases()
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def owner(self, group: str, topic: str, queue_id: int) -> str | None:
+        entry = self._groups.get(group, {}).get((topic, queue_id))
+        return entry.client_id if entry else None
+
+    def is_locked(self, group: str) -> bool:
+        """Whether a queue of the group is locked by anybody."""
+        return group in self._groups
+
+    def try_lock(self, group: str, topic: str, queue_id: int, client_id: str, now_ns: int) -> tuple[bool, bool]:
+        """Take or renew: (the client holds it now, it did not before). UnavailableError when there are too many locks.
+
+        Locks whose time has come must have been taken out before.
+        """
+        locks = self._groups.get(group)
+        entry = locks.get((topic, queue_id)) if locks else None
+        if entry is not None and entry.client_id != client_id:
+            return False, False
+        if entry is None and len(self) >= MAX_LOCKS:
+            raise UnavailableError(f"this broker keeps {MAX_LOCKS} locks, the most it takes")
+        if locks is None:
+            locks = self._groups[group] = {}
+        locks[topic, queue_id] = LockEntry(client_id, now_ns)
+        self._leases.renew((group, topic, queue_id), now_ns + LOCK_LIVE_NS)
+        return True, entry is None
+
+    def unlock(self, group: str, topic: str, queue_id: int, client_id: str) -> bool:
+        """Give a lock back; False when the client does not hold it."""
+        if self.owner(group, topic, queue_id) != client_id:
+            return False
+        self._remove(group, topic, queue_id)
+        return True
+
+    def unlock_all(self, group: str, client_id: str) -> list[tuple[str, int]]:
+        """The client left the group: (topic, queue id) of the locks that it gave back."""
+        owned = self._owned(group, client_id)
+        for topic, queue_id in owned:
+            self._remove(group, topic, queue_id)
+        return owned
+
+    def connection_closed(self, group: str, client_id: str) -> None:
+        """The client may be gone: its locks end when it would stop to rely on them."""
+        for topic, queue_id in self._owned(group, client_id):
+            renewed_ns = self._groups[group][topic, queue_id].renewed_ns
+            self._leases.renew((group, topic, queue_id), renewed_ns + CLIENT_LOCK_LIVE_NS)
+
+    def _owned(self, group: str, client_id: str) -> list[tuple[str, int]]:
+        return [queue for queue, entry in self._groups.get(group, {}).items() if entry.client_id == client_id]
+
+    def take_expired(self, now_ns: int, limit: int) -> list[tuple[LockKey, str]]:
+        """Take out locks whose time has come, with their owners; at most ``limit`` looks."""
+        return [(key, self._remove(*key)) for key in self._leases.take_due(now_ns, limit)]
+
+    def next_look_ns(self) -> int | None:
+        return self._leases.next_look_ns()
+
+    def _remove(self, group: str, topic: str, queue_id: int) -> str:
+        locks = self._groups[group]
+        entry = locks.pop((topic, queue_id))
+        if not locks:
+            del self._groups[group]
+        self._leases.drop((group, topic, queue_id))
+        return entry.client_id

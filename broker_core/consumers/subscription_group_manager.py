@@ -1,0 +1,186 @@
+"""How consumer groups are configured.
+
+Source: RocketMQ's SubscriptionGroupManager; the table behind ``config/subscriptionGroup.json``:
+``{"dataVersion": {...}, "forbiddenTable": {}, "subscriptionGroupTable": {"g": {...SubscriptionGroupConfig}}}``.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from broker_core.clock import Now
+from broker_core.errors import NotFoundError, RequestError
+from broker_core.options import Options, rocketmq_name
+from broker_core.remoting.codes import ResponseCode
+from broker_core.topics import MAX_QUEUES, PERM_READ, validate_group
+
+MAX_GROUPS = 20_000
+MAX_CONFIG_BYTES = 65_536
+SYSTEM_GROUPS = (
+    "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS")
+_SYSTEM_PREFIX = "CID_RMQ_SYS_"
+
+
+def is_system_group(group: str) -> bool:
+    return group in SYSTEM_GROUPS or group.startswith(_SYSTEM_PREFIX)
+
+
+def retry_topic(group: str) -> str:
+    """Where messages wait that the group could not consume."""
+    return f"%RETRY%{group}"
+
+
+class SubscriptionGroupConfig(msgspec.Struct, kw_only=True, rename=rocketmq_name):
+    """RocketMQ's SubscriptionGroupConfig, its members in the order of the file."""
+
+    attributes: dict[str, Any] = {}
+    broker_id: int = 0
+    consume_broadcast_enable: bool = True
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_message_orderly: bool = False
+    consume_timeout_minute: int = 15
+    group_name: str
+    group_retry_policy: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "CUSTOMIZED"})
+    group_sys_flag: int = 0
+    notify_consumer_ids_changed_enable: bool = True
+    retry_max_times: int = 16
+    retry_queue_nums: int = 1
+    which_broker_when_consume_slowly: int = 1
+
+
+_KNOWN = frozenset(rocketmq_name(name) for name in SubscriptionGroupConfig.__struct_fields__)
+
+
+class SubscriptionGroupManager:
+    """RocketMQ's SubscriptionGroupManager. ``dirty`` says that there is something the disk does not know yet.
+
+    Members of the file and of a group that this broker does not know are kept as they are.
+    """
+
+    def __init__(self, options: Options, loaded: dict[str, Any] | None, now: Now) -> None:
+        self._options = options
+        self._rest = dict(loaded or {})
+        version = self._rest.get("dataVersion") or {}
+        self._version = {"counter": int(version.get("counter", 0)), "stateVersion": int(version.get("stateVersion", 0)),
+                         "timestamp": int(version.get("timestamp", now.wall_ms))}
+        self._forbidden: dict[str, dict[str, int]] = {
+            group: {topic: int(bits) for topic, bits in topics.items()}
+            for group, topics in (self._rest.get("forbiddenTable") or {}).items()}
+        self._table: dict[str, SubscriptionGroupConfig] = {}
+        self._unknown: dict[str, dict[str, Any]] = {}
+        self.dirty = False
+        for name, entry in (self._rest.get("subscriptionGroupTable") or {}).items():
+            self._take(msgspec.convert({"groupName": name} | entry, SubscriptionGroupConfig, strict=False), entry)
+        for name in SYSTEM_GROUPS:
+            if name not in self._table:
+                self._put(SubscriptionGroupConfig(group_name=name), {}, now)
+
+    def _take(self, config: SubscriptionGroupConfig, entry: dict[str, Any]) -> None:
+        name = config.group_name
+        self._table[name] = config
+        unknown = {key: value for key, value in entry.items() if key not in _KNOWN}
+        if unknown:
+            self._unknown[name] = unknown
+        else:
+            self._unknown.pop(name, None)
+
+    def _put(self, config: SubscriptionGroupConfig, entry: dict[str, Any], now: Now) -> SubscriptionGroupConfig:
+        if config.group_name not in self._table and len(self._table) >= MAX_GROUPS:
+            raise RequestError(f"this broker has {MAX_GROUPS} consumer groups, the most it takes; delete some first")
+        self._take(config, entry)
+        self._touch(now)
+        return config
+
+    def _touch(self, now: Now) -> None:
+        self._version["counter"] += 1
+        self._version["timestamp"] = now.wall_ms
+        self.dirty = True
+
+    def __iter__(self) -> Iterator[SubscriptionGroupConfig]:
+        return iter(list(self._table.values()))
+
+    def __contains__(self, group: str) -> bool:
+        return group in self._table
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        return self._table.get(group)
+
+    def create(self, group: str, now: Now) -> SubscriptionGroupConfig:
+        """A group that a client brings along; NotFoundError SUBSCRIPTION_GROUP_NOT_EXIST where that is not allowed."""
+        validate_group(group)
+        if not self._options.auto_create_subscription_group and not is_system_group(group):
+            raise not_exist(group)
+        return self._put(SubscriptionGroupConfig(group_name=group), {}, now)
+
+    def update(self, entry: dict[str, Any], now: Now) -> SubscriptionGroupConfig:
+        """Create a group or replace its configuration; what ``entry`` leaves out has RocketMQ's defaults.
+
+        ``attributes`` are changes: ``+name`` sets one, ``-name`` takes one away. RequestError for what is not allowed.
+        """
+        given = {key: value for key, value in entry.items() if value is not None}
+        if len(msgspec.json.encode(given)) > MAX_CONFIG_BYTES:
+            raise RequestError(f"the configuration of a group has {MAX_CONFIG_BYTES} bytes at most")
+        try:
+            config = msgspec.convert(given, SubscriptionGroupConfig, strict=False)
+        except msgspec.ValidationError as error:
+            raise RequestError(f"group refused: {error}") from error
+        validate_group(config.group_name)
+        if config.retry_queue_nums > MAX_QUEUES:
+            raise RequestError(f"retryQueueNums is {MAX_QUEUES} at most", pointer="/retryQueueNums")
+        old = self._table.get(config.group_name)
+        config.attributes = _changed(old.attributes if old else {}, config.attributes)
+        if old == config and self._unknown.get(config.group_name, {}) == {
+                key: value for key, value in given.items() if key not in _KNOWN}:
+            return config
+        return self._put(config, given, now)
+
+    def delete(self, group: str, now: Now) -> bool:
+        """False when there was no such group; RequestError for one of the broker's own."""
+        if is_system_group(group):
+            raise RequestError(f"{group} is a system group; it cannot be deleted", pointer="/group")
+        if self._table.pop(group, None) is None:
+            return False
+        self._unknown.pop(group, None)
+        self._touch(now)
+        return True
+
+    def may_read(self, group: str, topic: str) -> bool:
+        """False when the forbiddenTable keeps the group from the topic."""
+        return not self._forbidden.get(group, {}).get(topic, 0) & PERM_READ if self._forbidden else True
+
+    def change_options(self, options: Options) -> None:
+        self._options = options
+
+    @property
+    def data_version(self) -> dict[str, int]:
+        return dict(self._version)
+
+    def entry(self, group: str) -> dict[str, Any]:
+        """One group's configuration as the file has it."""
+        entry: dict[str, Any] = msgspec.to_builtins(self._table[group])
+        return entry | self._unknown.get(group, {})
+
+    def as_table(self) -> dict[str, Any]:
+        """The content of subscriptionGroup.json."""
+        return self._rest | {"dataVersion": self.data_version, "forbiddenTable": dict(self._forbidden),
+                             "subscriptionGroupTable": {name: self.entry(name) for name in self._table}}
+
+
+def _changed(attributes: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """RocketMQ's AttributeUtil: a name without a sign sets, too."""
+    new = dict(attributes)
+    for name, value in changes.items():
+        if name.startswith("-"):
+            new.pop(name[1:], None)
+        else:
+            new[name.removeprefix("+")] = value
+    return new
+
+
+def not_exist(group: str) -> NotFoundError:
+    """The error of an unknown group."""
+    return NotFoundError(f"consumer group {group} does not exist on this broker",
+                         code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, pointer="/group")

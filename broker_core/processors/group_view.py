@@ -1,0 +1,135 @@
+"""Looking at consumer groups: why does a consumer wait, or not consume?
+
+Clients share the queues among themselves and do not report it. So what is shown is who should have a queue, by the
+clients' default sum over the queues of this broker alone (of several brokers each shows its own share of the truth),
+and beside it who really asks for it, by its pulls.
+"""
+
+from typing import Literal
+
+from broker_core.clock import Now
+from broker_core.commands import (
+    ConsumerGroupDetail,
+    ConsumerGroups,
+    ConsumerGroupView,
+    GetConsumerGroup,
+    GetConsumerGroups,
+    GroupQueueView,
+    Reply,
+)
+from broker_core.consumers.allocate_message_queue import averagely_owners
+from broker_core.consumers.pull_offset_table import LastPull
+from broker_core.consumers.subscription_group_manager import not_exist
+from broker_core.longpolling.pull_request import PullRequest
+from broker_core.processors.client_view import client_view
+from broker_core.processors.consumer_manage import group_queue_offset
+from broker_core.processors.context import Context, Request
+from broker_core.topics import PERM_READ
+
+POLLING_MS = 10_000
+"""So long after its last pull was answered a client is on its way to the next one."""
+
+State = Literal["held", "polling", "not_polling", "unassigned"]
+
+
+def get_consumer_groups(context: Context, request: Request, now: Now) -> Reply:
+    command: GetConsumerGroups = request.command
+    assert isinstance(command, GetConsumerGroups)
+    holds: dict[str, int] = {}
+    topics: dict[str, set[str]] = {}
+    for held in context.holds:
+        if held.group:
+            holds[held.group] = holds.get(held.group, 0) + 1
+            topics.setdefault(held.group, set()).add(held.many.topic)
+    groups = []
+    for group in sorted({*context.offsets.groups(), *holds, *context.consumers}):
+        offsets, info = context.offsets.topics(group), context.consumers.get(group)
+        lag = sum(max(0, context.store.max_offset(topic, queue_id) - offset)
+                  for topic, queues in offsets.items() for queue_id, offset in queues.items())
+        groups.append(ConsumerGroupView(
+            broker=context.options.broker_name, group=group, lag=lag, holds=holds.get(group, 0),
+            topics=sorted({*offsets, *topics.get(group, ()), *(info.subscriptions if info else ())}),
+            members=len(context.consumers.members(group)), message_model=info.message_model if info else ""))
+    return ConsumerGroups(seq=context.events.seq, groups=groups)
+
+
+def get_consumer_group(context: Context, request: Request, now: Now) -> Reply:
+    command: GetConsumerGroup = request.command
+    group = command.group
+    info, offsets, pulls = context.consumers.get(group), context.offsets.topics(group), context.pulls.queues(group)
+    if info is None and not offsets and not pulls and group not in context.subscription_groups:
+        raise not_exist(group)
+    subscriptions = info.subscriptions if info else {}
+    topics = sorted({*subscriptions, *offsets, *(topic for topic, _ in pulls)})
+    return ConsumerGroupDetail(
+        seq=context.events.seq, broker=context.options.broker_name, group=group,
+        consume_type=info.consume_type if info else "", message_model=info.message_model if info else "",
+        consume_from_where=info.consume_from_where if info else "",
+        members=[client_view(context, client) for client in context.consumers.members(group).values()],
+        subscriptions=[subscriptions[topic] for topic in sorted(subscriptions)],
+        queues=[view for topic in topics for view in _queues(context, group, topic, now)])
+
+
+def _queues(context: Context, group: str, topic: str, now: Now) -> list[GroupQueueView]:
+    """A topic's queues as the group sees them; none when the topic is gone."""
+    config, info = context.topics.get(topic), context.consumers.get(group)
+    if config is None:
+        return []
+    subscribed = info is not None and topic in info.subscriptions
+    owners: list[str] = []
+    if info is not None and subscribed and info.message_model == "CLUSTERING":
+        owners = averagely_owners(config.read_queue_nums, context.consumers.client_ids(group))
+    return [_queue(context, group, topic, queue_id, owners[queue_id] if owners else None, subscribed, now)
+            for queue_id in range(config.read_queue_nums)]
+
+
+def _queue(context: Context, group: str, topic: str, queue_id: int, owner: str | None, subscribed: bool,
+           now: Now) -> GroupQueueView:
+    held = next((held for held in context.holds.on(topic, queue_id) if held.group == group), None)
+    last = context.pulls.queues(group).get((topic, queue_id))
+    ago_ms = (now.mono_ns - last.mono_ns) // 1_000_000 if last else None
+    state: State = "unassigned"
+    if held is not None:
+        state = "held"
+    elif ago_ms is not None and ago_ms < POLLING_MS:
+        state = "polling"
+    elif subscribed:
+        state = "not_polling"
+    offset = context.offsets.query(group, topic, queue_id)
+    at = group_queue_offset(context, topic, queue_id, offset or 0, now)
+    return GroupQueueView(
+        topic=topic, queue_id=queue_id, assigned_to=owner, polled_by=last.client_id if last else None,
+        polled_ms_ago=ago_ms, state=state, offset=offset, pull_offset=last.pull_offset if last else None,
+        min_offset=at.min_offset, max_offset=at.max_offset, lag=None if offset is None else at.lag,
+        lag_ms=None if offset is None else at.lag_ms, locked_by=context.locks.owner(group, topic, queue_id),
+        why=_why(context, group, topic, queue_id, state, owner, held, last, now))
+
+
+def _why(context: Context, group: str, topic: str, queue_id: int, state: State, owner: str | None,
+         held: PullRequest | None, last: LastPull | None, now: Now) -> str:
+    """In a sentence, why the queue is in this state."""
+    config, topic_config = context.subscription_groups.get(group), context.topics.require(topic)
+    who, lock = owner or "a member", context.locks.owner(group, topic, queue_id)
+    if config is not None and not config.consume_enable:
+        return "the group may not consume: its consumeEnable is off"
+    if not topic_config.perm & PERM_READ:
+        return "the topic may not be read: its perm is without 4"
+    if held is not None:
+        waits = f"{held.client_id or 'a client'} waits at offset {held.pull_from_offset}"
+        newer = context.store.max_offset(topic, queue_id) - held.pull_from_offset
+        return f"{waits}; of {newer} newer messages none passes its filter" if newer else f"{waits}, the queue's end"
+    reset = context.offsets.pending_reset(group, topic, queue_id)
+    if reset is not None:
+        return f"{who} is told with its next pull to go on at offset {reset}"
+    if state == "polling":
+        assert last is not None
+        return f"{last.client_id or 'a client'} pulled a moment ago and is about to again"
+    if state == "unassigned":
+        return "no member is there" if context.consumers.get(group) is None else "no member subscribes to the topic"
+    if lock is not None and owner is not None and lock != owner:
+        return f"{lock} has it locked; {owner} waits for the lock"
+    if last is None:
+        return f"{who} has not pulled from it yet"
+    since_s = (now.mono_ns - last.mono_ns) // 1_000_000_000
+    return (f"{last.client_id or 'a client'} pulled {since_s} s ago and has not asked for more: it is paused or busy "
+            "with what it has")

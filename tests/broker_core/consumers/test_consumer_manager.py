@@ -1,0 +1,82 @@
+"""What heartbeats make of a group."""
+
+from broker_core.commands import ConsumerData, SubscriptionData
+from broker_core.consumers.client_channel_info import ClientChannelInfo
+from broker_core.consumers.consumer_manager import ConsumerManager, Registration, SubscriptionUpdate, version_ns
+
+
+def client(client_id: str, number: int) -> ClientChannelInfo:
+    return ClientChannelInfo(f"connection {number}", number, client_id, "remoting", "", 0)
+
+
+def register(manager: ConsumerManager, who: ClientChannelInfo, version: int, *, without_sub: bool = False,
+             **topics: str) -> Registration:
+    return manager.register(who, ConsumerData(group="g", subscriptions=[
+        SubscriptionData(topic=topic, sub_string=expression, sub_version=version)
+        for topic, expression in topics.items()]), 0, without_sub=without_sub)
+
+
+def stored(manager: ConsumerManager) -> dict[str, tuple[str, int]]:
+    info = manager.get("g")
+    assert info is not None
+    return {topic: (data.sub_string, data.sub_version) for topic, data in info.subscriptions.items()}
+
+
+def test_a_newer_version_replaces_an_expression_silently() -> None:
+    manager = ConsumerManager()
+    one = client("A", 1)
+    assert register(manager, one, 5, t="a") == ("joined", [SubscriptionUpdate("t", "a", "")])
+    again = register(manager, one, 5, t="b")
+    assert again == ("renewed", []) and stored(manager) == {"t": ("a", 5)}
+    newer = register(manager, one, 6, t="b")
+    assert newer.updates == [SubscriptionUpdate("t", "b", "a")] and not newer.topics_changed
+    assert register(manager, one, 7, t="b").updates == [] and stored(manager) == {"t": ("b", 7)}
+
+
+def test_topics_are_those_of_the_newest_heartbeat() -> None:
+    manager = ConsumerManager()
+    register(manager, client("A", 1), 5, t="a", u="*")
+    other = register(manager, client("B", 2), 1, t="z", v="")
+    assert other.topics_changed and stored(manager) == {"t": ("a", 5), "v": ("", 1)}
+    assert other.updates == [SubscriptionUpdate("v", "*", ""), SubscriptionUpdate("u", "", "*")]
+    silent = register(manager, client("C", 3), 9, without_sub=True)
+    assert silent == ("joined", []) and set(stored(manager)) == {"t", "v"}
+
+
+def test_an_empty_expression_is_all_and_no_end_of_a_subscription() -> None:
+    manager = ConsumerManager()
+    register(manager, client("A", 1), 1, t="")
+    changed = register(manager, client("A", 1), 2, t="a")
+    assert changed.updates == [SubscriptionUpdate("t", "a", "*")] and not changed.topics_changed
+
+
+def test_versions_of_java_and_go_are_comparable() -> None:
+    java, go = 1_700_000_000_000, 1_700_000_000_001_000_000
+    assert version_ns(java) < version_ns(go) < version_ns(java + 2)
+    manager = ConsumerManager()
+    register(manager, client("go", 1), go, t="a")
+    register(manager, client("java", 2), java + 2, t="b")
+    assert stored(manager) == {"t": ("b", java + 2)}
+
+
+def test_a_group_is_forgotten_with_its_last_member() -> None:
+    manager = ConsumerManager()
+    one, other = client("A", 1), client("B", 2)
+    register(manager, one, 5, t="a")
+    register(manager, other, 5, t="a")
+    assert manager.client_ids("g") == ["A", "B"] and manager.leave("g", "A", 1)
+    assert stored(manager) == {"t": ("a", 5)}  # the subscription of a member that left stays
+    assert manager.leave_all(other) == ["g"]
+    assert manager.get("g") is None and list(manager) == [] and len(manager) == 0
+
+
+def test_the_newest_heartbeat_says_how_the_group_consumes() -> None:
+    manager = ConsumerManager()
+    manager.register(client("A", 1), ConsumerData(group="g"), 0, without_sub=False)
+    manager.register(client("B", 2), ConsumerData(
+        group="g", message_model="BROADCASTING", consume_type="CONSUME_ACTIVELY",
+        consume_from_where="CONSUME_FROM_FIRST_OFFSET"), 0, without_sub=False)
+    info = manager.get("g")
+    assert info is not None
+    assert (info.message_model, info.consume_type, info.consume_from_where) == (
+        "BROADCASTING", "CONSUME_ACTIVELY", "CONSUME_FROM_FIRST_OFFSET")

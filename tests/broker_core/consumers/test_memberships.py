@@ -1,0 +1,60 @@
+"""Members of groups: distinct, by their newest connection, until they leave."""
+
+import pytest
+
+from broker_core.consumers import memberships
+from broker_core.consumers.client_channel_info import ClientChannelInfo
+from broker_core.consumers.memberships import CHANNEL_EXPIRED_NS, Memberships
+from broker_core.errors import UnavailableError
+
+
+def client(client_id: str, number: int) -> ClientChannelInfo:
+    return ClientChannelInfo(f"connection {number}", number, client_id, "remoting", "", 0)
+
+
+def test_the_newest_connection_is_the_clients() -> None:
+    members = Memberships()
+    old, new = client("A", 1), client("A", 2)
+    assert members.register("g", old, 0) == "joined"
+    assert members.register("g", old, 0) == "renewed"
+    assert members.register("g", new, 0) == "reconnected"
+    assert members.register("g", old, 0) == "outdated"
+    assert dict(members.members("g")) == {"A": new} and len(members) == 1
+    assert members.is_member("g", new.connection) and not members.is_member("g", old.connection)
+    assert members.leave_all(old) == [] and not members.leave("g", "A", old.number)
+    assert members.leave("g", "A", new.number) and list(members) == []
+
+
+def test_a_connection_leaves_all_its_groups() -> None:
+    members = Memberships()
+    one, other = client("A", 1), client("B", 2)
+    for group in ("g", "h"):
+        members.register(group, one, 0)
+    members.register("h", other, 0)
+    assert members.groups_of(one.connection) == ["g", "h"]
+    assert members.leave_all(one) == ["g", "h"]
+    assert list(members) == ["h"] and members.groups_of(one.connection) == []
+    assert members.take_expired(CHANNEL_EXPIRED_NS, 10) == [("h", "B")]
+    assert len(members) == 0
+
+
+def test_time_ends_each_membership_by_itself() -> None:
+    members = Memberships()
+    one = client("A", 1)
+    members.register("g", one, 0)
+    members.register("h", one, 5)
+    members.register("g", one, 10)
+    assert members.next_look_ns() == CHANNEL_EXPIRED_NS
+    assert members.take_expired(CHANNEL_EXPIRED_NS + 9, 10) == [("h", "A")]
+    assert members.take_expired(CHANNEL_EXPIRED_NS + 10, 10) == [("g", "A")]
+    assert list(members) == [] and members.groups_of(one.connection) == []
+
+
+def test_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memberships, "MAX_MEMBERS", 1)
+    members = Memberships()
+    members.register("g", client("A", 1), 0)
+    with pytest.raises(UnavailableError, match="members"):
+        members.register("h", client("B", 2), 0)
+    assert list(members) == ["g"]
+    assert members.register("g", client("A", 3), 0) == "reconnected"

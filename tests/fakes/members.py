@@ -1,0 +1,63 @@
+"""Members of consumer groups on a Bench: they come, beat, and note what they were told."""
+
+from typing import Any
+
+from broker_core import commands as c
+from broker_core.events import Event
+from tests.fakes.engine import Bench
+
+
+def beat(client_id: str, *groups: str, topics: dict[str, str] | None = None, version: int = 1,
+         model: c.MessageModel = "CLUSTERING", **more: Any) -> c.HeartBeat:
+    """A heartbeat for these groups ("g" without any), each with the same subscriptions: topic -> expression."""
+    subscriptions = [c.SubscriptionData(topic=topic, sub_string=expression, sub_version=version)
+                     for topic, expression in ({"orders": "*"} if topics is None else topics).items()]
+    return c.HeartBeat(client_id=client_id, **{"protocol": "remoting", "language": "JAVA", "version": 493} | more,
+                       consumers=[c.ConsumerData(group=group, message_model=model, subscriptions=subscriptions)
+                                  for group in groups or ("g",)])
+
+
+def connect(bench: Bench, connection: Any, protocol: c.Protocol = "remoting") -> None:
+    client_id = "" if protocol == "remoting" else str(connection)
+    reply = bench.call(c.OpenConnection(client_id=client_id, protocol=protocol, remote=f"ip:{connection}"), connection)
+    assert reply == c.Done(), reply
+
+
+def join(bench: Bench, client_id: str, *groups: str, connection: Any = None, **more: Any) -> bool:
+    """Open a connection (named like the client) and send the first heartbeat; whether it changed something."""
+    where = connection or client_id
+    connect(bench, where)
+    return beats(bench, client_id, *groups, connection=where, **more)
+
+
+def beats(bench: Bench, client_id: str, *groups: str, connection: Any = None, **more: Any) -> bool:
+    reply = bench.call(beat(client_id, *groups, **more), connection or client_id)
+    assert isinstance(reply, c.HeartBeatDone), reply
+    return reply.sub_changed
+
+
+def notices(bench: Bench, connection: Any) -> list[str]:
+    """Groups whose change the connection was told, and forget them."""
+    told = bench.replies.pop((connection, c.NOTICE_ID), [])
+    assert all(isinstance(notice, c.ConsumerIdsChanged) for notice in told)
+    return [notice.group for notice in told if isinstance(notice, c.ConsumerIdsChanged)]
+
+
+def client_ids(bench: Bench, group: str = "g") -> list[str]:
+    """What GET_CONSUMER_LIST_BY_GROUP answers; [] when nobody is in the group."""
+    reply = bench.call(c.GetConsumerListByGroup(group=group), "asker")
+    if isinstance(reply, c.Failed):
+        assert reply.code == 1
+        return []
+    assert isinstance(reply, c.ConsumerList)
+    return reply.client_ids
+
+
+def events(bench: Bench, *kinds: type[Event]) -> list[Any]:
+    return list(bench.engine.events.after(0, *kinds))
+
+
+def failure(bench: Bench, command: c.Command, connection: Any = "c") -> c.Failed:
+    reply = bench.call(command, connection)
+    assert isinstance(reply, c.Failed), reply
+    return reply

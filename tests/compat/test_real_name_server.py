@@ -191,7 +191,8 @@ def dialogue() -> Iterator[tuple[int, dict[str, str], bytes]]:
     version = json.dumps({"counter": 1, "stateVersion": 0, "timestamp": 1_700_000_000_000}).encode()
     looks = [(105, {"topic": topic}, b"") for topic in ("t1", "t2", "t9", "a1", "s1", "z1", "c1")] + [
         (106, {}, b""), (206, {}, b""), (304, {}, b""), (311, {}, b""), (312, {}, b""), (313, {}, b""),
-        (224, {"cluster": "C1"}, b""), (224, {"cluster": "C2"}, b""), (901, {"clusterName": "C1", "brokerName": "b1"}, b"")]
+        (224, {"cluster": "C1"}, b""), (224, {"cluster": "C2"}, b""),
+        (901, {"clusterName": "C1", "brokerName": "b1"}, b"")]
 
     def registered(name: str, addr: str, *topics: str, broker_id: int = 0, cluster: str = "C1", queues: int = 4,
                    counter: int = 1, state_version: int = 0, flag: int = 0,

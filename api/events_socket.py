@@ -110,6 +110,7 @@ class EventsSocket(Socket):
         fields["holds"] = self._holds(snapshot.holds)
         fields["queues"] = self._queues(snapshot.queues)
         fields["wakeups"] = self._wakeups(snapshot.wakeups)
+        fields["client_events"] = self._client_events(snapshot.client_events)
         if "counters" not in self._wanted.panels:
             fields["counters"] = {}
         return SnapshotFrame(**fields)
@@ -119,6 +120,7 @@ class EventsSocket(Socket):
             broker=delta.broker, epoch=delta.epoch, seq_from=self._seq + 1, seq_to=delta.seq_to,
             wall_ms=delta.wall_ms, wakeup_us=delta.wakeup_us,
             wakeups=self._wakeups([wakeup for wakeup in delta.wakeups if wakeup.seq > self._seq]),
+            client_events=self._client_events([event for event in delta.client_events if event["seq"] > self._seq]),
             held_ms=delta.held_ms, long_polling_enable=delta.long_polling_enable, problem=delta.problem,
             dropped=delta.dropped, counters=delta.counters if "counters" in self._wanted.panels else {},
             holds=HoldChanges(added=self._holds(delta.holds_added), total=delta.holds_total,
@@ -140,6 +142,14 @@ class EventsSocket(Socket):
         if "wakeups" not in self._wanted.panels:
             return []
         return [wakeup for wakeup in wakeups if self._wants(wakeup.topic, wakeup.group)] if self._narrow else wakeups
+
+    def _client_events(self, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Narrowed to a group, those that name it; to a topic, those that name no other one."""
+        wanted = self._wanted
+        if "clients" not in wanted.panels:
+            return []
+        return [event for event in events if wanted.topic in ("", event.get("topic", wanted.topic))
+            and wanted.group in ("", event.get("group"))]
 
     @property
     def _narrow(self) -> bool:

@@ -4,7 +4,7 @@ What comes from clients refuses fields that nobody reads. ``id`` is the client's
 carry it.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -337,8 +337,8 @@ ConsumerAnswer = (
 
 # --- /ws/v1/events --------------------------------------------------------------------------------------------
 
-Panel = Literal["holds", "queues", "wakeups", "counters"]
-PANELS: tuple[Panel, ...] = ("holds", "queues", "wakeups", "counters")
+Panel = Literal["holds", "queues", "wakeups", "counters", "clients"]
+PANELS: tuple[Panel, ...] = ("holds", "queues", "wakeups", "counters", "clients")
 
 
 class SnapshotRequest(ClientFrame, frozen=True, kw_only=True, tag="snapshot"):
@@ -346,7 +346,10 @@ class SnapshotRequest(ClientFrame, frozen=True, kw_only=True, tag="snapshot"):
 
 
 class SubscribePanels(ClientFrame, frozen=True, kw_only=True, tag="subscribe"):
-    """From now on only these panels, and of them only this topic and group. A snapshot follows."""
+    """From now on only these panels, and of them only this topic and group. A snapshot follows.
+
+    `clients` are events of clients and groups: who comes and goes, who takes which queue.
+    """
 
     panels: list[Panel] = msgspec.field(default_factory=lambda: list(PANELS))
     topic: OptionalTopicName = ""
@@ -375,6 +378,7 @@ class SnapshotFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False)
     wakeup_us: commands.Histogram
     held_ms: commands.Histogram
     positions: commands.StorePositions
+    client_events: list[dict[str, Any]]
 
 
 class HoldChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -399,6 +403,7 @@ class DeltaFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
     holds: HoldChanges
     queues: QueueChanges
     wakeups: list[commands.WakeUp]
+    client_events: list[dict[str, Any]]
     counters: dict[str, int]
     wakeup_us: commands.Histogram
     held_ms: commands.Histogram

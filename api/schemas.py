@@ -432,6 +432,7 @@ class SnapshotView(Model, frozen=True, kw_only=True, gc=False):
     wakeup_us: commands.Histogram
     held_ms: commands.Histogram
     positions: commands.StorePositions
+    client_events: list[dict[str, Any]]
 
 
 class Health(Model, frozen=True, kw_only=True, gc=False):

@@ -16,6 +16,7 @@ from broker_core.clock import Clock
 from broker_core.commands import HoldView
 from broker_core.engine import Engine
 from broker_core.events import (
+    CLIENT_EVENTS,
     Event,
     MessagesDispatched,
     PullHeld,
@@ -30,6 +31,7 @@ MAX_HOLDS = 500
 MAX_WAKEUPS = 200
 MAX_QUEUES = 500
 MAX_EVENTS = 1000
+MAX_CLIENT_EVENTS = 200
 Queue = tuple[str, int]
 _encode_json = msgspec.json.Encoder().encode
 
@@ -54,7 +56,7 @@ class EventFanout:
         self._handlers: dict[type[Event], Callable[[Event], None]] = {
             PullHeld: self._held, PullWoken: self._ended, PullReleased: self._ended,
             MessagesDispatched: self._dispatched, TopicChanged: self._topic_changed,
-            SegmentDeleted: self._segment_deleted,
+            SegmentDeleted: self._segment_deleted, **dict.fromkeys(CLIENT_EVENTS, self._client_event),
         }
 
     def _reset(self, seq: int) -> None:
@@ -68,6 +70,7 @@ class EventFanout:
         self._changed: dict[Queue, None] = {}
         self._gone: dict[Queue, None] = {}
         self._wakeups: deque[PullWoken | PullReleased] = deque(maxlen=MAX_WAKEUPS)
+        self._client_events: deque[Event] = deque(maxlen=MAX_CLIENT_EVENTS)
         self._exact = self._snapshots > 0
 
     # --- Who watches ---
@@ -146,6 +149,11 @@ class EventFanout:
         assert isinstance(event, MessagesDispatched)
         self._change(event.topic, event.queue_id)
 
+    def _client_event(self, event: Event) -> None:
+        if len(self._client_events) == MAX_CLIENT_EVENTS:
+            self._dropped += 1
+        self._client_events.append(event)
+
     def _topic_changed(self, event: Event) -> None:
         assert isinstance(event, TopicChanged)
         for queue_id in range(max(event.read_queues, event.write_queues)):
@@ -189,7 +197,8 @@ class EventFanout:
             holds_added=[_hold_view(broker, event) for event in self._added.values()],
             holds_removed=self._removed, holds_total=len(context.holds),
             queues=[context.queue_view(*key) for key in self._changed], queues_removed=list(self._gone),
-            wakeups=[wake_up(event) for event in self._wakeups], counters=counters.as_dict(),
+            wakeups=[wake_up(event) for event in self._wakeups],
+            client_events=[msgspec.to_builtins(event) for event in self._client_events], counters=counters.as_dict(),
             wakeup_us=counters.wakeup_us.view(), held_ms=counters.held_ms.view(),
             long_polling_enable=context.options.long_polling_enable, problem=context.problem(),
             dropped=self._dropped)

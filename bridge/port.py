@@ -7,7 +7,7 @@ imports the engine.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -40,8 +40,8 @@ class PortTimeout(BrokerError):
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
     """What changed since ``seq_from - 1``, coalesced; at most 10 a second.
 
-    ``queues`` and ``counters`` are absolute values, so a lost delta heals itself there. ``wakeups`` are the newest
-    of the interval, ``dropped`` counts what a limit left out of any list.
+    ``queues`` and ``counters`` are absolute values, so a lost delta heals itself there. ``wakeups`` and
+    ``client_events`` are the newest of the interval, ``dropped`` counts what a limit left out of any list.
 
     A snapshot falls into some delta's interval: apply that delta too (``seq_from`` is at most the snapshot's
     ``seq`` + 1, ``seq_to`` above it), and skip those that end at or before the snapshot. A heartbeat, in which
@@ -59,6 +59,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
     queues: list[QueueView]
     queues_removed: list[tuple[str, int]]
     wakeups: list[WakeUp]
+    client_events: list[dict[str, Any]]
     counters: dict[str, int]
     wakeup_us: Histogram
     held_ms: Histogram

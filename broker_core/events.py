@@ -376,6 +376,12 @@ AnyEvent = (
     | QueueTaken | QueueLocked | QueueUnlocked | OffsetReset | SubscriptionGroupChanged | MessagesDelayed
     | DelayElapsed | DelayedMessagesLost | MessageSentBack | MessageDeadLettered
 )
+CLIENT_EVENTS: tuple[type[Event], ...] = (
+    ClientConnected, ClientIdentified, ClientLost, GroupMemberJoined, GroupMemberLeft, SubscriptionChanged,
+    ConsumerIdsNotified, QueueTaken, QueueLocked, QueueUnlocked, OffsetReset, SubscriptionGroupChanged,
+)
+"""What becomes of clients and groups: few, and asked for long afterwards."""
+
 Listener = Callable[[Sequence[Event]], None]
 
 
@@ -399,9 +405,10 @@ class EventLog:
     turn: listeners get what was emitted since the last call.
     """
 
-    def __init__(self, *, ring_size: int = 16_384) -> None:
+    def __init__(self, *, ring_size: int = 16_384, kept_size: int = 300) -> None:
         self.seq = 0
         self.listeners_dropped = 0
+        self.kept: deque[Recorded] = deque(maxlen=kept_size)
         self._ring: deque[Recorded] = deque(maxlen=ring_size)
         self._turn: list[Recorded] = []
         self._listeners: list[Listener] = []
@@ -413,6 +420,10 @@ class EventLog:
         if self._listeners:
             self._turn.append(recorded)
         return recorded
+
+    def keep(self, kind: Callable[..., Event], now: Now, *fields: Any) -> None:
+        """``emit``, for what is rare: the last of these stay in ``kept`` when the ring has long gone on."""
+        self.kept.append(self.emit(kind, now, *fields))
 
     def publish(self) -> None:
         if not self._turn:

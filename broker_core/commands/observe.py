@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from broker_core.commands.base import Command, Protocol, Reply, Shape
 from broker_core.commands.topics import QueueView
 
@@ -119,7 +121,10 @@ class GetSnapshot(Command, frozen=True):
 
 
 class Snapshot(Reply, frozen=True):
-    """Everything a page needs before it applies events above ``seq``. ``*_total`` count what a limit left out."""
+    """Everything a page needs before it applies events above ``seq``. ``*_total`` count what a limit left out.
+
+    ``client_events`` are the last of what became of clients and groups, oldest first, as in ``events.py``.
+    """
 
     broker: str
     epoch: int
@@ -137,6 +142,7 @@ class Snapshot(Reply, frozen=True):
     wakeup_us: Histogram
     held_ms: Histogram
     positions: StorePositions
+    client_events: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
 class GetEvents(Command, frozen=True):

@@ -51,7 +51,7 @@ def open_connection(context: Context, request: Request, now: Now) -> Reply:
     context.clients[request.connection] = ClientChannelInfo(
         request.connection, next(context.connection_numbers), command.client_id, command.protocol, command.remote,
         now.wall_ms)
-    context.events.emit(ClientConnected, now, command.client_id, command.protocol, command.remote)
+    context.events.keep(ClientConnected, now, command.client_id, command.protocol, command.remote)
     return Done()
 
 
@@ -66,7 +66,7 @@ def close_connection(context: Context, request: Request, now: Now) -> Reply:
         context.producers.leave_all(client)
         for group in context.consumers.leave_all(client):
             _left(context, group, client.client_id, "channel_closed", now)
-        context.events.emit(ClientLost, now, client.client_id, client.protocol, client.remote, len(holds))
+        context.events.keep(ClientLost, now, client.client_id, client.protocol, client.remote, len(holds))
     return Done()
 
 
@@ -118,7 +118,7 @@ def _identify(context: Context, client: ClientChannelInfo, command: HeartBeat, n
     client.protocol, client.language, client.version = command.protocol, command.language, command.version
     client.client_id = command.client_id
     if client.last_heartbeat_ms is None:
-        context.events.emit(ClientIdentified, now, client.client_id, client.protocol, client.remote, client.language,
+        context.events.keep(ClientIdentified, now, client.client_id, client.protocol, client.remote, client.language,
                             client.version)
     client.last_heartbeat_ms = now.wall_ms
 
@@ -140,10 +140,10 @@ def _register(context: Context, client: ClientChannelInfo, data: ConsumerData, c
 
 def _report(context: Context, client: ClientChannelInfo, group: str, registration: Registration, now: Now) -> None:
     if registration.member == "joined":
-        context.events.emit(GroupMemberJoined, now, group, client.client_id, client.protocol, client.remote,
+        context.events.keep(GroupMemberJoined, now, group, client.client_id, client.protocol, client.remote,
                             len(context.consumers.members(group)))
     for update in registration.updates:
-        context.events.emit(SubscriptionChanged, now, group, update.topic, client.client_id, update.expression,
+        context.events.keep(SubscriptionChanged, now, group, update.topic, client.client_id, update.expression,
                             update.previous)
 
 
@@ -187,10 +187,10 @@ def expire_clients(context: Context, now: Now, limit: int) -> None:
 def _left(context: Context, group: str, client_id: str, cause: LeaveCause, now: Now) -> None:
     """A member was taken out: tell the others, and free what it had."""
     members = context.consumers.members(group)
-    context.events.emit(GroupMemberLeft, now, group, client_id, cause, len(members))
+    context.events.keep(GroupMemberLeft, now, group, client_id, cause, len(members))
     if cause == "unregister":
         for topic, queue_id in context.locks.unlock_all(group, client_id):
-            context.events.emit(QueueUnlocked, now, group, topic, queue_id, client_id, "unregister")
+            context.events.keep(QueueUnlocked, now, group, topic, queue_id, client_id, "unregister")
     else:
         context.locks.connection_closed(group, client_id)
     if members:

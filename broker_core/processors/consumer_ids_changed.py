@@ -34,4 +34,4 @@ def notify_consumer_ids_changed(context: Context, now: Now) -> None:
             context.reply(client.connection, NOTICE_ID, notice)
         told += len(members)
         context.counters.rebalances_notified += 1
-        context.events.emit(ConsumerIdsNotified, now, group, cause, len(members))
+        context.events.keep(ConsumerIdsNotified, now, group, cause, len(members))

@@ -33,7 +33,7 @@ def lock_batch_mq(context: Context, request: Request, now: Now) -> Reply:
         if held:
             locked.append(queue)
         if fresh:
-            context.events.emit(QueueLocked, now, command.group, queue.topic, queue.queue_id, command.client_id)
+            context.events.keep(QueueLocked, now, command.group, queue.topic, queue.queue_id, command.client_id)
     return LockedQueues(queues=locked)
 
 
@@ -43,7 +43,7 @@ def unlock_batch_mq(context: Context, request: Request, now: Now) -> Reply:
     _check(command.group, command.client_id, command.queues)
     for queue in command.queues:
         if context.locks.unlock(command.group, queue.topic, queue.queue_id, command.client_id):
-            context.events.emit(QueueUnlocked, now, command.group, queue.topic, queue.queue_id, command.client_id,
+            context.events.keep(QueueUnlocked, now, command.group, queue.topic, queue.queue_id, command.client_id,
                                 "unlock")
     return Done()
 
@@ -51,4 +51,4 @@ def unlock_batch_mq(context: Context, request: Request, now: Now) -> Reply:
 def expire_locks(context: Context, now: Now, limit: int) -> None:
     """Locks that were not renewed in time end, after at most ``limit`` looks."""
     for (group, topic, queue_id), client_id in context.locks.take_expired(now.mono_ns, limit):
-        context.events.emit(QueueUnlocked, now, group, topic, queue_id, client_id, "expired")
+        context.events.keep(QueueUnlocked, now, group, topic, queue_id, client_id, "expired")

@@ -76,4 +76,5 @@ def snapshot(context: Context, now: Now, max_holds: int = 1000, max_queues: int 
         holds=[context.hold_view(held, now.wall_ms, now.mono_ns) for held in islice(context.holds, _page(max_holds))],
         queues_total=len(keys), queues=[context.queue_view(*key) for key in keys[:_page(max_queues)]],
         wakeups=[wake_up(recorded.event()) for recorded in context.wakeups], counters=counters.as_dict(),
-        wakeup_us=counters.wakeup_us.view(), held_ms=counters.held_ms.view(), positions=positions(context))
+        wakeup_us=counters.wakeup_us.view(), held_ms=counters.held_ms.view(), positions=positions(context),
+        client_events=[msgspec.to_builtins(recorded.event()) for recorded in context.events.kept])

@@ -259,7 +259,7 @@ def note_pull(context: Context, group: str, topic: str, queue_id: int, client_id
     if before is None or before.client_id != client_id:
         info = context.consumers.get(group)
         if info is not None and info.message_model == "CLUSTERING" and client_id in context.consumers.members(group):
-            context.events.emit(QueueTaken, now, group, topic, queue_id, client_id, before.client_id if before else "")
+            context.events.keep(QueueTaken, now, group, topic, queue_id, client_id, before.client_id if before else "")
 
 
 def release(context: Context, request: PullRequest, cause: ReleaseCause, now: Now, reply: Reply | None) -> None:

@@ -57,7 +57,7 @@ def _reset(context: Context, group: str, target: QueueOffset, now: Now) -> None:
     topic, queue_id, offset = target.topic, target.queue_id, target.offset
     previous = context.offsets.query(group, topic, queue_id)
     commit_offset(context, group, topic, queue_id, offset, "", now)
-    context.events.emit(OffsetReset, now, group, topic, queue_id, offset, -1 if previous is None else previous)
+    context.events.keep(OffsetReset, now, group, topic, queue_id, offset, -1 if previous is None else previous)
     if context.consumers.get(group) is None:
         return
     context.offsets.assign_reset(group, topic, queue_id, offset)

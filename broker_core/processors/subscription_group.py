@@ -22,7 +22,7 @@ def find_or_create_group(context: Context, group: str, now: Now) -> Subscription
     config = context.subscription_groups.get(group)
     if config is None:
         config = context.subscription_groups.create(group, now)
-        context.events.emit(SubscriptionGroupChanged, now, group, "created")
+        context.events.keep(SubscriptionGroupChanged, now, group, "created")
     return config
 
 
@@ -34,7 +34,7 @@ def update_subscription_group(context: Context, request: Request, now: Now) -> R
     known = str(command.config.get("groupName")) in groups
     config = groups.update(command.config, now)
     if groups.data_version != before:
-        context.events.emit(SubscriptionGroupChanged, now, config.group_name, "updated" if known else "created")
+        context.events.keep(SubscriptionGroupChanged, now, config.group_name, "updated" if known else "created")
     return _view(context, [config.group_name])
 
 
@@ -57,7 +57,7 @@ def delete_subscription_group(context: Context, request: Request, now: Now) -> R
     command: DeleteSubscriptionGroup = request.command
     context.require_writable()
     if context.subscription_groups.delete(command.group, now):
-        context.events.emit(SubscriptionGroupChanged, now, command.group, "deleted")
+        context.events.keep(SubscriptionGroupChanged, now, command.group, "deleted")
     if command.clean_offset:
         context.offsets.remove_group(command.group)
     return Done()

@@ -45,7 +45,8 @@ async def test_then_what_changes(page: WebsocketCommunicator, port: FakePort) ->
             "last_store_time_ms": None, "holds": 0}], "removed": [["U", 0]]},
         "wakeups": [{"seq": 43, "wall_ms": 1, "hold_id": 1, "topic": "T", "queue_id": 0, "group": "G", "client_id": "c",
             "cause": "arrival", "held_us": 5, "wake_us": 2, "messages": 1}],
-        "counters": {"messages_stored": 10}, "wakeup_us": {"bounds": [10, 100], "counts": [1, 2, 3]},
+        "client_events": [], "counters": {"messages_stored": 10},
+        "wakeup_us": {"bounds": [10, 100], "counts": [1, 2, 3]},
         "held_ms": {"bounds": [10, 100], "counts": [1, 2, 3]}, "long_polling_enable": True, "problem": "",
         "dropped": 1}
 
@@ -169,3 +170,22 @@ async def test_single_events_are_not_for_pages(page: WebsocketCommunicator, port
     port.send_events(EventBatch(broker="broker-a", epoch=7, events=[(42, "pull_held", b"{}")], dropped=0))
     port.send_delta(delta(42, 42))
     await hear(page, "delta")
+
+
+JOINED = {"type": "group_member_joined", "seq": 40, "group": "G", "client_id": "c"}
+TAKEN = {"type": "queue_taken", "seq": 41, "group": "H", "topic": "T", "queue_id": 0, "client_id": "c"}
+CAME = {"type": "client_connected", "seq": 39, "client_id": "c"}
+
+
+@pytest.mark.parametrize(("wanted", "events"), [
+    ({}, [CAME, JOINED, TAKEN]), ({"panels": ["clients"]}, [CAME, JOINED, TAKEN]), ({"panels": ["holds"]}, []),
+    ({"group": "G"}, [JOINED]), ({"topic": "T"}, [CAME, JOINED, TAKEN]), ({"topic": "U"}, [CAME, JOINED]),
+    ({"topic": "T", "group": "H"}, [TAKEN])])
+async def test_what_becomes_of_clients(page: WebsocketCommunicator, port: FakePort, wanted: dict[str, Any],
+                                       events: list[dict[str, Any]]) -> None:
+    port.replies[commands.GetSnapshot] = snapshot(client_events=[CAME, JOINED, TAKEN])
+    await hear(page, "snapshot")
+    await page.send_json_to({"type": "subscribe", **wanted})
+    assert (await hear(page, "snapshot"))["client_events"] == events
+    port.send_delta(delta(41, 45, client_events=[JOINED, *({**event, "seq": 43} for event in (CAME, JOINED, TAKEN))]))
+    assert (await hear(page, "delta"))["client_events"] == [{**event, "seq": 43} for event in events]

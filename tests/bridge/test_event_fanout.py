@@ -9,7 +9,14 @@ from bridge import event_fanout
 from bridge.event_fanout import EventFanout
 from bridge.limits import Limits
 from bridge.port import Delta, EventBatch
-from broker_core.commands import CancelPull, DeleteTopic, GetSnapshot, UpdateAndCreateTopic, UpdateBrokerConfig
+from broker_core.commands import (
+    CancelPull,
+    DeleteTopic,
+    GetSnapshot,
+    OpenConnection,
+    UpdateAndCreateTopic,
+    UpdateBrokerConfig,
+)
 from tests.fakes.engine import Bench, send
 
 SLOW = Limits(delta_ms=3_600_000)  # tests call the timer themselves
@@ -187,3 +194,16 @@ async def test_deltas_come_by_themselves_but_not_more_often_than_allowed() -> No
     async with asyncio.timeout(10):
         await came.wait()
     fanout.fanout.stop()
+
+
+async def test_what_becomes_of_clients_is_told_and_bounded(fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
+    fanout.bench.call(OpenConnection(client_id="c-1", protocol="websocket", remote="10.0.0.1:5"), connection="w")
+    first = fanout.delta()
+    assert [(event["type"], event["client_id"]) for event in first.client_events] == [("client_connected", "c-1")]
+    monkeypatch.setattr(event_fanout, "MAX_CLIENT_EVENTS", 2)
+    fanout.bench.send("t", b"another")
+    assert fanout.delta().client_events == []
+    for number in range(3):
+        fanout.bench.call(OpenConnection(client_id=f"x-{number}", protocol="websocket"), connection=number)
+    second = fanout.delta()
+    assert ([event["client_id"] for event in second.client_events], second.dropped) == (["x-1", "x-2"], 1)

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.events import AnyEvent, Event, EventLog, MessagesStored, RecoveryStep, SegmentRolled
+from broker_core.events import (
+    AnyEvent,
+    Event,
+    EventLog,
+    MessagesStored,
+    RecoveryStep,
+    SegmentRolled,
+    SubscriptionGroupChanged,
+)
 
 NOW = Now(1000, 5)
 
@@ -76,3 +84,15 @@ def test_every_event_reads_back_from_json_by_its_type() -> None:
     text = msgspec.json.encode(event)
     assert b'"type":"messages_stored"' in text
     assert msgspec.json.decode(text, type=AnyEvent) == event
+
+
+def test_what_is_kept_outlasts_the_ring() -> None:
+    log = EventLog(ring_size=2, kept_size=3)
+    seen: list[Event] = []
+    log.listen(seen.extend)
+    for number in range(4):
+        log.keep(SubscriptionGroupChanged, NOW, f"g{number}", "created")
+    emit(log, 5)
+    log.publish()
+    assert [recorded.event() for recorded in log.kept] == seen[1:4]
+    assert log.first_seq == 8

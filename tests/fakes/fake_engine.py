@@ -89,8 +89,8 @@ def delta(seq_from: int, seq_to: int, *, epoch: int = 1) -> Delta:
     nothing = Histogram(bounds=[], counts=[0])
     return Delta(
         broker="broker-a", epoch=epoch, seq_from=seq_from, seq_to=seq_to, wall_ms=0, holds_added=[], holds_removed=[],
-        holds_total=0, queues=[], queues_removed=[], wakeups=[], counters={}, wakeup_us=nothing, held_ms=nothing,
-        long_polling_enable=True, problem="", dropped=0)
+        holds_total=0, queues=[], queues_removed=[], wakeups=[], client_events=[], counters={},
+        wakeup_us=nothing, held_ms=nothing, long_polling_enable=True, problem="", dropped=0)
 
 
 class NotingWatcher:

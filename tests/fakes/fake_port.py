@@ -101,6 +101,7 @@ def delta(seq_from: int, seq_to: int, epoch: int = 7, **changes: Any) -> Delta:
     fields: dict[str, Any] = {
         "broker": BROKER, "epoch": epoch, "seq_from": seq_from, "seq_to": seq_to, "wall_ms": 2, "holds_added": [],
         "holds_removed": [], "holds_total": 0, "queues": [], "queues_removed": [], "wakeups": [], "counters": {},
+        "client_events": [],
         "wakeup_us": HISTOGRAM, "held_ms": HISTOGRAM, "long_polling_enable": True, "problem": "", "dropped": 0}
     return Delta(**fields | changes)
 

@@ -54,3 +54,16 @@ def test_a_snapshot_has_the_last_wake_ups_and_says_what_it_left_out() -> None:
 def test_events_after_the_largest_number_there_is() -> None:
     reply = Bench().call(c.GetEvents(after=1 << 63))
     assert isinstance(reply, c.Events) and reply.events == []
+
+
+def test_a_snapshot_has_what_became_of_clients() -> None:
+    bench = Bench()
+    bench.call(c.OpenConnection(client_id="c-1", protocol="websocket"), connection="w")
+    beat = c.HeartBeat(client_id="c-1", protocol="websocket", consumers=[c.ConsumerData(group="g")])
+    bench.call(beat, connection="w")
+    bench.call(c.CloseConnection(), connection="w")
+    reply = bench.call(c.GetSnapshot())
+    assert isinstance(reply, c.Snapshot)
+    kinds = [event["type"] for event in reply.client_events]
+    assert kinds[0] == "client_connected" and kinds[-1] == "client_lost"
+    assert {"group_member_joined", "consumer_ids_notified", "group_member_left"} <= set(kinds)

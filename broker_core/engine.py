@@ -33,6 +33,7 @@ from broker_core.processors import (
     consumer_manage,
     group_view,
     lock_batch_mq,
+    message_timeline,
     observe,
     pull_message,
     query_message,
@@ -45,12 +46,14 @@ from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys
 from broker_core.processors.message_arriving import notify_message_arriving
 from broker_core.processors.outcome import failed
-from broker_core.processors.send_message import Prepared, prepare, store_gathered
+from broker_core.processors.schedule_message import deliver_due
+from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
 from broker_core.store.clean_commit_log import Clean
 from broker_core.store.config_tables import TableWrite
 from broker_core.store.files import CopyingFiles
 from broker_core.store.flush import Flush
 from broker_core.store.message_store import MessageStore
+from broker_core.store.schedule_message_service import DELAY_OFFSETS
 from broker_core.topics import TopicConfigManager
 
 log = logging.getLogger(__name__)
@@ -93,13 +96,16 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.UpdateBrokerConfig: admin_broker.update_broker_config,
     commands.ViewMessage: query_message.view_message,
     commands.QueryMessage: query_message.query_message,
-    commands.GetMessageTimeline: query_message.get_message_timeline,
+    commands.GetMessageTimeline: message_timeline.get_message_timeline,
     commands.GetHolds: observe.get_holds,
     commands.GetHold: observe.get_hold,
     commands.GetEvents: observe.get_events,
     commands.GetSnapshot: observe.get_snapshot,
 }
-"""What each command means. ``SendMessage`` is not here: sends gather (see ``Engine.handle_batch``)."""
+"""What each command means, but for those that gather (see ``Engine.handle_batch``)."""
+
+GATHERED = frozenset((commands.SendMessage, commands.ConsumerSendMsgBack))
+"""What stores messages."""
 
 WORK_A_TURN = 200
 """Pulls run again, holds expired or checked in one turn; the rest goes on in the next, so turns stay short."""
@@ -136,7 +142,7 @@ class Engine:
         self._keys = IdempotencyKeys(context)
         self._gathered: list[Prepared] = []
         self._last_check_ns = context.started.mono_ns
-        self._next_offsets_write_ns = 0
+        self._next_offsets_write_ns = self._next_delayed_write_ns = 0
 
     @classmethod
     def open(cls, root: Path, options: Options, files: CopyingFiles, clock: Clock, unique_key: Callable[[int], str], *,
@@ -171,7 +177,7 @@ class Engine:
         """Do everything one read brought, in its order. Sends that follow each other are stored as one block."""
         for connection, request_id, command in batch:
             request = Request(connection, request_id, command)
-            if type(command) is commands.SendMessage:
+            if type(command) in GATHERED:
                 self._gather(request, now)
                 continue
             if self._gathered:
@@ -184,6 +190,9 @@ class Engine:
     def _gather(self, request: Request, now: Now) -> None:
         context = self.context
         try:
+            if type(request.command) is commands.ConsumerSendMsgBack:
+                self._gathered.append(prepare_back(context, request, now))
+                return
             # A repeat of a key that is being stored in this very turn must see it stored.
             if request.command.idempotency_key and self._gathered:
                 self._store_gathered(now)
@@ -229,6 +238,9 @@ class Engine:
                 context.waking.append(Waking(held, "check", 0))
         if context.store.dispatched_offset < context.store.confirmed_offset:
             notify_message_arriving(context, now)
+        delayed_due_ns = self._delayed_due_ns()
+        if delayed_due_ns is not None and now.mono_ns >= delayed_due_ns:
+            deliver_due(context, now)
         self._commit.tick(now)
         client_manage.expire_clients(context, now, WORK_A_TURN)
         lock_batch_mq.expire_locks(context, now, WORK_A_TURN)
@@ -242,6 +254,10 @@ class Engine:
                        else options.short_polling_time_mills)
         return self._last_check_ns + interval_ms * 1_000_000 if interval_ms else None
 
+    def _delayed_due_ns(self) -> int | None:
+        """When to look for delayed messages that are due; those of a broker that stops wait for the next start."""
+        return None if self.context.draining else self.context.store.delayed.next_deadline_ns
+
     def next_deadline(self) -> int | None:
         """Monotonic ns at which ``tick`` has something to do; 0 means at once."""
         context = self.context
@@ -250,7 +266,7 @@ class Engine:
                 or store.dispatched_offset < store.confirmed_offset):
             return 0
         due = [when for when in (
-            context.holds.next_deadline_ns(), self._commit.next_deadline_ns(),
+            context.holds.next_deadline_ns(), self._commit.next_deadline_ns(), self._delayed_due_ns(),
             context.consumers.memberships.next_look_ns(), context.producers.next_look_ns(),
             context.locks.next_look_ns(),
             self._next_check_ns() if len(context.holds) else None) if when is not None]
@@ -309,6 +325,11 @@ class Engine:
             self._next_offsets_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
             context.offsets.dirty = False
             return context.store.table_write("consumerOffset", context.offsets.as_table())
+        if now.mono_ns >= self._next_delayed_write_ns:
+            work = context.store.delayed.next_write(context.store.flushed_offset, now)
+            if work is not None:
+                self._next_delayed_write_ns = now.mono_ns + context.options.flush_delay_offset_interval * 1_000_000
+                return work
         return context.store.next_clean(now)
 
     def file_work_done(self, work: FileWork, now: Now) -> Out:
@@ -323,6 +344,8 @@ class Engine:
             self.context.topics.dirty |= work.name == "topics"
             self.context.subscription_groups.dirty |= work.name == "subscriptionGroup"
             self.context.offsets.dirty |= work.name == "consumerOffset"
+            if work.name == DELAY_OFFSETS:
+                self.context.store.delayed.write_failed()
 
     # --- looking and leaving ------------------------------------------------------------------------------------
 

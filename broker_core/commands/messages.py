@@ -185,7 +185,7 @@ class Records(Reply, frozen=True):
 
 
 class GetMessageTimeline(Command, frozen=True):
-    """What the recent events say about one message. -> Timeline"""
+    """What the recent events say about one message, and about its copies with the same UNIQ_KEY. -> Timeline"""
 
     message_id: str
     topic: str = ""

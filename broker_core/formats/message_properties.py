@@ -4,7 +4,7 @@ RocketMQ's Java encoder ends with 0x02, others leave the last one out: both are 
 without a value is passed over, and of two entries with one name the last one counts, as RocketMQ reads them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 NAME_END = "\x01"
 ENTRY_END = "\x02"
@@ -13,6 +13,11 @@ TAGS = "TAGS"
 KEYS = "KEYS"
 UNIQ_KEY = "UNIQ_KEY"
 DELAY = "DELAY"
+WAIT = "WAIT"
+REAL_TOPIC = "REAL_TOPIC"
+REAL_QID = "REAL_QID"
+RETRY_TOPIC = "RETRY_TOPIC"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
 IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
 """GlassMQ's own: the key under which a producer may repeat a message."""
 
@@ -58,3 +63,14 @@ def append(text: str, name: str, value: str) -> str:
     """``text`` with one more property, mending a string that lacks its last 0x02."""
     separator = "" if not text or text.endswith(ENTRY_END) else ENTRY_END
     return f"{text}{separator}{name}{NAME_END}{value}{ENTRY_END}"
+
+
+def without(text: str, names: Container[str]) -> str:
+    """``text`` without the properties of these names."""
+    return "".join([f"{entry}{ENTRY_END}" for entry in text.split(ENTRY_END)
+        if entry and entry.partition(NAME_END)[0] not in names])
+
+
+def put(text: str, properties: Mapping[str, str]) -> str:
+    """``text`` with these properties in place of any of the same names. PropertiesError as ``encode``."""
+    return without(text, properties) + encode(properties)

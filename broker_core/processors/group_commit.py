@@ -10,18 +10,18 @@ from collections import deque
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.commands import Sent
+from broker_core.commands import Failed, Reply, Sent
 from broker_core.processors.context import Context, Request
 from broker_core.remoting.codes import ResponseCode
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
-    """A send that waits until the log is flushed up to ``physical_end``."""
+    """Who waits until the log is flushed up to ``physical_end``."""
 
     physical_end: int
     deadline_ns: int
     request: Request
-    sent: Sent
+    reply: Reply
 
 
 class GroupCommit:
@@ -31,22 +31,22 @@ class GroupCommit:
         self._context = context
         self._waiting: deque[Waiting] = deque()
 
-    def acknowledge(self, request: Request, sent: Sent, wait: bool, now: Now) -> None:
+    def acknowledge(self, request: Request, reply: Reply, wait: bool, now: Now) -> None:
         """Answer now, or when the flush mode's promise holds."""
         context = self._context
         options, store = context.options, context.store
         if options.flush_disk_type == "ASYNC_FLUSH" or not wait or store.flushed_offset >= store.appended_offset:
-            context.reply(request.connection, request.request_id, sent)
+            context.reply(request.connection, request.request_id, reply)
             return
         deadline_ns = now.mono_ns + options.sync_flush_timeout * 1_000_000
-        self._waiting.append(Waiting(store.appended_offset, deadline_ns, request, sent))
+        self._waiting.append(Waiting(store.appended_offset, deadline_ns, request, reply))
 
     def flushed(self) -> None:
         """The log is flushed further: answer everybody whose messages are on the disk now."""
         flushed_offset = self._context.store.flushed_offset
         while self._waiting and self._waiting[0].physical_end <= flushed_offset:
             waiting = self._waiting.popleft()
-            self._context.reply(waiting.request.connection, waiting.request.request_id, waiting.sent)
+            self._context.reply(waiting.request.connection, waiting.request.request_id, waiting.reply)
 
     def tick(self, now: Now) -> None:
         """Answer those that have waited for too long."""
@@ -59,7 +59,12 @@ class GroupCommit:
             self._time_out(self._waiting.popleft())
 
     def _time_out(self, waiting: Waiting) -> None:
-        late = msgspec.structs.replace(waiting.sent, code=ResponseCode.FLUSH_DISK_TIMEOUT)
+        late: Reply
+        if isinstance(waiting.reply, Sent):
+            late = msgspec.structs.replace(waiting.reply, code=ResponseCode.FLUSH_DISK_TIMEOUT)
+        else:
+            late = Failed(code=ResponseCode.FLUSH_DISK_TIMEOUT, kind="unavailable", remark="the message is stored, but "
+                          "was not on the disk within syncFlushTimeout", retry_after_ms=1000)
         self._context.reply(waiting.request.connection, waiting.request.request_id, late)
 
     def next_deadline_ns(self) -> int | None:

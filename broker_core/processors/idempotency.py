@@ -12,8 +12,10 @@ from broker_core.commands import SendMessage, SentMessage
 from broker_core.errors import ConflictError
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.message_id import encode_offset_message_id
+from broker_core.formats.message_properties import DELAY, REAL_QID, REAL_TOPIC
 from broker_core.formats.message_properties import IDEMPOTENCY_KEY as KEY
 from broker_core.processors.context import Context
+from broker_core.store.delay_level import SCHEDULE_TOPIC
 
 PLACE = "IDEMPOTENCY_PLACE"
 MAX_KEYS = 50_000
@@ -52,20 +54,31 @@ class IdempotencyKeys:
     def _found_in_the_store(self, command: SendMessage, now: Now) -> dict[int, SentMessage]:
         context = self._context
         found: dict[int, SentMessage] = {}
-        begin_ms = now.wall_ms - context.options.idempotency_window_mills
-        for text in context.store.query_message(command.topic, f"{KEY}:{command.idempotency_key}", MAX_FOUND,
-                                                begin_ms, 1 << 62):
+        for text in self._records(command, now.wall_ms - context.options.idempotency_window_mills):
             record = commit_log_record.decode(text, check_crc=False)
             properties = message_properties.decode(record.properties)
             index, _, count = properties.get(PLACE, "").partition("/")
             if properties.get(KEY) != command.idempotency_key or not (index + count).isdecimal():
                 continue  # a client's own property of this name
+            queue_id = record.queue_id
+            if record.topic == SCHEDULE_TOPIC:
+                if properties.get(REAL_TOPIC) != command.topic:
+                    continue
+                queue_id = int(properties[REAL_QID])
             self._require_count(command, int(count))
             found[int(index)] = SentMessage(
-                message_id=properties["UNIQ_KEY"], queue_id=record.queue_id, queue_offset=record.queue_offset,
+                message_id=properties["UNIQ_KEY"], queue_id=queue_id, queue_offset=record.queue_offset,
                 offset_message_id=encode_offset_message_id(record.store_host, record.store_port,
                                                            record.physical_offset),
                 physical_offset=record.physical_offset, store_time_ms=record.store_timestamp)
+        return found
+
+    def _records(self, command: SendMessage, begin_ms: int) -> list[bytes]:
+        """What is filed under the key, a delayed message last: the copy of it that was delivered is not the answer."""
+        store, key = self._context.store, f"{KEY}:{command.idempotency_key}"
+        found = store.query_message(command.topic, key, MAX_FOUND, begin_ms, 1 << 62)
+        if any(message_properties.find(message.properties, DELAY) for message in command.messages):
+            found += store.query_message(SCHEDULE_TOPIC, key, MAX_FOUND, begin_ms, 1 << 62)
         return found
 
     def _require_count(self, command: SendMessage, count: int) -> None:

@@ -1,8 +1,28 @@
-"""From the dispatcher to the holds. RocketMQ's NotifyMessageArrivingListener."""
+"""From the log to the holds. RocketMQ's NotifyMessageArrivingListener."""
 
 from broker_core.clock import Now
-from broker_core.events import MessagesDispatched, PullPassedOver
+from broker_core.events import MessagesDelayed, MessagesDispatched, MessagesStored, PullPassedOver
 from broker_core.processors.context import Context, Waking
+from broker_core.store.commit_log import Batch
+from broker_core.store.delay_level import SCHEDULE_TOPIC
+
+
+def message_stored(context: Context, batch: Batch, now: Now) -> None:
+    """What follows an append: report it, dispatch it, wake whom it concerns.
+
+    One event per queue: appends of one block are consecutive within a queue.
+    """
+    counters = context.counters
+    counters.messages_stored += len(batch.requests)
+    for arrival in batch.arrivals:
+        counters.bytes_stored += arrival.size
+        context.events.emit(MessagesStored, now, arrival.topic, arrival.queue_id, arrival.from_offset,
+                            arrival.to_offset, arrival.fields[0], arrival.size)
+        if arrival.topic == SCHEDULE_TOPIC:
+            counters.messages_delayed += arrival.to_offset - arrival.from_offset
+            context.events.emit(MessagesDelayed, now, arrival.queue_id + 1, arrival.from_offset, arrival.to_offset,
+                                arrival.fields[2])
+    notify_message_arriving(context, now)
 
 
 def notify_message_arriving(context: Context, now: Now) -> None:
@@ -11,6 +31,8 @@ def notify_message_arriving(context: Context, now: Now) -> None:
     for arrival in context.store.reput():
         counters.messages_dispatched += arrival.to_offset - arrival.from_offset
         events.emit(MessagesDispatched, now, arrival.topic, arrival.queue_id, arrival.from_offset, arrival.to_offset)
+        if arrival.topic == SCHEDULE_TOPIC:
+            context.store.delayed.arrived(arrival.queue_id, now)
         woken, passed = context.holds.arrive(arrival, wake=context.options.long_polling_enable)
         for request in woken:
             context.waking.append(Waking(request, "arrival", now.mono_ns, arrival))

@@ -1,11 +1,8 @@
-"""Single messages: by id, by key, and what became of one. RocketMQ's QueryMessageProcessor."""
-
-import msgspec
+"""Single messages, by id and by key. RocketMQ's QueryMessageProcessor."""
 
 from broker_core.clock import Now
-from broker_core.commands import GetMessageTimeline, QueryMessage, Records, Reply, Timeline, ViewMessage
+from broker_core.commands import QueryMessage, Records, Reply, ViewMessage
 from broker_core.errors import NotFoundError, RequestError
-from broker_core.events import Event, MessagesDelivered, MessagesDispatched, MessagesStored, OffsetCommitted
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.message_id import MessageIdError, decode_offset_message_id, encode_offset_message_id
 from broker_core.formats.message_properties import UNIQ_KEY
@@ -20,7 +17,7 @@ MAX_KEY_LENGTH = 255
 def view_message(context: Context, request: Request, now: Now) -> Reply:
     command: ViewMessage = request.command
     if command.physical_offset is None:
-        return Records(records=_find(context, command.message_id, command.topic))
+        return Records(records=find_message(context, command.message_id, command.topic))
     record = context.store.look_message_by_offset(command.physical_offset)
     if record is None:
         raise NotFoundError(f"no message begins at physical offset {command.physical_offset}",
@@ -28,7 +25,7 @@ def view_message(context: Context, request: Request, now: Now) -> Reply:
     return Records(records=record)
 
 
-def _find(context: Context, message_id: str, topic: str) -> bytes:
+def find_message(context: Context, message_id: str, topic: str) -> bytes:
     """The record of an offset message id or, which looks the same, of a UNIQ_KEY; NotFoundError."""
     if not 0 < len(message_id) <= MAX_KEY_LENGTH:
         raise RequestError(f"a message id has 1 to {MAX_KEY_LENGTH} characters", pointer="/message_id")
@@ -64,20 +61,3 @@ def query_message(context: Context, request: Request, now: Now) -> Reply:
     timestamp, physical_offset = context.store.last_indexed
     return Records(records=b"".join(records), index_last_update_timestamp=timestamp,
                    index_last_update_physical_offset=physical_offset)
-
-
-def get_message_timeline(context: Context, request: Request, now: Now) -> Reply:
-    command: GetMessageTimeline = request.command
-    record = commit_log_record.decode(_find(context, command.message_id, command.topic), check_crc=False)
-    topic, queue_id, offset = record.topic, record.queue_id, record.queue_offset
-    events: list[Event] = []
-    for event in context.events.after(0, MessagesStored, MessagesDispatched, MessagesDelivered, OffsetCommitted):
-        if isinstance(event, MessagesStored | MessagesDispatched | MessagesDelivered):
-            if event.from_offset <= offset < event.to_offset and event.queue_id == queue_id and event.topic == topic:
-                events.append(event)
-        elif (isinstance(event, OffsetCommitted) and event.topic == topic and event.queue_id == queue_id
-              and event.previous <= offset < event.offset):
-            events.append(event)
-    return Timeline(topic=topic, queue_id=queue_id, queue_offset=offset, store_time_ms=record.store_timestamp,
-                    complete=any(isinstance(event, MessagesStored) for event in events),
-                    events=[msgspec.to_builtins(event) for event in events])

@@ -8,23 +8,36 @@ from collections.abc import Iterator
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.commands import OutgoingMessage, SendMessage, Sent, SentMessage
+from broker_core.commands import Done, OutgoingMessage, Reply, SendMessage, Sent, SentMessage
 from broker_core.errors import RequestError, StoreError, UnavailableError
-from broker_core.events import MessagesStored, TopicChanged
+from broker_core.events import TopicChanged
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys, key_properties
-from broker_core.processors.message_arriving import notify_message_arriving
+from broker_core.processors.message_arriving import message_stored
 from broker_core.processors.outcome import failed
+from broker_core.processors.retry_message import (
+    RETRY_PREFIX,
+    Retry,
+    create_back_topic,
+    message_back,
+    report_retry,
+    sent_to_retry_topic,
+)
+from broker_core.processors.schedule_message import delay
 from broker_core.remoting.codes import ResponseCode
-from broker_core.store.commit_log import Batch, DispatchRequest, PendingMessage
+from broker_core.store.commit_log import DispatchRequest, PendingMessage
 from broker_core.topics import NO_SEND_TOPICS, PERM_WRITE, TopicConfig
 
 MAX_PROPERTIES = 32_767
 MAX_BATCH = 4096
+DELAYS = "DEL"
+"""In every property that asks for a later delivery: DELAY, TIMER_DELAY_SEC, TIMER_DELIVER_MS; one look finds them."""
+
+POP_CK = "POP_CK"
 LOST_SECTOR = "\0" * 16
 """Recovery takes as many NULs in a row for what a power cut has left of a record, and would cut the log there."""
 
@@ -33,6 +46,8 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A send that passed every check: what to store for it, and under which id each message goes.
 
     ``known`` are messages that an earlier send with the same Idempotency-Key stored, by their place in this one.
+    ``queue_id`` is what the sender is told of a message that is stored elsewhere than it was sent to, as a delayed or
+    a dead one is, and -1 for all others; ``retry`` is there when it is a group's.
     """
 
     request: Request
@@ -40,6 +55,8 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     message_ids: list[str]
     known: dict[int, SentMessage]
     wait: bool
+    queue_id: int = -1
+    retry: Retry | None = None
 
 
 def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now) -> Prepared:
@@ -56,10 +73,14 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
         raise RequestError("an Idempotency-Key holds no 0x01 or 0x02, which separate properties",
                            pointer="/Idempotency-Key")
     topic = _writable_topic(context, command, now)
+    to_retry_topic = command.topic.startswith(RETRY_PREFIX)
+    if to_retry_topic and len(command.messages) > 1:
+        raise RequestError("a batch cannot go to a retry topic; send its messages alone",
+                           code=ResponseCode.MESSAGE_ILLEGAL, pointer="/topic")
     known = keys.known(command, now) if command.idempotency_key else {}
     messages: list[PendingMessage] = []
     ids: list[str] = []
-    wait = False
+    wait, real_queue_id, retry = False, -1, None
     for index, message in enumerate(command.messages):
         wait |= message_properties.find(message.properties, "WAIT") != "false"
         if index in known:
@@ -67,12 +88,39 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
         _check(context, topic, message, index)
         properties, unique_key = _complete(context, command, index, now)
         ids.append(unique_key)
-        messages.append(PendingMessage(
+        pending = PendingMessage(
             topic=command.topic, queue_id=_choose_queue(context, topic, message), body=message.body,
             properties=properties, flag=message.flag, sys_flag=message.sys_flag,
             born_timestamp=message.born_timestamp or now.wall_ms, born_host=command.born_host,
-            born_port=command.born_port, reconsume_times=message.reconsume_times))
-    return Prepared(request, messages, ids, known, wait)
+            born_port=command.born_port, reconsume_times=message.reconsume_times)
+        if to_retry_topic or DELAYS in properties:
+            queue_id = pending.queue_id
+            retry = _redirect(context, command, pending, index, now)
+            if pending.topic != command.topic:
+                real_queue_id = queue_id
+        messages.append(pending)
+    return Prepared(request, messages, ids, known, wait, real_queue_id, retry)
+
+
+def _redirect(context: Context, command: SendMessage, message: PendingMessage, index: int, now: Now) -> Retry | None:
+    """Give a delayed or dead message its other place; what is to be told of a retried one."""
+    pointer = f"/messages/{index}/properties"
+    if command.topic.startswith(RETRY_PREFIX):
+        return sent_to_retry_topic(context, command, message, pointer, now)
+    if delay(context, message, pointer) and len(command.messages) > 1:
+        raise RequestError("a delayed message cannot be one of a batch; send it alone",
+                           code=ResponseCode.MESSAGE_ILLEGAL, pointer=pointer)
+    return None
+
+
+def prepare_back(context: Context, request: Request, now: Now) -> Prepared:
+    """What a message becomes that a group could not consume. Raises RequestError, UnavailableError."""
+    if context.draining:
+        raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
+    back = message_back(context, request.command, now)
+    if back is None:
+        return Prepared(request, [], [], {}, False)
+    return Prepared(request, [back[0]], [], {}, True, retry=back[1])
 
 
 def _check(context: Context, topic: TopicConfig, message: OutgoingMessage, index: int) -> None:
@@ -105,9 +153,14 @@ def _writable_topic(context: Context, command: SendMessage, now: Now) -> TopicCo
     if topic is None:
         if context.store.read_only:
             context.topics.require(name)
+        if name.startswith(RETRY_PREFIX):
+            return create_back_topic(context, name, 1, now)
         topic = context.topics.create_in_send_message(name, command.default_topic, command.default_topic_queue_nums,
                                                       now)
         _announce(context, topic, now)
+    if topic.order and not context.options.broker_permission & PERM_WRITE:
+        raise RequestError("this broker may not be written to, and the topic is an ordered one",
+                           code=ResponseCode.NO_PERMISSION, pointer="/topic")
     if not topic.perm & PERM_WRITE:
         raise RequestError(f"topic {name} may not be written to", code=ResponseCode.NO_PERMISSION, pointer="/topic")
     return topic
@@ -134,6 +187,8 @@ def _complete(context: Context, command: SendMessage, index: int, now: Now) -> t
         properties += key_properties(command.idempotency_key, index, len(command.messages))
     if "MSG_REGION\x01" not in properties:
         properties += "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02"
+    if POP_CK in properties:
+        properties = message_properties.without(properties, (POP_CK,))
     if "CLUSTER\x01" not in properties:
         properties += f"CLUSTER\x01{context.options.broker_cluster_name}\x02"
     if len(properties) * 4 > MAX_PROPERTIES and len(
@@ -157,11 +212,15 @@ def store_gathered(context: Context, keys: IdempotencyKeys, commit: GroupCommit,
             _not_stored(context, keys, commit, gathered, error, now)
             return
         stored = batch.requests
-        _report_stored(context, batch, now)
-        notify_message_arriving(context, now)
+        message_stored(context, batch, now)
     each = iter(stored)
     for prepared in gathered:
-        commit.acknowledge(prepared.request, _sent(context, prepared, each, keys, now), prepared.wait, now)
+        reply: Reply
+        if type(prepared.request.command) is SendMessage:
+            reply = _sent(context, prepared, each, keys, now)
+        else:
+            reply = _sent_back(context, prepared, each, now)
+        commit.acknowledge(prepared.request, reply, prepared.wait, now)
 
 
 def _not_stored(context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared],
@@ -187,6 +246,10 @@ def _sent(context: Context, prepared: Prepared, each: Iterator[DispatchRequest],
             message_id=message_id, offset_message_id=f"{prefix}{stored.physical_offset:016X}",
             queue_id=stored.queue_id, queue_offset=stored.queue_offset, physical_offset=stored.physical_offset,
             store_time_ms=stored.store_timestamp))
+    if fresh and prepared.queue_id >= 0:
+        fresh = [msgspec.structs.replace(fresh[0], queue_id=prepared.queue_id)]
+    if fresh and prepared.retry is not None:
+        report_retry(context, prepared.retry, stored, now)
     if prepared.known:
         rest = iter(fresh)
         fresh = [prepared.known.get(i) or next(rest) for i in range(len(command.messages))]
@@ -195,11 +258,7 @@ def _sent(context: Context, prepared: Prepared, each: Iterator[DispatchRequest],
     return Sent(code=ResponseCode.SUCCESS, topic=command.topic, messages=fresh)
 
 
-def _report_stored(context: Context, batch: Batch, now: Now) -> None:
-    """One event per queue: appends of one block are consecutive within a queue."""
-    counters = context.counters
-    counters.messages_stored += len(batch.requests)
-    for arrival in batch.arrivals:
-        counters.bytes_stored += arrival.size
-        context.events.emit(MessagesStored, now, arrival.topic, arrival.queue_id, arrival.from_offset,
-                            arrival.to_offset, arrival.fields[0], arrival.size)
+def _sent_back(context: Context, prepared: Prepared, each: Iterator[DispatchRequest], now: Now) -> Done:
+    if prepared.retry is not None:
+        report_retry(context, prepared.retry, next(each), now)
+    return Done()

@@ -33,10 +33,10 @@ from broker_core.store.mapped_file import OpenMaps
 from broker_core.store.mapped_file_queue import NAME_DIGITS
 from broker_core.store.recovery import Recovery
 from broker_core.store.reput_message import ReputMessageService
+from broker_core.store.schedule_message_service import ScheduleMessageService
 from broker_core.store.store_checkpoint import StoreCheckpoint
 
-__all__ = ["Arrival", "Batch", "Clean", "Flush", "GetMessageResult", "MessageStore", "PendingMessage",
-    "TableWrite"]
+__all__ = ["Arrival", "Batch", "Clean", "Flush", "GetMessageResult", "MessageStore", "PendingMessage", "TableWrite"]
 
 MARKER = "glassmq"
 FORMAT_VERSION = 1
@@ -69,6 +69,7 @@ class MessageStore:
         self._index = IndexService(files, maps, root / "index", options.max_hash_slot_num,
             options.max_index_num) if options.message_index_enable else None
         self._reput = ReputMessageService(self._log, self._queues, self._index, delay_levels)
+        self.delayed = ScheduleMessageService(files, root, self._log, self._queues, delay_levels)
         self._reader = MessageReader(self._log, self._queues, options, files.total_memory())
         self.is_in_memory = self._reader.is_in_memory
         self._store_checkpoint = StoreCheckpoint(files, root)
@@ -132,13 +133,15 @@ class MessageStore:
             return
         if not clean:
             # A process that was killed may have made files whose names no power cut would leave.
-            self._maps.new_folders |= self._existing_folders()
+            self._maps.new_folders |= {
+                self.root / name for name in ("commitlog", "index") if self._files.names(self.root / name)}
             self._maps.new_folders |= {queue.mapped_files.folder for queue in self._queues.table.values()}
             self._reput.touched.update(self._queues.table.values())
         self._files.write(self.root / "abort", b"")
         self._files.sync_folder(self.root)
         self._prepare(now)
         self._flush_everything(now)
+        self.recovery_steps += self.delayed.load(now)
 
     def _prepare(self, now: Now) -> None:
         """Make the files that the first message would have to wait for, some milliseconds, as consumers would."""
@@ -149,9 +152,6 @@ class MessageStore:
         except OSError as error:  # a full disk: every append will say so
             self.recovery_steps.append(("prepare", f"no room for the next messages: {error.strerror or error}"))
 
-    def _existing_folders(self) -> set[Path]:
-        return {self.root / name for name in ("commitlog", "index") if self._files.names(self.root / name)}
-
     @property
     def recovery(self) -> list[str]:
         """What opening the store had to do, in sentences."""
@@ -161,10 +161,10 @@ class MessageStore:
         """Everything on the disk, the marks of a clean shutdown, the lock released."""
         try:
             if not self.read_only and not self._failure:
-                self.reput(1 << 62)
-                self._flush_everything(now)
-                self.reput(1 << 62)
-                self._flush_everything(now)
+                for _ in range(2):
+                    self.reput(1 << 62)
+                    self._flush_everything(now)
+                self.delayed.write(self.flushed_offset, now)
                 self._files.remove(self.root / "abort")
                 self._files.sync_folder(self.root)
         finally:

@@ -83,6 +83,12 @@ class Bench:
         self.take(self.engine.flushed(flush, 0, self.clock.now()))
         return True
 
+    def file_work(self) -> None:
+        """Write the tables that are due and delete what has expired, as the runner would."""
+        while (work := self.engine.next_file_work(self.clock.now())) is not None:
+            work.run()
+            self.take(self.engine.file_work_done(work, self.clock.now()))
+
     def send(self, topic: str, *bodies: bytes, queue_id: int = 0, tag: str = "", **more: Any) -> Sent:
         reply = self.call(send(topic, *bodies, queue_id=queue_id, tag=tag, **more))
         assert isinstance(reply, Sent), reply

@@ -40,3 +40,18 @@ def test_appending_mends_a_missing_end(text: str) -> None:
 def test_separators_inside_are_refused(wanted: dict[str, str]) -> None:
     with pytest.raises(properties.PropertiesError):
         properties.encode(wanted)
+
+
+def test_taking_out_and_putting_in() -> None:
+    text = "A\x011\x02B\x012\x02A\x013\x02\x02C\x014"
+    assert properties.without(text, ("A",)) == "B\x012\x02C\x014\x02"
+    assert properties.without(text, ("",)) == "A\x011\x02B\x012\x02A\x013\x02C\x014\x02"
+    assert properties.without("", ("A",)) == ""
+    assert properties.put(text, {"A": "5", "D": "6"}) == "B\x012\x02C\x014\x02A\x015\x02D\x016\x02"
+
+
+@given(st.dictionaries(words, words, max_size=6), st.dictionaries(words, words, max_size=3))
+def test_what_is_put_is_there_once_and_the_rest_stays(before: dict[str, str], put: dict[str, str]) -> None:
+    text = properties.put(properties.encode(before), put)
+    assert properties.decode(text) == before | put
+    assert text.count(properties.NAME_END) == len(before | put)

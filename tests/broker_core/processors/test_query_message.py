@@ -1,4 +1,4 @@
-"""Messages by id and key, and the timeline of one."""
+"""Messages by id and key."""
 
 import pytest
 
@@ -25,19 +25,6 @@ def test_by_unique_key_in_any_topic() -> None:
     for topic in ("", "orders"):
         reply = bench.call(c.ViewMessage(message_id=message_id, topic=topic))
         assert isinstance(reply, c.Records) and len(decode_all(reply.records)) == 1
-
-
-def test_the_timeline_of_one_message() -> None:
-    bench = Bench()
-    bench.send("orders", b"0")
-    pull = bench.pull("orders", 1)
-    message_id = bench.send("orders", b"1").messages[0].message_id
-    assert bench.pulled(pull).code == 0
-    bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=2)]))
-    reply = bench.call(c.GetMessageTimeline(message_id=message_id))
-    assert isinstance(reply, c.Timeline) and reply.complete and reply.queue_offset == 1
-    assert [event["type"] for event in reply.events] == [
-        "messages_stored", "messages_dispatched", "messages_delivered", "offset_committed"]
 
 
 def test_ids_that_lead_nowhere() -> None:

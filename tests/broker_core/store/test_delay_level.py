@@ -30,7 +30,7 @@ def test_a_schedule_queue_holds_when_to_deliver(properties: str, code: int) -> N
     assert DelayLevels(Options().message_delay_level).tags_code(properties, 5000, 42) == code
 
 
-@pytest.mark.parametrize(("value", "level"), [("1", 1), ("+3", 3), ("-1", -1), ("007", 7), ("2147483647", (1 << 31) - 1),
+@pytest.mark.parametrize(("value", "level"), [("1", 1), ("+3", 3), ("-1", -1), ("007", 7), ("2147483647", 2147483647),
     ("2147483648", None), ("99999999999", None), ("1.0", None), (" 1", None), ("-", None), ("+", None), ("٣", None),
     ("²", None), ("1_0", None)])
 def test_the_property_is_what_java_takes_for_an_int(value: str, level: int | None) -> None:

@@ -1,0 +1,84 @@
+"""What became of one message, as far as the recent events know it.
+
+A message that is delayed, or that a group sends back, goes on as copies in other topics. All copies carry the same
+UNIQ_KEY: by it they are found, and their events make one timeline.
+"""
+
+import msgspec
+
+from broker_core.clock import Now
+from broker_core.commands import GetMessageTimeline, Reply, Timeline
+from broker_core.consumers.subscription_group_manager import retry_topic
+from broker_core.events import (
+    DelayedMessagesLost,
+    DelayElapsed,
+    Event,
+    MessageDeadLettered,
+    MessagesDelayed,
+    MessagesDelivered,
+    MessagesDispatched,
+    MessageSentBack,
+    MessagesStored,
+    OffsetCommitted,
+)
+from broker_core.formats import commit_log_record, message_properties
+from broker_core.formats.commit_log_record import CommitLogRecord
+from broker_core.formats.message_properties import REAL_TOPIC, RETRY_TOPIC, UNIQ_KEY
+from broker_core.processors.context import Context, Request
+from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH, find_message
+from broker_core.processors.retry_message import DLQ_PREFIX
+from broker_core.store.delay_level import SCHEDULE_TOPIC
+
+_OF_A_QUEUE = (MessagesStored, MessagesDispatched, MessagesDelivered)
+_OF_A_LEVEL = (MessagesDelayed, DelayElapsed, DelayedMessagesLost)
+_OF_A_MESSAGE = (MessageSentBack, MessageDeadLettered)
+
+Places = dict[tuple[str, int], set[int]]
+"""(topic, queue id) -> offsets."""
+
+
+def get_message_timeline(context: Context, request: Request, now: Now) -> Reply:
+    command: GetMessageTimeline = request.command
+    record = commit_log_record.decode(find_message(context, command.message_id, command.topic), check_crc=False)
+    message_id = message_properties.find(record.properties, UNIQ_KEY)
+    places = _places(context, record, message_id)
+    events = [event for event in context.events.after(0, *_OF_A_QUEUE, *_OF_A_LEVEL, *_OF_A_MESSAGE, OffsetCommitted)
+              if _concerns(event, places, message_id)]
+    stored = {(event.topic, event.queue_id, offset) for event in events if isinstance(event, MessagesStored)
+              for offset in range(event.from_offset, event.to_offset)}
+    complete = all((*queue, offset) in stored for queue, offsets in places.items() for offset in offsets)
+    return Timeline(topic=record.topic, queue_id=record.queue_id, queue_offset=record.queue_offset,
+                    store_time_ms=record.store_timestamp, complete=complete,
+                    events=[msgspec.to_builtins(event) for event in events])
+
+
+def _places(context: Context, record: CommitLogRecord, message_id: str) -> Places:
+    """Where the message lies, and its copies that the index knows."""
+    places: Places = {(record.topic, record.queue_id): {record.queue_offset}}
+    if not message_id:
+        return places
+    topics = {record.topic, SCHEDULE_TOPIC, *(message_properties.find(record.properties, name)
+                                              for name in (REAL_TOPIC, RETRY_TOPIC))}
+    for event in context.events.after(0, *_OF_A_MESSAGE):
+        assert isinstance(event, MessageSentBack | MessageDeadLettered)
+        if event.message_id == message_id:
+            topics |= {event.topic, retry_topic(event.group), DLQ_PREFIX + event.group}
+    for topic in topics - {""}:
+        for data in context.store.query_message(topic, message_id, MAX_MSGS_NUM_BATCH, 0, 1 << 62, MAX_BYTES):
+            copy = commit_log_record.decode(data, check_crc=False)
+            if message_properties.find(copy.properties, UNIQ_KEY) == message_id:
+                places.setdefault((topic, copy.queue_id), set()).add(copy.queue_offset)
+    return places
+
+
+def _concerns(event: Event, places: Places, message_id: str) -> bool:
+    if isinstance(event, MessageSentBack | MessageDeadLettered):
+        return bool(message_id) and event.message_id == message_id
+    if isinstance(event, OffsetCommitted):
+        first, end, queue = event.previous, event.offset, (event.topic, event.queue_id)
+    elif isinstance(event, MessagesDelayed | DelayElapsed | DelayedMessagesLost):
+        first, end, queue = event.from_offset, event.to_offset, (SCHEDULE_TOPIC, event.level - 1)
+    else:
+        assert isinstance(event, MessagesStored | MessagesDispatched | MessagesDelivered)
+        first, end, queue = event.from_offset, event.to_offset, (event.topic, event.queue_id)
+    return any(first <= offset < end for offset in places.get(queue, ()))

@@ -1,0 +1,142 @@
+"""Delayed messages: put aside into their level's queue, and stored again under their own topic when they are due.
+
+RocketMQ's handleScheduleMessage and the delivering half of its ScheduleMessageService. When they are due is known to
+``store/schedule_message_service.py``; the engine's one timer is set to it.
+"""
+
+import logging
+
+from broker_core.clock import Now
+from broker_core.errors import RequestError, StoreError, UnavailableError
+from broker_core.events import DelayedMessagesLost, DelayElapsed, TopicChanged
+from broker_core.formats import message_properties
+from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
+from broker_core.formats.message_properties import DELAY, REAL_QID, REAL_TOPIC
+from broker_core.processors.context import Context
+from broker_core.processors.message_arriving import message_stored
+from broker_core.remoting.codes import ResponseCode
+from broker_core.store.commit_log import PendingMessage
+from broker_core.store.delay_level import SCHEDULE_TOPIC, delay_level
+from broker_core.store.schedule_message_service import DueMessage
+from broker_core.topics import NO_SEND_TOPICS, TopicConfig, validate_name
+
+log = logging.getLogger(__name__)
+
+MESSAGES_A_TURN = 100
+BYTES_A_TURN = 1 << 20
+"""The message that reaches them is its turn's last."""
+
+TIMER_REQUESTS = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+"""How a producer asks for delivery at any time, RocketMQ 5's timer messages."""
+
+
+def delay(context: Context, message: PendingMessage, pointer: str = "") -> int:
+    """Put a message with the property DELAY aside, by giving it another place; its level, 0 when it is not delayed.
+
+    Raises RequestError for a DELAY that is no number, and for a timer message, which this broker does not have.
+    """
+    level = delay_level(message.properties)
+    if level is None:
+        raise RequestError("DELAY is the number of a delay level", code=ResponseCode.MESSAGE_ILLEGAL, pointer=pointer)
+    if level <= 0:
+        if any(message_properties.find(message.properties, name) for name in TIMER_REQUESTS):
+            raise RequestError("this broker does not deliver at any time (TIMER_DELIVER_MS, TIMER_DELAY_MS, "
+                               "TIMER_DELAY_SEC); set a delay level (DELAY) instead",
+                               code=ResponseCode.MESSAGE_ILLEGAL, pointer=pointer)
+        return 0
+    level = min(level, len(context.store.delayed.delay_levels))
+    message.properties = message_properties.put(
+        message_properties.without(message.properties, TIMER_REQUESTS),
+        {DELAY: str(level), REAL_TOPIC: message.topic, REAL_QID: str(message.queue_id)})
+    message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
+    return level
+
+
+def deliver_due(context: Context, now: Now) -> None:
+    """Store what is due under its own topic, as much as a turn takes; what the store refuses is tried again later."""
+    delayed = context.store.delayed
+    try:
+        due = delayed.due(now, MESSAGES_A_TURN, BYTES_A_TURN)
+        if due:
+            _deliver(context, due, now)
+    except (StoreError, UnavailableError) as error:
+        log.warning("delayed messages wait until the store takes messages: %s", error)
+        delayed.pause(now)
+    except Exception:
+        log.exception("delayed messages could not be delivered; it is tried again")
+        delayed.pause(now)
+    delayed.look(now)
+
+
+def _deliver(context: Context, due: list[DueMessage], now: Now) -> None:
+    copies: list[PendingMessage] = []
+    lost: list[tuple[DueMessage, str]] = []
+    for message in due:
+        try:
+            copies.append(_copy(context, message, now))
+        except RequestError as error:
+            lost.append((message, error.remark))
+    batch = None
+    try:
+        if copies:
+            batch = context.store.append(copies, now)
+    except RequestError as error:
+        if len(due) > 1:
+            for message in due:  # what cannot be stored fails alone
+                _deliver(context, [message], now)
+            return
+        lost = [(due[0], error.remark)]
+    context.store.delayed.delivered(due, context.store.appended_offset)
+    if batch is not None:
+        message_stored(context, batch, now)
+        _report_elapsed(context, due, len(batch.requests), now)
+    for message, reason in lost:
+        log.error("delay level %d: message %d cannot be delivered: %s", message.level, message.queue_offset, reason)
+        context.events.emit(DelayedMessagesLost, now, message.level, message.queue_offset, message.next_offset, reason)
+
+
+def _copy(context: Context, due: DueMessage, now: Now) -> PendingMessage:
+    """The message as it goes to its own topic: what the producer sent, its properties as they lie in the log.
+
+    RequestError for one that has nowhere to go.
+    """
+    record = due.record
+    if record is None:
+        raise RequestError("its record is not in the log, or not whole")
+    name = message_properties.find(record.properties, REAL_TOPIC)
+    queue = message_properties.find(record.properties, REAL_QID)
+    if name in NO_SEND_TOPICS or not (queue.isascii() and queue.isdecimal() and len(queue) < 10):
+        raise RequestError(f"queue {queue!r} of topic {name!r} is nowhere to deliver to")
+    queue_id = int(queue)
+    topic = context.topics.get(name) or _make_again(context, name, queue_id, now)
+    queues = max(topic.read_queue_nums, topic.write_queue_nums, 1)
+    return PendingMessage(
+        topic=name, queue_id=queue_id if queue_id < queues else queue_id % queues, body=record.body,
+        properties=record.properties, flag=record.flag, sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp, born_host=record.born_host, born_port=record.born_port,
+        reconsume_times=record.reconsume_times)
+
+
+def _make_again(context: Context, name: str, queue_id: int, now: Now) -> TopicConfig:
+    """A topic that was deleted while a message for it waited, or that a crash forgot: the message was acknowledged.
+
+    RocketMQ stores it too, in a queue that no consumer can reach until somebody makes the topic again.
+    """
+    validate_name(name, "topic", TOPIC_LENGTH_MAX)
+    usual = 1 if name.startswith("%") else TopicConfig(topic_name=name).write_queue_nums
+    topic = context.topics.adopt(name, max(queue_id + 1, usual), now)
+    context.events.emit(TopicChanged, now, name, "created", topic.read_queue_nums, topic.write_queue_nums, topic.perm)
+    return topic
+
+
+def _report_elapsed(context: Context, due: list[DueMessage], stored: int, now: Now) -> None:
+    """One event a level; ``due`` has each level's messages in their order."""
+    context.counters.delays_elapsed += stored
+    first: dict[int, DueMessage] = {}
+    ends: dict[int, int] = {}
+    for message in due:
+        first.setdefault(message.level, message)
+        ends[message.level] = message.next_offset
+    for level, message in first.items():
+        context.events.emit(DelayElapsed, now, level, message.queue_offset, ends[level],
+                            max(0, now.wall_ms - message.deliver_ms))

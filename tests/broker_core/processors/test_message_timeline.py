@@ -1,0 +1,76 @@
+"""What became of one message: in its own queue, and through its copies."""
+
+from broker_core import commands as c
+from broker_core.formats.message_properties import encode
+from tests.fakes.engine import Bench, records, send
+
+
+def timeline(bench: Bench, message_id: str, topic: str = "") -> c.Timeline:
+    reply = bench.call(c.GetMessageTimeline(message_id=message_id, topic=topic))
+    assert isinstance(reply, c.Timeline), reply
+    return reply
+
+
+def types(timeline: c.Timeline) -> list[str]:
+    return [event["type"] for event in timeline.events]
+
+
+def test_one_message() -> None:
+    bench = Bench()
+    bench.send("orders", b"0")
+    pull = bench.pull("orders", 1)
+    message_id = bench.send("orders", b"1").messages[0].message_id
+    assert bench.pulled(pull).code == 0
+    bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=2)]))
+    found = timeline(bench, message_id)
+    assert found.complete and found.queue_offset == 1
+    assert types(found) == ["messages_stored", "messages_dispatched", "messages_delivered", "offset_committed"]
+
+
+def test_a_delayed_message_that_is_sent_back_until_it_is_dead_is_one_story() -> None:
+    bench = Bench()
+    message_id = bench.send("orders", b"x", properties=encode({"DELAY": "1"})).messages[0].message_id
+    bench.send("orders", b"another one", properties=encode({"DELAY": "1"}))
+    bench.tick(1000)
+    (first, _) = records(bench.pulled(bench.pull("orders", 0)))
+    back = c.ConsumerSendMsgBack(group="g", physical_offset=first.physical_offset, max_reconsume_times=1)
+    assert bench.call(back) == c.Done()
+    bench.tick(10_000)
+    (second,) = records(bench.pulled(bench.pull("%RETRY%g", 0)))
+    dead = c.ConsumerSendMsgBack(group="g", physical_offset=second.physical_offset, max_reconsume_times=1)
+    assert bench.call(dead) == c.Done()
+    found = timeline(bench, message_id, "orders")
+    assert (found.topic, found.queue_offset, found.complete) == ("orders", 0, True)
+    assert types(found) == [
+        "messages_stored", "messages_delayed", "messages_dispatched",
+        "messages_stored", "messages_dispatched", "delay_elapsed", "messages_delivered",
+        "messages_stored", "messages_delayed", "messages_dispatched", "message_sent_back",
+        "messages_stored", "messages_dispatched", "delay_elapsed", "messages_delivered",
+        "messages_stored", "messages_dispatched", "message_dead_lettered"]
+    assert [(event["topic"], event["from_offset"]) for event in found.events if event["type"] == "messages_stored"] == [
+        ("SCHEDULE_TOPIC_XXXX", 0), ("orders", 0), ("SCHEDULE_TOPIC_XXXX", 0), ("%RETRY%g", 0), ("%DLQ%g", 0)]
+
+
+def test_it_is_not_complete_when_the_beginning_is_forgotten() -> None:
+    bench = Bench()
+    message_id = bench.send("orders", b"x", properties=encode({"DELAY": "1"})).messages[0].message_id
+    bench.tick(1000)
+    assert timeline(bench, message_id).complete
+    again = Bench(files=_killed(bench), clock=bench.clock)
+    again.tick(60_000)
+    found = timeline(again, message_id, "orders")
+    assert not found.complete and "delay_elapsed" in types(found)
+
+
+def _killed(bench: Bench):  # type: ignore[no-untyped-def]
+    bench.files.kill()
+    return bench.files
+
+
+def test_messages_without_an_index_or_with_the_same_key_are_told_apart() -> None:
+    bench = Bench(message_index_enable=False)
+    sent = bench.send("orders", b"x", b"y").messages[1]
+    found = timeline(bench, sent.offset_message_id)
+    assert found.complete and types(found) == ["messages_stored", "messages_dispatched"]
+    assert bench.call(send("orders", b"z", properties=encode({"UNIQ_KEY": sent.message_id})))
+    assert len(timeline(bench, sent.offset_message_id).events) == 2

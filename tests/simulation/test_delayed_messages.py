@@ -1,0 +1,196 @@
+"""Delayed and sent-back messages over power cuts, kills and restarts at any moment.
+
+What was acknowledged under SYNC_FLUSH appears in its topic, at least once, never before its time, and after the last
+restart nothing waits any more. Under ASYNC_FLUSH the same holds for what the disk had before the power went.
+"""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from broker_core import commands as c
+from broker_core.formats.commit_log_record import CommitLogRecord, decode_all
+from broker_core.formats.message_properties import encode, find
+from broker_core.options import Options
+from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
+from tests.fakes.engine import Bench, send
+
+LEVELS = DelayLevels(Options().message_delay_level).ms
+FIRST_RETRY_LEVEL = 3
+FLUSH_DISK_TIMEOUT = 10
+Key = tuple[str, bytes]
+"""(topic, body and which try it is)"""
+
+
+class World:
+    """An engine on files that lose what was not synced, beside a list of what it was asked to deliver."""
+
+    def __init__(self, seed: int, mode: str) -> None:
+        self.chance = random.Random(seed)
+        self.options = {
+            "flush_disk_type": mode, "mapped_file_size_commit_log": 65_536, "flush_delay_offset_interval": 3000,
+            "message_index_enable": self.chance.random() < 0.5, "file_reserved_time": 1000}
+        self.bench = Bench(seed=seed, **self.options)
+        self.bench.call(c.UpdateAndCreateTopic(topic="orders"))  # the other one is made by a send, and may be forgotten
+        self.bench.file_work()
+        self.number = 0
+        self.asked: dict[int, Key] = {}
+        self.due: dict[Key, int] = {}
+        self.promised: set[Key] = set()
+
+    # --- what clients do ---
+
+    def send(self) -> None:
+        batch: list[c.Command] = []
+        plan: list[tuple[str, bytes, int]] = []
+        for _ in range(self.chance.choice((1, 1, 5, 150))):
+            self.number += 1
+            level, topic = self.chance.choice((0, 1, 1, 1, 2, 3, 3, 9)), self.chance.choice(("orders", "others"))
+            body = b"%d." % self.number + b"x" * self.chance.choice((0, 0, 10, 3000))
+            queue_id = self.chance.randrange(4) if topic == "orders" else 0
+            batch.append(send(topic, body, queue_id=queue_id, properties=encode({"DELAY": str(level)})))
+            plan.append((topic, body, self.wall_ms + (LEVELS[level - 1] if level else 0)))
+        self.ask(batch, plan)
+
+    def send_back(self) -> None:
+        """A group could not consume some of what it can read."""
+        store = self.bench.engine.context.store
+        queues = [queue for queue in store.queues() if queue[0] in ("orders", "others", "%RETRY%g")]
+        if not queues:
+            return
+        topic, queue_id = self.chance.choice(queues)
+        end = store.max_offset(topic, queue_id)
+        if not end:
+            return
+        found = store.get_message(topic, queue_id, self.chance.randrange(end), 3, 1 << 20, None)
+        batch: list[c.Command] = []
+        plan = []
+        for record in decode_all(found.records):
+            dead = record.reconsume_times >= 2
+            batch.append(c.ConsumerSendMsgBack(group="g", physical_offset=record.physical_offset,
+                                               max_reconsume_times=2))
+            wait = 0 if dead else LEVELS[FIRST_RETRY_LEVEL + record.reconsume_times - 1]
+            times = b" %d" % (record.reconsume_times + 1)
+            plan.append(("%DLQ%g" if dead else "%RETRY%g", record.body + times, self.wall_ms + wait))
+        self.ask(batch, plan)
+
+    def ask(self, batch: list[c.Command], plan: list[tuple[str, bytes, int]]) -> None:
+        for request, (topic, body, due) in zip(self.bench.submit(*batch), plan, strict=True):
+            self.asked[request] = (topic, body)
+            self.due[topic, body] = min(due, self.due.get((topic, body), due))
+        self.note_answers()
+
+    def note_answers(self) -> None:
+        for request, key in list(self.asked.items()):
+            reply = self.bench.final(request)
+            if reply is not None:
+                assert isinstance(reply, c.Done) or reply.code in (0, FLUSH_DISK_TIMEOUT), reply
+                if isinstance(reply, c.Done) or reply.code == 0:
+                    self.promised.add(key)
+                del self.asked[request]
+
+    # --- what happens to the broker ---
+
+    @property
+    def wall_ms(self) -> int:
+        return self.bench.clock.now().wall_ms
+
+    def wait(self) -> None:
+        self.bench.tick(self.chance.choice((1, 400, 1000, 4000, 12_000)))
+
+    def flush(self) -> None:
+        self.bench.flush()
+        self.note_answers()
+
+    def file_work(self) -> None:
+        self.bench.file_work()
+
+    def half_a_flush(self) -> None:
+        flush = self.bench.engine.next_flush(self.bench.clock.now())
+        if flush is not None:
+            flush.run()
+            self.power_cut()
+
+    def half_a_table(self) -> None:
+        work = self.bench.engine.next_file_work(self.bench.clock.now())
+        if work is not None:
+            work.run()
+            self.power_cut()
+
+    def table_without_flush(self) -> None:
+        """Progress must not be written that only memory knows of."""
+        self.bench.tick(self.chance.choice((3000, 12_000)))
+        self.bench.file_work()
+        self.power_cut()
+
+    def kill(self) -> None:
+        self.bench.files.kill()
+        self.reopen()
+
+    def power_cut(self) -> None:
+        if self.options["flush_disk_type"] == "ASYNC_FLUSH":
+            # What the disk does not have was not promised. Copies may be among it, the originals are not.
+            before = self.on_disk()
+            self.bench.files.crash()
+            self.promised &= before
+        else:
+            self.bench.files.crash()
+        self.reopen()
+
+    def on_disk(self) -> set[Key]:
+        """What is in the part of the log that is flushed, in its own topic or waiting for its time."""
+        end = self.bench.engine.context.store.flushed_offset
+        return {named(record) for record in self.records() if record.physical_offset + record.size <= end}
+
+    def records(self) -> Iterator[CommitLogRecord]:
+        """All messages of all queues."""
+        store = self.bench.engine.context.store
+        for topic, queue_id in store.queues():
+            for offset in range(store.max_offset(topic, queue_id)):
+                yield from decode_all(store.get_message(topic, queue_id, offset, 1, 1 << 20, None).records)
+
+    def restart(self) -> None:
+        self.bench.take(self.bench.engine.drain(self.bench.clock.now()))
+        self.bench.take(self.bench.engine.close(self.bench.clock.now()))
+        self.note_answers()
+        if self.chance.random() < 0.5:
+            self.bench.files.crash()
+        self.reopen()
+
+    def reopen(self) -> None:
+        self.asked.clear()
+        self.bench = Bench(files=self.bench.files, clock=self.bench.clock, seed=self.number, **self.options)
+
+    # --- what must be true ---
+
+    def check(self) -> None:
+        """Let everything become due: then it is there, and was not before its time."""
+        for _ in range(40):
+            self.bench.tick(3_600_000)
+            self.bench.flush()
+        assert all(done == end for done, end in self.bench.engine.context.store.delayed.progress().values())
+        appeared = set()
+        for record in self.records():
+            if record.topic != SCHEDULE_TOPIC:
+                appeared.add(named(record))
+                assert record.store_timestamp >= self.due[named(record)], record
+        assert self.promised <= appeared, sorted(self.promised - appeared)[:5]
+
+
+def named(record: CommitLogRecord) -> Key:
+    """A message as clients were promised it: under its real topic, and which try it is."""
+    topic = find(record.properties, "REAL_TOPIC") if record.topic == SCHEDULE_TOPIC else record.topic
+    return topic, record.body + b" %d" % record.reconsume_times if record.reconsume_times else record.body
+
+
+@pytest.mark.parametrize("mode", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+@pytest.mark.seeds(25)
+def test_nothing_that_was_promised_is_lost(seed: int, mode: str) -> None:
+    world = World(seed, mode)
+    steps = ((world.send,) * 5 + (world.send_back,) * 3 + (world.wait,) * 6 + (world.flush,) * 6
+        + (world.file_work,) * 4 + (world.half_a_flush, world.half_a_table, world.table_without_flush, world.kill,
+                                   world.power_cut, world.restart))
+    for _ in range(60):
+        world.chance.choice(steps)()
+    world.check()

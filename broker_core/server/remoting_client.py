@@ -4,6 +4,7 @@
 """
 
 import asyncio
+from typing import cast
 
 from broker_core.remoting.frame_decoder import FrameDecoder
 from broker_core.remoting.remoting_command import RemotingCommand, RemotingProtocolError
@@ -120,8 +121,7 @@ class _Connection(asyncio.Protocol):
     # --- for asyncio ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -1,0 +1,374 @@
+"""Connections over real sockets."""
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+import struct
+from typing import Any
+
+import pytest
+
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.server.remoting_channel import Channel
+from broker_core.server.tls import TlsOptions
+from tests.broker_core.remoting.test_frame_decoder import GOLDEN
+from tests.fakes.remoting_peer import NotingSession, request, serving, until
+
+
+def trusting() -> ssl.SSLContext:
+    """A client's TLS as RocketMQ's clients have it: nothing is verified."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+# --- Frames in and out ------------------------------------------------------------------------------------------------
+
+
+async def test_a_request_is_answered_and_the_channel_knows_its_client() -> None:
+    async with serving() as running:
+        peer = await running.connect()
+        assert (await peer.ask(7, b"hello")).body == b"hello"
+        channel = running.sessions[0].channel
+        assert (channel.remote_host, channel.remote_port) == peer.writer.get_extra_info("sockname")
+        assert str(channel) == f"127.0.0.1:{channel.remote_port}"
+        assert not channel.tls
+
+
+async def test_all_frames_of_one_read_come_at_once() -> None:
+    async with serving() as running:
+        peer = await running.connect()
+        peer.write(*(request(opaque, b"body") for opaque in range(100)))
+        assert [(await peer.receive()).opaque for _ in range(100)] == list(range(100))
+        assert running.sessions[0].reads == [list(range(100))]
+
+
+async def test_a_frame_in_many_reads_and_what_follows_it() -> None:
+    async with serving() as running:
+        peer = await running.connect()
+        frame = request(5, os.urandom(300_000)).encode()
+        peer.writer.write(frame[:3])
+        await peer.writer.drain()
+        await until(lambda: bool(running.sessions))
+        assert running.server.unfinished == 3
+        peer.writer.write(frame[3:-1])
+        await until(lambda: running.server.unfinished == len(frame) - 1)
+        peer.writer.write(frame[-1:] + request(6).encode())
+        assert (await peer.receive()).encode()[-300_000:] == frame[-300_000:]
+        assert (await peer.receive()).opaque == 6
+        assert running.server.unfinished == 0
+
+
+async def test_what_one_turn_sends_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    writes: list[int] = []
+    write = Channel._write
+    monkeypatch.setattr(Channel, "_write", lambda channel, data: (writes.append(len(data)), write(channel, data)))
+    async with serving() as running:
+        peer = await running.connect()
+        peer.write(*(request(opaque, b"body") for opaque in range(100)))
+        for _ in range(100):
+            await peer.receive()
+        assert len(writes) == 1
+
+
+async def test_delay_is_off() -> None:
+    async with serving() as running:
+        peer = await running.connect()
+        await peer.ask(1)
+        raw = running.sessions[0].channel._transport.get_extra_info("socket")
+        assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+async def test_a_client_that_leaves_is_told_once() -> None:
+    async with serving() as running:
+        peer = await running.connect()
+        await peer.ask(1)
+        peer.writer.write(GOLDEN[0][:20])
+        await until(lambda: running.server.unfinished == 20)
+        peer.writer.close()
+        (session,) = running.sessions
+        await until(lambda: session.closings == 1)
+        assert running.server.unfinished == 0
+        assert not running.server.channels
+        session.channel.send(b"too late")
+        session.channel.close()
+    assert session.closings == 1
+
+
+async def test_a_session_may_close_when_everything_is_said() -> None:
+    class Last(NotingSession):
+        def answer(self, command: RemotingCommand) -> None:
+            super().answer(command)
+            self.channel.close()
+            self.channel.send(b"not this")
+
+    async with serving(Last) as running:
+        peer = await running.connect()
+        body = os.urandom(5_000_000)
+        peer.write(request(1, body))
+        assert (await peer.rest())[-len(body):] == body
+        await until(lambda: running.sessions[0].closings == 1)
+
+
+# --- What is wrong ----------------------------------------------------------------------------------------------------
+
+BAD = [
+    b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", struct.pack(">i", 0), struct.pack(">i", -1),
+    struct.pack(">i", 16 * 1024 * 1024 + 1), struct.pack(">i", (1 << 31) - 1), struct.pack(">iI", 104, 101),
+    struct.pack(">iI", 8, 4) + b"none", struct.pack(">iI", 8, 4 | 7 << 24) + b"none", b"\xff" * 100,
+]
+
+
+@pytest.mark.parametrize("garbage", BAD)
+async def test_garbage_closes_its_connection_and_no_other(garbage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as running:
+        good, bad = await running.connect(), await running.connect()
+        await good.ask(1)
+        bad.writer.write(garbage)
+        assert await bad.rest() == b""
+        assert (await good.ask(2, b"still there")).body == b"still there"
+        assert running.server.counters.protocol_errors == 1
+        assert [record.levelno for record in caplog.records] == [logging.WARNING]
+        assert len(running.server.channels) == 1
+
+
+async def test_what_came_before_the_garbage_is_answered() -> None:
+    async with serving() as running:
+        peer = await running.connect()
+        peer.writer.write(request(1).encode() + request(2).encode() + BAD[0])
+        assert (await peer.receive()).opaque == 1
+        assert (await peer.receive()).opaque == 2
+        assert await peer.rest() == b""
+
+
+async def test_every_truncation_of_every_golden_frame_then_an_end_harms_nobody(
+        caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as running:
+        good = await running.connect()
+        for golden in GOLDEN:
+            for end in range(1, len(golden), 7):
+                peer = await running.connect()
+                peer.writer.write(golden[:end])
+                peer.writer.write_eof()
+                assert await peer.rest() == b""
+        assert (await good.ask(1)).opaque == 1
+        await until(lambda: len(running.server.channels) == 1)
+        assert running.server.unfinished == 0
+    assert not caplog.records
+
+
+async def test_garbage_leaves_no_descriptor_behind() -> None:
+    async with serving() as running:
+        for garbage in BAD:
+            peer = await running.connect()
+            peer.writer.write(garbage)
+            await peer.rest()
+        await until(lambda: not running.server.channels)
+        before = len(os.listdir("/dev/fd"))
+        for _ in range(20):
+            for garbage in BAD:
+                peer = await running.connect()
+                peer.writer.write(garbage)
+                await peer.rest()
+        await until(lambda: not running.server.channels)
+        await asyncio.sleep(0)
+        assert len(os.listdir("/dev/fd")) <= before + 2
+
+
+async def test_warnings_about_clients_are_few(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as running:
+        for _ in range(25):
+            peer = await running.connect()
+            peer.writer.write(BAD[0])
+            await peer.rest()
+        assert running.server.counters.protocol_errors == 25
+    assert [record.message.partition(" (")[2] for record in caplog.records] == ["1 so far)", "10 so far)"]
+
+
+async def test_a_defect_of_a_session_ends_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
+    class Defect(NotingSession):
+        def answer(self, command: RemotingCommand) -> None:
+            if command.opaque == 13:
+                raise ZeroDivisionError
+            super().answer(command)
+
+    async with serving(Defect) as running:
+        good, bad = await running.connect(), await running.connect()
+        bad.write(request(13))
+        await bad.rest()
+        assert (await good.ask(2)).opaque == 2
+        assert sum(session.closings for session in running.sessions) == 1
+    assert ["could not be taken" in record.message for record in caplog.records] == [True]
+
+
+# --- Clients that do not read -----------------------------------------------------------------------------------------
+
+
+class Flood(NotingSession):
+    """Answers with as many bytes as the request's opaque says."""
+
+    def answer(self, command: RemotingCommand) -> None:
+        self.channel.send(command.response(0, body=bytes(command.opaque)).encode())
+
+
+SMALL: dict[str, Any] = {"behind": 65_536, "unsent": 1_000_000}
+SYSTEM = 15 * 1024 * 1024
+"""More than the system's own buffers of two sockets take."""
+
+
+async def test_a_client_that_never_reads_is_not_read_from_either_and_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Flood, **SMALL) as running:
+        good, lazy = await running.connect(), await running.connect()
+        lazy.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        lazy.write(request(SYSTEM))
+        await until(lambda: bool(running.sessions))
+        session = running.sessions[0]
+        await until(lambda: bool(session.reads))
+        lazy.write(request(5))
+        assert (await good.ask(3)).body == bytes(3)
+        assert len(session.reads) == 1  # the second request stays where it is
+        session.channel.send(b"one more")
+        await until(lambda: session.closings == 1)
+        assert running.server.counters.cut == 1
+        assert (await good.ask(4)).body == bytes(4)
+        lazy.writer.transport.abort()
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "does not read" in caplog.records[0].message
+
+
+async def test_a_client_that_takes_nothing_for_a_while_is_cut_off() -> None:
+    async with serving(Flood, **SMALL, stalled=0.02) as running:
+        lazy = await running.connect()
+        lazy.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        lazy.write(request(SYSTEM))
+        await until(lambda: bool(running.sessions) and running.sessions[0].closings == 1)
+        assert running.server.counters.cut == 1
+        lazy.writer.transport.abort()
+
+
+async def test_a_client_that_reads_late_gets_everything_and_is_read_from_again() -> None:
+    async with serving(Flood, **SMALL) as running:
+        late = await running.connect()
+        late.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        late.write(request(SYSTEM))
+        await until(lambda: bool(running.sessions) and running.sessions[0].channel._behind_since is not None)
+        late.write(request(5))
+        late.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert len((await late.receive()).body) == SYSTEM
+        assert len((await late.receive()).body) == 5
+        assert running.server.counters.cut == 0
+
+
+async def test_questions_come_to_the_session_a_few_at_a_time_and_no_more_while_the_client_is_behind() -> None:
+    async with serving(Flood, behind=65_536, unsent=SYSTEM, questions=4) as running:
+        peer = await running.connect()
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        peer.write(*(request(SYSTEM // 8 - number) for number in range(20)))
+        await until(lambda: bool(running.sessions) and running.sessions[0].channel._behind_since is not None)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        session = running.sessions[0]
+        behind = sum(map(len, session.reads))
+        assert behind < 20
+        peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        for number in range(20):
+            assert len((await peer.receive()).body) == SYSTEM // 8 - number
+        assert max(map(len, session.reads)) == 4
+        assert (await peer.ask(3)).body == bytes(3)
+
+
+async def test_frames_with_a_body_do_not_count_as_questions() -> None:
+    async with serving(questions=2) as running:
+        peer = await running.connect()
+        frames = [request(opaque, b"" if opaque % 10 == 0 else b"body") for opaque in range(60)]
+        peer.write(*frames)
+        assert [(await peer.receive()).opaque for _ in frames] == list(range(60))
+        assert running.sessions[0].reads == [list(range(20)), list(range(20, 40)), list(range(40, 60))]
+
+
+# --- TLS --------------------------------------------------------------------------------------------------------------
+
+
+async def test_plain_and_tls_at_one_port() -> None:
+    async with serving(tls=TlsOptions()) as running:
+        plain, secret = await running.connect(), await running.connect(context=trusting())
+        body = os.urandom(700_000)
+        for peer in (plain, secret):
+            assert (await peer.ask(1, body)).body == body
+        assert [session.channel.tls for session in running.sessions] == [False, True]
+        secret.writer.close()
+        await until(lambda: running.sessions[1].closings == 1)
+    assert running.server.counters.protocol_errors == 0
+
+
+async def test_the_server_ends_tls_in_order() -> None:
+    class Last(NotingSession):
+        def answer(self, command: RemotingCommand) -> None:
+            super().answer(command)
+            self.channel.close()
+
+    async with serving(Last, tls=TlsOptions()) as running:
+        peer = await running.connect(context=trusting())
+        await peer.ask(1, b"body")
+        assert await peer.reader.read() == b""
+
+
+@pytest.mark.parametrize(("mode", "context"), [("disabled", trusting()), ("enforcing", None)])
+async def test_what_the_mode_does_not_allow_is_closed(mode: Any, context: ssl.SSLContext | None) -> None:
+    async with serving(tls=TlsOptions(mode=mode)) as running:
+        try:
+            peer = await running.connect(context=context)
+            peer.write(request(1))
+            assert await peer.rest() == b""
+        except (ConnectionError, ssl.SSLError):
+            pass
+        assert running.server.counters.protocol_errors == 1
+        assert not running.sessions
+
+
+async def test_enforcing_takes_tls() -> None:
+    async with serving(tls=TlsOptions(mode="enforcing")) as running:
+        peer = await running.connect(context=trusting())
+        assert (await peer.ask(1)).opaque == 1
+
+
+async def test_half_a_hello_is_closed_when_its_time_is_over() -> None:
+    async with serving(tls=TlsOptions(), handshake=0.02) as running:
+        peer = await running.connect()
+        peer.writer.write(bytes.fromhex("16 0301 0200 010001fc 0303"))
+        assert len(await peer.rest()) < 10
+        assert running.server.counters.protocol_errors == 1
+        assert not running.sessions
+
+
+async def test_tls_that_is_none_is_closed() -> None:
+    async with serving(tls=TlsOptions()) as running:
+        peer = await running.connect()
+        peer.writer.write(b"\x16" * 100)
+        assert len(await peer.rest()) < 10
+        assert running.server.counters.protocol_errors == 1
+
+
+async def test_garbage_within_tls_is_closed() -> None:
+    async with serving(tls=TlsOptions()) as running:
+        peer = await running.connect(context=trusting())
+        peer.writer.write(BAD[0])
+        assert await peer.rest() == b""
+        assert running.server.counters.protocol_errors == 1
+
+
+# --- Idle connections -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [b"", GOLDEN[0], GOLDEN[0][:30]])
+async def test_a_connection_without_any_traffic_is_closed(first: bytes) -> None:
+    async with serving(idle=0.02) as running:
+        peer = await running.connect()
+        peer.writer.write(first)
+        await peer.rest()
+        await until(lambda: not running.server.channels)
+        assert running.server.counters.idle == 1
+        assert all(session.closings == 1 for session in running.sessions)

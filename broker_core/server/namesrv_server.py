@@ -71,15 +71,16 @@ class NameServer:
 
     async def stop(self) -> None:
         """Close every connection when its last answer is written."""
-        if self._scan_timer is not None:
-            self._scan_timer.cancel()
+        if self._scan_timer is None:
+            return  # it never began
+        self._scan_timer.cancel()
         self.server.stop_listening()
         if self._writing is not None:
             await asyncio.wait([self._writing], timeout=LAST_WRITES)
         await self.server.stop()
         await self._write_all()
-        if self._lock is not None:
-            self._lock.release()
+        assert self._lock is not None
+        self._lock.release()
 
     # --- The broker in the same process ---
 

@@ -1,0 +1,98 @@
+"""A real engine beside a name server, and at one elsewhere."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from broker_core import commands as c
+from broker_core.clock import SystemClock
+from broker_core.engine import Engine
+from broker_core.formats.message_id import UniqKeyGenerator
+from broker_core.options import Options
+from broker_core.remoting.codes import RequestCode
+from broker_core.server.broker_routes import BrokerRoutes
+from broker_core.server.engine_runner import Connection, EngineRunner
+from broker_core.server.namesrv_server import NameServer
+from broker_core.server.remoting_client import RemotingClient
+from broker_core.server.remoting_server import CannotServe
+from broker_core.server.tls import TlsOptions
+from tests.fakes.engine import ROOT, SMALL, send
+from tests.fakes.ports import unused_ports
+from tests.fakes.remoting_peer import until
+from tests.fakes.simulated_files import SimulatedFiles
+
+CLOCK = SystemClock()
+FOLDER = Path("/namesrv")
+
+
+def name_server(port: int) -> NameServer:
+    return NameServer(FOLDER, SimulatedFiles(), CLOCK, "127.0.0.1", port, tls=TlsOptions(mode="disabled"))
+
+
+@asynccontextmanager
+async def running(beside: NameServer | None, **options: Any) -> AsyncIterator[tuple[EngineRunner, BrokerRoutes]]:
+    made, keys = Options(**(SMALL | options)), UniqKeyGenerator("127.0.0.1", 1, random.Random(1))
+    runner = EngineRunner(lambda: Engine.open(ROOT, made, SimulatedFiles(), CLOCK, keys.next), CLOCK)
+    await runner.start()
+    routes = BrokerRoutes(runner, made, CLOCK, beside)
+    try:
+        await routes.start()
+        yield runner, routes
+    finally:
+        await routes.stop()
+        await runner.stop()
+
+
+async def test_a_topic_has_a_route_when_the_answer_that_made_it_leaves() -> None:
+    [port] = unused_ports(1)
+    server = name_server(port)
+    async with running(server, broker_ip1="10.0.0.1") as (runner, _):
+        seen: list[Any] = []
+
+        def sink(replies: list[tuple[Connection, int, c.Reply]]) -> None:
+            seen.append(server.controller.routes.pick_topic_route("orders"))
+
+        runner.submit(Connection(sink), 1, send("orders", b"one"))
+        await until(lambda: bool(seen))
+        assert seen[0].broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
+        client = RemotingClient("127.0.0.1", port)
+        answer = await client.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "orders"}, timeout_s=60)
+        assert msgspec.json.decode(answer.body)["queueDatas"][0]["writeQueueNums"] == 4
+        runner.submit(Connection(sink), 2, c.DeleteTopic(topic="orders"))
+        await until(lambda: len(seen) == 2)
+        assert seen[1] is None
+        await client.close()
+
+
+async def test_a_name_server_elsewhere_is_told_and_left() -> None:
+    port, own = unused_ports(2)
+    elsewhere = name_server(port)
+    await elsewhere.start()
+    async with running(name_server(own), namesrv_addr=f"127.0.0.1:{port}") as (runner, routes):
+        await until(lambda: elsewhere.controller.routes.pick_topic_route("TBW102") is not None)
+        runner.submit(Connection(lambda _: None), 1, send("orders", b"one"))
+        await until(lambda: elsewhere.controller.routes.pick_topic_route("orders") is not None)
+        await until(lambda: [view.state for view in routes.name_servers()] == ["registered"])
+    assert elsewhere.controller.routes.topics() == []
+    await elsewhere.stop()
+
+
+async def test_neither() -> None:
+    async with running(None) as (runner, routes):
+        runner.submit(Connection(lambda _: None), 1, send("orders", b"one"))
+        assert routes.name_servers() == []
+
+
+async def test_a_port_that_is_taken() -> None:
+    [port] = unused_ports(1)
+    taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
+    with pytest.raises(CannotServe, match="is taken"):
+        async with running(name_server(port)):
+            pass
+    taken.close()

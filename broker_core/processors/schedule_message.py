@@ -22,7 +22,7 @@ from broker_core.topics import NO_SEND_TOPICS, TopicConfig, validate_name
 
 log = logging.getLogger(__name__)
 
-MESSAGES_A_TURN = 100
+MESSAGES_A_TURN = 64
 BYTES_A_TURN = 1 << 20
 """The message that reaches them is its turn's last."""
 
@@ -59,13 +59,13 @@ def deliver_due(context: Context, now: Now) -> None:
         due = delayed.due(now, MESSAGES_A_TURN, BYTES_A_TURN)
         if due:
             _deliver(context, due, now)
+        delayed.look(now)
     except (StoreError, UnavailableError) as error:
         log.warning("delayed messages wait until the store takes messages: %s", error)
         delayed.pause(now)
     except Exception:
         log.exception("delayed messages could not be delivered; it is tried again")
         delayed.pause(now)
-    delayed.look(now)
 
 
 def _deliver(context: Context, due: list[DueMessage], now: Now) -> None:

@@ -99,3 +99,99 @@ def test_transactional_messages_are_refused(sys_flag: int) -> None:
     bench.send("orders", b"x")
     reply = bench.call(c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"y", sys_flag=sys_flag)]))
     assert isinstance(reply, c.Failed) and "transactional" in reply.remark
+
+
+# --- What a send may be: RocketMQ's checks, in its order, with its codes ---
+
+
+def refused(bench: Bench, command: c.SendMessage) -> c.Failed:
+    reply = bench.call(command)
+    assert isinstance(reply, c.Failed), reply
+    return reply
+
+
+@pytest.mark.parametrize(("topic", "code"), [
+    ("", 29), ("a b", 29), ("../x", 29), ("x" * 128, 29), ("名", 29), ("%RETRY%" + "x" * 121, 29),
+    ("SCHEDULE_TOPIC_XXXX", 16), ("RMQ_SYS_TRANS_HALF_TOPIC", 16), ("OFFSET_MOVED_EVENT", 16), ("SELF_TEST_TOPIC", 16),
+    ("TRANS_CHECK_MAX_TIME_TOPIC", 16), ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 16)])
+def test_topics_that_take_no_messages(topic: str, code: int) -> None:
+    bench = Bench()
+    assert refused(bench, send(topic, b"x")).code == code
+    assert bench.engine.context.store.appended_offset == 0
+
+
+@pytest.mark.parametrize("default_topic", ["TBW102", "nothing", "SELF_TEST_TOPIC"])
+def test_a_topic_that_may_not_be_made(default_topic: str) -> None:
+    bench = Bench(auto_create_topic_enable=False)
+    assert refused(bench, send("orders", b"x", default_topic=default_topic)).code == 17
+    assert bench.engine.context.topics.get("orders") is None
+
+
+@pytest.mark.parametrize(("wanted", "queues"), [(4, 4), (100, 8), (1, 1), (0, 1), (-3, 1)])
+def test_a_topic_has_as_many_queues_as_the_client_wants_and_the_template_allows(wanted: int, queues: int) -> None:
+    bench = Bench()
+    bench.send("orders", b"x", queue_id=-1, default_topic_queue_nums=wanted)
+    topic = bench.engine.context.topics.get("orders")
+    assert topic is not None and (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (queues, queues, 6)
+
+
+@pytest.mark.parametrize(("queue_id", "taken"), [(0, True), (3, True), (4, False), (1 << 31, False)])
+def test_queues_that_are_not_there(queue_id: int, taken: bool) -> None:
+    bench = Bench()
+    reply = bench.call(send("orders", b"x", queue_id=queue_id))
+    assert isinstance(reply, c.Sent) if taken else isinstance(reply, c.Failed) and reply.code == 29
+
+
+def test_permissions() -> None:
+    bench = Bench()
+    bench.call(c.UpdateAndCreateTopic(topic="closed", perm=4))
+    assert refused(bench, send("closed", b"x")).code == 16
+    bench.send("orders", b"x")
+    bench.call(c.UpdateBrokerConfig(changes={"brokerPermission": 4}))
+    bench.send("orders", b"y")  # the broker's permission is for ordered topics
+    topic = bench.engine.context.topics.get("orders")
+    assert topic is not None
+    topic.order = True
+    assert refused(bench, send("orders", b"z")).code == 16
+
+
+@pytest.mark.parametrize(("message", "pointer"), [
+    (c.OutgoingMessage(body=b"x" * 1025), "/messages/0/body"),
+    (c.OutgoingMessage(body=b"", properties="k\x01" + "v" * 32_767), "/messages/0/properties"),
+    (c.OutgoingMessage(body=b"", properties="k\x01" + "é" * 16_384), "/messages/0/properties"),
+    (c.OutgoingMessage(body=b"", properties="k\x01" + "v" * 32_640 + "\x02DELAY\x011"), ""),
+    (c.OutgoingMessage(body=b"", sys_flag=4), "/messages/0/sys_flag")])
+def test_messages_that_are_not_taken(message: c.OutgoingMessage, pointer: str) -> None:
+    bench = Bench(max_message_size=1024)
+    reply = refused(bench, c.SendMessage(topic="orders", messages=[message]))
+    assert (reply.code, reply.kind, reply.pointer) == (13, "request", pointer)
+    assert bench.engine.context.store.appended_offset == 0
+
+
+def test_the_largest_body_and_no_body_at_all() -> None:
+    bench = Bench(max_message_size=1024)
+    bench.send("orders", b"x" * 1024, b"")
+    assert [len(record.body) for record in records(bench.pulled(bench.pull("orders", 0)))] == [1024, 0]
+
+
+def test_how_many_messages() -> None:
+    bench = Bench()
+    assert refused(bench, c.SendMessage(topic="orders", messages=[])).code == 13
+    many = c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"")] * 4097)
+    assert refused(bench, many).code == 13
+
+
+@pytest.mark.parametrize("properties", ["POP_CK\x010 1 2\x02A\x011\x02", "A\x011\x02POP_CK\x010 1 2"])
+def test_what_is_said_of_a_pop_does_not_go_on(properties: str) -> None:
+    bench = Bench()
+    bench.send("orders", b"x", properties=properties + "\x02POP_CK_OFFSET\x017\x02")
+    (record,) = records(bench.pulled(bench.pull("orders", 0)))
+    found = decode(record.properties)
+    assert "POP_CK" not in found and (found["A"], found["POP_CK_OFFSET"]) == ("1", "7")
+
+
+def test_properties_without_separators_are_no_properties() -> None:
+    bench = Bench()
+    bench.send("orders", b"x", properties="nonsense")
+    (record,) = records(bench.pulled(bench.pull("orders", 0)))
+    assert set(decode(record.properties)) == {"UNIQ_KEY", "MSG_REGION", "TRACE_ON", "CLUSTER"}

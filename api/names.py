@@ -34,10 +34,13 @@ MessageId = Annotated[str, Meta(min_length=1, max_length=255, pattern=PLAIN_PATT
 Expression = Annotated[str, Meta(max_length=8192, pattern=PLAIN_PATTERN,
     description="Tags (`TagA || TagB`, `*` for all), or SQL92 where the filter type says so.")]
 
-SCHEDULED_PROPERTIES = frozenset({"DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"})
-"""How a RocketMQ producer asks for a later delivery."""
+DELAY = "DELAY"
+"""How a RocketMQ producer asks for a later delivery: by a level."""
 
-RESERVED_PROPERTIES = SCHEDULED_PROPERTIES | frozenset({
+TIMER_PROPERTIES = frozenset({"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"})
+"""How a RocketMQ producer asks for delivery at any time."""
+
+RESERVED_PROPERTIES = TIMER_PROPERTIES | frozenset({
     "KEYS", "TAGS", "WAIT", "UNIQ_KEY", "EXTEND_UNIQ_INFO", "RETRY_TOPIC", "REAL_TOPIC", "REAL_QID",
     "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "TRAN_MSG", "PGROUP", "__transactionId__",
     "TRANSACTION_CHECK_TIMES", "CHECK_IMMUNITY_TIME_IN_SECONDS", "TRAN_PREPARED_QUEUE_OFFSET", "MSG_REGION",

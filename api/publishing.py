@@ -1,16 +1,19 @@
 """From what a client publishes, over HTTP or WebSocket, to the command that stores it; and back."""
 
 import binascii
+import re
 from base64 import b64decode
 
 import msgspec
 
 from api.limits import MAX_IDEMPOTENCY_KEY, MAX_MESSAGE_BODY
-from api.names import RESERVED_PROPERTIES, SCHEDULED_PROPERTIES
+from api.names import DELAY, RESERVED_PROPERTIES, TIMER_PROPERTIES
 from api.problems import Problem
 from api.request import decode_json
 from api.schemas import Published, PublishedMessage, PublishMessage, PublishMessages
 from bridge.port import ResponseCode, commands, encode_properties
+
+_LEVEL = re.compile(r"[1-9][0-9]{0,8}")
 
 
 class _Kind(msgspec.Struct):
@@ -92,9 +95,11 @@ def _properties(message: PublishMessage, at: str) -> dict[str, str]:
 
 
 def _check_property(name: str, value: str, where: str) -> None:
-    if name in SCHEDULED_PROPERTIES:
-        raise Problem(400, f"{name} asks for a later delivery, which this broker does not have yet; "
-            "publish the message when it is due", pointer=where)
+    if name in TIMER_PROPERTIES:
+        raise Problem(400, f"{name} asks for delivery at any time, which this broker does not have; "
+            f"{DELAY} takes a delay level", pointer=where)
+    if name == DELAY and not _LEVEL.fullmatch(value):
+        raise Problem(400, f"{DELAY} is the number of a delay level, 1 or more", pointer=where)
     if name in ("TAGS", "KEYS"):
         raise Problem(400, f"the property {name} is set by the field `{name.lower().replace('tags', 'tag')}`",
             pointer=where)

@@ -67,9 +67,21 @@ def test_what_is_wrong_is_pointed_at(message: dict[str, Any], pointer: str) -> N
     assert (in_a_list.status, in_a_list.errors[0].pointer) == (400, f"/messages/1{pointer}")
 
 
-@pytest.mark.parametrize("name", ["DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"])
-def test_a_later_delivery_is_said_to_be_missing(name: str) -> None:
-    assert "later delivery" in refused(body="x", properties={name: "1"}).detail
+@pytest.mark.parametrize("name", ["TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"])
+def test_delivery_at_any_time_is_said_to_be_missing(name: str) -> None:
+    assert "at any time" in refused(body="x", properties={name: "1"}).detail
+
+
+@pytest.mark.parametrize("level", ["1", "18", "99"])
+def test_a_delay_level_is_passed_on(level: str) -> None:
+    message, = read(body="x", properties={"DELAY": level})
+    assert message_properties.decode(message.properties) == {"DELAY": level}
+
+
+@pytest.mark.parametrize("level", ["0", "-1", "1s", "1.5", " 1", "1\n", "٣", "1" * 10])
+def test_what_is_no_delay_level(level: str) -> None:
+    problem = refused(body="x", properties={"DELAY": level})
+    assert "delay level" in problem.detail and problem.errors[0].pointer == "/properties/DELAY"
 
 
 def test_tag_and_keys_have_fields_of_their_own() -> None:

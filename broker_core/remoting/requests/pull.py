@@ -32,11 +32,12 @@ class PullMessageRequestHeader(Header):
 
 
 def decode_pull_message(request: RemotingCommand, peer: Peer) -> PullMessage:
+    """Who asks for no message, as Go's pull consumer does, is brought one, as from RocketMQ."""
     header = read_header(PullMessageRequestHeader, request.ext_fields)
     sys_flag, wanted = header.sys_flag, header.max_msg_bytes
     return PullMessage(
         topic=header.topic, queue_id=header.queue_id, queue_offset=header.queue_offset,
-        max_msg_nums=header.max_msg_nums,
+        max_msg_nums=max(1, header.max_msg_nums),
         max_msg_bytes=MAX_RECORDS if wanted is None or wanted > MAX_RECORDS else wanted,
         suspend_timeout_ms=max(0, header.suspend_timeout_millis) if sys_flag & SUSPEND else 0,
         consumer_group=header.consumer_group, client_id=peer.client_id, protocol="remoting",

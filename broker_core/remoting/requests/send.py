@@ -68,6 +68,8 @@ def decode_send_message_v2(request: RemotingCommand, peer: Peer) -> SendMessage:
 
 
 def _command(header: SendHeader, request: RemotingCommand, peer: Peer) -> SendMessage:
+    if not request.body:
+        raise _illegal("the message has no body")
     messages = _batch(header, request.body) if header.batch else [OutgoingMessage(
         body=request.body, properties=_checked(header.properties), queue_id=header.queue_id, flag=header.flag,
         sys_flag=header.sys_flag, born_timestamp=header.born_timestamp, reconsume_times=header.reconsume_times)]

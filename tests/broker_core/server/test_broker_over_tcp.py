@@ -222,9 +222,9 @@ async def test_batches_one_way_sends_and_refusals(tmp_path: Path) -> None:
         client.begin(310, SEND_V2, b"four", oneway=True)
         assert (await client.ask(30, {"topic": "T", "queueId": "1"})).ext_fields == {"offset": "4"}
         for fields, body, code in (
-                ({"b": "a/b"}, b"", 29), ({"e": "99"}, b"", 29), ({"b": "SCHEDULE_TOPIC_XXXX"}, b"", 16),
-                ({"b": "new", "c": "nothing"}, b"", 17), ({"i": "nothing"}, b"", 13), ({"g": "soon"}, b"", 1),
-                ({"m": "true"}, BATCH_OF_ONE[:-1], 13), ({}, bytes((4 << 20) + 1), 13)):
+                ({"b": "a/b"}, b"x", 29), ({"e": "99"}, b"x", 29), ({"b": "SCHEDULE_TOPIC_XXXX"}, b"x", 16),
+                ({"b": "new", "c": "nothing"}, b"x", 17), ({"i": "nothing"}, b"x", 13), ({"g": "soon"}, b"x", 1),
+                ({}, b"", 13), ({"m": "true"}, BATCH_OF_ONE[:-1], 13), ({}, bytes((4 << 20) + 1), 13)):
             refused = await client.ask(310, SEND_V2 | fields, body)
             assert refused.code == code and refused.remark, (fields, refused)
         assert (await client.ask(3442)).remark == " request type 3442 not supported"

@@ -59,6 +59,7 @@ def test_the_bits_of_the_sys_flag(sys_flag: int, suspends: bool, commits: bool, 
     ({"sysFlag": "4", "subscription": ""}, {"subscription": "*", "suspend_timeout_ms": 0, "commit_offset": -1}),
     ({"expressionType": "SQL92"}, {"expression_type": "SQL92"}), ({"expressionType": ""}, {}),
     ({"suspendTimeoutMillis": "-5"}, {"suspend_timeout_ms": 0}), ({"commitOffset": "-7"}, {"commit_offset": -1}),
+    ({"maxMsgNums": "0"}, {"max_msg_nums": 1}), ({"maxMsgNums": "-1"}, {"max_msg_nums": 1}),
     ({"maxMsgBytes": "-1"}, {"max_msg_bytes": -1}), ({"queueOffset": "-1"}, {"queue_offset": -1})])
 def test_values_out_of_the_ordinary(fields: dict[str, str], changes: dict[str, Any]) -> None:
     assert pull(**fields) == replaced(**changes)

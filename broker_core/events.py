@@ -15,13 +15,12 @@ from typing import Any, Literal
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.commands import Protocol, ReleaseCause, WakeCause
+from broker_core.commands import DeadCause, Protocol, ReleaseCause, WakeCause
 
 log = logging.getLogger(__name__)
 
 LeaveCause = Literal["unregister", "channel_closed", "expired"]
 RebalanceCause = Literal["joined", "reconnected", "left", "subscription"]
-DeadCause = Literal["exhausted", "asked", "ordered"]
 UnlockCause = Literal["unlock", "unregister", "expired"]
 
 
@@ -309,10 +308,7 @@ class DelayedMessagesLost(Event, frozen=True):
 
 
 class MessageSentBack(Event, frozen=True):
-    """A group could not consume a message of ``topic`` and will get it again; ``physical_offset`` is the copy's.
-
-    ``reconsume_times`` is the copy's: how often the message was tried before.
-    """
+    """A group gets a message of ``topic`` again. ``reconsume_times`` and ``physical_offset`` are the copy's."""
 
     group: str
     topic: str
@@ -323,11 +319,7 @@ class MessageSentBack(Event, frozen=True):
 
 
 class MessageDeadLettered(Event, frozen=True):
-    """A group could not consume a message of ``topic``, and is not given it again.
-
-    ``reason``: exhausted (tried as often as the group wants to), asked (by the consumer), ordered (it came again from
-    a group that consumes in order, which has tried by itself).
-    """
+    """A group is not given a message of ``topic`` again. The numbers are the copy's."""
 
     group: str
     topic: str

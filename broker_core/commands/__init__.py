@@ -11,6 +11,7 @@ A command is answered exactly once, by its own reply type or by ``Failed``. A pu
 from broker_core.commands.base import (
     NOTICE_ID,
     Command,
+    DeadCause,
     Done,
     Failed,
     Notice,
@@ -141,6 +142,7 @@ __all__ = [
     "ConsumerList",
     "ConsumerOffsets",
     "ConsumerSendMsgBack",
+    "DeadCause",
     "DeleteSubscriptionGroup",
     "DeleteTopic",
     "Done",

@@ -6,6 +6,10 @@ import msgspec
 
 WakeCause = Literal["arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown"]
 ReleaseCause = Literal["channel_gone", "cancelled"]
+DeadCause = Literal["exhausted", "asked", "ordered"]
+"""Why a message is dead: its group tried it as often as it wants to; the consumer asked for it; it came again from a
+group that consumes in order, which has tried by itself."""
+
 Protocol = Literal["http", "websocket", "remoting"]
 
 

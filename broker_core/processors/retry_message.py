@@ -7,10 +7,10 @@ of the group consumes, as a delayed message; when the group has tried often enou
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.commands import ConsumerSendMsgBack, SendMessage
+from broker_core.commands import ConsumerSendMsgBack, DeadCause, SendMessage
 from broker_core.consumers.subscription_group_manager import retry_topic
 from broker_core.errors import NotFoundError, RequestError
-from broker_core.events import DeadCause, MessageDeadLettered, MessageSentBack, TopicChanged
+from broker_core.events import MessageDeadLettered, MessageSentBack, TopicChanged
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode
 from broker_core.formats.message_id import encode_offset_message_id

@@ -3,12 +3,12 @@
 import msgspec
 
 from broker_core import commands
-from broker_core.engine import PROCESSORS
+from broker_core.engine import GATHERED, PROCESSORS
 
 
 def test_every_command_has_a_processor_or_gathers() -> None:
     kinds = set(commands.AnyCommand.__args__)
-    assert kinds == set(PROCESSORS) | {commands.SendMessage}
+    assert kinds == set(PROCESSORS) | GATHERED
 
 
 def test_a_batch_of_different_commands_survives_the_wire() -> None:

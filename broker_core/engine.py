@@ -138,6 +138,7 @@ class Engine:
 
     def __init__(self, context: Context) -> None:
         self.context = context
+        self._stats = context.stats
         self._commit = GroupCommit(context)
         self._keys = IdempotencyKeys(context)
         self._gathered: list[Prepared] = []
@@ -175,6 +176,8 @@ class Engine:
 
     def handle_batch(self, batch: Sequence[tuple[Hashable, int, Command]], now: Now) -> Out:
         """Do everything one read brought, in its order. Sends that follow each other are stored as one block."""
+        if now.mono_ns >= self._stats.next_sample_ns:
+            self._stats.sample(self.context.totals(), now)
         for connection, request_id, command in batch:
             request = Request(connection, request_id, command)
             if type(command) in GATHERED:
@@ -227,6 +230,8 @@ class Engine:
     def tick(self, now: Now) -> Out:
         """Everything whose time has come."""
         context = self.context
+        if now.mono_ns >= self._stats.next_sample_ns:
+            self._stats.sample(context.totals(), now)
         for held in context.holds.take_due(now.mono_ns, WORK_A_TURN):
             context.waking.append(Waking(held, "short_poll" if held.short else "timeout", 0))
         check_due_ns = self._next_check_ns()

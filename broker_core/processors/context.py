@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from broker_core.broker_stats import BrokerStatsManager, BrokerTotals
 from broker_core.clock import Clock
 from broker_core.commands import HoldView, QueueView, Reply, WakeCause
 from broker_core.consumers.consumer_manager import ConsumerManager
@@ -53,7 +54,7 @@ class Context:
 
     __slots__ = ("changed_groups", "clients", "clock", "connection_numbers", "consumers", "counters", "draining",
                  "epoch", "events", "holds", "locks", "offsets", "options", "prefix_of_ids", "producers", "pulls",
-                 "replies", "round_robin", "started", "store", "subscription_groups", "topics", "unique_key",
+                 "replies", "round_robin", "started", "stats", "store", "subscription_groups", "topics", "unique_key",
                  "wakeups", "waking")
 
     def __init__(self, *, options: Options, store: MessageStore, topics: TopicConfigManager,
@@ -71,6 +72,7 @@ class Context:
         self.prefix_of_ids = offset_message_id_prefix(options.broker_ip1, options.listen_port)
         self.events = EventLog()
         self.counters = Counters()
+        self.stats = BrokerStatsManager(self.started)
         self.holds = PullRequestHold()
         self.waking: deque[Waking] = deque()
         self.wakeups: deque[Recorded] = deque(maxlen=RECENT_WAKEUPS)
@@ -117,6 +119,12 @@ class Context:
         counters.groups_now = len(self.consumers)
         counters.members_now = len(self.consumers.memberships)
         return counters
+
+    def totals(self) -> BrokerTotals:
+        """What the statistics of the whole broker are made of."""
+        counters, found = self.counters, self.stats.found
+        return BrokerTotals(stored=counters.messages_stored, found=found, missed=counters.pulls_read - found,
+                            transferred=counters.messages_delivered)
 
     def problem(self) -> str:
         """Why the broker takes no messages, in a sentence; empty when it does."""

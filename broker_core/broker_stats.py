@@ -1,0 +1,220 @@
+"""How much goes through the broker: by topic, by consumer group, and in all, over the last minute, hour and day.
+
+RocketMQ's BrokerStatsManager, StoreStatsService and BrokerStats. There is no timer: what is counted is a running total,
+and whoever adds to it in a new slot of time notes what it was before. A slot in which nothing was added has no note,
+since the total at its beginning is that of the next note:
+
+    total        3   3   3 | 8   8   8 | 8   8   8 | 9        added: 5 in slot 1, 1 in slot 3
+    notes        (1: 3)                  (3: 8)
+                           at the beginning of slot 2: the next note says 8
+
+As in RocketMQ a window ends with the last slot that is over, so what was counted a moment ago is not in it yet.
+"""
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from datetime import datetime
+from typing import Generic, NamedTuple, TypeVar
+
+from broker_core.clock import Now
+
+SECOND = 1_000_000_000
+MINUTE_HOUR_DAY = ((10 * SECOND, 6), (600 * SECOND, 6), (3600 * SECOND, 24))
+"""Slots that RocketMQ's windows are made of: how long one is, ns, and how many."""
+
+MAX_KEYS = 20_000
+"""Topics, and pairs of topic and group; of more, those that came first are forgotten."""
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class StatsSnapshot(NamedTuple):
+    """RocketMQ's StatsSnapshot: what was added in a window, how much a second, and how much each time."""
+
+    sum: int = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+class StatsWindows(NamedTuple):
+    """RocketMQ's BrokerStatsData."""
+
+    minute: StatsSnapshot
+    hour: StatsSnapshot
+    day: StatsSnapshot
+
+
+class Notes:
+    """What some running totals were at the beginnings of the last ``slots`` slots of ``slot_ns`` each."""
+
+    __slots__ = ("_born_ns", "_rows", "_slot_ns", "_slots", "_width")
+
+    def __init__(self, slot_ns: int, slots: int, totals: Sequence[int], now_ns: int) -> None:
+        self._slot_ns = slot_ns
+        self._slots = slots
+        self._width = 1 + len(totals)
+        self._born_ns = now_ns - now_ns % slot_ns
+        self._rows = array("q", (self._born_ns, *totals))
+        """One behind the other: beginning, total, total, ..."""
+
+    def note(self, totals: Sequence[int], now_ns: int) -> None:
+        """Something is about to be added. The first note of a slot counts."""
+        begin, rows = now_ns - now_ns % self._slot_ns, self._rows
+        if rows[-self._width] == begin:
+            return
+        rows.extend((begin, *totals))
+        oldest, drop = begin - self._slots * self._slot_ns, 0
+        while rows[drop] < oldest:
+            drop += self._width
+        del rows[:drop]
+
+    def added(self, totals: Sequence[int], now_ns: int, slots: int = 0) -> tuple[list[int], float]:
+        """(what was added to each total in the last slots that are over, seconds that these took)."""
+        end = now_ns - now_ns % self._slot_ns
+        begin = max(end - (slots or self._slots) * self._slot_ns, self._born_ns)
+        before, after = self._at(begin, totals), self._at(end, totals)
+        return [new - old for old, new in zip(before, after, strict=True)], (end - begin) / SECOND
+
+    def _at(self, time_ns: int, totals: Sequence[int]) -> Sequence[int]:
+        rows, width = self._rows, self._width
+        for row in range(0, len(rows), width):
+            if rows[row] >= time_ns:
+                return rows[row + 1:row + width]
+        return totals
+
+
+class StatsItem:
+    """RocketMQ's StatsItem: messages, bytes of their records, and how often some came."""
+
+    __slots__ = ("_notes", "nums", "size", "slot_end_ns", "times")
+
+    def __init__(self, now_ns: int) -> None:
+        self.nums = self.size = self.times = 0
+        self._notes = [Notes(slot_ns, slots, (0, 0, 0), now_ns) for slot_ns, slots in MINUTE_HOUR_DAY]
+        self.begin_slot(now_ns)
+
+    def begin_slot(self, now_ns: int) -> None:
+        """To be called before something is added at or behind ``slot_end_ns``."""
+        for notes in self._notes:
+            notes.note((self.nums, self.size, self.times), now_ns)
+        slot_ns, _ = MINUTE_HOUR_DAY[0]
+        self.slot_end_ns = now_ns - now_ns % slot_ns + slot_ns
+
+    def windows(self, now_ns: int) -> tuple[StatsWindows, StatsWindows]:
+        """(of the messages, of their bytes)."""
+        nums, sizes = [], []
+        for notes in self._notes:
+            (num, size, times), seconds = notes.added((self.nums, self.size, self.times), now_ns)
+            nums.append(_snapshot(num, seconds, times))
+            sizes.append(_snapshot(size, seconds, times))
+        return StatsWindows(*nums), StatsWindows(*sizes)
+
+
+def _snapshot(added: int, seconds: float, times: int = 0) -> StatsSnapshot:
+    return StatsSnapshot(added, added / seconds if seconds else 0.0, added / times if times else 0.0)
+
+
+class StatsItemSet(Generic[Key]):
+    """RocketMQ's StatsItemSet."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[Key, StatsItem] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, key: Key) -> StatsItem | None:
+        """None when nothing was ever added."""
+        return self._items.get(key)
+
+    def add(self, key: Key, nums: int, size: int, now_ns: int) -> None:
+        """Once more there were ``nums`` messages of ``size`` bytes."""
+        item = self._items.get(key)
+        if item is None:
+            if len(self._items) >= MAX_KEYS:
+                self._items.popitem(last=False)
+            item = self._items[key] = StatsItem(now_ns)
+        elif now_ns >= item.slot_end_ns:
+            item.begin_slot(now_ns)
+        item.nums += nums
+        item.size += size
+        item.times += 1
+
+    def tps(self, key: Key, now_ns: int) -> float:
+        """Messages a second in the last minute."""
+        item = self._items.get(key)
+        return item.windows(now_ns)[0].minute.tps if item else 0.0
+
+    def forget(self, which: Callable[[Key], bool]) -> None:
+        for key in [key for key in self._items if which(key)]:
+            del self._items[key]
+
+
+class BrokerTotals(NamedTuple):
+    """What the whole broker has done: messages stored; reads that found some, reads that found none; messages read."""
+
+    stored: int = 0
+    found: int = 0
+    missed: int = 0
+    transferred: int = 0
+
+
+class BrokerStatsManager:
+    """RocketMQ's BrokerStatsManager.
+
+    ``topic_put`` is by topic, ``group_get`` and ``send_back`` by (topic, group). ``found`` counts the pulls that
+    brought messages. When ``next_sample_ns`` has come, ``sample`` is to be called before anything is counted.
+    """
+
+    def __init__(self, now: Now) -> None:
+        self.topic_put: StatsItemSet[str] = StatsItemSet()
+        self.group_get: StatsItemSet[tuple[str, str]] = StatsItemSet()
+        self.send_back: StatsItemSet[tuple[str, str]] = StatsItemSet()
+        self.found = 0
+        self.next_sample_ns = 0
+        self.yesterday_morning = self.today_morning = BrokerTotals()
+        """What the totals were when those days began, local time; since the start there may have been no such time."""
+        self._day = _day(now)
+        self._seconds = Notes(SECOND, 600, BrokerTotals(), now.mono_ns)
+        self._notes = [Notes(slot_ns, slots, BrokerTotals(), now.mono_ns) for slot_ns, slots in MINUTE_HOUR_DAY]
+
+    def sample(self, totals: BrokerTotals, now: Now) -> None:
+        """``totals`` are what they were until now, and are about to change."""
+        for notes in (self._seconds, *self._notes):
+            notes.note(totals, now.mono_ns)
+        self.next_sample_ns = now.mono_ns - now.mono_ns % SECOND + SECOND
+        day = _day(now)
+        if day != self._day:
+            is_next = day == self._day + 1  # otherwise nothing has happened for a whole day, at least
+            self.yesterday_morning, self.today_morning = self.today_morning if is_next else totals, totals
+            self._day = day
+
+    def windows(self, totals: BrokerTotals, now_ns: int) -> tuple[StatsWindows, StatsWindows]:
+        """(of the messages stored, of those read); RocketMQ has no average for the whole broker."""
+        puts, gets = [], []
+        for notes in self._notes:
+            (stored, _, _, transferred), seconds = notes.added(totals, now_ns)
+            puts.append(_snapshot(stored, seconds))
+            gets.append(_snapshot(transferred, seconds))
+        return StatsWindows(*puts), StatsWindows(*gets)
+
+    def rates(self, totals: BrokerTotals, seconds: int, now_ns: int) -> list[float]:
+        """How much a second was added to each total in the last ``seconds`` seconds, 600 at most."""
+        added, span = self._seconds.added(totals, now_ns, seconds)
+        return [count / span if span else 0.0 for count in added]
+
+    def forget_topic(self, topic: str) -> None:
+        """It was deleted."""
+        self.topic_put.forget(lambda key: key == topic)
+        for table in (self.group_get, self.send_back):
+            table.forget(lambda key: key[0] == topic)
+
+    def forget_group(self, group: str) -> None:
+        """It was deleted."""
+        for table in (self.group_get, self.send_back):
+            table.forget(lambda key: key[1] == group)
+
+
+def _day(now: Now) -> int:
+    return datetime.fromtimestamp(now.wall_ms / 1000).toordinal()

@@ -13,12 +13,18 @@ from bridge.cluster import BrokerPlace
 from bridge.engine_host import EngineHost
 from bridge.engine_worker import EngineWorker
 from bridge.limits import Limits
+from bridge.open_files import most_connections, open_files_limit
 from bridge.port import EnginePort
 from bridge.socket_port import SocketPort
 from broker_core.clock import SystemClock
 from broker_core.engine import Engine
 from broker_core.formats.message_id import UniqKeyGenerator
+from broker_core.remoting.requests import Identity
+from broker_core.server.broker_session import BrokerSessions
 from broker_core.server.engine_runner import EngineRunner
+from broker_core.server.remoting_channel import RemotingLimits
+from broker_core.server.remoting_server import RemotingServer
+from broker_core.server.tls import TlsOptions
 from broker_core.store.files import RealFiles
 
 
@@ -43,7 +49,7 @@ def make_ports(settings: Any, places: Sequence[BrokerPlace]) -> dict[str, Engine
 
 
 def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
-    """The host of an engine on the store that the settings name. Nothing is opened yet."""
+    """The host of an engine on the store that the settings name, and of its port. Nothing is opened yet."""
     options, clock = settings.GLASSMQ_OPTIONS, SystemClock()
     try:
         keys = UniqKeyGenerator(options.broker_ip1, os.getpid(), random.SystemRandom())
@@ -51,7 +57,25 @@ def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
         keys = UniqKeyGenerator("127.0.0.1", os.getpid(), random.SystemRandom())
     open_engine = partial(Engine.open, settings.GLASSMQ_STORE_DIR, options, RealFiles(), clock, keys.next,
         adopt=settings.GLASSMQ_STORE_ADOPT)
-    return EngineHost(EngineRunner(open_engine, clock), clock, limits)
+    runner = EngineRunner(open_engine, clock)
+    return EngineHost(runner, clock, limits, remoting=make_remoting(settings, runner))
+
+
+def make_remoting(settings: Any, runner: EngineRunner) -> RemotingServer | None:
+    """The server for RocketMQ's clients; None when ``GLASSMQ_BROKER_PORT`` is 0.
+
+    RocketMQ's clients of the time before 4.6 use the port two below, the "VIP channel", which is nothing special.
+    """
+    port, options = settings.GLASSMQ_BROKER_PORT, settings.GLASSMQ_OPTIONS
+    if port == 0:
+        return None
+    sessions = BrokerSessions(runner, Identity(options.broker_name, options.broker_id))
+    return RemotingServer(
+        sessions.make_session, settings.GLASSMQ_BROKER_HOST, [port, port - 2] if port > 2 else [port],
+        port_setting="GLASSMQ_BROKER_PORT",
+        tls=TlsOptions(mode=options.tls_mode, cert_path=options.tls_cert_path, key_path=options.tls_key_path),
+        limits=RemotingLimits(connections=most_connections(
+            settings.GLASSMQ_MAX_CONNECTIONS, own_files=open_files_limit() // 2)))  # the other half is the store's
 
 
 class EmbeddedPort(ChannelPort):

@@ -17,17 +17,20 @@ from broker_core.clock import Clock
 from broker_core.commands import CloseConnection, Failed, GetSnapshot
 from broker_core.remoting.codes import ResponseCode
 from broker_core.server.engine_runner import EngineRunner
+from broker_core.server.remoting_server import CannotServe, RemotingServer
 
 log = logging.getLogger(__name__)
 
 
 class EngineHost:
-    """Owns the EngineRunner of one store. The four counters are totals since the start."""
+    """Owns the EngineRunner of one store, and the port of its RocketMQ clients. The four counters are totals."""
 
     fanout: EventFanout
 
-    def __init__(self, runner: EngineRunner, clock: Clock, limits: Limits | None = None) -> None:
+    def __init__(self, runner: EngineRunner, clock: Clock, limits: Limits | None = None, *,
+                 remoting: RemotingServer | None = None) -> None:
         self.runner = runner
+        self.remoting = remoting
         self.limits = limits or Limits()
         self.malformed = 0
         self.batches_dropped = 0
@@ -40,12 +43,25 @@ class EngineHost:
         self._accepting = False
 
     async def start(self) -> None:
-        """Open the store and begin. Raises StoreError's kinds."""
-        await self.runner.start()
+        """Open the store and begin. Raises StoreError's kinds, and CannotServe."""
+        if self.remoting is not None:
+            await self.remoting.bind()  # a port that is taken is said before a store is opened
+        try:
+            await self.runner.start()
+        except BaseException:
+            if self.remoting is not None:
+                self.remoting.stop_listening()
+            raise
         self.fanout = EventFanout(self.runner.engine, self._clock, self.limits, self._on_observed)
         self._accepting = True
         self._checked_ns = self._clock.mono_ns()
         self._look_for_silence()
+        if self.remoting is not None:
+            try:
+                await self.remoting.start()
+            except CannotServe:
+                await self.stop()
+                raise
 
     async def stop(self) -> None:
         """Answer every hold with the cause shutdown, send the last replies, close the store."""
@@ -55,7 +71,11 @@ class EngineHost:
         if self._watch_timer is not None:
             self._watch_timer.cancel()
         self.fanout.stop()
+        if self.remoting is not None:
+            self.remoting.stop_listening()
         await self.runner.stop()
+        if self.remoting is not None:
+            await self.remoting.stop()
         processes = list(self._processes.values())
         for process in processes:
             process.leaving = True

@@ -13,6 +13,7 @@ from bridge.engine_host import EngineHost
 from bridge.engine_worker import EngineWorker
 from bridge.socket_port import EngineSocket
 from broker_core.errors import StoreError
+from broker_core.server.remoting_server import CannotServe
 
 log = logging.getLogger(__name__)
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -72,6 +73,8 @@ async def open_store(host: EngineHost) -> None:
         await host.start()
     except StoreError as error:
         raise CannotStart(f"{error.remark}") from error
+    except CannotServe as error:
+        raise CannotStart(f"{error}.") from error
     except OSError as error:
         raise CannotStart(
             f"The store cannot be opened ({error}): set GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR to a folder that this "

@@ -37,7 +37,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     broker_id: Annotated[int, Meta(ge=0, description="0 is the master.")] = 0
     broker_ip1: Annotated[str, Meta(description="Address under which clients reach the broker; "
         "stored in records as store host.")] = "127.0.0.1"
-    listen_port: Annotated[int, Meta(ge=1, le=65535, description="Port in store hosts and offset message ids.")] = 10911
+    listen_port: Annotated[int, Meta(ge=1, le=65535, description="Port for RocketMQ's clients, in store hosts and "
+        "offset message ids too; the port two below it is the same for old clients.")] = 10911
+    tls_mode: Annotated[Literal["disabled", "permissive", "enforcing"], Meta(description="Whether RocketMQ's clients "
+        "may not, may or must use TLS; RocketMQ's tls.server.mode.")] = "permissive"
+    tls_cert_path: Annotated[str, Meta(description="Certificate in PEM; one signed by itself is made at each start "
+        "when there is none. RocketMQ's tls.server.certPath.")] = ""
+    tls_key_path: Annotated[str, Meta(description="Its key in PEM, without a password; empty: in the same file. "
+        "RocketMQ's tls.server.keyPath.")] = ""
 
     # Name servers
     namesrv_addr: Annotated[str, Meta(max_length=4096, pattern=ADDRESSES,

@@ -97,6 +97,7 @@ GLASSMQ_REPORTS_DIR = GLASSMQ_DATA_DIR / "reports"
 
 GLASSMQ_HOST = text("GLASSMQ_HOST", "127.0.0.1")
 GLASSMQ_WEB_PORT = number("GLASSMQ_WEB_PORT", 8000, 1, 65535)
+GLASSMQ_BROKER_HOST = text("GLASSMQ_BROKER_HOST", "127.0.0.1")
 GLASSMQ_NAMESRV_PORT = number("GLASSMQ_NAMESRV_PORT", 9876, 0, 65535)
 GLASSMQ_BROKERS = number("GLASSMQ_BROKERS", 3, 1, 26)
 GLASSMQ_MAX_CONNECTIONS = number("GLASSMQ_MAX_CONNECTIONS", 20_000, 1, 1_000_000)
@@ -109,6 +110,10 @@ if not is_loopback(GLASSMQ_HOST) and not GLASSMQ_API_TOKEN and not GLASSMQ_ALLOW
     raise ImproperlyConfigured(
         f"GLASSMQ_HOST={GLASSMQ_HOST} lets other machines in, and nothing would ask them who they are: set "
         "GLASSMQ_API_TOKEN to a secret that clients send, or GLASSMQ_ALLOW_INSECURE=1 if that is what you want.")
+if not is_loopback(GLASSMQ_BROKER_HOST) and not GLASSMQ_ALLOW_INSECURE:
+    raise ImproperlyConfigured(
+        f"GLASSMQ_BROKER_HOST={GLASSMQ_BROKER_HOST} lets RocketMQ's clients on other machines in, and their protocol "
+        "says nothing here of who they are: set GLASSMQ_ALLOW_INSECURE=1 if everybody who can reach it may.")
 
 # The broker's own options: RocketMQ's broker.conf, and over it the environment
 
@@ -116,7 +121,17 @@ GLASSMQ_WARNINGS: list[str] = []
 """Sentences about the configuration that whoever starts a process shows."""
 
 
-def read_options() -> Options:
+def address_for_clients() -> str:
+    """Where RocketMQ's clients are sent to, for want of a ``brokerIP1``."""
+    if GLASSMQ_BROKER_HOST in {"0.0.0.0", "::"}:
+        GLASSMQ_WARNINGS.append(
+            f"GLASSMQ_BROKER_HOST={GLASSMQ_BROKER_HOST} takes RocketMQ's clients from everywhere, but sends them to "
+            "127.0.0.1: brokerIP1 in the file of GLASSMQ_BROKER_CONF is the address that clients elsewhere need.")
+        return "127.0.0.1"
+    return "127.0.0.1" if GLASSMQ_BROKER_HOST == "localhost" else GLASSMQ_BROKER_HOST
+
+
+def read_options(broker_port: int | None) -> Options:
     """Options of ``GLASSMQ_BROKER_CONF`` with the environment's on top."""
     values: dict[str, Any] = {}
     conf = text("GLASSMQ_BROKER_CONF")
@@ -130,12 +145,12 @@ def read_options() -> Options:
             GLASSMQ_WARNINGS.append(
                 f"{path}: {', '.join(unknown)} are not options of this broker and were passed over; "
                 "docs/options.md lists those it has.")
-    if GLASSMQ_HOST not in {"127.0.0.1", "0.0.0.0", "::", "localhost"}:
-        values.setdefault("brokerIP1", GLASSMQ_HOST)
+    if "brokerIP1" not in values:
+        values["brokerIP1"] = address_for_clients()
     if text("GLASSMQ_BROKER_NAME"):
         values["brokerName"] = text("GLASSMQ_BROKER_NAME")
-    if text("GLASSMQ_BROKER_PORT"):
-        values["listenPort"] = number("GLASSMQ_BROKER_PORT", 10911, 1, 65535)
+    if broker_port:
+        values["listenPort"] = broker_port
     addresses = text("GLASSMQ_NAMESRV_ADDR")
     if not re.match(ADDRESSES, addresses):
         raise ImproperlyConfigured(
@@ -148,8 +163,10 @@ def read_options() -> Options:
         raise ImproperlyConfigured(f"GLASSMQ_BROKER_CONF={conf}: {error.remark}.") from error
 
 
-GLASSMQ_OPTIONS = read_options()
-GLASSMQ_BROKER_PORT = GLASSMQ_OPTIONS.listen_port
+_broker_port = number("GLASSMQ_BROKER_PORT", 10911, 0, 65535) if text("GLASSMQ_BROKER_PORT") else None
+GLASSMQ_OPTIONS = read_options(_broker_port)
+GLASSMQ_BROKER_PORT = 0 if _broker_port == 0 else GLASSMQ_OPTIONS.listen_port
+"""Where RocketMQ's clients are served; 0: nowhere."""
 
 # Where the engine runs
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.fakes.ports import unused_ports
+from tests.fakes.ports import unused_broker_port, unused_ports
 
 hypothesis.settings.register_profile("glassmq", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("glassmq")
@@ -43,7 +43,7 @@ def clean_environment(tmp_path: Path, free_ports: list[int]) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "GLASSMQ_DATA_DIR": str(tmp_path / "data"),
         "GLASSMQ_WEB_PORT": str(free_ports[0]),
-        "GLASSMQ_BROKER_PORT": str(free_ports[1]),
+        "GLASSMQ_BROKER_PORT": str(unused_broker_port()),
         "GLASSMQ_NAMESRV_PORT": str(free_ports[2]),
     }
 

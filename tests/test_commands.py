@@ -19,6 +19,9 @@ from typing import Any
 import pytest
 import yaml
 
+from broker_core.remoting.codes import RequestCode
+from broker_core.remoting.frame_decoder import FrameDecoder
+from broker_core.remoting.remoting_command import RemotingCommand
 from tests.conftest import PROJECT, Manage
 
 PATIENCE_S = 60
@@ -237,6 +240,35 @@ def test_a_taken_port_is_named_with_the_variable_that_changes_it(manage: Manage)
     assert manage.environment["GLASSMQ_WEB_PORT"] in output
     assert "GLASSMQ_WEB_PORT" in output
     assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("engine", ["embedded", "child"])
+def test_rocketmq_clients_are_served(start: Callable[..., Site], manage: Manage, engine: str) -> None:
+    site = start("--no-schedules", GLASSMQ_ENGINE=engine)
+    site.publish("orders", "first")
+    port = int(manage.environment["GLASSMQ_BROKER_PORT"])
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client:
+        client.sendall(RemotingCommand.request(
+            RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": "0"}, opaque=7).encode())
+        decoder, answers = FrameDecoder(), []
+        while not answers:
+            answers = decoder.feed(client.recv(65536))
+    assert [(answer.code, answer.opaque, answer.ext_fields) for answer in answers] == [(0, 7, {"offset": "1"})]
+    code, output = site.end(signal.SIGTERM)
+    assert code == 0, output
+    assert f"RocketMQ    127.0.0.1:{port}\n" in output
+
+
+@pytest.mark.parametrize("engine", ["embedded", "child"])
+def test_a_taken_port_of_rocketmq_clients_is_named(manage: Manage, engine: str) -> None:
+    port = manage.environment["GLASSMQ_BROKER_PORT"]
+    with socket.create_server(("127.0.0.1", int(port))):
+        code, output = manage.run("broker", "--no-schedules", GLASSMQ_ENGINE=engine)
+    assert code == 1
+    assert f"Port {port} of 127.0.0.1 is taken" in output
+    assert "GLASSMQ_BROKER_PORT" in output
+    assert "Traceback" not in output
+    assert "is up" not in output
 
 
 def test_a_second_broker_on_the_same_store_is_refused(

@@ -7,7 +7,7 @@ one connection ends that connection, is counted, and is felt by no other.
 import asyncio
 import errno
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from broker_core.server.remoting_channel import Channel, RemotingCounters, RemotingLimits, Session, note
 from broker_core.server.tls import TlsError, TlsOptions, make_context
@@ -30,9 +30,12 @@ class RemotingServer:
     """Takes connections on all of ``ports`` and treats them alike, from ``start`` to ``stop``."""
 
     def __init__(self, make_session: Callable[[Channel], Session], host: str, ports: Sequence[int], *,
-                 tls: TlsOptions | None = None, limits: RemotingLimits | None = None) -> None:
+                 port_setting: str = "listenPort", tls: TlsOptions | None = None,
+                 limits: RemotingLimits | None = None) -> None:
+        """``port_setting`` is what a person changes to have other ports."""
         self.host = host
         self.ports = ports
+        self.port_setting = port_setting
         self.limits = limits or RemotingLimits()
         self.counters = RemotingCounters()
         self.channels: set[Channel] = set()
@@ -48,8 +51,8 @@ class RemotingServer:
 
     loop: asyncio.AbstractEventLoop
 
-    async def start(self) -> None:
-        """Listen. Raises CannotServe."""
+    async def bind(self) -> None:
+        """Have the ports, and everything else that may be missing; nobody is served yet. Raises CannotServe."""
         self.loop = asyncio.get_running_loop()
         if self.tls.mode != "disabled":
             try:
@@ -59,12 +62,28 @@ class RemotingServer:
         for port in self.ports:
             try:
                 self._servers.append(await self.loop.create_server(
-                    lambda: Channel(self), self.host, port, backlog=BACKLOG))
+                    lambda: Channel(self), self.host, port, backlog=BACKLOG, start_serving=False))
             except OSError as error:
-                self.stop_listening()
-                why = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be had: {error.strerror or error}"
-                raise CannotServe(f"port {port} of {self.host} {why}", port) from error
+                self._give_up(port, error)
+
+    async def start(self) -> None:
+        """Serve. Raises CannotServe."""
+        if not self._servers:
+            await self.bind()
+        for port, server in zip(self.ports, self._servers, strict=True):
+            try:
+                await server.start_serving()
+            except OSError as error:  # somebody else had bound it too, and was the first to listen
+                self._give_up(port, error)
         self._sweep()
+
+    def _give_up(self, port: int, error: OSError) -> NoReturn:
+        self.stop_listening()
+        if error.errno == errno.EADDRINUSE:
+            raise CannotServe(
+                f"Port {port} of {self.host} is taken, by another broker perhaps: stop that, or choose other ports "
+                f"with {self.port_setting}, as in {self.port_setting}={self.ports[0] + 10}", port) from error
+        raise CannotServe(f"Nothing can listen on {self.host}:{port}: {error.strerror or error}", port) from error
 
     def stop_listening(self) -> None:
         """Take no more connections; those that are there go on."""

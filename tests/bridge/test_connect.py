@@ -1,4 +1,5 @@
 import asyncio
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,16 +10,21 @@ from bridge.channel_port import ChannelPort
 from bridge.connect import EmbeddedPort, make_host, make_port
 from bridge.port import EnginePort, PortUnavailable, get_port, set_port
 from bridge.socket_port import SocketPort
-from broker_core.commands import BrokerView, GetBroker, Held, Pulled, Sent
+from broker_core.commands import BrokerView, GetBroker, GetHolds, Held, Pulled, Sent
 from broker_core.errors import StoreError, StoreLockedError
 from broker_core.options import make_options
+from broker_core.remoting.codes import RequestCode, ResponseCode
+from broker_core.server.remoting_client import RemotingClient
+from broker_core.server.remoting_server import CannotServe
 from tests.bridge.conftest import in_memory_layer, pull, send
 from tests.fakes.fake_engine import QUICK
+from tests.fakes.ports import unused_broker_port
 
 
-def settings(folder: Path, engine: str = "embedded", **options: Any) -> Any:
+def settings(folder: Path, engine: str = "embedded", broker_port: int = 0, **options: Any) -> Any:
     return SimpleNamespace(GLASSMQ_ENGINE=engine, GLASSMQ_STORE_DIR=folder / "store", GLASSMQ_STORE_ADOPT=False,
-        GLASSMQ_SOCKET=folder / "engine.sock",
+        GLASSMQ_SOCKET=folder / "engine.sock", GLASSMQ_BROKER_HOST="127.0.0.1", GLASSMQ_BROKER_PORT=broker_port,
+        GLASSMQ_MAX_CONNECTIONS=100,
         GLASSMQ_OPTIONS=make_options(
             {"mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 1000, "maxIndexNum": 4000} | options))
 
@@ -63,6 +69,48 @@ async def test_a_locked_store_is_said_when_it_starts(tmp_path: Path) -> None:
         await port.start()
     await port.stop()
     await first.stop()
+
+
+async def test_rocketmq_clients_are_served_beside_the_web_and_answered_to_the_end(tmp_path: Path) -> None:
+    broker_port = unused_broker_port()
+    port = make_port(settings(tmp_path, broker_port=broker_port))
+    await port.start()
+    client, old_client = RemotingClient("127.0.0.1", broker_port), RemotingClient("127.0.0.1", broker_port - 2)
+    await port.call(send())
+    for each in (client, old_client):
+        answer = await each.invoke(RequestCode.GET_MAX_OFFSET, {"topic": "t", "queueId": "0"})
+        assert (answer.code, answer.ext_fields["offset"]) == (0, "1")
+    pull = asyncio.create_task(client.invoke(RequestCode.PULL_MESSAGE, {
+        "consumerGroup": "g", "topic": "t", "queueId": "0", "queueOffset": "1", "maxMsgNums": "32",
+        "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "60000", "subscription": "*", "subVersion": "0",
+    }, timeout_s=60))
+    while not (await port.call(GetHolds())).total:  # type: ignore[attr-defined]
+        pass
+    await port.stop()
+    assert (await pull).code == ResponseCode.PULL_NOT_FOUND
+    with pytest.raises(OSError):  # noqa: PT011  # refused or reset, as the system says it
+        await client.invoke(RequestCode.GET_MAX_OFFSET, {"topic": "t", "queueId": "0"})
+    await client.close()
+    await old_client.close()
+
+
+async def test_a_taken_port_ends_the_start_before_a_store_is_opened(tmp_path: Path) -> None:
+    broker_port = unused_broker_port()
+    with socket.create_server(("127.0.0.1", broker_port - 2)):
+        host = make_host(settings(tmp_path, broker_port=broker_port))
+        with pytest.raises(CannotServe, match=rf"{broker_port - 2} .* GLASSMQ_BROKER_PORT={broker_port + 10}"):
+            await host.start()
+    assert not (tmp_path / "store").exists()
+    await host.start()
+    await host.stop()
+
+
+async def test_a_store_that_cannot_be_opened_gives_the_port_back(tmp_path: Path) -> None:
+    broker_port = unused_broker_port()
+    with pytest.raises(StoreError):
+        await make_host(settings(tmp_path, broker_port=broker_port, brokerIP1="broker.example")).start()
+    with socket.create_server(("127.0.0.1", broker_port)):
+        pass
 
 
 async def test_a_broker_address_that_is_none_is_said_by_the_store(tmp_path: Path) -> None:

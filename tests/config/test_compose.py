@@ -112,6 +112,15 @@ def test_ports_are_published_on_this_machine_alone() -> None:
         assert re.match(r"\$\{GLASSMQ_PUBLISH:-127\.0\.0\.1\}:", port)
 
 
+def test_rocketmq_clients_reach_the_engine_at_the_ports_they_expect() -> None:
+    engine = SERVICES["engine"]
+    assert engine["environment"]["GLASSMQ_BROKER_HOST"] == "0.0.0.0"
+    assert engine["environment"]["GLASSMQ_ALLOW_INSECURE"] == "1"
+    assert [port.split(":")[-2:] for port in engine["ports"]] == [[port, port] for port in ("9876", "10909", "10911")]
+    listeners = [name for name, service in OURS.items() if "GLASSMQ_BROKER_HOST" in service["environment"]]
+    assert listeners == ["engine"], "only there may everybody connect without a token"
+
+
 def test_what_a_service_waits_for_exists_and_can_become_true() -> None:
     for service in OURS.values():
         for name, wait in service.get("depends_on", {}).items():

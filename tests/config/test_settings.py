@@ -126,8 +126,33 @@ def test_clients_are_sent_to_the_address_the_broker_listens_on(tmp_path: Path) -
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerIP1=10.0.0.7\n")
     assert address() == "127.0.0.1"
-    assert address(GLASSMQ_HOST="10.0.0.5") == "10.0.0.5"
-    assert address(GLASSMQ_HOST="0.0.0.0", GLASSMQ_BROKER_CONF=str(conf)) == "10.0.0.7"
+    assert address(GLASSMQ_HOST="10.0.0.5") == "127.0.0.1"
+    assert address(GLASSMQ_BROKER_HOST="localhost") == "127.0.0.1"
+    assert address(GLASSMQ_BROKER_HOST="10.0.0.5") == "10.0.0.5"
+    assert address(GLASSMQ_BROKER_HOST="0.0.0.0") == "127.0.0.1"
+    assert address(GLASSMQ_BROKER_HOST="0.0.0.0", GLASSMQ_BROKER_CONF=str(conf)) == "10.0.0.7"
+
+
+def test_clients_from_everywhere_need_an_address_to_be_sent_to(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerIP1=10.0.0.7\n")
+    open_to_all = {"GLASSMQ_BROKER_HOST": "0.0.0.0", "GLASSMQ_ALLOW_INSECURE": "1"}
+    [warning] = read(tmp_path, "GLASSMQ_WARNINGS", **open_to_all)["GLASSMQ_WARNINGS"]
+    assert "brokerIP1" in warning
+    assert read(tmp_path, "GLASSMQ_WARNINGS", GLASSMQ_BROKER_CONF=str(conf), **open_to_all) == {"GLASSMQ_WARNINGS": []}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "broker.example.org"])
+def test_rocketmq_clients_on_other_machines_are_let_in_only_with_the_explicit_word(tmp_path: Path, host: str) -> None:
+    assert "GLASSMQ_ALLOW_INSECURE" in refusal(tmp_path, GLASSMQ_BROKER_HOST=host, GLASSMQ_API_TOKEN="s" * 16)
+    assert read(tmp_path, "GLASSMQ_BROKER_HOST", GLASSMQ_BROKER_HOST=host, GLASSMQ_ALLOW_INSECURE="1") == {
+        "GLASSMQ_BROKER_HOST": host}
+
+
+def test_port_0_serves_no_rocketmq_clients_and_is_in_no_store_host(tmp_path: Path) -> None:
+    shown = read(tmp_path, "GLASSMQ_BROKER_PORT", "GLASSMQ_OPTIONS", GLASSMQ_BROKER_PORT="0")
+    assert shown["GLASSMQ_BROKER_PORT"] == 0
+    assert "listen_port=10911" in str(shown["GLASSMQ_OPTIONS"])
 
 
 def test_the_secret_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:

@@ -13,6 +13,14 @@ FIRST, LAST = 12_000, 32_000
 _next = count(os.getpid() * 2_503)
 
 
+def unused_broker_port() -> int:
+    """A port for a broker, which needs the one two below it as well."""
+    while True:
+        below, _, port = unused_ports(3)
+        if below == port - 2:
+            return port
+
+
 def unused_ports(number: int) -> list[int]:
     """So many ports of 127.0.0.1 that nobody listens on; this process is not given the same ones again for long."""
     found: list[int] = []

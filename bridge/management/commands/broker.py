@@ -14,7 +14,6 @@ import asyncio
 import errno
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -34,9 +33,11 @@ from twisted.internet import reactor as _reactor
 from bridge.cluster import BrokerPlace, cluster, lone_broker
 from bridge.connect import make_ports
 from bridge.daphne_limits import LimitedServer
+from bridge.open_files import most_connections, raise_open_files_limit
 from bridge.port import BrokerError, EnginePort, commands, set_ports
 from bridge.processes import ChildProcess
 from broker_core.errors import StoreError
+from broker_core.server.remoting_server import CannotServe
 
 logger = logging.getLogger(__name__)
 reactor: Any = _reactor  # Twisted's module stands for an object that is chosen at run time
@@ -55,10 +56,7 @@ FIRST_ANSWER_MS = 5000
 ORPHAN_PATIENCE_S = 3.0
 """How long the engine of a broker that was killed may take to notice that and to end."""
 PROBE_PAUSE_S = 0.1
-OPEN_FILES = 65_536
 DEFAULT_WEB_PORT = 8000
-OWN_FILES = 256
-"""Open files that are no clients': the database, the engine's socket, reports on their way out."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 ENGINE_PLACES = {
@@ -135,7 +133,7 @@ class BrokerProcess:
             server_name="GlassMQ",
             verbosity=0,
             max_body=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
-            max_connections=most_connections(),
+            max_connections=most_connections(settings.GLASSMQ_MAX_CONNECTIONS),
         )
         reactor.callWhenRunning(self._begin)
         self._server.run()
@@ -158,6 +156,8 @@ class BrokerProcess:
             self._give_up(f"{error.remark}. GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR names another place for the store.")
         except BrokerError as error:
             self._give_up(error.remark)
+        except CannotServe as error:
+            self._give_up(f"{error}.")
         except OSError as error:
             self._give_up(f"The broker cannot start: {error}. Its store is {settings.GLASSMQ_STORE_DIR} "
                           "(GLASSMQ_STORE_DIR).")
@@ -303,26 +303,9 @@ def check_folder_is_free(path: Path, patience_s: float) -> None:
         "GLASSMQ_DATA_DIR.")
 
 
-def raise_open_files_limit() -> None:
-    """Every client is an open file; the usual soft limit of 1024 is meant for programs that use select()."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def most_connections() -> int:
-    """``GLASSMQ_MAX_CONNECTIONS``, or fewer where the machine allows fewer open files."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted: int = settings.GLASSMQ_MAX_CONNECTIONS
-    return wanted if soft == resource.RLIM_INFINITY else min(wanted, max(1, soft - OWN_FILES))
-
-
 def banner(places: Sequence[BrokerPlace], state: str) -> str:
     """What a person wants to know once it runs. ``state`` is that of ``engine_state``."""
-    host = "127.0.0.1" if settings.GLASSMQ_HOST in {"0.0.0.0", "::"} else settings.GLASSMQ_HOST
-    site = f"http://{f'[{host}]' if ':' in host else host}:{settings.GLASSMQ_WEB_PORT}"
+    site = f"http://{address(settings.GLASSMQ_HOST, settings.GLASSMQ_WEB_PORT)}"
     port = "" if settings.GLASSMQ_WEB_PORT == DEFAULT_WEB_PORT else f"GLASSMQ_WEB_PORT={settings.GLASSMQ_WEB_PORT} "
     demo = "" if state else f"  To see something move:  {port}make demo   (in another terminal)\n"
     return "\n".join([
@@ -331,9 +314,25 @@ def banner(places: Sequence[BrokerPlace], state: str) -> str:
         "",
         f"  dashboard   {site}/",
         f"  API         {site}/api/docs",
+        *rocketmq_lines(places),
         f"  store       {settings.GLASSMQ_STORE_DIR}",
         f"  engine      {ENGINE_PLACES[settings.GLASSMQ_ENGINE]}{state and '; '}{state}",
         "",
         f"{demo}  To stop:                Ctrl-C",
         "",
     ])
+
+
+def rocketmq_lines(places: Sequence[BrokerPlace]) -> list[str]:
+    """Where RocketMQ's clients are served, if the engines are this command's."""
+    if settings.GLASSMQ_ENGINE == "remote" or not settings.GLASSMQ_BROKER_PORT:
+        return []
+    ports = [place.environment.get("GLASSMQ_BROKER_PORT", settings.GLASSMQ_BROKER_PORT) for place in places]
+    return [f"  RocketMQ    {', '.join(address(settings.GLASSMQ_BROKER_HOST, port) for port in ports)}"]
+
+
+def address(host: str, port: int | str) -> str:
+    """``host:port`` as somebody on this machine has to write it."""
+    if host in {"0.0.0.0", "::"}:
+        host = "127.0.0.1"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

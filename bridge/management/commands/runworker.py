@@ -13,6 +13,7 @@ from django.core.management import CommandError
 from bridge.channel_port import ENGINE, engine_channel
 from bridge.connect import make_host
 from bridge.engine_process import CannotStart, serve_layer, serve_socket
+from bridge.open_files import raise_open_files_limit
 
 
 class Command(ChannelsCommand):  # type: ignore[misc]
@@ -35,6 +36,7 @@ class Command(ChannelsCommand):  # type: ignore[misc]
             raise CommandError(
                 f"This engine is {name}: run it as `runworker {ENGINE}`, without other channels; another broker needs "
                 "its own brokerName in GLASSMQ_BROKER_CONF.")
+        raise_open_files_limit()
         try:
             asyncio.run(self._serve(name, options["socket"], options["layer"]))
         except CannotStart as error:

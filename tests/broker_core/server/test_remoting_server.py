@@ -26,7 +26,7 @@ async def test_a_port_that_is_taken_is_a_sentence_and_leaves_nothing_listening()
     first, taken = unused_ports(2)
     with socket.create_server(("127.0.0.1", taken)):
         server = RemotingServer(NotingSession, "127.0.0.1", [first, taken])
-        with pytest.raises(CannotServe, match=f"^port {taken} of 127.0.0.1 is taken$") as caught:
+        with pytest.raises(CannotServe, match=f"^Port {taken} of 127.0.0.1 is taken.*listenPort={first + 10}$") as caught:
             await server.start()
         assert caught.value.port == taken
         with socket.socket() as probe:
@@ -35,8 +35,32 @@ async def test_a_port_that_is_taken_is_a_sentence_and_leaves_nothing_listening()
 
 async def test_an_address_that_is_not_ours_is_a_sentence() -> None:
     server = RemotingServer(NotingSession, "192.0.2.1", unused_ports(1), tls=TlsOptions(mode="disabled"))
-    with pytest.raises(CannotServe, match=r"of 192.0.2.1 cannot be had: .*"):
+    with pytest.raises(CannotServe, match="^Nothing can listen on 192.0.2.1:"):
         await server.start()
+
+
+async def test_ports_may_be_had_before_anybody_is_served() -> None:
+    [port] = unused_ports(1)
+    first, second = (RemotingServer(NotingSession, "127.0.0.1", [port], tls=TlsOptions(mode="disabled"))
+        for _ in range(2))
+    await first.bind()
+    with pytest.raises(ConnectionError):
+        await asyncio.open_connection("127.0.0.1", port)
+    await first.start()
+    with pytest.raises(CannotServe, match="is taken"):
+        await second.start()
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.close()
+    await first.stop()
+
+
+async def test_ports_that_were_only_bound_are_given_back() -> None:
+    [port] = unused_ports(1)
+    server = RemotingServer(NotingSession, "127.0.0.1", [port], tls=TlsOptions(mode="disabled"))
+    await server.bind()
+    await server.stop()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", port))
 
 
 async def test_a_certificate_that_cannot_be_used_is_a_sentence() -> None:

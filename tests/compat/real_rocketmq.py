@@ -9,10 +9,12 @@ have small heaps and files, and keep everything in a folder that the caller give
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -111,6 +113,17 @@ def is_open(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def has_route(namesrv_port: int, topic: str) -> bool:
+    """Whether a name server knows the topic: GET_ROUTEINFO_BY_TOPIC, and its answer's code."""
+    request = json.dumps({"code": 105, "language": "OTHER", "version": 493, "opaque": 1, "flag": 0,
+                          "extFields": {"topic": topic}}).encode()
+    with socket.create_connection(("127.0.0.1", namesrv_port), timeout=10) as connection:
+        connection.sendall(struct.pack(">II", 4 + len(request), len(request)) + request)
+        stream = connection.makefile("rb")
+        _length, header_length = struct.unpack(">II", stream.read(8))
+        return bool(json.loads(stream.read(header_length))["code"] == 0)
+
+
 def broker_ports() -> int:
     """A port whose neighbours are free too: a broker also listens two below (VIP) and one above (replication)."""
     while True:
@@ -205,8 +218,8 @@ class RealRocketMQ:
         self.namesrv.wait_ready()
         self.broker.start()
         self.broker.wait_ready()
-        # the port opens a moment before the broker is registered, and only then it says so
-        self.broker.wait_ready(lambda port: "boot success" in self.broker.log.read_text())
+        # topics of its own are registered some seconds after it has said that it is up
+        self.broker.wait_ready(lambda port: has_route(self.namesrv.port, "TBW102"))
 
     def stop(self) -> None:
         self.broker.stop()

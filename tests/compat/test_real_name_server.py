@@ -52,6 +52,7 @@ async def glassmq(folder: Path) -> AsyncIterator[int]:
     """GlassMQ's name server; its port."""
     [port] = unused_ports(1)
     server = NameServer(folder, RealFiles(), CLOCK, "127.0.0.1", port, tls=TlsOptions(mode="disabled"))
+    await server.bind()
     await server.start()
     try:
         yield port

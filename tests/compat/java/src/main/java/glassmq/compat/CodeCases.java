@@ -4,6 +4,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
@@ -244,6 +245,9 @@ final class CodeCases {
             "beginTimestamp", "0", "endTimestamp", String.valueOf(Long.MAX_VALUE));
         expect("no such key", 22, call(broker, QUERY_MESSAGE, query, null));
         expect("no such id", 22, call(broker, QUERY_MESSAGE, with(query, "_UNIQUE_KEY_QUERY", "true"), null));
+        String id = world.send(topic, "a", 0, 1).get(0).getOffsetMsgId();
+        String offset = String.valueOf(MessageDecoder.decodeMessageId(id).getOffset());
+        expect("view", 0, call(broker, VIEW, Map.of("offset", offset), null));
         expect("view far behind", 1, call(broker, VIEW, Map.of("offset", "9000000000000"), null));
         expect("view of a negative offset", 1, call(broker, VIEW, Map.of("offset", "-1"), null));
         expect("view in the middle of something", 1, call(broker, VIEW, Map.of("offset", "3"), null));

@@ -6,33 +6,125 @@ import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
- * RocketMQ's own mqadmin, several commands in one process, since each would need seconds to start. The standard input
- * has one command a line, a JSON list of its arguments; each is answered with one line: arguments, out.
+ * RocketMQ's own mqadmin, many commands in one process, since each would need seconds to start. The standard input has
+ * one command a line, a JSON list of words; each is answered with one line: arguments, out, failure. Besides mqadmin's
+ * there are
+ *
+ * <pre>
+ * @producer GROUP                           starts one
+ * @send TOPIC QUEUE TAG KEY BODY            by that producer: "id offset-id"
+ * @consumer GROUP TOPIC                     starts one, and waits until the topic's messages are consumed and committed
+ * @stop                                     ends all of them
+ * </pre>
  */
 final class Mqadmin {
-    private Mqadmin() {
+    private static final int COMMAND_SECONDS = 60;
+    private final World world;
+    private DefaultMQProducer producer;
+
+    private Mqadmin(World world) {
+        this.world = world;
     }
 
     static void run(Arguments arguments) throws Exception {
         System.setProperty("rocketmq.namesrv.addr", arguments.text("namesrv"));
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        PrintStream before = System.out;
-        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            List<String> command = new ArrayList<>(JSON.parseArray(line, String.class));
-            ByteArrayOutputStream out = new ByteArrayOutputStream();
-            System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
-            try {
-                MQAdminStartup.main0(command.toArray(new String[0]), null);
-            } finally {
-                System.out.flush();
-                System.setOut(before);
+        org.apache.rocketmq.logging.org.slf4j.LoggerFactory.getLogger("first"); // what it says at its start is not mqadmin's
+        try (World world = new World(arguments.text("namesrv"), "mqadmin")) {
+            Mqadmin mqadmin = new Mqadmin(world);
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                List<String> command = JSON.parseArray(line, String.class);
+                if (command.get(0).startsWith("@")) {
+                    Json.print("arguments", command, "out", mqadmin.own(command), "failure", "");
+                } else {
+                    stock(command);
+                }
             }
-            Json.print("arguments", command, "out", out.toString(StandardCharsets.UTF_8));
         }
+    }
+
+    private static void stock(List<String> command) throws Exception {
+        PrintStream before = System.out;
+        PrintStream beforeErrors = System.err;
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        ByteArrayOutputStream errors = new ByteArrayOutputStream();
+        System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
+        System.setErr(new PrintStream(errors, true, StandardCharsets.UTF_8));
+        FutureTask<Void> running = new FutureTask<>(() -> {
+            MQAdminStartup.main0(command.toArray(new String[0]), null);
+            return null;
+        });
+        String failure = "";
+        try {
+            Thread thread = new Thread(running, "mqadmin");
+            thread.setDaemon(true);
+            thread.start();
+            running.get(COMMAND_SECONDS, TimeUnit.SECONDS);
+        } catch (TimeoutException e) {
+            running.cancel(true);
+            failure = "not done in " + COMMAND_SECONDS + " s";
+        } finally {
+            System.setOut(before);
+            System.setErr(beforeErrors);
+        }
+        // of a printed exception, the line that has the response code in it
+        for (String line : errors.toString(StandardCharsets.UTF_8).split("\n")) {
+            if (line.contains("CODE:")) {
+                failure = line.substring(line.indexOf("CODE:"));
+            }
+        }
+        Json.print("arguments", command, "out", out.toString(StandardCharsets.UTF_8), "failure", failure);
+    }
+
+    private String own(List<String> command) throws Exception {
+        switch (command.get(0)) {
+            case "@producer":
+                producer = world.configured(new DefaultMQProducer(command.get(1)));
+                world.atEnd(producer::shutdown);
+                producer.start();
+                return "";
+            case "@send":
+                List<MessageQueue> queues = producer.fetchPublishMessageQueues(command.get(1));
+                queues.sort(null);
+                SendResult sent = producer.send(new Message(command.get(1), command.get(3), command.get(4),
+                    command.get(5).getBytes(StandardCharsets.UTF_8)), queues.get(Integer.parseInt(command.get(2))));
+                return sent.getMsgId() + " " + sent.getOffsetMsgId();
+            case "@consumer":
+                consume(command.get(1), command.get(2));
+                return "";
+            case "@stop":
+                world.close();
+                return "";
+            default:
+                throw new IllegalArgumentException("no command is called " + command.get(0));
+        }
+    }
+
+    private void consume(String group, String topic) throws Exception {
+        Inbox inbox = new Inbox();
+        DefaultMQPushConsumer consumer = world.newPushConsumer(group);
+        consumer.subscribe(topic, "*");
+        consumer.registerMessageListener(inbox.concurrently());
+        consumer.start();
+        long[] stored = {0};
+        for (MessageQueue queue : producer.fetchPublishMessageQueues(topic)) {
+            stored[0] += producer.maxOffset(queue);
+        }
+        Check.until("every message consumed", 60, () -> inbox.messages.size() >= stored[0]);
+        Thread.sleep(200); // the consumer removes them from its own table a moment after the listener returned
+        consumer.getOffsetStore().persistAll(Inbox.heldBy(consumer, topic));
+        consumer.getDefaultMQPushConsumerImpl().getmQClientFactory().sendHeartbeatToAllBrokerWithLock();
     }
 }

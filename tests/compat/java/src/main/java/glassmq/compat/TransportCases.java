@@ -10,6 +10,7 @@ import org.apache.rocketmq.client.consumer.PullCallback;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /** What is below the messages: connections, TLS, several requests at a time. */
@@ -18,10 +19,19 @@ final class TransportCases {
     }
 
     static void addTo(Cases cases) {
+        cases.add("transport.offset_id_names_the_broker", TransportCases::offsetId);
         cases.add("transport.vip_channel", TransportCases::vip);
         cases.add("transport.tls", TransportCases::tls);
         cases.add("transport.many_held_pulls_and_sends_on_one_connection", TransportCases::manyHeld);
         cases.add("transport.garbage_harms_nobody", TransportCases::garbage);
+    }
+
+    private static String offsetId(World world) throws Exception {
+        String topic = world.topic(1);
+        String id = world.producer().send(World.message(topic, "tag", 0)).getOffsetMsgId();
+        String host = MessageDecoder.decodeMessageId(id).getAddress().toString();
+        Check.that(host.endsWith("/" + world.brokerOf(topic)), "it names " + host);
+        return null;
     }
 
     private static String vip(World world) throws Exception {

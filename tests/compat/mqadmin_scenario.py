@@ -1,0 +1,217 @@
+"""A story told in RocketMQ's own ``mqadmin`` commands, and what each of them prints.
+
+The same story for any broker: a topic and a group are made, six messages sent and consumed, everything is looked at
+while the clients are there, then changed, looked at again, and taken away. What may differ from one broker, machine
+or run to the next (addresses, ids, times, rates) is replaced by its name, so that the rest can be compared word by
+word. ``tests/golden/mqadmin.json`` is what RocketMQ 5.4.0 prints; this module, run as a program, writes it.
+"""
+
+import json
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.compat import java_program
+from tests.compat.real_rocketmq import real_rocketmq
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "mqadmin.json"
+BROKER_NAME = "broker-a"
+TOPIC, GROUP, OTHER_GROUP, PRODUCERS = "mqadmin-topic", "mqadmin-group", "mqadmin-group-2", "mqadmin-producers"
+
+STORY: tuple[tuple[str, ...], ...] = (
+    ("updateTopic", "-b", "{broker}", "-t", TOPIC, "-r", "2", "-w", "2"),
+    ("updateSubGroup", "-b", "{broker}", "-g", GROUP),
+    ("updateSubGroup", "-b", "{broker}", "-g", OTHER_GROUP, "-r", "3", "-q", "2"),
+    ("@producer", PRODUCERS),
+    *(("@send", TOPIC, str(i % 2), "tagA", f"key{i}", f"body {i}") for i in range(6)),
+    ("@consumer", GROUP, TOPIC),
+
+    ("clusterList",),
+    ("clusterList", "-m"),
+    ("topicList",),
+    ("topicList", "-c"),
+    ("topicRoute", "-t", TOPIC),
+    ("topicRoute", "-t", TOPIC, "-l"),
+    ("topicRoute", "-t", "no-such-topic"),
+    ("topicStatus", "-t", TOPIC),
+    ("topicStatus", "-t", "no-such-topic"),
+    ("topicClusterList", "-t", TOPIC),
+    ("consumerProgress", "-g", GROUP),
+    ("consumerProgress", "-g", GROUP, "-t", TOPIC),
+    ("consumerProgress",),
+    ("consumerConnection", "-g", GROUP),
+    ("consumerConnection", "-g", "no-such-group"),
+    ("producerConnection", "-g", PRODUCERS, "-t", TOPIC),
+    ("producer", "-b", "{broker}"),
+    ("consumerStatus", "-g", GROUP),
+    ("queryMsgById", "-i", "{offset_id}", "-t", TOPIC),
+    ("queryMsgByKey", "-t", TOPIC, "-k", "key3"),
+    ("queryMsgByUniqueKey", "-t", TOPIC, "-i", "{id}"),
+    ("queryMsgByOffset", "-t", TOPIC, "-b", BROKER_NAME, "-i", "0", "-o", "1"),
+    ("brokerStatus", "-b", "{broker}"),
+    ("getBrokerConfig", "-b", "{broker}"),
+    ("getNamesrvConfig",),
+    ("statsAll", "-t", TOPIC),
+    ("brokerConsumeStats", "-b", "{broker}"),
+    ("getConsumerConfig", "-g", GROUP),
+    ("getConsumerConfig", "-g", OTHER_GROUP),
+    ("allocateMQ", "-t", TOPIC, "-i", "10.0.0.1,10.0.0.2"),
+    ("queryCq", "-t", TOPIC, "-q", "0", "-i", "0", "-c", "2", "-b", "{broker}"),
+    ("haStatus", "-b", "{broker}"),
+
+    ("sendMessage", "-t", TOPIC, "-p", "hello", "-k", "key7", "-c", "tagB", "-b", BROKER_NAME, "-i", "0"),
+    ("checkMsgSendRT", "-t", TOPIC, "-a", "3", "-s", "100"),
+    ("consumeMessage", "-t", TOPIC, "-b", BROKER_NAME, "-i", "0", "-o", "0", "-c", "2"),
+    ("printMsg", "-t", TOPIC, "-d", "true", "-s", "tagB"),
+    ("printMsgByQueue", "-t", TOPIC, "-a", BROKER_NAME, "-i", "1", "-p", "true", "-d", "true"),
+    ("cloneGroupOffset", "-s", GROUP, "-d", OTHER_GROUP, "-t", TOPIC, "-o", "true"),
+    ("consumerProgress", "-g", OTHER_GROUP),
+    ("resetOffsetByTime", "-g", GROUP, "-t", TOPIC, "-s", "0"),
+    ("resetOffsetByTime", "-g", GROUP, "-t", TOPIC, "-s", "now"),
+    ("skipAccumulatedMessage", "-g", GROUP, "-t", TOPIC),
+    ("updateBrokerConfig", "-b", "{broker}", "-k", "maxTransferCountOnMessageInMemory", "-v", "32"),
+    ("updateKvConfig", "-s", "mqadmin-space", "-k", "key", "-v", "value"),
+    ("deleteKvConfig", "-s", "mqadmin-space", "-k", "key"),
+    ("updateTopicPerm", "-t", TOPIC, "-b", "{broker}", "-p", "4"),
+    ("topicRoute", "-t", TOPIC, "-l"),
+    ("updateTopicPerm", "-t", TOPIC, "-b", "{broker}", "-p", "6"),
+    ("wipeWritePerm", "-b", BROKER_NAME),
+    ("addWritePerm", "-b", BROKER_NAME),
+    ("cleanExpiredCQ", "-b", "{broker}"),
+    ("deleteExpiredCommitLog", "-b", "{broker}"),
+    ("cleanUnusedTopic", "-b", "{broker}"),
+
+    ("@stop",),
+    ("consumerConnection", "-g", GROUP),
+    ("producerConnection", "-g", PRODUCERS, "-t", TOPIC),
+    ("resetOffsetByTime", "-g", GROUP, "-t", TOPIC, "-s", "0"),
+    ("consumerProgress", "-g", GROUP),
+    ("deleteSubGroup", "-b", "{broker}", "-g", OTHER_GROUP),
+    ("deleteTopic", "-c", "DefaultCluster", "-t", TOPIC),
+    ("topicRoute", "-t", TOPIC),
+)
+
+OWN_TOPICS = re.compile(rf"^(%RETRY%)?{TOPIC[:7]}\S*$")
+LINES_OF_OWN = {"topicList", "consumerProgress", "brokerConsumeStats", "statsAll"}
+"""Commands that list what is in a broker; only what this story made is compared."""
+OPTIONS = {"brokerName", "brokerClusterName", "brokerId", "autoCreateTopicEnable", "longPollingEnable",
+           "maxMessageSize", "flushDiskType", "fileReservedTime", "deleteWhen", "messageDelayLevel"}
+"""Of the hundreds that getBrokerConfig prints."""
+RUNTIME = {"brokerVersionDesc", "brokerActive", "bootTimestamp", "runtime", "putTps", "getTotalTps", "getFoundTps",
+           "getMissTps", "getTransferredTps", "msgPutTotalTodayNow", "msgGetTotalTodayNow", "msgPutTotalTodayMorning",
+           "msgPutTotalYesterdayMorning", "commitLogMaxOffset", "commitLogMinOffset", "commitLogDiskRatio",
+           "consumeQueueDiskRatio", "earliestMessageTimeStamp", "putMessageTimesTotal", "putMessageAverageSize",
+           "putMessageSizeTotal", "dispatchBehindBytes", "pageCacheLockTimeMills", "sendThreadPoolQueueSize"}
+"""Of those that brokerStatus prints."""
+
+REPLACED = (
+    (re.compile(r"\S+@i-mqadmin-\S+-\d+(?=[\s,]|$)"), "<client id>"),
+    (re.compile(r"\d{13}/<client id>"), "<file>"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d{3})?"), "<time>"),
+    (re.compile(r"\b[0-9A-F]{56}\b|\b[0-9A-F]{32}\b"), "<id>"),
+    (re.compile(r"127\.0\.0\.1:\d+"), "<address>"),
+    (re.compile(r"\b1[6-9]\d{11}\b"), "<ms>"),
+    (re.compile(r"(?i)(commitlog *offset[:=]\s*|MasterCommitLogMaxOffset\s+|physicOffset=)\d+"), r"\1<place>"),
+    (re.compile(r"@<id>@\d+"), "@<id>@<place>"),
+    (re.compile(r"(storeSize|physicSize)=\d+"), r"\1=<size>"),  # an id is longer where the client has IPv6
+    (re.compile(r"\b\d+\.\d+\b"), "<number>"),
+    (re.compile(r"V\d+_\d+_\d+"), "<version>"),
+    (re.compile(r"(OK, )\d+"), r"\1<count>"),
+)
+
+
+class Mqadmin:
+    """One process that runs mqadmin's commands one after the other."""
+
+    def __init__(self, namesrv: str) -> None:
+        self._home = tempfile.TemporaryDirectory(prefix="glassmq-mqadmin-", ignore_cleanup_errors=True)
+        self._errors = (Path(self._home.name) / "errors").open("w+")
+        self._process = subprocess.Popen(
+            java_program.command("mqadmin", "--namesrv", namesrv, home=self._home.name), cwd=self._home.name,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True)
+
+    def __call__(self, *command: str) -> str:
+        """What the command prints: its output, and after it the failure, if there was one."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            self._errors.seek(0)
+            raise RuntimeError(f"mqadmin ended at {command}:\n{self._errors.read()[-4000:]}")
+        told: dict[str, Any] = json.loads(line)
+        return str(told["out"]) + (f"\n{told['failure']}" if told["failure"] else "")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._errors.close()
+        self._home.cleanup()
+
+
+def own_lines(command: str, lines: list[str]) -> list[str]:
+    """Of a list of everything in the broker, the head and what belongs to the story; no order is promised."""
+    head = [line for line in lines if line.startswith("#")]
+    return head + sorted(line for line in lines if line and not line.startswith("#")
+                         and any(OWN_TOPICS.match(word) for word in line.split()))
+
+
+def normalised(command: tuple[str, ...], printed: str) -> list[str]:
+    """What is left when everything that may differ has been replaced."""
+    name = command[0]
+    for pattern, word in REPLACED:
+        printed = pattern.sub(word, printed)
+    lines = [" ".join(line.split()) for line in printed.strip().splitlines()]
+    if name in LINES_OF_OWN and "-g" not in command:
+        return own_lines(name, lines)
+    if name == "getBrokerConfig":
+        return sorted(line for line in lines if line.split(" ")[0] in OPTIONS)
+    if name == "brokerStatus":
+        return sorted(word for line in lines if (word := line.split(" ")[0].rstrip(":")) in RUNTIME)
+    if name == "getNamesrvConfig":
+        return sorted(line.split(" ")[0] for line in lines if line.startswith("listenPort"))
+    if name == "clusterList":
+        return [re.sub(r"\b\d+(?=[ ,(m|-]|$)", "<n>", line) for line in lines]
+    if name in {"resetOffsetByTime", "skipAccumulatedMessage", "consumerProgress", "printMsg", "checkMsgSendRT",
+                "producer", "consumerConnection"}:
+        lines = sorted(re.sub(r" \d+$", " <ms>", line) if name == "checkMsgSendRT" else line for line in lines)
+    return [line for line in lines if line]
+
+
+def run(namesrv: str, broker: str) -> dict[str, list[str]]:
+    """The story against one broker: what is printed, normalised, by number and command. @ commands are left out."""
+    mqadmin = Mqadmin(namesrv)
+    told: dict[str, list[str]] = {}
+    names = {"broker": broker, "id": "", "offset_id": ""}
+    try:
+        for number, words in enumerate(STORY):
+            command = tuple(word.format(**names) for word in words)
+            printed = mqadmin(*command)
+            for body in re.findall(r"Message Body Path: +(\S+)", printed):
+                Path(body).unlink(missing_ok=True)
+            if command[0] == "@send":
+                names["id"], names["offset_id"] = printed.split()
+            elif not command[0].startswith("@"):
+                told[f"{number:02} {' '.join(words)}"] = normalised(command, printed)
+    finally:
+        mqadmin.close()
+    return told
+
+
+def main() -> None:
+    with real_rocketmq() as servers:
+        told = run(servers.namesrv.address, servers.broker.address)
+    GOLDEN.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    print(f"{len(told)} commands in {GOLDEN}")
+
+
+if __name__ == "__main__":
+    main()

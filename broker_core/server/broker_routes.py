@@ -13,7 +13,7 @@ from broker_core.server.route_registration import NameServerView, RouteRegistrat
 class BrokerRoutes:
     """Tells name servers of the engine of ``runner``, from ``start`` to ``stop``.
 
-    ``start`` comes when the engine runs and its port is open; ``stop`` before either ends.
+    ``bind`` comes before the engine is opened, ``start`` when it runs and its port is open, ``stop`` before they end.
     """
 
     def __init__(self, runner: EngineRunner, options: Options, clock: Clock, name_server: NameServer | None) -> None:
@@ -21,11 +21,16 @@ class BrokerRoutes:
         self._name_server = name_server
         self._registration = RouteRegistration(options, self._describe, clock)
 
-    async def start(self) -> None:
-        """Raises CannotServe, or OSError when the name server's folder cannot be used."""
+    async def bind(self) -> None:
+        """Have the name server's port and folder. Raises CannotServe."""
         if self._name_server is not None:
-            await self._name_server.start()
+            await self._name_server.bind()
+
+    async def start(self) -> None:
+        """Say where the broker is, and serve who asks. Raises CannotServe."""
+        if self._name_server is not None:
             self._name_server.serve_broker(self._describe)
+            await self._name_server.start()
             self._runner.topic_listeners.append(self._name_server.topics_changed)
         self._registration.start()
         self._runner.topic_listeners.append(self._registration.topics_changed)

@@ -40,9 +40,12 @@ class NameServer:
     """RocketMQ's mqnamesrv. ``folder`` is where it keeps what outlives it; one name server at a time may have it."""
 
     def __init__(self, folder: Path, files: Files, clock: Clock, host: str, port: int, *,
-                 tls: TlsOptions | None = None, limits: RemotingLimits | None = None) -> None:
+                 port_setting: str = "listenPort", tls: TlsOptions | None = None,
+                 limits: RemotingLimits | None = None) -> None:
+        """``port_setting`` is what a person changes to have another port."""
         self.clock = clock
-        self.server = RemotingServer(self._make_session, host, [port], tls=tls, limits=limits)
+        self.server = RemotingServer(
+            self._make_session, host, [port], port_setting=port_setting, tls=tls, limits=limits)
         self._folder = folder
         self._files = files
         self._lock: Lock | None = None
@@ -54,33 +57,47 @@ class NameServer:
     controller: NamesrvController
     processor: NamesrvProcessor
 
-    async def start(self) -> None:
-        """Read what was kept, and listen. Raises CannotServe; OSError when the folder cannot be used."""
-        self._files.make_folders(self._folder)
-        self._lock = self._files.lock(self._folder / "lock", shared=False)
-        if self._lock is None:
-            raise CannotServe(f"another name server keeps its configuration in {self._folder}")
+    async def bind(self) -> None:
+        """Have the port and the folder; nobody is served yet. Raises CannotServe."""
         try:
+            self._files.make_folders(self._folder)
+            self._lock = self._files.lock(self._folder / "lock", shared=False)
+            if self._lock is None:
+                raise CannotServe(f"Another name server keeps its configuration in {self._folder}")
             self.controller = NamesrvController(self._folder, self._files)
             self.processor = NamesrvProcessor(self.controller)
+            await self.server.bind()
+        except OSError as error:
+            self._release()
+            raise CannotServe(f"The name server cannot keep its configuration in {self._folder}: {error}") from error
+        except CannotServe:
+            self._release()
+            raise
+
+    async def start(self) -> None:
+        """Serve, after ``bind``. Raises CannotServe."""
+        try:
             await self.server.start()
-        except BaseException:
-            self._lock.release()
+        except CannotServe:
+            self._release()
             raise
         self._arm()
 
     async def stop(self) -> None:
-        """Close every connection when its last answer is written."""
-        if self._scan_timer is None:
-            return  # it never began
-        self._scan_timer.cancel()
+        """Close every connection when its last answer is written, and leave port and folder to others."""
         self.server.stop_listening()
-        if self._writing is not None:
-            await asyncio.wait([self._writing], timeout=LAST_WRITES)
-        await self.server.stop()
-        await self._write_all()
-        assert self._lock is not None
-        self._lock.release()
+        if self._scan_timer is not None:
+            self._scan_timer.cancel()
+            if self._writing is not None:
+                await asyncio.wait([self._writing], timeout=LAST_WRITES)
+            await self.server.stop()
+            await self._write_all()
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     # --- The broker in the same process ---
 

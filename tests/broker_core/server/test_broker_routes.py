@@ -42,6 +42,7 @@ async def running(beside: NameServer | None, **options: Any) -> AsyncIterator[tu
     await runner.start()
     routes = BrokerRoutes(runner, made, CLOCK, beside)
     try:
+        await routes.bind()
         await routes.start()
         yield runner, routes
     finally:
@@ -73,6 +74,7 @@ async def test_a_topic_has_a_route_when_the_answer_that_made_it_leaves() -> None
 async def test_a_name_server_elsewhere_is_told_and_left() -> None:
     port, own = unused_ports(2)
     elsewhere = name_server(port)
+    await elsewhere.bind()
     await elsewhere.start()
     async with running(name_server(own), namesrv_addr=f"127.0.0.1:{port}") as (runner, routes):
         await until(lambda: elsewhere.controller.routes.pick_topic_route("TBW102") is not None)

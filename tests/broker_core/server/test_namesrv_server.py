@@ -55,6 +55,7 @@ class Running:
 @asynccontextmanager
 async def running(files: Any = None, clock: Any = None, folder: Path = FOLDER) -> AsyncIterator[Running]:
     server = Running(files or SimulatedFiles(), clock or SystemClock(), folder)
+    await server.name_server.bind()
     await server.name_server.start()
     try:
         yield server
@@ -165,16 +166,35 @@ async def test_too_many_changes_wait_for_the_disk(monkeypatch: pytest.MonkeyPatc
 async def test_one_folder_is_for_one_name_server_and_one_port_too() -> None:
     async with running() as server:
         [port] = unused_ports(1)
-        with pytest.raises(CannotServe, match="another name server"):
-            await NameServer(FOLDER, server.files, server.clock, "127.0.0.1", port, tls=PLAIN).start()
+        other = NameServer(FOLDER, server.files, server.clock, "127.0.0.1", port, tls=PLAIN)
+        with pytest.raises(CannotServe, match="Another name server"):
+            await other.bind()
+        await other.stop()
         elsewhere = FOLDER.with_name("elsewhere")
         second = NameServer(elsewhere, server.files, server.clock, "127.0.0.1", server.port, tls=PLAIN)
         with pytest.raises(CannotServe) as caught:
-            await second.start()
+            await second.bind()
         assert caught.value.port == server.port
         assert server.files.lock(elsewhere / "lock", shared=False) is not None, "it does not keep what it does not use"
     async with running(server.files):
         pass
+
+
+async def test_a_folder_that_cannot_be_had(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    [port] = unused_ports(1)
+    server = NameServer(tmp_path / "file" / "namesrv", RealFiles(), SystemClock(), "127.0.0.1", port, tls=PLAIN)
+    with pytest.raises(CannotServe, match="cannot keep its configuration"):
+        await server.bind()
+
+
+async def test_what_was_only_bound_can_be_stopped() -> None:
+    [port] = unused_ports(1)
+    files = SimulatedFiles()
+    for _ in range(2):
+        server = NameServer(FOLDER, files, SystemClock(), "127.0.0.1", port, tls=PLAIN)
+        await server.bind()
+        await server.stop()
 
 
 # --- The broker beside it -------------------------------------------------------------------------------------------

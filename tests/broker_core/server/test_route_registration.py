@@ -62,6 +62,7 @@ async def running(broker: Broker) -> AsyncIterator[Broker]:
 @asynccontextmanager
 async def name_server(port: int) -> AsyncIterator[NameServer]:
     server = NameServer(FOLDER, SimulatedFiles(), CLOCK, "127.0.0.1", port, tls=TlsOptions(mode="disabled"))
+    await server.bind()
     await server.start()
     try:
         yield server

@@ -92,6 +92,7 @@ def broker(
         env = (
             os.environ
             | {"GLASSMQ_DATA_DIR": str(folder), "GLASSMQ_WEB_PORT": str(port), "GLASSMQ_BROKER_PORT": str(free_port())}
+            | {"GLASSMQ_NAMESRV_PORT": "0"}
             | environment
         )
         log = stack.enter_context((folder / "bench.log").open("wb"))

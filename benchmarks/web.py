@@ -157,6 +157,7 @@ def behind_redis(data: Path) -> Iterator[str]:
     """Redis and an engine in processes of their own; the address of the first."""
     url = f"redis://127.0.0.1:{free_port()}/0"
     env = os.environ | {"GLASSMQ_REDIS_URL": url, "GLASSMQ_DATA_DIR": str(data)}
+    env |= {"GLASSMQ_BROKER_PORT": "0", "GLASSMQ_NAMESRV_PORT": "0"}
     with contextlib.ExitStack() as stack:
         redis = ["redis-server", "--port", url.split(":")[2].split("/")[0], "--save", "", "--appendonly", "no"]
         worker = [sys.executable, str(ROOT / "manage.py"), "runworker", "broker-engine"]

@@ -126,7 +126,8 @@ async def test_killed_and_started_again(engine: Engine) -> None:
 
 async def test_a_second_engine_on_the_store_is_refused_in_a_sentence(engine: Engine, manage: Any) -> None:
     await engine.port.call(send())
-    code, output = await asyncio.to_thread(manage.run, "runworker", "broker-engine", "--socket", "/tmp/unused.sock")
+    code, output = await asyncio.to_thread(
+        manage.run, "runworker", "broker-engine", "--socket", "/tmp/unused.sock", GLASSMQ_BROKER_PORT="0")
     assert code == 1
     assert "in use by another broker" in output
     assert "Traceback" not in output

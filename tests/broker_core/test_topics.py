@@ -128,3 +128,12 @@ def test_what_may_be_done_with_the_broker_is_a_change_of_all_its_topics() -> Non
     topics.change_options(Options(broker_permission=4))
     assert topics.take_changed() == {config.topic_name for config in topics}
     assert topics.data_version != before and topics.dirty
+
+
+def test_a_retry_topic_is_made_once_with_the_groups_queues() -> None:
+    topics = manager()
+    made, created = topics.create_in_send_message_back("%RETRY%g", 3, 6, NOW)
+    assert created and (made.read_queue_nums, made.write_queue_nums, made.perm) == (3, 3, 6)
+    assert topics.create_in_send_message_back("%RETRY%g", 1, 2, NOW) == (made, False)
+    with pytest.raises(RequestError):
+        topics.create_in_send_message_back("%RETRY%a/b", 1, 6, NOW)

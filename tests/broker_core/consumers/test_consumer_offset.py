@@ -36,3 +36,29 @@ def test_a_deleted_topic_is_forgotten() -> None:
     offsets = ConsumerOffsetManager({"offsetTable": {"T@g": {0: 5}, "U@g": {0: 1}}})
     offsets.remove_topic("T")
     assert offsets.query("g", "T", 0) is None and offsets.query("g", "U", 0) == 1 and offsets.dirty
+
+
+def test_a_reset_is_pending_until_it_is_erased() -> None:
+    offsets = ConsumerOffsetManager(None)
+    offsets.assign_reset("g", "T", 0, 5)
+    offsets.assign_reset("g", "T", 1, 6)
+    assert offsets.pending_reset("g", "T", 0) == 5 and offsets.pending_reset("g", "T", 2) is None
+    for _ in range(2):
+        offsets.erase_reset("g", "T", 0)
+    assert offsets.pending_reset("g", "T", 0) is None and offsets.pending_reset("g", "T", 1) == 6
+    offsets.erase_resets("g")
+    assert offsets.pending_reset("g", "T", 1) is None
+    assert not offsets.dirty and offsets.as_table() == {"offsetTable": {}}
+
+
+def test_a_group_is_forgotten_with_all_that_is_pending() -> None:
+    offsets = ConsumerOffsetManager(None)
+    for group in ("g", "h"):
+        offsets.commit(group, "T", 0, 5)
+        offsets.assign_reset(group, "T", 0, 5)
+    offsets.dirty = False
+    offsets.remove_group("g")
+    assert offsets.dirty and offsets.groups() == ["h"]
+    assert offsets.pending_reset("g", "T", 0) is None and offsets.pending_reset("h", "T", 0) == 5
+    offsets.remove_topic("T")
+    assert offsets.pending_reset("h", "T", 0) is None

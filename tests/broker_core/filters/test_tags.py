@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.errors import RequestError
-from broker_core.filters.tags import parse_subscription
+from broker_core.filters.tags import parse_client_subscription, parse_subscription
 from broker_core.formats.message_properties import encode
 from broker_core.formats.tags_code import tags_code
 from broker_core.remoting.codes import ResponseCode
@@ -60,3 +60,25 @@ def test_what_does_not_parse(expression: str) -> None:
 def test_other_filter_types_are_refused_clearly() -> None:
     with pytest.raises(RequestError, match="SQL92"):
         parse_subscription("a > 1", "SQL92")
+
+
+@pytest.mark.parametrize("expression", ["", "*", " * "])
+def test_everything_as_clients_write_it(expression: str) -> None:
+    assert parse_client_subscription(expression) is None
+
+
+@pytest.mark.parametrize(("expression", "tags"), [
+    ("TagA", {"TagA"}), ("TagA||TagB", {"TagA", "TagB"}), (" TagA ||", {"TagA"}),
+    ("|| TagA || || TagB", {"TagA", "TagB"}), ("a|b", {"a|b"}), ("TagA || *", {"TagA", "*"})])
+def test_clients_may_write_more_than_the_api_takes(expression: str, tags: set[str]) -> None:
+    found = parse_client_subscription(expression)
+    assert found is not None and found.tags_set == {tag.encode() for tag in tags}
+    assert found.expression == expression
+
+
+@pytest.mark.parametrize(("expression", "kind", "code"), [
+    ("||", "TAG", 23), (" || ", "", 23), ("x" * 5000, "TAG", 23), ("a > 1", "SQL92", 1), ("*", "SQL92", 1)])
+def test_what_no_client_may_write(expression: str, kind: str, code: int) -> None:
+    with pytest.raises(RequestError) as error:
+        parse_client_subscription(expression, kind)
+    assert error.value.code == code

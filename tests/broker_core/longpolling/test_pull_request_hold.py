@@ -128,3 +128,9 @@ def test_the_check_goes_on_where_its_limit_stopped_it(table: PullRequestHold) ->
     table.start_check()
     seen = [len(table.check(lambda *_: 1, 2)) for _ in range(3)]
     assert seen == [2, 2, 1] and not table.checking
+
+
+def test_the_holds_of_a_queue(table: PullRequestHold) -> None:
+    first, second = hold(table), hold(table)
+    hold(table, queue_id=1)
+    assert table.on("T", 0) == [first, second] and table.on("T", 2) == []

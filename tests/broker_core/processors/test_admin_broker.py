@@ -1,5 +1,9 @@
 """Topics, queues, the broker's own view, options that change while it runs."""
 
+from typing import Any
+
+import pytest
+
 from broker_core import commands as c
 from broker_core.events import ConfigChanged
 from tests.fakes.engine import Bench
@@ -50,3 +54,24 @@ def test_search_by_time() -> None:
     bench.send("orders", b"2")
     reply = bench.call(c.SearchOffset(topic="orders", queue_id=0, timestamp_ms=begin))
     assert reply == c.FoundOffset(offset=1)
+
+
+def test_the_offsets_of_a_queue() -> None:
+    bench = Bench()
+    stored = bench.clock.now().wall_ms
+    bench.send("orders", b"1", b"2")
+    assert bench.call(c.GetMaxOffset(topic="orders", queue_id=0)) == c.FoundOffset(offset=2)
+    assert bench.call(c.GetMinOffset(topic="orders", queue_id=0)) == c.FoundOffset(offset=0)
+    bench.clock.advance(1000)
+    assert bench.call(c.GetEarliestMsgStoreTime(topic="orders", queue_id=0)) == c.StoreTime(timestamp_ms=stored)
+    assert bench.call(c.GetMaxOffset(topic="orders", queue_id=1)) == c.FoundOffset(offset=0)
+    assert bench.call(c.GetEarliestMsgStoreTime(topic="orders", queue_id=1)) == c.StoreTime(timestamp_ms=-1)
+
+
+@pytest.mark.parametrize("kind", [c.GetMaxOffset, c.GetMinOffset, c.GetEarliestMsgStoreTime])
+def test_queues_that_are_not_there_have_no_offsets(kind: Any) -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    for topic, queue_id, code in (("nowhere", 0, 17), ("orders", 4, 29), ("orders", -1, 29)):
+        reply = bench.call(kind(topic=topic, queue_id=queue_id))
+        assert isinstance(reply, c.Failed) and reply.code == code

@@ -221,3 +221,19 @@ def test_one_message_that_arrives_is_told_without_the_queue(message_filter: OneT
     store.append([message(3, tag="a")], at(3))
     store.reput()
     assert store.get_arrived(arrival, 2, None) is None, "there is more to bring by now"
+
+
+def test_what_is_in_the_recent_part_of_the_log() -> None:
+    files = SimulatedFiles()
+    files.memory = 100_000  # 40 % of it: the last 40,000 bytes are recent
+    store = open_store(ROOT, files=files)
+    assert not store.is_in_memory("T", 0, 0)
+    for number in range(300):
+        store.append([message(number, size=300)], at(1))
+        store.reput()
+        assert store.is_in_memory("T", 0, number) and not store.is_in_memory("T", 0, number + 1)
+    assert not store.is_in_memory("T", 0, 0) and not store.is_in_memory("T", 0, -1)
+
+
+def test_a_message_that_is_gone_is_not_in_memory(trimmed: MessageStore) -> None:
+    assert not trimmed.is_in_memory("T", 0, 0)

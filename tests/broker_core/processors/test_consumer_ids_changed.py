@@ -1,0 +1,43 @@
+"""Notices: to everybody who is there at the end of the turn, as many groups as a turn takes."""
+
+import pytest
+
+from broker_core import commands as c
+from broker_core.events import ConsumerIdsNotified
+from broker_core.processors import consumer_ids_changed
+from tests.fakes.engine import Bench
+from tests.fakes.members import beat, connect, events, join, notices
+
+
+def test_each_change_is_an_event_with_its_cause() -> None:
+    bench = Bench()
+    join(bench, "A")
+    join(bench, "B")
+    join(bench, "B", connection="B again")
+    bench.call(beat("A", topics={"orders": "*", "more": "*"}), "A")
+    bench.call(c.CloseConnection(), "A")
+    assert [(e.cause, e.members) for e in events(bench, ConsumerIdsNotified)] == [
+        ("joined", 1), ("joined", 2), ("reconnected", 2), ("subscription", 2), ("left", 1)]
+    assert bench.engine.counters.rebalances_notified == 5
+
+
+def test_who_came_and_went_in_one_turn_is_told_nothing() -> None:
+    bench = Bench()
+    connect(bench, "A")
+    bench.submit(beat("A"), c.CloseConnection(), connection="A")
+    assert notices(bench, "A") == [] and events(bench, ConsumerIdsNotified) == []
+    assert bench.engine.next_deadline() != 0
+
+
+def test_more_than_a_turn_takes_goes_on_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_ids_changed, "NOTICES_A_TURN", 3)
+    bench = Bench()
+    for name in "AB":
+        connect(bench, name)
+    groups = ["g1", "g2", "g3"]
+    now = bench.clock.now()
+    bench.take(bench.engine.handle_batch([(name, 900, beat(name, *groups)) for name in "AB"], now))
+    assert len(bench.replies["A", c.NOTICE_ID]) == 2
+    assert bench.engine.next_deadline() == 0
+    bench.tick()
+    assert notices(bench, "A") == notices(bench, "B") == groups

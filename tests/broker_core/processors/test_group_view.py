@@ -1,0 +1,144 @@
+"""Groups, seen from outside: who should have a queue, who asks for it, and why nobody does."""
+
+from typing import Any
+
+from broker_core import commands as c
+from tests.fakes.engine import Bench
+from tests.fakes.members import failure, join
+
+
+def detail(bench: Bench, group: str = "g") -> c.ConsumerGroupDetail:
+    reply = bench.call(c.GetConsumerGroup(group=group))
+    assert isinstance(reply, c.ConsumerGroupDetail), reply
+    return reply
+
+
+def queues(bench: Bench, *fields: str, topic: str = "orders") -> list[tuple[Any, ...]]:
+    return [tuple(getattr(view, field) for field in fields) for view in detail(bench).queues if view.topic == topic]
+
+
+def why(bench: Bench, queue_id: int = 0) -> str:
+    return next(view.why for view in detail(bench).queues if (view.topic, view.queue_id) == ("orders", queue_id))
+
+
+def orders() -> Bench:
+    """Two queues of orders; three messages in the first one."""
+    bench = Bench(default_topic_queue_nums=2)
+    bench.send("orders", b"1", b"2", b"3", tag="TagB")
+    return bench
+
+
+def member_pull(bench: Bench, client: str, offset: int, queue_id: int = 0, **fields: Any) -> None:
+    bench.pull("orders", offset, client, subscription=None, check_group=True, queue_id=queue_id, **fields)
+
+
+def commit(bench: Bench, offset: int) -> None:
+    bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=offset)]))
+
+
+def test_groups_are_those_with_members_offsets_or_holds() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    bench.pull("orders", 1, consumer_group="waiting")
+    bench.call(c.UpdateConsumerOffset(group="behind", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=0)]))
+    join(bench, "A", "there", topics={"more": "*"})
+    reply = bench.call(c.GetConsumerGroups())
+    assert isinstance(reply, c.ConsumerGroups)
+    assert [(g.group, g.lag, g.holds, g.topics, g.members, g.message_model) for g in reply.groups] == [
+        ("behind", 1, 0, ["orders"], 0, ""), ("there", 0, 0, ["more"], 1, "CLUSTERING"),
+        ("waiting", 0, 1, ["orders"], 0, "")]
+
+
+def test_a_group_in_full() -> None:
+    bench = orders()
+    bench.clock.advance(2000)
+    join(bench, "B")
+    join(bench, "A")
+    commit(bench, 1)
+    member_pull(bench, "A", 1)
+    bench.clock.advance(300)
+    bench.call(c.LockBatchMq(group="g", client_id="A", queues=[
+        c.MessageQueue(topic="orders", broker_name="broker-a", queue_id=0)]))
+    view = detail(bench)
+    assert (view.broker, view.consume_type, view.message_model) == ("broker-a", "CONSUME_PASSIVELY", "CLUSTERING")
+    assert [member.client_id for member in view.members] == ["B", "A"]
+    assert [data.topic for data in view.subscriptions] == ["orders"]
+    first, second = view.queues
+    assert (first.assigned_to, first.polled_by, first.polled_ms_ago, first.state) == ("A", "A", 300, "polling")
+    assert (first.offset, first.pull_offset, first.min_offset, first.max_offset) == (1, 3, 0, 3)
+    assert (first.lag, first.lag_ms, first.locked_by) == (2, 2300, "A")
+    assert (second.assigned_to, second.polled_by, second.polled_ms_ago, second.state) == ("B", None, None,
+                                                                                          "not_polling")
+    assert (second.offset, second.lag, second.lag_ms, second.locked_by) == (None, None, None, None)
+    assert second.why == "B has not pulled from it yet"
+
+
+def test_a_held_pull_says_what_it_waits_for() -> None:
+    bench = orders()
+    join(bench, "A", topics={"orders": "TagA"})
+    member_pull(bench, "A", 3)
+    assert queues(bench, "state", "polled_by") == [("held", "A"), ("not_polling", None)]
+    assert why(bench) == "A waits at offset 3, the queue's end"
+    bench.send("orders", b"4", tag="TagB")
+    assert why(bench) == "A waits at offset 3; of 1 newer messages none passes its filter"
+
+
+def test_a_member_that_stops_asking_is_seen() -> None:
+    bench = orders()
+    join(bench, "A")
+    member_pull(bench, "A", 0)
+    assert "about to" in why(bench)
+    bench.tick(10_000)
+    assert queues(bench, "state", "pull_offset") == [("not_polling", 3), ("not_polling", None)]
+    assert why(bench) == "A pulled 10 s ago and has not asked for more: it is paused or busy with what it has"
+
+
+def test_without_members_or_subscription_nobody_is_there() -> None:
+    bench = orders()
+    commit(bench, 0)
+    assert queues(bench, "state", "assigned_to", "lag") == [("unassigned", None, 3), ("unassigned", None, None)]
+    assert why(bench) == "no member is there"
+    join(bench, "A", topics={"more": "*"})
+    assert queues(bench, "state") == [("unassigned",)] * 2 and why(bench) == "no member subscribes to the topic"
+
+
+def test_a_lock_of_another_member_explains_the_wait() -> None:
+    bench = orders()
+    join(bench, "B")
+    bench.call(c.LockBatchMq(group="g", client_id="B", queues=[
+        c.MessageQueue(topic="orders", broker_name="broker-a", queue_id=0)]))
+    join(bench, "A")
+    assert why(bench) == "B has it locked; A waits for the lock"
+
+
+def test_what_is_not_allowed_is_named() -> None:
+    bench = orders()
+    join(bench, "A")
+    bench.call(c.ResetConsumerOffset(group="g", topic="orders", to="max"))
+    assert why(bench) == "A is told with its next pull to go on at offset 3"
+    bench.call(c.UpdateAndCreateTopic(topic="orders", perm=2))
+    assert "perm" in why(bench)
+    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g", "consumeEnable": False}))
+    assert "consumeEnable" in why(bench)
+
+
+def test_who_broadcasts_shares_nothing() -> None:
+    bench = orders()
+    for name in "AB":
+        join(bench, name, model="BROADCASTING")
+    member_pull(bench, "A", 3)
+    assert queues(bench, "assigned_to", "state") == [(None, "held"), (None, "not_polling")]
+
+
+def test_a_topic_that_is_gone_has_no_queues() -> None:
+    bench = orders()
+    join(bench, "A")
+    bench.call(c.DeleteTopic(topic="orders"))
+    assert queues(bench, "queue_id") == []
+
+
+def test_a_group_of_which_nothing_is_known() -> None:
+    bench = orders()
+    assert failure(bench, c.GetConsumerGroup(group="g")).code == 26
+    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"}))
+    assert detail(bench).queues == [] and detail(bench).message_model == ""

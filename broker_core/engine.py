@@ -24,7 +24,8 @@ from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager
 from broker_core.counters import Counters
 from broker_core.errors import StoreCorruptError, UnavailableError
-from broker_core.events import EventLog, FlushDone, RecoveryStep, SegmentDeleted
+from broker_core.event_log import EventLog
+from broker_core.events import FlushDone, RecoveryStep, SegmentDeleted
 from broker_core.options import Options
 from broker_core.processors import (
     admin_broker,

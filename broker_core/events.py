@@ -2,22 +2,14 @@
 
 Every event carries a sequence number (1, 2, 3 ... in one epoch), the wall time in ms and the monotonic time in
 ns of its turn. Messages are reported by batch and range: offsets ``from_offset`` up to, not including,
-``to_offset``. The recent past stays in a bounded ring; a listener is handed each turn's events as one list, and
-one that raises is dropped and counted, never fatal.
+``to_offset``. ``event_log`` numbers them, keeps them and hands them out.
 """
 
-import logging
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import Any, Literal
 
 import msgspec
 
-from broker_core.clock import Now
 from broker_core.commands import DeadCause, Protocol, ReleaseCause, WakeCause
-
-log = logging.getLogger(__name__)
 
 LeaveCause = Literal["unregister", "channel_closed", "expired"]
 RebalanceCause = Literal["joined", "reconnected", "left", "subscription"]
@@ -182,7 +174,7 @@ class ClientLost(Event, frozen=True):
 
 
 class ClientIdentified(Event, frozen=True):
-    """A RocketMQ client's first heartbeat: who is at the other end of ``remote``. ``version`` is RocketMQ's ordinal."""
+    """A connection's first heartbeat: who is at its other end. ``version`` is RocketMQ's ordinal, 0 for others."""
 
     client_id: str
     protocol: Protocol
@@ -373,78 +365,3 @@ CLIENT_EVENTS: tuple[type[Event], ...] = (
     ConsumerIdsNotified, QueueTaken, QueueLocked, QueueUnlocked, OffsetReset, SubscriptionGroupChanged,
 )
 """What becomes of clients and groups: few, and asked for long afterwards."""
-
-Listener = Callable[[Sequence[Event]], None]
-
-
-class Recorded(msgspec.Struct, frozen=True, gc=False):
-    """An event that nobody has looked at yet: its number, type, turn and own fields."""
-
-    seq: int
-    kind: Callable[..., Event]
-    now: Now
-    fields: tuple[Any, ...]
-
-    def event(self) -> Event:
-        return self.kind(self.seq, self.now.wall_ms, self.now.mono_ns, *self.fields)
-
-
-class EventLog:
-    """The only place where events are numbered, kept and handed out.
-
-    ``emit`` takes the event's type and its fields after the three common ones, in order. It only notes them: most
-    events fall out of the ring unseen, so the event itself is made for who reads or listens. ``publish`` ends a
-    turn: listeners get what was emitted since the last call.
-    """
-
-    def __init__(self, *, ring_size: int = 16_384, kept_size: int = 300) -> None:
-        self.seq = 0
-        self.listeners_dropped = 0
-        self.kept: deque[Recorded] = deque(maxlen=kept_size)
-        self._ring: deque[Recorded] = deque(maxlen=ring_size)
-        self._turn: list[Recorded] = []
-        self._listeners: list[Listener] = []
-
-    def emit(self, kind: Callable[..., Event], now: Now, *fields: Any) -> Recorded:
-        self.seq = seq = self.seq + 1
-        recorded = Recorded(seq, kind, now, fields)
-        self._ring.append(recorded)
-        if self._listeners:
-            self._turn.append(recorded)
-        return recorded
-
-    def keep(self, kind: Callable[..., Event], now: Now, *fields: Any) -> None:
-        """``emit``, for what is rare: the last of these stay in ``kept`` when the ring has long gone on."""
-        self.kept.append(self.emit(kind, now, *fields))
-
-    def publish(self) -> None:
-        if not self._turn:
-            return
-        events, self._turn = [recorded.event() for recorded in self._turn], []
-        for listener in list(self._listeners):
-            try:
-                listener(events)
-            except Exception:
-                log.exception("an event listener failed and was dropped")
-                self.listeners_dropped += 1
-                self.unlisten(listener)
-
-    def listen(self, listener: Listener) -> None:
-        self._listeners.append(listener)
-
-    def unlisten(self, listener: Listener) -> None:
-        if listener in self._listeners:
-            self._listeners.remove(listener)
-        if not self._listeners:
-            self._turn.clear()
-
-    @property
-    def first_seq(self) -> int:
-        """The oldest event that the ring still has; ``seq + 1`` when it has none."""
-        return self._ring[0].seq if self._ring else self.seq + 1
-
-    def after(self, seq: int, *kinds: type[Event]) -> Iterator[Event]:
-        """Events of the ring above ``seq``, oldest first; with ``kinds`` only those."""
-        for recorded in islice(self._ring, max(0, min(seq, self.seq) + 1 - self.first_seq), None):
-            if not kinds or recorded.kind in kinds:
-                yield recorded.event()

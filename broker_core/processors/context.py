@@ -18,7 +18,7 @@ from broker_core.consumers.rebalance_lock_manager import RebalanceLockManager
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager
 from broker_core.counters import Counters
 from broker_core.errors import StoreReadOnlyError
-from broker_core.events import EventLog, RebalanceCause, Recorded
+from broker_core.event_log import EventLog, Recorded
 from broker_core.formats.message_id import offset_message_id_prefix
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
@@ -28,6 +28,7 @@ from broker_core.topics import TopicConfigManager
 
 if TYPE_CHECKING:
     from broker_core.consumers.client_channel_info import ClientChannelInfo
+    from broker_core.events import RebalanceCause
 
 RECENT_WAKEUPS = 200
 

@@ -1,82 +1,8 @@
-"""Events: numbered without a gap, kept in a bounded ring, handed out a turn at a time."""
-
-from collections.abc import Sequence
+"""Events as JSON."""
 
 import msgspec
 
-from broker_core.clock import Now
-from broker_core.events import (
-    AnyEvent,
-    Event,
-    EventLog,
-    MessagesStored,
-    RecoveryStep,
-    SegmentRolled,
-    SubscriptionGroupChanged,
-)
-
-NOW = Now(1000, 5)
-
-
-def emit(log: EventLog, count: int) -> None:
-    for number in range(count):
-        log.emit(SegmentRolled, NOW, number)
-
-
-def test_numbers_have_no_gap_and_the_ring_is_bounded() -> None:
-    log = EventLog(ring_size=10)
-    emit(log, 25)
-    assert log.seq == 25 and log.first_seq == 16
-    assert [event.seq for event in log.after(0)] == list(range(16, 26))
-    assert [event.seq for event in log.after(23)] == [24, 25]
-    assert list(log.after(25)) == []
-    assert list(log.after(20, MessagesStored)) == []
-
-
-def test_an_event_is_made_for_who_looks() -> None:
-    log = EventLog()
-    recorded = log.emit(SegmentRolled, NOW, 42)
-    log.emit(RecoveryStep, NOW, "log", "")
-    assert recorded.event() == SegmentRolled(1, NOW.wall_ms, NOW.mono_ns, 42)
-    assert list(log.after(0, SegmentRolled)) == [recorded.event()]
-
-
-def test_a_listener_gets_a_turn_as_one_list() -> None:
-    log = EventLog()
-    turns: list[list[int]] = []
-    log.listen(lambda events: turns.append([event.seq for event in events]))
-    emit(log, 2)
-    log.publish()
-    log.publish()
-    emit(log, 1)
-    log.publish()
-    assert turns == [[1, 2], [3]]
-
-
-def test_a_listener_that_fails_is_dropped_and_counted() -> None:
-    log = EventLog()
-    seen: list[int] = []
-
-    def broken(events: Sequence[Event]) -> None:
-        raise ValueError("broken")
-
-    log.listen(broken)
-    log.listen(lambda events: seen.append(len(events)))
-    for _ in range(2):
-        emit(log, 1)
-        log.publish()
-    assert seen == [1, 1] and log.listeners_dropped == 1
-
-
-def test_nothing_is_gathered_for_nobody() -> None:
-    log = EventLog()
-    listener = seen = []  # type: ignore[var-annotated]
-    log.listen(seen.append)
-    log.unlisten(seen.append)
-    emit(log, 3)
-    log.listen(seen.append)
-    log.publish()
-    assert listener == [] and log.first_seq == 1
+from broker_core.events import AnyEvent, MessagesStored
 
 
 def test_every_event_reads_back_from_json_by_its_type() -> None:
@@ -84,15 +10,3 @@ def test_every_event_reads_back_from_json_by_its_type() -> None:
     text = msgspec.json.encode(event)
     assert b'"type":"messages_stored"' in text
     assert msgspec.json.decode(text, type=AnyEvent) == event
-
-
-def test_what_is_kept_outlasts_the_ring() -> None:
-    log = EventLog(ring_size=2, kept_size=3)
-    seen: list[Event] = []
-    log.listen(seen.extend)
-    for number in range(4):
-        log.keep(SubscriptionGroupChanged, NOW, f"g{number}", "created")
-    emit(log, 5)
-    log.publish()
-    assert [recorded.event() for recorded in log.kept] == seen[1:4]
-    assert log.first_seq == 8

@@ -21,6 +21,8 @@ PROJECT = Path(__file__).resolve().parent.parent
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", type=int, default=0, help="try so many seeds in tests that take one, instead of a few")
     parser.addoption("--idle-seconds", type=float, default=7, help="how long an engine behind Redis is left idle")
+    parser.addoption("--compat", action="store_true",
+                     help="run what stock clients do against Apache RocketMQ too, and the long ones (make compat)")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -178,10 +178,12 @@ def normalised(command: tuple[str, ...], printed: str) -> list[str]:
         return sorted(word for line in lines if (word := line.split(" ")[0].rstrip(":")) in RUNTIME)
     if name == "getNamesrvConfig":
         return sorted(line.split(" ")[0] for line in lines if line.startswith("listenPort"))
+    if name == "producer":
+        return sorted(line for line in lines if "<client id>" in line)
     if name == "clusterList":
         return [re.sub(r"\b\d+(?=[ ,(m|-]|$)", "<n>", line) for line in lines]
     if name in {"resetOffsetByTime", "skipAccumulatedMessage", "consumerProgress", "printMsg", "checkMsgSendRT",
-                "producer", "consumerConnection"}:
+                "consumerConnection"}:
         lines = sorted(re.sub(r" \d+$", " <ms>", line) if name == "checkMsgSendRT" else line for line in lines)
     return [line for line in lines if line]
 

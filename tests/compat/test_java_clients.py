@@ -1,0 +1,30 @@
+"""The stock Java client, RocketMQ 5.4.0's, unmodified. The cases are in ``java/``; each holds for RocketMQ itself."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tests.compat import java_program
+from tests.compat.conftest import Address, needs
+
+BINARY = ("producer.sync", "producer.batch", "producer.oneway", "push.concurrent", "push.orderly", "push.tags",
+          "push.broadcast", "retry.once", "lite.subscribe", "pull.statuses", "group.join_and_leave", "query.by_key")
+
+
+def assert_all_hold(results: Iterable[dict[str, Any]], at_least: int) -> None:
+    """Every case's result is ok, and there are as many as there should be."""
+    rows = list(results)
+    failures = [f"{row['name']} after {row['seconds']:.1f} s: {row['detail']}" for row in rows if not row["ok"]]
+    assert not failures, f"{len(failures)} of {len(rows)} cases do not hold:\n\n" + "\n".join(failures)
+    assert len(rows) >= at_least, f"only {len(rows)} cases were run"
+
+
+def test_every_case_holds(server: Address, everything: bool) -> None:
+    needs(java_program.classes)
+    assert_all_hold(java_program.run("cases", "--namesrv", server.namesrv, "--parallel", "16",
+                                     "--slow", "1" if everything else "0"), 100)
+
+
+def test_headers_may_be_binary(server: Address) -> None:
+    needs(java_program.classes)
+    assert_all_hold(java_program.run("cases", "--namesrv", server.namesrv, *BINARY,
+                                     options=["-Drocketmq.serialize.type=ROCKETMQ"]), len(BINARY))

@@ -18,6 +18,13 @@ MAX_QUEUES = 2000
 WAKE_CAUSES = ("arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown")
 
 
+_NOW = {
+    "connections_now": ("glassmq_connections", "Open connections of RocketMQ clients and WebSockets."),
+    "groups_now": ("glassmq_consumer_groups", "Consumer groups that have members."),
+    "members_now": ("glassmq_consumer_group_members", "Members of all consumer groups."),
+}
+
+
 class SnapshotCollector(Collector):
     """Snapshots by broker as metrics; of a broker without one, only that its engine is not there."""
 
@@ -60,19 +67,23 @@ class SnapshotCollector(Collector):
         return info, accepts, holds, queues, long_polling, positions
 
     def _counters(self) -> Iterable[Metric]:
-        """One counter each; the wake-ups are one counter with their cause as label."""
+        """One counter each, or gauge for what goes down too; the wake-ups are one counter with their cause as label."""
         woken = CounterMetricFamily("glassmq_pulls_woken", "Held pulls that were answered, by cause.",
             labels=["broker", "cause"])
         families: dict[str, CounterMetricFamily] = {}
+        now: dict[str, GaugeMetricFamily] = {}
         for snapshot in self._snapshots:
             for name, value in snapshot.counters.items():
                 if name.removeprefix("woken_") in WAKE_CAUSES:
                     woken.add_metric([snapshot.broker, name.removeprefix("woken_")], value)
-                elif name != "holds_now":
+                elif name in _NOW:
+                    gauge = now.setdefault(name, GaugeMetricFamily(*_NOW[name], labels=["broker"]))
+                    gauge.add_metric([snapshot.broker], value)
+                elif name != "holds_now":  # a gauge of the snapshot's own
                     family = families.setdefault(name, CounterMetricFamily(f"glassmq_{name}",
                         f"{name.replace('_', ' ')} since the engine's start.", labels=["broker"]))
                     family.add_metric([snapshot.broker], value)
-        return *families.values(), woken
+        return *now.values(), *families.values(), woken
 
     def _queues(self) -> Metric:
         offsets = GaugeMetricFamily("glassmq_queue_max_offset",

@@ -1,8 +1,8 @@
 """Which member may consume a queue in order: one at a time, for as long as it keeps saying so.
 
 A lock ends 60 s after it was taken or renewed; a client renews every 20 s. When its connection closes, the lock ends
-30 s after the last renewal instead, since clients, Java's and Go's alike, stop consuming a queue whose lock they could
-not renew for 30 s. It is not given to another one at once: a client whose connection was cut goes on for that long
+35 s after the last renewal instead, since clients, Java's and Go's alike, stop consuming a queue whose lock they could
+not renew for 30 s, reckoned from when they were answered. It is not given to another one at once: a client whose connection was cut goes on for that long
 with the messages that it has, and two would consume the queue at the same time. Who says that it leaves frees its
 locks at once. (RocketMQ waits for the 60 s in every case but the unlock request.)
 """
@@ -15,8 +15,8 @@ from broker_core.errors import UnavailableError
 LOCK_LIVE_NS = 60 * 1_000_000_000
 """RocketMQ's REBALANCE_LOCK_MAX_LIVE_TIME in the broker."""
 
-CLIENT_LOCK_LIVE_NS = 30 * 1_000_000_000
-"""RocketMQ's REBALANCE_LOCK_MAX_LIVE_TIME in the clients."""
+GONE_LOCK_LIVE_NS = (30 + 5) * 1_000_000_000
+"""RocketMQ's REBALANCE_LOCK_MAX_LIVE_TIME in the clients, and time for the way of the last answer."""
 
 MAX_LOCKS = 200_000
 
@@ -84,7 +84,7 @@ class RebalanceLockManager:
         """The client may be gone: its locks end when it would stop to rely on them."""
         for topic, queue_id in self._owned(group, client_id):
             renewed_ns = self._groups[group][topic, queue_id].renewed_ns
-            self._leases.renew((group, topic, queue_id), renewed_ns + CLIENT_LOCK_LIVE_NS)
+            self._leases.renew((group, topic, queue_id), renewed_ns + GONE_LOCK_LIVE_NS)
 
     def _owned(self, group: str, client_id: str) -> list[tuple[str, int]]:
         return [queue for queue, entry in self._groups.get(group, {}).items() if entry.client_id == client_id]

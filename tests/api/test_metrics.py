@@ -26,7 +26,9 @@ async def test_counters_gauges_and_histograms(client: httpx.AsyncClient) -> None
     assert values["glassmq_broker_info", (("broker", "broker-a"), ("epoch", "7"))] == 1
     assert values["glassmq_commit_log_offset_bytes", (*A, ("position", "flushed"))] == 20
     assert values["glassmq_accepts_messages", A] == 1
-    assert not any(name.startswith("glassmq_holds_now") for name, _ in values)
+    assert (values["glassmq_connections", A], values["glassmq_consumer_groups", A],
+            values["glassmq_consumer_group_members", A]) == (5, 3, 4)
+    assert not any("_now" in name for name, _ in values)
 
 
 async def test_histograms_are_cumulative_and_in_seconds(client: httpx.AsyncClient) -> None:

@@ -92,7 +92,8 @@ def snapshot(seq: int = 41, epoch: int = 7, **changes: Any) -> commands.Snapshot
         "short_polling_time_mills": 1000, "problem": "", "holds_total": 2, "queues_total": 2,
         "holds": [hold_view(1), hold_view(2, topic="U", group="H")], "queues": [queue_view(), queue_view("U")],
         "wakeups": [wake_up(3), wake_up(4, topic="U", group="H")], "wakeup_us": HISTOGRAM, "held_ms": HISTOGRAM,
-        "counters": {"messages_stored": 9, "woken_arrival": 4, "woken_timeout": 2, "holds_now": 2},
+        "counters": {"messages_stored": 9, "woken_arrival": 4, "woken_timeout": 2, "holds_now": 2,
+            "connections_now": 5, "groups_now": 3, "members_now": 4},
         "positions": commands.StorePositions(min=0, appended=30, flushed=20, dispatched=30)}
     return commands.Snapshot(**fields | changes)
 

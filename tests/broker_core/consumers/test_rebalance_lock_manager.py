@@ -1,9 +1,9 @@
-"""Orderly locks: one holder a queue, for 60 s after the last renewal; 30 s when its connection is gone."""
+"""Orderly locks: one holder a queue, for 60 s after the last renewal; 35 s when its connection is gone."""
 
 import pytest
 
 from broker_core.consumers import rebalance_lock_manager
-from broker_core.consumers.rebalance_lock_manager import CLIENT_LOCK_LIVE_NS, LOCK_LIVE_NS, RebalanceLockManager
+from broker_core.consumers.rebalance_lock_manager import GONE_LOCK_LIVE_NS, LOCK_LIVE_NS, RebalanceLockManager
 from broker_core.errors import UnavailableError
 
 FRESH, RENEWED, REFUSED = (True, True), (True, False), (False, False)
@@ -37,7 +37,7 @@ def test_a_lock_of_a_gone_connection_ends_when_its_client_stops_to_rely_on_it() 
         locks.try_lock("g", "t", queue_id, "A", renewed)
     locks.try_lock("g", "t", 2, "B", 0)
     locks.connection_closed("g", "A")
-    assert locks.take_expired(CLIENT_LOCK_LIVE_NS, 10) == [(("g", "t", 0), "A")]
+    assert locks.take_expired(GONE_LOCK_LIVE_NS, 10) == [(("g", "t", 0), "A")]
     assert locks.try_lock("g", "t", 1, "A", 20) == RENEWED  # it is back
     assert locks.take_expired(LOCK_LIVE_NS - 1, 10) == []
     assert locks.take_expired(LOCK_LIVE_NS + 20, 10) == [(("g", "t", 2), "B"), (("g", "t", 1), "A")]

@@ -79,7 +79,7 @@ def test_a_client_whose_connection_closed_keeps_its_locks_for_as_long_as_it_woul
     bench.tick(20_000)
     bench.call(c.CloseConnection(), "A")
     assert lock(bench, "B", 0, 1) == []
-    bench.tick(9_000)
+    bench.tick(14_000)
     assert lock(bench, "A", 1, connection="back") == [1]
     bench.tick(1_000)
     assert lock(bench, "B", 0, 1) == [0]

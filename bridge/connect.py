@@ -13,15 +13,18 @@ from bridge.cluster import BrokerPlace
 from bridge.engine_host import EngineHost
 from bridge.engine_worker import EngineWorker
 from bridge.limits import Limits
-from bridge.open_files import most_connections, open_files_limit
+from bridge.open_files import OWN_FILES, most_connections, open_files_limit
 from bridge.port import EnginePort
 from bridge.socket_port import SocketPort
-from broker_core.clock import SystemClock
+from broker_core.clock import Clock, SystemClock
 from broker_core.engine import Engine
 from broker_core.formats.message_id import UniqKeyGenerator
+from broker_core.options import Options
 from broker_core.remoting.requests import Identity
+from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.broker_session import BrokerSessions
 from broker_core.server.engine_runner import EngineRunner
+from broker_core.server.namesrv_server import NameServer
 from broker_core.server.remoting_channel import RemotingLimits
 from broker_core.server.remoting_server import RemotingServer
 from broker_core.server.tls import TlsOptions
@@ -58,7 +61,8 @@ def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
     open_engine = partial(Engine.open, settings.GLASSMQ_STORE_DIR, options, RealFiles(), clock, keys.next,
         adopt=settings.GLASSMQ_STORE_ADOPT)
     runner = EngineRunner(open_engine, clock)
-    return EngineHost(runner, clock, limits, remoting=make_remoting(settings, runner))
+    return EngineHost(runner, clock, limits, remoting=make_remoting(settings, runner),
+                      routes=make_routes(settings, runner, clock))
 
 
 def make_remoting(settings: Any, runner: EngineRunner) -> RemotingServer | None:
@@ -72,10 +76,34 @@ def make_remoting(settings: Any, runner: EngineRunner) -> RemotingServer | None:
     sessions = BrokerSessions(runner, Identity(options.broker_name, options.broker_id))
     return RemotingServer(
         sessions.make_session, settings.GLASSMQ_BROKER_HOST, [port, port - 2] if port > 2 else [port],
-        port_setting="GLASSMQ_BROKER_PORT",
-        tls=TlsOptions(mode=options.tls_mode, cert_path=options.tls_cert_path, key_path=options.tls_key_path),
-        limits=RemotingLimits(connections=most_connections(
+        port_setting="GLASSMQ_BROKER_PORT", tls=make_tls(options), limits=RemotingLimits(connections=most_connections(
             settings.GLASSMQ_MAX_CONNECTIONS, own_files=open_files_limit() // 2)))  # the other half is the store's
+
+
+def make_routes(settings: Any, runner: EngineRunner, clock: Clock) -> BrokerRoutes | None:
+    """What tells clients where the broker is, with a name server unless ``GLASSMQ_NAMESRV_PORT`` is 0.
+
+    None when the broker serves none of those clients.
+    """
+    if settings.GLASSMQ_BROKER_PORT == 0:
+        return None
+    beside = None
+    if settings.GLASSMQ_NAMESRV_PORT:
+        beside = make_name_server(settings, own_files=open_files_limit() * 3 // 4)
+    return BrokerRoutes(runner, settings.GLASSMQ_OPTIONS, clock, beside)
+
+
+def make_name_server(settings: Any, *, own_files: int = OWN_FILES) -> NameServer:
+    """The name server on ``GLASSMQ_NAMESRV_PORT``. Nothing is opened yet."""
+    return NameServer(
+        settings.GLASSMQ_DATA_DIR / "namesrv", RealFiles(), SystemClock(), settings.GLASSMQ_BROKER_HOST,
+        settings.GLASSMQ_NAMESRV_PORT, port_setting="GLASSMQ_NAMESRV_PORT", tls=make_tls(settings.GLASSMQ_OPTIONS),
+        limits=RemotingLimits(connections=most_connections(settings.GLASSMQ_MAX_CONNECTIONS, own_files)))
+
+
+def make_tls(options: Options) -> TlsOptions:
+    """How RocketMQ's clients may or must encrypt."""
+    return TlsOptions(mode=options.tls_mode, cert_path=options.tls_cert_path, key_path=options.tls_key_path)
 
 
 class EmbeddedPort(ChannelPort):

@@ -16,6 +16,7 @@ from bridge.web_process import WebProcess
 from broker_core.clock import Clock
 from broker_core.commands import CloseConnection, Failed, GetSnapshot
 from broker_core.remoting.codes import ResponseCode
+from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.server.remoting_server import CannotServe, RemotingServer
 
@@ -23,14 +24,18 @@ log = logging.getLogger(__name__)
 
 
 class EngineHost:
-    """Owns the EngineRunner of one store, and the port of its RocketMQ clients. The four counters are totals."""
+    """Owns the EngineRunner of one store, the port of its RocketMQ clients, and what tells them of it.
+
+    The four counters are totals since the start.
+    """
 
     fanout: EventFanout
 
     def __init__(self, runner: EngineRunner, clock: Clock, limits: Limits | None = None, *,
-                 remoting: RemotingServer | None = None) -> None:
+                 remoting: RemotingServer | None = None, routes: BrokerRoutes | None = None) -> None:
         self.runner = runner
         self.remoting = remoting
+        self.routes = routes
         self.limits = limits or Limits()
         self.malformed = 0
         self.batches_dropped = 0
@@ -44,24 +49,27 @@ class EngineHost:
 
     async def start(self) -> None:
         """Open the store and begin. Raises StoreError's kinds, and CannotServe."""
-        if self.remoting is not None:
-            await self.remoting.bind()  # a port that is taken is said before a store is opened
+        ports = [port for port in (self.remoting, self.routes) if port is not None]
         try:
+            for port in ports:
+                await port.bind()  # one that is taken is said before a store is opened
             await self.runner.start()
         except BaseException:
             if self.remoting is not None:
                 self.remoting.stop_listening()
+            if self.routes is not None:
+                await self.routes.stop()
             raise
         self.fanout = EventFanout(self.runner.engine, self._clock, self.limits, self._on_observed)
         self._accepting = True
         self._checked_ns = self._clock.mono_ns()
         self._look_for_silence()
-        if self.remoting is not None:
-            try:
-                await self.remoting.start()
-            except CannotServe:
-                await self.stop()
-                raise
+        try:
+            for port in ports:
+                await port.start()
+        except CannotServe:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Answer every hold with the cause shutdown, send the last replies, close the store."""
@@ -71,6 +79,8 @@ class EngineHost:
         if self._watch_timer is not None:
             self._watch_timer.cancel()
         self.fanout.stop()
+        if self.routes is not None:
+            await self.routes.stop()
         if self.remoting is not None:
             self.remoting.stop_listening()
         await self.runner.stop()

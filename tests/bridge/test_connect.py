@@ -18,13 +18,14 @@ from broker_core.server.remoting_client import RemotingClient
 from broker_core.server.remoting_server import CannotServe
 from tests.bridge.conftest import in_memory_layer, pull, send
 from tests.fakes.fake_engine import QUICK
-from tests.fakes.ports import unused_broker_port
+from tests.fakes.ports import unused_broker_port, unused_ports
 
 
-def settings(folder: Path, engine: str = "embedded", broker_port: int = 0, **options: Any) -> Any:
+def settings(folder: Path, engine: str = "embedded", broker_port: int = 0, namesrv_port: int = 0,
+             **options: Any) -> Any:
     return SimpleNamespace(GLASSMQ_ENGINE=engine, GLASSMQ_STORE_DIR=folder / "store", GLASSMQ_STORE_ADOPT=False,
         GLASSMQ_SOCKET=folder / "engine.sock", GLASSMQ_BROKER_HOST="127.0.0.1", GLASSMQ_BROKER_PORT=broker_port,
-        GLASSMQ_MAX_CONNECTIONS=100,
+        GLASSMQ_NAMESRV_PORT=namesrv_port, GLASSMQ_DATA_DIR=folder, GLASSMQ_MAX_CONNECTIONS=100,
         GLASSMQ_OPTIONS=make_options(
             {"mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 1000, "maxIndexNum": 4000} | options))
 
@@ -111,6 +112,30 @@ async def test_a_store_that_cannot_be_opened_gives_the_port_back(tmp_path: Path)
         await make_host(settings(tmp_path, broker_port=broker_port, brokerIP1="broker.example")).start()
     with socket.create_server(("127.0.0.1", broker_port)):
         pass
+
+
+async def test_clients_find_the_broker_through_the_name_server_beside_it(tmp_path: Path) -> None:
+    broker_port, namesrv_port = unused_broker_port(), unused_ports(1)[0]
+    host = make_host(settings(
+        tmp_path, broker_port=broker_port, namesrv_port=namesrv_port, listenPort=broker_port))
+    await host.start()
+    client = RemotingClient("127.0.0.1", namesrv_port)
+    answer = await client.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "TBW102"}, timeout_s=60)
+    assert f'"brokerAddrs":{{"0":"127.0.0.1:{broker_port}"}}'.encode() in answer.body
+    await client.close()
+    await host.stop()
+    with socket.create_server(("127.0.0.1", namesrv_port)):
+        pass
+
+
+async def test_a_taken_name_server_port_ends_the_start_and_gives_everything_back(tmp_path: Path) -> None:
+    broker_port, namesrv_port = unused_broker_port(), unused_ports(1)[0]
+    host = make_host(settings(tmp_path, broker_port=broker_port, namesrv_port=namesrv_port))
+    with socket.create_server(("127.0.0.1", namesrv_port)), pytest.raises(CannotServe, match="GLASSMQ_NAMESRV_PORT"):
+        await host.start()
+    assert not (tmp_path / "store").exists()
+    await host.start()
+    await host.stop()
 
 
 async def test_a_broker_address_that_is_none_is_said_by_the_store(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +33,23 @@ CLOCK = SystemClock()
 PATIENCE = 30.0
 
 
-@pytest.fixture
-def real(tmp_path: Path) -> Iterator[Server]:
+@contextmanager
+def their_name_server(folder: Path) -> Iterator[Server]:
     """RocketMQ's name server, running."""
-    server = needs(lambda: name_server(tmp_path / "rocketmq"))
+    server = needs(lambda: name_server(folder))
     try:
         server.start()
         server.wait_ready()
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """RocketMQ's name server, for tests that leave nothing in it."""
+    with their_name_server(tmp_path_factory.mktemp("rocketmq")) as server:
+        yield server
 
 
 @asynccontextmanager
@@ -258,18 +265,20 @@ def comparable(answer: RemotingCommand) -> Any:
     return answer.code, answer.ext_fields, remark, body
 
 
-@pytest.mark.parametrize("version", [493, 317])
-async def test_both_answer_alike(real: Server, tmp_path: Path, version: int) -> None:
-    async with our_name_server(tmp_path / "namesrv") as port:
-        clients = [RemotingClient("127.0.0.1", number) for number in (real.port, port)]
-        for client in clients:
-            for code, fields in ((102, {"namespace": "ORDER_TOPIC_CONFIG", "key": "t1"}), (102, {
-                    "namespace": "diff", "key": "k"}), (318, {})):
-                await client.invoke(code, fields, b"orderMessageEnable=false", timeout_s=PATIENCE)
-        for code, fields, body in dialogue():
-            theirs, ours = [comparable(await ask(client, code, fields, body, version)) for client in clients]
-            assert ours == theirs, (code, fields, body)
-        await asyncio.gather(*(client.close() for client in clients))
+async def test_both_answer_alike(tmp_path: Path) -> None:
+    with their_name_server(tmp_path / "rocketmq") as real:
+        async with our_name_server(tmp_path / "namesrv") as port:
+            await compare(RemotingClient("127.0.0.1", real.port), RemotingClient("127.0.0.1", port))
+
+
+async def compare(theirs: RemotingClient, ours: RemotingClient) -> None:
+    """Say the same to both; ask for routes as the Java client and as the Go client too."""
+    for code, fields, body in dialogue():
+        for version in (493, 317) if code == RequestCode.GET_ROUTEINFO_BY_TOPIC else (493,):
+            expected = comparable(await ask(theirs, code, fields, body, version))
+            assert comparable(await ask(ours, code, fields, body, version)) == expected, (code, fields, body)
+    await theirs.close()
+    await ours.close()
 
 
 async def ask(client: RemotingClient, code: int, fields: dict[str, str], body: bytes,

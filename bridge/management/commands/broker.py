@@ -328,7 +328,10 @@ def rocketmq_lines(places: Sequence[BrokerPlace]) -> list[str]:
     if settings.GLASSMQ_ENGINE == "remote" or not settings.GLASSMQ_BROKER_PORT:
         return []
     ports = [place.environment.get("GLASSMQ_BROKER_PORT", settings.GLASSMQ_BROKER_PORT) for place in places]
-    return [f"  RocketMQ    {', '.join(address(settings.GLASSMQ_BROKER_HOST, port) for port in ports)}"]
+    lines = [f"  RocketMQ    {', '.join(address(settings.GLASSMQ_BROKER_HOST, port) for port in ports)}"]
+    if settings.GLASSMQ_NAMESRV_PORT:
+        lines.append(f"  name server {address(settings.GLASSMQ_BROKER_HOST, settings.GLASSMQ_NAMESRV_PORT)}")
+    return lines
 
 
 def address(host: str, port: int | str) -> str:

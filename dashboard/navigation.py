@@ -12,6 +12,8 @@ class NavigationItem(NamedTuple):
 
 NAVIGATION = [
     NavigationItem("Live", "/"),
+    NavigationItem("Groups", "/groups"),
+    NavigationItem("Connections", "/connections"),
     NavigationItem("Reports", "/reports"),
     NavigationItem("API", "/api/docs"),
 ]

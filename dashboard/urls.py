@@ -2,11 +2,14 @@
 
 from django.urls import path
 
-from dashboard import reports_views, views
+from dashboard import groups_views, reports_views, views
 
 app_name = "dashboard"
 urlpatterns = [
     path("", views.live, name="live"),
+    path("connections", groups_views.connections, name="connections"),
+    path("groups", groups_views.groups, name="groups"),
+    path("groups/<str:name>", groups_views.group, name="group"),
     path("reports", reports_views.reports, name="reports"),
     path("favicon.ico", views.favicon, name="favicon"),
 ]

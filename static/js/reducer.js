@@ -202,7 +202,7 @@ export function wakeupKey(wakeup) {
  * How far the broker's clock is ahead of ours. A frame that was delayed on its way makes the broker look behind, so
  * the largest of the last differences is the one with the least delay in it.
  */
-function clock(state, wallMs, receivedAt) {
+export function clock(state, wallMs, receivedAt) {
   const clockSamples = [...state.clockSamples, wallMs - receivedAt].slice(-20);
   return { wallMs, receivedAt, clockSamples, clockOffsetMs: Math.max(...clockSamples) };
 }

@@ -24,7 +24,9 @@ export function socketUrl(path) {
 }
 
 export class EventsSocket {
-  constructor({ onFrame, onStatus }) {
+  /** `subscription` narrows what comes: {panels, group}; without it everything does. */
+  constructor({ onFrame, onStatus, subscription = null }) {
+    this.subscription = subscription;
     this.onFrame = onFrame;
     this.onStatus = onStatus;
     this.socket = null;
@@ -50,6 +52,7 @@ export class EventsSocket {
     this.socket = socket;
     socket.onopen = () => {
       this.lastFrameAt = Date.now();
+      if (this.subscription) this.#send({ type: "subscribe", ...this.subscription });
     };
     socket.onmessage = (event) => this.#received(event.data);
     socket.onclose = (event) => {

@@ -93,6 +93,7 @@ class FakeBroker:
         self.wake_counts = [0] * (len(WAKE_BOUNDS) + 1)
         self.held_counts = [0] * (len(HELD_BOUNDS) + 1)
         self.wakeups: deque[dict[str, Any]] = deque(maxlen=200)
+        self.client_events: list[dict[str, Any]] = []
         self.robin = itertools.count()
         self._forget_changes()
 
@@ -101,6 +102,7 @@ class FakeBroker:
         self.removed: list[int] = []
         self.changed: dict[tuple[str, int], Queue] = {}
         self.new_wakeups: list[dict[str, Any]] = []
+        self.new_client_events: list[dict[str, Any]] = []
         self.told_at = time.monotonic()
 
     # --- what clients ask -------------------------------------------------------------------------------------
@@ -136,6 +138,13 @@ class FakeBroker:
             else:
                 self._count("pulls_passed_over")
         return message
+
+    def happen(self, event: dict[str, Any]) -> None:
+        """Something becomes of a client or a group."""
+        self.seq += 1
+        event = {"seq": self.seq, "wall_ms": wall_ms(), "mono_ns": 1} | event
+        self.client_events = [*self.client_events, event]
+        self.new_client_events.append(event)
 
     def pull(self, topic: str, queue_id: int, offset: int, *, wait_ms: int, group: str, client_id: str,
              protocol: str = "websocket", expression: str = "*") -> tuple[Hold | None, dict[str, Any] | None]:
@@ -210,7 +219,8 @@ class FakeBroker:
             "type": "snapshot", "seq": self.told_seq, "short_polling_time_mills": 1000,
             "holds_total": len(self.holds), "holds": [hold.view() for hold in list(self.holds.values())[:1000]],
             "queues_total": len(self.queues), "queues": [queue.view() for queue in self.queues.values()],
-            "wakeups": list(self.wakeups), "positions": {"min": 0, "appended": 0, "flushed": 0, "dispatched": 0}}
+            "wakeups": list(self.wakeups), "client_events": self.client_events,
+            "positions": {"min": 0, "appended": 0, "flushed": 0, "dispatched": 0}}
 
     def tell(self, *, gap: int = 0) -> None:
         """Hand every page what changed since the last call; nothing for less than 2 s is left unsaid."""
@@ -223,7 +233,8 @@ class FakeBroker:
             "holds": {"added": [hold.view() for hold in self.added.values()], "removed": self.removed,
                       "total": len(self.holds)},
             "queues": {"changed": [queue.view() for queue in self.changed.values()], "removed": []},
-            "wakeups": self.new_wakeups[-100:], "dropped": max(0, len(self.new_wakeups) - 100)}
+            "wakeups": self.new_wakeups[-100:], "client_events": self.new_client_events,
+            "dropped": max(0, len(self.new_wakeups) - 100)}
         self.told_seq = self.seq
         self._forget_changes()
         for watcher in self.watchers:

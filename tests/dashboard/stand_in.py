@@ -1,8 +1,8 @@
 """Serves the pages over a played broker: ``python tests/dashboard/stand_in.py --port 8123 --scenario busy``.
 
-The real templates, views and static files, with the parts of the API that the live page uses. ``POST /stand-in`` with
-``{"scenario": "..."}`` changes what is played: idle, working, busy (1,000 holds) and hostile begin anew; refusing,
-away, gap, silent, down and up happen to what is played already.
+The real templates, views and static files, with the parts of the API that the pages use. ``POST /stand-in`` with
+``{"scenario": "..."}`` changes what is played: idle, working, busy (1,000 holds), broken (groups in trouble) and
+hostile begin anew; refusing, failing, away, gap, silent, joined, down and up happen to what is played already.
 """
 
 import argparse
@@ -31,11 +31,13 @@ settings.configure(
 )
 django.setup()
 
+import fake_groups  # noqa: E402
 from daphne.server import Server  # noqa: E402
 from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
 from fake_broker import FakeBroker, Hold  # noqa: E402
 
+HOSTILE_NAME = "<img src=x onerror=\"document.title='owned'\">"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 
 
@@ -44,24 +46,32 @@ class Scenarios:
 
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
+        self.groups = fake_groups.empty()
         self.down = False
         self.playing: set[asyncio.Task[None]] = set()
 
     def begin(self, name: str) -> None:
         broker = self.broker
-        if name in ("idle", "working", "busy", "hostile"):
+        if name in ("idle", "working", "busy", "broken", "hostile"):
             for task in self.playing:
                 task.cancel()
             self.playing.clear()
             broker.reset()
             self.down = False
             getattr(self, name)()
+            broker.client_events = self.groups.events
+            broker.seq += 100  # beyond the events that have happened
             broker.told_seq = broker.seq
             broker._forget_changes()
             broker.say(broker.snapshot())
         elif name == "refusing":
             broker.problem = "The disk of the store is over 95 % full, so nothing more is stored until there is room."
             broker.seq += 1
+        elif name == "failing":
+            self.groups.failing = "The broker's engine did not answer within 10000 ms."
+        elif name == "joined":
+            broker.happen({"type": "group_member_joined", "group": "billing", "client_id": "late-comer",
+                           "protocol": "remoting", "remote": "10.0.4.99:1", "members": 5})
         elif name == "away":
             broker.quiet = True
             broker.say({"type": "lost", "reason": "the broker's engine is restarting"})
@@ -69,6 +79,7 @@ class Scenarios:
             broker.tell(gap=7)
         elif name in ("silent", "up"):
             broker.quiet = name == "silent"
+            self.groups.failing = ""
             self.down = False
         elif name == "down":
             self.down = True
@@ -76,15 +87,20 @@ class Scenarios:
                 watcher.put_nowait(None)
 
     def idle(self) -> None:
-        pass
+        self.groups = fake_groups.empty()
+
+    def broken(self) -> None:
+        self.groups = fake_groups.broken()
 
     def hostile(self) -> None:
+        self.groups = fake_groups.hostile(HOSTILE_NAME)
         self.broker.create_topic("hostile", 1)
         self.play(self.consumer("hostile", 0, HOSTILE, HOSTILE, "websocket", HOSTILE))
         self.broker.problem = HOSTILE
 
     def working(self) -> None:
         """A handful of consumers, as on an ordinary day."""
+        self.groups = fake_groups.busy()
         self.broker.create_topic("debian-packages", 4, begin=18_200)
         self.broker.create_topic("orders", 2, begin=912)
         self.broker.create_topic("RMQ_SYS_TRACE_TOPIC", 1)
@@ -98,6 +114,7 @@ class Scenarios:
 
     def busy(self) -> None:
         """1,000 holds on 40 queues, and messages all the time."""
+        self.groups = fake_groups.busy()
         topics = [f"shipments-{name}" for name in ("eu", "us", "apac", "returns", "priority")]
         for number, topic in enumerate(topics):
             self.broker.create_topic(topic, 8, begin=1_204_000 + 77_777 * number)
@@ -158,6 +175,16 @@ class StandIn:
             case "GET", ["broker"]:
                 return 200, {"broker": "broker-a", "epoch": broker.epoch, "started_at_ms": str(broker.started_at_ms),
                              "version": "0.1.0", "store_path": "data/store"}
+            case "GET", ["groups" | "clients", *_] if self.scenarios.groups.failing:
+                return problem(504, self.scenarios.groups.failing, "SYSTEM_ERROR")
+            case "GET", ["groups"]:
+                return 200, self.scenarios.groups.groups()
+            case "GET", ["clients"]:
+                return 200, self.scenarios.groups.clients()
+            case "GET", ["groups", group]:
+                found = self.scenarios.groups.details.get(group)
+                return (200, found) if found else problem(
+                    404, f"the group {group} is not known here", "SUBSCRIPTION_GROUP_NOT_EXIST")
             case "PATCH", ["broker", "config"]:
                 return self.change_config(body)
             case "GET", ["topics"]:

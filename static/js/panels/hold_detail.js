@@ -3,6 +3,7 @@
 import { el, setText } from "../dom.js";
 import { explainEnd, explainHold } from "../explain.js";
 import { clockTime, seconds } from "../format.js";
+import { clientHref, groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
 
 const HINT = "Select a held pull to see why it waits.";
@@ -14,8 +15,8 @@ export function holdDetail(part) {
   function facts() {
     const rows = [
       ["hold", `#${hold.id}`],
-      ["client", hold.client_id || "–"],
-      ["group", hold.group || "–"],
+      ["client", hold.client_id && hold.protocol !== "http" ? el("a", { href: clientHref(hold.client_id) }, hold.client_id) : hold.client_id || "–"],
+      ["group", hold.group ? el("a", { href: groupHref(hold.group) }, hold.group) : "–"],
       ["protocol", hold.protocol],
       ["filter", hold.filter || "*"],
       ["held since", clockTime(hold.suspended_at_ms)],

@@ -3,6 +3,7 @@
 import { KeyedRows, calm, cell, el, panel, setAttribute, setText } from "../dom.js";
 import { acceptsAll } from "../explain.js";
 import { count, seconds } from "../format.js";
+import { groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
 import { holdDetail } from "./hold_detail.js";
 
@@ -44,7 +45,7 @@ export function holdsPanel({ isOwn }) {
     };
     const row = el("tr", { role: "row", "data-hold-id": hold.id },
       cell("queue-cell", queueKey(hold.topic, hold.queue_id), cells.name),
-      cell("group-cell", hold.group, hold.group || "–"),
+      cell("group-cell", hold.group, hold.group ? el("a", { class: "quiet-link", href: groupHref(hold.group), tabindex: "-1" }, hold.group) : "–"),
       cell("quiet client-cell", `${hold.client_id} over ${hold.protocol}`,
         hold.client_id || "–", el("span", { class: "protocol" }, PROTOCOLS[hold.protocol] ?? hold.protocol)),
       cell("num wants-cell mono", null,
@@ -157,7 +158,7 @@ export function holdsPanel({ isOwn }) {
     redraw();
   });
   body.addEventListener("click", (event) => {
-    const row = event.target.closest("[data-hold-id]");
+    const row = event.target.closest("a") ? null : event.target.closest("[data-hold-id]");
     if (row) select(row.hold.id);
   });
   body.addEventListener("keydown", (event) => moveFocus(event, body));

@@ -1,12 +1,12 @@
 /** Who the broker is, whether the page is up to date, and the switch of longPollingEnable. */
 
 import { panel, setAttribute, setText } from "../dom.js";
-import { UNKNOWN, count, estimate, isKnown, micros, rate, seconds, shortCount, span } from "../format.js";
+import { UNKNOWN, count, estimate, isKnown, micros, rate, shortCount, span } from "../format.js";
 import { WAKE_COUNTERS, counterRate, percentile } from "../stats.js";
 import { request } from "../http.js";
+import { liveState } from "./live_state.js";
 
 const WISH_LASTS_MS = 5_000;
-const AGE_SHOWN_AFTER_MS = 2_000;
 
 export function statusPanel({ reconnect }) {
   const { part } = panel("status");
@@ -15,7 +15,7 @@ export function statusPanel({ reconnect }) {
   const toggle = part("long-polling");
   const broker = { epoch: null, startedAtMs: null, about: "" };
   const wish = { value: null, until: 0 };
-  part("reconnect").addEventListener("click", reconnect);
+  const showLive = liveState(part, reconnect);
   toggle.addEventListener("click", () => askFor(toggle.getAttribute("aria-checked") !== "true"));
 
   async function askFor(value) {
@@ -53,15 +53,6 @@ export function statusPanel({ reconnect }) {
     part(name).classList.toggle("is-unknown", text === UNKNOWN);
   }
 
-  function showLive(view) {
-    const first = view.state.seq === null;
-    const word = view.status === "disconnected" && first && !view.reason ? "connecting" : view.status;
-    setText(part("live"), word);
-    setText(part("live-detail"), view.live ? broker.about : liveDetail(view));
-    part("reconnect").hidden = view.status !== "disconnected" || word === "connecting";
-    part("sign-in").hidden = !/signed in|token/.test(view.reason);
-  }
-
   function showLongPolling({ state, live, localNow }) {
     const known = state.longPollingEnable !== null;
     toggle.disabled = !known || !live;
@@ -80,7 +71,7 @@ export function statusPanel({ reconnect }) {
 
   function tick(view) {
     const { state } = view;
-    showLive(view);
+    showLive({ ...view, first: state.seq === null, knownAt: state.receivedAt }, broker.about);
     const up = broker.startedAtMs === null || view.now === null ? null : view.now - broker.startedAtMs;
     figure("uptime", span(up));
   }
@@ -102,12 +93,4 @@ export function statusPanel({ reconnect }) {
       tick(view);
     },
   };
-}
-
-function liveDetail({ status, reason, retryAt, state, localNow }) {
-  const age = state.receivedAt === null ? null : localNow - state.receivedAt;
-  const known = age !== null && age > AGE_SHOWN_AFTER_MS ? `what you see is ${span(age)} old` : "";
-  const retry = status === "disconnected" && retryAt !== null && reason
-    ? `next try in ${seconds(Math.max(0, retryAt - localNow))}` : "";
-  return [reason, known, retry].filter(Boolean).join("; ");
 }

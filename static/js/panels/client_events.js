@@ -1,0 +1,52 @@
+/** What happened to clients and groups, newest first. */
+
+import { KeyedRows, el, panel, setAttribute, setText } from "../dom.js";
+import { clockTime, count } from "../format.js";
+import { explainEvent } from "../explain_group.js";
+import { MAX_EVENTS } from "../client_events.js";
+import { groupHref } from "../links.js";
+
+const MOST_FLASHING = 8;
+
+/** `link` false: all lines are of the group that the page is about. */
+export function clientEventsPanel({ link = true } = {}) {
+  const { part } = panel("client-events");
+  const rows = new KeyedRows(part("rows"), { create, update: () => {} });
+  let drawn = null;
+  let paused = null;
+  let latest = null;
+  let flashing = false;
+
+  function create(event) {
+    const { mark, word, tone, text } = explainEvent(event);
+    const where = link && event.group ? el("a", { class: "event-group", href: groupHref(event.group) }, event.group) : "";
+    return el("li", { "data-event": event.type, class: flashing ? "fresh" : null },
+      el("span", { class: "event-time mono quiet" }, clockTime(event.wall_ms)),
+      el("span", { class: "chip", "data-tone": tone }, el("span", { class: "chip-mark", "aria-hidden": "true" }, mark), word),
+      where, el("span", { class: "event-text" }, text));
+  }
+
+  function render(view) {
+    latest = view;
+    const list = paused ?? view.state.events;
+    if (drawn !== list) {
+      const fresh = drawn === null ? 0 : list.findIndex((event) => event === drawn[0]);
+      flashing = fresh > 0 && fresh <= MOST_FLASHING;
+      drawn = list;
+      rows.show(list, (event) => event.seq);
+    }
+    const known = view.state.seq !== null;
+    const newer = paused ? view.state.events.filter((event) => event.seq > (list[0]?.seq ?? 0)).length : 0;
+    const many = list.length >= MAX_EVENTS ? `the last ${count(MAX_EVENTS)}` : `${count(list.length)} so far`;
+    setText(part("count"), known ? `${many}${paused ? `; paused, ${count(newer)} newer` : ""}` : "unknown");
+    part("empty").hidden = !known || list.length > 0;
+  }
+
+  part("pause").addEventListener("click", () => {
+    paused = paused === null && latest ? latest.state.events : null;
+    setAttribute(part("pause"), "aria-pressed", paused !== null);
+    setText(part("pause"), paused === null ? "Pause" : "Resume");
+    if (latest) render(latest);
+  });
+  return { render };
+}

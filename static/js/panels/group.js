@@ -1,0 +1,197 @@
+/** One group: why it waits, who has which queue, its members, and what they subscribe to. */
+
+import { KeyedRows, cell, el, flash, panel, setText } from "../dom.js";
+import { count, isKnown, span } from "../format.js";
+import { clientKind, explainGroup, explainQueue, heartbeat, isTakenByAnother, queueState, retryTopic, standsOut } from "../explain_group.js";
+import { queueKey } from "../reducer.js";
+import { clientHref } from "../links.js";
+import { MOST_ROWS, showLeftOut } from "./sorting.js";
+
+/** The sentences of the whole group, the worst first. */
+export function verdictPanel() {
+  const { part } = panel("verdict");
+  const rows = new KeyedRows(part("rows"), { create: () => el("li", {}), update });
+
+  function update(row, { tone, text }) {
+    row.dataset.tone = tone;
+    setText(row, text);
+  }
+
+  return {
+    render({ answer }) {
+      if (answer) rows.show(explainGroup(answer).map((found, place) => ({ ...found, place })), ({ place }) => place);
+    },
+  };
+}
+
+const holdKey = ({ broker, topic, queue_id: id }) => `${broker} ${queueKey(topic, id)}`;
+
+/** Who has which queue, in which state, and how far behind it is. */
+export function groupQueuesPanel() {
+  const { part } = panel("group-queues");
+  const rows = new KeyedRows(part("rows"), { create, update });
+  let latest = null;
+  let several = false;
+  let heldSince = new Map();
+
+  function create(queue) {
+    const parts = {
+      owner: cell("owner-cell", null), mark: el("span", { class: "chip-mark", "aria-hidden": "true" }), word: el("span", {}),
+      why: el("p", { class: "why" }), offset: el("span", { class: "wants" }), end: el("span", { class: "wants-max" }),
+      lag: el("td", { role: "cell", class: "num lag-cell", "data-label": "behind" }),
+      age: el("td", { role: "cell", class: "num quiet oldest-cell", "data-label": "oldest" }),
+    };
+    parts.chip = el("span", { class: "chip" }, parts.mark, parts.word);
+    const where = queueKey(queue.topic, queue.queue_id);
+    const row = el("tr", { role: "row", "data-group-queue": where },
+      cell("mono queue-cell long", where, where, several ? el("span", { class: "quiet" }, ` ${queue.broker}`) : ""),
+      parts.owner, el("td", { role: "cell", class: "state-cell" }, parts.chip, parts.why),
+      el("td", { role: "cell", class: "num mono offsets-cell" }, parts.offset, " / ", parts.end), parts.lag, parts.age);
+    row.parts = parts;
+    return row;
+  }
+
+  function update(row, queue) {
+    const { parts } = row;
+    const { mark, word, tone } = queueState(queue);
+    row.queue = queue;
+    row.dataset.state = queue.state;
+    row.toggleAttribute("data-stands-out", standsOut(queue));
+    setText(parts.mark, mark);
+    setText(parts.word, word);
+    parts.chip.dataset.tone = tone;
+    showOwner(parts.owner, queue);
+    setText(parts.offset, isKnown(queue.offset) ? count(queue.offset) : "none");
+    if (parts.end.textContent && parts.end.textContent !== count(queue.max_offset)) flash(parts.end, "--warn-soft", "--warn");
+    setText(parts.end, count(queue.max_offset));
+    setText(parts.lag, count(queue.lag));
+    parts.lag.classList.toggle("is-unknown", queue.lag === null);
+    setText(parts.age, queue.lag === 0 ? "–" : isKnown(queue.lag_ms) ? span(queue.lag_ms) : "unknown");
+    showWhy(row);
+  }
+
+  function showOwner(node, queue) {
+    const shown = JSON.stringify([queue.assigned_to, isTakenByAnother(queue) && queue.polled_by, queue.locked_by]);
+    if (node.shown === shown) return;
+    node.shown = shown;
+    node.title = queue.assigned_to ?? "";
+    node.replaceChildren(queue.assigned_to ? el("a", { class: "mono", href: clientHref(queue.assigned_to) }, queue.assigned_to)
+      : el("span", { class: "quiet" }, withoutOwner(queue)));
+    if (queue.locked_by) node.append(el("span", { class: "lock", title: "Holds the queue's orderly lock" },
+      queue.locked_by === queue.assigned_to ? "locked" : `locked by ${queue.locked_by}`));
+  }
+
+  function withoutOwner({ state, polled_by: by }) {
+    if (!by) return "nobody";
+    return state === "unassigned" ? `nobody; last ${by}` : `${by}, no member`;
+  }
+
+  function showWhy(row) {
+    const { queue } = row;
+    const since = heldSince.get(holdKey(queue));
+    const known = since !== undefined && latest.now !== null;
+    setText(row.parts.why, explainQueue(queue, known ? Math.max(0, latest.now - since) : null));
+  }
+
+  function render(view) {
+    latest = view;
+    if (!view.answer) return;
+    const { queues, holds } = view.answer;
+    several = new Set(queues.map((queue) => queue.broker)).size > 1;
+    heldSince = new Map(holds.map((hold) => [holdKey(hold), hold.suspended_at_ms]).reverse());
+    const wanted = part("troubled").checked ? queues.filter(standsOut) : queues;
+    const sorted = [...wanted].sort((a, b) => retryTopic(a.topic) - retryTopic(b.topic));
+    rows.show(sorted.slice(0, MOST_ROWS), holdKey);
+    const bad = queues.filter(standsOut).length;
+    setText(part("count"), `${count(queues.length)}${bad ? `; ${count(bad)} stand${bad === 1 ? "s" : ""} out` : ""}`);
+    showLeftOut(part("left-out"), { shown: Math.min(MOST_ROWS, wanted.length), matching: wanted.length, total: queues.length, what: "queue" });
+    part("empty").hidden = wanted.length > 0;
+    setText(part("empty-title"), queues.length ? "None of its queues stands out." : "It has no queues.");
+  }
+
+  part("troubled").addEventListener("change", () => latest && render(latest));
+  return {
+    render,
+    tick(view) {
+      latest = view;
+      for (const row of rows.rows.values()) showWhy(row);
+    },
+  };
+}
+
+/** Who is in the group, with what, and how many queues each has. */
+export function membersPanel() {
+  const { part } = panel("members");
+  const rows = new KeyedRows(part("rows"), { create, update });
+  let latest = null;
+
+  function create(member) {
+    const parts = { kind: cell("kind-cell", null), has: el("td", { role: "cell", class: "has-cell", "data-label": "has" }),
+      holds: el("td", { role: "cell", class: "num holds-cell", "data-label": "holds" }),
+      heartbeat: el("td", { role: "cell", class: "num heartbeat-cell", "data-label": "heartbeat" }) };
+    const row = el("tr", { role: "row", "data-member": member.client_id },
+      cell("mono client-cell long", member.client_id, el("a", { href: clientHref(member.client_id) }, member.client_id)),
+      parts.kind, cell("mono quiet remote-cell", member.remote, member.remote || "–"), parts.has, parts.holds, parts.heartbeat);
+    row.parts = parts;
+    return row;
+  }
+
+  function update(row, { member, queues }) {
+    row.member = member;
+    setText(row.parts.kind, clientKind(member));
+    setText(row.parts.has, queues === null ? "every queue" : queues.length ? `${count(queues.length)} ${queues.length === 1 ? "queue" : "queues"}` : "no queue");
+    row.parts.has.title = (queues ?? []).map((queue) => queueKey(queue.topic, queue.queue_id)).join(", ");
+    row.toggleAttribute("data-idle", queues !== null && !queues.length);
+    setText(row.parts.holds, count(member.holds));
+    showTimes(row);
+  }
+
+  function showTimes(row) {
+    const { text, tone } = heartbeat(row.member, latest.now);
+    setText(row.parts.heartbeat, text);
+    row.parts.heartbeat.dataset.tone = tone;
+  }
+
+  function render(view) {
+    latest = view;
+    if (!view.answer) return;
+    const { members, assignment, message_model: model } = view.answer;
+    const shares = new Map(assignment.map(({ client_id: id, queues }) => [id, queues]));
+    const shown = members.slice(0, MOST_ROWS).map((member) => ({ ...member, member,
+      queues: model === "BROADCASTING" ? null : shares.get(member.client_id) ?? [] }));
+    rows.show(shown, (member) => member.client_id);
+    setText(part("count"), `${count(members.length)} online`);
+    showLeftOut(part("left-out"), { shown: shown.length, matching: members.length, total: members.length, what: "member" });
+    part("empty").hidden = members.length > 0;
+  }
+
+  return {
+    render,
+    tick(view) {
+      latest = view;
+      for (const row of rows.rows.values()) showTimes(row);
+    },
+  };
+}
+
+/** What of which topic the members take. */
+export function subscriptionsPanel() {
+  const { part } = panel("subscriptions");
+  const rows = new KeyedRows(part("rows"), {
+    create: ({ topic }) => el("div", {}, el("dt", { class: "mono" }, topic), el("dd", { class: "mono" })),
+    update: (row, entry) => setText(row.querySelector("dd"), said(entry)),
+  });
+  return {
+    render({ answer }) {
+      if (!answer) return;
+      rows.show(answer.subscriptions, ({ topic }) => topic);
+      part("empty").hidden = answer.subscriptions.length > 0;
+    },
+  };
+}
+
+function said({ topic, sub_string: text, expression_type: type }) {
+  if (retryTopic(topic)) return "what the group could not consume at first";
+  const expression = text || "*";
+  return type === "TAG" ? (expression === "*" ? "* (every message)" : expression) : `${type}: ${expression}`;
+}

@@ -1,0 +1,68 @@
+/** All consumer groups: how each is, who is in it, how far it is behind. */
+
+import { KeyedRows, cell, el, panel, setText } from "../dom.js";
+import { count } from "../format.js";
+import { groupState, retryTopic } from "../explain_group.js";
+import { groupHref } from "../links.js";
+import { away } from "./clients.js";
+import { byText, showLeftOut, tableChoice } from "./sorting.js";
+
+const byName = (a, b) => byText(a.group, b.group) || byText(a.broker, b.broker);
+const SORTS = {
+  group: byName,
+  state: (a, b) => groupState(a).rank - groupState(b).rank || byName(a, b),
+  members: (a, b) => a.members - b.members || byName(a, b),
+  lag: (a, b) => b.lag - a.lag || byName(a, b),
+  holds: (a, b) => a.holds - b.holds || byName(a, b),
+};
+
+export function groupsPanel() {
+  const { root, part } = panel("groups");
+  const rows = new KeyedRows(part("rows"), { create, update });
+  const choice = tableChoice({ root, part, sorts: SORTS, first: "group", changed: () => latest && render(latest),
+    textOf: (group) => [group.group, group.broker, ...group.topics, groupState(group).word].join(" ") });
+  let latest = null;
+  let several = false;
+
+  function create(group) {
+    const number = (kind, label) => el("td", { role: "cell", class: `num ${kind}`, "data-label": label });
+    const parts = { mark: el("span", { class: "chip-mark", "aria-hidden": "true" }), word: el("span", {}),
+      topics: cell("quiet topics-cell long", null), members: number("members-cell", "members"),
+      lag: number("lag-cell", "behind"), holds: number("", "holds") };
+    parts.chip = el("span", { class: "chip" }, parts.mark, parts.word);
+    const row = el("tr", { role: "row", "data-group-row": group.group },
+      cell("group-cell long", group.group, el("a", { href: groupHref(group.group) }, group.group),
+        several ? el("span", { class: "quiet" }, ` at ${group.broker}`) : ""),
+      cell("state-cell", null, parts.chip), parts.topics, parts.members, parts.lag, parts.holds);
+    row.parts = parts;
+    return row;
+  }
+
+  function update(row, group) {
+    const { mark, word, tone } = groupState(group);
+    const topics = group.topics.filter((topic) => !retryTopic(topic)).join(", ") || "–";
+    setText(row.parts.mark, mark);
+    setText(row.parts.word, word);
+    row.parts.chip.dataset.tone = tone;
+    setText(row.parts.topics, topics);
+    row.parts.topics.title = topics;
+    setText(row.parts.members, group.message_model === "BROADCASTING" ? `${count(group.members)} broadcasting` : count(group.members));
+    setText(row.parts.lag, count(group.lag));
+    setText(row.parts.holds, count(group.holds));
+  }
+
+  function render(view) {
+    latest = view;
+    if (view.answer === null) return;
+    const { groups } = view.answer;
+    several = new Set(groups.map((group) => group.broker)).size > 1;
+    const { shown, matching } = choice.of([...groups]);
+    rows.show(shown, (group) => `${group.broker} ${group.group}`);
+    setText(part("count"), `${count(groups.length)} ${groups.length === 1 ? "group" : "groups"}${away(view.answer)}`);
+    showLeftOut(part("left-out"), { shown: shown.length, matching, total: groups.length, what: "group" });
+    part("empty").hidden = matching > 0;
+    setText(part("empty-title"), groups.length ? "No group matches this filter." : "There is no group yet.");
+  }
+
+  return { render };
+}

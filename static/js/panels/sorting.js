@@ -1,0 +1,59 @@
+/** Tables whose heads sort them and whose rows are bounded and filtered by words. */
+
+import { setAttribute, setText } from "../dom.js";
+import { count } from "../format.js";
+
+export const MOST_ROWS = 300;
+
+export const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+/**
+ * What the reader chose for one table. `sorts` are comparisons by the name of their head's data-sort; `textOf(item)`
+ * is what the words are looked for in. `changed()` is called when the choice is another.
+ */
+export function tableChoice({ root, part, sorts, first, textOf, changed }) {
+  const chosen = { sort: first, descending: false, words: [] };
+
+  part("filter")?.addEventListener("input", (event) => {
+    chosen.words = wordsOf(event.target.value);
+    changed();
+  });
+  root.querySelector("thead").addEventListener("click", (event) => {
+    const name = event.target.closest("[data-sort]")?.dataset.sort;
+    if (!name) return;
+    chosen.descending = chosen.sort === name && !chosen.descending;
+    chosen.sort = name;
+    for (const button of root.querySelectorAll("[data-sort]")) {
+      const order = button.dataset.sort === name ? (chosen.descending ? "descending" : "ascending") : null;
+      setAttribute(button.closest("th"), "aria-sort", order);
+    }
+    changed();
+  });
+
+  return {
+    get words() {
+      return chosen.words;
+    },
+    filter(text) {
+      part("filter").value = text;
+      chosen.words = wordsOf(text);
+    },
+    /** The rows to show, and how many match. */
+    of(items) {
+      const matching = items.filter((item) => chosen.words.every((word) => textOf(item).toLowerCase().includes(word)));
+      matching.sort(sorts[chosen.sort]);
+      if (chosen.descending) matching.reverse();
+      return { shown: matching.slice(0, MOST_ROWS), matching: matching.length };
+    },
+  };
+}
+
+const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
+
+/** The foot of a table: what is left out, or that nothing is. */
+export function showLeftOut(node, { shown, matching, total, what }) {
+  const left = [];
+  if (matching < total) left.push(`${count(matching)} of ${count(total)} match`);
+  if (shown < matching) left.push(`showing ${count(shown)} of ${count(matching)}; filter to see others`);
+  setText(node, left.join("; ") || (total ? `every ${what} is shown` : ""));
+}

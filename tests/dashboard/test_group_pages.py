@@ -1,0 +1,193 @@
+"""The pages of connections and groups in a browser, over the stand-in."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.dashboard.fake_groups import JAVA
+
+OpenPage = Callable[..., Page]
+LIVE = "body[data-live=live]"
+HOSTILE_NAME = "<img src=x onerror=\"document.title='owned'\">"
+HOSTILE_PATH = "/groups/%3Cimg%20src%3Dx%20onerror%3D%22document.title%3D%27owned%27%22%3E"
+
+
+def test_groups_say_how_they_are(open_page: OpenPage) -> None:
+    page = open_page("working", path="/groups")
+    rows = page.locator("[data-group-row]")
+    expect(rows).to_have_count(4)
+    expect(rows.locator(".state-cell")).to_have_text(
+        ["✖nobody is there", "◔at work", "●up to date", "◌pulled by no member"])
+    expect(page.locator('[data-group-row="audit"] .lag-cell')).to_have_text("912")
+    expect(page.locator('[data-part="figures"] dd')).to_have_text(["4", "5", "936", "9", "2"])
+    page.get_by_role("searchbox").fill("orders at")
+    expect(rows).to_have_count(1)
+    expect(page.locator('[data-part="left-out"]')).to_have_text("1 of 4 match")
+    page.get_by_role("searchbox").fill("")
+    page.get_by_role("button", name="behind").click()
+    expect(rows.first).to_contain_text("audit")
+    rows.first.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="audit")).to_be_visible()
+    expect(page.locator('[data-panel="verdict"] li').first).to_have_text(
+        "No member is online, so nobody asks for its messages.")
+
+
+def test_a_group_in_trouble_says_what_is_wrong(open_page: OpenPage) -> None:
+    page = open_page("broken", path="/groups/billing")
+    verdict = page.locator('[data-panel="verdict"] li')
+    expect(verdict.first).to_have_attribute("data-tone", "bad")
+    expect(verdict.first).to_contain_text(
+        f"orders@0 and orders@1 are assigned to {JAVA[0]}, which has not pulled for 45 s")
+    expect(page.locator('[data-panel="verdict"]')).to_contain_text("zz-spare has nothing to do")
+    stuck = page.locator('[data-group-queue="orders@0"]')
+    expect(stuck).to_have_attribute("data-state", "not_polling")
+    expect(stuck).to_have_attribute("data-stands-out", "")
+    expect(stuck.locator(".why")).to_contain_text("40 messages are with the client and not committed yet.")
+    expect(page.locator('[data-group-queue="orders@2"] .lag-cell')).to_have_text("unknown")
+    expect(page.locator('[data-group-queue="orders@3"] .owner-cell')).to_contain_text("locked by zz-spare")
+    expect(page.locator('[data-member="zz-spare"] .has-cell')).to_have_text("no queue")
+    expect(page.locator(f'[data-member="{JAVA[0]}"] .heartbeat-cell')).to_have_attribute("data-tone", "warn")
+    page.get_by_label("only those that stand out").check()
+    expect(page.locator("[data-group-queue]")).to_have_count(4)
+
+
+def test_a_group_that_is_well_says_so(open_page: OpenPage) -> None:
+    page = open_page("working", path="/groups/mirror-sync")
+    expect(page.locator('[data-panel="verdict"] li')).to_have_text(
+        "All 4 queues are held: a message that comes is handed on at once.")
+    expect(page.locator('[data-group-queue="debian-packages@0"] .why')).to_have_text(
+        re.compile(r"^Waits at offset 18200, the queue's end\. Held for \d+ s\.$"))
+    expect(page.locator('[data-part="about"]')).to_have_text("Its members share the queues; new queues from their end.")
+    expect(page.locator('[data-panel="subscriptions"] dd')).to_have_text("* (every message)")
+
+
+def test_a_member_leads_to_its_connection(open_page: OpenPage) -> None:
+    page = open_page("working", path="/groups/billing")
+    page.locator(f'[data-member="{JAVA[0]}"]').get_by_role("link").click()
+    rows = page.locator("[data-client]")
+    expect(rows).to_have_count(1)
+    expect(rows.locator(".kind-cell")).to_have_text("Java 5.4.0")
+    expect(page.get_by_role("searchbox")).to_have_value(JAVA[0])
+    rows.get_by_role("link", name="billing").click()
+    expect(page.get_by_role("heading", name="billing")).to_be_visible()
+
+
+def test_connections_say_what_they_speak(open_page: OpenPage) -> None:
+    page = open_page("working", path="/connections")
+    expect(page.locator("[data-client]")).to_have_count(8)
+    expect(page.locator('[data-client="10.0.4.21@731"] .kind-cell')).to_have_text("Go 4.5.2")
+    expect(page.locator('[data-client="billing-dashboard"] .kind-cell')).to_have_text("WebSocket")
+    expect(page.locator('[data-client=""]')).to_contain_text("not said yet")
+    expect(page.locator('[data-client="producer-eu-1"] .groups-cell')).to_have_text("produces: orders-producer")
+    header = page.locator('[data-panel="clients"] th').nth(1)
+    header.get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "ascending")
+    expect(page.locator("[data-client]").first).to_contain_text("10.0.4.21@731")
+
+
+@pytest.mark.parametrize(("path", "sentence"), [
+    ("/groups", "There is no group yet."), ("/connections", "Nobody is connected."),
+    ("/groups", "Nothing has happened yet.")])
+def test_nothing_is_explained(open_page: OpenPage, path: str, sentence: str) -> None:
+    page = open_page("idle", path=path)
+    expect(page.get_by_text(sentence)).to_be_visible()
+
+
+def test_a_group_that_is_not_known_is_waited_for(open_page: OpenPage) -> None:
+    page = open_page("working", path="/groups/nope")
+    expect(page.get_by_role("alert")).to_contain_text("the group nope is not known here")
+    expect(page.locator('[data-panel="verdict"]')).to_be_hidden()
+    expect(page.locator(LIVE)).to_be_visible()
+
+
+def test_what_happens_appears_at_once_and_can_be_paused(open_page: OpenPage, stand_in: Any) -> None:
+    page = open_page("working", path="/groups")
+    lines = page.locator("[data-event]")
+    expect(lines).to_have_count(9)
+    expect(lines.first).to_contain_text("audit-7f3c has sent no heartbeat for 120 s; no member is left.")
+    stand_in.play("joined")
+    expect(lines.first).to_contain_text("late-comer joined; 5 members now.")
+    page.get_by_role("button", name="Pause").click()
+    stand_in.play("joined")
+    expect(page.locator('[data-panel="client-events"] [data-part="count"]')).to_contain_text("paused, 1 newer")
+    expect(lines).to_have_count(10)
+    page.get_by_role("button", name="Resume").click()
+    expect(lines).to_have_count(11)
+
+
+@pytest.mark.parametrize("path", ["/groups", "/groups/billing", "/connections"])
+def test_what_cannot_be_asked_makes_the_page_stale(open_page: OpenPage, stand_in: Any, path: str) -> None:
+    page = open_page("working", path=path)
+    expect(page.locator(LIVE)).to_be_visible()
+    stand_in.play("failing")
+    expect(page.locator("body[data-live=stale]")).to_be_visible()
+    expect(page.locator('[data-part="live-detail"]')).to_contain_text(
+        re.compile(r"did not answer within 10000 ms.*what you see is \d+ s old"))
+    assert page.locator("tbody tr").count() > 0
+    stand_in.play("up")
+    expect(page.locator(LIVE)).to_be_visible()
+
+
+def test_an_engine_or_a_server_that_is_away_is_said(open_page: OpenPage, stand_in: Any) -> None:
+    page = open_page("working", path="/groups")
+    expect(page.locator(LIVE)).to_be_visible()
+    stand_in.play("away")
+    expect(page.locator("body[data-live=stale]")).to_be_visible()
+    expect(page.locator('[data-part="live-detail"]')).to_contain_text("the broker's engine is restarting")
+    stand_in.play("down")
+    expect(page.locator("body[data-live=disconnected]")).to_be_visible()
+    expect(page.locator('[data-part="live-detail"]')).to_contain_text("next try in")
+    stand_in.play("up")
+    expect(page.locator(LIVE)).to_be_visible(timeout=25_000)
+
+
+def test_nothing_is_zero_before_it_is_known(open_page: OpenPage, stand_in: Any) -> None:
+    page = open_page("silent", path="/connections")
+    expect(page.locator('[data-panel="client-events"] [data-part="count"]')).to_have_text("unknown")
+    expect(page.locator("body[data-first=waiting]")).to_be_visible()
+    stand_in.play("up")
+
+
+@pytest.mark.parametrize("path", ["/groups", "/connections", HOSTILE_PATH])
+def test_hostile_names_stay_texts(open_page: OpenPage, path: str) -> None:
+    page = open_page("hostile", path=path)
+    expect(page.locator("tbody tr").first).to_contain_text(HOSTILE_NAME)
+    expect(page.locator("[data-event]").first).to_be_visible()
+    assert page.locator("main img, main script").count() == 0
+    assert page.title() != "owned"
+
+
+@pytest.mark.parametrize("width", [390, 820, 1440])
+@pytest.mark.parametrize(("scenario", "path"), [
+    ("working", "/groups"), ("working", "/connections"), ("broken", "/groups/billing"), ("hostile", HOSTILE_PATH),
+    ("hostile", "/connections"), ("idle", "/groups")])
+def test_nothing_overflows_the_page(open_page: OpenPage, scenario: str, path: str, width: int) -> None:
+    page = open_page(scenario, width=width, height=844, path=path)
+    expect(page.locator(LIVE)).to_be_visible()
+    expect(page.locator("body[data-first]")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_hold_leads_to_its_group_and_client(open_page: OpenPage) -> None:
+    page = open_page("working")
+    hold = page.locator("[data-hold-id]", has_text="mirror-sync").first
+    hold.locator(".row-button").click()
+    facts = page.locator('[data-part="facts"]')
+    expect(facts.get_by_role("link", name="10.0.4.17@8812")).to_have_attribute(
+        "href", "/connections?client=10.0.4.17%408812")
+    facts.get_by_role("link", name="mirror-sync").click()
+    expect(page.get_by_role("heading", name="mirror-sync")).to_be_visible()
+
+
+def test_the_pages_can_be_used_by_keyboard(open_page: OpenPage) -> None:
+    page = open_page("working", path="/groups")
+    expect(page.locator("[data-group-row]")).to_have_count(4)
+    page.get_by_role("region", name="Groups, scrollable").focus()
+    for _ in range(6):  # five sort buttons, then the first group
+        page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="audit").first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="audit")).to_be_visible()

@@ -1,0 +1,44 @@
+"""The frames of the pages of connections and groups."""
+
+import re
+
+import pytest
+from django.test import Client
+
+PAGES = {"/connections": ("clients", "client-events"), "/groups": ("groups", "client-events"),
+         "/groups/billing": ("verdict", "group-queues", "members", "subscriptions", "client-events")}
+
+
+def get(path: str) -> str:
+    answer = Client(headers={"host": "localhost"}).get(path)
+    assert answer.status_code == 200
+    return str(answer.content.decode())
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_parts_that_the_script_fills_are_there_and_nothing_is_inline(path: str) -> None:
+    text = get(path)
+    for name in PAGES[path]:
+        assert text.count(f'data-panel="{name}"') == 1, name
+    assert 'data-live="disconnected"' in text
+    assert re.findall(r"<script(?![^>]*\bsrc=)", text) == []
+    assert re.findall(r"<style|\sstyle=|\son\w+=|javascript:", text) == []
+    assert re.findall(r"(?:src|href)=\"(?:https?:)?//", text) == []
+
+
+@pytest.mark.parametrize(("path", "current"), [("/connections", "/connections"), ("/groups", "/groups"),
+                                               ("/groups/billing", "/groups")])
+def test_the_navigation_knows_where_the_reader_is(path: str, current: str) -> None:
+    assert re.findall(r'<a href="([^"]+)" aria-current="page">', get(path)) == [current]
+
+
+def test_a_groups_page_carries_its_name_whatever_it_is() -> None:
+    assert 'data-group="%RETRY%a"' in get("/groups/%25RETRY%25a")
+    text = get("/groups/%3Cscript%3E%22x")
+    assert "<script>" not in text
+    assert 'data-group="&lt;script&gt;&quot;x"' in text
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_they_only_show(path: str) -> None:
+    assert Client(headers={"host": "localhost"}).post(path).status_code == 405

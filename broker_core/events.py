@@ -94,7 +94,7 @@ class PullWoken(Event, frozen=True):
 
 
 class PullReleased(Event, frozen=True):
-    """A hold ended without an answer, since nobody waits for it any more."""
+    """A hold ended without an answer, since nobody waits for it any more. It might have lasted ``granted_ms``."""
 
     hold_id: int
     topic: str
@@ -103,10 +103,18 @@ class PullReleased(Event, frozen=True):
     client_id: str
     cause: ReleaseCause
     held_us: int
+    protocol: Protocol
+    pull_from_offset: int
+    queue_max_offset: int
+    granted_ms: int
 
 
 class PullAnswered(Event, frozen=True):
-    """``hold_id`` is 0 when it was answered at once."""
+    """``hold_id`` is 0 when it was answered at once; after a hold this follows its PullWoken, in the same turn.
+
+    ``granted_ms`` is how long it might have been held, ``oldest_store_ms`` the store time of the first message given,
+    or -1.
+    """
 
     topic: str
     queue_id: int
@@ -118,6 +126,11 @@ class PullAnswered(Event, frozen=True):
     messages: int
     size: int
     next_begin_offset: int
+    protocol: Protocol
+    pull_from_offset: int
+    queue_max_offset: int
+    granted_ms: int
+    oldest_store_ms: int
 
 
 class MessagesDelivered(Event, frozen=True):
@@ -134,7 +147,7 @@ class MessagesDelivered(Event, frozen=True):
 
 
 class OffsetCommitted(Event, frozen=True):
-    """``previous`` is -1 when the group had none."""
+    """``previous`` is -1 when the group had none, ``queue_max_offset`` the queue's end at this time."""
 
     group: str
     topic: str
@@ -142,6 +155,7 @@ class OffsetCommitted(Event, frozen=True):
     offset: int
     previous: int
     client_id: str
+    queue_max_offset: int
 
 
 class TopicChanged(Event, frozen=True):

@@ -30,7 +30,7 @@ def commit_offset(context: Context, group: str, topic: str, queue_id: int, offse
     context.counters.offsets_committed += 1
     if previous != offset:
         context.events.emit(OffsetCommitted, now, group, topic, queue_id, offset, -1 if previous is None else previous,
-                            client_id)
+                            client_id, context.store.max_offset(topic, queue_id))
 
 
 def require_room(context: Context, group: str) -> None:

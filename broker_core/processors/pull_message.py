@@ -7,7 +7,18 @@ and answered whatever the read says. For the one message that most pulls are wok
 from sys import intern
 
 from broker_core.clock import Now
-from broker_core.commands import Done, Failed, Held, HoldOutcome, Pulled, PullMessage, ReleaseCause, Reply, WakeCause
+from broker_core.commands import (
+    Done,
+    Failed,
+    Held,
+    HoldOutcome,
+    Protocol,
+    Pulled,
+    PullMessage,
+    ReleaseCause,
+    Reply,
+    WakeCause,
+)
 from broker_core.consumers.consumer_manager import version_ns
 from broker_core.consumers.pull_offset_table import LastPull
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupConfig
@@ -69,8 +80,8 @@ def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
     reset = context.offsets.pending_reset(group, command.topic, command.queue_id)
     if reset is not None and context.consumers.is_member(group, request.connection):
         context.counters.pulls_answered_at_once += 1
-        return answer_reset(context, group, command.topic, command.queue_id, client_id, reset,
-                            _granted(context, command), now)
+        return answer_reset(context, group, command.topic, command.queue_id, client_id, command.protocol,
+                            command.queue_offset, reset, _granted(context, command), now)
     if command.commit_offset >= 0 and group and not context.store.read_only:
         require_room(context, validate_group(group))
         commit_offset(context, group, command.topic, command.queue_id, command.commit_offset, client_id, now)
@@ -83,17 +94,18 @@ def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
     if code is ResponseCode.PULL_NOT_FOUND and command.suspend_timeout_ms > 0:
         return _hold(context, request, client_id, message_filter, result.max_offset, now)
     context.counters.pulls_answered_at_once += 1
-    return _answer(context, result, code, command.topic, command.queue_id, group, client_id,
-                   None, _granted(context, command), context.clock.mono_ns() - begin_ns, now)
+    return _answer(context, result, code, command.topic, command.queue_id, group, client_id, command.protocol,
+                   command.queue_offset, None, _granted(context, command), context.clock.mono_ns() - begin_ns, now)
 
 
-def answer_reset(context: Context, group: str, topic: str, queue_id: int, client_id: str, offset: int, granted: int,
-                 now: Now) -> Pulled:
+def answer_reset(context: Context, group: str, topic: str, queue_id: int, client_id: str, protocol: Protocol,
+                 pull_from_offset: int, offset: int, granted: int, now: Now) -> Pulled:
     """The group's offset was moved meanwhile: the member is told where to go on, once."""
     context.offsets.erase_reset(group, topic, queue_id)
     result = GetMessageResult(OFFSET_RESET, offset, context.store.min_offset(topic, queue_id),
                               context.store.max_offset(topic, queue_id))
-    return _answer(context, result, _CODES[OFFSET_RESET], topic, queue_id, group, client_id, None, granted, 0, now)
+    return _answer(context, result, _CODES[OFFSET_RESET], topic, queue_id, group, client_id, protocol,
+                   pull_from_offset, None, granted, 0, now)
 
 
 def _check(context: Context, command: PullMessage, now: Now) -> MessageFilter | None:
@@ -222,7 +234,8 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
         wake_us, result.message_count))
     outcome = HoldOutcome(hold_id=request.hold_id, held_us=held_us, wake_us=wake_us, wake_cause=cause)
     reply = _answer(context, result, response_code(result.status, offset), many.topic, many.queue_id,
-                    request.group, request.client_id, outcome, request.suspend_timeout_ms, end_ns - begin_ns, now)
+                    request.group, request.client_id, request.protocol, offset, outcome, request.suspend_timeout_ms,
+                    end_ns - begin_ns, now)
     context.reply(request.connection, request.request_id, reply)
     return len(result.records)
 
@@ -235,11 +248,13 @@ def _what_the_check_found(context: Context, request: PullRequest, result: GetMes
 
 
 def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topic: str, queue_id: int, group: str,
-            client_id: str, outcome: HoldOutcome | None, granted: int, read_ns: int, now: Now) -> Pulled:
+            client_id: str, protocol: Protocol, pull_from_offset: int, outcome: HoldOutcome | None, granted: int,
+            read_ns: int, now: Now) -> Pulled:
     count = result.message_count
     note_pull(context, group, topic, queue_id, client_id, result.next_begin_offset, now)
     context.events.emit(PullAnswered, now, topic, queue_id, group, client_id, outcome.hold_id if outcome else 0,
-                        code, result.status, count, len(result.records), result.next_begin_offset)
+                        code, result.status, count, len(result.records), result.next_begin_offset, protocol,
+                        pull_from_offset, result.max_offset, granted, result.oldest_store_timestamp)
     if count:
         context.counters.messages_delivered += count
         context.stats.found += 1
@@ -272,7 +287,7 @@ def release(context: Context, request: PullRequest, cause: ReleaseCause, now: No
     context.counters.released += 1
     context.wakeups.append(context.events.emit(
         PullReleased, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id, cause,
-        held_us))
+        held_us, request.protocol, request.pull_from_offset, many.max_offset, request.suspend_timeout_ms))
     if reply is not None:
         context.reply(request.connection, request.request_id, reply)
 

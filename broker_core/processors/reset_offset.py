@@ -64,5 +64,6 @@ def _reset(context: Context, group: str, target: QueueOffset, now: Now) -> None:
     for held in context.holds.on(topic, queue_id):
         if held.group == group and context.consumers.is_member(group, held.connection):
             context.holds.take(held.connection, held.request_id)
-            answer = answer_reset(context, group, topic, queue_id, held.client_id, offset, held.suspend_timeout_ms, now)
+            answer = answer_reset(context, group, topic, queue_id, held.client_id, held.protocol, held.pull_from_offset,
+                                  offset, held.suspend_timeout_ms, now)
             release(context, held, "cancelled", now, answer)

@@ -1,0 +1,320 @@
+"""The poll journal: how every pull ended and every change of a consumed offset, in files beside the commit log.
+
+``<store>/polljournal/<20 digits>.journal``, numbered in the order of their making: a header, and blocks behind it, each
+written at once. All numbers are little-endian, all parts multiples of 8 bytes. GlassMQ's own.
+
+    header                                              block
+    offset  bytes  field                                offset  bytes  field
+    ------  -----  ------------------------------       ------  -----  --------------------------------------------
+         0      8  "GLASSPJ1"                                0      4  bytes of the block
+         8      4  schema version, 1                         4      4  CRC-32 of the block from here on
+        12      4  bytes of the header                       8      4  entries in it
+        16      4  bytes of an entry                        12      4  strings in it
+        20      4  bytes of the broker's name               16      4  bytes of the strings, with the zeros behind
+        24      8  number of the file                       20      4  entries that were lost before this block
+        32      8  wall time of its making, ms              24      8  smallest at_ms of the entries
+        40      8  the broker's epoch, ms                   32      8  largest one
+        48      n  the broker's name, UTF-8                 40      n  strings: 2 bytes length and UTF-8 each; zeros
+         …      …  zeros                                     …      …  entries
+    last 4      4  CRC-32 of the header before
+
+    entry, 80 bytes; a number that does not apply is -1
+    offset  bytes  field
+    ------  -----  ------------------------------------------------------------------------------------
+         0      8  at_ms            wall time of the end
+         8      8  from_offset      where the pull begins to read; for a commit the offset before
+        16      8  next_offset      where the next pull begins; for a commit the offset
+        24      8  max_offset       the queue's end at that time
+        32      8  oldest_store_ms  store time of the first message given
+        40      4  held_us          how long the pull was held, 0 when it was answered at once
+        44      4  wake_us          from the arrival that woke it to the answer
+        48      4  granted_ms       how long it might have been held
+        52      4  queue_id
+        56      4  messages         given
+        60      4  size             their bytes, as stored
+        64      4  topic            number of a string of this file
+        68      4  group            the same
+        72      4  client_id        the same
+        76      1  kind             place in KINDS, counted from 1; 0: does not apply
+        77      1  cause            in CAUSES
+        78      1  status           in STATUSES
+        79      1  protocol         in PROTOCOLS
+
+A file's strings are numbered from 1 in their order, through all its blocks; 0 is the empty one. A block without entries
+and strings says that the file was closed in order. Where a length or a checksum is wrong the file ends: a reader beside
+a running broker meets that, and so does one after a crash. A later schema adds fields at the end of header and entry,
+which readers pass over, and names at the end of the tables; what they cannot pass over gets another magic number.
+"""
+
+import re
+import zlib
+from collections.abc import Iterator
+from struct import Struct, error
+from typing import Any, NamedTuple
+
+import msgspec
+
+from broker_core.formats.commit_log_record import Buffer
+
+FOLDER = "polljournal"
+FILE_NAME = re.compile(r"(\d{20})\.journal")
+MAGIC = b"GLASSPJ1"
+VERSION = 1
+HEADER = Struct("<8s4I3q")
+BLOCK = Struct("<6I2q")
+FIELDS = (
+    ("at_ms", "q"), ("from_offset", "q"), ("next_offset", "q"), ("max_offset", "q"), ("oldest_store_ms", "q"),
+    ("held_us", "i"), ("wake_us", "i"), ("granted_ms", "i"), ("queue_id", "i"), ("messages", "i"), ("size", "i"),
+    ("topic", "i"), ("group", "i"), ("client_id", "i"),
+    ("kind", "B"), ("cause", "B"), ("status", "B"), ("protocol", "B"),
+)
+"""Name and struct code of an entry's fields, in their order, without gaps."""
+ENTRY = Struct("<" + "".join(code for _, code in FIELDS))
+
+KINDS = ("answered_at_once", "woken", "released", "committed")
+CAUSES = ("arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown", "channel_gone",
+          "cancelled")
+STATUSES = ("FOUND", "NO_MATCHED_MESSAGE", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL", "OFFSET_OVERFLOW_BADLY",
+            "OFFSET_OVERFLOW_ONE", "OFFSET_TOO_SMALL", "NO_MATCHED_LOGIC_QUEUE", "NO_MESSAGE_IN_QUEUE", "OFFSET_RESET")
+PROTOCOLS = ("http", "websocket", "remoting")
+OTHER = 255
+"""A name that this schema's table does not have."""
+
+MAX_ENTRIES = 4096
+MAX_STRING_BYTES = 64 * 1024
+"""Strings that a block takes before it is full."""
+MAX_STRING = 1024
+"""Bytes of one string; what is longer is cut off."""
+MAX_STRINGS = 65_536
+"""Strings that a file takes before it is full: the writer has them all in memory."""
+MAX_BLOCK = BLOCK.size + MAX_STRING_BYTES + 3 * (MAX_STRING + 2) + 8 + MAX_ENTRIES * ENTRY.size
+"""Bytes that a block has at most."""
+
+_PREFIX = Struct("<2I")
+_CRC = Struct("<I")
+_LENGTH = Struct("<H")
+_LIMITS = {"q": (1 << 63) - 1, "i": (1 << 31) - 1, "B": 255}
+
+
+class JournalEntry(msgspec.Struct, frozen=True, gc=False):
+    """The end of a pull, or an offset committed. Texts that do not apply are empty, numbers -1."""
+
+    at_ms: int
+    from_offset: int
+    next_offset: int
+    max_offset: int
+    oldest_store_ms: int
+    held_us: int
+    wake_us: int
+    granted_ms: int
+    queue_id: int
+    messages: int
+    size: int
+    topic: str
+    group: str
+    client_id: str
+    kind: str
+    cause: str = ""
+    status: str = ""
+    protocol: str = ""
+
+
+class JournalHeader(NamedTuple):
+    """How a file begins. ``length`` and ``entry_size`` are in bytes, times in ms."""
+
+    version: int
+    length: int
+    entry_size: int
+    number: int
+    created_ms: int
+    epoch: int
+    broker: str
+
+
+class JournalBlock(NamedTuple):
+    """A valid block. ``entries_at`` and ``end`` are positions in the file, ``end`` is where the next block begins."""
+
+    count: int
+    lost: int
+    min_ms: int
+    max_ms: int
+    strings: tuple[str, ...]
+    entries_at: int
+    end: int
+
+    @property
+    def closes(self) -> bool:
+        """Whether it says that nothing follows."""
+        return not self.count and not self.strings
+
+
+def file_name(number: int) -> str:
+    return f"{number:020d}.journal"
+
+
+def _codes(names: tuple[str, ...]) -> dict[str, int]:
+    return {"": 0} | {name: code for code, name in enumerate(names, 1)}
+
+
+_KINDS, _CAUSES, _STATUSES, _PROTOCOLS = _codes(KINDS), _codes(CAUSES), _codes(STATUSES), _codes(PROTOCOLS)
+
+
+# --- Writing ---
+
+def encode_header(number: int, created_ms: int, epoch: int, broker: str) -> bytes:
+    """The beginning of a new file."""
+    name = _text(broker)
+    length = -(-(HEADER.size + len(name) + _CRC.size) // 8) * 8
+    data = HEADER.pack(MAGIC, VERSION, length, ENTRY.size, len(name), number, created_ms, epoch) + name
+    data = data.ljust(length - _CRC.size, b"\0")
+    return data + _CRC.pack(zlib.crc32(data))
+
+
+def _text(text: str) -> bytes:
+    """As UTF-8, whole characters of at most MAX_STRING bytes."""
+    data = text.encode("utf-8", "replace")
+    return data if len(data) <= MAX_STRING else data[:MAX_STRING].decode("utf-8", "ignore").encode()
+
+
+class BlockEncoder:
+    """Gathers the entries of one file into blocks. Every block that ``take`` gives has to be written, in that order:
+    the later ones mean the strings of the earlier."""
+
+    def __init__(self) -> None:
+        self._numbers = {"": 0}
+        self._strings: list[bytes] = []
+        self._strings_size = 0
+        self._entries: list[bytes] = []
+        self._min_ms = self._max_ms = 0
+
+    def __len__(self) -> int:
+        """Entries that were added since the last block."""
+        return len(self._entries)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a block has to be taken before more is added."""
+        return len(self._entries) >= MAX_ENTRIES or self._strings_size >= MAX_STRING_BYTES
+
+    @property
+    def has_many_strings(self) -> bool:
+        """Whether the next block is better the first of another file."""
+        return len(self._numbers) > MAX_STRINGS
+
+    def add(self, entry: JournalEntry) -> None:
+        numbers, at_ms = self._numbers, entry.at_ms
+        topic, group, client_id = entry.topic, entry.group, entry.client_id
+        if topic not in numbers:
+            self._add_string(topic)
+        if group not in numbers:
+            self._add_string(group)
+        if client_id not in numbers:
+            self._add_string(client_id)
+        values = (
+            at_ms, entry.from_offset, entry.next_offset, entry.max_offset, entry.oldest_store_ms, entry.held_us,
+            entry.wake_us, entry.granted_ms, entry.queue_id, entry.messages, entry.size,
+            numbers[topic], numbers[group], numbers[client_id],
+            _KINDS.get(entry.kind, OTHER), _CAUSES.get(entry.cause, OTHER), _STATUSES.get(entry.status, OTHER),
+            _PROTOCOLS.get(entry.protocol, OTHER))
+        try:
+            packed = ENTRY.pack(*values)
+        except error:  # one of them does not fit
+            packed = ENTRY.pack(*map(_nearest, values, FIELDS))
+        if not self._entries:
+            self._min_ms = self._max_ms = at_ms
+        elif at_ms > self._max_ms:
+            self._max_ms = at_ms
+        elif at_ms < self._min_ms:
+            self._min_ms = at_ms
+        self._entries.append(packed)
+
+    def _add_string(self, text: str) -> None:
+        data = _text(text)
+        self._numbers[text] = len(self._numbers)
+        self._strings.append(_LENGTH.pack(len(data)) + data)
+        self._strings_size += 2 + len(data)
+
+    def take(self, lost: int = 0) -> bytes:
+        """The block of what was added; ``lost`` entries are missing before it. Without any, a closing block."""
+        strings = b"".join(self._strings)
+        strings += bytes(-len(strings) % 8)
+        length = BLOCK.size + len(strings) + len(self._entries) * ENTRY.size
+        head = BLOCK.pack(length, 0, len(self._entries), len(self._strings), len(strings), min(lost, 0xFFFFFFFF),
+                          self._min_ms, self._max_ms)
+        rest = b"".join((head[_PREFIX.size:], strings, *self._entries))
+        self._strings, self._strings_size, self._entries = [], 0, []
+        self._min_ms = self._max_ms = 0
+        return _PREFIX.pack(length, zlib.crc32(rest)) + rest
+
+
+def _nearest(value: int, field: tuple[str, str]) -> int:
+    """The number of the field's width that is nearest."""
+    limit = _LIMITS[field[1]]
+    return max(min(value, limit), -limit - 1)
+
+
+# --- Reading ---
+
+def decode_header(data: Buffer) -> JournalHeader | None:
+    """None when this is not the beginning of a journal that can be read here, or not all of it."""
+    if len(data) < HEADER.size:
+        return None
+    magic, version, length, entry_size, name_size, number, created_ms, epoch = HEADER.unpack_from(data)
+    if magic != MAGIC or not HEADER.size + name_size + _CRC.size <= length <= len(data) or not entry_size:
+        return None
+    if zlib.crc32(data[:length - _CRC.size]) != _CRC.unpack_from(data, length - _CRC.size)[0]:
+        return None
+    name = bytes(data[HEADER.size:HEADER.size + name_size]).decode("utf-8", "replace")
+    return JournalHeader(version, length, entry_size, number, created_ms, epoch, name)
+
+
+def decode_block(data: Buffer, at: int, entry_size: int) -> JournalBlock | None:
+    """The block at this position; None when the file ends here: nothing follows, or nothing whole and unharmed."""
+    if len(data) - at < BLOCK.size:
+        return None
+    length, crc, count, string_count, strings_size, lost, min_ms, max_ms = BLOCK.unpack_from(data, at)
+    entries_at = at + BLOCK.size + strings_size
+    end = entries_at + count * entry_size
+    if end != at + length or end > len(data) or zlib.crc32(memoryview(data)[at + _PREFIX.size:end]) != crc:
+        return None
+    strings = []
+    string_at = at + BLOCK.size
+    for _ in range(string_count):
+        string_end = string_at + 2 + int.from_bytes(data[string_at:string_at + 2], "little")
+        if string_end > entries_at:
+            return None
+        strings.append(bytes(data[string_at + 2:string_end]).decode("utf-8", "replace"))
+        string_at = string_end
+    return JournalBlock(count, lost, min_ms, max_ms, tuple(strings), entries_at, end)
+
+
+def decode_blocks(data: Buffer, header: JournalHeader) -> Iterator[JournalBlock]:
+    """The blocks of a file, up to where it ends; the last one may be a closing one."""
+    at = header.length
+    while (block := decode_block(data, at, header.entry_size)) is not None:
+        yield block
+        at = block.end
+
+
+def decode_entries(data: Buffer) -> Iterator[JournalEntry]:
+    """The entries of a file one by one: for looking at some, ``spark_jobs`` reads millions. Nothing for no journal."""
+    header = decode_header(data)
+    if header is None:
+        return
+    strings = [""]
+    for block in decode_blocks(data, header):
+        strings += block.strings
+        for at in range(block.entries_at, block.end, header.entry_size):
+            # An older schema has fewer fields: -1 in the others.
+            entry = bytes(data[at:at + header.entry_size]).ljust(ENTRY.size, b"\xff")
+            values: list[Any] = list(ENTRY.unpack_from(entry))
+            values[11:14] = [strings[number] if 0 <= number < len(strings) else "" for number in values[11:14]]
+            values[14:] = [_name(code, names) for code, names in zip(
+                values[14:], (KINDS, CAUSES, STATUSES, PROTOCOLS), strict=True)]
+            yield JournalEntry(*values)
+
+
+def _name(code: int, names: tuple[str, ...]) -> str:
+    if code == 0:
+        return ""
+    return names[code - 1] if code <= len(names) else "other"

@@ -73,7 +73,7 @@ class Session(Protocol):
 def note(count: int, remark: str, *values: object) -> None:
     """Log what any client can bring about: the first, the tenth, the hundredth, and each thousandth time."""
     if count in (1, 10, 100) or count % 1000 == 0:
-        log.warning(f"{remark} (%d so far)", *values, count)
+        log.warning("%s (%d so far)", remark % values, count)
 
 
 class Channel(asyncio.Protocol):
@@ -216,8 +216,9 @@ class Channel(asyncio.Protocol):
         self._waiting.clear()
         self._server.lost(self)
         self._server.count_unfinished(-self.unfinished)
-        if self._session is not None:
-            self._session.closed()
+        session, self._session = self._session, None
+        if session is not None:
+            session.closed()
 
     # --- Inside ---
 

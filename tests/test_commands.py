@@ -64,6 +64,17 @@ class Site:
         return self.process.returncode, output
 
 
+def ask(port: int, code: int, ext_fields: dict[str, str]) -> RemotingCommand:
+    """What a server of RocketMQ's protocol answers."""
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client:
+        client.sendall(RemotingCommand.request(code, ext_fields, opaque=7).encode())
+        decoder, answers = FrameDecoder(), []
+        while not answers:
+            answers = decoder.feed(client.recv(65536))
+    [answer] = answers
+    return answer
+
+
 def wait_until(true: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not true():
@@ -247,16 +258,24 @@ def test_rocketmq_clients_are_served(start: Callable[..., Site], manage: Manage,
     site = start("--no-schedules", GLASSMQ_ENGINE=engine)
     site.publish("orders", "first")
     port = int(manage.environment["GLASSMQ_BROKER_PORT"])
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client:
-        client.sendall(RemotingCommand.request(
-            RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": "0"}, opaque=7).encode())
-        decoder, answers = FrameDecoder(), []
-        while not answers:
-            answers = decoder.feed(client.recv(65536))
-    assert [(answer.code, answer.opaque, answer.ext_fields) for answer in answers] == [(0, 7, {"offset": "1"})]
+    answer = ask(port, RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": "0"})
+    assert (answer.code, answer.opaque, answer.ext_fields) == (0, 7, {"offset": "1"})
     code, output = site.end(signal.SIGTERM)
     assert code == 0, output
     assert f"RocketMQ    127.0.0.1:{port}\n" in output
+
+
+@pytest.mark.parametrize("engine", ["embedded", "child"])
+def test_a_name_server_beside_the_broker_says_where_it_is(
+        start: Callable[..., Site], manage: Manage, engine: str) -> None:
+    site = start("--no-schedules", GLASSMQ_ENGINE=engine)
+    site.publish("orders", "first")
+    broker, namesrv = (int(manage.environment[f"GLASSMQ_{name}_PORT"]) for name in ("BROKER", "NAMESRV"))
+    answer = ask(namesrv, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "orders"})
+    assert json.loads(answer.body)["brokerDatas"][0]["brokerAddrs"] == {"0": f"127.0.0.1:{broker}"}
+    code, output = site.end(signal.SIGTERM)
+    assert code == 0, output
+    assert f"name server 127.0.0.1:{namesrv}\n" in output
 
 
 @pytest.mark.parametrize("engine", ["embedded", "child"])

@@ -25,6 +25,13 @@ NO_SEND_TOPICS = frozenset((
     "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"))
 _SYSTEM = NO_SEND_TOPICS | {AUTO_CREATE_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+ATTRIBUTES = {
+    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY"),
+    "queue.type": ("SimpleCQ",),
+    "cleanup.policy": ("DELETE",),
+}
+"""What a topic may be said to be: RocketMQ's TopicAttributes, as far as this broker has it; ``message.type`` is only
+kept and told."""
 
 
 def validate_name(name: str, what: str, longest: int) -> str:
@@ -152,9 +159,14 @@ class TopicConfigManager:
                                      perm=template.perm & ~PERM_INHERIT), now)
 
     def _add(self, config: TopicConfig, now: Now) -> TopicConfig:
-        if len(self._table) >= MAX_TOPICS:
-            raise RequestError(f"this broker has {MAX_TOPICS} topics, the most it takes; delete some first")
+        self.require_room(1)
         return self._put(config, now)
+
+    def require_room(self, topics: int) -> None:
+        """RequestError when there cannot be so many more."""
+        if len(self._table) + topics > MAX_TOPICS:
+            raise RequestError(f"this broker takes {MAX_TOPICS} topics at most, and has {len(self._table)}; delete "
+                               "some first")
 
     def create_in_send_message_back(self, topic: str, queues: int, perm: int, now: Now) -> tuple[TopicConfig, bool]:
         """A group's retry or dead letter topic, and whether it was made just now; one that exists stays as it is."""
@@ -169,8 +181,18 @@ class TopicConfigManager:
         """A topic whose queues were found in the store, but which topics.json does not know."""
         return self._put(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues), now)
 
-    def update(self, topic: str, read: int | None, write: int | None, perm: int | None, now: Now) -> TopicConfig:
-        """Create or change; None leaves as it is. RequestError for what is not allowed."""
+    def update(self, topic: str, read: int | None, write: int | None, perm: int | None, now: Now,
+               **more: Any) -> TopicConfig:
+        """Create or change, see ``changed``."""
+        return self.put(self.changed(topic, read, write, perm, **more), now)
+
+    def changed(self, topic: str, read: int | None, write: int | None, perm: int | None, *, order: bool | None = None,
+                filter_type: str | None = None, sys_flag: int | None = None,
+                attributes: dict[str, str] | None = None) -> TopicConfig:
+        """What a topic, new or not, is to be; None leaves as it is. RequestError for what is not allowed.
+
+        ``attributes`` are changes: ``+name`` sets one, ``-name`` takes one away.
+        """
         validate_topic(topic)
         if self.is_system(topic):
             raise RequestError(f"{topic} is a system topic; it cannot be changed", pointer="/topic")
@@ -179,14 +201,20 @@ class TopicConfigManager:
                 raise RequestError(f"{name} must be 1 to {MAX_QUEUES}", pointer=f"/{name}")
         if perm is not None and not 0 <= perm <= 7:
             raise RequestError("perm is 4 (read) + 2 (write) + 1 (inherit): 0 to 7", pointer="/perm")
-        old = self._table.get(topic)
-        base = old or TopicConfig(topic_name=topic)
-        new = msgspec.structs.replace(
+        base = self._table.get(topic) or TopicConfig(topic_name=topic)
+        return msgspec.structs.replace(
             base, read_queue_nums=read or base.read_queue_nums, write_queue_nums=write or base.write_queue_nums,
-            perm=base.perm if perm is None else perm)
-        if new == old:
-            return new
-        return self._put(new, now) if old else self._add(new, now)
+            perm=base.perm if perm is None else perm, order=base.order if order is None else order,
+            topic_filter_type=filter_type or base.topic_filter_type,
+            topic_sys_flag=base.topic_sys_flag if sys_flag is None else sys_flag,
+            attributes=_changed_attributes(base.attributes, attributes or {}))
+
+    def put(self, config: TopicConfig, now: Now) -> TopicConfig:
+        """Let a topic be what ``changed`` said. RequestError when there are too many."""
+        old = self._table.get(config.topic_name)
+        if config == old:
+            return config
+        return self._put(config, now) if old else self._add(config, now)
 
     def delete(self, topic: str, now: Now) -> None:
         self.require(topic)
@@ -206,3 +234,24 @@ class TopicConfigManager:
         """The content of topics.json; what a newer RocketMQ put there beside the table is kept."""
         return self._rest | {"dataVersion": dict(self._version),
                              "topicConfigTable": {name: msgspec.to_builtins(c) for name, c in self._table.items()}}
+
+
+def _changed_attributes(attributes: dict[str, Any], changes: dict[str, str]) -> dict[str, Any]:
+    """RocketMQ's AttributeUtil. RequestError with its code for what cannot be set or taken away."""
+    new = dict(attributes)
+    for signed, value in changes.items():
+        sign, name = signed[:1], signed[1:]
+        if sign == "+" and value in ATTRIBUTES.get(name, ()):
+            new[name] = value
+        elif sign == "-" and name in new:
+            del new[name]
+        elif sign == "+" and name in ATTRIBUTES:
+            raise _attribute_error(f"{name} is one of {', '.join(ATTRIBUTES[name])}, not {value[:100]!r}")
+        else:
+            raise _attribute_error(f"{signed[:100]!r} is no attribute to set (+ and one of {', '.join(ATTRIBUTES)}) or "
+                                   "to take away (- and one that the topic has)")
+    return new
+
+
+def _attribute_error(remark: str) -> RequestError:
+    return RequestError(remark, code=ResponseCode.SYSTEM_ERROR, pointer="/attributes")

@@ -84,16 +84,22 @@ class UpdateSubscriptionGroup(Command, frozen=True):
 
 
 class GetSubscriptionGroups(Command, frozen=True):
-    """One group's configuration, or all. -> SubscriptionGroups; Failed SUBSCRIPTION_GROUP_NOT_EXIST"""
+    """One group's configuration, or all. -> SubscriptionGroups; Failed SUBSCRIPTION_GROUP_NOT_EXIST
+
+    ``or_default``: of a group that is not known yet, what it would have if a client came with it now.
+    """
 
     group: str = ""
+    or_default: bool = False
 
 
 class SubscriptionGroups(Reply, frozen=True):
-    """``configs`` by group, ``data_version`` as subscriptionGroup.json has them."""
+    """``configs`` by group, ``data_version`` and ``forbidden`` (group -> topic -> bits) as subscriptionGroup.json has
+    them."""
 
     data_version: dict[str, int]
     configs: dict[str, dict[str, Any]]
+    forbidden: dict[str, dict[str, int]]
 
 
 class DeleteSubscriptionGroup(Command, frozen=True):

@@ -1,5 +1,7 @@
 """Topics and their queues."""
 
+from typing import Literal
+
 from broker_core.commands.base import Command, Reply, Shape
 
 
@@ -33,18 +35,31 @@ class GetTopic(Command, frozen=True):
 
 
 class UpdateAndCreateTopic(Command, frozen=True):
-    """Create a topic or change it; None leaves as it is (or the default of 4 queues, perm 6). -> Topics with one"""
+    """Create a topic or change it; None leaves as it is (or the default of 4 queues, perm 6). -> Topics with one
+
+    ``order``: a broker that may not be written to refuses its messages. ``filter_type`` and ``sys_flag`` are kept and
+    told, and change nothing that this broker does.
+    ``attributes`` are changes: ``+name`` sets one, ``-name`` takes one away.
+    """
 
     topic: str
     read_queues: int | None = None
     write_queues: int | None = None
     perm: int | None = None
+    order: bool | None = None
+    filter_type: Literal["SINGLE_TAG", "MULTI_TAG"] | None = None
+    sys_flag: int | None = None
+    attributes: dict[str, str] | None = None
 
 
 class DeleteTopic(Command, frozen=True):
-    """Forget a topic, its queues and every group's offsets in it. -> Done; Failed TOPIC_NOT_EXIST"""
+    """Forget a topic, its queues and every group's offsets in it. -> Done; Failed TOPIC_NOT_EXIST
+
+    ``missing_ok``: a tool that asks every broker of a cluster takes it for no error where there is none.
+    """
 
     topic: str
+    missing_ok: bool = False
 
 
 class QueueView(Shape, frozen=True):

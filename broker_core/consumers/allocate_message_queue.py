@@ -29,3 +29,8 @@ def allocate_averagely(queues: Sequence[Q], client_ids: Sequence[str], client_id
     if client_id not in client_ids:
         return []
     return [queues[place] for place in averagely(len(queues), len(client_ids), client_ids.index(client_id))]
+
+
+def allocate_averagely_by_circle(queues: Sequence[Q], client_ids: Sequence[str], client_id: str) -> list[Q]:
+    """RocketMQ's AllocateMessageQueueAveragelyByCircle: the members take turns."""
+    return list(queues[client_ids.index(client_id)::len(client_ids)]) if client_id in client_ids else []

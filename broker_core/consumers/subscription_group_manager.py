@@ -17,6 +17,7 @@ from broker_core.topics import MAX_QUEUES, PERM_READ, validate_group
 
 MAX_GROUPS = 20_000
 MAX_CONFIG_BYTES = 65_536
+MAX_FORBIDDEN = 20_000
 SYSTEM_GROUPS = (
     "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
     "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS")
@@ -88,11 +89,16 @@ class SubscriptionGroupManager:
             self._unknown.pop(name, None)
 
     def _put(self, config: SubscriptionGroupConfig, entry: dict[str, Any], now: Now) -> SubscriptionGroupConfig:
-        if config.group_name not in self._table and len(self._table) >= MAX_GROUPS:
-            raise RequestError(f"this broker has {MAX_GROUPS} consumer groups, the most it takes; delete some first")
+        self.require_room(config.group_name not in self._table)
         self._take(config, entry)
         self._touch(now)
         return config
+
+    def require_room(self, groups: int) -> None:
+        """RequestError when there cannot be so many more."""
+        if len(self._table) + groups > MAX_GROUPS:
+            raise RequestError(f"this broker takes {MAX_GROUPS} consumer groups at most, and has {len(self._table)}; "
+                               "delete some first")
 
     def _touch(self, now: Now) -> None:
         self._version["counter"] += 1
@@ -116,7 +122,15 @@ class SubscriptionGroupManager:
         return self._put(SubscriptionGroupConfig(group_name=group), {}, now)
 
     def update(self, entry: dict[str, Any], now: Now) -> SubscriptionGroupConfig:
-        """Create a group or replace its configuration; what ``entry`` leaves out has RocketMQ's defaults.
+        """Create a group or replace its configuration, see ``checked``."""
+        config, given = self.checked(entry)
+        if self._table.get(config.group_name) == config and self._unknown.get(config.group_name, {}) == {
+                key: value for key, value in given.items() if key not in _KNOWN}:
+            return config
+        return self._put(config, given, now)
+
+    def checked(self, entry: dict[str, Any]) -> tuple[SubscriptionGroupConfig, dict[str, Any]]:
+        """What a group is to be, and the members of ``entry`` that say it; what it leaves out has RocketMQ's defaults.
 
         ``attributes`` are changes: ``+name`` sets one, ``-name`` takes one away. RequestError for what is not allowed.
         """
@@ -132,10 +146,7 @@ class SubscriptionGroupManager:
             raise RequestError(f"retryQueueNums is {MAX_QUEUES} at most", pointer="/retryQueueNums")
         old = self._table.get(config.group_name)
         config.attributes = _changed(old.attributes if old else {}, config.attributes)
-        if old == config and self._unknown.get(config.group_name, {}) == {
-                key: value for key, value in given.items() if key not in _KNOWN}:
-            return config
-        return self._put(config, given, now)
+        return config, given
 
     def delete(self, group: str, now: Now) -> bool:
         """False when there was no such group; RequestError for one of the broker's own."""
@@ -146,6 +157,28 @@ class SubscriptionGroupManager:
         self._unknown.pop(group, None)
         self._touch(now)
         return True
+
+    def forbid(self, group: str, topic: str, now: Now, *, readable: bool) -> None:
+        """Whether the group may read the topic, from now on. RequestError when too many may not."""
+        if readable == self.may_read(group, topic):
+            return
+        topics = self._forbidden.get(group, {})
+        bits = topics.get(topic, 0) ^ PERM_READ
+        if bits:
+            if topic not in topics and sum(map(len, self._forbidden.values())) >= MAX_FORBIDDEN:
+                raise RequestError(f"this broker keeps {MAX_FORBIDDEN} pairs of group and topic apart, the most it "
+                                   "takes")
+            self._forbidden[group] = topics | {topic: bits}
+        else:
+            del topics[topic]
+            if not topics:
+                del self._forbidden[group]
+        self._touch(now)
+
+    @property
+    def forbidden(self) -> dict[str, dict[str, int]]:
+        """RocketMQ's forbiddenTable: group -> topic -> what is forbidden, 4 being to read."""
+        return {group: dict(topics) for group, topics in self._forbidden.items()}
 
     def may_read(self, group: str, topic: str) -> bool:
         """False when the forbiddenTable keeps the group from the topic."""
@@ -165,7 +198,7 @@ class SubscriptionGroupManager:
 
     def as_table(self) -> dict[str, Any]:
         """The content of subscriptionGroup.json."""
-        return self._rest | {"dataVersion": self.data_version, "forbiddenTable": dict(self._forbidden),
+        return self._rest | {"dataVersion": self.data_version, "forbiddenTable": self.forbidden,
                              "subscriptionGroupTable": {name: self.entry(name) for name in self._table}}
 
 

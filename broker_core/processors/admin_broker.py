@@ -1,25 +1,36 @@
 """Topics, queues, the broker itself. RocketMQ's AdminBrokerProcessor."""
 
+from typing import Any
+
+import msgspec
+
 from broker_core.clock import Now
 from broker_core.commands import (
+    BrokerConfig,
     BrokerView,
     DeleteTopic,
     Done,
     FoundOffset,
+    GetBrokerConfig,
     GetEarliestMsgStoreTime,
     GetMaxOffset,
     GetMinOffset,
     GetQueues,
     GetTopic,
+    GetTopicConfigs,
     GetTopics,
+    GetTopicStats,
     Queues,
     Reply,
     SearchOffset,
     StorePositions,
     StoreTime,
+    TopicConfigs,
     Topics,
+    TopicStats,
     TopicView,
     UpdateAndCreateTopic,
+    UpdateAndCreateTopicList,
     UpdateBrokerConfig,
 )
 from broker_core.errors import RequestError
@@ -28,7 +39,7 @@ from broker_core.options import DESCRIPTIONS, PYTHON_NAMES, change_options
 from broker_core.processors.context import Context, Request
 from broker_core.processors.outcome import failed
 from broker_core.processors.pull_message import release
-from broker_core.topics import TopicConfig, not_exist
+from broker_core.topics import TopicConfig, not_exist, validate_topic
 from broker_core.version import VERSION
 
 
@@ -57,19 +68,59 @@ def get_topic(context: Context, request: Request, now: Now) -> Reply:
 def update_and_create_topic(context: Context, request: Request, now: Now) -> Reply:
     command: UpdateAndCreateTopic = request.command
     context.require_writable()
-    old = context.topics.get(command.topic)
-    new = context.topics.update(command.topic, command.read_queues, command.write_queues, command.perm, now)
-    if new != old:
-        context.events.emit(TopicChanged, now, command.topic, "updated" if old else "created", new.read_queue_nums,
-                            new.write_queue_nums, new.perm)
+    new = _changed(context, command)
+    _put(context, new, now)
     return Topics(seq=context.events.seq, topics=[topic_view(context, new)])
+
+
+def update_and_create_topic_list(context: Context, request: Request, now: Now) -> Reply:
+    """Nothing is changed before everything was found to be in order."""
+    command: UpdateAndCreateTopicList = request.command
+    context.require_writable()
+    wanted = {topic.topic: _changed(context, topic) for topic in command.topics}
+    context.topics.require_room(sum(context.topics.get(topic) is None for topic in wanted))
+    for new in wanted.values():
+        _put(context, new, now)
+    return Done()
+
+
+def _changed(context: Context, command: UpdateAndCreateTopic) -> TopicConfig:
+    return context.topics.changed(
+        command.topic, command.read_queues, command.write_queues, command.perm, order=command.order,
+        filter_type=command.filter_type, sys_flag=command.sys_flag, attributes=command.attributes)
+
+
+def _put(context: Context, new: TopicConfig, now: Now) -> None:
+    old = context.topics.get(new.topic_name)
+    context.topics.put(new, now)
+    if new != old:
+        context.events.emit(TopicChanged, now, new.topic_name, "updated" if old else "created", new.read_queue_nums,
+                            new.write_queue_nums, new.perm)
+
+
+def get_topic_configs(context: Context, request: Request, now: Now) -> Reply:
+    command: GetTopicConfigs = request.command
+    wanted = [context.topics.require(command.topic)] if command.topic else context.topics
+    return TopicConfigs(data_version=context.topics.data_version,
+                        configs={config.topic_name: msgspec.to_builtins(config) for config in wanted})
+
+
+def get_topic_stats(context: Context, request: Request, now: Now) -> Reply:
+    command: GetTopicStats = request.command
+    config = context.topics.require(command.topic)
+    return TopicStats(queues=[context.queue_view(command.topic, queue_id)
+                              for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))],
+                      put_tps=context.stats.topic_put.tps(command.topic, now.mono_ns))
 
 
 def delete_topic(context: Context, request: Request, now: Now) -> Reply:
     command: DeleteTopic = request.command
     context.require_writable()
+    if command.missing_ok and context.topics.get(validate_topic(command.topic)) is None:
+        return Done()
     config = context.topics.require(command.topic)
     context.topics.delete(command.topic, now)
+    context.stats.forget_topic(command.topic)
     context.offsets.remove_topic(command.topic)
     context.store.delete_topic(command.topic)
     context.round_robin.pop(command.topic, None)
@@ -134,7 +185,7 @@ def get_broker(context: Context, request: Request, now: Now) -> Reply:
         broker=options.broker_name, epoch=context.epoch, seq=context.events.seq, role="MASTER", version=VERSION,
         started_at_ms=context.started.wall_ms, uptime_ms=(now.mono_ns - context.started.mono_ns) // 1_000_000,
         read_only=store.read_only, problem=context.problem(), positions=positions(context),
-        config={name: getattr(options, python) for name, python in PYTHON_NAMES.items()},
+        config=_config(context),
         changeable=[name for name, entry in DESCRIPTIONS.items() if entry["changeable"]],
         recovery=list(store.recovery), store_path=str(store.root))
 
@@ -146,7 +197,7 @@ def update_broker_config(context: Context, request: Request, now: Now) -> Reply:
         raise RequestError("no option to change")
     old = context.options
     new = change_options(old, command.changes)
-    context.change_options(new)
+    context.change_options(new, now)
     for name in command.changes:
         before, after = getattr(old, PYTHON_NAMES[name]), getattr(new, PYTHON_NAMES[name])
         if before != after:
@@ -154,3 +205,13 @@ def update_broker_config(context: Context, request: Request, now: Now) -> Reply:
     if new.long_polling_enable != old.long_polling_enable:
         context.holds.start_check(afresh=True)
     return get_broker(context, request, now)
+
+
+def get_broker_config(context: Context, request: Request, now: Now) -> Reply:
+    command: GetBrokerConfig = request.command
+    assert isinstance(command, GetBrokerConfig)
+    return BrokerConfig(config=_config(context), data_version=context.config_version)
+
+
+def _config(context: Context) -> dict[str, Any]:
+    return {name: getattr(context.options, python) for name, python in PYTHON_NAMES.items()}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from broker_core.broker_stats import BrokerStatsManager, BrokerTotals
-from broker_core.clock import Clock
-from broker_core.commands import HoldView, QueueView, Reply, WakeCause
+from broker_core.clock import Clock, Now
+from broker_core.commands import HoldView, MessageQueue, QueueView, Reply, WakeCause
 from broker_core.consumers.consumer_manager import ConsumerManager
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.consumers.producer_manager import ProducerManager
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 RECENT_WAKEUPS = 200
 
+FindQueues = Callable[[str], list[MessageQueue] | None]
+"""A topic's queues on all brokers from which it may be read; None when that is not known."""
+
 
 class Request(msgspec.Struct, frozen=True, gc=False):
     """Who asked, under which number, for what."""
@@ -53,10 +56,10 @@ class Waking(msgspec.Struct, frozen=True, gc=False):
 class Context:
     """The engine's parts, by name."""
 
-    __slots__ = ("changed_groups", "clients", "clock", "connection_numbers", "consumers", "counters", "draining",
-                 "epoch", "events", "holds", "locks", "offsets", "options", "prefix_of_ids", "producers", "pulls",
-                 "replies", "round_robin", "started", "stats", "store", "subscription_groups", "topics", "unique_key",
-                 "wakeups", "waking")
+    __slots__ = ("changed_groups", "clients", "clock", "config_version", "connection_numbers", "consumers", "counters",
+                 "draining", "epoch", "events", "find_queues", "holds", "locks", "offsets", "options", "prefix_of_ids",
+                 "producers", "pulls", "replies", "round_robin", "started", "stats", "store", "subscription_groups",
+                 "topics", "unique_key", "wakeups", "waking")
 
     def __init__(self, *, options: Options, store: MessageStore, topics: TopicConfigManager,
                  offsets: ConsumerOffsetManager, subscription_groups: SubscriptionGroupManager, clock: Clock,
@@ -90,13 +93,19 @@ class Context:
         """Groups whose members are to be told in this turn, and why."""
         self.replies: list[tuple[Any, int, Reply]] = []
         self.draining = False
+        self.config_version = {"counter": 0, "stateVersion": 0, "timestamp": self.started.wall_ms}
+        """RocketMQ's DataVersion of the options."""
+        self.find_queues: FindQueues | None = None
+        """Where name servers' routes are known, here is who knows them."""
 
     def reply(self, connection: Any, request_id: int, reply: Reply) -> None:
         self.replies.append((connection, request_id, reply))
 
-    def change_options(self, options: Options) -> None:
+    def change_options(self, options: Options, now: Now) -> None:
         """Options changed: tell the parts that keep a reference of their own."""
         self.options = options
+        self.config_version = self.config_version | {
+            "counter": self.config_version["counter"] + 1, "timestamp": now.wall_ms}
         self.topics.change_options(options)
         self.subscription_groups.change_options(options)
         self.store.change_options(options)

@@ -1,17 +1,25 @@
 """Configuration of consumer groups. Part of RocketMQ's AdminBrokerProcessor."""
 
+from typing import Any
+
+import msgspec
+
 from broker_core.clock import Now
 from broker_core.commands import (
     DeleteSubscriptionGroup,
     Done,
     GetSubscriptionGroups,
+    GroupForbidden,
     Reply,
     SubscriptionGroups,
+    UpdateGroupForbidden,
     UpdateSubscriptionGroup,
+    UpdateSubscriptionGroupList,
 )
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupConfig, not_exist
 from broker_core.events import SubscriptionGroupChanged
 from broker_core.processors.context import Context, Request
+from broker_core.topics import validate_group, validate_topic
 
 
 def find_or_create_group(context: Context, group: str, now: Now) -> SubscriptionGroupConfig:
@@ -29,27 +37,61 @@ def find_or_create_group(context: Context, group: str, now: Now) -> Subscription
 def update_subscription_group(context: Context, request: Request, now: Now) -> Reply:
     command: UpdateSubscriptionGroup = request.command
     context.require_writable()
+    return _view(context, [_update(context, command.config, now)])
+
+
+def update_subscription_group_list(context: Context, request: Request, now: Now) -> Reply:
+    """Nothing is changed before everything was found to be in order."""
+    command: UpdateSubscriptionGroupList = request.command
+    context.require_writable()
+    groups = context.subscription_groups
+    names = {groups.checked(config)[0].group_name for config in command.configs}
+    groups.require_room(sum(name not in groups for name in names))
+    for config in command.configs:
+        _update(context, config, now)
+    return Done()
+
+
+def _update(context: Context, config: dict[str, Any], now: Now) -> str:
+    """Create or change one group, and say so; its name."""
     groups = context.subscription_groups
     before = groups.data_version
-    known = str(command.config.get("groupName")) in groups
-    config = groups.update(command.config, now)
+    known = str(config.get("groupName")) in groups
+    name = groups.update(config, now).group_name
     if groups.data_version != before:
-        context.events.keep(SubscriptionGroupChanged, now, config.group_name, "updated" if known else "created")
-    return _view(context, [config.group_name])
+        context.events.keep(SubscriptionGroupChanged, now, name, "updated" if known else "created")
+    return name
 
 
 def get_subscription_groups(context: Context, request: Request, now: Now) -> Reply:
     command: GetSubscriptionGroups = request.command
+    groups = context.subscription_groups
     if not command.group:
-        return _view(context, [config.group_name for config in context.subscription_groups])
-    if command.group not in context.subscription_groups:
+        return _view(context, [config.group_name for config in groups])
+    if command.group in groups:
+        return _view(context, [command.group])
+    if not command.or_default or not context.options.auto_create_subscription_group:
         raise not_exist(command.group)
-    return _view(context, [command.group])
+    config, _ = groups.checked({"groupName": command.group})
+    return SubscriptionGroups(data_version=groups.data_version, forbidden={},
+                              configs={command.group: msgspec.to_builtins(config)})
 
 
 def _view(context: Context, names: list[str]) -> SubscriptionGroups:
     groups = context.subscription_groups
-    return SubscriptionGroups(data_version=groups.data_version, configs={name: groups.entry(name) for name in names})
+    return SubscriptionGroups(data_version=groups.data_version, configs={name: groups.entry(name) for name in names},
+                              forbidden=groups.forbidden)
+
+
+def update_group_forbidden(context: Context, request: Request, now: Now) -> Reply:
+    command: UpdateGroupForbidden = request.command
+    groups = context.subscription_groups
+    if command.readable is not None:
+        context.require_writable()
+        validate_topic(command.topic)
+        groups.forbid(validate_group(command.group), command.topic, now, readable=command.readable)
+    return GroupForbidden(group=command.group, topic=command.topic,
+                          readable=groups.may_read(command.group, command.topic))
 
 
 def delete_subscription_group(context: Context, request: Request, now: Now) -> Reply:
@@ -57,6 +99,7 @@ def delete_subscription_group(context: Context, request: Request, now: Now) -> R
     command: DeleteSubscriptionGroup = request.command
     context.require_writable()
     if context.subscription_groups.delete(command.group, now):
+        context.stats.forget_group(command.group)
         context.events.keep(SubscriptionGroupChanged, now, command.group, "deleted")
     if command.clean_offset:
         context.offsets.remove_group(command.group)

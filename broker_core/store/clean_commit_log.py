@@ -53,6 +53,7 @@ class CleanCommitLogService:
         self._index = index
         self._options = options
         self._next_ns = now.mono_ns
+        self._asked = False
         self._unfinished: Clean | None = None
         self.disk_used_percent = 0.0
         self.measure()
@@ -60,6 +61,11 @@ class CleanCommitLogService:
     def measure(self) -> None:
         """Look how full the disk is."""
         self.disk_used_percent = self._files.disk_used_percent(self._root)
+
+    def execute_delete_files_manually(self, now: Now) -> None:
+        """Let the next look, which is at once, take what has expired at any hour."""
+        self._asked = True
+        self._next_ns = now.mono_ns
 
     def next_clean(self, now: Now) -> Clean | None:
         """What is to go now. The log, the queues and the index forget it in this call; reading threads none exist."""
@@ -86,7 +92,8 @@ class CleanCommitLogService:
         options, mapped_files = self._options(), self._log.mapped_files
         forced = self.disk_used_percent > CLEAN_FORCIBLY_PERCENT
         full = self.disk_used_percent > options.disk_max_used_space_ratio
-        if not (forced or full or self._is_hour(now)):
+        asked, self._asked = self._asked, False
+        if not (forced or full or asked or self._is_hour(now)):
             return []
         taken = []
         for file in mapped_files.all()[:-1][:FILES_A_RUN]:

@@ -121,6 +121,19 @@ class MessageReader:
         return GetMessageResult(FOUND, end, queue.min_offset(self._log.min_offset), end,
             bytes(buffer[start:start + size]), 1, offset, offset, arrival.store_timestamp)
 
+    def earliest_store_time(self) -> int | None:
+        """When the first message of the log was stored, ms; None when it has none."""
+        return self._log.store_timestamp(self._log.min_offset)
+
+    def queue_units(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]:
+        """Physical offset, size and tagsCode of ``count`` messages of a queue, or of as many as there are."""
+        queue = self._queues.table.get((topic, queue_id))
+        if queue is None:
+            return []
+        units = [queue.unit(number) for number in range(
+            max(offset, queue.min_offset(self._log.min_offset)), min(offset + count, queue.max_offset))]
+        return [(place, size, self._queues.tags_code(queue, code) or 0) for place, size, code in units]
+
     def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether the queue has this message, and in the recent part of the log."""
         queue = self._queues.table.get((topic, queue_id))

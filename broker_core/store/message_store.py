@@ -70,11 +70,11 @@ class MessageStore:
             options.max_index_num) if options.message_index_enable else None
         self._reput = ReputMessageService(self._log, self._queues, self._index, delay_levels)
         self.delayed = ScheduleMessageService(files, root, self._log, self._queues, delay_levels)
-        self._reader = MessageReader(self._log, self._queues, options, files.total_memory())
-        self.is_in_memory = self._reader.is_in_memory
+        self.reader = MessageReader(self._log, self._queues, options, files.total_memory())
+        self.is_in_memory = self.reader.is_in_memory
         self._store_checkpoint = StoreCheckpoint(files, root)
         self._schedule = FlushSchedule(lambda: self._options, now)
-        self._clean = CleanCommitLogService(files, root, self._log, self._queues, self._index,
+        self.clean = CleanCommitLogService(files, root, self._log, self._queues, self._index,
             lambda: self._options, now)
 
     # --- opening and closing ------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class MessageStore:
     def change_options(self, options: Options) -> None:
         """Options that may change while the broker runs take effect."""
         self._options = options
-        self._reader.change_options(options)
+        self.reader.change_options(options)
 
     @property
     def problem(self) -> str:
@@ -184,8 +184,8 @@ class MessageStore:
             return READ_ONLY_PROBLEM
         if self._failure:
             return self._failure
-        if self._clean.disk_used_percent >= WARNING_PERCENT:
-            return (f"the disk is {self._clean.disk_used_percent:.0f} % full; "
+        if self.clean.disk_used_percent >= WARNING_PERCENT:
+            return (f"the disk is {self.clean.disk_used_percent:.0f} % full; "
                 f"messages are taken again below {WARNING_PERCENT} %")
         return ""
 
@@ -276,12 +276,12 @@ class MessageStore:
     def get_message(self, topic: str, queue_id: int, offset: int, max_msg_nums: int, max_msg_bytes: int,
                     message_filter: MessageFilter | None) -> GetMessageResult:
         """Messages of a queue from ``offset`` on, as many as one pull may bring."""
-        return self._reader.get_message(topic, queue_id, offset, max_msg_nums, max_msg_bytes, message_filter)
+        return self.reader.get_message(topic, queue_id, offset, max_msg_nums, max_msg_bytes, message_filter)
 
     def get_arrived(self, arrival: Arrival, offset: int, message_filter: MessageFilter | None,
                     ) -> GetMessageResult | None:
         """What ``get_message`` would say, where it is no more than the one message that arrived; None elsewhere."""
-        return self._reader.get_arrived(arrival, offset, message_filter)
+        return self.reader.get_arrived(arrival, offset, message_filter)
 
     def look_message_by_offset(self, physical_offset: int) -> bytes | None:
         """The whole record that begins at this physical offset; None when none does."""
@@ -435,11 +435,11 @@ class MessageStore:
         if self.read_only or self._failure:
             return None
         self._dispatch_failed = False
-        return self._clean.next_clean(now)
+        return self.clean.next_clean(now)
 
     def cleaned(self, clean: Clean, now: Now) -> list[tuple[int, str]]:
         """``clean.run()`` came back: (physical offset, reason) of each segment that is gone."""
-        return self._clean.cleaned(clean)
+        return self.clean.cleaned(clean)
 
     def load_table(self, name: str) -> dict[Any, Any] | None:
         """``config/<name>.json``; None when there is none."""

@@ -137,3 +137,30 @@ def test_a_retry_topic_is_made_once_with_the_groups_queues() -> None:
     assert topics.create_in_send_message_back("%RETRY%g", 1, 2, NOW) == (made, False)
     with pytest.raises(RequestError):
         topics.create_in_send_message_back("%RETRY%a/b", 1, 6, NOW)
+
+
+def test_attributes_are_set_and_taken_away() -> None:
+    topics = manager()
+
+    def update(**attributes: str) -> dict[str, object]:
+        return topics.update("t", None, None, None, NOW, attributes=attributes).attributes
+
+    assert update(**{"+message.type": "FIFO", "+queue.type": "SimpleCQ"}) == {
+        "message.type": "FIFO", "queue.type": "SimpleCQ"}
+    assert update(**{"+message.type": "DELAY", "-queue.type": ""}) == {"message.type": "DELAY"}
+    for name, value, said in (("message.type", "FIFO", "to set"), ("+message.type", "MIXED", "one of"),
+                              ("+queue.type", "BatchCQ", "SimpleCQ"), ("+other", "1", "'\\+other'"),
+                              ("-queue.type", "", "take away"), ("", "", "to set")):
+        with pytest.raises(RequestError, match=said) as error:
+            update(**{name: value})
+        assert error.value.code is ResponseCode.SYSTEM_ERROR
+    assert update() == {"message.type": "DELAY"}
+
+
+def test_a_change_is_seen_before_it_is_made() -> None:
+    topics = manager()
+    changed = topics.changed("t", 2, 3, 4, order=True, filter_type="MULTI_TAG", sys_flag=1)
+    assert topics.get("t") is None
+    assert topics.put(changed, NOW) == topics.get("t") == topics.update("t", None, None, None, NOW)
+    assert (changed.order, changed.topic_filter_type, changed.topic_sys_flag) == (True, "MULTI_TAG", 1)
+    assert topics.changed("t", None, None, None, order=False).order is False

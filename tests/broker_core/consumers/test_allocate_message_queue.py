@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_core.consumers.allocate_message_queue import averagely, averagely_owners
+from broker_core.consumers.allocate_message_queue import (
+    allocate_averagely,
+    allocate_averagely_by_circle,
+    averagely,
+    averagely_owners,
+)
 
 
 @pytest.mark.parametrize(("queues", "members", "expected"), [
@@ -39,3 +44,14 @@ def test_every_queue_has_one_owner_by_rocketmqs_rule(queues: int, members: int) 
 
 def test_without_members_nobody_has_a_queue() -> None:
     assert averagely_owners(4, []) == []
+
+
+@given(st.integers(0, 50), st.integers(1, 9))
+def test_in_turns(queues: int, members: int) -> None:
+    names = [f"client-{n:02}" for n in range(members)]
+    for index, name in enumerate(names):
+        mine = [queue for queue in range(queues) if queue % members == index]
+        assert allocate_averagely_by_circle(range(queues), names, name) == mine
+        assert allocate_averagely(range(queues), names, name) == list(averagely(queues, members, index))
+    for allocate in (allocate_averagely, allocate_averagely_by_circle):
+        assert allocate(range(queues), names, "nobody") == []

@@ -122,3 +122,20 @@ def test_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RequestError, match="groups"):
         groups.create("h", NOW)
     assert groups.update({"groupName": "g", "retryMaxTimes": 1}, NOW).retry_max_times == 1
+
+
+def test_pairs_that_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = manager({"forbiddenTable": {"g": {"other": 2, "orders": 2}}})
+    groups.dirty = False
+    groups.forbid("g", "orders", NOW, readable=True)
+    assert not groups.dirty
+    groups.forbid("g", "orders", NOW, readable=False)
+    assert groups.dirty and groups.forbidden == {"g": {"other": 2, "orders": 6}} and not groups.may_read("g", "orders")
+    groups.forbid("g", "orders", NOW, readable=True)
+    assert groups.forbidden == {"g": {"other": 2, "orders": 2}}
+    monkeypatch.setattr(subscription_group_manager, "MAX_FORBIDDEN", 2)
+    groups.forbid("g", "orders", NOW, readable=False)
+    with pytest.raises(RequestError, match="most"):
+        groups.forbid("h", "orders", NOW, readable=False)
+    assert groups.may_read("h", "orders") and "h" not in groups.forbidden
+    assert groups.as_table()["forbiddenTable"] == groups.forbidden

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
+from broker_core import topics as topics_module
 from broker_core.events import ConfigChanged
 from tests.fakes.engine import Bench
 
@@ -75,3 +76,77 @@ def test_queues_that_are_not_there_have_no_offsets(kind: Any) -> None:
     for topic, queue_id, code in (("nowhere", 0, 17), ("orders", 4, 29), ("orders", -1, 29)):
         reply = bench.call(kind(topic=topic, queue_id=queue_id))
         assert isinstance(reply, c.Failed) and reply.code == code
+
+
+def test_several_topics_at_once_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+
+    def update(*topics: c.UpdateAndCreateTopic) -> c.Reply:
+        return bench.call(c.UpdateAndCreateTopicList(topics=list(topics)))
+
+    def names() -> set[str]:
+        reply = bench.call(c.GetTopics(system=False))
+        assert isinstance(reply, c.Topics)
+        return {topic.topic for topic in reply.topics}
+
+    assert update(c.UpdateAndCreateTopic(topic="a", read_queues=2), c.UpdateAndCreateTopic(topic="b")) == c.Done()
+    assert names() == {"a", "b"}
+    refused = update(c.UpdateAndCreateTopic(topic="c"), c.UpdateAndCreateTopic(topic="a/b"))
+    assert isinstance(refused, c.Failed) and refused.code == 29
+    monkeypatch.setattr(topics_module, "MAX_TOPICS", len(list(bench.engine.context.topics)) + 1)
+    refused = update(*(c.UpdateAndCreateTopic(topic=name) for name in "acd"))
+    assert isinstance(refused, c.Failed) and "at most" in refused.remark
+    assert names() == {"a", "b"}
+    assert update(*(c.UpdateAndCreateTopic(topic=name) for name in "ac")) == c.Done()
+
+
+def test_configurations_of_topics() -> None:
+    bench = Bench()
+    bench.call(c.UpdateAndCreateTopic(topic="orders", read_queues=2, write_queues=3, perm=6, order=True, sys_flag=1,
+                                      filter_type="MULTI_TAG", attributes={"+message.type": "FIFO"}))
+    reply = bench.call(c.GetTopicConfigs(topic="orders"))
+    assert isinstance(reply, c.TopicConfigs)
+    assert reply.configs == {"orders": {
+        "topicName": "orders", "readQueueNums": 2, "writeQueueNums": 3, "perm": 6, "order": True,
+        "topicFilterType": "MULTI_TAG", "topicSysFlag": 1, "attributes": {"message.type": "FIFO"}}}
+    everything = bench.call(c.GetTopicConfigs())
+    assert isinstance(everything, c.TopicConfigs) and {"orders", "TBW102"} <= set(everything.configs)
+    assert everything.data_version == bench.engine.context.topics.data_version
+    unknown = bench.call(c.GetTopicConfigs(topic="none"))
+    assert isinstance(unknown, c.Failed) and unknown.code == 17
+
+
+def test_what_a_topic_holds_by_queue() -> None:
+    bench = Bench(default_topic_queue_nums=2)
+    bench.send("orders", b"1", b"2", queue_id=1)
+    reply = bench.call(c.GetTopicStats(topic="orders"))
+    assert isinstance(reply, c.TopicStats)
+    assert [(q.queue_id, q.min_offset, q.max_offset, q.last_store_time_ms) for q in reply.queues] == [
+        (0, 0, 0, None), (1, 0, 2, bench.clock.now().wall_ms)]
+    unknown = bench.call(c.GetTopicStats(topic="none"))
+    assert isinstance(unknown, c.Failed) and unknown.code == 17
+
+
+def test_a_topic_that_is_deleted_wherever_it_is() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    for _ in range(2):
+        assert bench.call(c.DeleteTopic(topic="orders", missing_ok=True)) == c.Done()
+    unknown = bench.call(c.DeleteTopic(topic="orders"))
+    assert isinstance(unknown, c.Failed) and unknown.code == 17
+    for name in ("", "a/b", "TBW102"):
+        refused = bench.call(c.DeleteTopic(topic=name, missing_ok=True))
+        assert isinstance(refused, c.Failed) and refused.code == 29
+
+
+def test_options_have_a_version() -> None:
+    bench = Bench()
+    before = bench.call(c.GetBrokerConfig())
+    bench.clock.advance(5)
+    bench.call(c.UpdateBrokerConfig(changes={"fileReservedTime": "48"}))
+    after = bench.call(c.GetBrokerConfig())
+    assert isinstance(before, c.BrokerConfig) and isinstance(after, c.BrokerConfig)
+    assert (before.config["fileReservedTime"], after.config["fileReservedTime"]) == (72, 48)
+    begin = bench.clock.now().wall_ms - 5
+    assert before.data_version == {"counter": 0, "stateVersion": 0, "timestamp": begin}
+    assert after.data_version == {"counter": 1, "stateVersion": 0, "timestamp": begin + 5}

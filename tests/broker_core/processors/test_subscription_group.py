@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from broker_core import commands as c
+from broker_core.consumers import subscription_group_manager
 from broker_core.events import SubscriptionGroupChanged
 from tests.fakes.engine import ROOT, Bench
 from tests.fakes.members import events, failure, join
@@ -69,3 +72,61 @@ def test_a_store_that_was_not_adopted_keeps_its_groups() -> None:
     foreign = Bench(files=bench.files, clock=bench.clock)
     assert "read-only" in failure(foreign, c.UpdateSubscriptionGroup(config={"groupName": "g"})).remark
     assert "read-only" in failure(foreign, c.DeleteSubscriptionGroup(group="g")).remark
+
+
+def test_several_groups_at_once_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    wanted = [{"groupName": "g", "retryMaxTimes": 3}, {"groupName": "h"}]
+    assert bench.call(c.UpdateSubscriptionGroupList(configs=wanted)) == c.Done()
+    assert configs(bench, "g")["g"]["retryMaxTimes"] == 3 and "h" in configs(bench)
+    assert failure(bench, c.UpdateSubscriptionGroupList(configs=[{"groupName": "i"}, {"groupName": "a/b"}])).code == 29
+    monkeypatch.setattr(subscription_group_manager, "MAX_GROUPS", len(configs(bench)) + 1)
+    assert "at most" in failure(
+        bench, c.UpdateSubscriptionGroupList(configs=[{"groupName": "i"}, {"groupName": "j"}])).remark
+    assert "i" not in configs(bench)
+    assert [e.group for e in events(bench, SubscriptionGroupChanged)] == ["g", "h"]
+
+
+def test_what_a_group_that_is_not_known_yet_would_have() -> None:
+    bench = Bench()
+    reply = bench.call(c.GetSubscriptionGroups(group="g", or_default=True))
+    assert isinstance(reply, c.SubscriptionGroups) and reply.configs["g"]["retryMaxTimes"] == 16
+    assert "g" not in configs(bench)
+    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g", "retryMaxTimes": 3}))
+    reply = bench.call(c.GetSubscriptionGroups(group="g", or_default=True))
+    assert isinstance(reply, c.SubscriptionGroups) and reply.configs["g"]["retryMaxTimes"] == 3
+    bench.call(c.UpdateBrokerConfig(changes={"autoCreateSubscriptionGroup": False}))
+    assert failure(bench, c.GetSubscriptionGroups(group="h", or_default=True)).code == 26
+
+
+def test_a_group_is_kept_from_a_topic() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    join(bench, "A")
+
+    def readable(value: bool | None = None, group: str = "g") -> bool:
+        reply = bench.call(c.UpdateGroupForbidden(group=group, topic="orders", readable=value))
+        assert isinstance(reply, c.GroupForbidden) and (reply.group, reply.topic) == (group, "orders")
+        return reply.readable
+
+    def pulled() -> c.Reply | None:
+        return bench.final(bench.pull("orders", 0, "A", subscription=None, check_group=True), "A")
+
+    assert readable() and not readable(False) and not readable() and readable(group="h")
+    refused = pulled()
+    assert isinstance(refused, c.Failed) and refused.code == 16
+    reply = bench.call(c.GetSubscriptionGroups())
+    assert isinstance(reply, c.SubscriptionGroups) and reply.forbidden == {"g": {"orders": 4}}
+    bench.take(bench.engine.close(bench.clock.now()))
+    again = Bench(files=bench.files, clock=bench.clock)
+    assert not again.engine.context.subscription_groups.may_read("g", "orders")
+
+
+def test_a_group_that_may_read_again() -> None:
+    bench = Bench()
+    for value in (False, True):
+        bench.call(c.UpdateGroupForbidden(group="g", topic="orders", readable=value))
+    reply = bench.call(c.GetSubscriptionGroups())
+    assert isinstance(reply, c.SubscriptionGroups) and reply.forbidden == {}
+    for group, topic in (("a/b", "orders"), ("g", "a/b"), ("", "orders"), ("g", "")):
+        assert failure(bench, c.UpdateGroupForbidden(group=group, topic=topic, readable=False)).code == 29

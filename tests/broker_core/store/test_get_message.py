@@ -237,3 +237,18 @@ def test_what_is_in_the_recent_part_of_the_log() -> None:
 
 def test_a_message_that_is_gone_is_not_in_memory(trimmed: MessageStore) -> None:
     assert not trimmed.is_in_memory("T", 0, 0)
+
+
+def test_units_as_they_lie_in_the_queue(trimmed: MessageStore) -> None:
+    store = open_store(ROOT, Options(mapped_file_size_consume_queue=60), files=SimulatedFiles())
+    assert store.reader.earliest_store_time() is None
+    for number in range(5):
+        store.append([message(number, tag="a")], at(number))
+        store.reput()
+    units = store.reader.queue_units("T", 0, 1, 3)
+    records = [store.look_message_by_offset(place) for place, _, _ in units]
+    assert [flags(record or b"") for record in records] == [[1], [2], [3]]
+    assert [(size, code) for _, size, code in units] == [(len(record or b""), tags_code("a")) for record in records]
+    assert len(store.reader.queue_units("T", 0, 3, 99)) == 2 and store.reader.queue_units("T", 7, 0, 9) == []
+    assert store.reader.earliest_store_time() == at(0).wall_ms
+    assert trimmed.reader.queue_units("T", 0, 0, 99) == []

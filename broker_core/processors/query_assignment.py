@@ -1,0 +1,37 @@
+"""Which queues a client is to pull from, for clients that leave it to the broker (clientRebalance=false).
+
+RocketMQ's QueryAssignmentProcessor, in PULL mode: the clients' own sum, done here. The topic's queues on all brokers
+are shared out, since a client asks one broker for all. Where this broker does not know the others' queues it says so,
+and clients share the queues among themselves, as they do by default.
+"""
+
+from broker_core.clock import Now
+from broker_core.commands import Assignment, QueryAssignment, Reply
+from broker_core.consumers.allocate_message_queue import allocate_averagely, allocate_averagely_by_circle
+from broker_core.errors import NotFoundError, RequestError
+from broker_core.processors.context import Context, Request
+from broker_core.remoting.codes import ResponseCode
+
+STRATEGIES = {"AVG": allocate_averagely, "AVG_BY_CIRCLE": allocate_averagely_by_circle}
+
+
+def query_assignment(context: Context, request: Request, now: Now) -> Reply:
+    command: QueryAssignment = request.command
+    allocate = STRATEGIES.get(command.strategy)
+    if allocate is None:
+        raise _left_to_clients(f"queues are not shared by {command.strategy[:100]!r} here")
+    context.topics.require(command.topic)
+    queues = context.find_queues(command.topic) if context.find_queues is not None else None
+    if queues is None:
+        raise _left_to_clients("the queues of other brokers are not known here")
+    if command.message_model == "BROADCASTING":
+        return Assignment(queues=queues)
+    queues = sorted(queues, key=lambda queue: (queue.topic, queue.broker_name, queue.queue_id))
+    client_ids = context.consumers.client_ids(command.group)
+    if not client_ids:
+        raise NotFoundError(f"no consumer for this group, {command.group}", code=ResponseCode.SYSTEM_ERROR)
+    return Assignment(queues=allocate(queues, client_ids, command.client_id))
+
+
+def _left_to_clients(why: str) -> RequestError:
+    return RequestError(f"{why}: let the clients of the group share them", code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)

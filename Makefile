@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-cluster demo test check simulate torture bench requirements clean
+.PHONY: help setup run run-cluster demo test compat check simulate torture bench requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ test: .venv/dev-installed .venv/spark-installed ## run every test (installs what
 	@sh scripts/install-test-tools.sh
 	$(PYTHON) -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
+compat: .venv/dev-installed ## stock Java and Go clients and mqadmin against GlassMQ and Apache RocketMQ 5.4.0
+	@sh scripts/install-test-tools.sh
+	$(PYTHON) -m pytest -v --compat tests/compat $(PYTEST_ARGS)
+
 simulate: .venv/dev-installed ## a cluster of clients in one thread, 200 seeds: no wake-up may be lost
 	$(PYTHON) -m pytest -q -n auto tests/simulation --seeds 200
 
@@ -32,6 +36,7 @@ torture: .venv/dev-installed ## power cuts and simulation with 1000 seeds; 100,0
 	$(PYTHON) -m pytest -q tests/bridge/test_channel_port.py -k idle --idle-seconds 150
 	$(PYTHON) -m pytest -q -n auto tests/broker_core/store/test_crashes.py tests/simulation --seeds 1000
 	$(PYTHON) -m pytest -q tests/broker_core/remoting/test_frame_decoder.py -k spoiled --seeds 10
+	$(PYTHON) -m pytest -q -n auto tests/broker_core/server/test_spoiled_requests.py --seeds 50
 
 bench: .venv/dev-installed ## measure: engine, running broker, recovery, where the engine runs
 	cd benchmarks && ../$(PYTHON) engine_wakeup.py

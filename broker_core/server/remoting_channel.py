@@ -38,10 +38,10 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     unsent: int = 8 * MIB
     """A client with more unsent than this is cut off when there is yet more for it."""
     questions: int = 16
-    """A session gets so many frames without a body at once, as a pull is one: its answer may be 256 KiB, and the next
-    question is not asked of a server before it is known whether the client is behind then."""
+    """A session gets so many frames without a body at once. A pull is one, and its answer may have 256 KiB: the next
+    ones come when it is known whether the client is behind with reading these answers."""
     unfinished: int = 256 * MIB
-    """Frames that are not whole yet, of all connections together; whoever adds to more than this is cut off."""
+    """Frames that are not whole yet, of all connections together; above it, whoever has most of them is cut off."""
     last_replies: float = 2
     """How long writing what is unsent may take when the server stops."""
 

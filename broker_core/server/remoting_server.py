@@ -19,11 +19,7 @@ BACKLOG = 1024
 
 
 class CannotServe(Exception):
-    """A sentence about why there can be no server. ``port`` is the one that is taken, or 0."""
-
-    def __init__(self, remark: str, port: int = 0) -> None:
-        super().__init__(remark)
-        self.port = port
+    """A sentence about why there can be no server, and what to do."""
 
 
 class RemotingServer:
@@ -82,8 +78,8 @@ class RemotingServer:
         if error.errno == errno.EADDRINUSE:
             raise CannotServe(
                 f"Port {port} of {self.host} is taken, by another broker perhaps: stop that, or choose other ports "
-                f"with {self.port_setting}, as in {self.port_setting}={self.ports[0] + 10}", port) from error
-        raise CannotServe(f"Nothing can listen on {self.host}:{port}: {error.strerror or error}", port) from error
+                f"with {self.port_setting}, as in {self.port_setting}={self.ports[0] + 10}") from error
+        raise CannotServe(f"Nothing can listen on {self.host}:{port}: {error.strerror or error}") from error
 
     def stop_listening(self) -> None:
         """Take no more connections; those that are there go on."""

@@ -26,9 +26,8 @@ async def test_a_port_that_is_taken_is_a_sentence_and_leaves_nothing_listening()
     first, taken = unused_ports(2)
     with socket.create_server(("127.0.0.1", taken)):
         server = RemotingServer(NotingSession, "127.0.0.1", [first, taken])
-        with pytest.raises(CannotServe, match=f"^Port {taken} of .* is taken.*listenPort={first + 10}$") as caught:
+        with pytest.raises(CannotServe, match=f"^Port {taken} of .* is taken.*listenPort={first + 10}$"):
             await server.start()
-        assert caught.value.port == taken
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", first))
 

@@ -172,9 +172,8 @@ async def test_one_folder_is_for_one_name_server_and_one_port_too() -> None:
         await other.stop()
         elsewhere = FOLDER.with_name("elsewhere")
         second = NameServer(elsewhere, server.files, server.clock, "127.0.0.1", server.port, tls=PLAIN)
-        with pytest.raises(CannotServe) as caught:
+        with pytest.raises(CannotServe, match=f"Port {server.port} of .* is taken"):
             await second.bind()
-        assert caught.value.port == server.port
         assert server.files.lock(elsewhere / "lock", shared=False) is not None, "it does not keep what it does not use"
     async with running(server.files):
         pass

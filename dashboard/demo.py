@@ -1,7 +1,7 @@
 """Something real to watch: one producer, and groups of consumers that long-poll, through the public WebSocket API.
 
     producer       publishes records at the chosen rate, tag = section, key = package
-    search-index   two clients, takes everything, two queues each
+    search-index   two members of the group, which share its queues among them; takes everything
     mirror         one client, takes everything, commits late, so it shows a lag
     game-lovers    one client, takes games and graphics only: most arrivals pass it over
 
@@ -11,6 +11,7 @@ A broker that is away is said once, and tried again each second; clients go on w
 import asyncio
 import itertools
 import json
+import secrets
 import tarfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -27,6 +28,7 @@ RETRY_SECONDS = 1.0
 TOKEN_MISSING = 4401
 """The close code of a broker that asks for an access token."""
 QUEUES = 4
+PERMITS = 200
 
 
 class DemoError(Exception):
@@ -34,15 +36,19 @@ class DemoError(Exception):
 
 
 class Group(NamedTuple):
-    """A group of the demo: how many clients share its queues, what they take, how often they commit."""
+    """A group of the demo: how many clients share its queues, what they take, how often they commit.
+
+    ``members`` subscribe, and the broker does the rest; other clients pull by themselves.
+    """
 
     name: str
     clients: int
     filter: str
     commit_every: int
+    members: bool = False
 
 
-GROUPS = (Group("search-index", 2, "*", 1), Group("mirror", 1, "*", 50),
+GROUPS = (Group("search-index", 2, "*", 1, members=True), Group("mirror", 1, "*", 50),
           Group("game-lovers", 1, "games || graphics", 1))
 
 
@@ -104,11 +110,12 @@ class Demo:
         self.published = 0
         self.consumed: dict[str, int] = {group.name: 0 for group in GROUPS}
         self._offsets: dict[tuple[str, int], int] = {}
+        self._name = secrets.token_hex(2)  # two demos are not each other's members
         self._is_away = False
 
     async def run(self, entries: list[dict[str, Any]]) -> None:
         """Until ``count`` messages are published and the consumers have had a moment, or for ever."""
-        consumers = [asyncio.create_task(self._keep(self._consume, group, client))
+        consumers = [asyncio.create_task(self._keep(self._belong if group.members else self._consume, group, client))
                      for group in GROUPS for client in range(group.clients)]
         producer = asyncio.create_task(self._keep(self._produce, itertools.cycle(entries)))
         status = asyncio.create_task(self._report())
@@ -162,6 +169,32 @@ class Demo:
                 self.published += burst
                 due = max(due + burst / self.rate, loop.time() - 1)
                 await asyncio.sleep(max(0.0, due - loop.time()))
+
+    async def _belong(self, group: Group, client: int) -> None:
+        """Be a member of the group: acknowledge what comes, and permit as much again."""
+        async with self._socket(f"demo-{group.name}-{client}-{self._name}") as socket:
+            subscribe = json.dumps({"type": "subscribe", "id": 1, "topic": self.topic, "group": group.name,
+                                    "filter": group.filter, "from": "first"})
+            await socket.send(subscribe)
+            await self._joined(socket, subscribe)
+            await socket.send(json.dumps({"type": "permit", "id": 1, "n": PERMITS}))
+            while True:
+                frame = json.loads(await socket.recv())
+                if frame["type"] == "message":
+                    self.consumed[group.name] += 1
+                    place = {"topic": frame["topic"], "queue_id": frame["queue_id"], "offset": frame["queue_offset"]}
+                    await socket.send(json.dumps({"type": "ack", "id": 1, "offsets": [place]}))
+                    await socket.send(json.dumps({"type": "permit", "id": 1, "n": 1}))
+                elif frame["type"] == "problem":
+                    raise _refused(frame)
+
+    async def _joined(self, socket: ClientConnection, subscribe: str) -> None:
+        """Wait for the first queues, and for the topic if the producer has not made it yet."""
+        while (frame := json.loads(await socket.recv()))["type"] != "assigned":
+            if frame["type"] == "problem" and frame.get("code") != "TOPIC_NOT_EXIST":
+                raise _refused(frame)
+            await asyncio.sleep(0.2)
+            await socket.send(subscribe)
 
     async def _consume(self, group: Group, client: int) -> None:
         """Keep one pull outstanding on each queue of this client, as a push consumer does."""

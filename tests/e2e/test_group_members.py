@@ -1,0 +1,163 @@
+"""Web consumers as members of a group: over a real broker, beside each other, and on the real pages."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from playwright.sync_api import Page, expect
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+from tests.e2e.conftest import Broker
+
+
+class Member:
+    """One WebSocket that subscribes to topic orders as a member of group billing."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+
+    async def say(self, **frame: Any) -> None:
+        await self._socket.send(json.dumps(frame))
+
+    async def hear(self, kind: str) -> dict[str, Any]:
+        """The next frame of this kind; those before it are passed over, problems are not."""
+        async with asyncio.timeout(20):
+            while True:
+                frame: dict[str, Any] = json.loads(await self._socket.recv())
+                assert frame["type"] != "problem" or kind == "problem", frame
+                if frame["type"] == kind:
+                    return frame
+
+    async def queues(self) -> list[int]:
+        """Its queues of the topic, when it hears of them next."""
+        assigned = await self.hear("assigned")
+        return [queue["queue_id"] for queue in assigned["queues"] if queue["topic"] == "orders"]
+
+    async def message(self) -> dict[str, Any]:
+        return await self.hear("message")
+
+    async def ack(self, message: dict[str, Any]) -> None:
+        await self.say(type="ack", id=1, offsets=[
+            {"topic": message["topic"], "queue_id": message["queue_id"], "offset": message["queue_offset"]}])
+
+
+@asynccontextmanager
+async def member(broker: Broker, client_id: str, permits: int = 100) -> AsyncIterator[Member]:
+    address = broker.address.replace("http", "ws", 1) + "/ws/v1/consumer"
+    async with connect(address, subprotocols=[Subprotocol("rmq.v1.json")]) as socket:
+        found = Member(socket)
+        await found.say(type="hello", client_id=client_id)
+        await found.say(type="subscribe", id=1, topic="orders", group="billing", **{"from": "first"})
+        await found.say(type="permit", id=1, n=permits)
+        yield found
+
+
+def offsets(broker: Broker) -> dict[int, int]:
+    answer = broker.call("GET", "/api/v1/groups/billing/offsets?topic=orders")
+    return {entry["queue_id"]: entry["offset"] for entry in answer["offsets"]}
+
+
+async def test_members_share_acknowledge_and_take_over(broker: Broker) -> None:
+    call = asyncio.to_thread
+    await call(broker.call, "PUT", "/api/v1/topics/orders", {"queues": 4})
+    async with member(broker, "web-a") as first:
+        assert await first.queues() == [0, 1, 2, 3]
+        async with member(broker, "web-b") as second:
+            assert (await second.queues(), await first.queues()) == ([2, 3], [0, 1])
+            await call(broker.publish, "orders", "one", queue_id=2)
+            message = await second.message()
+            assert (message["body"], message["queue_offset"]) == ("one", 0)
+            await second.ack(message)
+            await call(broker.publish, "orders", "two", queue_id=2)
+            assert (await second.message())["body"] == "two"  # never acknowledged
+        assert await first.queues() == [0, 1, 2, 3]
+        taken_over = await first.message()
+        assert (taken_over["body"], taken_over["queue_offset"]) == ("two", 1)
+        assert (await call(offsets, broker))[2] == 1
+        await first.ack(taken_over)
+        await first.say(type="unsubscribe", id=1)
+        await first.hear("unsubscribed")
+        assert (await call(offsets, broker))[2] == 2
+        detail = await call(broker.call, "GET", "/api/v1/groups/billing")
+        assert detail["members"] == [] and "held" not in {queue["state"] for queue in detail["queues"]}
+
+
+async def test_what_could_not_be_consumed_comes_again(broker: Broker) -> None:
+    call = asyncio.to_thread
+    await call(broker.publish, "orders", "difficult", tag="A")
+    async with member(broker, "web-a") as only:
+        message = await only.message()
+        await only.say(type="nack", id=1, topic="orders", queue_id=0, offset=message["queue_offset"], delay_level=1)
+        again = await only.message()
+        assert (again["topic"], again["body"], again["reconsume_times"]) == ("%RETRY%billing", "difficult", 1)
+        assert again["properties"]["RETRY_TOPIC"] == "orders"
+        await only.ack(again)
+        await only.say(type="unsubscribe", id=1)
+        await only.hear("unsubscribed")
+    committed = await call(broker.call, "GET", "/api/v1/groups/billing/offsets")
+    assert {(entry["topic"], entry["queue_id"]): entry["lag"] for entry in committed["offsets"]}[
+        "%RETRY%billing", 0] == 0
+
+
+async def test_a_client_id_is_one_members(broker: Broker) -> None:
+    await asyncio.to_thread(broker.publish, "orders", "x")
+    async with member(broker, "same") as first:
+        await first.queues()
+        async with member(broker, "same") as second:
+            problem = await second.hear("problem")
+            assert (problem["status"], problem["errors"][0]["pointer"]) == (409, "/client_id")
+
+
+async def test_the_api_says_who_is_a_member_and_who_came(broker: Broker) -> None:
+    await asyncio.to_thread(broker.call, "PUT", "/api/v1/topics/orders", {"queues": 2})
+    async with member(broker, "web-a") as first, member(broker, "web-b", permits=1) as second:
+        await first.queues()
+        await second.queues()
+        clients = await asyncio.to_thread(broker.call, "GET", "/api/v1/clients?group=billing")
+        assert [(client["client_id"], client["protocol"], client["consumer_groups"])
+                for client in clients["clients"]] == [
+            ("web-a", "websocket", ["billing"]), ("web-b", "websocket", ["billing"])]
+        detail = await asyncio.to_thread(broker.call, "GET", "/api/v1/groups/billing")
+        shares = {entry["client_id"]: [queue["queue_id"] for queue in entry["queues"] if queue["topic"] == "orders"]
+                  for entry in detail["assignment"]}
+        assert shares == {"web-a": [0], "web-b": [1]}
+        snapshot = await asyncio.to_thread(broker.call, "GET", "/api/v1/snapshot")
+        joined = [event["client_id"] for event in snapshot["client_events"] if event["type"] == "group_member_joined"]
+        assert joined == ["web-a", "web-b"]
+
+
+def test_a_group_is_seen_from_the_live_page_on(broker: Broker, page: Page) -> None:
+    broker.call("PUT", "/api/v1/topics/orders", {"queues": 2})
+    ready, over = threading.Event(), threading.Event()
+
+    async def members() -> None:
+        async with AsyncExitStack() as stack:
+            for name in ("web-a", "web-b", "web-c"):
+                await (await stack.enter_async_context(member(broker, name))).queues()
+            ready.set()
+            await asyncio.to_thread(over.wait)
+
+    # Playwright's synchronous side counts as this thread's event loop, so the members have a thread of their own.
+    beside = threading.Thread(target=lambda: asyncio.run(members()))
+    beside.start()
+    try:
+        assert ready.wait(30)
+        look(page)
+    finally:
+        over.set()
+        beside.join(30)
+
+
+def look(page: Page) -> None:
+    page.locator('[data-panel="holds"] [data-hold-id]', has_text="billing").first.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="billing")).to_be_visible()
+    expect(page.locator('[data-group-queue="orders@0"]')).to_have_attribute("data-state", "held")
+    expect(page.locator('[data-member="web-c"] .has-cell')).to_have_text("no queue")
+    expect(page.locator('[data-panel="verdict"]')).to_contain_text("3 members for 2 queues: web-c has nothing to do.")
+    expect(page.locator('[data-event="group_member_joined"]')).to_have_count(3)
+    page.locator('[data-member="web-a"]').get_by_role("link").click()
+    expect(page.locator('[data-client="web-a"] .kind-cell')).to_have_text("WebSocket")

@@ -12,6 +12,8 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
+from broker_core.namesrv.register_broker import address
+
 PORT_STEP = 10
 MAX_BROKERS = len(ascii_lowercase)
 
@@ -41,7 +43,10 @@ def cluster(settings: Any, count: int) -> list[BrokerPlace]:
     last_port = first_port + PORT_STEP * (count - 1)
     if first_port and last_port > 65_535:
         raise ValueError(f"{count} brokers need the ports {first_port} to {last_port}; 65535 is the last there is")
-    nameservers = [f"127.0.0.1:{settings.GLASSMQ_NAMESRV_PORT}"] if settings.GLASSMQ_NAMESRV_PORT else []
+    host = settings.GLASSMQ_BROKER_HOST
+    if host in {"0.0.0.0", "::"}:
+        host = "127.0.0.1"
+    nameservers = [address(host, settings.GLASSMQ_NAMESRV_PORT)] if settings.GLASSMQ_NAMESRV_PORT else []
     elsewhere = settings.GLASSMQ_OPTIONS.namesrv_addr
     addresses = ";".join([*nameservers, *filter(None, [elsewhere])])
     shared = {"GLASSMQ_NAMESRV_PORT": "0", "GLASSMQ_NAMESRV_ADDR": addresses}

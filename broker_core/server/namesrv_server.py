@@ -63,7 +63,8 @@ class NameServer:
             self._files.make_folders(self._folder)
             self._lock = self._files.lock(self._folder / "lock", shared=False)
             if self._lock is None:
-                raise CannotServe(f"Another name server keeps its configuration in {self._folder}")
+                raise CannotServe(f"Another name server keeps its configuration in {self._folder}: stop that one, or "
+                                  "give this one another data folder")
             self.controller = NamesrvController(self._folder, self._files)
             self.processor = NamesrvProcessor(self.controller)
             await self.server.bind()

@@ -34,11 +34,14 @@ LEAVE = 1.0
 """Seconds that taking leave may take."""
 
 
+State = Literal["connecting", "registered", "failing"]
+
+
 class NameServerView(msgspec.Struct, frozen=True, kw_only=True):
     """How the broker stands with one name server. Times in ms since 1970; ``problem`` is empty when there is none."""
 
     address: str
-    state: Literal["connecting", "registered", "failing"]
+    state: State
     since_ms: int
     registered_at_ms: int | None
     registrations: int
@@ -98,7 +101,7 @@ class _Link:
         self._address = address
         self._client = RemotingClient(host.strip("[]"), int(port))
         self._task: asyncio.Task[None] | None = None
-        self._state: Literal["connecting", "registered", "failing"] = "connecting"
+        self._state: State = "connecting"
         self._since_ms = owner.clock.now().wall_ms
         self._registered_at_ms: int | None = None
         self._registrations = self._failures = 0
@@ -118,13 +121,16 @@ class _Link:
             self.due.clear()
             try:
                 await self._register()
-                pause = FIRST_PAUSE
-                await asyncio.sleep(GATHER)
-                await self._wait()
             except Exception as error:
                 self._failed(error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
+                continue
+            pause = FIRST_PAUSE
+            await asyncio.sleep(GATHER)
+            if await self._connection_ends():
+                self._enter("connecting", "the connection ended")  # not worth a warning if it is back soon
+                await asyncio.sleep(pause)
 
     async def _register(self) -> None:
         """Raises OSError when the name server cannot be reached or refuses."""
@@ -146,16 +152,15 @@ class _Link:
             self._enter("failing", problem)
         self._problem = problem
 
-    def _enter(self, state: Literal["registered", "failing"], problem: str) -> None:
+    def _enter(self, state: State, problem: str) -> None:
         self._state, self._problem, self._since_ms = state, problem, self._owner.clock.now().wall_ms
 
-    async def _wait(self) -> None:
-        """Until topics change, or the period is over. Raises ConnectionError when the connection ends."""
+    async def _connection_ends(self) -> bool:
+        """Wait until topics change or the period is over. True, at once, when the connection ends."""
         lost, due = asyncio.ensure_future(self._client.wait_closed()), asyncio.ensure_future(self.due.wait())
         try:
             await asyncio.wait((lost, due), timeout=self._owner.period, return_when=asyncio.FIRST_COMPLETED)
-            if lost.done():
-                raise ConnectionError("the connection ended")
+            return lost.done()
         finally:
             lost.cancel()
             due.cancel()

@@ -11,7 +11,7 @@ from broker_core.options import make_options
 def settings(**changes: Any) -> Any:
     fields = {"GLASSMQ_OPTIONS": make_options({}), "GLASSMQ_SOCKET": Path("/data/engine.sock"),
         "GLASSMQ_DATA_DIR": Path("/data"), "GLASSMQ_STORE_DIR": Path("/elsewhere"), "GLASSMQ_BROKER_PORT": 10911,
-        "GLASSMQ_NAMESRV_PORT": 9876}
+        "GLASSMQ_BROKER_HOST": "127.0.0.1", "GLASSMQ_NAMESRV_PORT": 9876}
     return SimpleNamespace(**fields | changes)
 
 
@@ -43,6 +43,13 @@ def test_name_servers_elsewhere_are_told_too() -> None:
         "127.0.0.1:9876;10.0.0.1:9876")
     alone = cluster(settings(GLASSMQ_OPTIONS=there, GLASSMQ_NAMESRV_PORT=0), 1)
     assert alone[0].environment["GLASSMQ_NAMESRV_ADDR"] == "10.0.0.1:9876"
+
+
+@pytest.mark.parametrize(("host", "name_server"), [
+    ("10.0.0.5", "10.0.0.5:9876"), ("0.0.0.0", "127.0.0.1:9876"), ("::1", "[::1]:9876")])
+def test_the_name_server_is_where_rocketmqs_clients_are_served(host: str, name_server: str) -> None:
+    [place] = cluster(settings(GLASSMQ_BROKER_HOST=host), 1)
+    assert place.environment["GLASSMQ_NAMESRV_ADDR"] == name_server
 
 
 def test_without_a_listener_there_are_no_ports() -> None:

@@ -93,8 +93,9 @@ async def test_it_registers_everywhere_tells_changes_and_takes_leave() -> None:
             await until(knows(two, "orders", 3))
             broker.create("orders", 5)
             await until(knows(one, "orders", 5))
+            await until(lambda: broker.registration.views()[0].registrations >= 3)
             view = broker.registration.views()[0]
-            assert view.address == f"127.0.0.1:{ports[0]}" and view.registrations >= 3 and view.failures == 0
+            assert view.address == f"127.0.0.1:{ports[0]}" and view.failures == 0
             assert view.registered_at_ms is not None and view.since_ms <= view.registered_at_ms and view.problem == ""
         assert queues(one, "TBW102") is queues(two, "TBW102") is None
 
@@ -132,6 +133,18 @@ async def test_a_name_server_that_comes_late_and_goes_and_comes_back(caplog: pyt
     assert len(said) == 5, f"once for each change: {said}"
     assert all(text.startswith(f"name server 127.0.0.1:{port} does not know this broker: ") for text in said[::2])
     assert said[1] == said[3] == f"registered at name server 127.0.0.1:{port}"
+
+
+async def test_a_connection_that_ends_is_made_again_without_a_word(
+        caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving() as server, running(Broker(server.ports[0])) as broker:
+        await until(lambda: broker.states() == ["registered"])
+        monkeypatch.setattr(route_registration, "FIRST_PAUSE", 60)
+        broker.registration._links[0]._client._connection.close("test")  # type: ignore[union-attr]
+        await until(lambda: broker.states() == ["connecting"])
+        assert broker.registration.views()[0].problem == "the connection ended"
+        assert broker.registration.views()[0].failures == 0
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_one_that_is_away_delays_no_other() -> None:
@@ -189,7 +202,7 @@ async def test_a_name_server_that_hangs_up_is_not_called_all_the_time(monkeypatc
 
     async with serving(Leaving) as server, running(Broker(server.ports[0])) as broker:
         monkeypatch.setattr(route_registration.asyncio, "sleep", noting)
-        await until(lambda: broker.registration.views()[0].failures > 3)
+        await until(lambda: broker.registration.views()[0].registrations > 3)
     assert pauses.count(route_registration.FIRST_PAUSE) >= 3
 
 

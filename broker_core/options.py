@@ -80,7 +80,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     max_holds: Annotated[int, Meta(ge=1, description="Held pulls in all; one more is answered FLOW_CONTROL. "
         "GlassMQ's own.", extra_json_schema=CHANGEABLE)] = 200_000
     max_holds_per_connection: Annotated[int, Meta(ge=1, description="Held pulls of one connection; one more is "
-        "answered FLOW_CONTROL. GlassMQ's own.", extra_json_schema=CHANGEABLE)] = 1024
+        "answered FLOW_CONTROL. GlassMQ's own.", extra_json_schema=CHANGEABLE)] = 8192
 
     # What one pull may bring
     max_transfer_bytes_on_message_in_memory: Annotated[int, Meta(ge=1, extra_json_schema=CHANGEABLE,
@@ -132,6 +132,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     clean_resource_interval: Annotated[int, Meta(ge=1, description="Period of the retention check, ms.")] = 10_000
     disk_max_used_space_ratio: Annotated[int, Meta(ge=1, le=99, extra_json_schema=CHANGEABLE,
         description="Disk use, per cent, above which expired segments go at any hour.")] = 75
+
+    # Poll journal (GlassMQ's own): how pulls ended, for reports
+    poll_journal_enable: Annotated[bool, Meta(description="Keep the poll journal, from which reports learn how pulls "
+        "ended. GlassMQ's own.")] = True
+    poll_journal_flush_interval: Annotated[int, Meta(ge=10, le=10_000, description="How often its entries are "
+        "written, ms; a crash loses what came since. GlassMQ's own.")] = 200
+    poll_journal_file_size: Annotated[int, Meta(ge=MIB, le=1 << 30, description="Bytes of a file of the journal, half "
+        "of pollJournalMaxBytes at most. GlassMQ's own.")] = 64 * MIB
+    poll_journal_max_bytes: Annotated[int, Meta(ge=2 * MIB, extra_json_schema=CHANGEABLE, description="Bytes of the "
+        "whole journal; its oldest file goes before there are more. GlassMQ's own.")] = 1024 * MIB
+    poll_journal_max_hours: Annotated[int, Meta(ge=1, le=87_600, extra_json_schema=CHANGEABLE, description="Hours "
+        "that an entry is kept at most. GlassMQ's own.")] = 72
 
     # Idempotency (GlassMQ's own)
     idempotency_window_mills: Annotated[int, Meta(ge=0, description="How long a repeated Idempotency-Key is "

@@ -147,8 +147,9 @@ def _require_queue(context: Context, name: str, queue_id: int) -> None:
 
 
 def get_max_offset(context: Context, request: Request, now: Now) -> Reply:
+    """Of a queue that is not there 0, as from RocketMQ: clients ask before anybody has sent anything."""
     command: GetMaxOffset = request.command
-    _require_queue(context, command.topic, command.queue_id)
+    validate_topic(command.topic)
     return FoundOffset(offset=context.store.max_offset(command.topic, command.queue_id))
 
 

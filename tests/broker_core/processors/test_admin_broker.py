@@ -69,7 +69,15 @@ def test_the_offsets_of_a_queue() -> None:
     assert bench.call(c.GetEarliestMsgStoreTime(topic="orders", queue_id=1)) == c.StoreTime(timestamp_ms=-1)
 
 
-@pytest.mark.parametrize("kind", [c.GetMaxOffset, c.GetMinOffset, c.GetEarliestMsgStoreTime])
+def test_the_end_of_a_queue_that_is_not_there_is_its_beginning() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    for topic, queue_id in (("nowhere", 0), ("orders", 9)):
+        assert bench.call(c.GetMaxOffset(topic=topic, queue_id=queue_id)) == c.FoundOffset(offset=0)
+    assert isinstance(bench.call(c.GetMaxOffset(topic="../x", queue_id=0)), c.Failed)
+
+
+@pytest.mark.parametrize("kind", [c.GetMinOffset, c.GetEarliestMsgStoreTime])
 def test_queues_that_are_not_there_have_no_offsets(kind: Any) -> None:
     bench = Bench()
     bench.send("orders", b"1")

@@ -142,3 +142,12 @@ def test_a_group_of_which_nothing_is_known() -> None:
     assert failure(bench, c.GetConsumerGroup(group="g")).code == 26
     bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"}))
     assert detail(bench).queues == [] and detail(bench).message_model == ""
+
+
+def test_of_very_many_queues_the_first_ones_are_shown() -> None:
+    bench = Bench()
+    for topic in "abc":
+        bench.call(c.UpdateAndCreateTopic(topic=topic, read_queues=1024, write_queues=1))
+    join(bench, "A", topics=dict.fromkeys("abc", "*"))
+    view = detail(bench)
+    assert (len(view.queues), view.queues_total) == (2000, 3072)

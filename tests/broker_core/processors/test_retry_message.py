@@ -225,8 +225,15 @@ def to_retry(reconsume_times: int, maximum: int | None = None, **properties: str
         body=b"x", properties=encode(properties), reconsume_times=reconsume_times)])
 
 
-def test_a_retry_topic_is_made_with_one_queue() -> None:
+def test_a_retry_topic_is_made_as_a_send_makes_topics() -> None:
     bench = Bench()
+    assert isinstance(bench.call(to_retry(1)), c.Sent)
+    topic = bench.engine.context.topics.get("%RETRY%g")
+    assert topic is not None and (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (4, 4, 6)
+
+
+def test_without_a_template_a_retry_topic_has_one_queue() -> None:
+    bench = Bench(auto_create_topic_enable=False)
     assert isinstance(bench.call(to_retry(1)), c.Sent)
     (copy,) = content(bench, "%RETRY%g")
     assert copy.reconsume_times == 1
@@ -275,7 +282,7 @@ def test_a_group_that_consumes_in_order_has_tried_by_itself() -> None:
     assert [e.reason for e in events(bench, MessageDeadLettered)] == ["ordered"]
     bench.tick(61_000)  # the lock is not renewed
     bench.call(to_retry(1))
-    assert len(content(bench, "%RETRY%g")) == 1
+    assert sum(len(content(bench, "%RETRY%g", queue_id)) for queue_id in range(4)) == 1
 
 
 def test_what_a_retry_topic_does_not_take() -> None:

@@ -5,6 +5,7 @@ import pytest
 from broker_core import commands as c
 from broker_core.events import TopicChanged
 from broker_core.formats.message_properties import decode, encode
+from broker_core.processors.send_message import MAX_BATCH
 from tests.fakes.engine import Bench, bodies, records, send
 
 
@@ -177,7 +178,7 @@ def test_the_largest_body_and_no_body_at_all() -> None:
 def test_how_many_messages() -> None:
     bench = Bench()
     assert refused(bench, c.SendMessage(topic="orders", messages=[])).code == 13
-    many = c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"")] * 4097)
+    many = c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"")] * (MAX_BATCH + 1))
     assert refused(bench, many).code == 13
 
 

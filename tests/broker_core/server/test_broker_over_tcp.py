@@ -269,7 +269,7 @@ async def test_offsets(tmp_path: Path) -> None:
         assert (await client.ask(29, queue | {"timestamp": str(times[0])})).ext_fields == {"offset": "0"}
         assert (await client.ask(29, queue | {"timestamp": str(times[-1] + 1)})).ext_fields == {"offset": "3"}
         assert (await client.ask(32, queue)).ext_fields == {"timestamp": str(times[0])}
-        assert (await client.ask(30, {"topic": "T", "queueId": "99"})).code != 0
+        assert (await client.ask(31, {"topic": "T", "queueId": "99"})).code != 0
         assert (await client.ask(15, mine | {"topic": "unknown", "commitOffset": "2"})).code == 17
 
 

@@ -37,6 +37,7 @@ async def get_group(request: Request[GroupParams]) -> Answer:
         topics=sorted({*subscriptions, *(queue.topic for queue in queues)}),
         lag=sum(queue.lag or 0 for queue in queues), members=[render(member) for member in members.values()],
         subscriptions=list(subscriptions.values()), assignment=_assignment(members, queues), queues=queues,
+        queues_total=sum(view.queues_total for view in views.values()),
         offsets=[_offset(queue, queue.offset) for queue in queues if queue.offset is not None],
         holds=[hold for table in holds.by_broker.values() for hold in table.holds], unavailable=replies.missing))
 

@@ -287,6 +287,7 @@ class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
     """One group: members, what they subscribe to, who has which queue, how far behind, and what is held now.
 
     `consume_type`, `message_model` and `consume_from_where` are RocketMQ's, empty for a group without members.
+    `queues` are the first 2000 of each broker, `queues_total` counts all; `lag` adds up those that are listed.
     `offsets` are those of `queues` that the group has committed.
     """
 
@@ -302,6 +303,7 @@ class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
     subscriptions: list[commands.SubscriptionData]
     assignment: list[Assignment]
     queues: list[GroupQueue]
+    queues_total: int
     offsets: list[commands.GroupQueueOffset]
     holds: list[commands.HoldView]
     unavailable: Unavailable | UnsetType = UNSET

@@ -61,7 +61,10 @@ class GroupQueueView(Shape, frozen=True):
 
 
 class ConsumerGroupDetail(Reply, frozen=True):
-    """``consume_type``, ``message_model`` and ``consume_from_where`` are empty for a group without members."""
+    """``consume_type``, ``message_model`` and ``consume_from_where`` are empty for a group without members.
+
+    ``queues`` are the first 2000, by topic; ``queues_total`` counts all.
+    """
 
     seq: int
     broker: str
@@ -72,6 +75,7 @@ class ConsumerGroupDetail(Reply, frozen=True):
     members: list[ClientView]
     subscriptions: list[SubscriptionData]
     queues: list[GroupQueueView]
+    queues_total: int
 
 
 # --- Configuration: RocketMQ's SubscriptionGroupConfig, in its JSON form -------------------------------------------

@@ -5,6 +5,8 @@ clients' default sum over the queues of this broker alone (of several brokers ea
 and beside it who really asks for it, by its pulls.
 """
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Literal
 
 from broker_core.clock import Now
@@ -26,6 +28,7 @@ from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context, Request
 from broker_core.topics import PERM_READ
 
+MAX_QUEUES = 2000
 POLLING_MS = 10_000
 """So long after its last pull was answered a client is on its way to the next one."""
 
@@ -60,27 +63,27 @@ def get_consumer_group(context: Context, request: Request, now: Now) -> Reply:
     if info is None and not offsets and not pulls and group not in context.subscription_groups:
         raise not_exist(group)
     subscriptions = info.subscriptions if info else {}
-    topics = sorted({*subscriptions, *offsets, *(topic for topic, _ in pulls)})
+    topics = [topic for topic in sorted({*subscriptions, *offsets, *(topic for topic, _ in pulls)})
+              if context.topics.get(topic) is not None]
     return ConsumerGroupDetail(
         seq=context.events.seq, broker=context.options.broker_name, group=group,
         consume_type=info.consume_type if info else "", message_model=info.message_model if info else "",
         consume_from_where=info.consume_from_where if info else "",
         members=[client_view(context, client) for client in context.consumers.members(group).values()],
         subscriptions=[subscriptions[topic] for topic in sorted(subscriptions)],
-        queues=[view for topic in topics for view in _queues(context, group, topic, now)])
+        queues=list(islice((view for topic in topics for view in _queues(context, group, topic, now)), MAX_QUEUES)),
+        queues_total=sum(context.topics.require(topic).read_queue_nums for topic in topics))
 
 
-def _queues(context: Context, group: str, topic: str, now: Now) -> list[GroupQueueView]:
-    """A topic's queues as the group sees them; none when the topic is gone."""
-    config, info = context.topics.get(topic), context.consumers.get(group)
-    if config is None:
-        return []
+def _queues(context: Context, group: str, topic: str, now: Now) -> Iterator[GroupQueueView]:
+    """A topic's queues as the group sees them."""
+    config, info = context.topics.require(topic), context.consumers.get(group)
     subscribed = info is not None and topic in info.subscriptions
     owners: list[str] = []
     if info is not None and subscribed and info.message_model == "CLUSTERING":
         owners = averagely_owners(config.read_queue_nums, context.consumers.client_ids(group))
-    return [_queue(context, group, topic, queue_id, owners[queue_id] if owners else None, subscribed, now)
-            for queue_id in range(config.read_queue_nums)]
+    for queue_id in range(config.read_queue_nums):
+        yield _queue(context, group, topic, queue_id, owners[queue_id] if owners else None, subscribed, now)
 
 
 def _queue(context: Context, group: str, topic: str, queue_id: int, owner: str | None, subscribed: bool,

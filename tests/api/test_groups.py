@@ -34,6 +34,7 @@ async def test_one_group(client: httpx.AsyncClient, detailed: FakePort) -> None:
         ("java-1", "5.4.0"), ("web-1", "5.4.0")]
     assert body["subscriptions"] == [
         {"topic": "T", "sub_string": "TagA", "expression_type": "TAG", "sub_version": 7}]
+    assert body["queues_total"] == len(body["queues"]) == 2
     assert body["queues"][0] == {"broker": BROKER, "topic": "T", "queue_id": 0, "assigned_to": "java-1",
         "polled_by": "java-1", "polled_ms_ago": 12, "state": "held", "why": "because", "offset": 2, "pull_offset": 4,
         "min_offset": 0, "max_offset": 10, "lag": 8, "lag_ms": 5, "locked_by": None}

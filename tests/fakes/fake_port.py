@@ -77,7 +77,8 @@ def group_detail(**changes: Any) -> commands.ConsumerGroupDetail:
         "seq": 41, "broker": BROKER, "group": "G", "consume_type": "CONSUME_PASSIVELY", "message_model": "CLUSTERING",
         "consume_from_where": "CONSUME_FROM_LAST_OFFSET", "members": [client_view("java-1"), client_view("web-1")],
         "subscriptions": [commands.SubscriptionData(topic="T", sub_string="TagA", sub_version=7)],
-        "queues": [group_queue(0, "java-1"), group_queue(1, "web-1", offset=None, lag=None, lag_ms=None)]}
+        "queues": [group_queue(0, "java-1"), group_queue(1, "web-1", offset=None, lag=None, lag_ms=None)],
+        "queues_total": 2}
     return commands.ConsumerGroupDetail(**fields | changes)
 
 

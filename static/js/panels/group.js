@@ -103,7 +103,8 @@ export function groupQueuesPanel() {
     const sorted = [...wanted].sort((a, b) => retryTopic(a.topic) - retryTopic(b.topic));
     rows.show(sorted.slice(0, MOST_ROWS), holdKey);
     const bad = queues.filter(standsOut).length;
-    setText(part("count"), `${count(queues.length)}${bad ? `; ${count(bad)} stand${bad === 1 ? "s" : ""} out` : ""}`);
+    const all = view.answer.queues_total > queues.length ? ` of ${count(view.answer.queues_total)}` : "";
+    setText(part("count"), `${count(queues.length)}${all}${bad ? `; ${count(bad)} stand${bad === 1 ? "s" : ""} out` : ""}`);
     showLeftOut(part("left-out"), { shown: Math.min(MOST_ROWS, wanted.length), matching: wanted.length, total: queues.length, what: "queue" });
     part("empty").hidden = wanted.length > 0;
     setText(part("empty-title"), queues.length ? "None of its queues stands out." : "It has no queues.");

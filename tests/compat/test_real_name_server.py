@@ -26,6 +26,7 @@ from broker_core.store.files import RealFiles
 from broker_core.topics import TopicConfigManager
 from tests.compat.conftest import needs
 from tests.compat.real_rocketmq import Server, jars, name_server
+from tests.conftest import Manage
 from tests.fakes.name_server import broker_header, register_body, topic_config
 from tests.fakes.ports import unused_ports
 
@@ -128,15 +129,21 @@ async def test_it_is_listed_follows_changes_and_leaves(real: Server) -> None:
     await client.close()
 
 
-async def test_one_that_dies_disappears(real: Server) -> None:
+async def test_a_whole_broker_that_is_killed_disappears(real: Server, manage: Manage) -> None:
     client = RemotingClient("127.0.0.1", real.port)
-    broker = Broker(real.port, broker_name="glass-b")
-    broker.registration.start()
-    await until_route(client, "TBW102", route_of("glass-b", "127.0.0.1:10911", 8, 7))
-    [link] = broker.registration._links
-    link._task.cancel()  # type: ignore[union-attr]
-    await link._client.close()  # as when the process is killed: nothing is said
-    await until_route(client, "TBW102", None)
+    broker = f"127.0.0.1:{manage.environment['GLASSMQ_BROKER_PORT']}"
+    process = manage.start("broker", "--no-schedules", GLASSMQ_ENGINE="embedded", GLASSMQ_BROKER_NAME="glass-b",
+                           GLASSMQ_NAMESRV_ADDR=real.address)
+    await until_route(client, "TBW102", route_of("glass-b", broker, 8, 7))
+    sender = RemotingClient("127.0.0.1", int(manage.environment["GLASSMQ_BROKER_PORT"]))
+    sent = await sender.invoke(RequestCode.SEND_MESSAGE_V2, {
+        "a": "producers", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000000", "h": "0",
+        "i": "", "j": "0", "k": "false", "m": "false"}, b"hello", timeout_s=PATIENCE)
+    assert sent.code == 0, sent.remark
+    await until_route(client, "orders", route_of("glass-b", broker, 4))
+    process.kill()
+    await until_route(client, "orders", None)
+    await sender.close()
     await client.close()
 
 

@@ -251,7 +251,7 @@ def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topi
             client_id: str, protocol: Protocol, pull_from_offset: int, outcome: HoldOutcome | None, granted: int,
             read_ns: int, now: Now) -> Pulled:
     count = result.message_count
-    note_pull(context, group, topic, queue_id, client_id, result.next_begin_offset, now)
+    note_pull(context, group, topic, queue_id, client_id, result.next_begin_offset, now, was_held=outcome is not None)
     context.events.emit(PullAnswered, now, topic, queue_id, group, client_id, outcome.hold_id if outcome else 0,
                         code, result.status, count, len(result.records), result.next_begin_offset, protocol,
                         pull_from_offset, result.max_offset, granted, result.oldest_store_timestamp)
@@ -269,10 +269,17 @@ def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topi
 
 
 def note_pull(context: Context, group: str, topic: str, queue_id: int, client_id: str, next_offset: int,
-              now: Now) -> None:
-    """Remember who asked for the queue, and where it goes on; say so when it was another member before."""
+              now: Now, *, was_held: bool = False) -> None:
+    """Remember who asked for the queue, and where it goes on; say so when it was another member before.
+
+    The answer of a hold is no news of the queue when another client has asked for it meanwhile.
+    """
     if not group:
         return
+    if was_held:
+        last = context.pulls.queues(group).get((topic, queue_id))
+        if last is not None and last.client_id != client_id:
+            return
     before = context.pulls.note(group, topic, queue_id, LastPull(client_id, now.mono_ns, next_offset))
     if before is None or before.client_id != client_id:
         info = context.consumers.get(group)

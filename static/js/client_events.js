@@ -12,26 +12,30 @@ export function initialState() {
     events: [], needsSnapshot: true };
 }
 
-/** `state` after `frame`, which arrived at `receivedAt` (ms of this machine's clock). `events` are newest first. */
-export function reduce(state, frame, receivedAt) {
-  if (frame?.type === "snapshot") return withSnapshot(state, frame, receivedAt);
+/**
+ * `state` after `frame`, which arrived at `receivedAt` (ms of this machine's clock). `events` are newest first; with a
+ * `group` they are its own alone, also before the stream has been narrowed to it.
+ */
+export function reduce(state, frame, receivedAt, group = "") {
+  const fresh = (frame?.client_events ?? []).filter((event) => !group || event.group === group);
+  if (frame?.type === "snapshot") return withSnapshot(state, frame, receivedAt, fresh);
   if (frame?.type === "lost") return { ...state, needsSnapshot: true };
-  return frame?.type === "delta" ? withDelta(state, frame, receivedAt) : state;
+  return frame?.type === "delta" ? withDelta(state, frame, receivedAt, fresh) : state;
 }
 
-function withSnapshot(state, frame, receivedAt) {
+function withSnapshot(state, frame, receivedAt, fresh) {
   const before = state.broker === frame.broker && state.epoch === frame.epoch ? state : initialState();
   return { ...before, ...clock(before, frame.wall_ms, receivedAt), broker: frame.broker, epoch: frame.epoch,
-    seq: frame.seq, events: merge(before.events, frame.client_events ?? []), needsSnapshot: false };
+    seq: frame.seq, events: merge(before.events, fresh), needsSnapshot: false };
 }
 
-function withDelta(state, delta, receivedAt) {
+function withDelta(state, delta, receivedAt, fresh) {
   const follows = state.seq !== null && delta.epoch === state.epoch && delta.broker === state.broker
     && delta.seq_from <= state.seq + 1;
   if (!follows || state.needsSnapshot) return state.needsSnapshot ? state : { ...state, needsSnapshot: true };
   if (delta.seq_to < state.seq) return state;
   return { ...state, ...clock(state, delta.wall_ms, receivedAt), seq: Math.max(state.seq, delta.seq_to),
-    events: merge(state.events, delta.client_events ?? []) };
+    events: merge(state.events, fresh) };
 }
 
 /** Newest first, each once, at most MAX_EVENTS. */

@@ -15,7 +15,8 @@ const TICK_EVERY_MS = 500;
 
 /**
  * `ask()` promises the answer that the panels draw; `figures(answer)` gives [[name, text, title], ...] for the strip;
- * `isAbout(event)` says which events are this page's. `onError(error)` may take an error: then the page stays live.
+ * `group` is the one that the page is about, if it is about one. `onError(error)` may take an error: then the page
+ * stays live.
  */
 export function startPage({ ask, figures, panels, group = "", onError = () => false }) {
   const page = { state: initialState(), status: "disconnected", reason: "", retryAt: null, answer: null, answeredAt: null,
@@ -25,7 +26,7 @@ export function startPage({ ask, figures, panels, group = "", onError = () => fa
     subscription: { panels: ["clients"], group },
     onFrame(frame, receivedAt) {
       const before = page.state;
-      page.state = reduce(before, frame, receivedAt);
+      page.state = reduce(before, frame, receivedAt, group);
       if (page.state.needsSnapshot) socket.askSnapshot();
       if (page.state.events !== before.events) poller.soon();
       draw();

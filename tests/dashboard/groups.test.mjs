@@ -185,6 +185,12 @@ describe("the stream of a page", () => {
     assert.deepEqual(seqs(reduce(begun(), snapshot({ seq: 20, client_events: [event(9), event(18)] }), 5_000)), [18, 9, 4]);
     assert.deepEqual(seqs(reduce(begun(), snapshot({ epoch: 4, seq: 2, client_events: [event(1)] }), 5_000)), [1]);
   });
+  test("of one group has that group's alone", () => {
+    const events = [{ ...event(1), group: "a" }, { ...event(2), group: "b" }, event(3)];
+    const state = reduce(initialState(), snapshot({ client_events: events }), 1, "a");
+    assert.deepEqual(seqs(state), [1]);
+    assert.deepEqual(seqs(reduce(state, delta(11, 12, [{ ...event(11), group: "b" }, { ...event(12), group: "a" }]), 2, "a")), [12, 1]);
+  });
   test("is bounded", () => {
     const many = Array.from({ length: 500 }, (_, seq) => event(seq));
     assert.equal(reduce(initialState(), snapshot({ client_events: many, seq: 500 }), 1).events.length, MAX_EVENTS);

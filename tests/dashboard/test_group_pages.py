@@ -50,6 +50,7 @@ def test_a_group_in_trouble_says_what_is_wrong(open_page: OpenPage) -> None:
     expect(page.locator('[data-group-queue="orders@3"] .owner-cell')).to_contain_text("locked by zz-spare")
     expect(page.locator('[data-member="zz-spare"] .has-cell')).to_have_text("no queue")
     expect(page.locator(f'[data-member="{JAVA[0]}"] .heartbeat-cell')).to_have_attribute("data-tone", "warn")
+    expect(page.locator("[data-event]")).to_have_count(4)  # of this group
     page.get_by_label("only those that stand out").check()
     expect(page.locator("[data-group-queue]")).to_have_count(4)
 

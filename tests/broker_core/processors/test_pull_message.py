@@ -208,6 +208,18 @@ def test_another_member_that_pulls_from_a_queue_is_an_event() -> None:
     assert (last.client_id, last.pull_offset) == ("no member", 1)
 
 
+def test_a_hold_left_from_before_a_rebalance_does_not_take_the_queue_back() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    for name in "AB":
+        join(bench, name)
+        bench.pull("orders", 1, connection=name, consumer_group="g", client_id=name)
+    bench.send("orders", b"2")
+    assert [(e.client_id, e.previous) for e in events(bench, QueueTaken)] == [("A", ""), ("B", "A")]
+    last = bench.engine.context.pulls.queues("g")["orders", 0]
+    assert (last.client_id, last.pull_offset) == ("B", 2)
+
+
 def test_who_broadcasts_takes_no_queue_from_another() -> None:
     bench = Bench()
     bench.send("orders", b"1")

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command that the command line names."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    if len(sys.argv) > 1 and sys.argv[1] in {"broker", "runworker"}:
+    if len(sys.argv) > 1 and sys.argv[1] in {"broker", "namesrv", "runworker"}:
         use_uvloop()
     try:
         from django.core.exceptions import ImproperlyConfigured

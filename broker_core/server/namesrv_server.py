@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from broker_core.clock import Clock
+from broker_core.errors import RequestError
 from broker_core.namesrv.namesrv_controller import NamesrvController
 from broker_core.namesrv.namesrv_processor import NamesrvProcessor
 from broker_core.namesrv.register_broker import Registration
@@ -122,7 +123,10 @@ class NameServer:
         for topic in changed or ():
             if topic not in broker.topics:
                 routes.delete_topic_of_broker(topic, broker.broker_name)
-        routes.register_broker(broker, None, now, expires=False)
+        try:
+            routes.register_broker(broker, None, now, expires=False)
+        except RequestError as error:
+            log.error("the name server beside this broker cannot take it: %s", error)
 
     # --- Inside ---
 
@@ -141,22 +145,24 @@ class NameServer:
         return len(self._unanswered) >= MAX_UNANSWERED
 
     async def _write(self) -> None:
-        while self._unanswered:
-            answered, self._unanswered = self._unanswered, []
-            problem = await self._write_all()
-            for channel, request, response in answered:
-                if problem and response.code == ResponseCode.SUCCESS:
-                    response = request.response(ResponseCode.SYSTEM_ERROR, problem)
-                if not request.is_oneway:
-                    channel.send(response.encode())
-        self._writing = None
+        try:
+            while self._unanswered:
+                answered, self._unanswered = self._unanswered, []
+                problem = await self._write_all()
+                for channel, request, response in answered:
+                    if problem and response.code == ResponseCode.SUCCESS:
+                        response = request.response(ResponseCode.SYSTEM_ERROR, problem)
+                    if not request.is_oneway:
+                        channel.send(response.encode())
+        finally:
+            self._writing = None
 
     async def _write_all(self) -> str:
         """Write what is due. What went wrong, or ""."""
         while (write := self.controller.next_write()) is not None:
             try:
                 await asyncio.to_thread(write.run)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # ValueError: text of a file that no file can hold
                 self.controller.write_failed(write)
                 log.error("%s of the name server could not be written: %s", write.name, error)
                 return f"done, but it could not be written and will be forgotten when the name server ends: {error}"
@@ -167,12 +173,12 @@ class NameServer:
         self._scan_timer = asyncio.get_running_loop().call_later(seconds, self._scan)
 
     def _scan(self) -> None:
+        self._arm()
         for session in self.controller.routes.scan_not_active_broker(self.clock.now()):
             assert isinstance(session, NamesrvSession)
             log.warning("a broker at %s was not heard for too long", session.channel)
             session.channel.close()
         self._enter_broker(())
-        self._arm()
 
 
 class NamesrvSession:

@@ -255,3 +255,23 @@ async def test_it_comes_back_when_another_broker_had_taken_its_name() -> None:
         await until(lambda: len(server.name_server.server.channels) == 1)
         server.name_server._scan()
         assert (await server.route("TBW102"))["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:10911"}
+
+
+async def test_a_table_that_is_full_harms_nobody(monkeypatch: pytest.MonkeyPatch,
+                                                 caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("broker_core.namesrv.route_info_manager.MAX_TOPICS", 3)
+    async with running() as server:
+        server.name_server.serve_broker(Broker().describe)
+        server.name_server._scan()
+        assert await server.route("TBW102") is None
+    assert caplog.text.count("cannot take it") == 2
+
+
+async def test_a_file_with_text_that_none_can_hold_is_said() -> None:
+    files = SimulatedFiles()
+    files.make_folders(FOLDER)
+    files.write(FOLDER / "kvConfig.json", b'{"configTable":{"a":{"b":"\\ud800"}}}')
+    async with running(files) as server:
+        for _ in range(2):
+            answer = await server.ask(RequestCode.PUT_KV_CONFIG, {"namespace": "a", "key": "c", "value": "d"})
+            assert answer.code == ResponseCode.SYSTEM_ERROR and "could not be written" in answer.remark

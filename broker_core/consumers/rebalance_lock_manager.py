@@ -2,9 +2,10 @@
 
 A lock ends 60 s after it was taken or renewed; a client renews every 20 s. When its connection closes, the lock ends
 35 s after the last renewal instead, since clients, Java's and Go's alike, stop consuming a queue whose lock they could
-not renew for 30 s, reckoned from when they were answered. It is not given to another one at once: a client whose connection was cut goes on for that long
-with the messages that it has, and two would consume the queue at the same time. Who says that it leaves frees its
-locks at once. (RocketMQ waits for the 60 s in every case but the unlock request.)
+not renew for 30 s, reckoned from when they were answered. It is not given to another one at once: a client whose
+connection was cut goes on for that long with the messages that it has, and two would consume the queue at the same
+time. Who says that it leaves frees its locks at once. (RocketMQ waits for the 60 s in every case but the unlock
+request.)
 """
 
 from typing import NamedTuple

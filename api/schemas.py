@@ -286,9 +286,8 @@ class Assignment(Model, frozen=True, kw_only=True, gc=False):
 class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
     """One group: members, what they subscribe to, who has which queue, how far behind, and what is held now.
 
-    `consume_type`, `message_model` and `consume_from_where` are RocketMQ's, empty for a group without members.
-    `queues` are the first 2000 of each broker, `queues_total` counts all; `lag` adds up those that are listed.
-    `offsets` are those of `queues` that the group has committed.
+    `consume_type`, `message_model`, `consume_from_where`: RocketMQ's, empty for a group without members. `queues`:
+    each broker's first 2000, of `queues_total`; `lag` and `offsets`, the committed ones, are of those.
     """
 
     broker: str

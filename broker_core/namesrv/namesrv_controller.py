@@ -37,12 +37,13 @@ class Write(NamedTuple):
 class NamesrvController:
     """RocketMQ's NamesrvController, reduced to deciding."""
 
-    def __init__(self, folder: Path, files: Files) -> None:
+    def __init__(self, folder: Path, files: Files, listen_port: int = 9876) -> None:
         """Read what was kept in ``folder``. What cannot be read is passed over with a warning."""
         self.routes = RouteInfoManager()
         self.kv_config = KVConfigManager(load_table(files, folder, KV_CONFIG))
         self.options = NamesrvOptions()
         self.folder = folder
+        self.listen_port = listen_port
         self._files = files
         self._options_dirty = False
         try:
@@ -57,9 +58,10 @@ class NamesrvController:
         self._options_dirty = True
 
     def config(self) -> str:
-        """All options and the places of the files, as a Java properties text."""
+        """All options, the port and the places of the files, as a Java properties text."""
         return as_properties(msgspec.to_builtins(self.options) | {
-            "kvConfigPath": self.folder / f"{KV_CONFIG}.json", "configStorePath": self.folder / PROPERTIES})
+            "listenPort": self.listen_port, "kvConfigPath": self.folder / f"{KV_CONFIG}.json",
+            "configStorePath": self.folder / PROPERTIES})
 
     def next_write(self) -> Write | None:
         """Something that has to be written. Ask again when it is done, or after ``write_failed``."""

@@ -66,7 +66,7 @@ class NameServer:
             if self._lock is None:
                 raise CannotServe(f"Another name server keeps its configuration in {self._folder}: stop that one, or "
                                   "give this one another data folder")
-            self.controller = NamesrvController(self._folder, self._files)
+            self.controller = NamesrvController(self._folder, self._files, self.server.ports[0])
             self.processor = NamesrvProcessor(self.controller)
             await self.server.bind()
         except OSError as error:

@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
-from tests.compat.real_rocketmq import CannotRun, broker_ports, has_route, real_rocketmq
+from tests.compat.real_rocketmq import CannotRun, has_route, real_rocketmq
 from tests.conftest import PROJECT
-from tests.fakes.ports import unused_ports
+from tests.fakes.ports import unused_broker_port, unused_ports
 
 START_SECONDS = 120
 T = TypeVar("T")
@@ -63,7 +63,7 @@ def wait_ready(url: str, process: subprocess.Popen[str], log: Path) -> None:
 def glassmq_process(**environment: str) -> Iterator[Address]:
     """``manage.py broker`` on free ports, in a folder that goes away."""
     web, namesrv = unused_ports(2)
-    broker = broker_ports()
+    broker = unused_broker_port()
     with tempfile.TemporaryDirectory(prefix="glassmq-compat-", ignore_cleanup_errors=True) as folder:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("GLASSMQ_", "DJANGO_"))}
         log = Path(folder) / "log"

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tests.fakes.ports import unused_ports
+from tests.fakes.ports import unused_broker_port, unused_ports
 
 VERSION = "5.4.0"
 ARTIFACTS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-client", "rocketmq-tools")
@@ -124,16 +124,6 @@ def has_route(namesrv_port: int, topic: str) -> bool:
         return bool(json.loads(stream.read(header_length))["code"] == 0)
 
 
-def broker_ports() -> int:
-    """A port whose neighbours are free too: a broker also listens two below (VIP) and one above (replication)."""
-    while True:
-        [port] = unused_ports(1)
-        with contextlib.suppress(OSError), socket.socket() as below, socket.socket() as above:
-            below.bind(("127.0.0.1", port - 2))
-            above.bind(("127.0.0.1", port + 1))
-            return port
-
-
 class Server:
     """One Java process. ``log`` has what it printed; its own log files are below ``folder``."""
 
@@ -200,7 +190,7 @@ def broker(folder: Path, namesrv: str, port: int | None = None, **conf: str) -> 
     """RocketMQ's broker, not started yet. ``conf`` goes over ``BROKER_CONF``; a second start finds the same store."""
     return Server(folder, "org.apache.rocketmq.broker.BrokerStartup", "384m", BROKER_CONF | {
         "namesrvAddr": namesrv,
-        "listenPort": str(port or broker_ports()),
+        "listenPort": str(port or unused_broker_port()),
         "storePathRootDir": str(folder / "store"),
         "storePathCommitLog": str(folder / "store" / "commitlog"),
     } | conf)

@@ -14,10 +14,10 @@ _next = count(os.getpid() * 2_503)
 
 
 def unused_broker_port() -> int:
-    """A port for a broker, which needs the one two below it as well."""
+    """A port for a broker, which needs the one two below it as well, and RocketMQ's the one above it."""
     while True:
-        below, _, port = unused_ports(3)
-        if below == port - 2:
+        below, _, port, above = unused_ports(4)
+        if above - below == 3:
             return port
 
 

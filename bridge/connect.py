@@ -25,6 +25,7 @@ from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.broker_session import BrokerSessions
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.server.namesrv_server import NameServer
+from broker_core.server.poll_journal import PollJournal
 from broker_core.server.remoting_channel import RemotingLimits
 from broker_core.server.remoting_server import RemotingServer
 from broker_core.server.tls import TlsOptions
@@ -58,9 +59,10 @@ def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
         keys = UniqKeyGenerator(options.broker_ip1, os.getpid(), random.SystemRandom())
     except ValueError:  # not an address: the store will say so when it is opened
         keys = UniqKeyGenerator("127.0.0.1", os.getpid(), random.SystemRandom())
-    open_engine = partial(Engine.open, settings.GLASSMQ_STORE_DIR, options, RealFiles(), clock, keys.next,
+    files = RealFiles()
+    open_engine = partial(Engine.open, settings.GLASSMQ_STORE_DIR, options, files, clock, keys.next,
         adopt=settings.GLASSMQ_STORE_ADOPT)
-    runner = EngineRunner(open_engine, clock)
+    runner = EngineRunner(open_engine, clock, journal=PollJournal(files, clock))
     return EngineHost(runner, clock, limits, remoting=make_remoting(settings, runner),
                       routes=make_routes(settings, runner, clock))
 
@@ -90,7 +92,8 @@ def make_routes(settings: Any, runner: EngineRunner, clock: Clock) -> BrokerRout
     beside = None
     if settings.GLASSMQ_NAMESRV_PORT:
         beside = make_name_server(settings, own_files=open_files_limit() * 3 // 4)
-    return BrokerRoutes(runner, settings.GLASSMQ_OPTIONS, clock, beside)
+    return BrokerRoutes(runner, settings.GLASSMQ_OPTIONS, clock, beside,
+                        register_read_only=bool(settings.GLASSMQ_NAMESRV_ADDR))
 
 
 def make_name_server(settings: Any, *, own_files: int = OWN_FILES) -> NameServer:

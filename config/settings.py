@@ -131,6 +131,12 @@ def address_for_clients() -> str:
     return "127.0.0.1" if GLASSMQ_BROKER_HOST == "localhost" else GLASSMQ_BROKER_HOST
 
 
+GLASSMQ_NAMESRV_ADDR = text("GLASSMQ_NAMESRV_ADDR")
+if not re.match(ADDRESSES, GLASSMQ_NAMESRV_ADDR):
+    raise ImproperlyConfigured(
+        f"GLASSMQ_NAMESRV_ADDR must be host:port, or several with semicolons between, not {GLASSMQ_NAMESRV_ADDR!r}.")
+
+
 def read_options(broker_port: int | None) -> Options:
     """Options of ``GLASSMQ_BROKER_CONF`` with the environment's on top."""
     values: dict[str, Any] = {}
@@ -151,12 +157,8 @@ def read_options(broker_port: int | None) -> Options:
         values["brokerName"] = text("GLASSMQ_BROKER_NAME")
     if broker_port:
         values["listenPort"] = broker_port
-    addresses = text("GLASSMQ_NAMESRV_ADDR")
-    if not re.match(ADDRESSES, addresses):
-        raise ImproperlyConfigured(
-            f"GLASSMQ_NAMESRV_ADDR must be host:port, or several with semicolons between, not {addresses!r}.")
-    if addresses:
-        values["namesrvAddr"] = addresses
+    if GLASSMQ_NAMESRV_ADDR:
+        values["namesrvAddr"] = GLASSMQ_NAMESRV_ADDR
     try:
         return make_options(values)
     except RequestError as error:

@@ -1,24 +1,35 @@
 """How clients learn where a running broker and its topics are: by the name server beside it, by others, or both."""
 
+import logging
 from collections.abc import Collection
 
 from broker_core.clock import Clock
+from broker_core.commands import MessageQueue
 from broker_core.namesrv.register_broker import Registration, describe_broker
 from broker_core.options import Options
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.server.namesrv_server import NameServer
 from broker_core.server.route_registration import NameServerView, RouteRegistration
+from broker_core.topics import PERM_READ
+
+log = logging.getLogger(__name__)
 
 
 class BrokerRoutes:
     """Tells name servers of the engine of ``runner``, from ``start`` to ``stop``.
 
     ``bind`` comes before the engine is opened, ``start`` when it runs and its port is open, ``stop`` before they end.
+
+    A broker whose store is read-only looks at what another one wrote, often by that one's ``broker.conf``: name servers
+    elsewhere know its name already. It goes to them only with ``register_read_only``, when somebody has asked for that.
     """
 
-    def __init__(self, runner: EngineRunner, options: Options, clock: Clock, name_server: NameServer | None) -> None:
+    def __init__(self, runner: EngineRunner, options: Options, clock: Clock, name_server: NameServer | None, *,
+                 register_read_only: bool = True) -> None:
         self._runner = runner
+        self._register_read_only = register_read_only
         self._name_server = name_server
+        self._is_all_there_is = name_server is not None and not options.namesrv_addr
         self._registration = RouteRegistration(options, self._describe, clock)
 
     async def bind(self) -> None:
@@ -32,6 +43,13 @@ class BrokerRoutes:
             self._name_server.serve_broker(self._describe)
             await self._name_server.start()
             self._runner.topic_listeners.append(self._name_server.topics_changed)
+        if self._is_all_there_is:
+            self._runner.engine.context.find_queues = self._find_queues
+        if self._runner.engine.context.store.read_only and not self._register_read_only:
+            if self._registration.views():
+                log.warning("this broker's store is read-only: it does not register at the name servers of "
+                            "namesrvAddr, where another broker may have its name; GLASSMQ_NAMESRV_ADDR would make it")
+            return
         self._registration.start()
         self._runner.topic_listeners.append(self._registration.topics_changed)
 
@@ -49,3 +67,11 @@ class BrokerRoutes:
     def _describe(self, only: Collection[str] | None) -> Registration:
         context = self._runner.engine.context
         return describe_broker(context.options, context.topics, read_only=context.store.read_only, only=only)
+
+    def _find_queues(self, topic: str) -> list[MessageQueue] | None:
+        """A topic's queues on all brokers that the name server here knows."""
+        assert self._name_server is not None
+        route = self._name_server.controller.routes.pick_topic_route(topic)
+        return None if route is None else [
+            MessageQueue(topic=topic, broker_name=queues.broker_name, queue_id=queue_id)
+            for queues in route.queue_datas if queues.perm & PERM_READ for queue_id in range(queues.read_queue_nums)]

@@ -26,6 +26,7 @@ def settings(folder: Path, engine: str = "embedded", broker_port: int = 0, names
     return SimpleNamespace(GLASSMQ_ENGINE=engine, GLASSMQ_STORE_DIR=folder / "store", GLASSMQ_STORE_ADOPT=False,
         GLASSMQ_SOCKET=folder / "engine.sock", GLASSMQ_BROKER_HOST="127.0.0.1", GLASSMQ_BROKER_PORT=broker_port,
         GLASSMQ_NAMESRV_PORT=namesrv_port, GLASSMQ_DATA_DIR=folder, GLASSMQ_MAX_CONNECTIONS=100,
+        GLASSMQ_NAMESRV_ADDR="",
         GLASSMQ_OPTIONS=make_options(
             {"mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 1000, "maxIndexNum": 4000} | options))
 

@@ -36,11 +36,12 @@ def name_server(port: int) -> NameServer:
 
 
 @asynccontextmanager
-async def running(beside: NameServer | None, **options: Any) -> AsyncIterator[tuple[EngineRunner, BrokerRoutes]]:
+async def running(beside: NameServer | None, *, files: SimulatedFiles | None = None, register_read_only: bool = True,
+                  **options: Any) -> AsyncIterator[tuple[EngineRunner, BrokerRoutes]]:
     made, keys = Options(**(SMALL | options)), UniqKeyGenerator("127.0.0.1", 1, random.Random(1))
-    runner = EngineRunner(lambda: Engine.open(ROOT, made, SimulatedFiles(), CLOCK, keys.next), CLOCK)
+    runner = EngineRunner(lambda: Engine.open(ROOT, made, files or SimulatedFiles(), CLOCK, keys.next), CLOCK)
     await runner.start()
-    routes = BrokerRoutes(runner, made, CLOCK, beside)
+    routes = BrokerRoutes(runner, made, CLOCK, beside, register_read_only=register_read_only)
     try:
         await routes.bind()
         await routes.start()
@@ -98,3 +99,23 @@ async def test_a_port_that_is_taken() -> None:
         async with running(name_server(port)):
             pass
     taken.close()
+
+
+@pytest.mark.parametrize("asked_for", [False, True])
+async def test_a_read_only_store_is_announced_where_somebody_asks_for_it(asked_for: bool) -> None:
+    files = SimulatedFiles()
+    async with running(None, files=files) as (runner, _):
+        runner.submit(Connection(lambda replies: None), 1, send("orders", b"one"))
+        await until(lambda: runner.engine.context.store.appended_offset > 0)
+    files.remove(ROOT / "glassmq")  # as if another broker had written it
+    port, own = unused_ports(2)
+    server = name_server(port)
+    await server.bind()
+    await server.start()
+    async with running(None, files=files, register_read_only=asked_for, namesrv_addr=f"127.0.0.1:{port}",
+                       listen_port=own) as (runner, routes):
+        assert runner.engine.context.store.read_only
+        if asked_for:
+            await until(lambda: routes.name_servers()[0].registrations > 0)
+        assert (server.controller.routes.pick_topic_route("orders") is not None) is asked_for
+    await server.stop()

@@ -38,6 +38,8 @@ MAX_PUBLISHED_BYTES_PER_SOCKET: Final = 32 * MIB
 MAX_READS_PER_SOCKET: Final = 8
 """Pulls that may be reading, not held, at once: what a client does not take off the wire cannot pile up here."""
 MAX_SUBSCRIPTIONS_PER_SOCKET: Final = 32
+MAX_QUEUES_PER_SOCKET: Final = 4096
+"""Queues of all topics that one socket subscribes to, as they are when it does: it may be given every one."""
 MAX_WINDOW: Final = 10_000
 """Messages that one subscription may be permitted and owe acknowledgements for, together."""
 MAX_SPAN: Final = 10_000

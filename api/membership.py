@@ -8,10 +8,11 @@ may consume several topics of a group: one membership, a subscription each.
 import asyncio
 import contextlib
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from api import brokers
 from api.frames import Subscribe
-from api.limits import MAX_SUBSCRIPTIONS_PER_SOCKET
+from api.limits import MAX_QUEUES_PER_SOCKET, MAX_SUBSCRIPTIONS_PER_SOCKET
 from api.problems import Problem, problem_of
 from api.queue_consumer import PAUSE_S, RETRY_PREFIX, Queue
 from api.request import expect
@@ -41,6 +42,13 @@ _members: dict[str, "Membership"] = {}
 """Who speaks for a client id, of the sockets of this process."""
 
 
+class Joined(NamedTuple):
+    """What a subscription was when it began: RocketMQ's version of it, ms, and the number of its topic's queues."""
+
+    version: int
+    queues: int
+
+
 class Membership:
     """The groups of one socket. Made with its first subscription; ``leave`` commits, once, when the socket goes."""
 
@@ -52,11 +60,12 @@ class Membership:
         self._connections = connections
         self._clock = clock or SystemClock()
         self._subscriptions: dict[int | str, Subscription] = {}
-        self._versions: dict[int | str, int] = {}
+        self._joined: dict[int | str, Joined] = {}
         self._turns = asyncio.Lock()     # heartbeats and rebalances, one after the other
         self._look = asyncio.Event()
         self._changed: set[str] = set()  # groups that the engine gave notice of
         self._astray = False             # something failed: say who we are, and look at everything again
+        self._left: set[str] = set()     # groups that the engine may still take this client for a member of
         self._lives = False
         self._told = ""                  # the last commit that was refused
 
@@ -86,13 +95,15 @@ class Membership:
         kinds, and then nothing was joined."""
         self._check(frame)
         async with self._turns:
-            await self._queues(frame.topic, must_exist=True)
+            joined = Joined(self._clock.now().wall_ms, len(await self._queues(frame.topic, must_exist=True)))
+            if joined.queues + sum(other.queues for other in self._joined.values()) > MAX_QUEUES_PER_SOCKET:
+                raise Problem(429, f"the topics of this socket would have more than {MAX_QUEUES_PER_SOCKET} queues, "
+                    "the most it takes", code=ResponseCode.FLOW_CONTROL, pointer="/topic")
+            subscription = Subscription(self._client, self._client_id, frame, self._on_trouble)
             await self._ask(commands.CheckClientConfig(client_id=self._client_id, group=frame.group,
-                subscription=commands.SubscriptionData(topic=frame.topic, sub_string=frame.filter or "*",
-                    expression_type=frame.filter_type.upper())))
+                subscription=_subscription_data(subscription, joined)))
             await self._claim(frame.group)
-            self._subscriptions[frame.id] = Subscription(self._client, self._client_id, frame, self._on_trouble)
-            self._versions[frame.id] = self._clock.now().wall_ms
+            self._subscriptions[frame.id], self._joined[frame.id] = subscription, joined
             try:
                 await self._join(frame.group)
             except (BrokerError, Problem):
@@ -117,6 +128,8 @@ class Membership:
         if frame.id in self._subscriptions:
             raise Problem(409, f"there is a subscription with the id {frame.id!r} on this socket",
                 code=ResponseCode.ILLEGAL_OPERATION, pointer="/id")
+        if frame.topic == RETRY_PREFIX + frame.group:
+            raise Problem(400, "a group's own retry topic comes with its other subscriptions", pointer="/topic")
         if any(other.topic == frame.topic for other in self._of(frame.group)):
             raise Problem(409, f"this socket consumes {frame.topic} for {frame.group} already; a second member of the "
                 "group is a second socket, with a client id of its own", code=ResponseCode.ILLEGAL_OPERATION,
@@ -140,24 +153,32 @@ class Membership:
         subscription = self.get(frame_id)
         async with self._turns:
             offsets = self._remove(frame_id)
-            await self._commit(subscription.group, offsets)
+            with contextlib.suppress(*_AWAY):  # what is done comes again
+                await self._commit(subscription.group, offsets)
             await self._withdraw(subscription.group)
 
     async def _withdraw(self, group: str) -> None:
-        """A subscription is over: say so where that can be heard; who is away finds out by itself."""
+        """A subscription is over: say so, now or in the next turn."""
+        self._left.add(group)
         try:
-            if self._of(group):
-                await self._beat()
-                await self._rebalance(group)
-                return
-            for connection in list(self._connections.values()):
-                with contextlib.suppress(*_AWAY):
-                    await connection.call(commands.UnregisterClient(client_id=self._client_id, consumer_group=group))
+            await self._say_left()
         except BrokerError as error:
             self._on_trouble(problem_of(error))
 
+    async def _say_left(self) -> None:
+        for group in list(self._left):
+            if self._of(group):  # with another topic
+                await self._beat()
+                await self._rebalance(group)
+            else:
+                for connection in list(self._connections.values()):
+                    with contextlib.suppress(UnavailableError):  # an engine that is away forgets this client
+                        await connection.call(commands.UnregisterClient(client_id=self._client_id,
+                            consumer_group=group))
+            self._left.discard(group)
+
     def _remove(self, frame_id: int | str) -> list[Offset]:
-        del self._versions[frame_id]
+        del self._joined[frame_id]
         return self._subscriptions.pop(frame_id).end()
 
     async def leave(self) -> None:
@@ -194,13 +215,14 @@ class Membership:
             try:
                 async with self._turns:
                     await self._turn(beats, everything)
-            except BrokerError:
+            except (BrokerError, Problem):
                 self._astray = True
             if self._astray:
                 await asyncio.sleep(PAUSE_S)
                 self._look.set()
 
     async def _turn(self, beats: bool, everything: bool) -> None:
+        await self._say_left()
         if beats:
             await self._beat()
         changed, self._changed = self._changed, set()
@@ -235,13 +257,11 @@ class Membership:
 
     def _membership(self, group: str) -> commands.ConsumerData:
         own = self._of(group)
-        topics = [commands.SubscriptionData(topic=subscription.topic, sub_string=subscription.frame.filter or "*",
-            expression_type=subscription.frame.filter_type.upper(), sub_version=self._versions[subscription.id])
-            for subscription in own]
-        retries = commands.SubscriptionData(topic=RETRY_PREFIX + group, sub_version=self._versions[own[0].id])
+        topics = [_subscription_data(subscription, self._joined[subscription.id]) for subscription in own]
+        retries = commands.SubscriptionData(topic=RETRY_PREFIX + group, sub_version=self._joined[own[0].id].version)
         where = {"first": "CONSUME_FROM_FIRST_OFFSET", "last": "CONSUME_FROM_LAST_OFFSET"}
         return commands.ConsumerData(group=group, subscriptions=[*topics, retries],
-            consume_from_where=where.get(str(own[0].frame.start), "CONSUME_FROM_TIMESTAMP"))
+            consume_from_where=where.get(str(own[0].wanted.start), "CONSUME_FROM_TIMESTAMP"))
 
     def _connection(self, broker: str) -> PortConnection:
         if broker not in self._connections:
@@ -330,3 +350,8 @@ class Membership:
             for consumer, offset in entries:
                 if consumer.progress is not None:
                     consumer.progress.committed = offset
+
+
+def _subscription_data(subscription: Subscription, joined: Joined) -> commands.SubscriptionData:
+    return commands.SubscriptionData(topic=subscription.topic, sub_string=subscription.wanted.filter,
+        expression_type=subscription.wanted.filter_type, sub_version=joined.version)

@@ -57,19 +57,22 @@ class Shared(NamedTuple):
 
 
 class QueueConsumer:
-    """``send`` is handed each message, ``trouble`` each new kind of failure; both return at once."""
+    """``send`` is handed each message, ``on_trouble`` each new kind of failure; both return at once.
+
+    ``trouble`` is the failure that is under way, in words; empty when all is well.
+    """
 
     def __init__(self, queue: Queue, wanted: Wanted, shared: Shared, connection: PortConnection, *,
                  send: Callable[[MessageView], None],
-                 trouble: Callable[[Queue, Problem], None]) -> None:
+                 on_trouble: Callable[[Queue, Problem], None]) -> None:
         self.queue = queue
+        self.trouble = ""
         self.progress: QueueProgress | None = None
         self._wanted = wanted
         self._shared = shared
         self._connection = connection
         self._send = send
-        self._trouble = trouble
-        self._told = ""
+        self._on_trouble = on_trouble
         self._finished = asyncio.Event()
 
     def finish(self, offset: int) -> None:
@@ -85,16 +88,16 @@ class QueueConsumer:
                 if self.progress is None:
                     self.progress = await self._begin()
                 await self._turn(self.progress)
-                self._told = ""
+                self.trouble = ""
             except (BrokerError, Problem) as error:
                 self._tell(problem_of(error) if isinstance(error, BrokerError) else error)
                 await asyncio.sleep(PAUSE_S)
 
     def _tell(self, problem: Problem) -> None:
         """Once, until something else happens."""
-        if problem.detail != self._told:
-            self._told = problem.detail
-            self._trouble(self.queue, problem)
+        if problem.detail != self.trouble:
+            self._on_trouble(self.queue, problem)
+            self.trouble = problem.detail
 
     # --- Where to begin ---
 

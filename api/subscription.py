@@ -44,12 +44,12 @@ class Subscription:
         self.id = frame.id
         self.topic = frame.topic
         self.group = frame.group
-        self.frame = frame
+        self.wanted = Wanted(frame.group, client_id, frame.filter or "*", frame.filter_type.upper(), frame.start)
         self._client = client
         self._trouble = trouble
-        self._wanted = Wanted(frame.group, client_id, frame.filter or "*", frame.filter_type.upper(), frame.start)
         self._permits = Permits()
         self._consumers: dict[Queue, QueueConsumer] = {}
+        self._by_queue_id: dict[int, list[QueueConsumer]] = {}
         self._tasks: dict[Queue, asyncio.Task[None]] = {}
         self._assigned = False
         self._seq = 0
@@ -58,17 +58,18 @@ class Subscription:
 
     def assign(self, queues: Iterable[Queue], members: int, connections: Mapping[str, PortConnection]) -> list[Offset]:
         """Consume these queues from now on, and tell the client if they changed; what is left to commit of others."""
-        wanted = sorted(queues)
-        same = self._assigned and wanted == sorted(self._consumers)
-        left = [queue for queue in self._consumers if queue not in wanted]
-        offsets = [offset for queue in left for offset in self._drop(queue)]
-        for queue in wanted:
-            if queue not in self._consumers:
-                self._take(queue, connections[queue.broker])
+        wanted = set(queues)
+        if self._assigned and wanted == self._consumers.keys():
+            return []
         self._assigned = True
-        if not same:
-            self._client.put(Assigned(id=self.id, members=members, queues=[
-                AssignedQueue(topic=queue.topic, broker=queue.broker, queue_id=queue.queue_id) for queue in wanted]))
+        offsets = [offset for queue in self._consumers.keys() - wanted for offset in self._drop(queue)]
+        for queue in sorted(wanted - self._consumers.keys()):
+            self._take(queue, connections[queue.broker])
+        self._by_queue_id = {}
+        for queue, consumer in self._consumers.items():
+            self._by_queue_id.setdefault(queue.queue_id, []).append(consumer)
+        self._client.put(Assigned(id=self.id, members=members, queues=[AssignedQueue(topic=queue.topic,
+            broker=queue.broker, queue_id=queue.queue_id) for queue in sorted(wanted)]))
         return offsets
 
     def end(self) -> list[Offset]:
@@ -78,7 +79,8 @@ class Subscription:
     def _take(self, queue: Queue, connection: PortConnection) -> None:
         client = self._client
         shared = Shared(self._permits, client.places, client.buffer, client.outbox)
-        consumer = QueueConsumer(queue, self._wanted, shared, connection, send=self._send, trouble=self._on_trouble)
+        consumer = QueueConsumer(queue, self.wanted, shared, connection, send=self._send,
+            on_trouble=self._on_trouble)
         self._consumers[queue] = consumer
         self._tasks[queue] = client.start(consumer.run())
 
@@ -92,7 +94,9 @@ class Subscription:
             **{name: getattr(message, name) for name in message.__struct_fields__}))
 
     def _on_trouble(self, queue: Queue, problem: Problem) -> None:
-        self._client.put_problem(problem, self.id)
+        """Told once, though all queues may have it at once."""
+        if not any(consumer.trouble == problem.detail for consumer in self._consumers.values()):
+            self._client.put_problem(problem, self.id)
         self._trouble(problem)
 
     def to_commit(self) -> list[Offset]:
@@ -112,7 +116,7 @@ class Subscription:
 
     def ack(self, ack: Ack) -> None:
         """All of them are done or, with a Problem for one that could be several, none."""
-        find = _Finder(self._consumers.values())
+        find = _Finder(self._by_queue_id)
         found = [find(entry, f"/offsets/{index}") for index, entry in enumerate(ack.offsets)]
         for consumer, offset in filter(None, found):
             consumer.finish(offset)
@@ -120,7 +124,7 @@ class Subscription:
     async def nack(self, nack: Nack, connections: Mapping[str, PortConnection]) -> None:
         """Have it brought again; once that is certain, it is done here."""
         entry = OpenMessage(offset=nack.offset, queue_id=nack.queue_id, topic=nack.topic, broker=nack.broker)
-        found = _Finder(self._consumers.values())(entry, "/offset")
+        found = _Finder(self._by_queue_id)(entry, "/offset")
         if found is None:
             raise Problem(404, "this message is not open here (any more): it is acknowledged, or its queue is now "
                 "another client's", code=ResponseCode.QUERY_NOT_FOUND, pointer="/offset")
@@ -144,12 +148,9 @@ def _to_commit(consumers: Iterable[QueueConsumer]) -> list[Offset]:
 class _Finder:
     """Finds the open message that an entry of an ack means; None when there is none."""
 
-    def __init__(self, consumers: Iterable[QueueConsumer]) -> None:
-        self._by_queue_id: dict[int, list[QueueConsumer]] = {}
+    def __init__(self, by_queue_id: Mapping[int, list[QueueConsumer]]) -> None:
+        self._by_queue_id = by_queue_id
         self._by_offset: dict[int, list[QueueConsumer]] | None = None
-        for consumer in consumers:
-            if consumer.progress is not None:
-                self._by_queue_id.setdefault(consumer.queue.queue_id, []).append(consumer)
 
     def __call__(self, entry: int | OpenMessage, pointer: str) -> tuple[QueueConsumer, int] | None:
         if isinstance(entry, int):

@@ -10,6 +10,7 @@ from api.consumer_socket import consumer_application
 from bridge.port import (
     ConflictError,
     NotFoundError,
+    PortTimeout,
     RequestError,
     ResponseCode,
     UnavailableError,
@@ -126,6 +127,22 @@ async def test_subscriptions_of_a_socket_are_bounded(client: Client, group: Fake
     await client.subscribe()
     problem = await client.subscribe(id=2, group="H")
     assert (problem["status"], problem["code"]) == (429, "FLOW_CONTROL")
+
+
+async def test_queues_of_a_socket_are_bounded(client: Client, group: FakeGroup,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "MAX_QUEUES_PER_SOCKET", 5)
+    group.queues["U"] = 2
+    await client.subscribe()
+    problem = await client.subscribe(id=2, topic="U")
+    assert (problem["status"], problem["errors"][0]["pointer"]) == (429, "/topic")
+    group.queues["U"] = 1
+    assert queues(await client.subscribe(id=2, topic="U"), "U") == [0]
+
+
+async def test_the_retry_topic_is_not_subscribed_to(client: Client, group: FakeGroup) -> None:
+    problem = await client.subscribe(topic=RETRY)
+    assert (problem["status"], problem["errors"][0]["pointer"]) == (400, "/topic")
 
 
 async def test_two_sockets_with_one_client_id(group: FakeGroup) -> None:
@@ -251,6 +268,20 @@ async def test_unsubscribing_leaves_the_group(client: Client, group: FakeGroup) 
     await client.permit(1)
     assert (await client.hear("problem"))["status"] == 404
     assert queues(await client.subscribe()) == [0, 1, 2, 3]
+
+
+async def test_a_good_bye_that_nobody_heard_is_said_again(client: Client, group: FakeGroup, port: FakePort,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "PAUSE_S", 0)
+    await client.subscribe()
+    scripted = port.replies[commands.UnregisterClient]
+    answers = iter([PortTimeout("no answer"), PortTimeout("no answer")])
+    port.replies[commands.UnregisterClient] = lambda command: next(answers, None) or scripted(command)
+    port.replies[commands.UpdateConsumerOffset] = UnavailableError("away")
+    await client.say(type="unsubscribe", id=1)
+    await client.hear("unsubscribed")
+    await until(lambda: group.members == set())
+    assert len(group.sent(commands.UnregisterClient)) == 3
 
 
 async def test_a_socket_that_goes_commits_and_takes_its_membership_along(group: FakeGroup, port: FakePort) -> None:

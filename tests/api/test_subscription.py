@@ -213,6 +213,16 @@ async def test_messages_of_the_retry_topic_come_too(client: Client, group: FakeG
     assert group.committed["T", 0] == 0
 
 
+async def test_what_keeps_all_queues_is_told_once(client: Client, group: FakeGroup, port: FakePort) -> None:
+    group.publish("a")
+    await client.subscribe()
+    port.replies[commands.PullMessage] = UnavailableError("the engine is away")
+    await client.permit(1)
+    assert (await client.hear("problem"))["detail"] == "the engine is away"
+    await until(lambda: len({(pull.topic, pull.queue_id) for pull in group.sent(commands.PullMessage)}) == 3)
+    await client.quiet()
+
+
 async def test_a_queue_that_cannot_be_pulled_is_told_once(client: Client, group: FakeGroup, port: FakePort,
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("api.queue_consumer.PAUSE_S", 0)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import BORN_HOST_V6
+from spark_jobs.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
 from spark_jobs.commit_log_headers import Headers, Positions, Segment, gather
+from spark_jobs.commit_log_hosts import born_hosts
 
 BATCH_ROWS = 32_768
 BATCH_BYTES = 4 * 1024 * 1024
@@ -34,8 +36,22 @@ NUMBERS: dict[str, tuple[str, str]] = {
 """Columns that are numbers: their type in the log, their type in Spark."""
 
 TEXTS = ("topic", "tags", "keys")
-ON_DEMAND = {"properties": "string", "body": "binary"}
-"""Columns that are only read when a schema names them: they are most of a log."""
+PROPERTIES = {
+    "tags": message_properties.TAGS,
+    "keys": message_properties.KEYS,
+    "uniq_key": message_properties.UNIQ_KEY,
+    "real_topic": message_properties.REAL_TOPIC,
+    "retry_topic": message_properties.RETRY_TOPIC,
+    "producer_group": "PGROUP",
+}
+"""Columns that are one property of the message."""
+
+ON_DEMAND = {"uniq_key": "string", "real_topic": "string", "retry_topic": "string", "producer_group": "string",
+    "born_host": "string", "due_ts": "long", "properties": "string", "body": "binary"}
+"""Columns that are only read when a schema names them: few need them, or they are most of a log.
+
+``due_ts``: when a message that lies in SCHEDULE_TOPIC_XXXX is due, null for all others.
+"""
 
 _PLACES = {"body_crc": 8, "queue_id": 12, "flag": 16, "queue_offset": 20, "born_ts": 40}
 
@@ -54,14 +70,16 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([pa.field(name, _ARROW[COLUMN_TYPES[name]]) for name in columns])
 
 
-def record_batches(segment: Segment, headers: Headers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The records as batches of these columns, in the log's order."""
+def record_batches(segment: Segment, headers: Headers, columns: Sequence[str],
+                   due_times: DueTimes | None = None) -> Iterator[pa.RecordBatch]:
+    """The records as batches of these columns, in the log's order. ``due_ts`` needs ``due_times``."""
     schema = arrow_schema(columns)
     for chosen in batch_slices(headers, columns):
         part = headers.part(chosen)
-        texts = properties_of(segment, part) if {"tags", "keys", "properties"} & set(columns) else None
+        texts = properties_of(segment, part) if {*PROPERTIES, "properties"} & set(columns) else None
         yield pa.RecordBatch.from_arrays(
-            [column(segment, part, name, texts, schema.field(name).type) for name in columns], schema=schema)
+            [due(segment, part, due_times) if name == "due_ts"
+             else column(segment, part, name, texts, schema.field(name).type) for name in columns], schema=schema)
 
 
 def batch_slices(headers: Headers, columns: Sequence[str]) -> Iterator[slice]:
@@ -89,9 +107,11 @@ def column(segment: Segment, headers: Headers, name: str, properties: pa.Array |
         return as_text(slices(segment, headers.topic_at, headers.topic_length))
     if name == "body":
         return slices(segment, headers.body_at, headers.body_length)
+    if name == "born_host":
+        return born_hosts(segment, headers)
     if name == "properties":
         return as_text(properties)
-    return property_value(properties, message_properties.TAGS if name == "tags" else message_properties.KEYS)
+    return property_value(properties, PROPERTIES[name])
 
 
 def number(segment: Segment, headers: Headers, name: str) -> NDArray[Any]:
@@ -109,6 +129,18 @@ def number(segment: Segment, headers: Headers, name: str) -> NDArray[Any]:
         "prepared_offset": lambda: gather(segment, headers.body_at - 12, ">i8"),
     }
     return made[name]()
+
+
+def due(segment: Segment, headers: Headers, due_times: DueTimes | None) -> pa.Array:
+    """When each record is due, null for one that is not delayed and for one whose time nothing tells."""
+    times: NDArray[np.int64] = np.full(len(headers.at), UNKNOWN, np.int64)
+    topics = slices(segment, headers.topic_at, headers.topic_length)
+    delayed = np.flatnonzero(pc.equal(topics, SCHEDULE_TOPIC.encode()).to_numpy(zero_copy_only=False))
+    if len(delayed) and due_times is not None:
+        part = headers.part(delayed)
+        times[delayed] = due_times.of(number(segment, part, "queue_id"), number(segment, part, "queue_offset"),
+            number(segment, part, "physical_offset"))
+    return pa.array(times, mask=times == UNKNOWN)
 
 
 def born_v6(headers: Headers) -> Positions:

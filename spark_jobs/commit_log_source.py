@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_jobs.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, record_batches
+from spark_jobs.commit_log_due import DueTimes
 from spark_jobs.commit_log_headers import Segment
 from spark_jobs.commit_log_segments import DEFAULT_SPLIT_BYTES, LogRange, plan_log
 from spark_jobs.commit_log_walk import walk
@@ -86,4 +87,4 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
             return
         found = walk(segment, log_range.start - log_range.base, log_range.stop - log_range.base,
             ConsumeQueues.of(Path(self._store)), resume=True)
-        yield from record_batches(segment, found.headers, self._columns)
+        yield from record_batches(segment, found.headers, self._columns, DueTimes(Path(self._store)))

@@ -38,8 +38,9 @@ def test_every_column_is_what_the_format_reads(tmp_path: Path, born_host: str) -
             "body_crc": record.body_crc, "sys_flag": record.sys_flag, "flag": record.flag,
             "born_ts": record.born_timestamp, "store_ts": record.store_timestamp,
             "reconsume_times": record.reconsume_times, "prepared_offset": record.prepared_transaction_offset,
-            "tags": properties.get("TAGS"), "keys": properties.get("KEYS"), "properties": record.properties,
-            "body": record.body}
+            "tags": properties.get("TAGS"), "keys": properties.get("KEYS"), "uniq_key": properties["UNIQ_KEY"],
+            "real_topic": None, "retry_topic": None, "producer_group": None, "born_host": born_host, "due_ts": None,
+            "properties": record.properties, "body": record.body}
 
 
 def test_batches_are_bounded_in_rows_and_in_bytes_of_bodies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,10 +32,11 @@ class Counters:
     """RocketMQ's BrokerStats, for what this broker shows live."""
 
     __slots__ = (
-        "bytes_stored", "connections_now", "delays_elapsed", "groups_now", "held_ms", "holds_now", "members_now",
-        "messages_dead_lettered", "messages_delayed", "messages_delivered", "messages_dispatched", "messages_sent_back",
-        "messages_stored", "offsets_committed", "pulls_answered_at_once", "pulls_held", "pulls_passed_over",
-        "pulls_read", "pulls_received", "rebalances_notified", "released", "requests_refused", "wakeup_us", "woken",
+        "bytes_stored", "connections_now", "delays_elapsed", "groups_now", "held_ms", "holds_now", "journal_entries",
+        "journal_lost", "journal_write_errors", "members_now", "messages_dead_lettered", "messages_delayed",
+        "messages_delivered", "messages_dispatched", "messages_sent_back", "messages_stored", "offsets_committed",
+        "pulls_answered_at_once", "pulls_held", "pulls_passed_over", "pulls_read", "pulls_received",
+        "rebalances_notified", "released", "requests_refused", "wakeup_us", "woken",
     )
 
     def __init__(self) -> None:
@@ -56,6 +57,9 @@ class Counters:
         self.requests_refused = 0
         self.offsets_committed = 0
         self.rebalances_notified = 0
+        self.journal_entries = 0
+        self.journal_lost = 0
+        self.journal_write_errors = 0
         self.holds_now = 0
         self.connections_now = 0
         self.groups_now = 0

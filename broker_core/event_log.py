@@ -48,8 +48,8 @@ class EventLog:
         self.kept: deque[Recorded] = deque(maxlen=kept_size)
         self._ring: deque[Recorded] = deque(maxlen=ring_size)
         self._turn: list[Recorded] = []
-        self._listeners: list[Listener] = []
-        self._recorders: list[Recorder] = []
+        self._listeners: tuple[Listener, ...] = ()
+        self._recorders: tuple[Recorder, ...] = ()
         self._is_heard = False
 
     def emit(self, kind: Callable[..., Event], now: Now, *fields: Any) -> Recorded:
@@ -68,31 +68,35 @@ class EventLog:
         if not self._turn:
             return
         turn, self._turn = self._turn, []
-        self._hand_out(turn, self._recorders)
-        if self._listeners:
-            self._hand_out([recorded.event() for recorded in turn], self._listeners)
-
-    def _hand_out(self, turn: list[Any], listeners: list[Any]) -> None:
-        for listener in tuple(listeners):
+        for recorder in self._recorders:
             try:
-                listener(turn)
+                recorder(turn)
             except Exception:
-                log.exception("an event listener failed and was dropped")
-                self.listeners_dropped += 1
-                self.unlisten(listener)
+                self._drop(recorder)
+        if self._listeners:
+            events = [recorded.event() for recorded in turn]
+            for listener in self._listeners:
+                try:
+                    listener(events)
+                except Exception:
+                    self._drop(listener)
+
+    def _drop(self, listener: Listener | Recorder) -> None:
+        log.exception("an event listener failed and was dropped")
+        self.listeners_dropped += 1
+        self.unlisten(listener)
 
     def listen(self, listener: Listener) -> None:
-        self._listeners.append(listener)
+        self._listeners += (listener,)
         self._is_heard = True
 
     def record_to(self, recorder: Recorder) -> None:
-        self._recorders.append(recorder)
+        self._recorders += (recorder,)
         self._is_heard = True
 
     def unlisten(self, listener: Listener | Recorder) -> None:
-        for listeners in (self._listeners, self._recorders):
-            if listener in listeners:
-                listeners.remove(listener)  # type: ignore[arg-type]  # it is in that very list
+        self._listeners = tuple(other for other in self._listeners if other != listener)
+        self._recorders = tuple(other for other in self._recorders if other != listener)
         self._is_heard = bool(self._listeners or self._recorders)
         if not self._is_heard:
             self._turn.clear()

@@ -134,7 +134,7 @@ class JournalHeader(NamedTuple):
 class JournalBlock(NamedTuple):
     """A valid block. ``entries_at`` and ``end`` are positions in the file, ``end`` is where the next block begins."""
 
-    count: int
+    entries: int
     lost: int
     min_ms: int
     max_ms: int
@@ -145,7 +145,7 @@ class JournalBlock(NamedTuple):
     @property
     def closes(self) -> bool:
         """Whether it says that nothing follows."""
-        return not self.count and not self.strings
+        return not self.entries and not self.strings
 
 
 def file_name(number: int) -> str:
@@ -219,6 +219,7 @@ class BlockEncoder:
         try:
             packed = ENTRY.pack(*values)
         except error:  # one of them does not fit
+            at_ms = _nearest(at_ms, FIELDS[0])
             packed = ENTRY.pack(*map(_nearest, values, FIELDS))
         if not self._entries:
             self._min_ms = self._max_ms = at_ms

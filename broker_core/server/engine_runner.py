@@ -5,6 +5,7 @@
     timer -----------------------------------------> engine.tick         --> the same
     flush thread: flush.run() ---------------------> engine.flushed      --> the same
     file thread:  work.run()  ---------------------> engine.file_work_done
+    journal thread <------------------------------- what each turn did (``poll_journal``)
 
 Everything but the two ``run`` calls happens on the event loop's thread, so the engine needs no lock. What arrives
 while a turn runs waits for the next one and is handled as one batch: the busier, the larger the batches.
@@ -19,6 +20,7 @@ from typing import Any
 from broker_core.clock import Clock
 from broker_core.commands import Command, Reply
 from broker_core.engine import Engine, FileWork, Out
+from broker_core.server.poll_journal import PollJournal
 from broker_core.store.flush import Flush
 
 log = logging.getLogger(__name__)
@@ -48,9 +50,10 @@ class Connection:
 class EngineRunner:
     """Runs an engine on the event loop that ``start`` is called on."""
 
-    def __init__(self, open_engine: Callable[[], Engine], clock: Clock) -> None:
+    def __init__(self, open_engine: Callable[[], Engine], clock: Clock, *, journal: PollJournal | None = None) -> None:
         self._open_engine = open_engine
         self._clock = clock
+        self._journal = journal
         self._inbox: list[tuple[Connection, int, Command]] = []
         self._turn_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
@@ -69,6 +72,8 @@ class EngineRunner:
         """Open the store, in a thread since recovery may take seconds, and begin. Raises StoreError's kinds."""
         self._loop = asyncio.get_running_loop()
         self.engine = await self._loop.run_in_executor(self._threads, self._open_engine)
+        if self._journal is not None:
+            self._journal.start(self.engine)
         self._look_for_file_work()
         self._arm()
 
@@ -89,6 +94,8 @@ class EngineRunner:
         for running in (self._flush, self._file_work):
             if running is not None:
                 await asyncio.wait([asyncio.wrap_future(running)])  # nothing may touch a file beside close
+        if self._journal is not None:  # while the store is still locked
+            await self._loop.run_in_executor(self._threads, self._journal.stop)
         out = await self._loop.run_in_executor(self._threads, self.engine.close, self._clock.now())
         self._deliver(out)
         self._threads.shutdown(wait=False)

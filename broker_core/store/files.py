@@ -64,6 +64,11 @@ class Files(Protocol):
         """Replace the content and wait for the disk."""
         ...
 
+    def append(self, path: Path, data: bytes) -> None:
+        """Add to the end of the file by one write, without waiting for the disk; missing: made. What a full disk takes
+        a part of is cut off again."""
+        ...
+
     def map(self, path: Path, size: int, *, create: bool) -> Mapping | None:
         """Map the file, lengthened with zeros to ``size``. Missing: made (``create``), or None."""
         ...
@@ -171,6 +176,16 @@ class RealFiles:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+
+    def append(self, path: Path, data: bytes) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            written = os.write(descriptor, data)
+            if written < len(data):
+                os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        finally:
+            os.close(descriptor)
 
     def map(self, path: Path, size: int, *, create: bool) -> Mapping | None:
         try:
@@ -297,6 +312,9 @@ class ReadOnlyFiles:
     def sync_folder(self, folder: Path) -> None: ...
 
     def write(self, path: Path, data: bytes) -> None:
+        raise PermissionError(errno.EROFS, "the store belongs to another broker", str(path))
+
+    def append(self, path: Path, data: bytes) -> None:
         raise PermissionError(errno.EROFS, "the store belongs to another broker", str(path))
 
     def rename(self, path: Path, to: Path) -> None:

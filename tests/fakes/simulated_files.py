@@ -156,6 +156,12 @@ class SimulatedFiles:
         file = self._make(path)
         file.volatile, file.durable = bytearray(data), data
 
+    def append(self, path: Path, data: bytes) -> None:
+        self.called("append")
+        file = self._make(path)
+        file.volatile += data
+        file.modified_ms = self.wall_ms
+
     def map(self, path: Path, size: int, *, create: bool) -> SimulatedMapping | None:
         if path not in self._names:
             if not create:

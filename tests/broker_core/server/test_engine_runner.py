@@ -13,9 +13,11 @@ from broker_core import commands as c
 from broker_core.clock import SystemClock
 from broker_core.engine import Engine
 from broker_core.formats.message_id import UniqKeyGenerator
+from broker_core.formats.poll_journal import FOLDER, decode_entries
 from broker_core.options import Options
 from broker_core.remoting.codes import ResponseCode
 from broker_core.server.engine_runner import MAX_BATCH, Connection, EngineRunner
+from broker_core.server.poll_journal import PollJournal
 from broker_core.store.flush import Flush
 from tests.fakes.engine import ROOT, SMALL, send
 from tests.fakes.simulated_files import SimulatedFiles
@@ -168,6 +170,27 @@ async def test_stopping_answers_holds_and_leaves_a_clean_store() -> None:
     async with running(files) as client:
         answer = await client.ask(pull(0))
         assert isinstance(answer, c.Pulled) and answer.code == 0
+
+
+async def test_the_journal_has_everything_from_the_start_to_the_last_answer() -> None:
+    files = SimulatedFiles()
+    runner = EngineRunner(opener(files, poll_journal_flush_interval=10_000), SystemClock(),
+                          journal=PollJournal(files, SystemClock()))
+    await runner.start()
+    client = Client(runner)
+    await client.ask(send("orders", b"one"))
+    await client.ask(pull(0))
+    held = [client.ask(pull(1)) for _ in range(300)]
+    while len(runner.engine.context.holds) < 300:
+        await asyncio.sleep(0)
+    await runner.stop()
+    assert all(answer.done() for answer in held)
+    (name,) = files.names(ROOT / FOLDER)
+    found = list(decode_entries(files.read(ROOT / FOLDER / name) or b""))
+    assert [(entry.kind, entry.cause) for entry in found] == (
+        [("answered_at_once", "")] + [("woken", "shutdown")] * 300)
+    counters = runner.engine.counters.as_dict()
+    assert (counters["journal_entries"], counters["journal_lost"]) == (301, 0)
 
 
 async def test_stopping_twice_is_stopping_once() -> None:

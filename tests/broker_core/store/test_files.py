@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -103,10 +104,29 @@ def test_a_read_only_view_keeps_changes_to_itself(files: RealFiles, tmp_path: Pa
     assert files.names(tmp_path) == ["file"]
     assert view.map(tmp_path / "none", 10, create=False) is None
     assert view.data_start(tmp_path / "none", 0) == -1
-    for refused in (lambda: view.write(path, b""), lambda: view.remove(path), lambda: view.rename(path, path),
-            lambda: view.remove_folder(tmp_path)):
+    for refused in (lambda: view.write(path, b""), lambda: view.append(path, b"x"), lambda: view.remove(path),
+            lambda: view.rename(path, path), lambda: view.remove_folder(tmp_path)):
         with pytest.raises(PermissionError, match="another broker"):
             refused()
+
+
+def test_what_is_appended_is_behind_what_is_there(files: RealFiles, tmp_path: Path) -> None:
+    for data in (b"one", b"two", b""):
+        files.append(tmp_path / "file", data)
+    assert (tmp_path / "file").read_bytes() == b"onetwo"
+
+
+def test_what_a_full_disk_takes_a_part_of_is_cut_off_again(
+        files: RealFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.append(tmp_path / "file", b"before")
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+        with pytest.raises(OSError, match="No space left"):
+            files.append(tmp_path / "file", b"something")
+    assert (tmp_path / "file").read_bytes() == b"before"
+    files.append(tmp_path / "file", b" and after")
+    assert (tmp_path / "file").read_bytes() == b"before and after"
 
 
 def test_the_machine_is_measured(files: RealFiles, tmp_path: Path) -> None:

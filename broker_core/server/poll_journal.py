@@ -1,0 +1,206 @@
+"""The poll journal's writer: how pulls ended, kept for reports, beside the engine and never in its way.
+
+    engine's turn --> take: a list of notes --> a bounded queue --(a thread)--> blocks --> rolled files
+
+A turn costs the engine one call that keeps a reference. The thread makes entries of the notes, some at a time, with
+pauses in which the engine has the interpreter for itself. While the disk refuses, the queue fills up; what it cannot
+hold is dropped and counted. A crash loses what was not written yet.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from threading import Event as Signal
+from threading import Thread
+
+from broker_core.clock import Clock
+from broker_core.engine import Engine
+from broker_core.event_log import Recorded
+from broker_core.events import OffsetCommitted, PullAnswered, PullReleased, PullWoken
+from broker_core.formats.poll_journal import FOLDER, JournalEntry
+from broker_core.server.poll_journal_files import JournalFiles
+from broker_core.store.files import Files
+
+log = logging.getLogger(__name__)
+
+MAX_WAITING = 65_536
+"""Events that may wait for the thread; some 20 MB."""
+HURRY_AT = 8192
+"""Events at which the thread is woken before its time."""
+NOTES_AT_A_TIME = 32
+PAUSE_SECONDS = 0.0002
+"""The thread's pause after so many notes. Without one it would keep the interpreter for 5 ms at a time."""
+STOP_SECONDS = 10.0
+
+ENDS = frozenset((PullAnswered, PullReleased, OffsetCommitted))
+"""Events that are an entry each."""
+
+
+def entries(turn: Sequence[Recorded]) -> Iterator[JournalEntry]:
+    """What one turn's events say: an entry for each pull that ended and each offset that was committed."""
+    cause, held_us, wake_us = "", 0, -1
+    for recorded in turn:
+        kind = recorded.kind
+        if kind is PullWoken:
+            _, _, _, _, _, cause, held_us, wake_us, _ = recorded.fields
+        elif kind is PullAnswered:
+            (topic, queue_id, group, client_id, hold_id, _, status, messages, size, next_offset, protocol, from_offset,
+             max_offset, granted_ms, oldest_store_ms) = recorded.fields
+            at_ms = recorded.now.wall_ms
+            if hold_id:  # what has woken it came just before
+                yield JournalEntry(
+                    at_ms, from_offset, next_offset, max_offset, oldest_store_ms, held_us,
+                    wake_us if cause == "arrival" else -1, granted_ms, queue_id, messages, size, topic, group,
+                    client_id, "woken", cause, status, protocol)
+            else:
+                yield JournalEntry(
+                    at_ms, from_offset, next_offset, max_offset, oldest_store_ms, 0, -1, granted_ms, queue_id, messages,
+                    size, topic, group, client_id, "answered_at_once", "", status, protocol)
+        elif kind is OffsetCommitted:
+            group, topic, queue_id, offset, previous, client_id, max_offset = recorded.fields
+            yield JournalEntry(
+                recorded.now.wall_ms, previous, offset, max_offset, -1, -1, -1, -1, queue_id, -1, -1, topic, group,
+                client_id, "committed")
+        elif kind is PullReleased:
+            (_, topic, queue_id, group, client_id, why, released_us, protocol, from_offset, max_offset,
+             granted_ms) = recorded.fields
+            yield JournalEntry(
+                recorded.now.wall_ms, from_offset, -1, max_offset, -1, released_us, -1, granted_ms, queue_id, 0, 0,
+                topic, group, client_id, "released", why, "", protocol)
+
+
+def _ends(turn: Sequence[Recorded]) -> int:
+    """How many entries a turn comes to."""
+    return sum(recorded.kind in ENDS for recorded in turn)
+
+
+class PollJournal:
+    """Writes the journal of one engine, from ``start`` to ``stop``."""
+
+    def __init__(self, files: Files, clock: Clock) -> None:
+        self._files = files
+        self._clock = clock
+        self._turns: deque[Sequence[Recorded]] = deque()
+        # Each of the four is changed by one thread alone, so there is no lock.
+        self._handed = 0        # events that were queued: the engine's
+        self._dropped = 0       # entries that were not: the engine's
+        self._handled = 0       # events that have left the queue: the journal's
+        self._left = 0          # entries that were in it at the end: the journal's
+        self._is_failing = False
+        self._thread: Thread | None = None
+        self._wake = Signal()
+        self._stopping = False
+        self._hurry_at = HURRY_AT
+
+    _engine: Engine
+    _journal: JournalFiles
+
+    # --- in the engine's thread ---
+
+    def start(self, engine: Engine) -> None:
+        """Listen to an engine that was just opened, unless its store or its options want no journal."""
+        if self.open(engine):
+            self._thread = Thread(target=self._run, name="poll-journal", daemon=True)
+            self._thread.start()
+
+    def open(self, engine: Engine) -> bool:
+        """``start`` without the thread: the caller calls ``write`` and ``close``. False: there is to be no journal."""
+        context = engine.context
+        if context.store.read_only or not context.options.poll_journal_enable:
+            return False
+        self._engine = engine
+        self._journal = JournalFiles(self._files, context.store.root / FOLDER, lambda: context.options, context.epoch)
+        engine.events.record_to(self.take)
+        return True
+
+    def take(self, turn: Sequence[Recorded]) -> None:
+        """Keep a turn's notes for the thread."""
+        handed = self._handed + len(turn)
+        if handed - self._handled > self._hurry_at:
+            if handed - self._handled > MAX_WAITING or self._stopping:
+                self._dropped += _ends(turn)
+                self._count()
+                return
+            self._wake.set()
+        self._handed = handed
+        self._turns.append(turn)
+
+    def stop(self) -> None:
+        """Write what is there and end the thread. Called by any thread, when the engine has had its last turn."""
+        if self._thread is None:
+            return
+        self._stopping = True
+        self._hurry_at = 0
+        self._wake.set()
+        self._thread.join(STOP_SECONDS)
+        if self._thread.is_alive():
+            log.error("the poll journal could not be finished in %.0f s: the disk does not answer", STOP_SECONDS)
+
+    # --- in the journal's thread ---
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._wake.wait(self._engine.context.options.poll_journal_flush_interval / 1000)
+                self._wake.clear()
+                self.write()
+            self.close()
+        except Exception:
+            log.exception("the poll journal failed; nothing more is written to it until the broker is started again")
+            self._stopping = True
+            self._hurry_at = 0
+            self._give_up()
+
+    def write(self) -> None:
+        """Write what was handed over. What the disk refuses is kept for the next call."""
+        journal, now, noted = self._journal, self._clock.now(), 0
+        journal.dropped = self._dropped
+        try:
+            journal.remove_expired(now)
+            journal.append(now)
+            while self._turns:
+                turn = self._turns.popleft()
+                for entry in entries(turn):
+                    if journal.add(entry):
+                        journal.cut(now)
+                self._handled += len(turn)
+                journal.append(now)
+                noted += len(turn)
+                if noted >= NOTES_AT_A_TIME and not self._stopping:
+                    noted = 0
+                    time.sleep(PAUSE_SECONDS)
+            journal.cut(now)
+            journal.append(now)
+        except OSError as error:
+            self._engine.context.counters.journal_write_errors += 1
+            if not self._is_failing:
+                log.error("the poll journal cannot be written, which is tried again: %s", error)
+            self._is_failing = True
+        else:
+            if self._is_failing:
+                log.warning("the poll journal is written again")
+            self._is_failing = False
+        self._count()
+
+    def close(self) -> None:
+        """Write the rest, and say in the file that it is complete. What the disk refuses now is lost."""
+        self.write()
+        if not self._is_failing:
+            try:
+                self._journal.close(self._clock.now())
+            except OSError as error:
+                log.warning("the poll journal's last file could not be closed in order: %s", error)
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """What has not been written is lost."""
+        self._journal.give_up()
+        while self._turns:
+            self._left += _ends(self._turns.popleft())
+        self._count()
+
+    def _count(self) -> None:
+        counters = self._engine.context.counters
+        counters.journal_entries = self._journal.written
+        counters.journal_lost = self._dropped + self._left + self._journal.failed

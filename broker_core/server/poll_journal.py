@@ -29,8 +29,10 @@ MAX_WAITING = 65_536
 HURRY_AT = 8192
 """Events at which the thread is woken before its time."""
 NOTES_AT_A_TIME = 32
+WAITING_PER_NOTE = 64
+"""After so many notes, and one more for so many that wait, the thread pauses: without pauses it would keep the
+interpreter for 5 ms at a time, and may have to wait as long for it when the engine is busy."""
 PAUSE_SECONDS = 0.0002
-"""The thread's pause after so many notes. Without one it would keep the interpreter for 5 ms at a time."""
 STOP_SECONDS = 10.0
 
 ENDS = frozenset((PullAnswered, PullReleased, OffsetCommitted))
@@ -167,7 +169,8 @@ class PollJournal:
                 self._handled += len(turn)
                 journal.append(now)
                 noted += len(turn)
-                if noted >= NOTES_AT_A_TIME and not self._stopping:
+                waiting = self._handed - self._handled
+                if noted >= NOTES_AT_A_TIME + waiting // WAITING_PER_NOTE and not self._stopping:
                     noted = 0
                     time.sleep(PAUSE_SECONDS)
             journal.cut(now)

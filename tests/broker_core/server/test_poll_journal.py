@@ -400,7 +400,7 @@ def test_it_is_read_while_it_is_written(tmp_path: Path) -> None:
     journal = PollJournal(files, clock)
     journal.start(engine)
     engine.handle_batch([("p", 0, send("orders", b"one"))], clock.now())
-    pulls = 30_000
+    pulls = poll_journal.MAX_WAITING // 3 - 1000  # of three events each: however slow the thread is, none is dropped
     seen = 0
     for first in range(0, pulls, 100):
         engine.handle_batch([("c", 1, c.PullMessage(
@@ -414,4 +414,4 @@ def test_it_is_read_while_it_is_written(tmp_path: Path) -> None:
     journal.stop()
     engine.close(clock.now())
     assert engine.counters.journal_lost == 0
-    assert len(files.names(tmp_path / FOLDER)) > 2 and len(read(files, tmp_path)) == pulls
+    assert len(files.names(tmp_path / FOLDER)) > 1 and len(read(files, tmp_path)) == pulls

@@ -75,6 +75,9 @@ HEARTBEAT = (
 LOCK = (b'{"clientId":"10.0.0.2@1","consumerGroup":"g","mqSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}],'
         b'"onlyThisBroker":false}')
 QUEUE = {"topic": "T", "queueId": "1"}
+GROUP_CONFIG = b'{"consumeEnable":true,"groupName":"g","groupRetryPolicy":{"type":"CUSTOMIZED"},"retryMaxTimes":16}'
+ASSIGNMENT = (b'{"clientId":"10.0.0.2@1","consumerGroup":"g","messageModel":"CLUSTERING","strategyName":"AVG",'
+              b'"topic":"T"}')
 
 EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
     Q.SEND_MESSAGE: (SEND, b"hello"),
@@ -103,5 +106,55 @@ EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
     Q.GET_CONSUMER_RUNNING_INFO: ({"consumerGroup": "g", "clientId": "c1", "jstackEnable": "false"}, b""),
     Q.CONSUME_MESSAGE_DIRECTLY: ({"consumerGroup": "g", "clientId": "c1", "msgId": "0A", "topic": "T"}, b""),
     Q.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ({"topic": "T", "group": "g", "clientAddr": "c1"}, b""),
+    Q.UPDATE_AND_CREATE_TOPIC: ({"topic": "T", "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "8",
+                                 "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
+                                 "attributes": "+message.type=FIFO,-queue.type", "force": "false"}, b""),
+    Q.UPDATE_AND_CREATE_TOPIC_LIST: ({}, b'{"topicConfigList":[{"attributes":{"+message.type":"FIFO"},"order":false,'
+                                         b'"perm":6,"readQueueNums":4,"topicFilterType":"SINGLE_TAG","topicName":"T",'
+                                         b'"topicSysFlag":0,"writeQueueNums":8}]}'),
+    Q.DELETE_TOPIC_IN_BROKER: ({"topic": "T"}, b""),
+    Q.GET_ALL_TOPIC_CONFIG: ({"topicSeq": "0", "maxTopicNum": "2000", "dataVersion": "{}"}, b""),
+    Q.GET_TOPIC_CONFIG: ({"topic": "T", "lo": "true"}, b""),
+    Q.GET_TOPIC_STATS_INFO: ({"topic": "T"}, b""),
+    Q.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: ({}, b""),
+    Q.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: ({}, GROUP_CONFIG),
+    Q.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: ({}, b'{"groupConfigList":[%b]}' % GROUP_CONFIG),
+    Q.DELETE_SUBSCRIPTIONGROUP: ({"groupName": "g", "cleanOffset": "true"}, b""),
+    Q.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: ({"groupSeq": "0", "maxGroupNum": "2000"}, b""),
+    Q.GET_SUBSCRIPTIONGROUP_CONFIG: ({"group": "g"}, b""),
+    Q.UPDATE_AND_GET_GROUP_FORBIDDEN: ({"group": "g", "topic": "T", "readable": "false"}, b""),
+    Q.GET_CONSUMER_CONNECTION_LIST: ({"consumerGroup": "g"}, b""),
+    Q.GET_PRODUCER_CONNECTION_LIST: ({"producerGroup": "pg"}, b""),
+    Q.GET_ALL_PRODUCER_INFO: ({}, b""),
+    Q.GET_CONSUME_STATS: ({"consumerGroup": "g", "topic": "T"}, b""),
+    Q.GET_BROKER_CONSUME_STATS: ({"isOrder": "false"}, b""),
+    Q.QUERY_CONSUME_TIME_SPAN: ({"topic": "T", "group": "g"}, b""),
+    Q.QUERY_TOPIC_CONSUME_BY_WHO: ({"topic": "T"}, b""),
+    Q.QUERY_TOPICS_BY_CONSUMER: ({"group": "g"}, b""),
+    Q.QUERY_SUBSCRIPTION_BY_CONSUMER: ({"group": "g", "topic": "T"}, b""),
+    Q.QUERY_ASSIGNMENT: ({}, ASSIGNMENT),
+    Q.INVOKE_BROKER_TO_RESET_OFFSET: ({"topic": "T", "group": "g", "timestamp": "1700000000000", "isForce": "true",
+                                       "queueId": "-1", "offset": "-1"}, b""),
+    Q.CLONE_GROUP_OFFSET: ({"srcGroup": "g", "destGroup": "h", "topic": "T", "offline": "true"}, b""),
+    Q.QUERY_CORRECTION_OFFSET: ({"topic": "T", "filterGroups": "h,i", "compareGroup": "g"}, b""),
+    Q.GET_ALL_CONSUMER_OFFSET: ({}, b""),
+    Q.GET_ALL_DELAY_OFFSET: ({}, b""),
+    Q.GET_BROKER_RUNTIME_INFO: ({}, b""),
+    Q.VIEW_BROKER_STATS_DATA: ({"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"}, b""),
+    Q.GET_BROKER_HA_STATUS: ({}, b""),
+    Q.GET_TIMER_METRICS: ({}, b""),
+    Q.GET_BROKER_CONFIG: ({}, b""),
+    Q.UPDATE_BROKER_CONFIG: ({}, b"fileReservedTime=48\n"),
+    Q.QUERY_CONSUME_QUEUE: (QUEUE | {"index": "0", "count": "10", "consumerGroup": "g"}, b""),
+    Q.DELETE_EXPIRED_COMMITLOG: ({}, b""),
+    Q.CLEAN_EXPIRED_CONSUMEQUEUE: ({}, b""),
+    Q.CLEAN_UNUSED_TOPIC: ({}, b""),
+    Q.SET_MESSAGE_REQUEST_MODE: ({}, b'{"consumerGroup":"g","mode":"PULL","popShareQueueNum":0,"topic":"T"}'),
+    Q.GET_ALL_MESSAGE_REQUEST_MODE: ({}, b""),
+    Q.RECALL_MESSAGE: ({"topic": "T", "recallHandle": "djEgVA==", "producerGroup": "pg"}, b""),
 }
 """extFields and body of every request in ``REQUESTS``."""
+
+ANSWERED_AT_ONCE = {Q.GET_TIMER_METRICS: 0, Q.CLEAN_EXPIRED_CONSUMEQUEUE: 0, Q.CLEAN_UNUSED_TOPIC: 0,
+                    Q.SET_MESSAGE_REQUEST_MODE: 0, Q.GET_ALL_MESSAGE_REQUEST_MODE: 0, Q.RECALL_MESSAGE: 16}
+"""Those of them about which the engine has nothing to decide, and the code of their answer."""

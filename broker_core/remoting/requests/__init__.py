@@ -11,7 +11,18 @@ from broker_core.commands import Failed, Reply
 from broker_core.errors import BrokerError
 from broker_core.remoting.codes import RequestCode, ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests import client, consumer, pull, query, relay, send
+from broker_core.remoting.requests import (
+    admin_broker,
+    admin_group,
+    admin_offset,
+    admin_topic,
+    client,
+    consumer,
+    pull,
+    query,
+    relay,
+    send,
+)
 from broker_core.remoting.requests.request_type import (
     Decoded,
     Encoded,
@@ -53,6 +64,76 @@ REQUESTS: dict[int, RequestType] = {
         relay.decode_consume_message_directly, relay.encode_consume_message_directly),
     RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: RequestType(
         relay.decode_get_consumer_status, relay.encode_get_consumer_status),
+    RequestCode.UPDATE_AND_CREATE_TOPIC: RequestType(admin_topic.decode_update_and_create_topic, encode_done),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: RequestType(
+        admin_topic.decode_update_and_create_topic_list, encode_done),
+    RequestCode.DELETE_TOPIC_IN_BROKER: RequestType(admin_topic.decode_delete_topic, encode_done),
+    RequestCode.GET_ALL_TOPIC_CONFIG: RequestType(
+        admin_topic.decode_get_all_topic_config, admin_topic.encode_all_topic_config),
+    RequestCode.GET_TOPIC_CONFIG: RequestType(admin_topic.decode_get_topic_config, admin_topic.encode_topic_config),
+    RequestCode.GET_TOPIC_STATS_INFO: RequestType(
+        admin_topic.decode_get_topic_stats_info, admin_topic.encode_topic_stats),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: RequestType(
+        admin_topic.decode_get_system_topic_list, admin_topic.encode_system_topic_list),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: RequestType(
+        admin_group.decode_update_subscription_group, encode_done),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: RequestType(
+        admin_group.decode_update_subscription_group_list, encode_done),
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: RequestType(admin_group.decode_delete_subscription_group, encode_done),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: RequestType(
+        admin_group.decode_get_all_subscription_group_config, admin_group.encode_all_subscription_group_config),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: RequestType(
+        admin_group.decode_get_subscription_group_config, admin_group.encode_subscription_group_config),
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: RequestType(
+        admin_group.decode_update_group_forbidden, admin_group.encode_group_forbidden),
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: RequestType(
+        admin_group.decode_get_consumer_connection_list, admin_group.encode_consumer_connection_list),
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: RequestType(
+        admin_group.decode_get_producer_connection_list, admin_group.encode_producer_connection_list),
+    RequestCode.GET_ALL_PRODUCER_INFO: RequestType(
+        admin_group.decode_get_all_producer_info, admin_group.encode_all_producer_info),
+    RequestCode.GET_CONSUME_STATS: RequestType(
+        admin_offset.decode_get_consume_stats, admin_offset.encode_consume_stats),
+    RequestCode.GET_BROKER_CONSUME_STATS: RequestType(
+        admin_offset.decode_get_broker_consume_stats, admin_offset.encode_broker_consume_stats),
+    RequestCode.QUERY_CONSUME_TIME_SPAN: RequestType(
+        admin_offset.decode_query_consume_time_span, admin_offset.encode_consume_time_span),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: RequestType(
+        admin_offset.decode_query_topic_consume_by_who, admin_offset.encode_group_list),
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: RequestType(
+        admin_offset.decode_query_topics_by_consumer, admin_offset.encode_topic_list),
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: RequestType(
+        admin_offset.decode_query_subscription_by_consumer, admin_offset.encode_subscription),
+    RequestCode.QUERY_ASSIGNMENT: RequestType(admin_offset.decode_query_assignment, admin_offset.encode_assignment),
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: RequestType(
+        admin_offset.decode_reset_offset, admin_offset.encode_offsets_reset),
+    RequestCode.CLONE_GROUP_OFFSET: RequestType(admin_offset.decode_clone_group_offset, encode_done),
+    RequestCode.QUERY_CORRECTION_OFFSET: RequestType(
+        admin_offset.decode_query_correction_offset, admin_offset.encode_correction_offset),
+    RequestCode.GET_ALL_CONSUMER_OFFSET: RequestType(
+        admin_offset.decode_get_all_consumer_offset, admin_offset.encode_offset_table),
+    RequestCode.GET_ALL_DELAY_OFFSET: RequestType(
+        admin_offset.decode_get_all_delay_offset, admin_offset.encode_offset_table),
+    RequestCode.GET_BROKER_RUNTIME_INFO: RequestType(
+        admin_broker.decode_get_broker_runtime_info, admin_broker.encode_runtime_info),
+    RequestCode.VIEW_BROKER_STATS_DATA: RequestType(
+        admin_broker.decode_view_broker_stats_data, admin_broker.encode_broker_stats_data),
+    RequestCode.GET_BROKER_HA_STATUS: RequestType(
+        admin_broker.decode_get_broker_ha_status, admin_broker.encode_ha_status),
+    RequestCode.GET_TIMER_METRICS: RequestType(
+        admin_broker.decode_get_timer_metrics, admin_broker.encode_timer_metrics),
+    RequestCode.GET_BROKER_CONFIG: RequestType(
+        admin_broker.decode_get_broker_config, admin_broker.encode_broker_config),
+    RequestCode.UPDATE_BROKER_CONFIG: RequestType(admin_broker.decode_update_broker_config, encode_done),
+    RequestCode.QUERY_CONSUME_QUEUE: RequestType(
+        admin_broker.decode_query_consume_queue, admin_broker.encode_consume_queue),
+    RequestCode.DELETE_EXPIRED_COMMITLOG: RequestType(admin_broker.decode_delete_expired_commit_log, encode_done),
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: RequestType(admin_broker.decode_clean, encode_done),
+    RequestCode.CLEAN_UNUSED_TOPIC: RequestType(admin_broker.decode_clean, encode_done),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: RequestType(admin_broker.decode_set_message_request_mode, encode_done),
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: RequestType(
+        admin_broker.decode_get_all_message_request_mode, admin_broker.encode_all_message_request_mode),
+    RequestCode.RECALL_MESSAGE: RequestType(admin_broker.decode_recall_message, encode_done),
 }
 
 

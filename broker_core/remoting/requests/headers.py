@@ -14,6 +14,7 @@ from broker_core.remoting.codes import ResponseCode
 
 Int = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Long = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+NonEmpty = Annotated[str, Meta(min_length=1)]
 T = TypeVar("T")
 
 

@@ -31,7 +31,7 @@ from tests.fakes.remoting import BATCH_OF_ONE, EXAMPLES, HEARTBEAT, LOCK, PEER, 
 
 PATIENCE = 20.0
 NAMES = ("topic", "consumerGroup", "group", "producerGroup", "clientID", "clientId", "defaultTopic", "a", "b", "c",
-         "key", "msgId", "originTopic", "clientAddr")
+         "key", "msgId", "originTopic", "clientAddr", "groupName", "srcGroup", "destGroup", "compareGroup", "statsKey")
 EVIL = ["", ".", "..", "../../etc/passwd", "a/b", "a\\b", "a\0b", "a b", "\u00e9", "x" * 300, "%2e%2e/", "a\nb", "a@b"]
 
 

@@ -51,6 +51,23 @@ async def running(beside: NameServer | None, *, files: SimulatedFiles | None = N
         await runner.stop()
 
 
+async def test_queues_are_shared_out_where_all_brokers_are_known() -> None:
+    [port] = unused_ports(1)
+    server = name_server(port)
+    async with running(server) as (runner, _):
+        find, topics = runner.engine.context.find_queues, runner.engine.context.topics
+        assert find is not None and find("orders") is None
+        for topic, perm in (("orders", 6), ("closed", 2)):
+            topics.update(topic, 2, 4, perm, CLOCK.now())
+            server.topics_changed({topic})
+        assert find("orders") == [c.MessageQueue(topic="orders", broker_name="broker-a", queue_id=queue_id)
+                                  for queue_id in (0, 1)]
+        assert find("closed") == []
+    for beside, elsewhere in ((None, ""), (name_server(port), f"127.0.0.1:{port}")):
+        async with running(beside, namesrv_addr=elsewhere) as (runner, _):
+            assert runner.engine.context.find_queues is None
+
+
 async def test_a_topic_has_a_route_when_the_answer_that_made_it_leaves() -> None:
     [port] = unused_ports(1)
     server = name_server(port)

@@ -1,0 +1,185 @@
+"""The broker itself: its figures, its options, its store."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from broker_core.commands import (
+    BrokerConfig,
+    BrokerStatsData,
+    BrokerView,
+    ConsumeQueueUnits,
+    DeleteExpiredCommitLog,
+    Done,
+    GetBroker,
+    GetBrokerConfig,
+    GetBrokerRuntimeInfo,
+    QueryConsumeQueue,
+    RuntimeInfo,
+    StatsSnapshot,
+    UpdateBrokerConfig,
+    ViewBrokerStatsData,
+)
+from broker_core.errors import RequestError
+from broker_core.options import parse_properties
+from broker_core.remoting.codes import ResponseCode
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.remoting.requests.admin_group import subscription_data
+from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header
+from broker_core.remoting.requests.request_type import Identity, Peer
+
+MAX_CONFIG_BYTES = 65_536
+RETRY_PREFIX = "%RETRY%"
+
+# --- Figures ----------------------------------------------------------------------------------------------------------
+
+
+def decode_get_broker_runtime_info(request: RemotingCommand, peer: Peer) -> GetBrokerRuntimeInfo:
+    return GetBrokerRuntimeInfo()
+
+
+def encode_runtime_info(reply: RuntimeInfo, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    return request.response(ResponseCode.SUCCESS, body=json_body({"table": reply.table}))
+
+
+class ViewBrokerStatsDataRequestHeader(Header):
+    stats_name: str
+    stats_key: str
+
+
+def decode_view_broker_stats_data(request: RemotingCommand, peer: Peer) -> ViewBrokerStatsData:
+    header = read_header(ViewBrokerStatsDataRequestHeader, request.ext_fields)
+    return ViewBrokerStatsData(stats_name=header.stats_name, stats_key=header.stats_key)
+
+
+def encode_broker_stats_data(reply: BrokerStatsData, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    return request.response(ResponseCode.SUCCESS, body=json_body({
+        "statsDay": _stats_item(reply.day), "statsHour": _stats_item(reply.hour),
+        "statsMinute": _stats_item(reply.minute)}))
+
+
+def _stats_item(snapshot: StatsSnapshot) -> dict[str, Any]:
+    return {"avgpt": snapshot.avgpt, "sum": snapshot.sum, "tps": snapshot.tps}
+
+
+def decode_get_broker_ha_status(request: RemotingCommand, peer: Peer) -> GetBroker:
+    return GetBroker()
+
+
+def encode_ha_status(reply: BrokerView, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    """RocketMQ's HARuntimeInfo, of a master without slaves."""
+    return request.response(ResponseCode.SUCCESS, body=json_body({
+        "haConnectionInfo": [], "inSyncSlaveNums": 0, "master": True,
+        "masterCommitLogMaxOffset": reply.positions.appended}))
+
+
+def decode_get_timer_metrics(request: RemotingCommand, peer: Peer) -> Done:
+    return Done()
+
+
+def encode_timer_metrics(reply: Done, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    """RocketMQ's TimerMetricsSerializeWrapper: none wait, since this broker takes no timer messages."""
+    return request.response(ResponseCode.SUCCESS, body=json_body({"timingCount": {}}))
+
+
+# --- Options ----------------------------------------------------------------------------------------------------------
+
+
+def decode_get_broker_config(request: RemotingCommand, peer: Peer) -> GetBrokerConfig:
+    return GetBrokerConfig()
+
+
+def encode_broker_config(reply: BrokerConfig, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    """Lines of ``name=value``."""
+    lines = [f"{name}={_text(value)}\n" for name, value in sorted(reply.config.items())]
+    return request.response(ResponseCode.SUCCESS, "", {"version": json_body(reply.data_version).decode()},
+                            "".join(lines).encode())
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def decode_update_broker_config(request: RemotingCommand, peer: Peer) -> UpdateBrokerConfig:
+    if len(request.body) > MAX_CONFIG_BYTES:
+        raise RequestError(f"body: {MAX_CONFIG_BYTES} bytes at most", code=ResponseCode.SYSTEM_ERROR)
+    try:
+        changes = parse_properties(request.body.decode())
+    except UnicodeDecodeError as error:
+        raise RequestError(f"body: {error}", code=ResponseCode.SYSTEM_ERROR) from error
+    return UpdateBrokerConfig(changes=changes)
+
+
+# --- Store ------------------------------------------------------------------------------------------------------------
+
+
+class QueryConsumeQueueRequestHeader(Header):
+    topic: str
+    queue_id: Int
+    index: Long
+    count: Int
+    consumer_group: str = ""
+
+
+def decode_query_consume_queue(request: RemotingCommand, peer: Peer) -> QueryConsumeQueue:
+    header = read_header(QueryConsumeQueueRequestHeader, request.ext_fields)
+    return QueryConsumeQueue(topic=header.topic, queue_id=header.queue_id, index=header.index, count=header.count,
+                             group=header.consumer_group)
+
+
+def encode_consume_queue(reply: ConsumeQueueUnits, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    """RocketMQ's QueryConsumeQueueResponseBody. Tags are all there is to filter by: no unit was evaluated."""
+    body: dict[str, Any] = {
+        "maxQueueIndex": reply.max_offset, "minQueueIndex": reply.min_offset,
+        "queueData": [{"eval": False, "physicOffset": place, "physicSize": size, "tagsCode": code}
+                      for place, size, code in reply.units]}
+    group = request.ext_fields.get("consumerGroup")
+    if reply.subscription is not None:
+        body |= {"filterData": "null", "subscriptionData": subscription_data(reply.subscription)}
+    elif group:
+        body["filterData"] = f"{group}@{request.ext_fields['topic']} is not online!"
+    return request.response(ResponseCode.SUCCESS, body=json_body(body))
+
+
+def decode_delete_expired_commit_log(request: RemotingCommand, peer: Peer) -> DeleteExpiredCommitLog:
+    return DeleteExpiredCommitLog()
+
+
+def decode_clean(request: RemotingCommand, peer: Peer) -> Done:
+    """CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC: queue files go with the segments that they point into, queues
+    with their topic. Nothing of either kind is ever left over."""
+    return Done()
+
+
+# --- What is fixed here -----------------------------------------------------------------------------------------------
+
+
+class _SetMessageRequestModeRequestBody(Header):
+    topic: str
+    mode: Literal["PULL", "POP"] = "PULL"
+
+
+_set_message_request_mode_request_body = msgspec.json.Decoder(_SetMessageRequestModeRequestBody)
+
+
+def decode_set_message_request_mode(request: RemotingCommand, peer: Peer) -> Done:
+    """Every group pulls, and that is no setting."""
+    body = read_body(_set_message_request_mode_request_body, request.body)
+    if body.topic.startswith(RETRY_PREFIX):
+        raise RequestError("retry topic is not allowed to set mode", code=ResponseCode.NO_PERMISSION)
+    if body.mode != "PULL":
+        raise RequestError("this broker has no POP mode; its consumers pull", code=ResponseCode.NO_PERMISSION)
+    return Done()
+
+
+def decode_get_all_message_request_mode(request: RemotingCommand, peer: Peer) -> Done:
+    return Done()
+
+
+def encode_all_message_request_mode(reply: Done, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    return request.response(ResponseCode.SUCCESS, body=json_body({"messageRequestModeMap": {}}))
+
+
+def decode_recall_message(request: RemotingCommand, peer: Peer) -> Done:
+    """As RocketMQ answers by default (recallMessageEnable=false)."""
+    raise RequestError("recall failed, operation is forbidden", code=ResponseCode.NO_PERMISSION)

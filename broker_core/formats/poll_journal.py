@@ -31,7 +31,7 @@ written at once. All numbers are little-endian, all parts multiples of 8 bytes. 
         48      4  granted_ms       how long it might have been held
         52      4  queue_id
         56      4  messages         given
-        60      4  size             their bytes, as stored
+        60      4  bytes            their size, as stored
         64      4  topic            number of a string of this file
         68      4  group            the same
         72      4  client_id        the same
@@ -64,7 +64,7 @@ HEADER = Struct("<8s4I3q")
 BLOCK = Struct("<6I2q")
 FIELDS = (
     ("at_ms", "q"), ("from_offset", "q"), ("next_offset", "q"), ("max_offset", "q"), ("oldest_store_ms", "q"),
-    ("held_us", "i"), ("wake_us", "i"), ("granted_ms", "i"), ("queue_id", "i"), ("messages", "i"), ("size", "i"),
+    ("held_us", "i"), ("wake_us", "i"), ("granted_ms", "i"), ("queue_id", "i"), ("messages", "i"), ("bytes", "i"),
     ("topic", "i"), ("group", "i"), ("client_id", "i"),
     ("kind", "B"), ("cause", "B"), ("status", "B"), ("protocol", "B"),
 )
@@ -109,7 +109,7 @@ class JournalEntry(msgspec.Struct, frozen=True, gc=False):
     granted_ms: int
     queue_id: int
     messages: int
-    size: int
+    bytes: int
     topic: str
     group: str
     client_id: str
@@ -212,7 +212,7 @@ class BlockEncoder:
             self._add_string(client_id)
         values = (
             at_ms, entry.from_offset, entry.next_offset, entry.max_offset, entry.oldest_store_ms, entry.held_us,
-            entry.wake_us, entry.granted_ms, entry.queue_id, entry.messages, entry.size,
+            entry.wake_us, entry.granted_ms, entry.queue_id, entry.messages, entry.bytes,
             numbers[topic], numbers[group], numbers[client_id],
             _KINDS.get(entry.kind, OTHER), _CAUSES.get(entry.cause, OTHER), _STATUSES.get(entry.status, OTHER),
             _PROTOCOLS.get(entry.protocol, OTHER))

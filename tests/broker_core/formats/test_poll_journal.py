@@ -31,11 +31,11 @@ from broker_core.formats.poll_journal import (
 
 WOKEN = JournalEntry(
     at_ms=1_700_000_000_123, from_offset=811, next_offset=812, max_offset=812, oldest_store_ms=1_700_000_000_120,
-    held_us=4_200_000, wake_us=31, granted_ms=15_000, queue_id=3, messages=1, size=640, topic="orders", group="größe",
+    held_us=4_200_000, wake_us=31, granted_ms=15_000, queue_id=3, messages=1, bytes=640, topic="orders", group="größe",
     client_id="10.0.0.7@1#2", kind="woken", cause="arrival", status="FOUND", protocol="remoting")
 COMMITTED = JournalEntry(
     at_ms=1_700_000_000_200, from_offset=-1, next_offset=812, max_offset=900, oldest_store_ms=-1, held_us=-1,
-    wake_us=-1, granted_ms=-1, queue_id=3, messages=-1, size=-1, topic="orders", group="größe", client_id="",
+    wake_us=-1, granted_ms=-1, queue_id=3, messages=-1, bytes=-1, topic="orders", group="größe", client_id="",
     kind="committed")
 
 
@@ -116,7 +116,7 @@ def test_a_name_that_is_not_in_the_tables_is_another_one() -> None:
 def test_a_number_that_does_not_fit_becomes_the_nearest() -> None:
     entry = JournalEntry(1 << 70, -(1 << 70), 1, 2, 3, 1 << 31, -(1 << 40), 4, 5, 6, 7, "t", "g", "c", "woken")
     (found,) = decode_entries(journal_of(block_of(entry)))
-    assert (found.at_ms, found.from_offset, found.held_us, found.wake_us, found.size) == (
+    assert (found.at_ms, found.from_offset, found.held_us, found.wake_us, found.bytes) == (
         (1 << 63) - 1, -(1 << 63), (1 << 31) - 1, -(1 << 31), 7)
 
 

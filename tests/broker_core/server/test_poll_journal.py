@@ -84,7 +84,7 @@ def entry(at: int, kind: str, begin: int, **more: Any) -> JournalEntry:
     """An entry ``at`` ms after the beginning; a pull of group g, for queue 0 of orders, that got nothing."""
     fields: dict[str, Any] = {
         "at_ms": BEGIN_MS + at, "from_offset": begin, "next_offset": -1, "max_offset": 1, "oldest_store_ms": -1,
-        "held_us": 0, "wake_us": -1, "granted_ms": 15_000, "queue_id": 0, "messages": 0, "size": 0, "topic": "orders",
+        "held_us": 0, "wake_us": -1, "granted_ms": 15_000, "queue_id": 0, "messages": 0, "bytes": 0, "topic": "orders",
         "group": "g", "client_id": "", "kind": kind, "protocol": "http"}
     return JournalEntry(**(fields | more))
 
@@ -97,7 +97,7 @@ def test_pulls_answered_at_once(journalled: Journalled) -> None:
     bench.pull("orders", 2, suspend_timeout_ms=0)
     bench.pull("orders", 9, consumer_group="h")
     assert journalled.entries() == [
-        answered(7, 0, 2, max_offset=2, oldest_store_ms=BEGIN_MS, messages=2, size=size, client_id="c@1",
+        answered(7, 0, 2, max_offset=2, oldest_store_ms=BEGIN_MS, messages=2, bytes=size, client_id="c@1",
                  protocol="remoting"),
         answered(7, 2, 2, "OFFSET_OVERFLOW_ONE", max_offset=2, granted_ms=0),
         answered(7, 9, 2, "OFFSET_OVERFLOW_BADLY", max_offset=2, group="h")]
@@ -123,7 +123,7 @@ def test_holds_by_the_cause_of_their_end(journalled: Journalled) -> None:
     assert journalled.entries() == [
         entry(100, "released", 1, cause="cancelled", held_us=100_000, group="h"),
         entry(100, "released", 1, cause="channel_gone", held_us=100_000, client_id="c@2", protocol="websocket"),
-        woken(200, 1, 2, "arrival", 200, wake_us=0, max_offset=2, messages=1, size=size,
+        woken(200, 1, 2, "arrival", 200, wake_us=0, max_offset=2, messages=1, bytes=size,
               oldest_store_ms=BEGIN_MS + 200),
         woken(300, 0, 0, "timeout", 300, "NO_MATCHED_LOGIC_QUEUE", max_offset=0, queue_id=3, granted_ms=300),
         woken(5000, 1, 2, "filter_advanced", 5000, "NO_MATCHED_MESSAGE", max_offset=2)]
@@ -139,7 +139,7 @@ def test_short_polls(journalled: Journalled) -> None:
     bench.tick(250)
     size = len(bench.pulled(request).records)
     assert journalled.entries() == [
-        woken(250, 1, 2, "short_poll", 250, max_offset=2, messages=1, size=size, oldest_store_ms=BEGIN_MS,
+        woken(250, 1, 2, "short_poll", 250, max_offset=2, messages=1, bytes=size, oldest_store_ms=BEGIN_MS,
               granted_ms=250)]
 
 
@@ -151,7 +151,7 @@ def test_commits_with_a_pull_and_alone_forwards_and_backwards_and_no_commit_that
     for offset in (9, 9, 2):
         bench.call(c.UpdateConsumerOffset(group="g", client_id="c@3", offsets=[
             c.QueueOffset(topic="orders", queue_id=0, offset=offset)]))
-    commit = {"granted_ms": -1, "held_us": -1, "messages": -1, "size": -1, "protocol": "", "max_offset": 10}
+    commit = {"granted_ms": -1, "held_us": -1, "messages": -1, "bytes": -1, "protocol": "", "max_offset": 10}
     assert journalled.entries() == [
         entry(0, "committed", -1, next_offset=4, client_id="c@1", **commit),
         entry(0, "committed", 4, next_offset=9, client_id="c@3", **commit),
@@ -199,7 +199,7 @@ def events_and_entries() -> Iterator[Any]:
 
 NAMES = {
     PullAnswered: {"from_offset": "pull_from_offset", "next_offset": "next_begin_offset",
-                   "max_offset": "queue_max_offset"},
+                   "max_offset": "queue_max_offset", "bytes": "size"},
     PullReleased: {"from_offset": "pull_from_offset", "max_offset": "queue_max_offset"},
     OffsetCommitted: {"from_offset": "previous", "next_offset": "offset", "max_offset": "queue_max_offset"},
 }
@@ -213,7 +213,7 @@ def is_said_by(event: Event, entry: JournalEntry) -> bool:
         "at_ms": event.wall_ms, "kind": {PullAnswered: "answered_at_once", PullReleased: "released",
                                          OffsetCommitted: "committed"}[type(event)]}
     if not isinstance(event, OffsetCommitted):
-        none |= {"held_us": 0, "messages": 0, "size": 0}
+        none |= {"held_us": 0, "messages": 0, "bytes": 0}
     for field in entry.__struct_fields__:
         default = none.get(field, "" if field in ("cause", "status", "protocol") else -1)
         if getattr(entry, field) != getattr(event, names.get(field, field), default):
@@ -400,7 +400,8 @@ def test_it_is_read_while_it_is_written(tmp_path: Path) -> None:
     journal = PollJournal(files, clock)
     journal.start(engine)
     engine.handle_batch([("p", 0, send("orders", b"one"))], clock.now())
-    pulls = poll_journal.MAX_WAITING // 3 - 1000  # of three events each: however slow the thread is, none is dropped
+    pulls = 20_000
+    assert 3 * pulls < poll_journal.MAX_WAITING  # events: however slow the thread is, none is dropped
     seen = 0
     for first in range(0, pulls, 100):
         engine.handle_batch([("c", 1, c.PullMessage(

@@ -9,7 +9,10 @@ import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.common.message.MessageQueueAssignment;
+import org.apache.rocketmq.common.message.MessageRequestMode;
 import org.apache.rocketmq.remoting.protocol.header.QueryConsumerOffsetRequestHeader;
+import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /** Members of a group, and what the group remembers. */
 final class GroupCases {
@@ -20,6 +23,7 @@ final class GroupCases {
         cases.add("group.join_and_leave", GroupCases::joinAndLeave);
         cases.add("group.killed_member", GroupCases::killedMember);
         cases.add("group.more_members_than_queues", GroupCases::moreMembersThanQueues);
+        cases.add("group.queues_shared_by_the_broker", GroupCases::sharedByTheBroker);
         cases.add("group.members_by_38", GroupCases::members);
         cases.add("group.unregister_producer", GroupCases::unregisterProducer);
         cases.add("group.offsets_survive_a_restart", GroupCases::offsetsSurvive);
@@ -107,6 +111,34 @@ final class GroupCases {
         });
         world.send(topic, "tag", 0, 20);
         inbox.awaitNumbers(0, 20, 20);
+        return null;
+    }
+
+    /** Members that do not share the queues among themselves, but ask the broker: clientRebalance=false. */
+    private static String sharedByTheBroker(World world) throws Exception {
+        String topic = world.topic(4);
+        String group = world.name("g");
+        Inbox inbox = new Inbox();
+        DefaultMQPushConsumer[] members = new DefaultMQPushConsumer[2];
+        for (int i = 0; i < 2; i++) {
+            members[i] = world.newPushConsumer(group);
+            members[i].setClientRebalance(false);
+            members[i].subscribe(topic, "*");
+            members[i].registerMessageListener(inbox.concurrently());
+            members[i].start();
+        }
+        awaitShares(topic, 30, 2, members);
+        for (DefaultMQPushConsumer member : members) {
+            Set<MessageQueue> told = new HashSet<>();
+            for (MessageQueueAssignment assignment : world.api().queryAssignment(world.brokerOf(topic), topic, group,
+                member.buildMQClientId(), "AVG", MessageModel.CLUSTERING, World.API_MILLIS)) {
+                Check.same("mode", MessageRequestMode.PULL, assignment.getMode());
+                told.add(assignment.getMessageQueue());
+            }
+            Check.same("what the broker says", Inbox.heldBy(member, topic), told);
+        }
+        world.send(topic, "tag", 0, 40);
+        inbox.awaitNumbers(0, 40, 20);
         return null;
     }
 

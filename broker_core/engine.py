@@ -45,7 +45,7 @@ from broker_core.processors import (
     reset_offset,
     subscription_group,
 )
-from broker_core.processors.consumer_ids_changed import notify_consumer_ids_changed
+from broker_core.processors.consumer_ids_changed import notify_again, notify_consumer_ids_changed
 from broker_core.processors.context import Context, Request, Waking
 from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys
@@ -275,6 +275,7 @@ class Engine:
         self._commit.tick(now)
         client_manage.expire_clients(context, now, WORK_A_TURN)
         lock_batch_mq.expire_locks(context, now, WORK_A_TURN)
+        notify_again(context, now, WORK_A_TURN)
         context.store.build_index()
         return self._end_turn(now)
 
@@ -299,7 +300,7 @@ class Engine:
         due = [when for when in (
             context.holds.next_deadline_ns(), self._commit.next_deadline_ns(), self._delayed_due_ns(),
             context.consumers.memberships.next_look_ns(), context.producers.next_look_ns(),
-            context.locks.next_look_ns(),
+            context.locks.next_look_ns(), context.second_notices.next_look_ns(),
             self._next_check_ns() if len(context.holds) else None) if when is not None]
         return min(due) if due else None
 

@@ -12,7 +12,7 @@ import msgspec
 from broker_core.commands import DeadCause, Protocol, ReleaseCause, WakeCause
 
 LeaveCause = Literal["unregister", "channel_closed", "expired"]
-RebalanceCause = Literal["joined", "reconnected", "left", "subscription"]
+RebalanceCause = Literal["joined", "reconnected", "left", "subscription", "retry_topic"]
 UnlockCause = Literal["unlock", "unregister", "expired"]
 
 

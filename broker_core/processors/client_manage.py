@@ -33,7 +33,7 @@ from broker_core.events import (
     TopicChanged,
 )
 from broker_core.filters.tags import MAX_EXPRESSION_LENGTH, parse_client_subscription
-from broker_core.processors.consumer_ids_changed import consumer_ids_changed
+from broker_core.processors.consumer_ids_changed import consumer_ids_changed, retry_topic_created
 from broker_core.processors.context import Context, Request
 from broker_core.processors.pull_message import release
 from broker_core.processors.subscription_group import find_or_create_group
@@ -155,6 +155,7 @@ def _make_retry_topic(context: Context, config: SubscriptionGroupConfig, now: No
     if created:
         context.events.emit(TopicChanged, now, topic.topic_name, "created", topic.read_queue_nums,
                             topic.write_queue_nums, topic.perm)
+        retry_topic_created(context, config.group_name, now)
 
 
 def check_client_config(context: Context, request: Request, now: Now) -> Reply:

@@ -12,6 +12,7 @@ from broker_core.clock import Clock, Now
 from broker_core.commands import HoldView, MessageQueue, QueueView, Reply, WakeCause
 from broker_core.consumers.consumer_manager import ConsumerManager
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
+from broker_core.consumers.leases import Leases
 from broker_core.consumers.producer_manager import ProducerManager
 from broker_core.consumers.pull_offset_table import PullOffsetTable
 from broker_core.consumers.rebalance_lock_manager import RebalanceLockManager
@@ -58,8 +59,8 @@ class Context:
 
     __slots__ = ("changed_groups", "clients", "clock", "config_version", "connection_numbers", "consumers", "counters",
                  "draining", "epoch", "events", "find_queues", "holds", "locks", "offsets", "options", "prefix_of_ids",
-                 "producers", "pulls", "replies", "round_robin", "started", "stats", "store", "subscription_groups",
-                 "topics", "unique_key", "wakeups", "waking")
+                 "producers", "pulls", "replies", "round_robin", "second_notices", "started", "stats", "store",
+                 "subscription_groups", "topics", "unique_key", "wakeups", "waking")
 
     def __init__(self, *, options: Options, store: MessageStore, topics: TopicConfigManager,
                  offsets: ConsumerOffsetManager, subscription_groups: SubscriptionGroupManager, clock: Clock,
@@ -91,6 +92,8 @@ class Context:
         self.pulls = PullOffsetTable()
         self.changed_groups: dict[str, RebalanceCause] = {}
         """Groups whose members are to be told in this turn, and why."""
+        self.second_notices: Leases[str] = Leases()
+        """Groups whose members are to be told once more, and when."""
         self.replies: list[tuple[Any, int, Reply]] = []
         self.draining = False
         self.config_version = {"counter": 0, "stateVersion": 0, "timestamp": self.started.wall_ms}

@@ -206,7 +206,7 @@ export function heartbeat(client, now) {
 
 const LEFT = { unregister: "said good-bye", channel_closed: "lost its connection", expired: "has sent no heartbeat for 120 s" };
 const NOTIFIED = { joined: "a member came", reconnected: "a member came back", left: "a member left",
-  subscription: "a subscription changed" };
+  subscription: "a subscription changed", retry_topic: "the group's retry topic is new" };
 const UNLOCKED = { unlock: "gave it back", unregister: "left the group", expired: "has not renewed it" };
 
 const EVENTS = {

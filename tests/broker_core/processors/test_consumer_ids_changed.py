@@ -41,3 +41,46 @@ def test_more_than_a_turn_takes_goes_on_in_the_next(monkeypatch: pytest.MonkeyPa
     assert bench.engine.next_deadline() == 0
     bench.tick()
     assert notices(bench, "A") == notices(bench, "B") == groups
+
+
+def test_a_new_retry_topic_is_told_of_when_its_members_have_shared_their_queues() -> None:
+    bench = Bench()
+    join(bench, "A")
+    assert notices(bench, "A") == ["g"]
+    bench.tick(1999)
+    assert notices(bench, "A") == []
+    join(bench, "B")
+    assert notices(bench, "A") == notices(bench, "B") == ["g"]
+    due = bench.engine.next_deadline()
+    assert due is not None and due <= bench.clock.now().mono_ns + 1_000_000
+    bench.tick(1)
+    assert notices(bench, "A") == notices(bench, "B") == ["g"]
+    assert events(bench, ConsumerIdsNotified)[-1].cause == "retry_topic"
+    bench.tick(10_000)
+    assert notices(bench, "A") == notices(bench, "B") == []
+
+
+def test_who_comes_back_to_a_group_that_has_its_retry_topic_is_told_once() -> None:
+    bench = Bench()
+    join(bench, "A")
+    bench.tick(2000)
+    bench.call(c.CloseConnection(), "A")
+    join(bench, "B")
+    bench.tick(10_000)
+    assert notices(bench, "B") == ["g"]
+
+
+def test_a_group_that_was_left_meanwhile_is_told_nothing_more() -> None:
+    bench = Bench()
+    join(bench, "A")
+    bench.call(c.CloseConnection(), "A")
+    told = len(events(bench, ConsumerIdsNotified))
+    bench.tick(10_000)
+    assert len(events(bench, ConsumerIdsNotified)) == told
+
+
+def test_broadcasting_groups_have_no_retry_topic_to_be_told_of() -> None:
+    bench = Bench()
+    join(bench, "A", model="BROADCASTING")
+    bench.tick(10_000)
+    assert notices(bench, "A") == []

@@ -7,6 +7,7 @@
  *   pulled {queueId, hold, messages, at}   a pull was answered; `hold` is null when it was answered at once
  */
 
+import { ofBroker } from "./brokers.js";
 import { problemSentence, request, topicPath } from "./http.js";
 import { backoff, closeReason, socketUrl } from "./socket.js";
 
@@ -78,7 +79,7 @@ export class PageConsumer {
   }
 
   #connect(run) {
-    const socket = new WebSocket(socketUrl("/ws/v1/consumer"), ["rmq.v1.json"]);
+    const socket = new WebSocket(socketUrl(ofBroker("/ws/v1/consumer")), ["rmq.v1.json"]);
     this.socket = socket;
     socket.onopen = () => this.#send({ type: "hello", client_id: this.clientId });
     socket.onmessage = (event) => {

@@ -1,5 +1,7 @@
 /** Calls to the public API. A failure becomes an Error whose message is a sentence for the reader. */
 
+import { ofBroker } from "./brokers.js";
+
 export class Problem extends Error {
   constructor(sentence, { status = 0, code = "", retryAfter = null } = {}) {
     super(sentence);
@@ -9,8 +11,13 @@ export class Problem extends Error {
   }
 }
 
-/** JSON of an answer. 64-bit numbers come as strings, since a page cannot hold them otherwise. */
+/** JSON of an answer by the page's broker. 64-bit numbers come as strings, since a page cannot hold them otherwise. */
 export async function request(method, path, body = undefined) {
+  return requestOfAll(method, ofBroker(path), body);
+}
+
+/** The same of all brokers. */
+export async function requestOfAll(method, path, body = undefined) {
   const separator = path.includes("?") ? "&" : "?";
   const headers = { Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";

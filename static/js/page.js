@@ -9,6 +9,8 @@ import { Poller } from "./poll.js";
 import { brokerTime } from "./reducer.js";
 import { el, panel, setText } from "./dom.js";
 import { UNKNOWN } from "./format.js";
+import { brokerPicker } from "./brokers.js";
+import { requestOfAll } from "./http.js";
 import { liveState } from "./panels/live_state.js";
 
 const TICK_EVERY_MS = 500;
@@ -81,6 +83,7 @@ function viewOf(page) {
 function statusStrip(reconnect) {
   const { part } = panel("status");
   const show = liveState(part, reconnect);
+  brokerPicker(part, (path) => requestOfAll("GET", path), { all: true });
   const shown = new Map();
 
   function figure(name, text, title) {

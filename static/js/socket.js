@@ -7,6 +7,8 @@
  * "disconnected".
  */
 
+import { ofBroker } from "./brokers.js";
+
 export const STALE_AFTER_MS = 5_000;
 const DEAD_AFTER_MS = 20_000;
 const FIRST_RETRY_MS = 500;
@@ -48,7 +50,7 @@ export class EventsSocket {
   connect() {
     window.clearTimeout(this.retryTimer);
     this.retryAt = null;
-    const socket = new WebSocket(socketUrl("/ws/v1/events"));
+    const socket = new WebSocket(socketUrl(ofBroker("/ws/v1/events")));
     this.socket = socket;
     socket.onopen = () => {
       this.lastFrameAt = Date.now();

@@ -48,16 +48,18 @@ class Scenarios:
         self.broker = broker
         self.groups = fake_groups.empty()
         self.down = False
+        self.brokers: list[dict[str, Any]] = []
         self.playing: set[asyncio.Task[None]] = set()
 
     def begin(self, name: str) -> None:
         broker = self.broker
-        if name in ("idle", "working", "busy", "broken", "hostile"):
+        if name in ("idle", "working", "busy", "broken", "hostile", "cluster"):
             for task in self.playing:
                 task.cancel()
             self.playing.clear()
             broker.reset()
             self.down = False
+            self.brokers = [{"broker": "broker-a", "available": True}]
             getattr(self, name)()
             broker.client_events = self.groups.events
             broker.seq += 100  # beyond the events that have happened
@@ -88,6 +90,11 @@ class Scenarios:
 
     def idle(self) -> None:
         self.groups = fake_groups.empty()
+
+    def cluster(self) -> None:
+        """Three brokers, of which one is away."""
+        self.working()
+        self.brokers = [{"broker": f"broker-{letter}", "available": letter != "c"} for letter in "abc"]
 
     def broken(self) -> None:
         self.groups = fake_groups.broken()
@@ -172,6 +179,8 @@ class StandIn:
     def api(self, method: str, parts: list[str], body: Any) -> tuple[int, dict[str, Any]]:
         broker = self.broker
         match method, parts:
+            case "GET", ["brokers"]:
+                return 200, {"brokers": self.scenarios.brokers}
             case "GET", ["broker"]:
                 return 200, {"broker": "broker-a", "epoch": broker.epoch, "started_at_ms": str(broker.started_at_ms),
                              "version": "0.1.0", "store_path": "data/store"}

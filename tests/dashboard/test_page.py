@@ -291,3 +291,23 @@ def test_the_policy_forbids_what_the_page_does_not_need(open_page: OpenPage) -> 
     assert blocked.startswith("script-src")
     assert page.title() == "Live · GlassMQ"
     assert "Content Security Policy" in open_page.wrong.pop()  # type: ignore[attr-defined]
+
+
+def test_of_several_brokers_the_page_shows_one(open_page: OpenPage) -> None:
+    page = open_page("cluster")
+    picker = page.get_by_label("Broker", exact=True).get_by_role("combobox")
+    expect(picker).to_have_value("broker-a")
+    assert page.url.endswith("?broker=broker-a")
+    expect(picker.get_by_role("option")).to_have_text(["broker-a", "broker-b", "broker-c (away)"])
+    with page.expect_request(re.compile(r"/api/v1/broker\?broker=broker-b&")):
+        picker.select_option("broker-b")
+    expect(page).to_have_url(re.compile(r"\?broker=broker-b$"))
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+
+
+def test_one_broker_is_no_choice(open_page: OpenPage) -> None:
+    page = open_page("working")
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+    expect(page.locator('[data-part="broker"]')).to_have_text("broker-a")
+    expect(page.locator('[data-part="brokers"]')).to_be_hidden()
+    assert "broker=" not in page.url

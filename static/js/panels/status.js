@@ -3,7 +3,8 @@
 import { panel, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, count, estimate, isKnown, micros, rate, shortCount, span } from "../format.js";
 import { WAKE_COUNTERS, counterRate, percentile } from "../stats.js";
-import { request } from "../http.js";
+import { brokerPicker } from "../brokers.js";
+import { request, requestOfAll } from "../http.js";
 import { liveState } from "./live_state.js";
 
 const WISH_LASTS_MS = 5_000;
@@ -16,6 +17,7 @@ export function statusPanel({ reconnect }) {
   const broker = { epoch: null, startedAtMs: null, about: "" };
   const wish = { value: null, until: 0 };
   const showLive = liveState(part, reconnect);
+  brokerPicker(part, (path) => requestOfAll("GET", path), { all: false });
   toggle.addEventListener("click", () => askFor(toggle.getAttribute("aria-checked") !== "true"));
 
   async function askFor(value) {

@@ -79,6 +79,7 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     from spark_jobs.commit_log_source import CommitLogSource
+    from spark_jobs.poll_journal_source import PollJournalSource
 
     builder = (SparkSession.builder.master(master).appName("GlassMQ reports")
         .config("spark.ui.enabled", "false")
@@ -95,6 +96,7 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
     session = builder.getOrCreate()
     session.sparkContext.addPyFile(str(pack_sources(scratch)))
     session.dataSource.register(CommitLogSource)
+    session.dataSource.register(PollJournalSource)
     return session
 
 

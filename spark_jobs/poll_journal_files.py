@@ -1,0 +1,124 @@
+"""The files of a store's poll journal, and what there is in them: how many entries, how many are missing.
+
+A file is read whole, never mapped: the broker may cut off what a full disk took only a part of.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from broker_core.formats.poll_journal import FILE_NAME, FOLDER, decode_blocks, decode_header
+from spark_jobs.errors import NotAStoreError
+
+
+class JournalFile(NamedTuple):
+    """A file of the journal; ``size`` in bytes when it was looked for."""
+
+    path: str
+    number: int
+    size: int
+
+
+class FileSurvey(NamedTuple):
+    """What is in a file. ``end`` is where its last valid block ends, all else of ``size`` bytes cannot be read."""
+
+    number: int
+    broker: str
+    epoch: int
+    entries: int
+    lost: int
+    """Entries that the broker could not write, as the file itself says."""
+    min_ms: int
+    """Smallest time of an entry, 0 without any; ``max_ms`` is the largest."""
+    max_ms: int
+    end: int
+    size: int
+    is_closed: bool
+    """Whether the broker closed it in order. If not, it is being written, or a crash took the last of its entries."""
+
+
+class JournalSurvey(NamedTuple):
+    """What is in a journal."""
+
+    files: int
+    entries: int
+    lost: int
+    torn_bytes: int
+    """Bytes at the ends of files that are no valid block. The newest file of a running broker may have some."""
+    unreadable_files: int
+    """Files that do not begin as a journal does."""
+    cut_off_files: int
+    """Files before the newest one that were not closed in order: each may lack what a crash took."""
+    foreign_files: tuple[str, ...]
+    """What lies in the journal's folder and is no file of it."""
+    from_ms: int
+    """Smallest time of an entry, 0 without any; ``to_ms`` is the largest."""
+    to_ms: int
+
+
+def find_files(store: str | Path) -> tuple[list[JournalFile], tuple[str, ...]]:
+    """The journal's files, oldest first, and the names of all else in its folder; none where there is no journal.
+
+    NotAStoreError for a path without a journal that is no store either.
+    """
+    store = Path(store)
+    folder = store / FOLDER
+    if not folder.is_dir():
+        if (store / "commitlog").is_dir() or (store / "glassmq").is_file():
+            return [], ()
+        raise NotAStoreError(f"{store} is not a store: it has no {FOLDER} folder, and no commitlog folder.")
+    found, foreign = [], []
+    for path in sorted(folder.iterdir()):
+        match = FILE_NAME.fullmatch(path.name)
+        if match is None or not path.is_file():
+            foreign.append(path.name)
+            continue
+        try:
+            found.append(JournalFile(str(path), int(match[1]), path.stat().st_size))
+        except FileNotFoundError:  # it was removed this very moment
+            continue
+    return found, tuple(foreign)
+
+
+def read_file(path: str) -> bytes | None:
+    """All of a file; None when the broker has removed it."""
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def survey_file(data: bytes) -> FileSurvey | None:
+    """What is in a file; None when it does not begin as a journal does."""
+    header = decode_header(data)
+    if header is None:
+        return None
+    entries, lost, end, is_closed = 0, 0, header.length, False
+    min_ms, max_ms = 0, 0
+    for block in decode_blocks(data, header):
+        if block.entries:
+            min_ms = min(min_ms, block.min_ms) if entries else block.min_ms
+            max_ms = max(max_ms, block.max_ms) if entries else block.max_ms
+        entries += block.entries
+        lost += block.lost
+        end, is_closed = block.end, block.closes
+    return FileSurvey(header.number, header.broker, header.epoch, entries, lost, min_ms, max_ms, end, len(data),
+        is_closed)
+
+
+def survey(store: str | Path) -> JournalSurvey:
+    """What is in the journal of a store: reads all of it. NotAStoreError as ``find_files``."""
+    files, foreign = find_files(store)
+    surveys = {}
+    for file in files:
+        data = read_file(file.path)
+        if data is not None:
+            surveys[file.number] = survey_file(data)
+    known = [found for found in surveys.values() if found is not None]
+    newest = max(surveys, default=-1)
+    times = [time for found in known if found.entries for time in (found.min_ms, found.max_ms)]
+    return JournalSurvey(
+        files=len(surveys), entries=sum(found.entries for found in known), lost=sum(found.lost for found in known),
+        torn_bytes=sum(found.size - found.end for found in known), unreadable_files=len(surveys) - len(known),
+        cut_off_files=sum(number != newest and (found is None or not found.is_closed)
+            for number, found in surveys.items()),
+        foreign_files=foreign, from_ms=min(times, default=0), to_ms=max(times, default=0))

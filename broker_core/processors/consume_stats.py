@@ -1,5 +1,8 @@
 """How far groups have consumed, as RocketMQ's tools ask for it. Part of RocketMQ's AdminBrokerProcessor."""
 
+from collections.abc import Iterable
+from itertools import chain
+
 from broker_core.clock import Now
 from broker_core.commands import (
     BrokerConsumeStats,
@@ -32,6 +35,9 @@ from broker_core.topics import TopicConfig, validate_group
 MAX_QUEUES = 20_000
 """Queues that are looked at for one answer."""
 
+MAX_OFFSETS = 200_000
+"""Offsets that are copied for one."""
+
 BEHIND_EVERYBODY = (1 << 63) - 1
 
 # --- Progress -------------------------------------------------------------------------------------------------------
@@ -39,24 +45,22 @@ BEHIND_EVERYBODY = (1 << 63) - 1
 
 def get_consume_stats(context: Context, request: Request, now: Now) -> Reply:
     command: GetConsumeStats = request.command
-    topics = command.topics or sorted(context.offsets.topics(command.group))
-    stats = _topics_of(context, command.group, topics, now)
-    return ConsumeStats(consume_tps=sum(one.consume_tps for one in stats),
+    topics = _topics_of(context, command.group, command.topics or context.offsets.topics(command.group))
+    _require_few(topics)
+    stats = [_topic_stats(context, command.group, config, now) for config in topics]
+    return ConsumeStats(consume_tps=sum((one.consume_tps for one in stats), 0.0),
                         queues=[queue for one in stats for queue in one.queues])
 
 
 def get_broker_consume_stats(context: Context, request: Request, now: Now) -> Reply:
     command: GetBrokerConsumeStats = request.command
-    groups, looked_at = {}, 0
-    for config in context.subscription_groups:
-        group = config.group_name
-        topics = [topic for topic in sorted(context.offsets.topics(group))
-                  if not command.is_order or _is_ordered(context.topics.get(topic))]
-        groups[group] = _topics_of(context, group, topics, now)
-        looked_at += sum(len(stats.queues) for stats in groups[group])
-        if looked_at > MAX_QUEUES:
-            raise RequestError(f"the groups of this broker have more than {MAX_QUEUES} queues; ask for one group "
-                               "(GET_CONSUME_STATS) at a time")
+    topics: dict[str, list[TopicConfig]] = {}
+    for group in (config.group_name for config in context.subscription_groups):
+        topics[group] = [config for config in _topics_of(context, group, context.offsets.topics(group))
+                         if config.order or not command.is_order]
+    _require_few(chain.from_iterable(topics.values()))
+    groups = {group: [_topic_stats(context, group, config, now) for config in wanted]
+              for group, wanted in topics.items()}
     queues = [queue for one in groups.values() for stats in one for queue in stats.queues]
     return BrokerConsumeStats(
         broker_addr=_broker_addr(context), groups=groups,
@@ -64,31 +68,33 @@ def get_broker_consume_stats(context: Context, request: Request, now: Now) -> Re
         total_inflight_diff=sum(queue.pull_offset - queue.consumer_offset for queue in queues))
 
 
-def _is_ordered(config: TopicConfig | None) -> bool:
-    return config is not None and config.order
-
-
 def _broker_addr(context: Context) -> str:
     return f"{context.options.broker_ip1}:{context.options.listen_port}"
 
 
-def _topics_of(context: Context, group: str, topics: list[str], now: Now) -> list[ConsumeStats]:
+def _topics_of(context: Context, group: str, topics: Iterable[str]) -> list[TopicConfig]:
     """Topics that are gone are passed over, and those that nobody in the group subscribes to (any more)."""
     info = context.consumers.get(group)
     subscriptions = info.subscriptions if info else {}
-    return [_topic_stats(context, group, config, now) for topic in topics
-            if (config := context.topics.get(topic)) is not None and (not subscriptions or topic in subscriptions)]
+    return [config for topic in sorted(set(topics)) if (config := context.topics.get(topic)) is not None
+            and (not subscriptions or topic in subscriptions)]
+
+
+def _require_few(topics: Iterable[TopicConfig]) -> None:
+    if sum(config.read_queue_nums for config in topics) > MAX_QUEUES:
+        raise RequestError(f"these are more than {MAX_QUEUES} queues; ask for one group, or one topic of it, at a time "
+                           "(GET_CONSUME_STATS)")
 
 
 def _topic_stats(context: Context, group: str, config: TopicConfig, now: Now) -> ConsumeStats:
     topic, store, pulls = config.topic_name, context.store, context.pulls.queues(group)
     queues = []
     for queue_id in range(config.read_queue_nums):
-        offset = context.offsets.query(group, topic, queue_id) or 0
+        offset, end = context.offsets.query(group, topic, queue_id) or 0, store.max_offset(topic, queue_id)
         last = pulls.get((topic, queue_id))
         queues.append(OffsetWrapper(
-            topic=topic, queue_id=queue_id, broker_offset=store.max_offset(topic, queue_id), consumer_offset=offset,
-            pull_offset=max(offset, last.pull_offset) if last else offset,
+            topic=topic, queue_id=queue_id, broker_offset=end, consumer_offset=offset,
+            pull_offset=max(offset, min(last.pull_offset, end)) if last else offset,
             last_timestamp=(store.store_time(topic, queue_id, offset - 1) or 0) if offset else 0))
     return ConsumeStats(consume_tps=context.stats.group_get.tps((topic, group), now.mono_ns), queues=queues)
 
@@ -167,10 +173,12 @@ def clone_group_offset(context: Context, request: Request, now: Now) -> Reply:
     require_room(context, command.dest_group)
     info = context.consumers.get(command.src_group)
     subscriptions = info.subscriptions if info and not command.offline else {}
-    for topic, offsets in list(context.offsets.topics(command.src_group).items()):
-        if command.topic not in ("", topic) or context.topics.get(topic) is None or (
-                subscriptions and topic not in subscriptions):
-            continue
+    wanted = {topic: dict(offsets) for topic, offsets in context.offsets.topics(command.src_group).items()
+              if command.topic in ("", topic) and context.topics.get(topic) is not None
+              and (not subscriptions or topic in subscriptions)}
+    if sum(map(len, wanted.values())) > MAX_QUEUES:
+        raise RequestError(f"the group has offsets in more than {MAX_QUEUES} queues; clone them topic by topic")
+    for topic, offsets in wanted.items():
         for queue_id, offset in offsets.items():
             commit_offset(context, command.dest_group, topic, queue_id, offset, "", now)
     return Done()
@@ -179,4 +187,8 @@ def clone_group_offset(context: Context, request: Request, now: Now) -> Reply:
 def get_all_consumer_offset(context: Context, request: Request, now: Now) -> Reply:
     command: GetAllConsumerOffset = request.command
     assert isinstance(command, GetAllConsumerOffset)
+    offsets = context.offsets
+    if sum(len(queues) for group in offsets.groups() for queues in offsets.topics(group).values()) > MAX_OFFSETS:
+        raise RequestError(f"this broker keeps more than {MAX_OFFSETS} offsets; ask for one group at a time "
+                           "(GET_CONSUME_STATS)")
     return OffsetTable(table=context.offsets.as_table())

@@ -19,6 +19,7 @@ from broker_core.formats.rocketmq_json import RocketmqJsonError
 _STRING = r'"(?:[^"\\]|\\.)*+"'
 _STRING_OR_OBJECT_KEY = re.compile(rf'{_STRING}|(?<=[{{,])(\s*+)(\{{(?:[^{{}}"]|{_STRING})*+\}})(?=\s*+:)')
 _MARK = "\0mq:"
+_PLAIN = frozenset((str, int, float, bool))
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -42,7 +43,11 @@ def encode(value: Any) -> bytes:
 
 
 def _encode(value: Any) -> str:
+    if type(value) is int:
+        return str(value)
     if isinstance(value, dict):
+        if all([type(key) is str and type(item) in _PLAIN for key, item in value.items()]):
+            return _to_json(value).decode()  # a row of a table, which may have thousands
         return "{" + ",".join([f"{_encode_key(key)}:{_encode(item)}"
             for key, item in value.items() if item is not None]) + "}"
     if isinstance(value, list | tuple):

@@ -53,7 +53,7 @@ def test_progress_of_a_group(bench: Bench) -> None:
     assert reply.consume_tps == 0.0
     bench.clock.advance(10_000)
     assert stats(bench).consume_tps == 0.4
-    assert rows(stats(bench, "g", "orders")) == rows(reply)
+    assert rows(stats(bench, "g", "orders", "orders")) == rows(reply)
     assert stats(bench, "nobody").queues == [] == stats(bench, "g", "no-such-topic").queues
 
 
@@ -89,6 +89,10 @@ def test_all_groups(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ordered.groups["g"] == [] and ordered.total_diff == 2
     monkeypatch.setattr(consume_stats, "MAX_QUEUES", 3)
     assert "3 queues" in failure(bench, c.GetBrokerConsumeStats()).remark
+    assert rows(stats(bench))
+    monkeypatch.setattr(consume_stats, "MAX_QUEUES", 1)
+    assert "1 queues" in failure(bench, c.GetConsumeStats(group="g")).remark
+    assert "1 queues" in failure(bench, c.CloneGroupOffset(src_group="g", dest_group="h")).remark
 
 
 def test_time_spans(bench: Bench) -> None:
@@ -154,8 +158,10 @@ def test_offsets_are_cloned(bench: Bench) -> None:
     assert "group" in failure(bench, c.CloneGroupOffset(src_group="g", dest_group="a/b")).remark
 
 
-def test_the_table_of_offsets(bench: Bench) -> None:
+def test_the_table_of_offsets(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     reply = bench.call(c.GetAllConsumerOffset())
     assert reply == c.OffsetTable(table={"offsetTable": {"orders@g": {0: 2, 1: 1}}})
     commit(bench, "g", {0: 3})
     assert reply.table["offsetTable"]["orders@g"][0] == 2, "it is a copy"
+    monkeypatch.setattr(consume_stats, "MAX_OFFSETS", 1)
+    assert "1 offsets" in failure(bench, c.GetAllConsumerOffset()).remark

@@ -12,6 +12,7 @@ from broker_core.formats.poll_journal import BlockEncoder, JournalEntry, decode_
 from spark_jobs import poll_journal_columns
 from spark_jobs.poll_journal_columns import COLUMN_TYPES, arrow_schema, entry_type, record_batches
 from tests.broker_core.formats.test_poll_journal import with_schema
+from tests.conftest import PROJECT
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 
 
@@ -130,3 +131,18 @@ def test_a_number_of_no_string_is_null(tmp_path: Path) -> None:
 
 def test_what_is_no_journal_has_no_rows() -> None:
     assert rows_of(b"") == rows_of(b"x" * 1000) == []
+
+
+def test_what_the_documentation_shows_reads_the_same(tmp_path: Path) -> None:
+    (path,) = make_journal(tmp_path, map(entry, range(95)))
+    path.write_bytes(path.read_bytes() + b"torn" * 20)
+    _, _, page = (PROJECT / "docs" / "reports.md").read_text(encoding="utf-8").partition("## The poll journal")
+    shown: dict[str, Any] = {"__name__": "shown"}
+    exec(page.partition("```python\n")[2].partition("```")[0], shown)
+    found = shown["read"](path)
+    for name in ("at_ms", "from_offset", "max_offset", "queue_id", "topic", "group", "client_id", "kind"):
+        assert found[name].tolist() == [row[name] for row in rows_of(path.read_bytes(), name)], name
+    assert found["held_us"].tolist() == [row["held_us"] if row["held_us"] is not None else -1
+        for row in rows_of(path.read_bytes(), "held_us")]
+    path.write_bytes(path.read_bytes()[:100])
+    assert len(shown["read"](path)) == 0

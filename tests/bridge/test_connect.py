@@ -12,6 +12,7 @@ from bridge.port import EnginePort, PortUnavailable, get_port, set_port
 from bridge.socket_port import SocketPort
 from broker_core.commands import BrokerView, GetBroker, GetHolds, Held, Pulled, Sent
 from broker_core.errors import StoreError, StoreLockedError
+from broker_core.formats.poll_journal import decode_entries
 from broker_core.options import make_options
 from broker_core.remoting.codes import RequestCode, ResponseCode
 from broker_core.server.remoting_client import RemotingClient
@@ -61,6 +62,17 @@ async def test_stopping_answers_the_holds_of_its_own_web(tmp_path: Path) -> None
     assert isinstance(pulled, Pulled)
     assert pulled.hold is not None
     assert pulled.hold.wake_cause == "shutdown"
+
+
+async def test_how_pulls_ended_is_in_the_journal_beside_the_store(tmp_path: Path) -> None:
+    port = make_port(settings(tmp_path))
+    await port.start()
+    await port.call(send())
+    await port.connection().call(pull(1, wait_ms=1))
+    await port.stop()
+    (file,) = (tmp_path / "store" / "polljournal").iterdir()
+    (entry,) = decode_entries(file.read_bytes())
+    assert (entry.kind, entry.cause, entry.topic) == ("woken", "timeout", "t")
 
 
 async def test_a_locked_store_is_said_when_it_starts(tmp_path: Path) -> None:

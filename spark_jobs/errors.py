@@ -15,3 +15,11 @@ class NoJavaError(ReportError):
 
 class NotAStoreError(ReportError):
     """The path has no commit log."""
+
+
+class PassingError(ReportError):
+    """What may be otherwise in a minute: the report is tried again by itself, a few times."""
+
+
+class ClusterError(ReportError):
+    """The machines of the cluster lack what the tasks need."""

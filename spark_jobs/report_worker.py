@@ -1,36 +1,42 @@
-"""One run on the worker's side: wait for Spark, run, tell how far it is, stop when asked, keep the newest results."""
+"""One run on the worker's side: wait for Spark, have it run, tell how far it is, stop it, say how it ended."""
 
 import logging
 import threading
-from datetime import datetime, timedelta
+from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.db import connection
+from django.db import DatabaseError, close_old_connections, connection
 from django.utils import timezone
 
-from spark_jobs import setup
+from spark_jobs import runs, setup
 from spark_jobs.environment import read_environment
-from spark_jobs.errors import ReportError
 from spark_jobs.models import ACTIVE, ReportRun, SparkState, Status
-from spark_jobs.report_run import Job, run_report
 from spark_jobs.run_folders import remove_drafts
 from spark_jobs.runs import enqueue, remove
-from spark_jobs.session import get_session
+from spark_jobs.spark_process import Policy, SparkProcess
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from django.db.models import QuerySet
 
 logger = logging.getLogger(__name__)
 
 TIME_LIMIT_S = 3600
+START_LIMIT_S = 240
+"""How long Spark may take to start, with the wait for a cluster's workers."""
 KEPT_RUNS = 30
 """Ended runs of a report that are kept, with their files."""
 LOOK_AGAIN_S = 2.0
-WATCH_S = 0.5
-SCAN_FROM, SCAN_TO = 5, 90
-"""The part of the percent bar that is the scan of the log."""
+TELL_S = 0.5
+HOUSEKEEPING_S = 5.0
+
+
+@cache
+def spark() -> SparkProcess:
+    """The worker's one process with a Spark session."""
+    return SparkProcess(Policy(idle=timedelta(minutes=settings.GLASSMQ_SPARK_IDLE_MINUTES)))
 
 
 def carry_out(run_id: int) -> None:
@@ -38,15 +44,19 @@ def carry_out(run_id: int) -> None:
     run = ReportRun.objects.filter(pk=run_id, status__in=(Status.QUEUED, Status.WAITING)).first()
     if run is None or not has_spark(run):
         return
-    claimed = ReportRun.objects.filter(pk=run_id, status__in=(Status.QUEUED, Status.WAITING)).update(
-        status=Status.RUNNING, started=timezone.now(), heartbeat=timezone.now(), doing="starting Spark", percent=0)
+    now = timezone.now()
+    waiting = ReportRun.objects.filter(pk=run_id, status__in=(Status.QUEUED, Status.WAITING), attempt=run.attempt)
+    claimed = waiting.update(status=Status.RUNNING, started=now, heartbeat=now, doing="starting Spark", percent=0)
     if not claimed:
         return
-    folder = Path(run.report) / str(run.pk)
     remove_drafts(Path(settings.GLASSMQ_REPORTS_DIR) / run.report)
-    with Watch(run_id) as watch:
-        changes = attempt(run, folder, watch)
-    ReportRun.objects.filter(pk=run_id).update(**changes, finished=timezone.now(), doing="")
+    watch = Watch(run)
+    try:
+        answer = spark().run(order_for(run), runs.log_of(run), watch)
+    except OSError as error:
+        logger.exception("Spark's process cannot be started.")
+        answer = {"failed": f"Spark's process cannot be started: {error}.", "passing": False}
+    conclude(run, watch, answer)
     remove_old_runs(run.report)
 
 
@@ -66,106 +76,91 @@ def has_spark(run: ReportRun) -> bool:
     return False
 
 
-def attempt(run: ReportRun, folder: Path, watch: "Watch") -> dict[str, Any]:
-    """Run the report; what is to be said of the run afterwards."""
-    try:
-        spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())
-        watch.look_at(spark.sparkContext)
-        if not watch.stopped_by:
-            summary = run_report(Job(
-                run.report, Path(settings.GLASSMQ_STORE_DIR), Path(settings.GLASSMQ_REPORTS_DIR) / folder,
-                run.parameters.get("from_ms"), run.parameters.get("to_ms"), watch.group,
-            ), spark, timezone.now, watch.progress)
-            return {"status": Status.DONE, "percent": 100, "folder": str(folder),
-                "messages": summary["total"]["messages"]}
-    except Exception as error:
-        if not watch.stopped_by:
-            logger.exception("Run %d of %s failed.", run.pk, run.report)
-            return {"status": Status.FAILED, "error": sentence(error)}
-    if watch.stopped_by == "cancel":
-        return {"status": Status.CANCELLED}
-    return {"status": Status.FAILED, "error": f"It took longer than {TIME_LIMIT_S // 60} minutes and was stopped."}
+def folder_of(run: ReportRun) -> str:
+    """Where the files of a run go, below GLASSMQ_REPORTS_DIR."""
+    return f"{run.report}/{run.pk}"
 
 
-def sentence(error: Exception) -> str:
-    """Why a run failed, for the reader; the log has the rest."""
-    text = str(error).strip() or type(error).__name__
-    if isinstance(error, ReportError):
-        return text
-    return f"{type(error).__name__}: {text.splitlines()[0][:400]} (the report worker's log has the rest)"
+def order_for(run: ReportRun) -> dict[str, Any]:
+    """What Spark's process is asked for. The group is another one in each attempt: what is cancelled stays so."""
+    group = f"report-run-{run.pk}-{run.attempt}"
+    return {
+        "job": "report", "group": group,
+        "master": settings.GLASSMQ_SPARK_MASTER, "scratch": str(setup.scratch_folder()),
+        "arguments": {
+            "report": run.report, "group": group, "store": str(settings.GLASSMQ_STORE_DIR),
+            "folder": str(Path(settings.GLASSMQ_REPORTS_DIR) / folder_of(run)),
+            "from_ms": run.parameters.get("from_ms"), "to_ms": run.parameters.get("to_ms"),
+        },
+    }
+
+
+def conclude(run: ReportRun, watch: "Watch", answer: dict[str, Any]) -> None:
+    """Say how the run ended, or that it is tried again."""
+    if "done" in answer:
+        mine(run).update(status=Status.DONE, percent=100, folder=folder_of(run), messages=answer["done"]["messages"],
+            finished=timezone.now(), doing="")
+        runs.log_of(run).unlink(missing_ok=True)
+    elif watch.stopped_by == "cancel":
+        mine(run).update(status=Status.CANCELLED, finished=timezone.now(), doing="")
+        runs.log_of(run).unlink(missing_ok=True)
+    elif watch.stopped_by:
+        runs.end_attempt(run, watch.stopped_by, passing=False)
+    elif "failed" in answer:
+        runs.end_attempt(run, answer["failed"], passing=answer["passing"])
+    else:
+        runs.end_attempt(run, f"Spark's process ended in the middle of this run (code {answer.get('gone')}).",
+            passing=True)
+
+
+def mine(run: ReportRun) -> "QuerySet[ReportRun]":
+    """The run, while this attempt is the one that counts."""
+    return ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING, attempt=run.attempt)
 
 
 class Watch:
-    """Beside a run: signs of life and progress into the database; a cancel or the time limit into Spark.
+    """What a run's watcher sees: signs of life and progress go to the database, a cancel comes from there.
 
-    A thread, since the run's own one waits for Spark. It names the run itself: nothing of Celery's request is known
-    in another thread.
+    ``stopped_by`` is "cancel", or the sentence that says which limit the run has passed.
     """
 
-    def __init__(self, run_id: int, *, every_s: float = WATCH_S, limit_s: float = TIME_LIMIT_S) -> None:
-        self.group = f"report-run-{run_id}"
+    def __init__(self, run: ReportRun, *, limit_s: float = TIME_LIMIT_S, start_limit_s: float = START_LIMIT_S) -> None:
         self.stopped_by = ""
-        self._run_id = run_id
-        self._every_s = every_s
-        self._deadline: datetime = timezone.now() + timedelta(seconds=limit_s)
+        self._run = run
+        self._begun = self._told = timezone.now()
+        self._limit = timedelta(seconds=limit_s)
+        self._start_limit = timedelta(seconds=start_limit_s)
         self._percent = 0
         self._doing = "starting Spark"
-        self._context: SparkContext | None = None
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._keep_watch, name=self.group, daemon=True)
-
-    def __enter__(self) -> "Watch":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def look_at(self, context: "SparkContext") -> None:
-        """Where the run's jobs are from now on."""
-        self._context = context
 
     def progress(self, percent: int, doing: str) -> None:
-        """``report_run``'s Progress; the number never goes back."""
+        """How far it is; the number never goes back."""
         self._percent = max(self._percent, percent)
         self._doing = doing
 
-    def _keep_watch(self) -> None:
-        try:
-            while not self._over.wait(self._every_s):
-                try:
-                    self.look()
-                except Exception:
-                    logger.exception("Run %d could not be watched for a moment.", self._run_id)
-        finally:
-            connection.close()
+    def is_wanted(self) -> bool:
+        """Whether anybody still wants the result, and tells how far it is."""
+        if self.stopped_by:
+            return False
+        now = timezone.now()
+        if now - self._begun > self._limit:
+            self.stopped_by = f"It took longer than {self._limit.total_seconds() / 60:g} minutes and was stopped."
+        elif self._percent == 0 and now - self._begun > self._start_limit:
+            self.stopped_by = f"Spark did not start within {self._start_limit.total_seconds() / 60:g} minutes."
+        else:
+            try:
+                self._look()
+            except DatabaseError:
+                logger.exception("Run %d could not be watched for a moment.", self._run.pk)
+        return not self.stopped_by
 
-    def look(self) -> None:
-        """One look: what the database wants, and what it is told."""
-        if self._context is not None and SCAN_FROM <= self._percent < SCAN_TO:
-            done, total = scan_progress(self._context, self.group)
-            self.progress(SCAN_FROM + (SCAN_TO - SCAN_FROM) * done // max(total, 1), self._doing)
-        mine = ReportRun.objects.filter(pk=self._run_id, status=Status.RUNNING)
-        mine.update(heartbeat=timezone.now(), percent=self._percent, doing=self._doing[:200])
-        if not self.stopped_by and mine.filter(cancel_requested=True).exists():
+    def _look(self) -> None:
+        found = mine(self._run).values_list("cancel_requested", flat=True).first()
+        if found is not False:  # asked to stop, or another attempt has taken this one's place
             self.stopped_by = "cancel"
-        elif not self.stopped_by and timezone.now() > self._deadline:
-            self.stopped_by = "time"
-        if self.stopped_by and self._context is not None:
-            self._context.cancelJobGroup(self.group)
-
-
-def scan_progress(context: "SparkContext", group: str) -> tuple[int, int]:
-    """(finished, all) tasks of the stage that reads the log: the first stage of the group's first job.
-
-    Only that one, since the total over all stages grows while they are submitted.
-    """
-    tracker = context.statusTracker()
-    jobs = [info for number in sorted(tracker.getJobIdsForGroup(group)) if (info := tracker.getJobInfo(number))]
-    stages = sorted(jobs[0].stageIds) if jobs else []
-    stage = tracker.getStageInfo(stages[0]) if stages else None
-    return (stage.numCompletedTasks, stage.numTasks) if stage else (0, 0)
+        elif timezone.now() - self._told > timedelta(seconds=TELL_S):
+            self._told = timezone.now()
+            mine(self._run).update(heartbeat=self._told, percent=self._percent, doing=self._doing[:200])
 
 
 def remove_old_runs(report: str) -> None:
@@ -178,3 +173,26 @@ def enqueue_forgotten() -> None:
     """Hand over again what waits: its message may have died with a worker."""
     for run in ReportRun.objects.filter(status__in=(Status.QUEUED, Status.WAITING)):
         enqueue(run.pk)
+
+
+def keep_house() -> threading.Event:
+    """From now on, in a thread: take up runs whose worker is gone, end a Spark that has nothing to do.
+
+    Set the event to end that.
+    """
+    over = threading.Event()
+
+    def keep() -> None:
+        try:
+            while not over.wait(HOUSEKEEPING_S):
+                try:
+                    close_old_connections()
+                    runs.take_up_lost_runs()
+                    spark().end_if_idle()
+                except Exception:
+                    logger.exception("The report worker's housekeeping failed; it is tried again.")
+        finally:
+            connection.close()
+
+    threading.Thread(target=keep, name="housekeeping", daemon=True).start()
+    return over

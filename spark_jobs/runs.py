@@ -1,5 +1,6 @@
 """What the web does with reports: list, start, watch, cancel, fetch files. Imports nothing of Spark."""
 
+import logging
 import re
 from datetime import datetime, timedelta
 from functools import cache
@@ -19,11 +20,15 @@ from spark_jobs.models import ACTIVE, ReportRun, SparkState, Status
 from spark_jobs.run_folders import remove_folder
 from spark_jobs.schedules import RUN_SCHEDULED_TASK, arguments_for
 
+logger = logging.getLogger(__name__)
+
 RUN_TASK = "spark_jobs.run_report"
 LAST_RUNS = 5
 LISTED_RUNS = 100
 LOST_AFTER = timedelta(seconds=60)
 """A worker that gives no sign of life for so long is gone, and its run with it."""
+RETRY_AFTER_S = (5, 60)
+"""How long after an attempt that failed for something that may pass the next one begins."""
 _FILE_NAME = re.compile(r"[a-z0-9_]+\.(json|html|csv|parquet)")
 
 
@@ -66,7 +71,7 @@ class Overview(NamedTuple):
 
 def overview() -> Overview:
     """What the page shows."""
-    fail_lost_runs()
+    take_up_lost_runs()
     return Overview(read_environment(), [
         ReportOverview(info, schedules_of(name), list(ReportRun.objects.filter(report=name)[:LAST_RUNS]))
         for name, info in REPORTS.items()])
@@ -94,7 +99,7 @@ def require_report(name: str) -> ReportInfo:
 def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person") -> ReportRun:
     """A new run, handed to the workers. RunActiveError while another one of that report is under way."""
     require_report(name)
-    fail_lost_runs()
+    take_up_lost_runs()
     ready = read_environment().state == SparkState.READY
     try:
         with transaction.atomic():
@@ -131,7 +136,7 @@ def enqueue(run_id: int, delay_s: float = 0) -> None:
 def find_run(name: str, run_id: int) -> ReportRun:
     """UnknownReportError when there is no such run of that report."""
     require_report(name)
-    fail_lost_runs()
+    take_up_lost_runs()
     run = ReportRun.objects.filter(report=name, pk=run_id).first()
     if run is None:
         raise UnknownReportError(f"{name} has no run {run_id}; old runs are removed.")
@@ -141,7 +146,7 @@ def find_run(name: str, run_id: int) -> ReportRun:
 def list_runs(name: str) -> list[ReportRun]:
     """The newest runs of a report, newest first."""
     require_report(name)
-    fail_lost_runs()
+    take_up_lost_runs()
     return list(ReportRun.objects.filter(report=name)[:LISTED_RUNS])
 
 
@@ -159,8 +164,28 @@ def cancel_or_remove(name: str, run_id: int) -> ReportRun | None:
     return None
 
 
+def log_of(run: ReportRun) -> Path:
+    """Where the worker keeps what was said while it ran; there is none of a run that went well."""
+    return Path(settings.GLASSMQ_REPORTS_DIR) / run.report / f"{run.pk}.log"
+
+
+def log_to_read(name: str, run_id: int) -> Path:
+    """The log of a run that ended badly, or is under way. UnknownReportError when there is none."""
+    run = find_run(name, run_id)
+    if not has_log(run):
+        raise UnknownReportError(f"Run {run_id} of {name} has no log.")
+    return log_of(run)
+
+
+def has_log(run: ReportRun) -> bool:
+    """Whether anything was said."""
+    log = log_of(run)
+    return log.is_file() and log.stat().st_size > 0
+
+
 def remove(run: ReportRun) -> None:
-    """Remove a run and its files."""
+    """Remove a run, its files and its log."""
+    log_of(run).unlink(missing_ok=True)
     if run.folder:
         remove_folder(Path(settings.GLASSMQ_REPORTS_DIR) / run.folder)
     run.delete()
@@ -182,8 +207,28 @@ def file_of(name: str, run_id: int, file: str) -> Path:
     return Path(settings.GLASSMQ_REPORTS_DIR) / run.folder / file
 
 
-def fail_lost_runs() -> None:
-    """A run whose worker is gone has failed; nobody else would ever say so."""
-    ReportRun.objects.filter(status=Status.RUNNING, heartbeat__lt=timezone.now() - LOST_AFTER).update(
-        status=Status.FAILED, finished=timezone.now(), doing="",
-        error="The report worker ended while it ran this report. Run it again.")
+def take_up_lost_runs() -> None:
+    """A run whose worker is gone is tried again, or has failed; nobody else would ever say so."""
+    for run in ReportRun.objects.filter(status=Status.RUNNING, heartbeat__lt=timezone.now() - LOST_AFTER):
+        end_attempt(run, "The report worker ended while it ran this report.", passing=True)
+
+
+def end_attempt(run: ReportRun, why: str, *, passing: bool) -> None:
+    """An attempt has failed: the run is tried again if that may pass and there were not too many, else it has failed.
+
+    Nothing happens when another attempt has taken this one's place.
+    """
+    mine = ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING, attempt=run.attempt)
+    if mine.filter(cancel_requested=True).update(status=Status.CANCELLED, finished=timezone.now(), doing=""):
+        return
+    if passing and run.attempt <= len(RETRY_AFTER_S):
+        delay_s = RETRY_AFTER_S[run.attempt - 1]
+        if mine.update(status=Status.QUEUED, attempt=run.attempt + 1, percent=0, heartbeat=timezone.now(),
+                doing=f"tried again in {delay_s} s: {why}"[:200]):
+            try:
+                enqueue(run.pk, delay_s)
+            except (OperationalError, OSError):
+                logger.exception("Run %d waits for a report worker to start.", run.pk)
+        return
+    many = f" (It was tried {run.attempt} times.)" if run.attempt > 1 else ""
+    mine.update(status=Status.FAILED, error=why + many, finished=timezone.now(), doing="")

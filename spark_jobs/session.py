@@ -3,8 +3,11 @@
 Never call this in the parent of a prefork worker: a session does not survive a fork.
 """
 
+import glob
 import logging
 import os
+import shutil
+import socket
 import sys
 from importlib import invalidate_caches
 from importlib.util import find_spec
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
+from spark_jobs.cluster import is_local, reach_master, require_workers
 from spark_jobs.code_version import PROJECT, SENT_TO_TASKS, digest, sources
 from spark_jobs.errors import NoSparkError
 from spark_jobs.java import find_java_home
@@ -31,7 +35,7 @@ def require_pyspark() -> None:
 def get_session(master: str, scratch: Path) -> "SparkSession":
     """This process's session on ``master``; ``scratch`` is a folder for what Spark leaves behind.
 
-    NoSparkError or NoJavaError, with a sentence, when there can be none.
+    A ReportError, with a sentence, when there can be none: no Spark, no Java, no cluster.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
@@ -73,9 +77,11 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
     # pyspark hands this process's environment on to Java and to its Python workers; there is no other way to tell it.
     environment = os.environ  # noqa: TID251
     environment["JAVA_HOME"] = str(find_java_home(current_java_home(), scratch))
-    if master.startswith("local"):
+    if is_local(master):
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
-        environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    address = "127.0.0.1" if is_local(master) else reach_master(master)
+    if address:  # by which executors find this process; without it Spark would trust the machine's name
+        environment.setdefault("SPARK_LOCAL_IP", address)
     from pyspark.sql import SparkSession
 
     from spark_jobs.commit_log_source import CommitLogSource
@@ -85,19 +91,46 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
-        .config("spark.local.dir", str(scratch / "local"))
+        .config("spark.local.dir", str(local_folder(scratch / "local")))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "8")
         .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true"))
-    if master.startswith("local"):
+    if is_local(master):
         builder = (builder.config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1"))
     session = builder.getOrCreate()
     session.sparkContext.addPyFile(str(pack_sources(scratch)))
     session.dataSource.register(CommitLogSource)
     session.dataSource.register(PollJournalSource)
+    if not is_local(master):
+        try:
+            require_workers(session, master)
+        except BaseException:
+            session.stop()
+            raise
     return session
+
+
+def local_folder(parent: Path) -> Path:
+    """This process's own folder below ``parent``; removes those that killed processes of this machine left."""
+    host = socket.gethostname()
+    for folder in parent.glob(f"{glob.escape(host)}-*"):
+        process = folder.name.rpartition("-")[2]
+        if process.isdigit() and not is_running(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)
+    return parent / f"{host}-{os.getpid()}"
+
+
+def is_running(process: int) -> bool:
+    """Whether there is a process of that id."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def pack_sources(scratch: Path) -> Path:

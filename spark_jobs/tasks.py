@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from celery import shared_task
-from celery.signals import worker_ready
+from celery.signals import worker_ready, worker_shutdown
 
 from spark_jobs import report_worker, runs, setup
 from spark_jobs.schedules import RUN_SCHEDULED_TASK
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
     name=runs.RUN_TASK, ignore_result=True, acks_late=True,
     soft_time_limit=report_worker.TIME_LIMIT_S + 60, time_limit=report_worker.TIME_LIMIT_S + 120)
 def run_report(run_id: int) -> None:
-    """Carry out one run. The limits are for pools that have them; a solo worker watches the time itself."""
+    """Carry out one run. The limits are for pools that have them; the worker watches the time itself."""
     report_worker.carry_out(run_id)
 
 
@@ -34,3 +34,10 @@ def on_worker_ready(**_: Any) -> None:
     """A worker has started: set Spark up, and take up the runs whose messages a killed worker took with it."""
     setup.begin()
     report_worker.enqueue_forgotten()
+    report_worker.keep_house()
+
+
+@worker_shutdown.connect  # type: ignore[untyped-decorator, unused-ignore]
+def on_worker_shutdown(**_: Any) -> None:
+    """The worker ends, and Spark with it."""
+    report_worker.spark().end()

@@ -69,13 +69,65 @@ def test_a_run_that_cannot_be_handed_over_is_not_left_behind(monkeypatch: pytest
     assert not ReportRun.objects.exists()
 
 
-def test_a_run_whose_worker_is_gone_makes_room(sent: list[int]) -> None:
-    lost = ReportRun.objects.create(report="throughput", status=Status.RUNNING,
-        heartbeat=timezone.now() - runs.LOST_AFTER - timedelta(seconds=1))
+def lost(**more: Any) -> ReportRun:
+    return ReportRun.objects.create(report="throughput", status=Status.RUNNING, percent=50,
+        heartbeat=timezone.now() - runs.LOST_AFTER - timedelta(seconds=1), **more)
+
+
+def test_a_run_whose_worker_is_gone_is_tried_again(sent: list[int]) -> None:
+    run = lost()
+    with pytest.raises(runs.RunActiveError):
+        runs.start_run("throughput", {})
+    run.refresh_from_db()
+    assert (run.status, run.attempt, run.percent, sent) == (Status.QUEUED, 2, 0, [run.pk])
+    assert "The report worker ended" in run.doing
+
+
+def test_a_run_that_keeps_losing_its_worker_makes_room(sent: list[int]) -> None:
+    run = lost(attempt=3)
     runs.start_run("throughput", {})
-    lost.refresh_from_db()
-    assert lost.status == Status.FAILED
-    assert "worker ended" in lost.error
+    run.refresh_from_db()
+    assert run.status == Status.FAILED
+    assert run.error == "The report worker ended while it ran this report. (It was tried 3 times.)"
+
+
+def test_a_lost_run_that_nobody_wants_is_cancelled(sent: list[int]) -> None:
+    run = lost(cancel_requested=True)
+    assert runs.find_run("throughput", run.pk).status == Status.CANCELLED
+    assert sent == []
+
+
+def test_a_run_is_taken_up_once(sent: list[int]) -> None:
+    run = lost()
+    seen_by_another = ReportRun.objects.get(pk=run.pk)
+    runs.take_up_lost_runs()
+    runs.end_attempt(seen_by_another, "The report worker ended.", passing=True)
+    run.refresh_from_db()
+    assert (run.attempt, sent) == (2, [run.pk])
+
+
+def test_without_a_queue_a_lost_run_waits_for_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OperationalError("no queue")
+
+    monkeypatch.setattr(runs, "enqueue", refuse)
+    run = lost()
+    runs.take_up_lost_runs()
+    run.refresh_from_db()
+    assert run.status == Status.QUEUED
+
+
+def test_logs_are_those_of_runs_that_have_one(reports_dir: Path) -> None:
+    run = ReportRun.objects.create(report="throughput", status=Status.FAILED)
+    with pytest.raises(runs.UnknownReportError, match="has no log"):
+        runs.log_to_read("throughput", run.pk)
+    runs.log_of(run).parent.mkdir()
+    runs.log_of(run).write_text("")
+    assert not runs.has_log(run)
+    runs.log_of(run).write_text("Java said this")
+    assert runs.log_to_read("throughput", run.pk) == runs.log_of(run)
+    runs.cancel_or_remove("throughput", run.pk)
+    assert list((reports_dir / "throughput").iterdir()) == []
 
 
 def test_cancelling_what_has_not_begun_ends_it(sent: list[int]) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,8 +37,16 @@ def test_a_worker_sets_spark_up_and_takes_up_what_waits(monkeypatch: pytest.Monk
     done: list[str] = []
     monkeypatch.setattr(setup, "begin", lambda: done.append("set-up"))
     monkeypatch.setattr(report_worker, "enqueue_forgotten", lambda: done.append("forgotten"))
+    monkeypatch.setattr(report_worker, "keep_house", lambda: done.append("house"))
     tasks.on_worker_ready()
-    assert done == ["set-up", "forgotten"]
+    assert done == ["set-up", "forgotten", "house"]
+
+
+def test_a_worker_that_ends_ends_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[bool] = []
+    monkeypatch.setattr(report_worker, "spark", lambda: SimpleNamespace(end=lambda: ended.append(True)))
+    tasks.on_worker_shutdown()
+    assert ended == [True]
 
 
 def test_a_worker_carries_out_the_run_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:

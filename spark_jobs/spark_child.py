@@ -1,0 +1,216 @@
+"""The process that has the Spark session: ``python -m spark_jobs.spark_child``, started by ``spark_process``.
+
+It takes lines of JSON from standard input, one job at a time, and answers in its output, where each line of JSON has
+MARK before it; everything else there, Java's words among them, is log.
+
+    in     {"job": "report", "master": "local[*]", "scratch": "/…", "group": "…", "arguments": {…}}
+           {"cancel": true}
+    out    {"progress": [40, "reading the log"]}        any number of these, then one of
+           {"done": {…}, "memory": 1400000000}
+           {"failed": "a sentence", "passing": false}
+           {"cancelled": true}
+
+Standard input is a leash as well: when it ends, so does this process, and its Java with it.
+"""
+
+import json
+import logging
+import os
+import queue
+import resource
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from spark_jobs.failures import is_passing, sentence
+from spark_jobs.session import get_session
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+MARK = "\x1e"
+LOOK_S = 0.2
+JAVA_GRACE_S = 4.0
+SCAN_FROM, SCAN_TO = 5, 90
+"""The part of the percent bar that is the scan of the log."""
+
+Say = Callable[[dict[str, Any]], None]
+Progress = Callable[[int, str], None]
+
+
+class CancelledError(Exception):
+    """Somebody does not want the result any more."""
+
+
+def report(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -> dict[str, Any]:
+    """One report; the arguments are ``Job``'s."""
+    from django.utils import timezone
+
+    from spark_jobs.report_run import Job, run_report
+
+    paths = {name: Path(arguments[name]) for name in ("store", "folder")}
+    summary = run_report(Job(**arguments | paths), spark, timezone.now, progress)
+    return {"messages": summary["total"]["messages"]}
+
+
+JOBS: dict[str, Callable[[dict[str, Any], "SparkSession", Progress], dict[str, Any]]] = {"report": report}
+"""What can be asked for: each gets its arguments, the session and whom to tell how far it is."""
+
+
+class Child:
+    """One job after the other. ``say`` sends an answer; ``cancel`` is called by another thread."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._wanted = True
+        self._context: SparkContext | None = None
+        self._group = ""
+        self._percent = 0
+        self._doing = ""
+
+    def prepare(self) -> None:
+        """A job comes; a cancel from now on is its."""
+        self._wanted = True
+
+    def cancel(self) -> None:
+        """End the job under way, if there is one."""
+        self._wanted = False
+        if self._context is not None:  # those that are not there yet, too
+            self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+
+    def run(self, order: dict[str, Any]) -> None:
+        """Carry the order out, whatever comes of it."""
+        self._percent, self._group = 0, order["group"]
+        try:
+            self._progress(0, "starting Spark")
+            spark = get_session(order["master"], Path(order["scratch"]))
+            self._context = spark.sparkContext
+            spark.sparkContext.setJobGroup(self._group, order["job"], interruptOnCancel=True)
+            self._progress(1, "Spark is there")
+            with self._scan_watched(spark.sparkContext):
+                done = JOBS[order["job"]](order["arguments"], spark, self._progress)
+            self._say({"done": done, "memory": memory(spark.sparkContext)})
+        except Exception as error:
+            if self._wanted:
+                logger.exception("%s failed.", order["group"])
+                self._say({"failed": sentence(error), "passing": is_passing(error)})
+            else:
+                self._say({"cancelled": True})
+        finally:
+            if self._context is not None:
+                with suppress(Exception):  # what was cancelled stays so: nothing more belongs to this group
+                    self._context._jsc.sc().clearJobGroup()
+            self._context = None
+
+    def _progress(self, percent: int, doing: str) -> None:
+        if not self._wanted:
+            raise CancelledError
+        self._percent, self._doing = max(self._percent, percent), doing
+        self._say({"progress": [self._percent, doing]})
+
+    @contextmanager
+    def _scan_watched(self, context: "SparkContext") -> Iterator[None]:
+        """Meanwhile, tell how far the scan is."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(LOOK_S):
+                if SCAN_FROM <= self._percent < SCAN_TO:
+                    with suppress(Exception):  # a session that ends says so elsewhere
+                        done, total = scan_progress(context, self._group)
+                        percent = SCAN_FROM + (SCAN_TO - SCAN_FROM) * done // max(total, 1)
+                        if percent > self._percent:
+                            self._percent = percent
+                            self._say({"progress": [percent, self._doing]})
+
+        thread = threading.Thread(target=watch, name="scan", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def scan_progress(context: "SparkContext", group: str) -> tuple[int, int]:
+    """(finished, all) tasks of the stage that reads the log: the first stage of the group's first job.
+
+    Only that one, since the total over all stages grows while they are submitted.
+    """
+    tracker = context.statusTracker()
+    jobs = [info for number in sorted(tracker.getJobIdsForGroup(group)) if (info := tracker.getJobInfo(number))]
+    stages = sorted(jobs[0].stageIds) if jobs else []
+    stage = tracker.getStageInfo(stages[0]) if stages else None
+    return (stage.numCompletedTasks, stage.numTasks) if stage else (0, 0)
+
+
+def memory(context: "SparkContext") -> int:
+    """Bytes that this process had at most and that its Java's heap takes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    java: Any = context._jvm
+    heap: int = java.java.lang.Runtime.getRuntime().totalMemory()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit + heap
+
+
+def end_java() -> None:
+    """End Java in order, so that it removes its files; at once if it takes too long."""
+    if "pyspark" not in sys.modules:
+        return
+    from pyspark import SparkContext
+
+    java = getattr(SparkContext._gateway, "proc", None)
+    if java is not None:
+        with suppress(OSError):
+            java.stdin.close()
+        try:
+            java.wait(JAVA_GRACE_S)
+        except subprocess.TimeoutExpired:
+            java.kill()
+
+
+def serve(orders: BinaryIO, say: Say) -> None:
+    """Carry out what comes until nothing comes any more."""
+    child = Child(say)
+    waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def listen() -> None:
+        for line in orders:
+            order = json.loads(line)
+            if "cancel" in order:
+                with suppress(Exception):  # a session that ends has nothing to cancel
+                    child.cancel()
+            else:
+                child.prepare()
+                waiting.put(order)
+        end_java()  # whoever asked is gone, or needs this process no more
+        os._exit(0)
+
+    threading.Thread(target=listen, name="orders", daemon=True).start()
+    while True:
+        child.run(waiting.get())
+
+
+def main() -> None:
+    """The process."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    speaking = threading.Lock()
+
+    def say(answer: dict[str, Any]) -> None:
+        line = f"{MARK}{json.dumps(answer)}\n".encode()
+        with speaking:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.write(1, line)
+
+    serve(sys.stdin.buffer, say)
+
+
+if __name__ == "__main__":
+    main()

@@ -278,6 +278,11 @@ final class PushCases {
         consumer.subscribe(topic, "A || B");
         consumer.registerMessageListener(inbox.concurrently());
         consumer.start();
+        // When it has its queues the client sends a heartbeat with the subscription's new version, or leaves it out
+        // when another one is being sent. Later ones do not say it again, and its pulls would be refused forever.
+        Check.until("the queues are held", 20, () -> Inbox.heldBy(consumer, topic).size() == 2);
+        Check.until("the broker has heard of it", 20, () -> consumer.getDefaultMQPushConsumerImpl()
+            .getmQClientFactory().sendHeartbeatToAllBrokerWithLockV2(true));
         world.send(topic, "A", 0, 5);
         inbox.awaitNumbers(0, 5, 20);
         Thread.sleep(3500); // some beats without subscriptions

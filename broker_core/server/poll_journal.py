@@ -124,7 +124,8 @@ class PollJournal:
                 self._dropped += _ends(turn)
                 self._count()
                 return
-            self._wake.set()
+            if not self._is_failing:  # a disk that refuses is asked again in its time
+                self._wake.set()
         self._handed = handed
         self._turns.append(turn)
 

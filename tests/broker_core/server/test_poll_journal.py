@@ -280,6 +280,19 @@ def test_the_thread_is_woken_before_the_queue_is_full(monkeypatch: pytest.Monkey
     assert journalled.journal._wake.is_set()
 
 
+def test_a_disk_that_refuses_is_not_asked_with_every_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poll_journal, "HURRY_AT", 20)
+    journalled = Journalled()
+    journalled.bench.send("orders", b"one")
+    journalled.bench.pull("orders", 0)
+    journalled.files.fail("append", 1, errno.ENOSPC)
+    journalled.journal.write()
+    for _ in range(20):
+        journalled.bench.pull("orders", 0)
+    assert not journalled.journal._wake.is_set()
+    assert len(journalled.entries()) == 21
+
+
 def test_a_full_disk_is_said_once_and_nothing_is_lost_that_finds_room_later(
         journalled: Journalled, caplog: pytest.LogCaptureFixture) -> None:
     bench = journalled.bench

@@ -14,17 +14,16 @@ from api.problems import Problem
 from api.request import Answer, Params, Request
 from api.schemas import Body, Milliseconds, Model
 from bridge.port import ResponseCode
-from spark_jobs import runs
+from spark_jobs import runs, timetable
 from spark_jobs.models import ReportRun
 
 ReportName = Annotated[str, Meta(max_length=64, description="Name of a report.")]
 RunId = Annotated[int, Meta(ge=1, le=(1 << 62), description="Number of a run.")]
 FileName = Annotated[str, Meta(max_length=128, description="Name of a file of a run, as the run lists it.")]
-ADMIN_SCHEDULE = "/admin/django_celery_beat/periodictask/{}/change/"
 CHUNK = 256 * 1024
 T = TypeVar("T")
 
-_FILE_TYPES = {".json": "application/json", ".html": "text/html; charset=utf-8", ".csv": "text/csv; charset=utf-8",
+_FILE_TYPES = {".log": "text/plain; charset=utf-8", ".json": "application/json", ".html": "text/html; charset=utf-8", ".csv": "text/csv; charset=utf-8",
     ".parquet": "application/vnd.apache.parquet"}
 _REPORT_POLICY = ("sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
@@ -56,15 +55,17 @@ class NewRun(Body, frozen=True, kw_only=True, gc=False):
 class RunView(Model, frozen=True, kw_only=True, gc=False):
     """One run. `percent` never goes back; `messages` is null until they are counted; `error` says why it failed.
 
-    A run with `status` `waiting` waits for Spark to be installed.
+    A run with `status` `waiting` waits for Spark to be installed. What may pass is tried again: `attempt` counts.
     """
 
     id: int
     report: str
     status: Literal["queued", "waiting", "running", "done", "failed", "cancelled"]
+    attempt: int
     percent: int
     doing: str
     error: str
+    has_log: bool
     cancel_requested: bool
     requested_by: Literal["person", "schedule"]
     parameters: dict[str, Any]
@@ -76,13 +77,13 @@ class RunView(Model, frozen=True, kw_only=True, gc=False):
 
 
 class ScheduleView(Model, frozen=True, kw_only=True, gc=False):
-    """When a report runs by itself; `path` is the page where that is changed."""
+    """When a report runs by itself, in words too; `cron` is null for what only the admin can change."""
 
-    name: str
+    id: int
+    cron: str | None
     when: str
     enabled: bool
     last_run_ms: int | None
-    path: str
 
 
 class ReportView(Model, frozen=True, kw_only=True, gc=False):
@@ -113,7 +114,7 @@ class Runs(Model, frozen=True, kw_only=True, gc=False):
 
 async def get_reports(request: Request[Params]) -> Answer:
     """Every report, and whether there is a Spark to run it."""
-    return Answer(body=await _ask(_reports))
+    return Answer(body=await ask(_reports))
 
 
 def _reports() -> Reports:
@@ -121,9 +122,7 @@ def _reports() -> Reports:
     return Reports(
         spark=SparkView(state=found.environment.state.value, text=found.environment.text),  # type: ignore[arg-type]
         reports=[ReportView(name=report.info.name, title=report.info.title, description=report.info.description,
-            schedules=[ScheduleView(name=schedule.name, when=schedule.when, enabled=schedule.enabled,
-                last_run_ms=_ms(schedule.last_run), path=ADMIN_SCHEDULE.format(schedule.id))
-                for schedule in report.schedules],
+            schedules=[schedule_view(schedule) for schedule in report.schedules],
             runs=[_view(run) for run in report.runs]) for report in found.reports])
 
 
@@ -133,16 +132,16 @@ async def post_run(request: Request[ReportParams]) -> Answer:
     if body.from_ms is not None and body.to_ms is not None and body.to_ms <= body.from_ms:
         raise Problem(400, "to_ms must be later than from_ms", pointer="/to_ms")
     name = request.params.name
-    view = await _ask(lambda: _view(runs.start_run(name, {"from_ms": body.from_ms, "to_ms": body.to_ms})))
+    view = await ask(lambda: _view(runs.start_run(name, {"from_ms": body.from_ms, "to_ms": body.to_ms})))
     return Answer(body=view, headers={"location": f"/api/v1/reports/{name}/runs/{view.id}"})
 
 
 async def get_runs(request: Request[ReportParams]) -> Answer:
-    return Answer(body=await _ask(lambda: Runs(runs=[_view(run) for run in runs.list_runs(request.params.name)])))
+    return Answer(body=await ask(lambda: Runs(runs=[_view(run) for run in runs.list_runs(request.params.name)])))
 
 
 async def get_run(request: Request[RunParams]) -> Answer:
-    return Answer(body=await _ask(lambda: _view(runs.find_run(request.params.name, request.params.id))))
+    return Answer(body=await ask(lambda: _view(runs.find_run(request.params.name, request.params.id))))
 
 
 async def delete_run(request: Request[RunParams]) -> Answer:
@@ -151,15 +150,22 @@ async def delete_run(request: Request[RunParams]) -> Answer:
         run = runs.cancel_or_remove(request.params.name, request.params.id)
         return None if run is None else _view(run)
 
-    view = await _ask(cancel_or_remove)
+    view = await ask(cancel_or_remove)
     return Answer(status=204) if view is None else Answer(body=view, status=202)
 
 
 async def get_file(request: Request[FileParams]) -> None:
     """Sends the file in pieces, so that a large one never is in memory as a whole."""
     params = request.params
-    path = await _ask(lambda: runs.file_of(params.name, params.id, params.file))
+    path = await ask(lambda: runs.file_of(params.name, params.id, params.file))
     await send_file(request.send, path, f"{params.name}-{params.id}-{params.file}")
+
+
+async def get_log(request: Request[RunParams]) -> None:
+    """Sends what was said while the run went on, if it did not end well."""
+    params = request.params
+    path = await ask(lambda: runs.log_to_read(params.name, params.id))
+    await send_file(request.send, path, f"{params.name}-{params.id}.log")
 
 
 async def send_file(send: Send, path: Path, saved_as: str) -> None:
@@ -180,13 +186,15 @@ async def send_file(send: Send, path: Path, saved_as: str) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _ask(question: Callable[[], T]) -> T:
+async def ask(question: Callable[[], T]) -> T:
     """Ask the database in Django's thread; what it refuses becomes a problem."""
     try:
         return await sync_to_async(question)()
-    except runs.UnknownReportError as error:
+    except (runs.UnknownReportError, timetable.NoScheduleError) as error:
         raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND) from error
-    except runs.RunActiveError as error:
+    except timetable.BadCronError as error:
+        raise Problem(400, str(error), pointer="/cron") from error
+    except (runs.RunActiveError, timetable.ScheduleExistsError) as error:
         raise Problem(409, str(error), code=ResponseCode.SYSTEM_BUSY) from error
     except runs.NoWorkerError as error:
         raise Problem(503, str(error), code=ResponseCode.SERVICE_NOT_AVAILABLE, retry_after_s=10) from error
@@ -196,9 +204,16 @@ def _ms(when: datetime | None) -> int | None:
     return None if when is None else int(when.timestamp() * 1000)
 
 
+def schedule_view(schedule: timetable.Schedule) -> ScheduleView:
+    """An entry of the timetable."""
+    return ScheduleView(id=schedule.id, cron=schedule.cron, when=schedule.when, enabled=schedule.enabled,
+        last_run_ms=_ms(schedule.last_run))
+
+
 def _view(run: ReportRun) -> RunView:
-    return RunView(id=run.pk, report=run.report, status=run.status, percent=run.percent,  # type: ignore[arg-type]
-        doing=run.doing, error=run.error, cancel_requested=run.cancel_requested,
+    return RunView(id=run.pk, report=run.report, status=run.status,  # type: ignore[arg-type]
+        attempt=run.attempt, percent=run.percent, doing=run.doing, error=run.error, has_log=runs.has_log(run),
+        cancel_requested=run.cancel_requested,
         requested_by=run.requested_by,  # type: ignore[arg-type]
         parameters=run.parameters, messages=run.messages, created_ms=int(run.created.timestamp() * 1000),
         started_ms=_ms(run.started), finished_ms=_ms(run.finished), files=runs.files_of(run))

@@ -16,6 +16,7 @@ from api import (
     offsets,
     openapi,
     pulls,
+    report_schedules,
     reports,
     topics,
 )
@@ -137,6 +138,7 @@ _BROKER = (
 )
 
 RUN = "/api/v1/reports/{name}/runs/{id}"
+SCHEDULES = "/api/v1/reports/{name}/schedules"
 
 _REPORTS = (
     Route(method="GET", path="/api/v1/reports", handler=reports.get_reports, group="Reports", summary="All reports",
@@ -152,9 +154,25 @@ _REPORTS = (
     Route(method="DELETE", path=RUN, handler=reports.delete_run, group="Reports",
         summary="Cancel a run, or remove one that has ended", params=reports.RunParams, response=reports.RunView,
         status=202, problems=(404,), needs_broker=False),
+    Route(method="GET", path=f"{RUN}/log", handler=reports.get_log, group="Reports",
+        summary="What was said during a run that did not end well", params=reports.RunParams,
+        response_type="text/plain", streaming=True, problems=(404,), needs_broker=False),
     Route(method="GET", path=f"{RUN}/files/{{file}}", handler=reports.get_file, group="Reports",
         summary="A file of a run", params=reports.FileParams, response_type="application/octet-stream",
         streaming=True, problems=(404,), needs_broker=False),
+    Route(method="GET", path=SCHEDULES, handler=report_schedules.get_schedules, group="Reports",
+        summary="When a report runs by itself", params=reports.ReportParams, response=report_schedules.Schedules,
+        problems=(404,), needs_broker=False),
+    Route(method="POST", path=SCHEDULES, handler=report_schedules.post_schedule, group="Reports",
+        summary="Have a report run by itself", params=reports.ReportParams, bodies=(report_schedules.NewSchedule,),
+        response=reports.ScheduleView, status=201, problems=(404, 409), needs_broker=False),
+    Route(method="PATCH", path=f"{SCHEDULES}/{{id}}", handler=report_schedules.patch_schedule, group="Reports",
+        summary="Change when it does, or switch it off", params=report_schedules.ScheduleParams,
+        bodies=(report_schedules.ChangedSchedule,), response=reports.ScheduleView, problems=(404, 409),
+        needs_broker=False),
+    Route(method="DELETE", path=f"{SCHEDULES}/{{id}}", handler=report_schedules.delete_schedule, group="Reports",
+        summary="Remove a schedule", params=report_schedules.ScheduleParams, status=204, problems=(404,),
+        needs_broker=False),
 )
 
 

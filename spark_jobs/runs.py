@@ -2,7 +2,7 @@
 
 import logging
 import re
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,14 +11,13 @@ from celery import Celery
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError
 
 from spark_jobs.catalogue import REPORTS, ReportInfo
 from spark_jobs.environment import Environment, read_environment
 from spark_jobs.models import ACTIVE, ReportRun, SparkState, Status
 from spark_jobs.run_folders import remove_folder
-from spark_jobs.schedules import RUN_SCHEDULED_TASK, arguments_for
+from spark_jobs.timetable import Schedule, schedules_of
 
 logger = logging.getLogger(__name__)
 
@@ -44,16 +43,6 @@ class NoWorkerError(RuntimeError):
     """The run could not be handed to the workers; a sentence."""
 
 
-class Schedule(NamedTuple):
-    """One entry of the schedule, as django-celery-beat keeps it."""
-
-    id: int
-    name: str
-    when: str
-    enabled: bool
-    last_run: datetime | None
-
-
 class ReportOverview(NamedTuple):
     """A report with its schedules and its last runs."""
 
@@ -75,18 +64,6 @@ def overview() -> Overview:
     return Overview(read_environment(), [
         ReportOverview(info, schedules_of(name), list(ReportRun.objects.filter(report=name)[:LAST_RUNS]))
         for name, info in REPORTS.items()])
-
-
-def schedules_of(report: str) -> list[Schedule]:
-    """Entries of the schedule that run this report."""
-    found = PeriodicTask.objects.filter(task=RUN_SCHEDULED_TASK, args=arguments_for(report)).order_by("id")
-    return [Schedule(task.pk, task.name, told(task), task.enabled, task.last_run_at)
-            for task in found]
-
-
-def told(task: PeriodicTask) -> str:
-    """When an entry runs, in words."""
-    return str(task.crontab.human_readable if task.crontab else task.scheduler)
 
 
 def require_report(name: str) -> ReportInfo:

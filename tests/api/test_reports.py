@@ -12,6 +12,7 @@ from spark_jobs import runs
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.environment import Environment
 from spark_jobs.models import ReportRun, SparkState, Status
+from spark_jobs.timetable import Schedule
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RUN = "/api/v1/reports/throughput/runs/7"
@@ -31,7 +32,7 @@ def answering(answer: Any) -> Callable[..., Any]:
 
 
 async def test_the_list_says_what_there_is(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    schedule = runs.Schedule(4, "daily", "At 02:30 AM UTC", True, None)
+    schedule = Schedule(4, "daily", "30 2 * * *", "At 02:30 AM UTC", True, None)
     monkeypatch.setattr(runs, "overview", answering(runs.Overview(
         Environment(SparkState.INSTALLING, "Downloading pyspark"),
         [runs.ReportOverview(REPORTS["throughput"], [schedule], [run()])])))
@@ -39,10 +40,10 @@ async def test_the_list_says_what_there_is(client: httpx.AsyncClient, monkeypatc
     assert answer["spark"] == {"state": "installing", "text": "Downloading pyspark"}
     report = answer["reports"][0]
     assert (report["name"], report["title"]) == ("throughput", "Throughput")
-    assert report["schedules"] == [{"name": "daily", "when": "At 02:30 AM UTC", "enabled": True, "last_run_ms": None,
-        "path": "/admin/django_celery_beat/periodictask/4/change/"}]
-    assert report["runs"] == [{"id": 7, "report": "throughput", "status": "running", "percent": 30, "doing": "reading",
-        "error": "", "cancel_requested": False, "requested_by": "person", "parameters": {}, "messages": None,
+    assert report["schedules"] == [{"id": 4, "cron": "30 2 * * *", "when": "At 02:30 AM UTC", "enabled": True,
+        "last_run_ms": None}]
+    assert report["runs"] == [{"id": 7, "report": "throughput", "status": "running", "attempt": 1, "percent": 30,
+        "doing": "reading", "error": "", "has_log": False, "cancel_requested": False, "requested_by": "person", "parameters": {}, "messages": None,
         "created_ms": int(WHEN.timestamp() * 1000), "started_ms": None, "finished_ms": None, "files": []}]
 
 
@@ -100,6 +101,17 @@ async def test_files_are_sent_whole(client: httpx.AsyncClient, monkeypatch: pyte
     assert (answer.status_code, answer.content) == (200, content)
     assert answer.headers["content-type"] == media_type
     assert answer.headers.get("content-disposition") == saved
+
+
+async def test_the_log_of_a_run_is_sent(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch,
+                                        tmp_path: Path) -> None:
+    (tmp_path / "7.log").write_text("Java said größer")
+    monkeypatch.setattr(runs, "log_to_read", answering(tmp_path / "7.log"))
+    answer = await client.get(f"{RUN}/log")
+    assert (answer.status_code, answer.text) == (200, "Java said größer")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    monkeypatch.setattr(runs, "log_to_read", answering(runs.UnknownReportError("no log")))
+    assert (await client.get(f"{RUN}/log")).status_code == 404
 
 
 async def test_a_report_is_shown_as_a_page_of_nobodys(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch,

@@ -9,6 +9,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from spark_jobs import runs
+from spark_jobs.catalogue import REPORTS
 from spark_jobs.environment import write_environment
 from spark_jobs.models import ReportRun, SparkState, Status
 
@@ -167,7 +168,7 @@ def test_the_overview_has_every_report_with_its_newest_runs(reports_dir: Path) -
     made = [done(reports_dir) for _ in range(runs.LAST_RUNS + 1)]
     overview = runs.overview()
     assert overview.environment.state == SparkState.ABSENT
-    assert [report.info.name for report in overview.reports] == ["throughput"]
+    assert [report.info.name for report in overview.reports] == list(REPORTS)
     assert overview.reports[0].runs == made[:0:-1]
     assert runs.list_runs("throughput") == made[::-1]
 

@@ -1,0 +1,75 @@
+"""Schedules over HTTP; what answers is a stand-in for the timetable."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from spark_jobs import timetable
+from spark_jobs.timetable import BadCronError, NoScheduleError, Schedule, ScheduleExistsError
+
+SCHEDULES = "/api/v1/reports/throughput/schedules"
+DAILY = Schedule(4, "daily", "30 2 * * *", "At 02:30 AM UTC", True, None)
+VIEW = {"id": 4, "cron": "30 2 * * *", "when": "At 02:30 AM UTC", "enabled": True, "last_run_ms": None}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the timetable was asked."""
+    calls: list[Any] = []
+    for name in ("schedules_of", "add", "change", "remove"):
+        def answer(*args: Any, _name: str = name, **more: Any) -> Any:
+            calls.append((_name, *args, more))
+            return [DAILY] if _name == "schedules_of" else DAILY
+        monkeypatch.setattr(timetable, name, answer)
+    return calls
+
+
+async def test_schedules_are_listed(client: httpx.AsyncClient, asked: list[Any]) -> None:
+    assert (await client.get(SCHEDULES)).json() == {"schedules": [VIEW]}
+
+
+async def test_a_schedule_is_added(client: httpx.AsyncClient, asked: list[Any]) -> None:
+    answer = await client.post(SCHEDULES, json={"cron": "30 2 * * *"})
+    assert (answer.status_code, answer.json()) == (201, VIEW)
+    assert answer.headers["location"] == f"{SCHEDULES}/4"
+    assert asked == [("add", "throughput", "30 2 * * *", {"enabled": True})]
+
+
+async def test_a_schedule_is_changed_and_removed(client: httpx.AsyncClient, asked: list[Any]) -> None:
+    assert (await client.patch(f"{SCHEDULES}/4", json={"enabled": False})).json() == VIEW
+    removed = await client.delete(f"{SCHEDULES}/4")
+    assert (removed.status_code, removed.content) == (204, b"")
+    assert asked == [("change", "throughput", 4, {"cron": None, "enabled": False}), ("remove", "throughput", 4, {})]
+
+
+async def test_a_report_that_there_is_not_has_no_schedules(client: httpx.AsyncClient, asked: list[Any]) -> None:
+    wrong = "/api/v1/reports/nothing/schedules"
+    answers = [await client.get(wrong), await client.post(wrong, json={"cron": "* * * * *"}),
+        await client.patch(f"{wrong}/4", json={"enabled": True}), await client.delete(f"{wrong}/4")]
+    assert [answer.status_code for answer in answers] == [404] * 4
+    assert "There is no report 'nothing'" in answers[0].json()["detail"]
+    assert asked == []
+
+
+@pytest.mark.parametrize(("error", "status"), [
+    (NoScheduleError("throughput has no schedule 4."), 404), (BadCronError("'x' is no cron expression."), 400),
+    (ScheduleExistsError("throughput has that schedule already."), 409)])
+async def test_refusals(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, error: Exception,
+                        status: int) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(timetable, "change", refuse)
+    answer = await client.patch(f"{SCHEDULES}/4", json={"cron": "x"})
+    assert (answer.status_code, answer.json()["detail"]) == (status, str(error))
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [
+    ("POST", SCHEDULES, {}), ("POST", SCHEDULES, {"cron": "1" * 121}), ("POST", SCHEDULES, {"cron": "* * * * *", "x": 1}),
+    ("PATCH", f"{SCHEDULES}/4", {}), ("PATCH", f"{SCHEDULES}/0", {"enabled": True}),
+    ("PATCH", f"{SCHEDULES}/4", {"enabled": "yes"})])
+async def test_bodies_that_say_nothing_usable(client: httpx.AsyncClient, asked: list[Any], method: str, path: str,
+                                              body: Any) -> None:
+    assert (await client.request(method, path, json=body)).status_code == 400
+    assert asked == []

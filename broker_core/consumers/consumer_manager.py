@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 from broker_core.commands import ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from broker_core.consumers.client_channel_info import ClientChannelInfo
 from broker_core.consumers.memberships import Memberships, Registered
+from broker_core.errors import UnavailableError
+
+MAX_SUBSCRIPTIONS = 100_000
+"""Topics of all groups together."""
 
 NANOSECONDS_BEGIN = 10 ** 16
 """Java clients count ``sub_version`` in ms since 1970, Go clients in ns: ms reach this number in 300,000 years."""
@@ -58,6 +62,7 @@ class ConsumerManager:
     def __init__(self) -> None:
         self.memberships = Memberships()
         self._groups: dict[str, ConsumerGroupInfo] = {}
+        self._subscriptions = 0
 
     def __iter__(self) -> Iterator[str]:
         """Groups that have members."""
@@ -82,16 +87,26 @@ class ConsumerManager:
 
     def register(self, client: ClientChannelInfo, data: ConsumerData, now_ns: int, *,
                  without_sub: bool) -> Registration:
-        """A heartbeat says that ``client`` is in ``data.group``. UnavailableError when there are too many members."""
+        """A heartbeat says that ``client`` is in ``data.group``.
+
+        UnavailableError when there are too many members, or too many subscriptions.
+        """
+        info = self._groups.get(data.group)
+        before = len(info.subscriptions) if info is not None else 0
+        if not without_sub and len(data.subscriptions) > before and (
+                self._subscriptions - before + len(data.subscriptions) > MAX_SUBSCRIPTIONS):
+            raise UnavailableError(f"the groups of this broker subscribe to {MAX_SUBSCRIPTIONS} topics, the most it "
+                                   "takes")
         member = self.memberships.register(data.group, client, now_ns)
         if member == "outdated":
             return Registration(member, [])
-        info = self._groups.get(data.group)
         if info is None:
             info = self._groups[data.group] = ConsumerGroupInfo()
         info.consume_type, info.message_model = data.consume_type, data.message_model
         info.consume_from_where = data.consume_from_where
-        return Registration(member, [] if without_sub else _subscribe(info, data.subscriptions))
+        updates = [] if without_sub else _subscribe(info, data.subscriptions)
+        self._subscriptions += len(info.subscriptions) - before
+        return Registration(member, updates)
 
     def leave(self, group: str, client_id: str, number: int) -> bool:
         """The client said over connection ``number`` that it leaves; False when that changes nothing."""
@@ -115,7 +130,8 @@ class ConsumerManager:
 
     def _forget_if_empty(self, group: str) -> None:
         if not self.memberships.members(group):
-            self._groups.pop(group, None)
+            info = self._groups.pop(group, None)
+            self._subscriptions -= len(info.subscriptions) if info is not None else 0
 
 
 def _subscribe(info: ConsumerGroupInfo, wanted: list[SubscriptionData]) -> list[SubscriptionUpdate]:

@@ -1,10 +1,11 @@
 """What ends by itself unless it is renewed: memberships, orderly locks."""
 
 from collections.abc import Hashable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
+FEW = 64
 
 
 class Leases(Generic[Key]):
@@ -29,10 +30,18 @@ class Leases(Generic[Key]):
         if look is None or end_ns < look:
             self._next_look[key] = end_ns
             heappush(self._looks, (end_ns, key))
+            if len(self._looks) > 2 * len(self._ends) + FEW:
+                self._forget_idle_looks()
 
     def drop(self, key: Key) -> None:
         """It does not end by itself any more: it is gone already."""
         self._ends.pop(key, None)
+
+    def _forget_idle_looks(self) -> None:
+        """Most looks are for keys that were dropped: who makes and drops ever new ones must not fill the memory."""
+        self._next_look = {key: look for key, look in self._next_look.items() if key in self._ends}
+        self._looks = [(look, key) for key, look in self._next_look.items()]
+        heapify(self._looks)
 
     def take_due(self, now_ns: int, limit: int) -> list[Key]:
         """Take out keys whose end has come, after at most ``limit`` looks, in the order of their ends."""

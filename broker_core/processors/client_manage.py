@@ -33,6 +33,7 @@ from broker_core.events import (
     TopicChanged,
 )
 from broker_core.filters.tags import MAX_EXPRESSION_LENGTH, parse_client_subscription
+from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
 from broker_core.processors.consumer_ids_changed import consumer_ids_changed, retry_topic_created
 from broker_core.processors.context import Context, Request
 from broker_core.processors.pull_message import release
@@ -42,6 +43,8 @@ from broker_core.topics import MAX_QUEUES, PERM_READ, PERM_WRITE, validate_group
 MAX_CLIENT_ID_LENGTH = 255
 MAX_GROUPS_OF_A_CLIENT = 1024
 MAX_TOPICS_OF_A_GROUP = 1024
+MAX_TOPICS_OF_A_CLIENT = 10_000
+"""In all its groups; a heartbeat is one turn's work."""
 
 
 def open_connection(context: Context, request: Request, now: Now) -> Reply:
@@ -104,14 +107,23 @@ def _check(client: ClientChannelInfo, command: HeartBeat) -> None:
     for group in command.producer_groups:
         if not 0 < len(group) <= MAX_CLIENT_ID_LENGTH:
             raise RequestError(f"a producer group has 1 to {MAX_CLIENT_ID_LENGTH} characters")
+    if sum(len(data.subscriptions) for data in command.consumers) > MAX_TOPICS_OF_A_CLIENT:
+        raise RequestError(f"a client subscribes to {MAX_TOPICS_OF_A_CLIENT} topics at most, in all its groups")
     for data in command.consumers:
-        validate_group(data.group)
-        if len(data.subscriptions) > MAX_TOPICS_OF_A_GROUP:
-            raise RequestError(f"group {data.group} subscribes to more than {MAX_TOPICS_OF_A_GROUP} topics")
-        for subscription in data.subscriptions:
-            if len(subscription.sub_string) > MAX_EXPRESSION_LENGTH:
-                raise RequestError(f"group {data.group}'s filter for {subscription.topic} has more than "
-                                   f"{MAX_EXPRESSION_LENGTH} characters")
+        _check_group(data)
+
+
+def _check_group(data: ConsumerData) -> None:
+    validate_group(data.group)
+    if len(data.subscriptions) > MAX_TOPICS_OF_A_GROUP:
+        raise RequestError(f"group {data.group} subscribes to more than {MAX_TOPICS_OF_A_GROUP} topics")
+    for subscription in data.subscriptions:
+        if not 0 < len(subscription.topic) <= TOPIC_LENGTH_MAX:
+            raise RequestError(f"a topic has 1 to {TOPIC_LENGTH_MAX} characters; group {data.group} subscribes to one "
+                               f"with {len(subscription.topic)}")
+        if len(subscription.sub_string) > MAX_EXPRESSION_LENGTH:
+            raise RequestError(f"group {data.group}'s filter for {subscription.topic} has more than "
+                               f"{MAX_EXPRESSION_LENGTH} characters")
 
 
 def _identify(context: Context, client: ClientChannelInfo, command: HeartBeat, now: Now) -> None:
@@ -168,10 +180,11 @@ def check_client_config(context: Context, request: Request, now: Now) -> Reply:
 
 
 def unregister_client(context: Context, request: Request, now: Now) -> Reply:
-    """It is no error to leave a group twice; what an old connection of the client says is not heard any more."""
+    """It is no error to leave a group twice; what an old connection of the client says is not heard any more, and what
+    another client's says never."""
     command: UnregisterClient = request.command
     client = context.clients.get(request.connection)
-    if client is not None:
+    if client is not None and client.client_id in ("", command.client_id):
         context.producers.leave(command.producer_group, command.client_id, client.number)
         if context.consumers.leave(command.consumer_group, command.client_id, client.number):
             _left(context, command.consumer_group, command.client_id, "unregister", now)

@@ -35,8 +35,11 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     """A client that is behind with reading and takes nothing for so long is cut off."""
     behind: int = MIB
     """With more unsent than this a client is behind: nothing is read from it until it has caught up."""
-    unsent: int = 8 * MIB
-    """A client with more unsent than this is cut off when there is yet more for it."""
+    unsent: int = 64 * MIB
+    """A client with more unsent than this is cut off when there is yet more for it: as many answers as it may ask for
+    at once (``questions``), each with the largest message (4 MiB), are not too much."""
+    unsent_in_all: int = 512 * MIB
+    """Unsent bytes of all clients that are behind; above it, whoever has most of them is cut off."""
     questions: int = 16
     """A session gets so many frames without a body at once. A pull is one, and its answer may have 256 KiB: the next
     ones come when it is known whether the client is behind with reading these answers."""
@@ -97,6 +100,8 @@ class Channel(asyncio.Protocol):
         self._closing = False
         self._opened_at = self._active_at = server.loop.time()
         self._behind_since: float | None = None
+        self.counted = 0
+        """Unsent bytes that the server was told of."""
         self._taken = 0  # of what was written, when it was last looked at
 
     _transport: asyncio.Transport
@@ -140,6 +145,8 @@ class Channel(asyncio.Protocol):
         self._closing = True
         self._gathered.clear()
         self._gathered_bytes = 0
+        self._behind_since = None
+        self.count_unsent()
         self._transport.abort()
 
     # --- For the server ---
@@ -158,6 +165,15 @@ class Channel(asyncio.Protocol):
         if self._tls is not None:
             data = self._tls.send(data)
         self._write(data)
+        if self._behind_since is not None:
+            self.count_unsent()
+            self._server.limit_unsent()
+
+    def count_unsent(self) -> None:
+        """Tell the server how much is unsent of a client that is behind; of others it is little."""
+        unsent = self._transport.get_write_buffer_size() if self._behind_since is not None else 0
+        change, self.counted = unsent - self.counted, unsent
+        self._server.unsent += change
 
     def cut(self, why: str) -> None:
         """It costs too much."""
@@ -208,12 +224,15 @@ class Channel(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._behind_since = None
+        self.count_unsent()
         self._hand_over()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
         self._gathered.clear()
         self._waiting.clear()
+        self._behind_since = None
+        self.count_unsent()
         self._server.lost(self)
         self._server.count_unfinished(-self.unfinished)
         session, self._session = self._session, None

@@ -37,6 +37,8 @@ class RemotingServer:
         self.channels: set[Channel] = set()
         self.unfinished = 0
         """Bytes of frames that are not whole yet, of all channels."""
+        self.unsent = 0
+        """Unsent bytes of all clients that are behind, as of when each was last written to."""
         self.make_session = make_session
         self.tls = tls or TlsOptions()
         self.tls_context: ssl.SSLContext | None = None
@@ -138,6 +140,14 @@ class RemotingServer:
         self.unfinished += change
         if self.unfinished > self.limits.unfinished:
             max(self.channels, key=lambda channel: channel.unfinished).cut("sent too much of a frame that is not whole")
+
+    def limit_unsent(self) -> None:
+        """When too much is unsent, cut off whoever has most of it."""
+        if self.unsent > self.limits.unsent_in_all:
+            for channel in self.channels:
+                channel.count_unsent()
+            if self.unsent > self.limits.unsent_in_all:
+                max(self.channels, key=lambda channel: channel.counted).cut("does not read, as too many do not")
 
     def _sweep(self) -> None:
         """Look for connections whose time is over, four times in the shortest such time."""

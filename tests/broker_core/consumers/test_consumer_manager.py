@@ -1,8 +1,12 @@
 """What heartbeats make of a group."""
 
+import pytest
+
 from broker_core.commands import ConsumerData, SubscriptionData
+from broker_core.consumers import consumer_manager
 from broker_core.consumers.client_channel_info import ClientChannelInfo
 from broker_core.consumers.consumer_manager import ConsumerManager, Registration, SubscriptionUpdate, version_ns
+from broker_core.errors import UnavailableError
 
 
 def client(client_id: str, number: int) -> ClientChannelInfo:
@@ -68,6 +72,28 @@ def test_a_group_is_forgotten_with_its_last_member() -> None:
     assert stored(manager) == {"t": ("a", 5)}  # the subscription of a member that left stays
     assert manager.leave_all(other) == ["g"]
     assert manager.get("g") is None and list(manager) == [] and len(manager) == 0
+
+
+def test_subscriptions_are_limited_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_manager, "MAX_SUBSCRIPTIONS", 3)
+    manager = ConsumerManager()
+
+    def heard(group: str, *topics: str, number: int = 1) -> Registration:
+        return manager.register(client("A", number), ConsumerData(group=group, subscriptions=[
+            SubscriptionData(topic=topic) for topic in topics]), 0, without_sub=False)
+
+    heard("g", "a", "b")
+    with pytest.raises(UnavailableError):
+        heard("h", "a", "b")
+    assert manager.get("h") is None and manager.client_ids("h") == []
+    heard("h", "a")
+    with pytest.raises(UnavailableError):
+        heard("g", "a", "b", "c")
+    heard("g", "c", "d")
+    heard("g", "d")
+    heard("h", "a", "b")
+    manager.leave("h", "A", 1)
+    heard("g", "a", "b", "c")
 
 
 def test_the_newest_heartbeat_says_how_the_group_consumes() -> None:

@@ -43,6 +43,16 @@ def test_keys_that_come_and_go_leave_nothing_behind() -> None:
     assert leases.take_due(10_000, 1000) == [] and leases.next_look_ns() is None
 
 
+def test_ever_new_keys_that_come_and_go_leave_little_behind() -> None:
+    leases: Leases[int] = Leases()
+    leases.renew(-1, 5000)
+    for key in range(10_000):
+        leases.renew(key, key + 60_000)
+        leases.drop(key)
+    assert len(leases._looks) < 100 and len(leases._next_look) < 100
+    assert leases.take_due(100_000, 1000) == [-1]
+
+
 STEPS = st.lists(st.one_of(
     st.tuples(st.just("renew"), st.sampled_from("abc"), st.integers(1, 50)),
     st.tuples(st.just("drop"), st.sampled_from("abc"), st.just(0)),

@@ -178,6 +178,15 @@ def test_an_older_connection_speaks_again_when_the_newer_one_is_gone() -> None:
     assert beats(bench, "A", connection="old") and client_ids(bench) == ["A"]
 
 
+def test_nobody_leaves_for_another_client() -> None:
+    bench = Bench()
+    for name in "AB":
+        join(bench, name, producer_groups=["p"])
+    bench.call(c.UnregisterClient(client_id="A", consumer_group="g", producer_group="p"), "B")
+    assert client_ids(bench) == ["A", "B"]
+    assert list(bench.engine.context.producers.members("p")) == ["A", "B"]
+
+
 def test_leaving_twice_or_without_having_been_there_is_no_error() -> None:
     bench = Bench()
     join(bench, "A")
@@ -197,6 +206,9 @@ def test_leaving_twice_or_without_having_been_there_is_no_error() -> None:
     (beat("A", *(f"g{n}" for n in range(MAX_GROUPS_OF_A_CLIENT + 1))), "groups"),
     (beat("A", producer_groups=[""]), "producer group"),
     (beat("A", topics={f"t{n}": "*" for n in range(1025)}), "topics"),
+    (beat("A", *(f"g{n}" for n in range(11)), topics={f"t{n}": "*" for n in range(1000)}), "in all its groups"),
+    (beat("A", topics={"": "*"}), "1 to 255"),
+    (beat("A", topics={"t" * 256: "*"}), "1 to 255"),
     (beat("A", topics={"orders": "x" * 5000}), "filter"),
 ])
 def test_a_heartbeat_that_is_refused_changes_nothing(command: c.HeartBeat, words: str) -> None:

@@ -249,6 +249,39 @@ async def test_a_client_that_takes_nothing_for_a_while_is_cut_off() -> None:
         lazy.writer.transport.abort()
 
 
+class Generous(NotingSession):
+    """Answers each question with as much as the largest message."""
+
+    def answer(self, command: RemotingCommand) -> None:
+        self.channel.send(command.response(0, body=bytes(4 * 1024 * 1024)).encode())
+
+
+async def test_a_client_may_be_brought_the_largest_messages_of_many_queues_at_once() -> None:
+    async with serving(Generous) as running:
+        peer = await running.connect()
+        peer.write(*(request(number) for number in range(40)))
+        for number in range(40):
+            assert (await peer.receive()).opaque == number
+        assert (running.server.counters.cut, running.server.unsent) == (0, 0)
+
+
+async def test_too_much_unsent_in_all_ends_the_connection_that_has_most_of_it() -> None:
+    async with serving(Flood, **(SMALL | {"unsent": SYSTEM}), unsent_in_all=2 * SYSTEM) as running:
+        lazy = [await running.connect() for _ in range(4)]
+        for number, peer in enumerate(lazy):
+            peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            peer.write(request(SYSTEM - 1000 + number))
+            await until(lambda: sum(len(session.reads) for session in running.sessions) > number)  # noqa: B023
+        await until(lambda: running.server.counters.cut > 0)
+        await until(lambda: sum(session.closings for session in running.sessions) == running.server.counters.cut)
+        assert running.server.counters.cut < 4
+        assert running.server.unsent == sum(channel.unsent for channel in running.server.channels) <= 2 * SYSTEM
+        for peer in lazy:
+            peer.writer.transport.abort()
+        await until(lambda: not running.server.channels)
+        assert running.server.unsent == 0
+
+
 async def test_a_client_that_reads_late_gets_everything_and_is_read_from_again() -> None:
     async with serving(Flood, **SMALL) as running:
         late = await running.connect()

@@ -3,6 +3,7 @@
 import { KeyedRows, el, setAttribute, setText } from "./dom.js";
 import { count, span } from "./format.js";
 import { request } from "./http.js";
+import { Schedules } from "./schedules.js";
 
 const BUSY_MS = 1_000;
 const CALM_MS = 10_000;
@@ -25,13 +26,14 @@ function told(section, text, failed = false) {
   note.toggleAttribute("data-failed", failed);
 }
 
-/** Do one thing, say how it went, and look again at once. */
-async function act(section, button, action) {
+/** Do one thing, say how it went (unless the caller does so), and look again at once. */
+async function act(section, button, action, { throws = false } = {}) {
   button.disabled = true;
   try {
     await action();
     told(section, "");
   } catch (error) {
+    if (throws) throw error;
     told(section, error.message, true);
   } finally {
     button.disabled = false;
@@ -49,6 +51,8 @@ function makeReport(report) {
   setText(partOf(section, "description"), report.description);
   const button = partOf(section, "run");
   button.addEventListener("click", () => act(section, button, () => request("POST", path(report.name), {})));
+  section.schedules = new Schedules(partOf(section, "schedules"), report.name, report.title,
+    (control, action, options) => act(section, control, action, options));
   section.runs = new KeyedRows(partOf(section, "runs"), { create: (run) => makeRun(section, run), update: showRun });
   return section;
 }
@@ -57,13 +61,7 @@ function showReport(section, report) {
   partOf(section, "run").hidden = report.runs.some((run) => ACTIVE.has(run.status));
   partOf(section, "empty").hidden = report.runs.length > 0;
   section.runs.show(report.runs, (run) => run.id);
-  const shown = JSON.stringify(report.schedules);
-  if (section.schedules === shown) return;
-  section.schedules = shown;
-  const parts = report.schedules.flatMap((schedule, index) => [
-    index ? "; " : "Runs by itself: ", el("a", { href: schedule.path }, schedule.when), schedule.enabled ? "" : " (switched off)"]);
-  partOf(section, "schedules").replaceChildren(...(parts.length ? parts
-    : ["Never runs by itself. ", el("a", { href: "/admin/django_celery_beat/periodictask/" }, "Schedules")]));
+  section.schedules.show(report.schedules);
 }
 
 function makeRun(section, run) {
@@ -75,7 +73,8 @@ function makeRun(section, run) {
     cell("id", {}, `#${run.id}`),
     cell("status", { class: "wide" }, el("span", { class: "run-status" }), el("span", { class: "run-doing" }),
       el("progress", { class: "run-progress", max: 100, "aria-label": `Progress of run ${run.id}` }),
-      el("p", { class: "run-error" })),
+      el("p", { class: "run-error" }, el("span"), " ",
+        el("a", { href: `/api/v1${path(run.report, run.id)}/log`, download: true, hidden: true, "aria-label": `Log of run ${run.id}` }, "Log"))),
     cell("started", { class: "quiet" }), cell("took", { class: "num", "data-label": "took" }),
     cell("messages", { class: "num", "data-label": "messages" }), cell("files", { class: "wide" }, el("div", { class: "run-files" })),
     cell("action", {}, button));
@@ -92,7 +91,8 @@ function showRun(row, run) {
   const bar = row.querySelector("progress");
   bar.hidden = run.status !== "running";
   bar.value = run.percent;
-  setText(row.querySelector(".run-error"), run.error);
+  setText(row.querySelector(".run-error span"), run.error);
+  row.querySelector(".run-error a").hidden = active || !run.has_log;
   setText(at("started"), whenText(run));
   setText(at("took"), run.started_ms && run.finished_ms ? tookText(run.finished_ms - run.started_ms) : "");
   setText(at("messages"), run.messages === null ? "" : count(run.messages));

@@ -1,0 +1,27 @@
+/** Cron expressions and the choices that most people need of them. Times are UTC. */
+
+const DAY = /^(\d{1,2}) (\d{1,2}) \* \* \*$/;
+const HOUR = /^(\d{1,2}) \* \* \* \*$/;
+const two = (number) => String(number).padStart(2, "0");
+
+/** What the form shows for a cron expression: {every: "day", time}, {every: "hour", minute} or {every: "cron", cron}. */
+export function choiceOf(cron) {
+  const [, minute, hour] = DAY.exec(cron ?? "") ?? [];
+  if (hour !== undefined && Number(minute) < 60 && Number(hour) < 24) return { every: "day", time: `${two(hour)}:${two(minute)}` };
+  const [, past] = HOUR.exec(cron ?? "") ?? [];
+  if (past !== undefined && Number(past) < 60) return { every: "hour", minute: Number(past) };
+  return { every: "cron", cron: cron ?? "" };
+}
+
+/** The cron expression of a choice; null when something is missing in it. */
+export function cronOf({ every, time = "", minute = "", cron = "" }) {
+  if (every === "day") {
+    const [, hours, minutes] = /^(\d{1,2}):(\d{2})/.exec(time) ?? [];
+    return hours === undefined ? null : `${Number(minutes)} ${Number(hours)} * * *`;
+  }
+  if (every === "hour") {
+    const past = String(minute).trim();
+    return /^\d{1,2}$/.test(past) && Number(past) < 60 ? `${Number(past)} * * * *` : null;
+  }
+  return cron.trim().replace(/\s+/g, " ") || null;
+}

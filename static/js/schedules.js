@@ -1,0 +1,121 @@
+/** When a report runs by itself: its schedules, and the small form that adds or changes one. */
+
+import { choiceOf, cronOf } from "./cron.js";
+import { KeyedRows, el, setAttribute, setText } from "./dom.js";
+import { request } from "./http.js";
+
+const CHOICES = { day: "every day at", hour: "every hour, at minute", cron: "cron expression" };
+
+export class Schedules {
+  /** `act(button, action)` does one thing and shows what becomes of it; it resolves to whether it went well. */
+  constructor(root, report, title, act) {
+    this.path = `/reports/${encodeURIComponent(report)}/schedules`;
+    this.title = title;
+    this.act = act;
+    this.editing = null;
+    this.none = el("span", {}, "Never runs by itself.");
+    this.list = el("ul", { class: "schedule-list", "aria-label": `When ${title} runs by itself` });
+    this.add = el("button", { type: "button", class: "button small", "aria-label": `Add a schedule to ${title}` }, "Add a schedule");
+    this.add.addEventListener("click", () => this.open(null));
+    this.form = this.makeForm(`schedule-${report}`);
+    this.rows = new KeyedRows(this.list, { create: (schedule) => this.makeRow(schedule), update: showRow });
+    root.classList.add("schedules");
+    root.replaceChildren(this.none, this.list, this.add, this.form);
+  }
+
+  show(schedules) {
+    this.none.hidden = schedules.length > 0;
+    this.list.hidden = !schedules.length;
+    this.rows.show(schedules, (schedule) => schedule.id);
+  }
+
+  makeRow(schedule) {
+    const path = `${this.path}/${schedule.id}`;
+    const box = el("input", { type: "checkbox" });
+    const change = el("button", { type: "button", class: "button small" }, "Change");
+    const remove = el("button", { type: "button", class: "button small" }, "Remove");
+    const row = el("li", { "data-schedule": schedule.id }, el("label", { class: "check" }, box, el("span", { "data-part": "when" })), change, remove);
+    box.addEventListener("change", () => this.act(box, () => request("PATCH", path, { enabled: box.checked })));
+    change.addEventListener("click", () => this.open(row.schedule));
+    remove.addEventListener("click", () => this.act(remove, () => request("DELETE", path)));
+    return row;
+  }
+
+  makeForm(id) {
+    const field = (name, label, input) => el("label", { "data-field": name }, el("span", { class: "visually-hidden" }, label), input);
+    this.every = el("select", { class: "input", name: "every" }, ...Object.entries(CHOICES).map(([value, text]) => el("option", { value }, text)));
+    this.time = el("input", { class: "input", type: "time", name: "time", value: "02:30" });
+    this.minute = el("input", { class: "input", type: "number", name: "minute", min: 0, max: 59, value: 15 });
+    this.cron = el("input", { class: "input", type: "text", name: "cron", maxlength: 120, placeholder: "30 2 * * mon-fri", spellcheck: "false", autocomplete: "off" });
+    this.save = el("button", { type: "submit", class: "button primary small" }, "Save");
+    const cancel = el("button", { type: "button", class: "button small" }, "Cancel");
+    const form = el("form", { id, class: "schedule-form", hidden: true, novalidate: true },
+      field("every", "How often", this.every), field("day", "Time of day, UTC", this.time), field("hour", "Minute of the hour", this.minute),
+      field("cron", "Minute, hour, day of the month, month, day of the week", this.cron), el("span", {}, "UTC"), this.save, cancel,
+      el("p", { class: "schedule-problem", role: "alert", hidden: true }));
+    this.problem = form.lastElementChild;
+    this.every.addEventListener("change", () => this.showFields());
+    cancel.addEventListener("click", () => this.close());
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.submit();
+    });
+    return form;
+  }
+
+  open(schedule) {
+    this.editing = schedule;
+    const choice = schedule ? choiceOf(schedule.cron) : { every: "day", time: "02:30" };
+    this.every.value = choice.every;
+    this.time.value = choice.time ?? this.time.value;
+    this.minute.value = choice.minute ?? this.minute.value;
+    this.cron.value = choice.cron ?? schedule?.cron ?? "";
+    setAttribute(this.form, "aria-label", schedule ? `Change the schedule “${schedule.when}” of ${this.title}` : `A new schedule of ${this.title}`);
+    this.tell("");
+    this.showFields();
+    this.form.hidden = false;
+    this.add.hidden = true;
+    this.every.focus();
+  }
+
+  close() {
+    this.form.hidden = true;
+    this.add.hidden = false;
+    this.add.focus();
+  }
+
+  showFields() {
+    for (const every of Object.keys(CHOICES)) this.form.querySelector(`[data-field="${every}"]`).hidden = every !== this.every.value;
+  }
+
+  tell(problem) {
+    setText(this.problem, problem);
+    this.problem.hidden = !problem;
+  }
+
+  async submit() {
+    const cron = cronOf({ every: this.every.value, time: this.time.value, minute: this.minute.value, cron: this.cron.value });
+    if (cron === null) {
+      this.tell("Say when.");
+      return;
+    }
+    const path = this.editing ? `${this.path}/${this.editing.id}` : this.path;
+    try {
+      await this.act(this.save, () => request(this.editing ? "PATCH" : "POST", path, { cron }), { throws: true });
+      this.close();
+    } catch (error) {
+      this.tell(error.message);
+    }
+  }
+}
+
+function showRow(row, schedule) {
+  row.schedule = schedule;
+  const box = row.querySelector("input");
+  if (!box.disabled) box.checked = schedule.enabled;
+  setText(row.querySelector('[data-part="when"]'), schedule.when);
+  setAttribute(row, "data-enabled", schedule.enabled);
+  const [change, remove] = row.querySelectorAll("button");
+  setAttribute(change, "aria-label", `Change the schedule “${schedule.when}”`);
+  setAttribute(remove, "aria-label", `Remove the schedule “${schedule.when}”`);
+}

@@ -46,7 +46,7 @@ def _encode(value: Any) -> str:
     if type(value) is int:
         return str(value)
     if isinstance(value, dict):
-        if all([type(key) is str and type(item) in _PLAIN for key, item in value.items()]):
+        if all(type(key) is str and type(item) in _PLAIN for key, item in value.items()):
             return _to_json(value).decode()  # a row of a table, which may have thousands
         return "{" + ",".join([f"{_encode_key(key)}:{_encode(item)}"
             for key, item in value.items() if item is not None]) + "}"

@@ -38,6 +38,8 @@ BODY_SINCE = 37
 """The release (3.0.11) since which the body is a RegisterBrokerBody."""
 MAX_NAME = 255
 MAX_QUEUES = 65_536
+MAX_TOPICS = 200_000
+"""Of all brokers, and so of one."""
 MAX_UNCOMPRESSED = 64 * 1024 * 1024
 ZONE_NAME = "__ZONE_NAME"
 
@@ -197,7 +199,10 @@ def _decode_compressed(body: bytes) -> _Body:
     reader = _Reader(data)
     version = decode_json(reader.text(), DataVersion)
     table: dict[str, TopicConfig] = {}
-    for _ in range(reader.number()):
+    count = reader.number()
+    if count > MAX_TOPICS:  # a few MB unpack to millions, which take seconds
+        raise ValueError(f"it has {count} topics; {MAX_TOPICS} is the most")
+    for _ in range(count):
         config = _decode_topic(reader.text().decode())
         table[config.topic_name] = config
     servers = decode_json(reader.text(), list[Name])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.namesrv.register_broker import Registration, refused
+from broker_core.namesrv.register_broker import MAX_TOPICS, Registration, refused
 from broker_core.namesrv.route_data import (
     MASTER_ID,
     BrokerData,
@@ -27,7 +27,6 @@ from broker_core.topics import PERM_READ, PERM_WRITE, TopicConfig
 
 BROKER_EXPIRY_MS = 120_000
 """How long a broker that named no other time may be silent."""
-MAX_TOPICS = 200_000
 MAX_ADDRESSES = 10_000
 UNIT, UNIT_SUB = 1, 2
 """Bits of topicSysFlag."""

@@ -10,7 +10,7 @@ which answer, and every such table has a limit.
 
 import asyncio
 import logging
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from broker_core.commands import (
     NOTICE_ID,
@@ -18,6 +18,7 @@ from broker_core.commands import (
     Command,
     Failed,
     HeartBeat,
+    HeartBeatDone,
     Notice,
     OpenConnection,
     Reply,
@@ -81,7 +82,7 @@ class BrokerSessions:
         self._by_client[client_id] = session
 
     def forget(self, client_id: str, session: "BrokerSession") -> None:
-        """The connection is gone, or another client's."""
+        """The connection is gone."""
         if self._by_client.get(client_id) is session:
             del self._by_client[client_id]
 
@@ -104,6 +105,13 @@ class _Several:
         return not self.missing
 
 
+class _Named(NamedTuple):
+    """A heartbeat, and whose it says to be."""
+
+    request: RemotingCommand
+    client_id: str
+
+
 _NOT_YET = Failed(code=ResponseCode.SYSTEM_ERROR, kind="store", remark="")
 
 
@@ -118,7 +126,7 @@ class BrokerSession:
         self._peer = Peer(channel.remote_host, channel.remote_port)
         self._connection = Connection(self._take_replies, self)
         self._request_id = _NOBODY
-        self._pending: dict[int, RemotingCommand | _Several] = {}
+        self._pending: dict[int, RemotingCommand | _Several | _Named] = {}
         self._opaque = 0
         self._calls: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._relays: set[asyncio.Task[None]] = set()
@@ -155,19 +163,17 @@ class BrokerSession:
                 request_id += 1
             self._request_id = request_id - 1
             return
-        if type(decoded) is HeartBeat:
-            self._name(decoded.client_id)
-            self._speaks = request.serialize_type
         self._request_id = request_id
-        self._pending[request_id] = request
+        self._pending[request_id] = _Named(request, decoded.client_id) if type(decoded) is HeartBeat else request
         self._submit(self._connection, request_id, decoded)
 
-    def _name(self, client_id: str) -> None:
-        """A heartbeat says whose connection this is."""
-        if self._peer.client_id not in ("", client_id):
-            self._sessions.forget(self._peer.client_id, self)
-        self._peer.client_id = client_id
-        self._sessions.heard(client_id, self)
+    def _name(self, waiting: "_Named", reply: Reply) -> None:
+        """A heartbeat says whose connection this is, unless the engine knows better."""
+        if type(reply) is HeartBeatDone:
+            self._peer.client_id = waiting.client_id
+            self._sessions.heard(waiting.client_id, self)
+            self._speaks = waiting.request.serialize_type
+        self._answer(reply, waiting.request)
 
     def closed(self) -> None:
         """The connection is gone: whoever waits for this client is told, and nothing is answered any more."""
@@ -192,6 +198,8 @@ class BrokerSession:
             waiting = self._pending.pop(request_id, None)
             if type(waiting) is RemotingCommand:
                 self._answer(reply, waiting)
+            elif type(waiting) is _Named:
+                self._name(waiting, reply)
             elif waiting is not None:
                 assert isinstance(waiting, _Several)
                 if waiting.put(request_id, reply):

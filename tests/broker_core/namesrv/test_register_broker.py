@@ -197,6 +197,14 @@ def test_a_zip_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
         decode(compressed(bytes(100_000)))
 
 
+def test_more_topics_than_a_name_server_takes_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_core.namesrv.register_broker.MAX_TOPICS", 2)
+    topics = [f"c{number} 4 4 6 SINGLE_TAG" for number in range(3)]
+    assert len(decode(compressed(plain(*topics[:2]))).topics) == 2
+    with pytest.raises(RequestError, match="3 topics; 2 is the most"):
+        decode(compressed(plain(*topics)))
+
+
 # --- What is refused ------------------------------------------------------------------------------------------
 
 

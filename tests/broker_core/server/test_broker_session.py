@@ -106,6 +106,17 @@ def test_many_frames_of_one_read_are_submitted_at_once_and_in_order(sessions: Br
     assert len({request_id for _, request_id, _ in submitted}) == 3
 
 
+def test_a_heartbeat_that_is_refused_names_nobody(sessions: BrokerSessions) -> None:
+    owner, other = Client(sessions), Client(sessions, 50_001)
+    owner.beat("A")
+    other.beat("B")
+    ((request_id, _),) = other.send(34, body=HEARTBEAT.replace(b"10.0.0.2@1", b"A"))
+    other.reply((request_id, FAILED))
+    assert sessions.find("A") is owner.session and sessions.find("B") is other.session
+    ((_, pull),) = other.send(11)
+    assert isinstance(pull, c.PullMessage) and pull.client_id == "B"
+
+
 @pytest.mark.parametrize("kind", ["JSON", "ROCKETMQ"])
 def test_the_answer_has_the_encoding_of_its_request(sessions: BrokerSessions, kind: Any) -> None:
     client = Client(sessions)
@@ -190,8 +201,8 @@ def test_a_client_is_where_its_last_heartbeat_came_from(sessions: BrokerSessions
     old.session.closed()
     new.runner.take()
     assert sessions.find("me") is new.session
-    new.beat("you")
-    assert sessions.find("me") is None and sessions.find("you") is new.session
+    new.session.closed()
+    assert sessions.find("me") is None
 
 
 # --- notices ------------------------------------------------------------------------------------------------------

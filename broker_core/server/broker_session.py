@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 MAX_PENDING = 10_000
 """Requests of one connection that wait for their answers, held pulls among them; as many as RocketMQ queues sends."""
 
+MAX_BACKLOG = 100_000
+"""Requests of all connections that wait for the engine; as many as RocketMQ queues pulls."""
+
 MAX_RELAYS = 16
 """Requests of one connection for which clients are being asked."""
 
@@ -48,6 +51,9 @@ _NOBODY = 0
 
 class Runner(Protocol):
     """An EngineRunner, as far as sessions need one."""
+
+    @property
+    def backlog(self) -> int: ...
 
     def submit(self, connection: Connection, request_id: int, command: Command) -> None: ...
 
@@ -147,7 +153,7 @@ class BrokerSession:
 
     def _take_request(self, request: RemotingCommand) -> None:
         """Hand it to the engine, or answer what can be answered at once."""
-        if len(self._pending) >= MAX_PENDING:
+        if len(self._pending) >= MAX_PENDING or self._sessions.runner.backlog >= MAX_BACKLOG:
             self._answer(Failed(code=ResponseCode.SYSTEM_BUSY, kind="unavailable", remark=OVERLOAD), request)
             return
         decoded = decode(request, self._peer)

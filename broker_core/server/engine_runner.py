@@ -102,6 +102,11 @@ class EngineRunner:
 
     # --- turns --------------------------------------------------------------------------------------------------
 
+    @property
+    def backlog(self) -> int:
+        """Commands that wait for their turn."""
+        return len(self._inbox)
+
     def submit(self, connection: Connection, request_id: int, command: Command) -> None:
         """Hand a command to the next turn. Call it on the loop's thread."""
         self._inbox.append((connection, request_id, command))

@@ -25,6 +25,10 @@ class FakeRunner:
     def __init__(self) -> None:
         self.submitted: list[tuple[Connection, int, c.Command]] = []
 
+    @property
+    def backlog(self) -> int:
+        return len(self.submitted)
+
     def submit(self, connection: Connection, request_id: int, command: c.Command) -> None:
         self.submitted.append((connection, request_id, command))
 
@@ -170,6 +174,18 @@ def test_an_answer_too_large_for_a_frame_is_said_to_be(sessions: BrokerSessions)
 
 
 # --- limits, and the end ------------------------------------------------------------------------------------------
+
+
+def test_requests_of_all_connections_that_the_engine_has_not_seen_are_limited(
+        sessions: BrokerSessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_session, "MAX_BACKLOG", 2)
+    one, other = Client(sessions), Client(sessions, 50_001)
+    one.session.receive([RemotingCommand.request(30, *EXAMPLES[30], opaque=opaque) for opaque in (1, 2)])
+    other.session.receive([RemotingCommand.request(30, *EXAMPLES[30], opaque=3)])
+    (refused,) = other.channel.take()
+    assert (refused.code, refused.opaque) == (2, 3)
+    other.session.closed()  # is never refused
+    assert [type(command) for _, _, command in one.runner.take()] == [c.GetMaxOffset, c.GetMaxOffset, c.CloseConnection]
 
 
 def test_too_many_unanswered_requests(sessions: BrokerSessions, monkeypatch: pytest.MonkeyPatch) -> None:

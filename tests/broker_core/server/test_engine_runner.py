@@ -229,3 +229,11 @@ async def test_a_flush_that_fails_in_no_known_way_stops_acknowledgement_too(monk
         late = await client.ask(send("orders", b"two"))
         assert isinstance(late, c.Sent) and late.code == ResponseCode.FLUSH_DISK_TIMEOUT
         assert isinstance(await client.ask(send("orders", b"three")), c.Failed)
+
+
+async def test_the_backlog_is_what_no_turn_has_taken_yet() -> None:
+    async with running() as client:
+        answers = [client.ask(c.GetBroker()) for _ in range(MAX_BATCH + 3)]
+        assert client.runner.backlog == MAX_BATCH + 3
+        await asyncio.gather(*answers)
+        assert client.runner.backlog == 0

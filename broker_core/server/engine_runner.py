@@ -199,11 +199,14 @@ class EngineRunner:
         self._flush = None
         now = self._clock.now()
         error = done.exception()
-        if error is None:
-            self._deliver(self.engine.flushed(flush, (now.mono_ns - began) // 1000, now))
-        else:
-            log.error("a flush failed; no message is taken any more", exc_info=error)
-            self._deliver(self.engine.flush_failed(error, now))
+        try:
+            if error is None:
+                self._deliver(self.engine.flushed(flush, (now.mono_ns - began) // 1000, now))
+            else:
+                log.error("a flush failed; no message is taken any more", exc_info=error)
+                self._deliver(self.engine.flush_failed(error, now))
+        except Exception:
+            log.exception("what follows a flush failed; it goes on with the next turn")
         self._start_flush()
         self._arm()
 
@@ -229,7 +232,10 @@ class EngineRunner:
         now = self._clock.now()
         error = done.exception()
         if error is None:
-            self._deliver(self.engine.file_work_done(work, now))
+            try:
+                self._deliver(self.engine.file_work_done(work, now))
+            except Exception:
+                log.exception("what follows a %s failed; the next one is looked for", type(work).__name__)
             self._look_for_file_work()
             return
         log.error("%s failed and is tried again: %s", type(work).__name__, error)

@@ -237,3 +237,24 @@ async def test_the_backlog_is_what_no_turn_has_taken_yet() -> None:
         assert client.runner.backlog == MAX_BATCH + 3
         await asyncio.gather(*answers)
         assert client.runner.backlog == 0
+
+
+async def test_file_work_goes_on_after_a_defect_in_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(flush_consumer_offset_interval=1) as client:
+        done: list[str] = []
+
+        def fail_once(work: Any, now: Any) -> Any:
+            done.append(work.name)
+            if len(done) == 1:
+                raise ArithmeticError("a defect")
+            return file_work_done(work, now)
+
+        file_work_done = client.runner.engine.file_work_done
+        monkeypatch.setattr(client.runner.engine, "file_work_done", fail_once)
+        await client.ask(send("orders", b"1"))
+        async with asyncio.timeout(10):
+            while not done:
+                await asyncio.sleep(0.001)
+            await client.ask(send("more", b"1"))
+            while done.count("topics") < 2:
+                await asyncio.sleep(0.001)

@@ -25,7 +25,7 @@ from broker_core.consumers.subscription_group_manager import not_exist
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.processors.client_view import client_view
 from broker_core.processors.consumer_manage import group_queue_offset
-from broker_core.processors.context import Context, Request
+from broker_core.processors.context import Context, Request, filter_text
 from broker_core.topics import PERM_READ
 
 MAX_QUEUES = 2000
@@ -100,11 +100,14 @@ def _queue(context: Context, group: str, topic: str, queue_id: int, owner: str |
         state = "not_polling"
     offset = context.offsets.query(group, topic, queue_id)
     at = group_queue_offset(context, topic, queue_id, offset or 0, now)
+    lag, lag_ms = (at.lag, at.lag_ms) if offset is not None else (None, None)
+    if at.max_offset == at.min_offset:  # nothing is there to be behind with
+        lag, lag_ms = 0, 0
     return GroupQueueView(
         topic=topic, queue_id=queue_id, assigned_to=owner, polled_by=last.client_id if last else None,
         polled_ms_ago=ago_ms, state=state, offset=offset, pull_offset=last.pull_offset if last else None,
-        min_offset=at.min_offset, max_offset=at.max_offset, lag=None if offset is None else at.lag,
-        lag_ms=None if offset is None else at.lag_ms, locked_by=context.locks.owner(group, topic, queue_id),
+        min_offset=at.min_offset, max_offset=at.max_offset, lag=lag, lag_ms=lag_ms,
+        locked_by=context.locks.owner(group, topic, queue_id),
         why=_why(context, group, topic, queue_id, state, owner, held, last, now))
 
 
@@ -120,7 +123,10 @@ def _why(context: Context, group: str, topic: str, queue_id: int, state: State, 
     if held is not None:
         waits = f"{held.client_id or 'a client'} waits at offset {held.pull_from_offset}"
         newer = context.store.max_offset(topic, queue_id) - held.pull_from_offset
-        return f"{waits}; of {newer} newer messages none passes its filter" if newer else f"{waits}, the queue's end"
+        if newer:
+            return f"{waits}; of {newer} newer messages none passes its filter"
+        accepts = filter_text(held.message_filter)
+        return f"{waits}, the queue's end{'' if accepts == '*' else f', for a message that {accepts} accepts'}"
     reset = context.offsets.pending_reset(group, topic, queue_id)
     if reset is not None:
         return f"{who} is told with its next pull to go on at offset {reset}"

@@ -4,7 +4,12 @@
  * which is one broker's, goes to the first.
  */
 
-const asked = new URLSearchParams(location.search).get("broker") ?? "";
+const asked = new URLSearchParams(globalThis.location?.search).get("broker") ?? "";
+
+let showsAll = false;
+
+/** Whether the page shows several brokers at once. Known once the picker is filled. */
+export const isOfAllBrokers = () => showsAll;
 
 /** `path` of the API or of a WebSocket, narrowed to the page's broker. */
 export function ofBroker(path) {
@@ -39,6 +44,7 @@ export async function brokerPicker(part, ask, { all }) {
   const names = brokers.map(({ broker }) => broker);
   if (asked && !names.includes(asked)) names.push(asked);
   const options = names.map((name) => new Option(nameOf(name, brokers), name, false, name === asked));
+  showsAll = all && !asked;
   if (all) options.unshift(new Option("all brokers", "", false, !asked));
   part("brokers").replaceChildren(...options);
   part("brokers").hidden = false;

@@ -1,5 +1,6 @@
 /** Sentences about groups, their members and queues, and about what becomes of them. Pure. */
 
+import { acceptsAll } from "./explain.js";
 import { count, isKnown, span } from "./format.js";
 import { queueKey } from "./reducer.js";
 
@@ -93,6 +94,8 @@ export function explainGroup(group) {
   const found = group.members.length ? withMembers(group, own) : withoutMembers(group);
   const behind = behindSentence(group.queues);
   if (behind) found.push(behind);
+  const again = againSentence(group.queues);
+  if (again) found.push(again);
   if (!found.some(({ tone }) => tone === "bad" || tone === "warn") && group.members.length) found.push(allIsWell(group, own));
   return found.length ? found : [{ tone: "none", text: "Nothing is consumed for this group, and nothing waits for it." }];
 }
@@ -168,11 +171,20 @@ function behindSentence(queues) {
   return { tone: "none", text: `${some(lag, "message waits", "messages wait")} in ${some(behind.length, "queue")}${wait}.${handed}` };
 }
 
+/** What came again from the retry topic, so far: its end counts it. */
+function againSentence(queues) {
+  const times = sum(queues.filter(({ topic }) => retryTopic(topic)), "max_offset");
+  return times > 0 ? { tone: "none", text: `Its members could not consume some messages and gave them back: ${some(times, "time")} so far one came `
+    + "again from the retry topic. Those that wait for their next try are not counted." } : null;
+}
+
 function allIsWell(group, own) {
   const held = own.filter((queue) => queue.state === "held").length;
   const members = some(group.members.length, "member");
   if (own.length && held === own.length) {
-    return { tone: "good", text: `${own.length === 1 ? "Its queue is" : `All ${count(own.length)} queues are`} held: a message that comes is handed on at once.` };
+    const strict = group.subscriptions.some(({ topic, sub_string: text }) => !retryTopic(topic) && !acceptsAll(text));
+    return { tone: "good", text: `${own.length === 1 ? "Its queue is" : `All ${count(own.length)} queues are`} held: a message that comes`
+      + `${strict ? ", and that its subscription accepts," : ""} is handed on at once.` };
   }
   return { tone: "good", text: `${members} ${group.members.length === 1 ? "consumes" : "consume"} ${some(own.length, "queue")}; ${count(held)} of them ${held === 1 ? "waits" : "wait"} for messages.` };
 }

@@ -13,6 +13,8 @@ const NUMBERS = ["offset", "pull_offset", "min_offset", "max_offset", "lag", "la
 const WORDS = { CLUSTERING: "its members share the queues", BROADCASTING: "each member gets every message",
   CONSUME_FROM_LAST_OFFSET: "new queues from their end", CONSUME_FROM_FIRST_OFFSET: "new queues from their first message",
   CONSUME_FROM_TIMESTAMP: "new queues from a time" };
+const MISSING = ". It shows here as soon as somebody consumes for it. RocketMQ's consumers reach a broker only when the "
+  + "name server knows a topic of theirs: where the topic does not exist yet, the first message sent to it makes it.";
 const group = document.body.dataset.group;
 const part = (name) => document.querySelector(`[data-part="${name}"]`);
 
@@ -63,7 +65,7 @@ startPage({
   panels: [aboutPanel(), verdictPanel(), groupQueuesPanel(), membersPanel(), subscriptionsPanel(), clientEventsPanel({ link: false })],
   onError(error) {
     const missing = error.status === 404 || error.status === 400;
-    if (missing) showMissing(`${error.message}${error.status === 404 ? ". It shows here as soon as somebody consumes for it." : ""}`);
+    if (missing) showMissing(`${error.message}${error.status === 404 ? MISSING : ""}`);
     return missing;
   },
 });

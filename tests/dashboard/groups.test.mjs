@@ -15,7 +15,7 @@ const member = (id, fields = {}) => ({ client_id: id, protocol: "remoting", lang
 function group(fields = {}) {
   const queues = fields.queues ?? [queue(), queue({ queue_id: 1 })];
   const members = fields.members ?? [member("java-1")];
-  return { message_model: members.length ? "CLUSTERING" : "", members, queues, holds: [],
+  return { message_model: members.length ? "CLUSTERING" : "", members, queues, holds: [], subscriptions: [{ topic: "orders", sub_string: "*" }],
     assignment: members.map(({ client_id: id }) => ({ client_id: id, queues: queues.filter((one) => one.assigned_to === id) })), ...fields };
 }
 
@@ -56,8 +56,18 @@ describe("why a group waits", () => {
     assert.match(texts(explainGroup(group({ queues: [queue(), queue({ state: "polling" })] })))[0], /^1 member consumes 2 queues; 1 of them waits for messages\.$/);
   });
   test("the retry topic is not counted", () => {
-    const queues = [queue(), queue({ topic: "%RETRY%billing", state: "not_polling" })];
+    const queues = [queue(), queue({ topic: "%RETRY%billing", state: "not_polling", max_offset: 0 })];
     assert.deepEqual(texts(explainGroup(group({ queues }))), ["Its queue is held: a message that comes is handed on at once."]);
+  });
+  test("what came again is said", () => {
+    const queues = [queue(), queue({ topic: "%RETRY%billing", offset: 3, pull_offset: 3, max_offset: 3 })];
+    assert.deepEqual(texts(explainGroup(group({ queues }))).map((text) => text.split(": ")[1]), [
+      "3 times so far one came again from the retry topic. Those that wait for their next try are not counted.",
+      "a message that comes is handed on at once."]);
+  });
+  test("a subscription to some messages is said", () => {
+    const subscriptions = [{ topic: "orders", sub_string: "TagB" }, { topic: "%RETRY%billing", sub_string: "*" }];
+    assert.match(texts(explainGroup(group({ subscriptions })))[0], /: a message that comes, and that its subscription accepts, is handed on at once\.$/);
   });
   test("assigned and not polling comes first", () => {
     const stuck = { state: "not_polling", polled_ms_ago: 45_000, offset: 30, lag: 10, lag_ms: 61_000 };

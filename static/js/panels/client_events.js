@@ -2,6 +2,7 @@
 
 import { KeyedRows, el, panel, setAttribute, setText } from "../dom.js";
 import { clockTime, count } from "../format.js";
+import { isOfAllBrokers } from "../brokers.js";
 import { explainEvent } from "../explain_group.js";
 import { MAX_EVENTS } from "../client_events.js";
 import { groupHref } from "../links.js";
@@ -38,7 +39,8 @@ export function clientEventsPanel({ link = true } = {}) {
     const known = view.state.seq !== null;
     const newer = paused ? view.state.events.filter((event) => event.seq > (list[0]?.seq ?? 0)).length : 0;
     const many = list.length >= MAX_EVENTS ? `the last ${count(MAX_EVENTS)}` : `${count(list.length)} so far`;
-    setText(part("count"), known ? `${many}${paused ? `; paused, ${count(newer)} newer` : ""}` : "unknown");
+    const where = isOfAllBrokers() ? `, of ${view.state.broker} alone` : "";
+    setText(part("count"), known ? `${many}${where}${paused ? `; paused, ${count(newer)} newer` : ""}` : "unknown");
     part("empty").hidden = !known || list.length > 0;
   }
 

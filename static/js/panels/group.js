@@ -32,7 +32,7 @@ export function groupQueuesPanel() {
   const rows = new KeyedRows(part("rows"), { create, update });
   let latest = null;
   let several = false;
-  let heldSince = new Map();
+  let held = new Map();
 
   function create(queue) {
     const parts = {
@@ -88,9 +88,10 @@ export function groupQueuesPanel() {
 
   function showWhy(row) {
     const { queue } = row;
-    const since = heldSince.get(holdKey(queue));
-    const known = since !== undefined && latest.now !== null;
-    setText(row.parts.why, explainQueue(queue, known ? Math.max(0, latest.now - since) : null));
+    const hold = held.get(holdKey(queue));
+    const heldMs = !hold || latest.now === null ? null
+      : Math.max(0, Math.min(latest.now, hold.deadline_ms) - hold.suspended_at_ms); // the answer may be 2 s old
+    setText(row.parts.why, explainQueue(queue, heldMs));
   }
 
   function render(view) {
@@ -98,7 +99,7 @@ export function groupQueuesPanel() {
     if (!view.answer) return;
     const { queues, holds } = view.answer;
     several = new Set(queues.map((queue) => queue.broker)).size > 1;
-    heldSince = new Map(holds.map((hold) => [holdKey(hold), hold.suspended_at_ms]).reverse());
+    held = new Map(holds.map((hold) => [holdKey(hold), hold]).reverse());
     const wanted = part("troubled").checked ? queues.filter(standsOut) : queues;
     const sorted = [...wanted].sort((a, b) => retryTopic(a.topic) - retryTopic(b.topic));
     rows.show(sorted.slice(0, MOST_ROWS), holdKey);

@@ -69,7 +69,7 @@ def test_a_group_in_full() -> None:
     assert (first.lag, first.lag_ms, first.locked_by) == (2, 2300, "A")
     assert (second.assigned_to, second.polled_by, second.polled_ms_ago, second.state) == ("B", None, None,
                                                                                           "not_polling")
-    assert (second.offset, second.lag, second.lag_ms, second.locked_by) == (None, None, None, None)
+    assert (second.offset, second.lag, second.lag_ms, second.locked_by) == (None, 0, 0, None)
     assert second.why == "B has not pulled from it yet"
 
 
@@ -78,9 +78,15 @@ def test_a_held_pull_says_what_it_waits_for() -> None:
     join(bench, "A", topics={"orders": "TagA"})
     member_pull(bench, "A", 3)
     assert queues(bench, "state", "polled_by") == [("held", "A"), ("not_polling", None)]
-    assert why(bench) == "A waits at offset 3, the queue's end"
+    assert why(bench) == "A waits at offset 3, the queue's end, for a message that TagA accepts"
     bench.send("orders", b"4", tag="TagB")
     assert why(bench) == "A waits at offset 3; of 1 newer messages none passes its filter"
+
+
+def test_without_a_commit_only_an_empty_queue_has_a_known_lag() -> None:
+    bench = orders()
+    join(bench, "A")
+    assert queues(bench, "offset", "lag", "lag_ms") == [(None, None, None), (None, 0, 0)]
 
 
 def test_a_member_that_stops_asking_is_seen() -> None:
@@ -96,7 +102,7 @@ def test_a_member_that_stops_asking_is_seen() -> None:
 def test_without_members_or_subscription_nobody_is_there() -> None:
     bench = orders()
     commit(bench, 0)
-    assert queues(bench, "state", "assigned_to", "lag") == [("unassigned", None, 3), ("unassigned", None, None)]
+    assert queues(bench, "state", "assigned_to", "lag") == [("unassigned", None, 3), ("unassigned", None, 0)]
     assert why(bench) == "no member is there"
     join(bench, "A", topics={"more": "*"})
     assert queues(bench, "state") == [("unassigned",)] * 2 and why(bench) == "no member subscribes to the topic"

@@ -71,6 +71,8 @@ class RemotingServer:
         for port, server in zip(self.ports, self._servers, strict=True):
             try:
                 await server.start_serving()
+                if None in server.sockets:  # uvloop says in this way alone that it does not listen
+                    raise OSError(errno.EADDRINUSE, "address already in use")
             except OSError as error:  # somebody else had bound it too, and was the first to listen
                 self._give_up(port, error)
         self._sweep()

@@ -4,8 +4,10 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from broker_core.remoting.remoting_command import MAX_FRAME, RemotingCommand
 from broker_core.server.remoting_server import CannotServe, RemotingServer
@@ -38,7 +40,13 @@ async def test_an_address_that_is_not_ours_is_a_sentence() -> None:
         await server.start()
 
 
-async def test_ports_may_be_had_before_anybody_is_served() -> None:
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_ports_may_be_had_before_anybody_is_served(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(first_to_listen_serves())
+
+
+async def first_to_listen_serves() -> None:
     [port] = unused_ports(1)
     first, second = (RemotingServer(NotingSession, "127.0.0.1", [port], tls=TlsOptions(mode="disabled"))
         for _ in range(2))

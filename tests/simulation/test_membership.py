@@ -1,7 +1,8 @@
 """Clients that come, beat, leave, break off and fall silent in any order, beside a model of who must be where.
 
 After every step each group has exactly the model's members, each once and over an open connection; and every change
-was told to each member that is left exactly once, and nothing else was told to anybody.
+was told to each member that is left exactly once, and nothing else was told to anybody, but once more to the members of
+a group whose retry topic its first heartbeat has made.
 """
 
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from broker_core import commands as c
 from broker_core.consumers.memberships import CHANNEL_EXPIRED_NS
 from broker_core.events import GroupMemberJoined, GroupMemberLeft
+from broker_core.processors.consumer_ids_changed import SECOND_NOTICE_NS
 from tests.fakes.engine import Bench
 from tests.fakes.members import beat, client_ids, connect, notices
 
@@ -33,6 +35,7 @@ class Membership(RuleBasedStateMachine):
         self.members: dict[str, dict[str, list[int]]] = {group: {} for group in GROUPS}
         self.topics: dict[str, set[str]] = {group: set() for group in GROUPS}
         self.changed: set[str] = set()
+        self.told_again_at: dict[str, int] = {}  # groups that ever had a member: ns of their second notice, 0 behind it
 
     def remove(self, group: str, client: str) -> None:
         del self.members[group][client]
@@ -66,6 +69,8 @@ class Membership(RuleBasedStateMachine):
         model: c.MessageModel = "BROADCASTING" if group == BROADCASTING else "CLUSTERING"
         reply = self.bench.call(beat(client, group, topics=dict.fromkeys(topics, "*"), model=model,
                                      without_sub=without_sub), connection)
+        if model == "CLUSTERING":
+            self.told_again_at.setdefault(group, self.bench.clock.mono_ns() + SECOND_NOTICE_NS)
         before = self.members[group].get(client)
         if before is None or before[0] <= connection:
             self.members[group][client] = [connection, self.bench.clock.mono_ns()]
@@ -106,6 +111,10 @@ class Membership(RuleBasedStateMachine):
             for client, (_, last) in list(self.members[group].items()):
                 if now - last >= CHANNEL_EXPIRED_NS:
                     self.remove(group, client)
+        for group, due in self.told_again_at.items():
+            if 0 < due <= now:
+                self.changed.add(group)
+                self.told_again_at[group] = 0
         self.told()
 
     @invariant()

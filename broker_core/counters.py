@@ -9,7 +9,8 @@ from broker_core.commands import Histogram
 
 WAKEUP_US_BOUNDS = [10, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 2000, 5000, 10_000, 50_000, 100_000,
                     1_000_000]
-HELD_MS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000]
+HELD_MS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 15_100, 20_000, 30_000, 30_100]
+"""Holds of 15 and 30 s end some milliseconds later: their buckets are narrow, so that nobody reads 17 s from them."""
 
 
 class Buckets:

@@ -23,7 +23,8 @@ FileName = Annotated[str, Meta(max_length=128, description="Name of a file of a 
 CHUNK = 256 * 1024
 T = TypeVar("T")
 
-_FILE_TYPES = {".log": "text/plain; charset=utf-8", ".json": "application/json", ".html": "text/html; charset=utf-8", ".csv": "text/csv; charset=utf-8",
+_FILE_TYPES = {".log": "text/plain; charset=utf-8",
+    ".json": "application/json", ".html": "text/html; charset=utf-8", ".csv": "text/csv; charset=utf-8",
     ".parquet": "application/vnd.apache.parquet"}
 _REPORT_POLICY = ("sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")

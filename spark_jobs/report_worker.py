@@ -14,6 +14,7 @@ from django.utils import timezone
 from spark_jobs import runs, setup
 from spark_jobs.environment import read_environment
 from spark_jobs.models import ACTIVE, ReportRun, SparkState, Status
+from spark_jobs.report_run import Job
 from spark_jobs.run_folders import remove_drafts
 from spark_jobs.runs import enqueue, remove
 from spark_jobs.spark_process import Policy, SparkProcess
@@ -30,6 +31,8 @@ KEPT_RUNS = 30
 """Ended runs of a report that are kept, with their files."""
 LOOK_AGAIN_S = 2.0
 TELL_S = 0.5
+PARAMETERS = frozenset(Job._fields) - {"report", "store", "folder", "group"}
+"""What of a job people may say; all else comes from here."""
 HOUSEKEEPING_S = 5.0
 
 
@@ -87,10 +90,9 @@ def order_for(run: ReportRun) -> dict[str, Any]:
     return {
         "job": "report", "group": group,
         "master": settings.GLASSMQ_SPARK_MASTER, "scratch": str(setup.scratch_folder()),
-        "arguments": {
+        "arguments": {name: value for name, value in run.parameters.items() if name in PARAMETERS} | {
             "report": run.report, "group": group, "store": str(settings.GLASSMQ_STORE_DIR),
             "folder": str(Path(settings.GLASSMQ_REPORTS_DIR) / folder_of(run)),
-            "from_ms": run.parameters.get("from_ms"), "to_ms": run.parameters.get("to_ms"),
         },
     }
 

@@ -13,6 +13,7 @@ MARK before it; everything else there, Java's words among them, is log.
 Standard input is a leash as well: when it ends, so does this process, and its Java with it.
 """
 
+import io
 import json
 import logging
 import os
@@ -166,6 +167,7 @@ def end_java() -> None:
     from pyspark import SparkContext
 
     java = getattr(SparkContext._gateway, "proc", None)
+    sys.stderr = io.StringIO()  # pyspark's own server says a traceback about the Java that it misses
     if java is not None:
         with suppress(OSError):
             java.stdin.close()

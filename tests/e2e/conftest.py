@@ -6,13 +6,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from tests.conftest import Manage
 from tests.fakes.browser import launch
+
+if TYPE_CHECKING:
+    import subprocess
 
 READY_SECONDS = 60
 
@@ -60,7 +63,11 @@ class Waiting:
 @pytest.fixture
 def broker(manage: Manage) -> Broker:
     """A fresh broker, ready."""
-    process = manage.start("broker", "--no-schedules")
+    return wait_until_ready(manage, manage.start("broker", "--no-schedules"))
+
+
+def wait_until_ready(manage: Manage, process: "subprocess.Popen[str]") -> Broker:
+    """The broker that ``process`` is, once messages can be published."""
     found = Broker(f"http://127.0.0.1:{manage.environment['GLASSMQ_WEB_PORT']}")
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:

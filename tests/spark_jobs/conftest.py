@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fakes import golden_store
+from tests.fakes.redis_server import redis_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["redis_server"]
 
 
 @pytest.fixture(scope="session")

@@ -67,13 +67,15 @@ def carried_out(**more: Any) -> ReportRun:
 
 
 def test_a_run_that_succeeds(fake: FakeSpark, settings: Any) -> None:
-    run = carried_out(parameters={"from_ms": 7, "to_ms": None})
+    run = carried_out(parameters={"from_ms": 7, "to_ms": None, "store": "/etc", "older": 1})
     assert (run.status, run.percent, run.messages, run.folder) == (Status.DONE, 100, 12, f"throughput/{run.pk}")
     assert run.started is not None
     assert run.finished is not None
     [order] = fake.orders
     assert (order["job"], order["group"]) == ("report", f"report-run-{run.pk}-1")
     assert (order["arguments"]["from_ms"], order["arguments"]["to_ms"]) == (7, None)
+    assert "older" not in order["arguments"]
+    assert order["arguments"]["store"] == str(settings.GLASSMQ_STORE_DIR)
     assert order["arguments"]["folder"] == str(settings.GLASSMQ_REPORTS_DIR / "throughput" / str(run.pk))
     assert not runs.has_log(run)
 

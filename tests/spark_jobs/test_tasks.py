@@ -1,6 +1,5 @@
 """The tasks, and one run from start to end by a real worker."""
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +11,9 @@ from typing import Any
 import pytest
 
 from spark_jobs import report_worker, runs, setup, tasks
+from spark_jobs.session import is_running
 from tests.conftest import PROJECT, Manage
+from tests.fakes.redis_server import RedisServer
 from tests.spark_jobs.stores import make_store
 
 
@@ -56,33 +57,114 @@ def test_a_worker_carries_out_the_run_it_is_given(monkeypatch: pytest.MonkeyPatc
     assert carried == [5]
 
 
-def test_a_real_worker_runs_a_report(manage: Manage, tmp_path: Path) -> None:
-    make_store(tmp_path / "store", 50)
-    more = {"GLASSMQ_STORE_DIR": str(tmp_path / "store"), "GLASSMQ_SPARK_MASTER": "local[1]"}
-    assert manage.run("migrate", "--verbosity", "0") == (0, "")
-    code, output = manage.run("shell", "-c", "from spark_jobs import runs; runs.start_run('throughput', {})",
-        **more)
-    assert code == 0, output
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "celery", "--app", "config.celery", "--quiet", "worker", "--pool", "solo"],
-        cwd=PROJECT, env=manage.environment | more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True)
+class Workers:
+    """Real Celery processes over one data folder, and what becomes of the only run."""
+
+    def __init__(self, manage: Manage, tmp_path: Path, **environment: str) -> None:
+        self._manage = manage
+        self._environment = manage.environment | environment | {
+            "GLASSMQ_STORE_DIR": str(tmp_path / "store"), "GLASSMQ_SPARK_MASTER": "local[1]"}
+        self._started: list[subprocess.Popen[str]] = []
+        self.folder = tmp_path / "data"
+        make_store(tmp_path / "store", 50)
+        assert manage.run("migrate", "--verbosity", "0") == (0, "")
+
+    def do(self, code: str) -> None:
+        """Run some Python in the project."""
+        ended, output = self._manage.run("shell", "-v", "0", "-c", code, **self._environment)
+        assert ended == 0, output
+
+    def start(self, *command: str) -> "subprocess.Popen[str]":
+        started = subprocess.Popen([sys.executable, "-m", "celery", "--app", "config.celery", "--quiet", *command],
+            cwd=PROJECT, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdin=subprocess.DEVNULL, start_new_session=True)
+        self._started.append(started)
+        return started
+
+    def wait_for(self, *, percent: int = 0, statuses: tuple[str, ...] = ("done", "failed", "cancelled")) -> Any:
+        """Look at the first run until it has come so far, four minutes at most."""
+        look, row = threading.Event(), None
+        for _ in range(1200):
+            row = self.query("SELECT status, error, messages, attempt, percent FROM spark_jobs_reportrun ORDER BY id")
+            if row is not None and row[0] in statuses and row[4] >= percent:
+                return row[:4]
+            look.wait(0.2)
+        pytest.fail(f"the run is {row}; the processes said: {self.end()}")
+
+    def query(self, sql: str) -> Any:
+        with sqlite3.connect(self.folder / "glassmq.sqlite3", timeout=20) as connection:
+            return connection.execute(sql).fetchone()
+
+    def end(self) -> str:
+        """End all of them in order; what they said."""
+        for process in self._started:
+            if process.poll() is None:
+                process.terminate()
+        said = [process.communicate(timeout=60)[0] for process in self._started]
+        self._started.clear()
+        return "\n".join(said)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_in_the_middle_leaves_its_run_to_the_next(manage: Manage, tmp_path: Path) -> None:
+    workers = Workers(manage, tmp_path)
     try:
-        status, error, messages = wait_for_end(tmp_path / "data" / "glassmq.sqlite3")
+        workers.do("from spark_jobs import runs; runs.start_run('throughput', {})")
+        first = workers.start("worker", "--pool", "solo")
+        workers.wait_for(percent=5, statuses=("running",))
+        spark = children_of(first.pid)
+        first.kill()
+        first.communicate(timeout=60)
+        wait_until_gone(spark)
+        assert list((workers.folder / "reports" / "throughput").glob("*/summary.json")) == []
+        workers.query("UPDATE spark_jobs_reportrun SET heartbeat = datetime('now', '-2 minutes')")
+        workers.start("worker", "--pool", "solo")
+        assert workers.wait_for() == ("done", "", 50, 2)
+        assert (workers.folder / "reports" / "throughput" / "1" / "report.html").exists()
     finally:
-        os.killpg(worker.pid, 15)
-        said, _ = worker.communicate(timeout=60)
-    assert (status, error, messages) == ("done", "", 50), said
-    assert (tmp_path / "data" / "reports" / "throughput" / "1" / "report.html").exists()
+        said = workers.end()
+    assert "Traceback" not in said
 
 
-def wait_for_end(database: Path) -> tuple[str, str, int]:
-    """Look at the only run until it has ended, two minutes at most."""
+def children_of(parent: int) -> list[int]:
+    """Process ids of what a process has started."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    found = [int(pid) for pid, its in map(str.split, listed.splitlines()) if int(its) == parent]
+    assert found
+    return found
+
+
+def wait_until_gone(processes: list[int]) -> None:
+    """Until none of them runs any more, half a minute at most."""
     look = threading.Event()
-    for _ in range(600):
-        with sqlite3.connect(database, timeout=20) as connection:
-            row = connection.execute("SELECT status, error, messages FROM spark_jobs_reportrun").fetchone()
-        if row[0] in ("done", "failed", "cancelled"):
-            break
+    for _ in range(150):
+        processes = [process for process in processes if is_running(process)]
+        if not processes:
+            return
         look.wait(0.2)
-    return row  # type: ignore[no-any-return]
+    pytest.fail(f"still there: {processes}")
+
+
+A_SECOND = """
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
+from spark_jobs.schedules import RUN_SCHEDULED_TASK, arguments_for
+each = IntervalSchedule.objects.create(every=1, period=IntervalSchedule.SECONDS)
+PeriodicTask.objects.create(
+    name="each second", task=RUN_SCHEDULED_TASK, args=arguments_for("throughput"), interval=each)
+"""
+
+
+@pytest.mark.slow
+def test_with_redis_as_the_queue_a_schedule_comes_to_a_result(manage: Manage, tmp_path: Path,
+                                                              redis_server: RedisServer) -> None:
+    workers = Workers(manage, tmp_path, GLASSMQ_REDIS_URL=redis_server.url)
+    try:
+        workers.do(A_SECOND)
+        workers.start("worker", "--pool", "solo")
+        workers.start("beat", "--pidfile=", "--max-interval", "1")
+        assert workers.wait_for() == ("done", "", 50, 1)
+    finally:
+        said = workers.end()
+    assert workers.query("SELECT requested_by FROM spark_jobs_reportrun ORDER BY id") == ("schedule",)
+    assert not (workers.folder / "celery").exists(), "messages went through files"
+    assert "Traceback" not in said

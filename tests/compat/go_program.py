@@ -1,17 +1,13 @@
 """The program in ``go/``: built once for each state of its sources."""
 
-import json
-import os
 import shutil
-import signal
 import subprocess
-import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.compat.java_program import fingerprint
+from tests.compat.program import Program
 from tests.compat.real_rocketmq import CannotRun, cache_folder, only_one
 
 SOURCES = Path(__file__).resolve().parent / "go"
@@ -35,27 +31,12 @@ def program() -> Path:
     return built
 
 
-def run_cases(namesrv: str, broker: str, *words: str, parallel: int = 12, seconds: float = 600,
-              ) -> Iterator[dict[str, Any]]:
+def started(*arguments: str, seconds: float = 600) -> Program:
+    """The program, running."""
+    return Program([str(program()), *arguments], seconds)
+
+
+def run_cases(namesrv: str, broker: str, *words: str, parallel: int = 12) -> Iterator[dict[str, Any]]:
     """A line for each case whose name has one of the words, or for each. RuntimeError when the program fails."""
-    with tempfile.TemporaryDirectory(prefix="glassmq-compat-go-", ignore_cleanup_errors=True) as home, \
-            tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
-            [str(program()), "cases", "-namesrv", namesrv, "-broker", broker, "-parallel", str(parallel), *words],
-            cwd=home, env=os.environ | {"HOME": home}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-            text=True, start_new_session=True)
-        assert process.stdout is not None
-        limit = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGKILL))
-        limit.start()
-        try:
-            for line in process.stdout:
-                yield json.loads(line)
-            if process.wait():
-                errors.seek(0)
-                raise RuntimeError(f"the Go program ended with {process.returncode}:\n{errors.read()[-4000:]}")
-        finally:
-            limit.cancel()
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            process.stdout.close()
+    with started("cases", "-namesrv", namesrv, "-broker", broker, "-parallel", str(parallel), *words) as running:
+        yield from running

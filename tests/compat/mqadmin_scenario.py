@@ -8,12 +8,10 @@ word. ``tests/golden/mqadmin.json`` is what RocketMQ 5.4.0 prints; this module, 
 
 import json
 import re
-import subprocess
-import tempfile
 from pathlib import Path
-from typing import Any
 
 from tests.compat import java_program
+from tests.compat.program import Program
 from tests.compat.real_rocketmq import real_rocketmq
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "mqadmin.json"
@@ -122,39 +120,11 @@ REPLACED = (
 )
 
 
-class Mqadmin:
-    """One process that runs mqadmin's commands one after the other."""
-
-    def __init__(self, namesrv: str) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="glassmq-mqadmin-", ignore_cleanup_errors=True)
-        self._errors = (Path(self._home.name) / "errors").open("w+")
-        self._process = subprocess.Popen(
-            java_program.command("mqadmin", "--namesrv", namesrv, home=self._home.name), cwd=self._home.name,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True)
-
-    def __call__(self, *command: str) -> str:
-        """What the command prints: its output, and after it the failure, if there was one."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            self._errors.seek(0)
-            raise RuntimeError(f"mqadmin ended at {command}:\n{self._errors.read()[-4000:]}")
-        told: dict[str, Any] = json.loads(line)
-        return str(told["out"]) + (f"\n{told['failure']}" if told["failure"] else "")
-
-    def close(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
-        self._errors.close()
-        self._home.cleanup()
+def printed_by(mqadmin: Program, *command: str) -> str:
+    """What a command prints: its output, and after it the failure, if there was one."""
+    mqadmin.say(json.dumps(command))
+    told = mqadmin.line()
+    return str(told["out"]) + (f"\n{told['failure']}" if told["failure"] else "")
 
 
 def own_lines(command: str, lines: list[str]) -> list[str]:
@@ -190,21 +160,18 @@ def normalised(command: tuple[str, ...], printed: str) -> list[str]:
 
 def run(namesrv: str, broker: str) -> dict[str, list[str]]:
     """The story against one broker: what is printed, normalised, by number and command. @ commands are left out."""
-    mqadmin = Mqadmin(namesrv)
     told: dict[str, list[str]] = {}
     names = {"broker": broker, "id": "", "offset_id": ""}
-    try:
+    with java_program.started("mqadmin", "--namesrv", namesrv) as mqadmin:
         for number, words in enumerate(STORY):
             command = tuple(word.format(**names) for word in words)
-            printed = mqadmin(*command)
+            printed = printed_by(mqadmin, *command)
             for body in re.findall(r"Message Body Path: +(\S+)", printed):
                 Path(body).unlink(missing_ok=True)
             if command[0] == "@send":
                 names["id"], names["offset_id"] = printed.split()
             elif not command[0].startswith("@"):
                 told[f"{number:02} {' '.join(words)}"] = normalised(command, printed)
-    finally:
-        mqadmin.close()
     return told
 
 

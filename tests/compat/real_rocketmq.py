@@ -113,15 +113,18 @@ def is_open(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def has_route(namesrv_port: int, topic: str) -> bool:
-    """Whether a name server knows the topic: GET_ROUTEINFO_BY_TOPIC, and its answer's code."""
+def brokers_of(namesrv_port: int, topic: str) -> list[str]:
+    """Names of the brokers where a name server says that the topic is: GET_ROUTEINFO_BY_TOPIC, and its answer."""
     request = json.dumps({"code": 105, "language": "OTHER", "version": 493, "opaque": 1, "flag": 0,
                           "extFields": {"topic": topic}}).encode()
     with socket.create_connection(("127.0.0.1", namesrv_port), timeout=10) as connection:
         connection.sendall(struct.pack(">II", 4 + len(request), len(request)) + request)
         stream = connection.makefile("rb")
-        _length, header_length = struct.unpack(">II", stream.read(8))
-        return bool(json.loads(stream.read(header_length))["code"] == 0)
+        length, header_length = struct.unpack(">II", stream.read(8))
+        if json.loads(stream.read(header_length))["code"]:
+            return []
+        route = json.loads(stream.read(length - 4 - header_length))
+        return sorted(broker["brokerName"] for broker in route["brokerDatas"])
 
 
 class Server:
@@ -209,11 +212,11 @@ class RealRocketMQ:
         self.broker.start()
         self.broker.wait_ready()
         # topics of its own are registered some seconds after it has said that it is up
-        self.broker.wait_ready(lambda port: has_route(self.namesrv.port, "TBW102"))
+        self.broker.wait_ready(lambda port: bool(brokers_of(self.namesrv.port, "TBW102")))
 
-    def stop(self) -> None:
-        self.broker.stop()
-        self.namesrv.stop()
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        self.broker.stop(how)
+        self.namesrv.stop(how)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.compat import java_program
-from tests.compat.conftest import Address, needs
+from tests.compat.conftest import needs
+from tests.compat.glassmq_broker import Address
 
 BINARY = ("producer.sync", "producer.batch", "producer.oneway", "push.concurrent", "push.orderly", "push.tags",
           "push.broadcast", "retry.once", "lite.subscribe", "pull.statuses", "group.join_and_leave", "query.by_key")

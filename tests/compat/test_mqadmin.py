@@ -4,7 +4,8 @@ import difflib
 import json
 
 from tests.compat import java_program, mqadmin_scenario
-from tests.compat.conftest import Address, needs
+from tests.compat.conftest import needs
+from tests.compat.glassmq_broker import Address
 
 
 def test_it_prints_what_it_prints_for_rocketmq(server: Address) -> None:

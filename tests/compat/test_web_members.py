@@ -14,7 +14,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from tests.compat import go_program, java_program
-from tests.compat.conftest import Address, needs
+from tests.compat.conftest import needs
+from tests.compat.glassmq_broker import Address
 
 SECONDS = 60
 GROUP, TOPIC, QUEUES = "web-members", "WebMembers", 6

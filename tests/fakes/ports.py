@@ -13,12 +13,14 @@ FIRST, LAST = 12_000, 32_000
 _next = count(os.getpid() * 2_503)
 
 
-def unused_broker_port() -> int:
-    """A port for a broker, which needs the one two below it as well, and RocketMQ's the one above it."""
+def unused_broker_port(brokers: int = 1) -> int:
+    """A port for a broker, which needs the one two below it as well, and RocketMQ's the one above it; in a cluster the
+    port of the first of ``brokers``, which are ten apart."""
+    number = 4 + 10 * (brokers - 1)
     while True:
-        below, _, port, above = unused_ports(4)
-        if above - below == 3:
-            return port
+        ports = unused_ports(number)
+        if ports[-1] - ports[0] == number - 1:
+            return ports[2]
 
 
 def unused_ports(number: int) -> list[int]:

@@ -2,6 +2,7 @@
 //
 //	compat cases -namesrv A -broker A [-parallel 8] [WORD...]
 //	compat member -namesrv A -group G -topic T        a push consumer, until it is killed
+//	compat outage -namesrv A -broker A                see outage.go
 package main
 
 import (
@@ -40,6 +41,8 @@ func main() {
 		runCases(*namesrv, *broker, *parallel, flags.Args())
 	case "member":
 		runMember(*namesrv, *group, *topic)
+	case "outage":
+		runOutage(*namesrv, *broker)
 	default:
 		panic("no program is called " + os.Args[1])
 	}

@@ -20,6 +20,8 @@ import java.util.concurrent.TimeoutException;
  * cases   --namesrv A [--parallel 8] [--slow 1] [WORD...]   each case: name, ok, detail, seconds
  * member  --namesrv A --group G --topic T [--orderly 1]     a push consumer, until it is killed
  * mqadmin --namesrv A                                       commands from the standard input, see Mqadmin
+ * outage  --namesrv A                                       see Outage
+ * sharing --namesrv A --brokers N                           see Sharing
  * </pre>
  */
 public final class Main {
@@ -42,6 +44,12 @@ public final class Main {
                 break;
             case "mqadmin":
                 Mqadmin.run(arguments);
+                break;
+            case "outage":
+                Outage.run(arguments);
+                break;
+            case "sharing":
+                Sharing.run(arguments);
                 break;
             default:
                 throw new IllegalArgumentException("no program is called " + given[0]);

@@ -51,7 +51,8 @@ class SparkCluster:
 
     def executors(self, worker: str) -> list[int]:
         """Process ids of a worker's executors."""
-        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True)
+        listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,command="], capture_output=True, text=True,
+            check=True)
         rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
         mine = str(self._processes[worker].pid)
         return [int(pid) for pid, parent, command in rows if parent == mine and EXECUTOR in command]

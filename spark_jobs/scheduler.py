@@ -38,4 +38,4 @@ def is_ours(entry: ScheduleEntry) -> bool:
     if last is not None and not entry.schedule.is_due(last.astimezone(entry.app.timezone))[0]:
         return False
     unchanged = row.filter(last_run_at=last) if last is not None else row.filter(last_run_at__isnull=True)
-    return unchanged.update(last_run_at=timezone.now()) == 1
+    return bool(unchanged.update(last_run_at=timezone.now()) == 1)

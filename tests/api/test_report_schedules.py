@@ -66,7 +66,8 @@ async def test_refusals(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("method", "path", "body"), [
-    ("POST", SCHEDULES, {}), ("POST", SCHEDULES, {"cron": "1" * 121}), ("POST", SCHEDULES, {"cron": "* * * * *", "x": 1}),
+    ("POST", SCHEDULES, {}), ("POST", SCHEDULES, {"cron": "1" * 121}),
+    ("POST", SCHEDULES, {"cron": "* * * * *", "x": 1}),
     ("PATCH", f"{SCHEDULES}/4", {}), ("PATCH", f"{SCHEDULES}/0", {"enabled": True}),
     ("PATCH", f"{SCHEDULES}/4", {"enabled": "yes"})])
 async def test_bodies_that_say_nothing_usable(client: httpx.AsyncClient, asked: list[Any], method: str, path: str,

@@ -43,7 +43,8 @@ async def test_the_list_says_what_there_is(client: httpx.AsyncClient, monkeypatc
     assert report["schedules"] == [{"id": 4, "cron": "30 2 * * *", "when": "At 02:30 AM UTC", "enabled": True,
         "last_run_ms": None}]
     assert report["runs"] == [{"id": 7, "report": "throughput", "status": "running", "attempt": 1, "percent": 30,
-        "doing": "reading", "error": "", "has_log": False, "cancel_requested": False, "requested_by": "person", "parameters": {}, "messages": None,
+        "doing": "reading", "error": "", "has_log": False, "cancel_requested": False, "requested_by": "person",
+        "parameters": {}, "messages": None,
         "created_ms": int(WHEN.timestamp() * 1000), "started_ms": None, "finished_ms": None, "files": []}]
 
 

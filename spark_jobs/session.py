@@ -72,7 +72,8 @@ def is_alive() -> bool:
 
 
 def _make_session(master: str, scratch: Path) -> "SparkSession":
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection that it closes
+    # It tells of every connection that it closes and, when Java ends, has a stack trace for each; errors it raises too.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     # pyspark hands this process's environment on to Java and to its Python workers; there is no other way to tell it.
     environment = os.environ  # noqa: TID251

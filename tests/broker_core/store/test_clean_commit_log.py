@@ -123,6 +123,10 @@ def test_a_young_segment_keeps_all_behind_it() -> None:
 
 
 def lake_at(files: SimulatedFiles, offset: int) -> None:
+    """A lake has read the log up to there."""
+    first = files._names.get(ROOT / "commitlog" / ("0" * 20))
+    if first is not None:
+        first.modified_ms = BEGIN_MS - 49 * HOUR
     files.write(ROOT / "lakePosition", encode(LakePosition(offset, BEGIN_MS, "/lakes/store")))
 
 
@@ -159,7 +163,7 @@ def test_a_lake_is_not_waited_for_without_end() -> None:
     files = SimulatedFiles()
     store = full_of_old(files)
     lake_at(files, 70_000)
-    store.change_options(msgspec.structs.replace(options(HERE), lake_wait_max_hours=49))
+    store.change_options(msgspec.structs.replace(options(HERE), lake_wait_max_hours=50))
     assert removed(store, now()) == [(0, "older than fileReservedTime, 48 hours")]
     assert removed(store, now(10)) == []
     assert removed(store, now(20)) == []

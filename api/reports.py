@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from asgiref.sync import sync_to_async
-from msgspec import Meta
+from msgspec import Meta, convert, to_builtins
 
 from api.asgi import Send
 from api.problems import Problem
@@ -19,6 +19,7 @@ from spark_jobs.models import ReportRun
 
 ReportName = Annotated[str, Meta(max_length=64, description="Name of a report.")]
 RunId = Annotated[int, Meta(ge=1, le=(1 << 62), description="Number of a run.")]
+Name = Annotated[str, Meta(min_length=1, max_length=255, description="Of a topic or a group.")]
 FileName = Annotated[str, Meta(max_length=128, description="Name of a file of a run, as the run lists it.")]
 CHUNK = 256 * 1024
 T = TypeVar("T")
@@ -47,15 +48,40 @@ class FileParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewRun(Body, frozen=True, kw_only=True, gc=False):
-    """What a run is about: messages stored in the minutes from `from_ms` on and before `to_ms`; null is no bound."""
+    """What a run is about: the minutes from `from_ms` on and before `to_ms`; null is no bound.
+
+    `topic` and `consumer_group` leave all others out, where the report tells them apart. `compare` sets the figures
+    beside those of the time before, of the same length; it needs both bounds.
+    """
 
     from_ms: Milliseconds | None = None
     to_ms: Milliseconds | None = None
+    topic: Name | None = None
+    consumer_group: Name | None = None
+    compare: bool = False
+
+
+class HeadlineView(Model, frozen=True, kw_only=True, gc=False):
+    """A figure that stands for a report; `value` is null when it is not known, `before` is that of the time before.
+
+    `kind` says what the number is: `number`, `bytes`, `us`, `ms`, or `share`, a part of 1. `better` says which way it
+    should go, if any. `report` names the report that tells more of it, if it is another one.
+    """
+
+    name: str
+    label: str
+    kind: str
+    value: float | int | None
+    before: float | int | None
+    better: Literal["", "more", "less"]
+    report: str
 
 
 class RunView(Model, frozen=True, kw_only=True, gc=False):
-    """One run. `percent` never goes back; `messages` is null until they are counted; `error` says why it failed.
+    """One run. `percent` never goes back; `messages` is null unless the log was read; `error` says why it failed.
 
+    Once it is done, `headlines` are its most important figures, and `notes` what has to be known of them: a sentence
+    each, such as that the store has no poll journal.
     A run with `status` `waiting` waits for Spark to be installed. What may pass is tried again: `attempt` counts.
     """
 
@@ -71,6 +97,8 @@ class RunView(Model, frozen=True, kw_only=True, gc=False):
     requested_by: Literal["person", "schedule"]
     parameters: dict[str, Any]
     messages: int | None
+    headlines: list[HeadlineView]
+    notes: list[str]
     created_ms: int
     started_ms: int | None
     finished_ms: int | None
@@ -132,8 +160,10 @@ async def post_run(request: Request[ReportParams]) -> Answer:
     body: NewRun = request.body
     if body.from_ms is not None and body.to_ms is not None and body.to_ms <= body.from_ms:
         raise Problem(400, "to_ms must be later than from_ms", pointer="/to_ms")
+    if body.compare and (body.from_ms is None or body.to_ms is None):
+        raise Problem(400, "a comparison with the time before needs from_ms and to_ms", pointer="/compare")
     name = request.params.name
-    view = await ask(lambda: _view(runs.start_run(name, {"from_ms": body.from_ms, "to_ms": body.to_ms})))
+    view = await ask(lambda: _view(runs.start_run(name, to_builtins(body))))
     return Answer(body=view, headers={"location": f"/api/v1/reports/{name}/runs/{view.id}"})
 
 
@@ -216,5 +246,7 @@ def _view(run: ReportRun) -> RunView:
         attempt=run.attempt, percent=run.percent, doing=run.doing, error=run.error, has_log=runs.has_log(run),
         cancel_requested=run.cancel_requested,
         requested_by=run.requested_by,  # type: ignore[arg-type]
-        parameters=run.parameters, messages=run.messages, created_ms=int(run.created.timestamp() * 1000),
+        parameters=run.parameters, messages=run.messages,
+        headlines=convert(run.result.get("headlines", []), list[HeadlineView]), notes=run.result.get("notes", []),
+        created_ms=int(run.created.timestamp() * 1000),
         started_ms=_ms(run.started), finished_ms=_ms(run.finished), files=runs.files_of(run))

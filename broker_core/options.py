@@ -133,6 +133,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     disk_max_used_space_ratio: Annotated[int, Meta(ge=1, le=99, extra_json_schema=CHANGEABLE,
         description="Disk use, per cent, above which expired segments go at any hour.")] = 75
 
+    # Lake (GlassMQ's own): segments that `manage.py lake sync` has yet to read
+    lake_wait_enable: Annotated[bool, Meta(extra_json_schema=CHANGEABLE, description="Where a store has a lake, keep "
+        "expired segments that it has not read. GlassMQ's own.")] = True
+    lake_wait_max_hours: Annotated[int, Meta(ge=1, le=87_600, extra_json_schema=CHANGEABLE, description="Hours after "
+        "which a segment goes whether the lake has read it or not; counted as fileReservedTime. GlassMQ's own.")] = 168
+    lake_wait_max_used_space_ratio: Annotated[int, Meta(ge=1, le=99, extra_json_schema=CHANGEABLE, description="Disk "
+        "use, per cent, above which expired segments go whether the lake has read them or not. GlassMQ's own.")] = 80
+
     # Poll journal (GlassMQ's own): how pulls ended, for reports
     poll_journal_enable: Annotated[bool, Meta(description="Keep the poll journal, from which reports learn how pulls "
         "ended. GlassMQ's own.")] = True

@@ -1,11 +1,10 @@
 """Records as Arrow columns: a column is made only when a report asks for it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from broker_core.formats import message_properties
@@ -13,10 +12,12 @@ from broker_core.formats.commit_log_record import BORN_HOST_V6
 from spark_jobs.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
 from spark_jobs.commit_log_headers import Headers, Positions, Segment, gather
 from spark_jobs.commit_log_hosts import born_hosts
+from spark_jobs.commit_log_properties import Properties
+from spark_jobs.commit_log_slices import slices
+from spark_jobs.commit_log_topics import QueueTopics
 
-BATCH_ROWS = 32_768
-BATCH_BYTES = 4 * 1024 * 1024
-"""Bodies of one batch, bytes (gathering them takes 17 times as much for a moment); a single one may be larger."""
+BATCH_BYTES = 16 * 1024 * 1024
+"""Bodies and properties of one batch, bytes; a single record may have more."""
 
 NUMBERS: dict[str, tuple[str, str]] = {
     "physical_offset": (">i8", "long"),
@@ -43,17 +44,20 @@ PROPERTIES = {
     "real_topic": message_properties.REAL_TOPIC,
     "retry_topic": message_properties.RETRY_TOPIC,
     "producer_group": "PGROUP",
+    "real_queue_id": message_properties.REAL_QID,
+    "delay_level": message_properties.DELAY,
+    "origin_message_id": message_properties.ORIGIN_MESSAGE_ID,
 }
-"""Columns that are one property of the message."""
+"""Columns that are one property of the message, as text."""
 
-ON_DEMAND = {"uniq_key": "string", "real_topic": "string", "retry_topic": "string", "producer_group": "string",
+ON_DEMAND = {**{name: "string" for name in PROPERTIES if name not in TEXTS},
     "born_host": "string", "due_ts": "long", "properties": "string", "body": "binary"}
 """Columns that are only read when a schema names them: few need them, or they are most of a log.
 
 ``due_ts``: when a message that lies in SCHEDULE_TOPIC_XXXX is due, null for all others.
 """
 
-_PLACES = {"body_crc": 8, "queue_id": 12, "flag": 16, "queue_offset": 20, "born_ts": 40}
+_PLACES = {"body_crc": 8, "flag": 16, "queue_offset": 20, "born_ts": 40}
 
 COLUMN_TYPES: dict[str, str] = {
     **{name: kind for name, (_, kind) in list(NUMBERS.items())[:2]}, "topic": "string",
@@ -70,110 +74,105 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([pa.field(name, _ARROW[COLUMN_TYPES[name]]) for name in columns])
 
 
-def record_batches(segment: Segment, headers: Headers, columns: Sequence[str],
-                   due_times: DueTimes | None = None) -> Iterator[pa.RecordBatch]:
-    """The records as batches of these columns, in the log's order. ``due_ts`` needs ``due_times``."""
+class Source(NamedTuple):
+    """Where records are: their segment, and what the store's consume queues know of them."""
+
+    segment: Segment
+    topics: QueueTopics
+    due_times: DueTimes
+
+
+def record_batches(source: Source, headers: Headers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The records as batches of these columns, in the log's order."""
     schema = arrow_schema(columns)
     for chosen in batch_slices(headers, columns):
-        part = headers.part(chosen)
-        texts = properties_of(segment, part) if {*PROPERTIES, "properties"} & set(columns) else None
+        part = Columns(source, headers.part(chosen))
         yield pa.RecordBatch.from_arrays(
-            [due(segment, part, due_times) if name == "due_ts"
-             else column(segment, part, name, texts, schema.field(name).type) for name in columns], schema=schema)
+            [part.column(name).cast(schema.field(name).type) for name in columns], schema=schema)
 
 
 def batch_slices(headers: Headers, columns: Sequence[str]) -> Iterator[slice]:
-    """Slices of at most BATCH_ROWS records whose bodies, where those are asked for, take about BATCH_BYTES."""
+    """Slices of the records whose bodies and properties, where those are asked for, take about BATCH_BYTES."""
     count = len(headers.at)
-    if "body" not in columns:
-        for start in range(0, count, BATCH_ROWS):
-            yield slice(start, min(start + BATCH_ROWS, count))
-        return
-    ends = np.cumsum(headers.body_length)
+    sizes: Positions = np.zeros(count, np.int64)
+    if "body" in columns:
+        sizes += headers.body_length
+    if not {*PROPERTIES, "properties"}.isdisjoint(columns):
+        sizes += headers.properties_length
+    ends = np.cumsum(sizes)
     start = 0
     while start < count:
         before = int(ends[start - 1]) if start else 0
         stop = int(np.searchsorted(ends, before + BATCH_BYTES, "right"))
-        stop = min(max(stop, start + 1), start + BATCH_ROWS, count)
+        stop = min(max(stop, start + 1), count)
         yield slice(start, stop)
         start = stop
 
 
-def column(segment: Segment, headers: Headers, name: str, properties: pa.Array | None, kind: pa.DataType) -> pa.Array:
-    """One column of the records; ``properties`` are their property strings, where a column needs them."""
-    if name in NUMBERS:
-        return pa.array(number(segment, headers, name)).cast(kind)
-    if name == "topic":
-        return as_text(slices(segment, headers.topic_at, headers.topic_length))
-    if name == "body":
-        return slices(segment, headers.body_at, headers.body_length)
-    if name == "born_host":
-        return born_hosts(segment, headers)
-    if name == "properties":
-        return as_text(properties)
-    return property_value(properties, PROPERTIES[name])
+class Columns:
+    """The columns of some records; what several of them are made of is read once."""
 
+    def __init__(self, source: Source, headers: Headers) -> None:
+        self._source = source
+        self.headers = headers
+        self._properties: Properties | None = None
+        self._numbers: dict[str, NDArray[Any]] = {}
 
-def number(segment: Segment, headers: Headers, name: str) -> NDArray[Any]:
-    """A numeric column; the places of the later ones depend on the address sizes."""
-    if name in _PLACES:
-        return gather(segment, headers.at + _PLACES[name], NUMBERS[name][0])
-    made: dict[str, Callable[[], NDArray[Any]]] = {
-        "physical_offset": lambda: headers.at + segment.base,
-        "segment": lambda: np.full(len(headers.at), segment.base, np.int64),
-        "total_size": lambda: headers.size,
-        "body_length": lambda: headers.body_length,
-        "sys_flag": lambda: headers.sys_flag,
-        "store_ts": lambda: gather(segment, headers.at + 56 + born_v6(headers), ">i8"),
-        "reconsume_times": lambda: gather(segment, headers.body_at - 16, ">i4"),
-        "prepared_offset": lambda: gather(segment, headers.body_at - 12, ">i8"),
-    }
-    return made[name]()
+    def column(self, name: str) -> pa.Array:
+        """One column; addresses and topics as a dictionary, since there are few different ones."""
+        segment, headers = self._source.segment, self.headers
+        if name in NUMBERS:
+            return pa.array(self.number(name))
+        if name == "topic":
+            return self._source.topics.of(segment, headers)
+        if name == "body":
+            return slices(segment.octets, headers.body_at, headers.body_length)
+        if name == "born_host":
+            return born_hosts(segment, headers)
+        if name == "due_ts":
+            return self._due()
+        if self._properties is None:
+            self._properties = Properties(segment, headers)
+        return self._properties.whole() if name == "properties" else self._properties.value(PROPERTIES[name])
 
+    def number(self, name: str) -> NDArray[Any]:
+        """A numeric column; the places of the later ones depend on the address sizes."""
+        if name not in self._numbers:
+            self._numbers[name] = self._read_number(name)
+        return self._numbers[name]
 
-def due(segment: Segment, headers: Headers, due_times: DueTimes | None) -> pa.Array:
-    """When each record is due, null for one that is not delayed and for one whose time nothing tells."""
-    times: NDArray[np.int64] = np.full(len(headers.at), UNKNOWN, np.int64)
-    topics = slices(segment, headers.topic_at, headers.topic_length)
-    delayed = np.flatnonzero(pc.equal(topics, SCHEDULE_TOPIC.encode()).to_numpy(zero_copy_only=False))
-    if len(delayed) and due_times is not None:
-        part = headers.part(delayed)
-        times[delayed] = due_times.of(number(segment, part, "queue_id"), number(segment, part, "queue_offset"),
-            number(segment, part, "physical_offset"))
-    return pa.array(times, mask=times == UNKNOWN)
+    def _read_number(self, name: str) -> NDArray[Any]:
+        segment, headers = self._source.segment, self.headers
+        if name in _PLACES:
+            return gather(segment, headers.at + _PLACES[name], NUMBERS[name][0])
+        made: dict[str, Callable[[], NDArray[Any]]] = {
+            "physical_offset": lambda: headers.at + segment.base,
+            "segment": lambda: np.full(len(headers.at), segment.file_base, np.int64),
+            "queue_id": lambda: headers.queue_id,
+            "total_size": lambda: headers.size,
+            "body_length": lambda: headers.body_length,
+            "sys_flag": lambda: headers.sys_flag,
+            "store_ts": lambda: gather(segment, headers.at + 56 + born_v6(headers), ">i8"),
+            "reconsume_times": lambda: gather(segment, headers.body_at - 16, ">i4"),
+            "prepared_offset": lambda: gather(segment, headers.body_at - 12, ">i8"),
+        }
+        return made[name]()
+
+    def _due(self) -> pa.Array:
+        """When each record is due, null for one that is not delayed and for one whose time nothing tells."""
+        source = self._source
+        times: NDArray[np.int64] = np.full(len(self.headers.at), UNKNOWN, np.int64)
+        topics = source.topics.of(source.segment, self.headers)
+        names = topics.dictionary.to_pylist()
+        code = names.index(SCHEDULE_TOPIC) if SCHEDULE_TOPIC in names else -1
+        delayed = np.flatnonzero(topics.indices.to_numpy() == code)
+        if len(delayed):
+            part = Columns(source, self.headers.part(delayed))
+            times[delayed] = source.due_times.of(part.number("queue_id"), part.number("queue_offset"),
+                part.number("physical_offset"))
+        return pa.array(times, mask=times == UNKNOWN)
 
 
 def born_v6(headers: Headers) -> Positions:
     """The bytes by which an IPv6 born host moves the fields behind it."""
     return np.where(headers.sys_flag & BORN_HOST_V6, np.int64(12), np.int64(0))
-
-
-def slices(segment: Segment, at: Positions, length: Positions) -> pa.Array:
-    """Bytes [at, at + length) of each record as one Arrow column of binary."""
-    offsets: NDArray[np.int32] = np.zeros(len(at) + 1, np.int32)
-    np.cumsum(length, out=offsets[1:])
-    total = int(offsets[-1])
-    index = np.repeat(at - offsets[:-1], length) + np.arange(total, dtype=np.int64)
-    octets = segment.octets[index] if total else np.empty(0, np.uint8)
-    return pa.Array.from_buffers(pa.binary(), len(at), [None, pa.py_buffer(offsets), pa.py_buffer(octets)])
-
-
-def as_text(binary: pa.Array) -> pa.Array:
-    """The column as text; bytes that are not UTF-8 are replaced, as a reader of a single message sees them."""
-    try:
-        return binary.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([None if item is None else item.decode("utf-8", "replace") for item in binary.to_pylist()],
-            pa.string())
-
-
-def properties_of(segment: Segment, headers: Headers) -> pa.Array:
-    """The property strings, as bytes."""
-    return slices(segment, headers.properties_at, headers.properties_length)
-
-
-def property_value(properties: pa.Array, name: str) -> pa.Array:
-    """One property of each record, null where it has none; of two with one name the last one counts."""
-    pattern = (rf"(?s)^(?:.*{message_properties.ENTRY_END})?{name}{message_properties.NAME_END}"
-        rf"(?P<value>[^{message_properties.ENTRY_END}]+)")
-    return as_text(pc.struct_field(pc.extract_regex(properties, pattern), "value"))

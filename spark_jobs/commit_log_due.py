@@ -23,7 +23,7 @@ Longs = NDArray[np.int64]
 
 
 class DueTimes(NamedTuple):
-    """The consume queues of delayed messages in one store."""
+    """The consume queues of delayed messages in one store; on another machine's file system they tell nothing."""
 
     store: Path
 

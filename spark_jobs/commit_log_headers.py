@@ -1,10 +1,9 @@
-"""The fixed fields of many records at once: vectorised gathers from a mapped segment.
+"""The fixed fields of many records at once: vectorised gathers from a segment in memory.
 
 The layout is that of ``broker_core.formats.commit_log_record``; a field of n records costs one fancy index over a view
 with a stride of one byte, never a Python step per record.
 """
 
-import mmap
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,29 +17,36 @@ from broker_core.formats.commit_log_record import (
     RECORD_SIZE_MIN,
     STORE_HOST_V6,
 )
+from spark_jobs.commit_log_files import read_range
 
 Positions: TypeAlias = NDArray[np.int64]
 
+UNNAMED = -1
+"""No consume queue, or more than one, names the record."""
 _V6_EXTRA = 12
 _SCAN_BLOCK = 16 * 1024 * 1024
 _MAGIC_BYTES = tuple(MAGIC_V1.to_bytes(4, "big")[:3])
+_FRONT = np.dtype([("size", ">i4"), ("magic", ">u4"), ("body_crc", ">i4"), ("queue_id", ">i4")])
+_MIDDLE = np.dtype([("physical_offset", ">i8"), ("sys_flag", ">i4"), ("born_ts_high", ">i4")])
+_MIDDLE_AT = 28
 
 
 class Segment(NamedTuple):
-    """One commit log file, mapped. Positions are counted from its first byte, ``base`` is that byte's offset."""
+    """A commit log file, or a part of it, in memory.
+
+    Positions are counted from its first byte, whose offset in the log is ``base``; the file begins at ``file_base``.
+    """
 
     buffer: memoryview
     base: int
     size: int
+    file_base: int
 
     @classmethod
-    def map(cls, path: str, base: int) -> "Segment":
-        """FileNotFoundError when retention was faster."""
-        with open(path, "rb") as file:
-            size = file.seek(0, 2)
-            if size == 0:
-                return cls(memoryview(b""), base, 0)
-            return cls(memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)), base, size)
+    def open(cls, path: str, file_base: int, start: int, stop: int) -> "Segment":
+        """What is needed to read [start, stop) of the log. FileNotFoundError when retention was faster."""
+        found = read_range(path, start - file_base, stop - file_base)
+        return cls(found.buffer, file_base + found.start, len(found.buffer), file_base)
 
     @property
     def octets(self) -> NDArray[np.uint8]:
@@ -50,24 +56,35 @@ class Segment(NamedTuple):
 def gather(segment: Segment, at: Positions, dtype: str) -> NDArray[Any]:
     """The big-endian number of type ``dtype`` at each position, in the machine's byte order."""
     kind = np.dtype(dtype)
+    return _anywhere(segment, at, kind).astype(kind.newbyteorder("="))
+
+
+def _anywhere(segment: Segment, at: Positions, kind: np.dtype[Any]) -> NDArray[Any]:
+    """What lies at each position, as it is; a structure is copied as one piece."""
     if not len(at):
-        return np.empty(0, kind.newbyteorder("="))
-    anywhere: NDArray[Any] = np.ndarray((segment.size - kind.itemsize + 1,), kind, segment.buffer, strides=(1,))
-    return anywhere[at].astype(kind.newbyteorder("="))
+        return np.empty(0, kind)
+    whole = np.dtype(f"V{kind.itemsize}") if kind.names else kind
+    found: NDArray[Any] = np.ndarray((segment.size - kind.itemsize + 1,), whole, segment.buffer, strides=(1,))[at]
+    return found.view(kind)
 
 
 class Headers(NamedTuple):
-    """Where the parts of n valid records lie, and their sizes; all columns have the same length."""
+    """Where the parts of n valid records lie, and their sizes; all columns have the same length.
+
+    ``queue`` is the place, in ``ConsumeQueues.queues``, of the queue that names the record, or UNNAMED.
+    """
 
     at: Positions
     size: Positions
     sys_flag: NDArray[np.int32]
+    queue_id: NDArray[np.int32]
     body_at: Positions
     body_length: Positions
     topic_at: Positions
     topic_length: Positions
     properties_at: Positions
     properties_length: Positions
+    queue: NDArray[np.int32]
 
     def part(self, chosen: Any) -> "Headers":
         """The same columns for some of the records."""
@@ -79,36 +96,52 @@ class Headers(NamedTuple):
         return Headers(*columns)
 
 
-def read_headers(segment: Segment, at: Positions, stop: int) -> Headers:
+def read_headers(segment: Segment, at: Positions, stop: int, queue: NDArray[np.int32] | None = None) -> Headers:
     """Headers of those positions where a valid record begins that ends at ``stop`` or before.
 
     Valid: what ``commit_log_record.measure`` calls so, the checksum of the body aside.
     """
+    queue = np.full(len(at), UNNAMED, np.int32) if queue is None else queue
     stop = min(stop, segment.size)
-    at = at[at <= stop - RECORD_SIZE_MIN]
-    magic = gather(segment, at + 4, ">u4")
-    size = gather(segment, at, ">i4").astype(np.int64)
-    own = gather(segment, at + 28, ">i8") == at + segment.base
-    keep = ((magic == MAGIC_V1) | (magic == MAGIC_V2)) & own & (size >= RECORD_SIZE_MIN) & (size <= stop - at)
-    at, size, is_v2 = at[keep], size[keep], magic[keep] == MAGIC_V2
-    last = at + size
-    sys_flag = gather(segment, at + 36, ">i4")
-    body_at = at + 88 + _V6_EXTRA * ((sys_flag & BORN_HOST_V6 != 0).astype(np.int64) + (sys_flag & STORE_HOST_V6 != 0))
+    if len(at) and at[-1] > stop - RECORD_SIZE_MIN:  # they ascend
+        near = at <= stop - RECORD_SIZE_MIN
+        at, queue = at[near], queue[near]
+    front, middle = _anywhere(segment, at, _FRONT), _anywhere(segment, at + _MIDDLE_AT, _MIDDLE)
+    magic, size = front["magic"].astype(np.uint32), front["size"].astype(np.int64)
+    queue_id, sys_flag = front["queue_id"].astype(np.int32), middle["sys_flag"].astype(np.int32)
+    last, is_v2 = at + size, magic == MAGIC_V2
+    keep = (magic == MAGIC_V1) | is_v2
+    keep &= middle["physical_offset"].astype(np.int64) - segment.base == at
+    keep &= (size >= RECORD_SIZE_MIN) & (last <= stop)
+    if not keep.all():
+        at, size, last, is_v2, queue = at[keep], size[keep], last[keep], is_v2[keep], queue[keep]
+        queue_id, sys_flag = queue_id[keep], sys_flag[keep]
+    body_at = at + 88
+    v6 = sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)
+    if v6.any():
+        body_at += _V6_EXTRA * ((v6 & BORN_HOST_V6 != 0).astype(np.int64) + (v6 & STORE_HOST_V6 != 0))
     fits = body_at <= last - 3
-    body_length = np.where(fits, gather(segment, np.where(fits, body_at - 4, at), ">i4"), -1).astype(np.int64)
+    body_length = gather(segment, _where(fits, body_at - 4, at), ">i4").astype(np.int64)
     topic_at = body_at + body_length
     fits &= (body_length >= 0) & (topic_at <= last - 3)
-    length_at = np.where(fits, topic_at, at)
-    lengths = gather(segment, length_at, ">u2"), gather(segment, length_at, ">u1")
-    topic_length = np.where(is_v2, *lengths).astype(np.int64)
-    topic_at = topic_at + 1 + is_v2
+    length_at = _where(fits, topic_at, at)
+    topic_length = gather(segment, length_at, ">u1").astype(np.int64)
+    topic_at = topic_at + 1
+    if is_v2.any():
+        topic_length[is_v2] = gather(segment, length_at[is_v2], ">u2")
+        topic_at += is_v2
     properties_at = topic_at + topic_length
     fits &= properties_at <= last - 2
-    properties_length = gather(segment, np.where(fits, properties_at, at), ">u2").astype(np.int64)
+    properties_length = gather(segment, _where(fits, properties_at, at), ">u2").astype(np.int64)
     properties_at = properties_at + 2
     fits &= properties_at + properties_length == last
-    return Headers(at, size, sys_flag, body_at, body_length, topic_at, topic_length, properties_at,
-        properties_length).part(fits)
+    found = Headers(at, size, sys_flag, queue_id, body_at, body_length, topic_at, topic_length, properties_at,
+        properties_length, queue)
+    return found if fits.all() else found.part(fits)
+
+
+def _where(fits: NDArray[np.bool_], wanted: Positions, instead: Positions) -> Positions:
+    return wanted if fits.all() else np.where(fits, wanted, instead)
 
 
 def scan_magic(segment: Segment, start: int, stop: int) -> Positions:
@@ -130,10 +163,13 @@ def scan_magic(segment: Segment, start: int, stop: int) -> Positions:
 
 def first_record(segment: Segment, start: int, stop: int) -> int | None:
     """The first position from ``start`` on where a valid record begins, None when there is none before ``stop``."""
-    for block in range(start, stop, _SCAN_BLOCK):
-        found = read_headers(segment, scan_magic(segment, block, min(block + _SCAN_BLOCK, stop)), stop).at
+    step = 64 * 1024
+    while start < stop:
+        found = read_headers(segment, scan_magic(segment, start, min(start + step, stop)), stop).at
         if len(found):
             return int(found[0])
+        start += step
+        step = min(step * 4, _SCAN_BLOCK)
     return None
 
 

@@ -4,21 +4,24 @@ Where the log ends: at ``safe_end`` where the broker publishes one, else, as for
 first invalid record. A segment's size is no end, since segments are preallocated.
 """
 
+import os
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from broker_core.formats import commit_log_record, safe_end
-from spark_jobs.commit_log_headers import Segment, first_record, is_blank_at, is_unwritten_at
-from spark_jobs.commit_log_walk import RecordWalk, walk
+from spark_jobs.commit_log_files import entries, is_file, is_folder, joined, read_start
+from spark_jobs.commit_log_headers import Positions, Segment, first_record, is_blank_at, is_unwritten_at
+from spark_jobs.commit_log_walk import RecordWalk, positions
 from spark_jobs.consume_queues import ConsumeQueues
 from spark_jobs.errors import NotAStoreError
 
 SEGMENT_NAME = re.compile(r"\d{20}")
-DEFAULT_SPLIT_BYTES = 128 * 1024 * 1024
+DEFAULT_SPLIT_BYTES = 256 * 1024 * 1024
+LARGEST_RECORD = 20 * 1024 * 1024
+"""Bytes; looked at behind the place where a split should begin, so that a record is found there."""
 CHECKED_AT_THE_END = 256
 """Records before an end found by walking whose body checksums are compared: a torn write hides there."""
 
@@ -56,131 +59,143 @@ class LogPlan(NamedTuple):
     """What lies in the commit log's folder and is no segment."""
 
 
-def find_segments(store: Path) -> tuple[list[SegmentFile], tuple[str, ...]]:
+def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tuple[str, ...]]:
     """Segments in order, and the names of all else in the folder. NotAStoreError when there is no commit log."""
-    folder = store / "commitlog"
-    if not folder.is_dir():
-        if (store / "glassmq").is_file():
+    folder = joined(store, "commitlog")
+    if not is_folder(folder):
+        if is_file(joined(store, "glassmq")):
             return [], ()
-        raise NotAStoreError(f"{store} is not a store: it has no commitlog folder.")
+        raise NotAStoreError(f"{os.fspath(store)} is not a store: it has no commitlog folder.")
     found, foreign = [], []
-    for path in sorted(folder.iterdir()):
-        if SEGMENT_NAME.fullmatch(path.name) and path.is_file():
-            found.append((int(path.name), path))
+    for entry in entries(folder):
+        if SEGMENT_NAME.fullmatch(entry.name) and entry.is_file:
+            found.append(entry)
         else:
-            foreign.append(path.name)
+            foreign.append(entry.name)
     segments = []
-    for index, (base, path) in enumerate(found):
-        limit = base + path.stat().st_size
+    for index, entry in enumerate(found):
+        limit = int(entry.name) + entry.size
         if index + 1 < len(found):
-            limit = min(limit, found[index + 1][0])
-        segments.append(SegmentFile(str(path), base, limit))
+            limit = min(limit, int(found[index + 1].name))
+        segments.append(SegmentFile(entry.path, int(entry.name), limit))
     return segments, tuple(foreign)
 
 
-def read_safe_end(store: Path) -> safe_end.SafeEnd | None:
+def read_safe_end(store: str | os.PathLike[str]) -> safe_end.SafeEnd | None:
     """The published end; read again while a broker is just writing it, None where there is none."""
     for _ in range(5):
-        try:
-            with open(store / safe_end.FILE_NAME, "rb") as file:
-                found = safe_end.decode(file.read(safe_end.SIZE))
-        except FileNotFoundError:
+        data = read_start(joined(store, safe_end.FILE_NAME), safe_end.SIZE)
+        if data is None:
             return None
+        found = safe_end.decode(data)
         if found is not None:
             return found
     return None
 
 
-def plan_log(store: str | Path, *, start: int = 0, end: int | None = None,
-             split_bytes: int = DEFAULT_SPLIT_BYTES) -> LogPlan:
-    """What a reader of [start, end) reads; without ``end``, up to where the log ends.
+def log_begin(store: str | os.PathLike[str]) -> int:
+    """The offset of the first byte that a store still has. NotAStoreError for a path without a commit log."""
+    segments, published = find_segments(store)[0], read_safe_end(store)
+    first = segments[0].base if segments else 0
+    return first if published is None else max(first, published.min_offset)
 
-    NotAStoreError for a path without a commit log.
+
+def plan_log(store: str | os.PathLike[str], *, start: int = 0, end: int | None = None,
+             split_bytes: int | Callable[[int], int] = DEFAULT_SPLIT_BYTES) -> LogPlan:
+    """What a reader of [start, end) reads; without ``end``, up to where the log ends. A record begins at ``start``.
+
+    ``split_bytes`` may be found from how much there is. NotAStoreError for a path without a commit log.
     """
-    store = Path(store)
     segments, foreign = find_segments(store)
     published = read_safe_end(store)
     if published is not None:
         start = max(start, published.min_offset)
-    walks: dict[str, RecordWalk] = {}
+    begins: Mapping[str, Positions] = {}
     if end is not None:
         ended_by = "the end asked for"
     elif published is not None:
         end, ended_by = published.flushed_offset, "safe end"
     else:
-        end, ended_by, walks = find_end(store, segments)
+        end, ended_by, begins = find_end(store, segments, start)
+    first_offset = max(start, segments[0].base) if segments else start
+    last_offset = max(first_offset, min(end, max((s.limit for s in segments), default=end)))
+    wanted = split_bytes(last_offset - first_offset) if callable(split_bytes) else split_bytes
     ranges: list[LogRange] = []
     unread = []
     for segment in segments:
         first, stop = max(start, segment.base), min(end, segment.limit)
         if stop > first:
-            ranges.extend(split(segment, first, stop, split_bytes, walks.get(segment.path)))
-        elif segment.base >= end and not is_unwritten_at(Segment.map(segment.path, segment.base), 0):
-            unread.append(Path(segment.path).name)
-    first_offset = max(start, segments[0].base) if segments else start
-    last_offset = max(first_offset, min(end, max((s.limit for s in segments), default=end)))
-    return LogPlan(str(store), tuple(ranges), first_offset, last_offset, ended_by, tuple(unread), foreign)
+            ranges.extend(split(segment, first, stop, wanted, begins.get(segment.path)))
+        elif segment.base >= end and not is_unwritten_at(_opened(segment, segment.base, segment.base + 8), 0):
+            unread.append(f"{segment.base:020d}")
+    return LogPlan(os.fspath(store), tuple(ranges), first_offset, last_offset, ended_by, tuple(unread), foreign)
 
 
-def find_end(store: Path, segments: Sequence[SegmentFile]) -> tuple[int, str, dict[str, RecordWalk]]:
-    """(end of the log, why there, records found on the way by segment): up to the first invalid record."""
+def _opened(file: SegmentFile, start: int, stop: int) -> Segment:
+    return Segment.open(file.path, file.base, start, stop)
+
+
+def find_end(store: str | os.PathLike[str], segments: Sequence[SegmentFile], start: int = 0,
+             ) -> tuple[int, str, dict[str, Positions]]:
+    """(end of the log, why there, where records begin by segment): up to the first invalid record from ``start`` on."""
     queues = ConsumeQueues.of(store)
-    walks: dict[str, RecordWalk] = {}
-    end, ended_by = segments[0].base if segments else 0, "no segment"
+    begins: dict[str, Positions] = {}
+    end, ended_by = max(start, segments[0].base) if segments else 0, "no segment"
     for index, file in enumerate(segments):
-        segment = Segment.map(file.path, file.base)
-        found = walk(segment, 0, file.limit - file.base, queues, resume=False)
-        walks[file.path] = found
-        end, is_last = file.base + found.end, index + 1 == len(segments)
-        if found.end < segment.size and not is_blank_at(segment, found.end):
-            ended_by = "unwritten space" if is_unwritten_at(segment, found.end) else "invalid record"
-            break
+        if file.limit > start:
+            first = max(start, file.base)
+            segment = _opened(file, first, file.limit)
+            walk = RecordWalk(segment, first - segment.base, file.limit - segment.base, queues, resume=False)
+            begins[file.path] = positions(walk) + segment.base - file.base
+            end = segment.base + walk.end
+            if walk.end < segment.size and not is_blank_at(segment, walk.end):
+                ended_by = "unwritten space" if is_unwritten_at(segment, walk.end) else "invalid record"
+                break
         ended_by = "end of the last segment"
-        if not is_last and segments[index + 1].base != file.limit:
+        if index + 1 < len(segments) and segments[index + 1].base != file.limit:
             ended_by = "missing segment"
             break
-    return check_tail(end, ended_by, segments, walks)
+    return check_tail(end, ended_by, segments, begins)
 
 
 def check_tail(end: int, ended_by: str, segments: Sequence[SegmentFile],
-               walks: dict[str, RecordWalk]) -> tuple[int, str, dict[str, RecordWalk]]:
+               begins: dict[str, Positions]) -> tuple[int, str, dict[str, Positions]]:
     """``find_end``'s answer, earlier where one of the last records fails the checksum of its body."""
     for file in reversed(segments):
-        found = walks.get(file.path)
-        if found is None or not len(found.at):
+        last = begins.get(file.path, np.empty(0, np.int64))[-CHECKED_AT_THE_END:]
+        if not len(last):
             continue
-        segment = Segment.map(file.path, file.base)
-        for at in found.at[-CHECKED_AT_THE_END:].tolist():
-            if not commit_log_record.measure(segment.buffer, at, segment.size, file.base + at):
-                return file.base + at, "invalid record", walks
+        low = file.base + int(last[0])
+        segment = _opened(file, low, file.limit)
+        for at in (last + file.base - segment.base).tolist():
+            if not commit_log_record.measure(segment.buffer, at, segment.size, segment.base + at):
+                return segment.base + at, "invalid record", begins
         break
-    return end, ended_by, walks
+    return end, ended_by, begins
 
 
-def split(file: SegmentFile, start: int, stop: int, split_bytes: int, found: RecordWalk | None) -> list[LogRange]:
+def split(file: SegmentFile, start: int, stop: int, split_bytes: int, begins: Positions | None) -> list[LogRange]:
     """[start, stop) of one segment in pieces of about ``split_bytes``, each beginning with a record."""
-    wanted = range(start + split_bytes, stop, split_bytes)
-    if not wanted:
-        return [LogRange(file.path, file.base, start, stop)]
-    segment = Segment.map(file.path, file.base)
     cuts = [start]
-    for position in wanted:
-        if found is not None:
-            index = int(np.searchsorted(found.at, position - file.base))
-            at = int(found.at[index]) if index < len(found.at) else None
+    for wanted in range(start + split_bytes, stop, split_bytes):
+        if begins is not None:
+            index = int(np.searchsorted(begins, wanted - file.base))
+            at = file.base + int(begins[index]) if index < len(begins) else None
         else:
-            at = first_record(segment, position - file.base, stop - file.base)
+            segment = _opened(file, wanted, min(stop, wanted + LARGEST_RECORD))
+            found = first_record(segment, wanted - segment.base, stop - segment.base)
+            at = None if found is None else segment.base + found
         if at is None:
             break
-        if cuts[-1] < file.base + at < stop:
-            cuts.append(file.base + at)
+        if cuts[-1] < at < stop:
+            cuts.append(at)
     return [LogRange(file.path, file.base, low, high) for low, high in zip(cuts, [*cuts[1:], stop], strict=True)]
 
 
 def filler_size(path: str, base: int, end: int, stop: int) -> int | None:
     """Bytes of [end, stop), behind a segment's last record, that are its filler; None when the segment is gone."""
     try:
-        segment = Segment.map(path, base)
+        segment = Segment.open(path, base, end, max(stop, end + 8))
     except FileNotFoundError:
         return None
-    return stop - end if end < stop and is_blank_at(segment, end - base) else 0
+    return stop - end if end < stop and is_blank_at(segment, end - segment.base) else 0

@@ -1,28 +1,41 @@
 """A commit log as a Spark table: ``spark.read.format("rocketmq_commitlog").load(path)``.
 
-Reads the store of a GlassMQ broker or of a real RocketMQ one, beside a running broker too. Spark does not tell a Python
-source which columns a query needs: name them, as in ``.schema(pruned("topic", "total_size"))``, since each one costs.
+Reads the store of a GlassMQ broker or of a real RocketMQ one, beside a running broker too; ``path`` is its folder, or a
+URL (see ``commit_log_files``). Spark does not tell a Python source which columns a query needs: name them, as in
+``.schema(pruned("topic", "total_size"))``, since each one costs. Conditions on ``topic`` and on numbers are applied
+where the log is read.
 
 Options: ``start`` and ``end`` (global offsets of records; without ``end``: where the log ends, see
 ``commit_log_segments``), ``split_bytes``.
+
+``rocketmq_commitlog_sums`` is the same log, counted where it is read: see ``commit_log_sums``.
 """
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_jobs.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, record_batches
+from spark_jobs.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, Source, record_batches
 from spark_jobs.commit_log_due import DueTimes
-from spark_jobs.commit_log_headers import Segment
+from spark_jobs.commit_log_files import is_folder, is_local, local_path
+from spark_jobs.commit_log_filters import Condition, condition, fulfilling, offsets_within
+from spark_jobs.commit_log_headers import Headers, Segment
 from spark_jobs.commit_log_segments import DEFAULT_SPLIT_BYTES, LogRange, plan_log
-from spark_jobs.commit_log_walk import walk
+from spark_jobs.commit_log_sums import sums, sums_schema, wanted
+from spark_jobs.commit_log_topics import QueueTopics
+from spark_jobs.commit_log_walk import RecordWalk
 from spark_jobs.consume_queues import ConsumeQueues
+from spark_jobs.errors import NotAStoreError
 
 FORMAT = "rocketmq_commitlog"
+SUMS_FORMAT = "rocketmq_commitlog_sums"
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+"""Has to be ``true`` in a session that reads this format: Spark refuses a source that takes conditions otherwise."""
 
 
 def pruned(*columns: str) -> str:
@@ -51,7 +64,36 @@ class CommitLogSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspa
         return pruned(*DEFAULT_COLUMNS)
 
     def reader(self, schema: StructType) -> "CommitLogReader":
+        require_schema(schema, COLUMN_TYPES)
         return CommitLogReader(schema, dict(self.options))
+
+
+class CommitLogSumsSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
+    """The format ``rocketmq_commitlog_sums``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return SUMS_FORMAT
+
+    def schema(self) -> str:
+        return sums_schema(("topic",), ("messages", "sum_total_size"))
+
+    def reader(self, schema: StructType) -> "CommitLogSumsReader":
+        keys = wanted(schema.fieldNames()).keys
+        others = [name for name in schema.fieldNames() if name not in keys]
+        fields = (field.split(" ") for field in sums_schema(keys, others).split(", "))
+        require_schema(schema, {name: kind for name, kind in fields})
+        return CommitLogSumsReader(schema, dict(self.options))
+
+
+def require_schema(schema: StructType, types: Mapping[str, str]) -> None:
+    """ValueError when a field is none of these names, or of another type."""
+    for field in schema.fields:
+        kind = types.get(field.name, "")
+        if {"long": "bigint"}.get(kind, kind) != field.dataType.simpleString():
+            raise ValueError(
+                f"a commit log has no column {field.name} of type {field.dataType.simpleString()}; "
+                f"it has {', '.join(f'{name} {kind}' for name, kind in types.items())}")
 
 
 class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
@@ -59,32 +101,80 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
 
     def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
         self._columns = tuple(schema.fieldNames())
-        for field in schema.fields:
-            wanted = COLUMN_TYPES.get(field.name)
-            if {"long": "bigint"}.get(wanted or "", wanted) != field.dataType.simpleString():
-                raise ValueError(
-                    f"a commit log has no column {field.name} of type {field.dataType.simpleString()}; "
-                    f"it has {pruned(*COLUMN_TYPES)}")
         if "path" not in options:
             raise ValueError("say which store: .load(PATH)")
-        self._store = options["path"].removeprefix("file:")
-        self._start = int(options.get("start", "0"))
-        self._end = int(options["end"]) if "end" in options else None
-        self._split_bytes = int(options.get("split_bytes", str(DEFAULT_SPLIT_BYTES)))
+        self._store = options["path"]
+        self._start = _number(options, "start", 0) or 0
+        self._end = _number(options, "end", None)
+        self._split_bytes = max(1, _number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 0)
+        self._conditions: list[Condition] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take what can be held against records here; the others are Spark's."""
+        for pushed in filters:
+            taken = condition(pushed)
+            if taken is None:
+                yield pushed
+            else:
+                self._conditions.append(taken)
 
     def partitions(self) -> list[InputPartition]:
         plan = plan_log(self._store, start=self._start, end=self._end, split_bytes=self._split_bytes)
-        return [CommitLogPartition(log_range) for log_range in plan.ranges]
+        low, high = offsets_within(self._conditions)
+        return [CommitLogPartition(log_range) for log_range in plan.ranges
+            if log_range.start < high and log_range.stop > low]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The split's records. A segment that retention has deleted since the plan was made is read as empty."""
         if partition.value is None:  # Spark's stand-in where there is no partition
             return
         log_range = LogRange(*partition.value)
+        queues = ConsumeQueues.of(self._store)
         try:
-            segment = Segment.map(log_range.path, log_range.base)
+            segment = Segment.open(log_range.path, log_range.base, log_range.start, log_range.stop)
         except FileNotFoundError:
+            require_log_folder(log_range.path)
             return
-        found = walk(segment, log_range.start - log_range.base, log_range.stop - log_range.base,
-            ConsumeQueues.of(Path(self._store)), resume=True)
-        yield from record_batches(segment, found.headers, self._columns, DueTimes(Path(self._store)))
+        source = Source(segment, QueueTopics(queues.queues), DueTimes(local_path(self._store)))
+        walk = RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base, queues, resume=True)
+        for headers in walk:
+            chosen = fulfilling(source, headers, self._conditions)
+            if len(chosen.at):
+                yield from self._batches(source, chosen)
+
+    def _batches(self, source: Source, headers: Headers) -> Iterator[pa.RecordBatch]:
+        return record_batches(source, headers, self._columns)
+
+
+class CommitLogSumsReader(CommitLogReader):
+    """The same splits, and of each some thousand records the sums."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """None: a condition on a sum is none on the records."""
+        return filters
+
+    def _batches(self, source: Source, headers: Headers) -> Iterator[pa.RecordBatch]:
+        yield sums(source, headers, self._columns)
+
+
+def _number(options: Mapping[str, str], name: str, default: int | None) -> int | None:
+    """An option that is a whole number; ValueError for one that is not."""
+    text = options.get(name)
+    if text is None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{name} is a whole number, not {text!r}") from None
+
+
+def require_log_folder(path: str) -> None:
+    """NotAStoreError where not only this segment is missing: a cluster's machine that does not see the store.
+
+    Taken for a segment that retention has deleted, all of the log would silently be empty there.
+    """
+    folder = str(PurePath(path).parent)
+    if is_local(path) and not is_folder(folder):
+        raise NotAStoreError(
+            f"{socket.gethostname()} does not see {folder}: the machines of a cluster need the store under the same "
+            "path, on storage that they share.")

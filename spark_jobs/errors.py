@@ -17,9 +17,21 @@ class NotAStoreError(ReportError):
     """The path has no commit log."""
 
 
+class WindowError(ReportError):
+    """The part of time that was asked for is none."""
+
+
 class PassingError(ReportError):
     """What may be otherwise in a minute: the report is tried again by itself, a few times."""
 
 
 class ClusterError(ReportError):
     """The machines of the cluster lack what the tasks need."""
+
+
+class LakeError(ReportError):
+    """A lake cannot be read or filled."""
+
+
+class LakeBusyError(LakeError):
+    """Somebody else is filling it."""

@@ -1,21 +1,30 @@
 """report.html: one file that needs nothing else, so that it can be mailed and still opens in ten years.
 
-The chart is drawn by the vendored uPlot, which is written into the file. What comes from the log (names of topics) gets
-in only as JSON data and is shown as text; the page's own policy allows its one script, known by its digest, and nothing
-else.
+The charts are drawn by the vendored uPlot, which is written into the file. What comes from the store (names of topics)
+gets in only as JSON data and is shown as text; the page's own policy allows its one script, known by its digest, and
+nothing else.
 """
 
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.report_charts import drawn, shown_table
+from spark_jobs.reports.shape import Chart
+
 _PROJECT = Path(__file__).resolve().parent.parent
 _UPLOT = _PROJECT / "static" / "vendor" / "uplot"
 _ASSETS = Path(__file__).resolve().parent / "assets"
+PREVIOUS = "previous"
+"""The table that the first one is compared with."""
 
 ENDS = {
     "safe end": "up to there its broker had it on the disk",
@@ -28,8 +37,8 @@ ENDS = {
 """Why a log ends where it ends, for the reader."""
 
 
-def page(summary: dict[str, Any], tables: dict[str, dict[str, list[Any]]]) -> str:
-    """The page for a run's summary and its tables, column by column."""
+def page(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]) -> str:
+    """The page for a run's summary, its tables and the pictures of them."""
     script = read(_UPLOT / "uPlot.esm.js") + read(_ASSETS / "report.js")
     style = read(_UPLOT / "uPlot.min.css") + read(_ASSETS / "report.css")
     if "</script" in script.lower() or "</style" in style.lower():
@@ -37,11 +46,11 @@ def page(summary: dict[str, Any], tables: dict[str, dict[str, list[Any]]]) -> st
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     policy = (f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'")
-    data = json.dumps({"summary": summary, "tables": tables}, ensure_ascii=False).replace("<", "\\u003c")
     body = read(_ASSETS / "report.html")
-    for name, value in {"policy": escape(policy), "title": escape(summary["title"]), "facts": facts(summary),
-                        "license": escape(read(_UPLOT / "LICENSE").replace("--", "- -")),
-                        "style": style, "data": data, "script": script}.items():
+    for name, value in {"policy": escape(policy), "title": escape(summary["title"]),
+                        "license": escape(read(_UPLOT / "LICENSE").replace("--", "- -")), "style": style,
+                        "heading": escape(summary["title"]), "lead": escape(lead(summary)), "notes": notes(summary),
+                        "facts": facts(summary), "data": data(summary, tables, charts), "script": script}.items():
         before, mark, after = body.partition("{{ " + name + " }}")
         if not mark:
             raise ValueError(f"report.html has no place for {name}")
@@ -54,36 +63,83 @@ def read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+def data(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]) -> str:
+    """What the page's script shows, as JSON that cannot leave its element."""
+    found = {
+        "headlines": [figure | {"report_title": REPORTS[figure["report"]].title if figure["report"] else ""}
+            for figure in summary["headlines"]],
+        "charts": [drawn(chart, tables[chart.table]) for chart in charts if tables[chart.table].num_rows],
+        "tables": {name: shown_table(table) for name, table in tables.items() if name != PREVIOUS},
+        "previous": shown_table(tables[PREVIOUS]) if PREVIOUS in tables else None,
+        "step_ms": summary["step_ms"],
+    }
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def lead(summary: dict[str, Any]) -> str:
+    """What of it is looked at."""
+    parameters = summary["parameters"]
+    words = [window(parameters["from_ms"], parameters["to_ms"])]
+    words += [f"{what} {parameters[name]} only" for name, what in (("topic", "topic"), ("consumer_group", "group"))
+        if parameters[name]]
+    if "previous" in summary:
+        before = summary["previous"]
+        words.append(f"compared with the time {window(before['from_ms'], before['to_ms'])}")
+    return "; ".join(words)
+
+
+def notes(summary: dict[str, Any]) -> str:
+    """What the reader has to know before the figures."""
+    said = [*summary["notes"], *(f"{part['count']:,} left out: {part['text']}." for part in summary["left_out"])]
+    return "".join(f'<p class="told" role="note">{escape(sentence)}</p>\n' for sentence in said)
+
+
 def facts(summary: dict[str, Any]) -> str:
     """The list of what was read, how far, by what and how long it took."""
     source = summary["input"]
-    ends = ENDS.get(source["ended_by"], source["ended_by"])
-    lines = {
-        "Store": source["store"],
-        "Log": f"bytes {source['start_offset']:,} to {source['end_offset']:,}; {ends}",
-        "Segments": f"{source['segments_read']} read" + counted(source, "segments_unread", "behind the end, not read")
-            + counted(source, "segments_gone", "deleted meanwhile")
-            + counted(source, "foreign_files", "files that are none"),
-        "Torn": f"{source['torn_bytes']:,} bytes that are no record",
-        "Window": window(summary["parameters"]),
-        "Made": f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, by GlassMQ {summary['code_version']}",
-    }
+    lines = {"Store": source["store"]}
+    if "segments_read" in source:
+        ends = ENDS.get(source["ended_by"], source["ended_by"])
+        lines |= {
+            "Log": f"bytes {source['start_offset']:,} to {source['end_offset']:,}, {source['messages']:,} messages; "
+                + ends,
+            "Segments": f"{source['segments_read']} read"
+                + counted(len(source["segments_unread"]), "behind the end, not read")
+                + counted(len(source["segments_gone"]), "deleted meanwhile")
+                + counted(len(source["foreign_files"]), "files that are none"),
+            "Torn": f"{source['torn_bytes']:,} bytes that are no record",
+        }
+    if "journal" in source:
+        lines["Poll journal"] = journal_read(source["journal"])
+    lines["Made"] = (f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, "
+        f"by GlassMQ {summary['code_version']}")
     return "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in lines.items())
 
 
-def counted(source: dict[str, Any], name: str, words: str) -> str:
+def journal_read(journal: dict[str, Any]) -> str:
+    """What was read of the poll journal."""
+    if not journal["files"]:
+        return "there is none"
+    return (f"{journal['entries']:,} entries in {journal['files']} files"
+        + counted(journal["lost"], "entries that the broker could not write")
+        + counted(journal["torn_bytes"], "bytes at the ends that are no entry")
+        + counted(journal["cut_off_files"], "files that a crash may have cut off")
+        + counted(journal["unreadable_files"], "files that cannot be read"))
+
+
+def counted(count: int, words: str) -> str:
     """As ``, 2 deleted meanwhile``; empty when there are none."""
-    return f", {len(source[name])} {words}" if source[name] else ""
+    return f", {count:,} {words}" if count else ""
 
 
-def window(parameters: dict[str, Any]) -> str:
-    """The part of time that the tables are about."""
-    start, stop = parameters["from_ms"], parameters["to_ms"]
+def window(start: int | None, stop: int | None) -> str:
+    """A part of time."""
     if start is None and stop is None:
-        return "everything in the log"
-    return f"from {'its beginning' if start is None else at(start)} to {'its end' if stop is None else at(stop)}"
+        return "everything there is"
+    return f"from {'the beginning' if start is None else at(start)} to {'the end' if stop is None else at(stop)}"
 
 
 def at(ms: int) -> str:
     """A time as people read it."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+

@@ -1,31 +1,41 @@
 """One run of a report, from the store to the folder of its files. Knows Spark and no Django."""
 
-import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from spark_jobs.catalogue import REPORTS
+from spark_jobs.catalogue import REPORTS, ReportInfo
 from spark_jobs.code_version import code_version
+from spark_jobs.errors import WindowError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.commit_log_segments import LogPlan
+    from spark_jobs.report_inputs import StoreInputs
+    from spark_jobs.report_result import Result
+    from spark_jobs.reports.shape import Report
 
-logger = logging.getLogger(__name__)
 
-Progress = Callable[[int, str], None]
-"""Called with percent, never less than before, and what is being done."""
+class Progress(Protocol):
+    """Whom to tell how far a run is."""
 
-_SMALLEST_SPLIT = 16 * 1024 * 1024
-_SPLITS_A_CORE = 3
+    def __call__(self, percent: int, doing: str, until: int = 0) -> None:
+        """Percent never go back. ``until``: what is being done is a scan, and goes as far as that."""
+
+
+MINUTE_MS = 60_000
+SCAN_FROM, SCAN_TO = 5, 80
+"""Percent of a run that go by while the facts are made."""
+FEW_FACTS = 500_000
 
 
 class Job(NamedTuple):
-    """What to run: ``group`` names its Spark jobs, by which they can be watched and cancelled."""
+    """What to run, in minutes of time that begin in [from_ms, to_ms); None leaves that side open.
+
+    ``group`` names its Spark jobs, by which they can be watched and cancelled.
+    """
 
     report: str
     store: Path
@@ -33,86 +43,168 @@ class Job(NamedTuple):
     from_ms: int | None = None
     to_ms: int | None = None
     group: str = "report"
+    topic: str | None = None
+    consumer_group: str | None = None
+    compare: bool = False
+    """With the period of the same length before; needs both ends."""
+
+
+class Period(NamedTuple):
+    """A part of time, whole minutes in ms; None is open."""
+
+    from_ms: int | None
+    to_ms: int | None
 
 
 def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], progress: Progress) -> dict[str, Any]:
-    """Run the report and write its folder; returns the summary. NotAStoreError, KeyError for an unknown report."""
-    from spark_jobs import throughput
-    from spark_jobs.commit_log_segments import plan_log
-    from spark_jobs.report_files import write_folder
+    """Run the report and write its folder; returns the summary.
 
-    info = REPORTS[job.report]
-    started = now()
-    progress(1, "looking where the log ends")
-    plan = plan_log(job.store)
-    split_bytes = max(_SMALLEST_SPLIT, (plan.end - plan.start) // (spark.sparkContext.defaultParallelism
-        * _SPLITS_A_CORE))
+    NotAStoreError, WindowError, KeyError for an unknown report.
+    """
+    from spark_jobs.report_files import write_folder
+    from spark_jobs.report_inputs import StoreInputs
+    from spark_jobs.report_result import before, concerning, result
+    from spark_jobs.reports import load
+
+    started, info, parts = now(), REPORTS[job.report], periods(job)
+    report = load(job.report)
+    progress(1, "looking what there is")
+    bounds = [part.from_ms for part in reversed(parts) if part.from_ms is not None]
+    inputs = StoreInputs(spark, job.store, report, bounds, parts[0].to_ms)
     spark.sparkContext.setJobGroup(job.group, f"{info.title} of {job.store}", interruptOnCancel=True)
-    progress(5, "reading the log")
-    facts = read_messages(spark, plan, throughput.READS, split_bytes).transform(throughput.with_classes).transform(
-        throughput.counted).persist()
-    try:
-        segments = facts.transform(throughput.by_segment).toArrow().to_pylist()
-        windowed = throughput.in_window(facts, job.from_ms, job.to_ms)
-        tables = {}
-        for index, (name, table) in enumerate(throughput.TABLES.items()):
-            progress(90 + 2 * index, f"making {name}")
-            tables[name] = windowed.transform(table).toArrow()
-    finally:
-        with suppress(Exception):  # a session whose Java is gone has nothing to give back
-            facts.unpersist()
+    with made(report.facts(inputs.of(report)), progress) as facts:
+        told = concerning(facts, job.topic, job.consumer_group)
+        found = result(report, told, parts[0], lambda doing: progress(SCAN_TO, doing))
+        progress(95, "comparing")
+        previous = [(part, *before(report, told, part)) for part in parts[1:]]
+        source = described(inputs, facts)
+    for total in (found.total, *(its_total for _, its_total, _ in previous)):
+        total |= dict.fromkeys(unknown(info, report, inputs))
     progress(98, "writing the files")
-    finished = now()
-    rows = tables["by_topic"].to_pylist()
+    finished, tables = now(), dict(found.tables)
     summary = {
         "report": job.report,
         "title": info.title,
-        "rows": rows,
-        "total": {name: sum(row[name] for row in rows) for name in ("messages", "bytes", "body_bytes")},
-        "parameters": {"from_ms": job.from_ms, "to_ms": job.to_ms},
-        "input": described(plan, segments),
+        "rows": next(iter(found.tables.values())).to_pylist(),
+        "total": found.total,
+        "parameters": parameters(job),
+        "input": source,
+        "step_ms": found.step_ms,
+        "left_out": found.left_out,
+        "notes": notes(info, report, inputs, found, job),
         "code_version": code_version(),
         "started_ms": int(started.timestamp() * 1000),
         "finished_ms": int(finished.timestamp() * 1000),
         "duration_s": round((finished - started).total_seconds(), 3),
     }
-    return write_folder(job.folder, summary, tables)
+    for part, its_total, its_rows in previous:
+        tables["previous"] = its_rows
+        summary["previous"] = {"from_ms": part.from_ms, "to_ms": part.to_ms, "total": its_total,
+            "rows": its_rows.to_pylist()}
+    summary["headlines"] = headlines(report, found.total, *(its_total for _, its_total, _ in previous))
+    return write_folder(job.folder, summary, tables, report.charts)
 
 
-def read_messages(spark: "SparkSession", plan: "LogPlan", columns: tuple[str, ...], split_bytes: int) -> "DataFrame":
-    """The planned range of the log, and of each message only these columns."""
-    from spark_jobs.commit_log_source import FORMAT, pruned
+def unknown(info: ReportInfo, report: "Report", inputs: "StoreInputs") -> list[str]:
+    """Figures of which this store says nothing, since it has no poll journal."""
+    if inputs.journal is None or inputs.journal.files:
+        return []
+    return [figure.name for figure in report.headlines if figure.of_journal or info.needs_journal]
 
-    return (spark.read.format(FORMAT).schema(pruned(*columns)).option("split_bytes", str(split_bytes))
-        .option("start", str(plan.start)).option("end", str(plan.end)).load(plan.store))
+
+def headlines(report: "Report", total: dict[str, Any], before: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """The figures that stand for the report, beside those of the period before."""
+    from spark_jobs.report_charts import kind_of
+
+    return [figure._asdict() | {"kind": kind_of(figure.name), "value": total.get(figure.name),
+        "before": None if before is None else before.get(figure.name)} for figure in report.headlines]
 
 
-def described(plan: "LogPlan", segments: list[dict[str, Any]]) -> dict[str, Any]:
-    """What was read, and what could not be: ``torn_bytes`` lie between records and are no filler."""
-    from spark_jobs.commit_log_segments import filler_size
+def parameters(job: Job) -> dict[str, Any]:
+    """What was asked for, as the summary has it."""
+    return {"from_ms": job.from_ms, "to_ms": job.to_ms, "topic": job.topic, "consumer_group": job.consumer_group,
+        "compare": job.compare}
 
-    records = {segment["segment"]: segment for segment in segments}
-    stops: dict[int, tuple[str, int, int]] = {}
-    for found in plan.ranges:
-        first = stops.get(found.base, (found.path, found.start, 0))[1]
-        stops[found.base] = (found.path, first, found.stop)
-    torn, gone = 0, []
-    for base, (path, start, stop) in stops.items():
-        of_records = records.get(base, {"bytes": 0, "end": start})
-        filler = filler_size(path, base, of_records["end"], stop)
-        if filler is None:
-            gone.append(Path(path).name)
-        else:
-            torn += stop - start - of_records["bytes"] - filler
-    return {
-        "store": plan.store,
-        "start_offset": plan.start,
-        "end_offset": plan.end,
-        "ended_by": plan.ended_by,
-        "messages": sum(segment["messages"] for segment in segments),
-        "segments_read": len(stops) - len(gone),
-        "segments_gone": gone,
-        "segments_unread": list(plan.segments_unread),
-        "foreign_files": list(plan.foreign_files),
-        "torn_bytes": torn,
-    }
+
+def periods(job: Job) -> list[Period]:
+    """The job's period, and the one before it if that is to be compared. WindowError for what cannot be."""
+    start = None if job.from_ms is None else job.from_ms // MINUTE_MS * MINUTE_MS
+    stop = None if job.to_ms is None else -(-job.to_ms // MINUTE_MS) * MINUTE_MS
+    if start is not None and stop is not None and stop <= start:
+        raise WindowError("The end of a report's window must be later than its beginning.")
+    found = [Period(start, stop)]
+    if job.compare:
+        if start is None or stop is None:
+            raise WindowError("A comparison with the time before needs the beginning and the end of the window.")
+        found.append(Period(2 * start - stop, start))
+    return found
+
+
+@contextmanager
+def made(facts: "dict[str, DataFrame]", progress: Progress) -> "Iterator[dict[str, DataFrame]]":
+    """Have Spark read what there is to read, once; what comes of it is kept as long as it is looked at.
+
+    Few facts are put into one partition: then each table is a single task, since nothing has to be brought together.
+    """
+    kept: list[DataFrame] = []
+    ready = {}
+    try:
+        kept += [rows.persist() for rows in facts.values()]
+        for index, (name, rows) in enumerate(facts.items()):
+            begin, until = (SCAN_FROM + (SCAN_TO - SCAN_FROM) * done // len(facts) for done in (index, index + 1))
+            progress(begin, f"reading: {name.replace('_', ' ')}", until)
+            ready[name] = rows
+            if rows.count() <= FEW_FACTS:
+                ready[name] = rows.coalesce(1).persist()
+                kept.append(ready[name])
+        yield ready
+    finally:
+        with suppress(Exception):  # a session whose Java is gone has nothing to give back
+            for rows in kept:
+                rows.unpersist()
+
+
+def described(inputs: "StoreInputs", facts: "dict[str, DataFrame]") -> dict[str, Any]:
+    """What was read: of the log, if it was, and in ``journal`` what there is of the poll journal."""
+    from pyspark.sql import functions as F
+
+    from spark_jobs.report_inputs import log_described
+
+    found: dict[str, Any] = {"store": str(inputs.store)}
+    if inputs.plan is not None:
+        segments = facts["stored"].groupBy("segment").agg(F.sum("messages").alias("messages"),
+            F.sum("bytes").alias("bytes"), F.max("end").alias("end")).collect()
+        found |= log_described(inputs.plan, [segment.asDict() for segment in segments])
+    if inputs.journal is not None:
+        found["journal"] = inputs.journal._asdict() | {"foreign_files": list(inputs.journal.foreign_files)}
+    return found
+
+
+def notes(info: ReportInfo, report: "Report", inputs: "StoreInputs", found: "Result", job: Job) -> list[str]:
+    """What the reader has to know before the figures, a sentence each."""
+    said, journal, plan = [], inputs.journal, inputs.plan
+    empty = not any(table.num_rows for table in found.tables.values())
+    if journal is not None and not journal.files:
+        missing = "there is nothing to report" if info.needs_journal else "a part of this report is missing"
+        said.append(f"This store has no poll journal, so {missing}: how pulls are answered and what is committed is "
+            "written there alone. GlassMQ keeps one while pollJournalEnable is true; RocketMQ keeps none.")
+    elif journal is not None and not journal.entries:
+        said.append("The poll journal of this store is empty: no pull has ended yet.")
+    elif empty and plan is None:
+        said.append(f"The poll journal has no entry of what was asked for{_asked(job)}.")
+    if plan is not None and plan.end <= plan.start:
+        said.append("The commit log of this store is empty.")
+    elif plan is not None and empty:
+        said.append(f"The commit log has no message of what was asked for{_asked(job)}.")
+    if journal is not None and journal.lost:
+        said.append(f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here.")
+    said += [f"The table {name} is longer than can be kept here; it has its first rows only." for name in found.cut]
+    return said
+
+
+def _asked(job: Job) -> str:
+    """As ``: topic orders, group a``; empty for everything."""
+    words = [f"{name} {value}" for name, value in (("topic", job.topic), ("group", job.consumer_group)) if value]
+    if job.from_ms is not None or job.to_ms is not None:
+        words.append("this window of time")
+    return f": {', '.join(words)}" if words else ""

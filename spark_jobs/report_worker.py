@@ -101,7 +101,7 @@ def conclude(run: ReportRun, watch: "Watch", answer: dict[str, Any]) -> None:
     """Say how the run ended, or that it is tried again."""
     if "done" in answer:
         mine(run).update(status=Status.DONE, percent=100, folder=folder_of(run), messages=answer["done"]["messages"],
-            finished=timezone.now(), doing="")
+            result=answer["done"]["result"], finished=timezone.now(), doing="")
         runs.log_of(run).unlink(missing_ok=True)
     elif watch.stopped_by == "cancel":
         mine(run).update(status=Status.CANCELLED, finished=timezone.now(), doing="")

@@ -85,7 +85,7 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
         environment.setdefault("SPARK_LOCAL_IP", address)
     from pyspark.sql import SparkSession
 
-    from spark_jobs.commit_log_source import CommitLogSource
+    from spark_jobs.commit_log_source import PUSHDOWN, CommitLogSource, CommitLogSumsSource
     from spark_jobs.poll_journal_source import PollJournalSource
 
     builder = (SparkSession.builder.master(master).appName("GlassMQ reports")
@@ -96,6 +96,7 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "8")
+        .config(PUSHDOWN, "true")
         .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true"))
     if is_local(master):
         builder = (builder.config("spark.driver.host", "127.0.0.1")
@@ -103,6 +104,7 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
     session = builder.getOrCreate()
     session.sparkContext.addPyFile(str(pack_sources(scratch)))
     session.dataSource.register(CommitLogSource)
+    session.dataSource.register(CommitLogSumsSource)
     session.dataSource.register(PollJournalSource)
     if not is_local(master):
         try:

@@ -25,7 +25,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from spark_jobs.failures import is_passing, sentence
 from spark_jobs.session import get_session
@@ -39,11 +39,15 @@ logger = logging.getLogger(__name__)
 MARK = "\x1e"
 LOOK_S = 0.2
 JAVA_GRACE_S = 4.0
-SCAN_FROM, SCAN_TO = 5, 90
-"""The part of the percent bar that is the scan of the log."""
 
 Say = Callable[[dict[str, Any]], None]
-Progress = Callable[[int, str], None]
+
+
+class Progress(Protocol):
+    """Whom to tell how far a job is."""
+
+    def __call__(self, percent: int, doing: str, until: int = 0) -> None:
+        """``until``: up to there the percent bar is the scan that begins now, and goes on as its tasks end."""
 
 
 class CancelledError(Exception):
@@ -58,10 +62,23 @@ def report(arguments: dict[str, Any], spark: "SparkSession", progress: Progress)
 
     paths = {name: Path(arguments[name]) for name in ("store", "folder")}
     summary = run_report(Job(**arguments | paths), spark, timezone.now, progress)
-    return {"messages": summary["total"]["messages"]}
+    return {"messages": summary["input"].get("messages"), "result": {
+        name: summary[name] for name in ("headlines", "notes")}}
 
 
-JOBS: dict[str, Callable[[dict[str, Any], "SparkSession", Progress], dict[str, Any]]] = {"report": report}
+def lake(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -> dict[str, Any]:
+    """Fill the lake of a store; the arguments are ``store``, ``lakes`` and ``with_bodies``."""
+    from django.utils import timezone
+
+    from spark_jobs.lake_tables import fill
+
+    synced = fill(spark, arguments["store"], Path(arguments["lakes"]), lambda: int(timezone.now().timestamp() * 1000),
+        progress, with_bodies=arguments["with_bodies"])
+    return synced._asdict() | {"lake": str(synced.lake)}
+
+
+JOBS: dict[str, Callable[[dict[str, Any], "SparkSession", Progress], dict[str, Any]]] = {
+    "report": report, "lake": lake}
 """What can be asked for: each gets its arguments, the session and whom to tell how far it is."""
 
 
@@ -74,6 +91,7 @@ class Child:
         self._context: SparkContext | None = None
         self._group = ""
         self._percent = 0
+        self._scan = (0, 0)
         self._doing = ""
 
     def prepare(self) -> None:
@@ -88,7 +106,7 @@ class Child:
 
     def run(self, order: dict[str, Any]) -> None:
         """Carry the order out, whatever comes of it."""
-        self._percent, self._group = 0, order["group"]
+        self._percent, self._scan, self._group = 0, (0, 0), order["group"]
         try:
             self._progress(0, "starting Spark")
             spark = get_session(order["master"], Path(order["scratch"]))
@@ -110,10 +128,10 @@ class Child:
                     self._context._jsc.sc().clearJobGroup()
             self._context = None
 
-    def _progress(self, percent: int, doing: str) -> None:
+    def _progress(self, percent: int, doing: str, until: int = 0) -> None:
         if not self._wanted:
             raise CancelledError
-        self._percent, self._doing = max(self._percent, percent), doing
+        self._percent, self._doing, self._scan = max(self._percent, percent), doing, (percent, until)
         self._say({"progress": [self._percent, doing]})
 
     @contextmanager
@@ -123,10 +141,11 @@ class Child:
 
         def watch() -> None:
             while not over.wait(LOOK_S):
-                if SCAN_FROM <= self._percent < SCAN_TO:
+                begin, until = self._scan
+                if self._percent < until:
                     with suppress(Exception):  # a session that ends says so elsewhere
                         done, total = scan_progress(context, self._group)
-                        percent = SCAN_FROM + (SCAN_TO - SCAN_FROM) * done // max(total, 1)
+                        percent = begin + (until - begin) * done // max(total, 1)
                         if percent > self._percent:
                             self._percent = percent
                             self._say({"progress": [percent, self._doing]})
@@ -141,13 +160,13 @@ class Child:
 
 
 def scan_progress(context: "SparkContext", group: str) -> tuple[int, int]:
-    """(finished, all) tasks of the stage that reads the log: the first stage of the group's first job.
+    """(finished, all) tasks of the stage that reads: the first stage of the group's newest job.
 
     Only that one, since the total over all stages grows while they are submitted.
     """
     tracker = context.statusTracker()
     jobs = [info for number in sorted(tracker.getJobIdsForGroup(group)) if (info := tracker.getJobInfo(number))]
-    stages = sorted(jobs[0].stageIds) if jobs else []
+    stages = sorted(jobs[-1].stageIds) if jobs else []
     stage = tracker.getStageInfo(stages[0]) if stages else None
     return (stage.numCompletedTasks, stage.numTasks) if stage else (0, 0)
 

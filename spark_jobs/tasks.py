@@ -5,9 +5,10 @@ from typing import Any
 
 from celery import shared_task
 from celery.signals import worker_ready, worker_shutdown
+from django.utils import timezone
 
-from spark_jobs import report_worker, runs, setup
-from spark_jobs.schedules import RUN_SCHEDULED_TASK
+from spark_jobs import lake_worker, report_worker, runs, setup
+from spark_jobs.schedules import RUN_SCHEDULED_TASK, parameters_at
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,8 @@ def run_report(run_id: int) -> None:
 def run_scheduled(report: str) -> None:
     """Start a run by schedule; while one is under way there is nothing to do."""
     try:
-        runs.start_run(report, {}, requested_by="schedule")
+        runs.require_report(report)
+        runs.start_run(report, parameters_at(report, timezone.now()), requested_by="schedule")
     except (runs.RunActiveError, runs.UnknownReportError, runs.NoWorkerError) as error:
         logger.warning("The schedule's run of %s did not start: %s", report, error)
 
@@ -41,3 +43,11 @@ def on_worker_ready(**_: Any) -> None:
 def on_worker_shutdown(**_: Any) -> None:
     """The worker ends, and Spark with it."""
     report_worker.spark().end()
+
+
+@shared_task(  # type: ignore[untyped-decorator, unused-ignore]
+    name=lake_worker.SYNC_TASK, soft_time_limit=lake_worker.TIME_LIMIT.total_seconds() + 60,
+    time_limit=lake_worker.TIME_LIMIT.total_seconds() + 120)
+def lake_sync(with_bodies: bool = False) -> dict[str, Any]:
+    """Fill the lake with what is new. Its result, or why it failed, is kept with the other tasks' in the admin."""
+    return lake_worker.fill_lake(with_bodies)

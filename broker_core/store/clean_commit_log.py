@@ -1,10 +1,14 @@
-"""Retention: whole segments go when they are old enough, or when the disk is too full for their age to matter."""
+"""Retention: whole segments go when they are old enough, or when the disk is too full for their age to matter.
+
+Where a lake is filled from the store, what it has not read is kept for longer, within limits of its own.
+"""
 
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 from broker_core.clock import Now
+from broker_core.formats.lake_position import FILE_NAME, decode
 from broker_core.options import Options
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue_store import ConsumeQueueStore
@@ -16,6 +20,7 @@ CLEAN_FORCIBLY_PERCENT = 85
 WARNING_PERCENT = 90
 """Disk use above which no message is taken."""
 FILES_A_RUN = 10
+NOBODY_WAITS = 1 << 63
 HOUR_MS = 3_600_000
 
 
@@ -96,17 +101,28 @@ class CleanCommitLogService:
         if not (forced or full or asked or self._is_hour(now)):
             return []
         taken = []
+        awaited = self._awaited_offset(options)
         for file in mapped_files.all()[:-1][:FILES_A_RUN]:
             age_ms = now.wall_ms - self._files.modified_ms(file.path)
-            if age_ms > options.file_reserved_time * HOUR_MS:
+            unread = file.base + file.size > awaited
+            if age_ms > options.file_reserved_time * HOUR_MS and not unread:
                 reason = f"older than fileReservedTime, {options.file_reserved_time} hours"
             elif forced:
                 reason = f"the disk is {self.disk_used_percent:.0f} % full"
+            elif unread and age_ms > max(options.lake_wait_max_hours, options.file_reserved_time) * HOUR_MS:
+                reason = f"older than lakeWaitMaxHours, {options.lake_wait_max_hours} hours; the lake has not read it"
             else:
                 break
             mapped_files.take_out(file)
             taken.append((file.base, reason, file.path))
         return taken
+
+    def _awaited_offset(self, options: Options) -> int:
+        """Physical offset from which on a lake has yet to read; without a lake that is waited for, beyond any."""
+        if not options.lake_wait_enable or self.disk_used_percent > options.lake_wait_max_used_space_ratio:
+            return NOBODY_WAITS
+        position = decode(self._files.read(self._root / FILE_NAME) or b"")
+        return NOBODY_WAITS if position is None else position.physical_offset
 
     def _is_hour(self, now: Now) -> bool:
         """Whether deleteWhen names the current hour, local time."""

@@ -3,6 +3,7 @@
 import { KeyedRows, el, setAttribute, setText } from "./dom.js";
 import { count, span } from "./format.js";
 import { request } from "./http.js";
+import { WINDOWS, about, asked, change, written } from "./report_window.js";
 import { Schedules } from "./schedules.js";
 
 const BUSY_MS = 1_000;
@@ -14,6 +15,8 @@ const PAGE = "report.html";
 const spark = document.querySelector('[data-panel="spark"]');
 const banner = document.querySelector('[data-part="problem"]');
 const list = document.querySelector('[data-panel="reports"]');
+const nav = document.querySelector('[data-part="nav"]');
+const form = document.querySelector('[data-panel="window"]');
 const template = document.getElementById("report-template");
 const partOf = (root, name) => root.querySelector(`[data-part="${name}"]`);
 const path = (name, run = "") => `/reports/${encodeURIComponent(name)}/runs${run && `/${run}`}`;
@@ -45,12 +48,19 @@ function makeReport(report) {
   const section = template.content.firstElementChild.cloneNode(true);
   setAttribute(section, "data-report", report.name);
   const title = partOf(section, "title");
-  title.id = `report-${report.name}`;
+  title.id = `title-${report.name}`;
+  section.id = `report-${report.name}`;
   setAttribute(section, "aria-labelledby", title.id);
   setText(title, report.title);
   setText(partOf(section, "description"), report.description);
   const button = partOf(section, "run");
-  button.addEventListener("click", () => act(section, button, () => request("POST", path(report.name), {})));
+  setAttribute(button, "aria-label", `Run ${report.title} now`);
+  button.addEventListener("click", () => act(section, button, async () => request("POST", path(report.name), wanted())));
+  const earlier = partOf(section, "earlier");
+  earlier.addEventListener("click", () => {
+    section.showsAll = !section.showsAll;
+    showRuns(section);
+  });
   section.schedules = new Schedules(partOf(section, "schedules"), report.name, report.title,
     (control, action, options) => act(section, control, action, options));
   section.runs = new KeyedRows(partOf(section, "runs"), { create: (run) => makeRun(section, run), update: showRun });
@@ -60,8 +70,38 @@ function makeReport(report) {
 function showReport(section, report) {
   partOf(section, "run").hidden = report.runs.some((run) => ACTIVE.has(run.status));
   partOf(section, "empty").hidden = report.runs.length > 0;
-  section.runs.show(report.runs, (run) => run.id);
+  section.all = report.runs;
+  showRuns(section);
+  showResult(section, report.runs.find((run) => run.status === "done"));
   section.schedules.show(report.schedules);
+}
+
+/** The newest run, and the others when they are asked for. */
+function showRuns(section) {
+  const earlier = partOf(section, "earlier");
+  section.runs.show(section.showsAll ? section.all : section.all.slice(0, 1), (run) => run.id);
+  earlier.hidden = section.all.length < 2;
+  setAttribute(earlier, "aria-expanded", Boolean(section.showsAll));
+  setText(earlier, section.showsAll ? "Newest run only" : `Earlier runs (${section.all.length - 1})`);
+}
+
+/** What the newest finished run says in short. */
+function showResult(section, run) {
+  const box = partOf(section, "result");
+  box.hidden = !run || !(run.headlines.length || run.notes.length);
+  if (box.hidden || section.result === run.id) return;
+  section.result = run.id;
+  setText(partOf(section, "about"), `Run #${run.id}: ${about(run.parameters)}${run.parameters.compare ? ", beside the time before" : ""}`);
+  partOf(section, "figures").replaceChildren(...run.headlines.map(figure));
+  partOf(section, "notes").replaceChildren(...run.notes.map((note) => el("li", {}, note)));
+}
+
+function figure(headline) {
+  const value = written(headline.kind, headline.value);
+  const changed = change(headline);
+  const name = headline.report ? el("a", { href: `#report-${headline.report}` }, headline.label) : headline.label;
+  return el("div", {}, el("dt", {}, name), el("dd", { class: value === "unknown" ? "is-unknown" : null }, value,
+    ...(changed ? [el("span", { class: "figure-change", "data-tone": changed.tone || null, title: `${written(headline.kind, headline.before)} before` }, changed.text)] : [])));
 }
 
 function makeRun(section, run) {
@@ -127,6 +167,31 @@ function showSpark(state) {
   setText(partOf(spark, "text"), state.state === "ready" ? "" : state.text);
 }
 
+/** What the form at the top asks for. */
+const wanted = () => asked({ choice: form.elements.choice.value, from: form.elements.from.value, to: form.elements.to.value,
+  topic: form.elements.topic.value, group: form.elements.group.value, compare: form.elements.compare.checked }, Date.now());
+
+function showForm() {
+  const { choice, compare } = form.elements;
+  for (const field of form.querySelectorAll('[data-field="custom"]')) field.hidden = choice.value !== "custom";
+  compare.disabled = choice.value === "all";
+  if (compare.disabled) compare.checked = false;
+}
+form.elements.choice.append(...Object.entries(WINDOWS).map(([value, text]) => el("option", { value }, text)));
+form.addEventListener("change", showForm);
+form.addEventListener("submit", (event) => event.preventDefault());
+showForm();
+
+/** The names of all reports, each with how its newest run is. */
+const links = new KeyedRows(nav, {
+  create: (report) => el("a", { href: `#report-${report.name}` }, el("span", { class: "nav-mark", "aria-hidden": "true" }), report.title, el("span", { class: "visually-hidden" })),
+  update: (link, report) => {
+    const status = report.runs[0]?.status ?? "never";
+    setAttribute(link, "data-status", status);
+    setText(link.lastElementChild, status === "never" ? ", has not run yet" : `, ${WORDS[status] ?? status}`);
+  },
+});
+
 const reports = new KeyedRows(list, { create: makeReport, update: showReport });
 
 /** One look; the next one soon while something moves, later when not. */
@@ -138,7 +203,9 @@ async function look() {
     banner.hidden = true;
     for (const report of answer.reports) report.runs = report.runs.map(numbered);
     showSpark(answer.spark);
+    links.show(answer.reports, (report) => report.name);
     reports.show(answer.reports, (report) => report.name);
+    goToReport();
     const busy = answer.spark.state === "installing" || answer.reports.some((report) => report.runs.some((run) => ACTIVE.has(run.status)));
     if (busy) wait = BUSY_MS;
   } catch (error) {
@@ -148,6 +215,14 @@ async function look() {
   }
   clearTimeout(timer);
   timer = setTimeout(look, wait);
+}
+
+let wentTo = "";
+/** The report that the address names, once it is there. */
+function goToReport() {
+  if (location.hash === wentTo) return;
+  wentTo = location.hash;
+  document.getElementById(wentTo.slice(1))?.scrollIntoView();
 }
 
 /** Times as numbers, whichever way they came. */

@@ -32,7 +32,8 @@ class Address(NamedTuple):
 class GlassMQ:
     """One, or a cluster of so many ``brokers``. It can be started again: ports and store stay the same."""
 
-    def __init__(self, folder: Path, brokers: int = 1, **environment: str) -> None:
+    def __init__(self, folder: Path, brokers: int = 1, *, tls: bool = False) -> None:
+        """``tls``: nobody is served without it."""
         web, self.namesrv_port = unused_ports(2)
         port = unused_broker_port(brokers)
         self.address = Address(f"127.0.0.1:{self.namesrv_port}", f"127.0.0.1:{port}", f"http://127.0.0.1:{web}")
@@ -44,7 +45,11 @@ class GlassMQ:
         self._environment = clean | {
             "PYTHONUNBUFFERED": "1", "GLASSMQ_DATA_DIR": f"{folder}/data", "GLASSMQ_WEB_PORT": str(web),
             "GLASSMQ_BROKER_PORT": str(port), "GLASSMQ_NAMESRV_PORT": str(self.namesrv_port),
-            "GLASSMQ_BROKERS": str(brokers)} | environment
+            "GLASSMQ_BROKERS": str(brokers)}
+        self._tls = tls
+        if tls:
+            (folder / "broker.conf").write_text("tlsMode=enforcing\n")
+            self._environment["GLASSMQ_BROKER_CONF"] = f"{folder}/broker.conf"
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
@@ -62,7 +67,7 @@ class GlassMQ:
     def _is_ready(self) -> bool:
         with suppress(urllib.error.URLError, ConnectionError, TimeoutError), \
                 urllib.request.urlopen(f"{self.address.web}/readyz", timeout=5):
-            return bool(brokers_of(self.namesrv_port, "TBW102"))
+            return bool(brokers_of(self.namesrv_port, "TBW102", tls=self._tls))
         return False
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -81,16 +86,22 @@ class GlassMQ:
         self._process = None
 
     @property
+    def pid(self) -> int:
+        """Also the number of the group of all its processes."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def said(self) -> str:
         """What it wrote to its terminal."""
         return self._log.read_text()
 
 
 @contextmanager
-def glassmq(brokers: int = 1, **environment: str) -> Iterator[GlassMQ]:
+def glassmq(brokers: int = 1, *, tls: bool = False) -> Iterator[GlassMQ]:
     """One that runs, in a folder that goes away. AssertionError when an exception is in what it wrote."""
     with tempfile.TemporaryDirectory(prefix="glassmq-compat-", ignore_cleanup_errors=True) as folder:
-        broker = GlassMQ(Path(folder), brokers, **environment)
+        broker = GlassMQ(Path(folder), brokers, tls=tls)
         try:
             broker.start()
             yield broker

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.compat.java_program import fingerprint
+from tests.compat.java_program import fingerprint, forget_old_states
 from tests.compat.program import Program
 from tests.compat.real_rocketmq import CannotRun, cache_folder, only_one
 
@@ -21,8 +21,8 @@ def program() -> Path:
     built = folder / fingerprint(SOURCES)
     with only_one(folder.with_suffix(".lock")):
         if not built.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            forget_old_states(folder)
             done = subprocess.run(["go", "build", "-o", str(folder / "part"), "."], cwd=SOURCES,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             if done.returncode:

@@ -10,6 +10,7 @@ from tests.compat.program import Program
 from tests.compat.real_rocketmq import cache_folder, jars, maven, only_one
 
 SOURCES = Path(__file__).resolve().parent / "java"
+KEPT_STATES = 5
 HEAP = ("-Xms64m", "-Xmx400m", "-XX:+UseSerialGC")
 
 
@@ -22,6 +23,13 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def forget_old_states(folder: Path) -> None:
+    """Keep the latest of what was built there; they may be running."""
+    states = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime) if folder.is_dir() else []
+    for path in states[:-KEPT_STATES]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
 def classes() -> Path:
     """The folder of compiled classes; CannotRun when there is no JDK or Maven, or they fail."""
     jars()
@@ -29,7 +37,8 @@ def classes() -> Path:
     folder = cache_folder() / "compat-java"
     with only_one(folder.with_suffix(".lock")):
         if not (folder / state).is_dir():
-            shutil.rmtree(folder, ignore_errors=True)  # other states are of no use any more
+            shutil.rmtree(folder / "part", ignore_errors=True)
+            forget_old_states(folder)
             maven("compile", f"-Dbuild.folder={folder / 'part'}", folder=SOURCES)
             (folder / "part" / "classes").rename(folder / state)
     return folder / state

@@ -14,12 +14,13 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tests.fakes.ports import unused_broker_port, unused_ports
@@ -38,13 +39,17 @@ POM = """<project><modelVersion>4.0.0</modelVersion>
 DEPENDENCY = ("<dependency><groupId>org.apache.rocketmq</groupId><artifactId>{}</artifactId>"
               "<version>{}</version></dependency>")
 
-BROKER_CONF = {
+STOCK_CONF = {
     "brokerClusterName": "DefaultCluster",
     "brokerName": "broker-a",
     "brokerId": "0",
     "brokerIP1": "127.0.0.1",
     "autoCreateTopicEnable": "true",
     "autoCreateSubscriptionGroup": "true",
+}
+"""What every broker gets. All else is RocketMQ's default."""
+
+BROKER_CONF = STOCK_CONF | {
     # small files: the default ones are made for servers
     "mappedFileSizeCommitLog": str(64 * 1024 * 1024),
     "mappedFileSizeConsumeQueue": str(20 * 30_000),
@@ -55,7 +60,12 @@ BROKER_CONF = {
     "waitTimeMillsInSendQueue": "10000",
     "osPageCacheBusyTimeOutMills": "10000",
 }
-"""What every broker gets. Behaviour is RocketMQ's default except for sizes and patience."""
+"""What brokers of tests get. Behaviour is RocketMQ's default except for sizes and patience."""
+
+SMALL_JVM = ("-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
+STOCK_JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m", "-XX:G1ReservePercent=25",
+             "-XX:InitiatingHeapOccupancyPercent=30", "-XX:MaxDirectMemorySize=1g")
+"""What RocketMQ's own script gives a broker, with less memory: that is made for machines which do nothing else."""
 
 
 class CannotRun(Exception):
@@ -113,11 +123,14 @@ def is_open(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def brokers_of(namesrv_port: int, topic: str) -> list[str]:
+def brokers_of(namesrv_port: int, topic: str, *, tls: bool = False) -> list[str]:
     """Names of the brokers where a name server says that the topic is: GET_ROUTEINFO_BY_TOPIC, and its answer."""
     request = json.dumps({"code": 105, "language": "OTHER", "version": 493, "opaque": 1, "flag": 0,
                           "extFields": {"topic": topic}}).encode()
-    with socket.create_connection(("127.0.0.1", namesrv_port), timeout=10) as connection:
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(socket.create_connection(("127.0.0.1", namesrv_port), timeout=10))
+        if tls:
+            connection = stack.enter_context(ssl._create_unverified_context().wrap_socket(connection))
         connection.sendall(struct.pack(">II", 4 + len(request), len(request)) + request)
         stream = connection.makefile("rb")
         length, header_length = struct.unpack(">II", stream.read(8))
@@ -130,7 +143,7 @@ def brokers_of(namesrv_port: int, topic: str) -> list[str]:
 class Server:
     """One Java process. ``log`` has what it printed; its own log files are below ``folder``."""
 
-    def __init__(self, folder: Path, main_class: str, heap: str, conf: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, main_class: str, jvm: Iterable[str], conf: Mapping[str, str]) -> None:
         self.folder = folder
         self.port = int(conf["listenPort"])
         self.log = folder / "out.log"
@@ -138,8 +151,7 @@ class Server:
         self._conf = folder / "server.conf"
         self._conf.write_text("".join(f"{name}={value}\n" for name, value in conf.items()))
         self._command = [
-            "java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseSerialGC", "-Xshare:auto",
-            "-XX:MaxDirectMemorySize=256m", f"-Duser.home={folder}", "-cp", f"{jars()}/*", main_class,
+            "java", *jvm, "-Xshare:auto", f"-Duser.home={folder}", "-cp", f"{jars()}/*", main_class,
             "-c", str(self._conf)]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -185,13 +197,18 @@ class Server:
 
 def name_server(folder: Path, port: int | None = None) -> Server:
     """RocketMQ's name server, not started yet."""
-    return Server(folder, "org.apache.rocketmq.namesrv.NamesrvStartup", "128m",
+    return Server(folder, "org.apache.rocketmq.namesrv.NamesrvStartup",
+                  ("-Xms128m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=128m"),
                   {"listenPort": str(port or unused_ports(1)[0])})
 
 
-def broker(folder: Path, namesrv: str, port: int | None = None, **conf: str) -> Server:
-    """RocketMQ's broker, not started yet. ``conf`` goes over ``BROKER_CONF``; a second start finds the same store."""
-    return Server(folder, "org.apache.rocketmq.broker.BrokerStartup", "384m", BROKER_CONF | {
+def broker(folder: Path, namesrv: str, port: int | None = None, *, stock: bool = False, **conf: str) -> Server:
+    """RocketMQ's broker, not started yet; a second start finds the same store.
+
+    ``conf`` goes over ``BROKER_CONF``, or with ``stock``, for benchmarks, over ``STOCK_CONF``.
+    """
+    jvm, beginning = (STOCK_JVM, STOCK_CONF) if stock else (SMALL_JVM, BROKER_CONF)
+    return Server(folder, "org.apache.rocketmq.broker.BrokerStartup", jvm, beginning | {
         "namesrvAddr": namesrv,
         "listenPort": str(port or unused_broker_port()),
         "storePathRootDir": str(folder / "store"),
@@ -202,9 +219,9 @@ def broker(folder: Path, namesrv: str, port: int | None = None, **conf: str) -> 
 class RealRocketMQ:
     """A name server and a broker that is registered there."""
 
-    def __init__(self, folder: Path, **conf: str) -> None:
+    def __init__(self, folder: Path, *, stock: bool = False, **conf: str) -> None:
         self.namesrv = name_server(folder / "namesrv")
-        self.broker = broker(folder / "broker", self.namesrv.address, **conf)
+        self.broker = broker(folder / "broker", self.namesrv.address, stock=stock, **conf)
 
     def start(self) -> None:
         self.namesrv.start()
@@ -220,10 +237,10 @@ class RealRocketMQ:
 
 
 @contextlib.contextmanager
-def real_rocketmq(**conf: str) -> Iterator[RealRocketMQ]:
+def real_rocketmq(*, stock: bool = False, **conf: str) -> Iterator[RealRocketMQ]:
     """Both, running, in a folder that goes away with them."""
     with tempfile.TemporaryDirectory(prefix="glassmq-real-rocketmq-", ignore_cleanup_errors=True) as folder:
-        servers = RealRocketMQ(Path(folder), **conf)
+        servers = RealRocketMQ(Path(folder), stock=stock, **conf)
         try:
             servers.start()
             yield servers

@@ -5,10 +5,12 @@ from typing import Any
 
 from tests.compat import java_program
 from tests.compat.conftest import needs
-from tests.compat.glassmq_broker import Address
+from tests.compat.glassmq_broker import Address, glassmq
 
 BINARY = ("producer.sync", "producer.batch", "producer.oneway", "push.concurrent", "push.orderly", "push.tags",
           "push.broadcast", "retry.once", "lite.subscribe", "pull.statuses", "group.join_and_leave", "query.by_key")
+
+TLS = ("producer.sync", "producer.largest", "push.held_pull_is_woken", "push.orderly", "group.join_and_leave")
 
 
 def assert_all_hold(results: Iterable[dict[str, Any]], at_least: int) -> None:
@@ -29,3 +31,10 @@ def test_headers_may_be_binary(server: Address) -> None:
     needs(java_program.classes)
     assert_all_hold(java_program.run("cases", "--namesrv", server.namesrv, *BINARY,
                                      options=["-Drocketmq.serialize.type=ROCKETMQ"]), len(BINARY))
+
+
+def test_tls_may_be_insisted_on() -> None:
+    needs(java_program.classes)
+    with glassmq(tls=True) as broker:
+        assert_all_hold(java_program.run("cases", "--namesrv", broker.address.namesrv, *TLS,
+                                         options=["-Dtls.enable=true"]), len(TLS))

@@ -1,13 +1,16 @@
 """What tests of the reports share: the store that RocketMQ wrote, and one Spark session for the whole run."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from tests.fakes import golden_store
 from tests.fakes.redis_server import redis_server
+from tests.spark_jobs import driven as driven_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,8 +26,52 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """A real Spark on two cores."""
+    """A real Spark on two cores. Its queries are small and many: to compile them takes longer than to run them."""
     from spark_jobs.session import get_session, stop_session
 
-    yield get_session("local[2]", tmp_path_factory.mktemp("spark"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+        session = get_session("local[2]", tmp_path_factory.mktemp("spark"))
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    yield session
     stop_session()
+
+
+@pytest.fixture(scope="session")
+def driven(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of ``driven.story``, which has a poll journal."""
+    return driven_store.story(tmp_path_factory.mktemp("driven") / "store")
+
+
+class Made(NamedTuple):
+    """A report that was run."""
+
+    folder: Path
+    summary: dict[str, Any]
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """The rows of one of its tables."""
+        from pyarrow import parquet
+
+        rows: list[dict[str, Any]] = parquet.read_table(self.folder / f"{name}.parquet").to_pylist()
+        return rows
+
+
+@pytest.fixture(scope="session")
+def made(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
+    """Runs a report on a store, each but once: ``made("skew", golden / "clean-shutdown", topic="orders")``."""
+    from spark_jobs.report_run import Job, run_report
+
+    ready: dict[str, Made] = {}
+
+    def make(report: str, store: Path, **more: Any) -> Made:
+        key = f"{report} {store} {more}"
+        if key not in ready:
+            folder = tmp_path_factory.mktemp("made") / report
+            ready[key] = Made(folder, run_report(Job(report, store, folder, **more), spark,
+                lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), lambda percent, doing, until=0: None))
+        return ready[key]
+
+    return make

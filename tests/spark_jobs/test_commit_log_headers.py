@@ -21,7 +21,7 @@ from tests.spark_jobs.stores import encode, make_store, segment_path
 
 
 def segment_of(data: bytes, base: int = 0) -> Segment:
-    return Segment(memoryview(data), base, len(data))
+    return Segment(memoryview(data), base, len(data), base)
 
 
 @given(topic=st.text(min_size=1, max_size=60), properties=st.text(max_size=40), body=st.binary(max_size=300),
@@ -62,7 +62,7 @@ def test_a_record_that_goes_on_behind_the_stop_is_none() -> None:
 
 def test_scanning_finds_every_record(tmp_path: Path) -> None:
     written = make_store(tmp_path, 30)
-    segment = Segment.map(str(segment_path(tmp_path, 0)), 0)
+    segment = Segment.open(str(segment_path(tmp_path, 0)), 0, 0, 4096)
     expected = [offset for _, _, offset, _ in written.records if offset < segment.size]
     assert read_headers(segment, scan_magic(segment, 0, segment.size), segment.size).at.tolist() == expected
     assert first_record(segment, 1, segment.size) == expected[1]
@@ -100,4 +100,4 @@ def test_gathering_nothing_is_an_empty_column() -> None:
 
 def test_an_empty_file_is_an_empty_segment(tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
-    assert Segment.map(str(tmp_path / "empty"), 5) == (b"", 5, 0)
+    assert Segment.open(str(tmp_path / "empty"), 5, 5, 9) == (b"", 5, 0, 5)

@@ -8,7 +8,8 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from broker_core.formats import commit_log_record
-from spark_jobs.commit_log_source import CommitLogSource, pruned
+from spark_jobs.commit_log_source import CommitLogSource, pruned, require_log_folder
+from spark_jobs.errors import NotAStoreError
 from tests.fakes import golden_store
 from tests.spark_jobs.stores import make_store, publish_end, tear
 
@@ -85,3 +86,10 @@ def test_bodies_and_properties_come_when_a_schema_names_them(spark: "SparkSessio
     rows = load(spark, tmp_path, pruned("properties", "body")).collect()
     assert bytes(rows[1]["body"]) == b"body 1body 1"
     assert rows[1]["properties"].startswith("UNIQ_KEY\x01")
+
+
+def test_a_machine_that_does_not_see_the_store_does_not_take_it_for_empty(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    require_log_folder(str(tmp_path / "commitlog" / "00000000000000000000"))
+    with pytest.raises(NotAStoreError, match="does not see .* on storage that they share"):
+        require_log_folder(str(tmp_path / "elsewhere" / "commitlog" / "00000000000000000000"))

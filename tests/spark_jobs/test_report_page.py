@@ -6,35 +6,50 @@ from base64 import b64encode
 from hashlib import sha256
 from typing import Any
 
-from spark_jobs.report_page import facts, page
+import pyarrow as pa
+
+from spark_jobs.report_page import facts, lead, notes, page
+from spark_jobs.reports.shape import Chart
 
 SUMMARY: dict[str, Any] = {
     "report": "throughput", "title": "Throughput",
     "rows": [{"topic": "orders", "messages": 2, "bytes": 300}],
     "total": {"messages": 2, "bytes": 300, "body_bytes": 20},
-    "parameters": {"from_ms": None, "to_ms": 1_700_000_000_000},
+    "headlines": [{"name": "messages", "label": "Messages stored", "better": "", "report": "", "kind": "number",
+        "value": 2, "before": None}],
+    "parameters": {"from_ms": None, "to_ms": 1_700_000_000_000, "topic": None, "consumer_group": "g", "compare": False},
     "input": {"store": "/data/<store>", "start_offset": 0, "end_offset": 300, "ended_by": "unwritten space",
         "messages": 2, "segments_read": 1, "segments_gone": [], "segments_unread": ["x"], "foreign_files": [],
         "torn_bytes": 0},
+    "step_ms": 60_000, "notes": [], "left_out": [],
     "code_version": "0.1.0+abc", "started_ms": 0, "finished_ms": 1_700_000_000_000, "duration_s": 1.25,
 }
-TABLES: dict[str, dict[str, list[Any]]] = {
-    "by_topic": {"topic": ["orders"], "messages": [2], "bytes": [300]},
-    "by_queue": {"topic": ["orders"], "queue_id": [0], "messages": [2]},
-    "by_minute": {"minute_ts": [60_000], "topic": ["orders"], "messages": [2], "bytes": [300]},
-    "by_size": {"topic": ["orders"], "size_class": [16], "messages": [2]},
+TABLES = {
+    "by_topic": pa.table({"topic": ["orders"], "messages": [2], "bytes": [300]}),
+    "by_queue": pa.table({"topic": ["orders"], "queue_id": [0], "messages": [2]}),
+    "by_minute": pa.table({"minute_ts": [60_000], "topic": ["orders"], "messages": [2], "bytes": [300]}),
+    "by_size": pa.table({"topic": ["orders"], "size_class": [16], "messages": [2]}),
 }
+CHARTS = (Chart("stack", "Stored", "by_minute", ("messages", "bytes"), split=("topic",)),)
+JOURNAL = {"files": 2, "entries": 4_000, "lost": 3, "torn_bytes": 0, "cut_off_files": 1, "unreadable_files": 0}
+
+
+def data_of(text: str) -> dict[str, Any]:
+    found = re.search(r'(?s)<script type="application/json" id="data">(.*?)</script>', text)
+    assert found is not None
+    read: dict[str, Any] = json.loads(found[1])
+    return read
 
 
 def test_it_needs_no_other_file() -> None:
-    text = page(SUMMARY, TABLES)
+    text = page(SUMMARY, TABLES, CHARTS)
     assert not re.search(r'(src|href)\s*=\s*["\']', text)
     assert "{{" not in re.sub(r"(?s)<script type=\"module\">.*?</script>", "", text)
     assert "Leon Sorokin" in text  # the licence of what draws the charts goes with it
 
 
 def test_its_policy_lets_in_exactly_its_script() -> None:
-    text = page(SUMMARY, TABLES)
+    text = page(SUMMARY, TABLES, CHARTS)
     script = re.findall(r'(?s)<script type="module">(.*?)</script>', text)
     assert len(script) == 1
     digest = b64encode(sha256(script[0].encode()).digest()).decode()
@@ -42,18 +57,47 @@ def test_its_policy_lets_in_exactly_its_script() -> None:
     assert "default-src &#x27;none&#x27;" in text
 
 
-def test_what_comes_from_the_log_cannot_leave_its_place() -> None:
+def test_what_comes_from_the_store_cannot_leave_its_place() -> None:
     hostile = "</script><script>alert(1)</script><!--{{ style }}"
-    text = page(SUMMARY | {"rows": [{"topic": hostile, "messages": 1, "bytes": 1}], "title": hostile}, TABLES)
+    tables = TABLES | {"by_topic": pa.table({"topic": [hostile], "messages": [1], "bytes": [1]})}
+    parameters = SUMMARY["parameters"] | {"topic": hostile}
+    text = page(SUMMARY | {"title": hostile, "parameters": parameters, "notes": [hostile]}, tables, CHARTS)
     assert "<script>alert" not in text
-    data = re.search(r'(?s)<script type="application/json" id="data">(.*?)</script>', text)
-    assert data is not None
-    assert json.loads(data[1])["summary"]["rows"][0]["topic"] == hostile
+    assert data_of(text)["tables"]["by_topic"]["columns"]["topic"] == [hostile]
+
+
+def test_a_table_without_rows_has_no_chart() -> None:
+    tables = TABLES | {"by_minute": TABLES["by_minute"].slice(0, 0)}
+    assert data_of(page(SUMMARY, tables, CHARTS))["charts"] == []
+    assert [chart["title"] for chart in data_of(page(SUMMARY, TABLES, CHARTS))["charts"]] == ["Stored"]
+
+
+def test_the_time_before_is_beside_the_first_table() -> None:
+    tables = TABLES | {"previous": TABLES["by_topic"]}
+    found = data_of(page(SUMMARY | {"previous": {"from_ms": 0, "to_ms": 60_000}}, tables, CHARTS))
+    assert found["previous"]["columns"]["messages"] == [2]
+    assert "previous" not in found["tables"]
+    assert data_of(page(SUMMARY, TABLES, CHARTS))["previous"] is None
 
 
 def test_it_says_what_was_read() -> None:
     text = facts(SUMMARY)
     assert "<dd>/data/&lt;store&gt;</dd>" in text
-    assert "<dd>bytes 0 to 300; nothing is written behind that</dd>" in text
+    assert "<dd>bytes 0 to 300, 2 messages; nothing is written behind that</dd>" in text
     assert "<dd>1 read, 1 behind the end, not read</dd>" in text
-    assert "<dd>from its beginning to 2023-11-14 22:13:20 UTC</dd>" in text
+    assert "Poll journal" not in text
+    of_journal = facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL}})
+    assert ("<dd>4,000 entries in 2 files, 3 entries that the broker could not write, "
+        "1 files that a crash may have cut off</dd>") in of_journal
+    assert "Segments" not in of_journal
+    assert "<dd>there is none</dd>" in facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL | {"files": 0}}})
+
+
+def test_it_says_what_it_is_about_and_what_is_missing() -> None:
+    assert lead(SUMMARY) == "from the beginning to 2023-11-14 22:13:20 UTC; group g only"
+    assert lead(SUMMARY | {"previous": {"from_ms": 0, "to_ms": 60_000}}).endswith(
+        "compared with the time from 1970-01-01 00:00:00 UTC to 1970-01-01 00:01:00 UTC")
+    said = notes(SUMMARY | {"notes": ["There is no <journal>."],
+        "left_out": [{"reason": "clock_back", "count": 1_200, "text": "a clock went back"}]})
+    assert said == ('<p class="told" role="note">There is no &lt;journal&gt;.</p>\n'
+        '<p class="told" role="note">1,200 left out: a clock went back.</p>\n')

@@ -122,7 +122,7 @@ def test_the_scan_is_told_while_it_goes_on(spark: "SparkSession", tmp_path: Path
     monkeypatch.setattr(spark_child, "scan_progress", lambda *_: next(counts, (2, 4)))
 
     def scans(arguments: Any, session: "SparkSession", progress: Any) -> dict[str, Any]:
-        progress(5, "reading")
+        progress(5, "reading", until=90)
         with said.new:
             assert said.new.wait_for(lambda: {"progress": [47, "reading"]} in said, timeout=30)
         return {}

@@ -11,7 +11,7 @@ from django.utils import timezone
 from spark_jobs import setup
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import ReportError
-from spark_jobs.report_run import Job, run_report
+from spark_jobs.report_run import Job, periods, run_report
 from spark_jobs.session import get_session, require_pyspark
 
 
@@ -29,36 +29,54 @@ class Command(BaseCommand):
         run.add_argument("--store", type=Path, default=Path(settings.GLASSMQ_STORE_DIR), metavar="PATH",
             help="the store to read, of GlassMQ or RocketMQ; only read (default: %(default)s)")
         run.add_argument("--out", type=Path, required=True, metavar="DIR",
-            help="the folder for summary.json, report.html, CSV and Parquet; made if it is not there")
-        run.add_argument("--from-ms", type=int, metavar="MS", help="only from the minute of this store time on")
-        run.add_argument("--to-ms", type=int, metavar="MS", help="only minutes that begin before this store time")
+            help="the folder for summary.json, report.html, CSV, JSON and Parquet; made if it is not there")
+        run.add_argument("--from-ms", type=int, metavar="MS", help="only from the minute of this time on")
+        run.add_argument("--to-ms", type=int, metavar="MS", help="only minutes that begin before this time")
+        run.add_argument("--topic", metavar="NAME", help="only this topic")
+        run.add_argument("--group", dest="consumer_group", metavar="NAME",
+            help="only this group, where the report tells groups apart")
+        run.add_argument("--compare", action="store_true",
+            help="with the period of the same length before; needs --from-ms and --to-ms")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["action"] == "list":
             for info in REPORTS.values():
                 self.stdout.write(f"{info.name:<22} {info.description}")
         else:
-            self.run(**{name: options[name] for name in ("name", "store", "out", "from_ms", "to_ms")})
+            asked = {name: options[name] for name in ("from_ms", "to_ms", "topic", "consumer_group", "compare")}
+            self.run(Job(options["name"], options["store"].resolve(), options["out"], **asked))
 
-    def run(self, name: str, store: Path, out: Path, from_ms: int | None, to_ms: int | None) -> None:
+    def run(self, job: Job) -> None:
         """Run one report in this process."""
-        if name not in REPORTS:
-            raise CommandError(f"There is no report {name!r}, but {', '.join(REPORTS)}.")
+        if job.report not in REPORTS:
+            raise CommandError(f"There is no report {job.report!r}, but {', '.join(REPORTS)}.")
         try:
+            periods(job)
             require_pyspark()
             from spark_jobs.commit_log_segments import find_segments
 
-            find_segments(store)  # before Spark takes its seconds to start
+            find_segments(job.store)  # before Spark takes its seconds to start
             spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())
-            summary = run_report(Job(name, store.resolve(), out, from_ms, to_ms), spark, timezone.now, self.progress)
+            summary = run_report(job, spark, timezone.now, self.progress)
         except ReportError as error:
             raise CommandError(str(error)) from error
         except OSError as error:
             raise CommandError(f"The report could not be written: {error}.") from error
-        self.stdout.write(f"{summary['total']['messages']} messages of {len(summary['rows'])} topics, read up to byte "
-            f"{summary['input']['end_offset']} ({summary['input']['ended_by']}), in {summary['duration_s']:.1f} s: "
-            f"{out / 'report.html'}")
+        for note in summary["notes"]:
+            self.stderr.write(note)
+        self.stdout.write(f"{summary['title']} of {read(summary['input'])}, in {summary['duration_s']:.1f} s: "
+            f"{job.folder / 'report.html'}")
 
-    def progress(self, percent: int, doing: str) -> None:
+    def progress(self, percent: int, doing: str, until: int = 0) -> None:
         """How far it is, for whoever waits."""
         self.stderr.write(f"{percent:3d} %  {doing}")
+
+
+def read(source: dict[str, Any]) -> str:
+    """What a report was made of, as ``3319 messages, up to byte 2075752 (unwritten space)``."""
+    parts = []
+    if "messages" in source:
+        parts.append(f"{source['messages']} messages, up to byte {source['end_offset']} ({source['ended_by']})")
+    if "journal" in source:
+        parts.append(f"{source['journal']['entries']} entries of the poll journal")
+    return ", and ".join(parts)

@@ -1,10 +1,12 @@
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from broker_core.clock import Now
 from broker_core.errors import UnavailableError
+from broker_core.formats.lake_position import LakePosition, encode
 from broker_core.options import Options
 from broker_core.remoting.codes import ResponseCode
 from broker_core.store.message_store import MessageStore
@@ -118,3 +120,66 @@ def test_a_young_segment_keeps_all_behind_it() -> None:
     store = full_of_old(files)
     files._names[ROOT / "commitlog" / ("0" * 20)].modified_ms = BEGIN_MS
     assert store.next_clean(now()) is None
+
+
+def lake_at(files: SimulatedFiles, offset: int) -> None:
+    """A lake has read the log up to there."""
+    first = files._names.get(ROOT / "commitlog" / ("0" * 20))
+    if first is not None:
+        first.modified_ms = BEGIN_MS - 49 * HOUR
+    files.write(ROOT / "lakePosition", encode(LakePosition(offset, BEGIN_MS, "/lakes/store")))
+
+
+def removed(store: MessageStore, when: Now) -> list[tuple[int, str]]:
+    clean = store.next_clean(when)
+    return [] if clean is None else store.cleaned(clean.run(), when)
+
+
+def test_what_a_lake_has_not_read_is_kept() -> None:
+    files = SimulatedFiles()
+    store = full_of_old(files)
+    lake_at(files, 65_535)
+    assert removed(store, now()) == []
+    lake_at(files, 131_071)
+    assert [offset for offset, _ in removed(store, now(10))] == [0]
+    lake_at(files, 1 << 40)
+    assert [offset for offset, _ in removed(store, now(20))] == [65_536, 131_072]
+
+
+def test_nobody_is_waited_for_without_a_lake_or_where_that_is_switched_off() -> None:
+    files = SimulatedFiles()
+    store = full_of_old(files)
+    lake_at(files, 0)
+    files.write(ROOT / "lakePosition", b'{"version":1,"physi')
+    assert len(removed(store, now())) == 3
+    files = SimulatedFiles()
+    store = full_of_old(files)
+    lake_at(files, 0)
+    store.change_options(msgspec.structs.replace(options(HERE), lake_wait_enable=False))
+    assert len(removed(store, now())) == 3
+
+
+def test_a_lake_is_not_waited_for_without_end() -> None:
+    files = SimulatedFiles()
+    store = full_of_old(files)
+    lake_at(files, 70_000)
+    store.change_options(msgspec.structs.replace(options(HERE), lake_wait_max_hours=50))
+    assert removed(store, now()) == [(0, "older than fileReservedTime, 48 hours")]
+    assert removed(store, now(10)) == []
+    assert removed(store, now(20)) == []
+    store.change_options(msgspec.structs.replace(options(HERE), lake_wait_max_hours=1))
+    assert removed(store, now(30)) == [
+        (65_536, "older than lakeWaitMaxHours, 1 hours; the lake has not read it"),
+        (131_072, "older than lakeWaitMaxHours, 1 hours; the lake has not read it")]
+
+
+def test_a_full_disk_does_not_wait_for_a_lake() -> None:
+    files = SimulatedFiles()
+    store = full_of_old(files, OTHER)
+    lake_at(files, 0)
+    files.used_percent = 80
+    assert removed(store, now()) == []
+    files.used_percent = 81
+    assert [reason.split()[0] for _, reason in removed(store, now(10))] == ["older"] * 3
+    files.used_percent = 86
+    assert len(removed(store, now(20))) == 1

@@ -1,0 +1,37 @@
+"""Messages a second with the stock Java client: sent in every way, and consumed.
+
+    python benchmarks/remoting_throughput.py [--compare] [rounds=3] [seconds=5] [warmup=5] [messages=500000]
+
+128 bytes, 4 queues; a new JVM for each figure, warmed up (not so the consumer, which starts with what is there).
+"""
+
+from collections import defaultdict
+
+from stock_clients import brokers, compare, headline, number
+
+WAYS = {
+    "send, 1 thread": ("--mode", "sync", "--threads", "1"),
+    "send, 8 threads": ("--mode", "sync", "--threads", "8"),
+    "send without waiting, 1024 under way": ("--mode", "async"),
+    "send batches of 32": ("--mode", "batch"),
+    "push consumer": ("--mode", "push"),
+}
+
+
+def main() -> None:
+    headline("Messages a second, stock Java client")
+    figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    arguments = ["--seconds", str(number("seconds", 5)), "--warmup", str(number("warmup", 5)),
+                 "--messages", str(number("messages", 500_000))]
+    with brokers() as found:
+        for _ in range(number("rounds", 3)):
+            for way, words in WAYS.items():
+                for broker in found:
+                    with broker.awake():
+                        told = broker.run("throughput", *words, *arguments)
+                    figures[way][broker.name].append(told["messages"] / told["seconds"])
+    for way, by_broker in figures.items():
+        compare(way, by_broker, "messages/s")
+
+
+main()

@@ -1,0 +1,94 @@
+"""Properties of many records at once: ``name 0x01 value 0x02`` repeated, as ``formats.message_properties`` reads them.
+
+The property strings lie back to back in memory, each with the byte before it, which is made to count as an 0x02. So
+every entry lies between two of those, whether its string ends with one or not, and is known by its first eight bytes.
+"""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from broker_core.formats.message_properties import ENTRY_END, NAME_END
+from spark_jobs.commit_log_headers import Headers, Segment
+from spark_jobs.commit_log_slices import as_text, slices
+
+_WORD = 8
+_ENTRY_END = ord(ENTRY_END)
+
+
+class Properties:
+    """The property strings of some records."""
+
+    def __init__(self, segment: Segment, headers: Headers) -> None:
+        self._text = slices(segment.octets, headers.properties_at - 1, headers.properties_length + 1)
+        self._begins: NDArray[np.int32] = np.frombuffer(self._text.buffers()[1], np.int32)
+        self._entries: Entries | None = None
+
+    def whole(self) -> pa.Array:
+        """The strings themselves."""
+        return as_text(slices(self._octets(), self._begins[:-1].astype(np.int64) + 1,
+            np.diff(self._begins).astype(np.int64) - 1))
+
+    def value(self, name: str) -> pa.Array:
+        """One property of each record, null where it has none; of two with one name the last one counts."""
+        count, key = len(self._text), (name + NAME_END).encode()
+        at, length = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        if self._entries is None and not re.search(re.escape(key), self._octets().data):
+            return pa.nulls(count, pa.string())
+        self._entries = entries = self._entries or Entries(self._octets(), self._begins)
+        hits = entries.named(key)
+        if not len(hits):
+            return pa.nulls(count, pa.string())
+        record = entries.record[hits]
+        at[record] = entries.begin[hits] + len(key)
+        length[record] = entries.begin[hits + 1] - 1 - at[record]
+        return as_text(self._with_nulls(at, length))
+
+    def _octets(self) -> NDArray[np.uint8]:
+        data = self._text.buffers()[2]
+        return np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8, int(self._begins[-1]))
+
+    def _with_nulls(self, at: NDArray[np.int64], length: NDArray[np.int64]) -> pa.Array:
+        """The values, null where the length is 0."""
+        has = length > 0
+        if has.all():
+            return slices(self._octets(), at, length)
+        behind = np.maximum.accumulate(np.where(has, at + length, 0))
+        return pc.if_else(pa.array(has), slices(self._octets(), np.where(has, at, behind), length), None)
+
+
+class Entries:
+    """The entries of many property strings.
+
+    ``begin`` is where each entry begins, and one more: behind the last one's 0x02; ``record`` is which string it is of.
+    """
+
+    def __init__(self, octets: NDArray[np.uint8], begins: NDArray[np.int32]) -> None:
+        is_end = octets == _ENTRY_END
+        is_end[begins[:-1]] = True
+        ends = np.flatnonzero(is_end)
+        self.begin = np.append(ends + 1, len(octets) + 1)
+        first = np.searchsorted(ends, begins[:-1])
+        self.record = np.repeat(np.arange(len(begins) - 1), np.diff(np.append(first, len(ends))))
+        self._octets = np.append(octets, np.zeros(_WORD, np.uint8))
+        self._heads = self._words(self.begin[:-1])
+
+    def _words(self, at: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The eight bytes from each position on."""
+        anywhere: NDArray[np.uint64] = np.ndarray((len(self._octets) - _WORD + 1,), "<u8", self._octets, strides=(1,))
+        return anywhere[at]
+
+    def named(self, key: bytes) -> NDArray[np.int64]:
+        """The entries that begin with this name and its 0x01, and have a value."""
+        hits = np.flatnonzero(_begins_with(self._heads, key[:_WORD]))
+        for start in range(_WORD, len(key), _WORD):
+            hits = hits[_begins_with(self._words(self.begin[hits] + start), key[start:start + _WORD])]
+        return hits[self.begin[hits + 1] - self.begin[hits] > len(key) + 1]
+
+
+def _begins_with(words: NDArray[np.uint64], head: bytes) -> NDArray[np.bool_]:
+    mask, wanted = np.uint64((1 << 8 * len(head)) - 1), np.uint64(int.from_bytes(head, "little"))
+    return (words & mask) == wanted

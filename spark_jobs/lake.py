@@ -1,0 +1,136 @@
+"""A lake: the messages of a store, and how its pulls ended, as Parquet files by day, for reports over weeks.
+
+    <lakes>/<store>-<8 digits>/manifest.json
+                               messages/date=2026-01-31/range=<first byte>-<behind the last>.parquet
+                               polls/date=2026-01-31/file=<number>-<first byte>-<behind the last>.parquet
+
+The digits are those of the store's path. Where another store has taken the place of the one that a lake was filled
+from, it gets a lake of its own: ``…-2``, ``…-3``. A lake has one writer at a time, which holds the lock on it.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from spark_jobs.commit_log_files import is_local, local_path, read_range
+from spark_jobs.commit_log_segments import find_segments, log_begin
+from spark_jobs.errors import LakeBusyError
+from spark_jobs.lake_manifest import Manifest, Witness, read_manifest, sync_folder
+
+TABLES = ("messages", "polls")
+LOCK = "lock"
+
+
+class Lake(NamedTuple):
+    """A lake's folder and what is in it."""
+
+    folder: Path
+    manifest: Manifest
+
+
+def lake_name(store: str | os.PathLike[str]) -> str:
+    """What the lakes of a store are called."""
+    path = str(local_path(store).resolve()) if is_local(store) else os.fspath(store)
+    name = re.sub(r"[^\w.-]+", "-", path.rstrip("/").rpartition("/")[2]) or "store"
+    return f"{name}-{hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()}"
+
+
+def generations(lakes: Path, store: str | os.PathLike[str]) -> list[Path]:
+    """The lakes of stores that have been at that place, oldest first."""
+    name = lake_name(store)
+    found = []
+    for folder in lakes.glob(f"{name}*") if lakes.is_dir() else ():
+        match = re.fullmatch(rf"{re.escape(name)}(?:-(\d+))?", folder.name)
+        if match and folder.is_dir():
+            found.append((int(match[1] or 1), folder))
+    return [folder for _, folder in sorted(found)]
+
+
+def find_lake(lakes: Path, store: str | os.PathLike[str]) -> Lake | None:
+    """The newest lake of a store; None where there is none yet. LakeError for one that cannot be read."""
+    for folder in reversed(generations(lakes, store)):
+        manifest = read_manifest(folder)
+        if manifest is not None:
+            return Lake(folder, manifest)
+    return None
+
+
+@contextmanager
+def locked(lakes: Path, store: str | os.PathLike[str]) -> Iterator[None]:
+    """Be the one that writes the lakes of that store. LakeBusyError while somebody else is.
+
+    A process that is killed gives the lock back.
+    """
+    lakes.mkdir(parents=True, exist_ok=True)
+    with open(lakes / f"{lake_name(store)}.{LOCK}", "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LakeBusyError(f"The lake of {os.fspath(store)} is being filled by another process; wait for it.",
+                ) from error
+        yield
+
+
+def next_generation(lakes: Path, store: str | os.PathLike[str]) -> Path:
+    """A folder for a store that is another one than those that lakes are there of."""
+    known = generations(lakes, store)
+    if not known:
+        return lakes / lake_name(store)
+    if read_manifest(known[-1]) is None:
+        return known[-1]
+    number = known[-1].name.removeprefix(lake_name(store)).removeprefix("-")
+    return lakes / f"{lake_name(store)}-{int(number or 1) + 1}"
+
+
+def sweep(folder: Path) -> int:
+    """Remove the files that the manifest on the disk does not name, as killed writers leave them; returns how many."""
+    manifest = read_manifest(folder)
+    count, known = 0, manifest.files() if manifest else set()
+    for table in TABLES:
+        for path in (folder / table).glob("*/*"):
+            if path.relative_to(folder).as_posix() not in known:
+                path.unlink(missing_ok=True)
+                count += 1
+        for day in (folder / table).glob("*"):
+            with suppress(OSError):  # it has files
+                day.rmdir()
+    return count
+
+
+def is_same_store(store: str, manifest: Manifest) -> bool:
+    """Whether the store is the one that the lake was filled from: its last record is where it was, or was deleted."""
+    witness = manifest.witness
+    if witness is None:
+        return True
+    now = witness_at(store, witness.physical_offset, witness.size)
+    return log_begin(store) > witness.physical_offset if now is None else now == witness
+
+
+def witness_at(store: str, physical_offset: int, size: int) -> Witness | None:
+    """The record there as it is now; None when its segment is not there."""
+    for segment in find_segments(store)[0]:
+        if segment.base <= physical_offset < segment.limit:
+            start = physical_offset - segment.base
+            try:
+                found = read_range(segment.path, start, start + size)
+            except FileNotFoundError:
+                return None
+            data = found.buffer[start - found.start:start - found.start + size]
+            return Witness(physical_offset, size, hashlib.blake2b(data, digest_size=16).hexdigest())
+    return None
+
+
+def keep_files(folder: Path, names: dict[Path, str]) -> None:
+    """Give files that are written their final names below the lake's folder, for good."""
+    folders = set()
+    for draft, name in names.items():
+        path = folder / name
+        draft.replace(path)
+        folders.add(path.parent)
+    for folder in sorted({*folders, *(folder.parent for folder in folders)}):
+        sync_folder(folder)

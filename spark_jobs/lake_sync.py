@@ -1,0 +1,212 @@
+"""Fills a lake with what is new in its store, each message once, whatever is killed meanwhile.
+
+A round at a time: tasks write what is new into files whose names do not count; when all are there they get their names;
+then the manifest that names them takes the place of the one before. Whoever comes next begins where the manifest ends,
+and removes what it does not name. So a round counts wholly or not at all.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from broker_core.formats import lake_position
+from broker_core.formats.poll_journal import decode_header
+from spark_jobs.commit_log_files import is_file, is_local, joined, local_path, read_start
+from spark_jobs.commit_log_segments import LogPlan, log_begin, plan_log
+from spark_jobs.lake import Lake, find_lake, is_same_store, keep_files, locked, next_generation, sweep, witness_at
+from spark_jobs.lake_manifest import JournalPart, LakeFile, LogGap, LogPart, Manifest, write_manifest, write_whole
+from spark_jobs.lake_tasks import Done, Draft, JournalDone, JournalWork, LogDone, LogWork, Work
+from spark_jobs.poll_journal_files import find_files
+
+logger = logging.getLogger(__name__)
+
+ROUND_BYTES = 4 << 30
+"""Bytes of the log that are read before they are made to count."""
+SMALLEST_TASK, LARGEST_TASK = 16 << 20, 256 << 20
+"""Bytes of the log that one task reads, where there are so many."""
+TASKS_A_CORE = 2
+JOURNAL_HEAD = 4096
+"""Bytes of a journal file in which its header is."""
+
+RunTasks = Callable[[Sequence[Work]], Iterable[Done]]
+"""Carries works out, in any order, somewhere."""
+Progress = Callable[[int, str], None]
+
+
+class Wanted(NamedTuple):
+    """What to fill: the lake of ``store`` below ``lakes``, with bodies or without, by ``cores`` tasks at a time."""
+
+    store: str
+    lakes: Path
+    with_bodies: bool = False
+    cores: int = 2
+
+
+class Synced(NamedTuple):
+    """What became of it."""
+
+    lake: Path
+    messages: int
+    polls: int
+    position: int
+    torn_bytes: int
+    gap_bytes: int
+    """Bytes of the log that were gone before they could be read."""
+    missing_journal_files: int
+
+
+def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:
+    """Fill the lake. NotAStoreError; LakeBusyError; LakeError; OSError when a disk refuses."""
+    with locked(wanted.lakes, wanted.store):
+        lake = opened(wanted)
+        sweep(lake.folder)
+        manifest = lake.manifest
+        before = msgspec.structs.replace(manifest, messages=[*manifest.messages], polls=[*manifest.polls])
+        plan = plan_log(wanted.store, start=manifest.position, split_bytes=lambda size: task_bytes(size, wanted.cores))
+        for works in rounds([*journal_works(wanted, lake), *log_works(wanted, lake, plan)]):
+            progress(percent(before.position, manifest.position, plan.end),
+                f"writing messages from byte {manifest.position:,} on, of {plan.end:,}")
+            try:
+                make_round(wanted, lake, list(run_tasks(works)), now_ms())
+            except Exception:
+                with suppress(OSError):  # a full disk needs the room at once
+                    sweep(lake.folder)
+                raise
+        if plan.start > manifest.position:  # what was to be read is gone, and nothing came behind it
+            add_log(wanted, manifest, [LogDone(plan.start, plan.start, [])], now_ms())
+            write_manifest(lake.folder, manifest)
+        publish(wanted.store, lake, now_ms())
+        return told(lake, before)
+
+
+def opened(wanted: Wanted) -> Lake:
+    """The lake to be filled: the newest one, or a new one where the store is not the one that it was filled from."""
+    begin = log_begin(wanted.store)
+    lake = find_lake(wanted.lakes, wanted.store)
+    if lake is not None and is_same_store(wanted.store, lake.manifest):
+        return lake
+    folder = next_generation(wanted.lakes, wanted.store)
+    if lake is not None:
+        logger.warning("%s is another store than the one that %s was filled from; its lake is %s.", wanted.store,
+            lake.folder, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    return Lake(folder, Manifest(wanted.store, position=begin))
+
+
+def task_bytes(size: int, cores: int) -> int:
+    """How much of so many bytes one task reads."""
+    return max(SMALLEST_TASK, min(LARGEST_TASK, size // (cores * TASKS_A_CORE)))
+
+
+def log_works(wanted: Wanted, lake: Lake, plan: LogPlan) -> list[LogWork]:
+    """What there is to read of the log."""
+    return [LogWork(wanted.store, str(lake.folder), found.path, found.base, found.start, found.stop,
+        wanted.with_bodies) for found in plan.ranges]
+
+
+def journal_works(wanted: Wanted, lake: Lake) -> list[JournalWork]:
+    """Files of the journal that may have something new."""
+    if not is_local(wanted.store):
+        return []
+    ends, works = lake.manifest.journal_ends(), []
+    for file in find_files(local_path(wanted.store))[0]:
+        header = decode_header(read_start(file.path, JOURNAL_HEAD) or b"")
+        if header is None:
+            continue
+        known = ends.get((file.number, header.created_ms))
+        if known is None or (not known.closed and file.size > known.end):
+            works.append(JournalWork(str(lake.folder), file.path, file.number, header.created_ms,
+                known.end if known else 0))
+    return works
+
+
+def rounds(works: Sequence[Work]) -> Iterator[list[Work]]:
+    """The works in their order, cut where ROUND_BYTES of the log are reached."""
+    part: list[Work] = []
+    size = 0
+    for work in works:
+        part.append(work)
+        size += work.end - work.start if isinstance(work, LogWork) else 0
+        if size >= ROUND_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def make_round(wanted: Wanted, lake: Lake, done: Sequence[Done], now_ms: int) -> None:
+    """Make what was written count."""
+    keep_files(lake.folder, {Path(draft.draft): draft.path for one in done for draft in one.drafts})
+    manifest = lake.manifest
+    add_log(wanted, manifest, [one for one in done if isinstance(one, LogDone)], now_ms)
+    add_journal(manifest, [one for one in done if isinstance(one, JournalDone)])
+    manifest.synced_ms = now_ms
+    write_manifest(lake.folder, manifest)
+    publish(wanted.store, lake, now_ms)
+
+
+def add_log(wanted: Wanted, manifest: Manifest, done: Sequence[LogDone], now_ms: int) -> None:
+    """Note what was read of the log, and what is missing between."""
+    for one in sorted(done, key=lambda one: one.start):
+        if one.start > manifest.position:
+            add_gap(manifest, manifest.position, one.start, now_ms)
+        if one.gone:
+            add_gap(manifest, one.start, one.end, now_ms)
+        elif one.end > one.start:
+            manifest.messages.append(LogPart(one.start, one.end, kept(one.drafts), one.torn_places, one.torn_bytes,
+                wanted.with_bodies))
+        if one.last_offset >= 0:
+            manifest.witness = witness_at(wanted.store, one.last_offset, one.last_size) or manifest.witness
+        manifest.position = one.end
+
+
+def add_gap(manifest: Manifest, start: int, end: int, now_ms: int) -> None:
+    """Note bytes of the log that are gone; those that follow on the last ones are one gap with them."""
+    gaps = manifest.gaps
+    manifest.gaps = [*gaps[:-1], LogGap(gaps[-1].start, end, now_ms)] if gaps and gaps[-1].end == start else [
+        *gaps, LogGap(start, end, now_ms)]
+
+
+def add_journal(manifest: Manifest, done: Sequence[JournalDone]) -> None:
+    """Note what was read of the journal, and files that have been deleted unread."""
+    for one in sorted(done, key=lambda one: one.number):
+        last = max((part.number for part in manifest.polls), default=one.number)
+        manifest.missing_journal_files = [*manifest.missing_journal_files, *range(last + 1, one.number)]
+        if one.end > one.start:
+            manifest.polls.append(JournalPart(one.number, one.created_ms, one.start, one.end, one.closed,
+                kept(one.drafts), one.lost))
+
+
+def kept(drafts: Sequence[Draft]) -> list[LakeFile]:
+    """The files that drafts have become."""
+    return [LakeFile(draft.path, draft.rows, draft.size, draft.min_ms, draft.max_ms) for draft in drafts]
+
+
+def publish(store: str, lake: Lake, now_ms: int) -> None:
+    """Tell the broker what it may delete; a store that is not GlassMQ's is only read."""
+    if not is_local(store) or not is_file(joined(store, "glassmq")):
+        return
+    position = lake_position.LakePosition(lake.manifest.position, now_ms, str(lake.folder))
+    try:
+        write_whole(local_path(store) / lake_position.FILE_NAME, lake_position.encode(position))
+    except OSError as error:
+        logger.warning("The broker of %s is not told how far its lake is: %s.", store, error)
+
+
+def percent(first: int, now: int, end: int) -> int:
+    """How much of [first, end) is done."""
+    return 100 * (now - first) // max(1, end - first)
+
+
+def told(lake: Lake, before: Manifest) -> Synced:
+    """What is new since then."""
+    now = lake.manifest
+    parts, polls = now.messages[len(before.messages):], now.polls[len(before.polls):]
+    return Synced(lake.folder, sum(file.rows for part in parts for file in part.files),
+        sum(file.rows for part in polls for file in part.files), now.position, sum(part.torn_bytes for part in parts),
+        sum(gap.end - gap.start for gap in now.gaps) - sum(gap.end - gap.start for gap in before.gaps),
+        len(now.missing_journal_files) - len(before.missing_journal_files))

@@ -1,0 +1,69 @@
+"""A lake, and what is done with Spark: its tasks run, its tables read.
+
+What counts is what the manifest names: tables are read file by file, never folder by folder.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from spark_jobs import commit_log_source, poll_journal_source
+from spark_jobs.lake import Lake
+from spark_jobs.lake_manifest import LakeFile
+from spark_jobs.lake_sync import Progress, Synced, Wanted, sync
+from spark_jobs.lake_tasks import Done, Work, carry_out_in_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def fill(spark: "SparkSession", store: str, lakes: Path, now_ms: Callable[[], int], progress: Progress, *,
+         with_bodies: bool = False) -> Synced:
+    """Fill the lake of a store below ``lakes`` with what is new. Raises what ``lake_sync.sync`` does."""
+    wanted = Wanted(store, lakes, with_bodies, spark.sparkContext.defaultParallelism)
+    return sync(wanted, partial(run_in_spark, spark), now_ms, progress)
+
+
+def run_in_spark(spark: "SparkSession", works: Sequence[Work]) -> list[Done]:
+    """Carry works out, each in a task of its own."""
+    encoded = [msgspec.json.encode(work) for work in works]
+    found = spark.range(0, len(works), 1, len(works)).mapInArrow(partial(carry_out_in_spark, encoded), "done string")
+    return [msgspec.json.decode(done, type=Done) for done in found.toArrow().column("done").to_pylist()]
+
+
+def lake_messages(spark: "SparkSession", lake: Lake, columns: Sequence[str], from_ms: int | None = None,
+                  to_ms: int | None = None) -> "DataFrame":
+    """Messages stored in [from_ms, to_ms), with these columns of the commit log; a body that was left out is null."""
+    files = [file for part in lake.manifest.messages for file in part.files]
+    return _read(spark, lake, files, commit_log_source.pruned, columns, "store_ts", from_ms, to_ms)
+
+
+def lake_polls(spark: "SparkSession", lake: Lake, columns: Sequence[str], from_ms: int | None = None,
+               to_ms: int | None = None) -> "DataFrame":
+    """Entries of the poll journal of the times in [from_ms, to_ms), with these columns of it."""
+    files = [file for part in lake.manifest.polls for file in part.files]
+    return _read(spark, lake, files, poll_journal_source.pruned, columns, "at_ms", from_ms, to_ms)
+
+
+def has_bodies(lake: Lake) -> bool:
+    """Whether the bodies of all messages are in the lake, with their property strings."""
+    return all(part.with_bodies for part in lake.manifest.messages)
+
+
+def _read(spark: "SparkSession", lake: Lake, files: Iterable[LakeFile], schema: Callable[..., str],
+          columns: Sequence[str], time: str, from_ms: int | None, to_ms: int | None) -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    paths = [str(lake.folder / file.path) for file in files
+        if (from_ms is None or file.max_ms >= from_ms) and (to_ms is None or file.min_ms < to_ms)]
+    if not paths:
+        return spark.createDataFrame([], schema(*columns))
+    rows = spark.read.schema(schema(*dict.fromkeys([*columns, time]))).parquet(*paths)
+    if from_ms is not None:
+        rows = rows.where(F.col(time) >= from_ms)
+    if to_ms is not None:
+        rows = rows.where(F.col(time) < to_ms)
+    return rows.select(*columns)

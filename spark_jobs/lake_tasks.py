@@ -1,0 +1,281 @@
+"""What a lake's tasks do, each for a range of the commit log or a file of the poll journal: write Parquet files.
+
+pyarrow writes them right where the log is read: nothing of the data goes through Java. A file gets its name from what
+is in it, with ``.new`` behind until everything of its round is written (see ``lake_sync``).
+"""
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from broker_core.formats.poll_journal import decode_blocks, decode_header
+from spark_jobs import poll_journal_columns
+from spark_jobs.commit_log_columns import COLUMN_TYPES, Source, arrow_schema, record_batches
+from spark_jobs.commit_log_due import DueTimes
+from spark_jobs.commit_log_files import local_path
+from spark_jobs.commit_log_headers import Segment
+from spark_jobs.commit_log_topics import QueueTopics
+from spark_jobs.commit_log_walk import RecordWalk
+from spark_jobs.consume_queues import ConsumeQueues
+from spark_jobs.poll_journal_files import read_file
+
+DRAFT = ".new"
+BODIES = ("properties", "body")
+MESSAGE_COLUMNS = tuple(name for name in COLUMN_TYPES if name not in BODIES)
+POLL_COLUMNS = tuple(poll_journal_columns.COLUMN_TYPES)
+DELTAS = frozenset(("physical_offset", "queue_offset", "born_ts", "store_ts", "due_ts", "prepared_offset", "at_ms",
+    "from_offset", "next_offset", "max_offset", "oldest_store_ms", "latency_ms"))
+"""Numbers that differ little from the one before: the difference is stored."""
+PREFIXES = frozenset(("keys", "uniq_key", "origin_message_id", "properties"))
+"""Texts that begin as the one before: what is different is stored."""
+PLAIN = frozenset(("body_crc", "body"))
+"""Values that are like nothing before."""
+GROUP_ROWS = 262_144
+GROUP_BYTES = 64 * 1024 * 1024
+"""Rows, and bytes of them in memory, that are written as one group of rows."""
+MOST_DATES = 64
+"""Files that a task has open at once: a log may tell of as many days as it likes."""
+DAY_MS = 86_400_000
+FIRST_DAY, LAST_DAY = 0, 2_932_896
+"""1970-01-01 and 9999-12-31, as days: where times go that are before and behind."""
+
+
+class LogWork(msgspec.Struct, frozen=True, tag="log"):
+    """Bytes [start, end) of the segment at ``path``, which begins at ``base``."""
+
+    store: str
+    lake: str
+    path: str
+    base: int
+    start: int
+    end: int
+    with_bodies: bool
+
+
+class JournalWork(msgspec.Struct, frozen=True, tag="journal"):
+    """A file of the poll journal from byte ``start`` on."""
+
+    lake: str
+    path: str
+    number: int
+    created_ms: int
+    start: int
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A file that was written: where it lies, its name below the lake's folder, and what is in it."""
+
+    draft: str
+    path: str
+    rows: int
+    size: int
+    min_ms: int
+    max_ms: int
+
+
+class LogDone(msgspec.Struct, frozen=True, tag="log"):
+    """What became of a LogWork. ``gone``: retention was faster; ``last_offset`` -1: there was no record."""
+
+    start: int
+    end: int
+    drafts: list[Draft]
+    gone: bool = False
+    torn_places: int = 0
+    torn_bytes: int = 0
+    last_offset: int = -1
+    last_size: int = 0
+
+
+class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
+    """What became of a JournalWork: it was read up to ``end``. ``closed``: nothing more will come."""
+
+    number: int
+    created_ms: int
+    start: int
+    end: int
+    drafts: list[Draft]
+    closed: bool = False
+    lost: int = 0
+
+
+Work = LogWork | JournalWork
+Done = LogDone | JournalDone
+
+
+def carry_out(work: Work) -> Done:
+    """Write the files of one work."""
+    return write_log(work) if isinstance(work, LogWork) else write_journal(work)
+
+
+def carry_out_in_spark(works: Sequence[bytes], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """``carry_out`` as Spark's mapInArrow calls it: numbers of works in, results out."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            work: Work = msgspec.json.decode(works[number], type=Work)
+            done = msgspec.json.encode(carry_out(work)).decode()
+            yield pa.RecordBatch.from_arrays([pa.array([done], pa.string())], names=["done"])
+
+
+def write_log(work: LogWork) -> LogDone:
+    """A range of the log into a file for each day (UTC) of store time."""
+    columns = MESSAGE_COLUMNS + (BODIES if work.with_bodies else ())
+    queues = ConsumeQueues.of(work.store)
+    try:
+        segment = Segment.open(work.path, work.base, work.start, work.end)
+    except FileNotFoundError:
+        return LogDone(work.start, work.end, [], gone=True)
+    source = Source(segment, QueueTopics(queues.queues), DueTimes(local_path(work.store)))
+    walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, queues, resume=True)
+    last_offset, last_size = -1, 0
+    name = f"range={work.start:020d}-{work.end:020d}"
+    with DayFiles(Path(work.lake), "messages", name, arrow_schema(columns), "store_ts") as files:
+        for headers in walk:
+            last_offset, last_size = segment.base + int(headers.at[-1]), int(headers.size[-1])
+            for batch in record_batches(source, headers, columns):
+                files.write(batch)
+        drafts = files.finish()
+    return LogDone(work.start, work.end, drafts, torn_places=len(walk.gaps),
+        torn_bytes=sum(gap.stop - gap.start for gap in walk.gaps), last_offset=last_offset, last_size=last_size)
+
+
+def write_journal(work: JournalWork) -> JournalDone:
+    """What is new in a file of the journal, as far as it can be read now."""
+    data = read_file(work.path) or b""
+    header = decode_header(data)
+    end, closed, lost = work.start, False, 0
+    if header is None or header.created_ms != work.created_ms:
+        return JournalDone(work.number, work.created_ms, end, end, [])
+    for block in decode_blocks(data, header):
+        lost += block.lost if block.end > work.start else 0
+        end, closed = max(end, block.end), block.closes
+    name = f"file={work.number:020d}-{work.start:010d}-{end:010d}"
+    with DayFiles(Path(work.lake), "polls", name, poll_journal_columns.arrow_schema(POLL_COLUMNS), "at_ms") as files:
+        for batch in poll_journal_columns.record_batches(data, POLL_COLUMNS, start=work.start, stop=end):
+            files.write(batch)
+        drafts = files.finish()
+    return JournalDone(work.number, work.created_ms, work.start, end, drafts, closed, lost)
+
+
+class DayFiles:
+    """A Parquet file for each day; rows of days that were closed to make room go to another file of that day."""
+
+    def __init__(self, lake: Path, table: str, name: str, schema: pa.Schema, time: str) -> None:
+        self._lake = lake
+        self._table = table
+        self._name = name
+        self._schema = schema
+        self._time = time
+        self._open: OrderedDict[int, DayFile] = OrderedDict()
+        self._done: list[Draft] = []
+
+    def __enter__(self) -> "DayFiles":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """What is not finished is of no use to anybody."""
+        for file in self._open.values():
+            file.remove()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Rows, in their order, to the days of their times."""
+        times: NDArray[np.int64] = batch.column(self._time).to_numpy()
+        days = np.clip(times // DAY_MS, FIRST_DAY, LAST_DAY)
+        if not len(days):
+            return
+        if days[0] == days[-1] and (days == days[0]).all():
+            self._file(int(days[0])).write(batch, times)
+            return
+        for day in np.unique(days).tolist():
+            mine = np.flatnonzero(days == day)
+            self._file(day).write(batch.take(pa.array(mine)), times[mine])
+
+    def finish(self) -> list[Draft]:
+        """All files, on the disk."""
+        while self._open:
+            self._close()
+        return self._done
+
+    def _file(self, day: int) -> "DayFile":
+        if day not in self._open:
+            if len(self._open) == MOST_DATES:
+                self._close()
+            date = datetime.fromtimestamp(day * DAY_MS / 1000, UTC).date().isoformat()
+            path = f"{self._table}/date={date}/{self._name}"
+            again = sum(done.path.startswith(path) for done in self._done)
+            self._open[day] = DayFile(self._lake, f"{path}{f'-{again}' if again else ''}.parquet", self._schema)
+        return self._open[day]
+
+    def _close(self) -> None:
+        day, file = next(iter(self._open.items()))
+        self._done.append(file.finish())
+        del self._open[day]
+
+
+class DayFile:
+    """One Parquet file while it is written."""
+
+    def __init__(self, lake: Path, path: str, schema: pa.Schema) -> None:
+        self._path = path
+        self._draft = lake / f"{path}.{uuid4().hex[:8]}{DRAFT}"
+        self._draft.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(self._draft, "wb")  # noqa: SIM115 - closed by finish or remove
+        try:
+            self._writer = parquet.ParquetWriter(self._file, schema, **settings(schema.names))
+        except BaseException:
+            self.remove()
+            raise
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = self._waiting_bytes = self._rows = 0
+        self._min_ms, self._max_ms = 1 << 62, -(1 << 62)
+
+    def write(self, batch: pa.RecordBatch, times: NDArray[np.int64]) -> None:
+        """Rows with their times."""
+        self._min_ms = min(self._min_ms, int(times.min()))
+        self._max_ms = max(self._max_ms, int(times.max()))
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_rows >= GROUP_ROWS or self._waiting_bytes >= GROUP_BYTES:
+            self._write_group()
+
+    def finish(self) -> Draft:
+        """The file is on the disk."""
+        self._write_group()
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        size = self._file.tell()
+        self._file.close()
+        return Draft(str(self._draft), self._path, self._rows, size, self._min_ms, self._max_ms)
+
+    def remove(self) -> None:
+        """Nothing came of it."""
+        self._file.close()
+        self._draft.unlink(missing_ok=True)
+
+    def _write_group(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=self._waiting_rows)
+            self._rows += self._waiting_rows
+            self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+
+def settings(columns: Sequence[str]) -> dict[str, Any]:
+    """How pyarrow is to write these columns."""
+    encodings = {name: "DELTA_BINARY_PACKED" for name in columns if name in DELTAS}
+    encodings |= {name: "DELTA_BYTE_ARRAY" for name in columns if name in PREFIXES}
+    return {
+        "compression": "zstd", "compression_level": 1, "column_encoding": encodings,
+        "use_dictionary": [name for name in columns if name not in encodings and name not in PLAIN],
+        "write_statistics": [name for name in columns if name not in PREFIXES and name not in PLAIN],
+    }

@@ -1,0 +1,86 @@
+"""``manage.py lake``: fill a lake, or look what is in it, without a worker, a schedule or a page."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from spark_jobs import setup
+from spark_jobs.errors import ReportError
+from spark_jobs.failures import sentence
+from spark_jobs.session import get_session, require_pyspark
+
+
+class Command(BaseCommand):
+    """``lake sync`` and ``lake status``."""
+
+    help = "Write what is new in a store into its lake of Parquet files, or say what is in the lake."
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        sync = actions.add_parser("sync", help="write what is new")
+        status = actions.add_parser("status", help="say what is there")
+        for action in (sync, status):
+            action.add_argument("--store", default=str(settings.GLASSMQ_STORE_DIR), metavar="PATH",
+                help="the store, of GlassMQ or RocketMQ; only read, but for the file lakePosition in one of GlassMQ "
+                "(default: %(default)s)")
+            action.add_argument("--lake", type=Path, default=Path(settings.GLASSMQ_LAKE_DIR), metavar="DIR",
+                help="the folder of all lakes (default: %(default)s)")
+        sync.add_argument("--bodies", action="store_true", help="bodies and property strings as well")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            if options["action"] == "sync":
+                self.sync(options["store"], options["lake"], options["bodies"])
+            else:
+                self.status(options["store"], options["lake"])
+        except ReportError as error:
+            raise CommandError(str(error)) from error
+
+    def sync(self, store: str, lakes: Path, with_bodies: bool) -> None:
+        """Fill the lake in this process."""
+        require_pyspark()
+        from spark_jobs.commit_log_segments import find_segments
+        from spark_jobs.lake_tables import fill
+
+        find_segments(store)  # before Spark takes its seconds to start
+        spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())
+        try:
+            done = fill(spark, store, lakes.resolve(), lambda: int(timezone.now().timestamp() * 1000), self.progress,
+                with_bodies=with_bodies)
+        except ReportError:
+            raise
+        except Exception as error:
+            raise CommandError(sentence(error)) from error
+        self.stdout.write(f"{done.messages} messages and {done.polls} ends of pulls are new in {done.lake}, which has "
+            f"the log up to byte {done.position}.")
+        if done.gap_bytes:
+            self.stdout.write(f"{done.gap_bytes} bytes of the log were gone before they could be read.")
+
+    def status(self, store: str, lakes: Path) -> None:
+        """What is in the newest lake of a store."""
+        from spark_jobs.lake import find_lake
+
+        lake = find_lake(lakes, store)
+        if lake is None:
+            raise CommandError(f"There is no lake of {store} in {lakes}; `manage.py lake sync` makes one.")
+        manifest = lake.manifest
+        files = [file for part in manifest.messages for file in part.files]
+        polls = [file for part in manifest.polls for file in part.files]
+        self.stdout.write(f"{lake.folder}")
+        self.stdout.write(f"messages  {sum(file.rows for file in files):>14,} in {len(files):,} files, "
+            f"{sum(file.size for file in files):,} bytes, of the log up to byte {manifest.position:,}")
+        self.stdout.write(f"polls     {sum(file.rows for file in polls):>14,} in {len(polls):,} files, "
+            f"{sum(file.size for file in polls):,} bytes")
+        for gap in manifest.gaps:
+            self.stdout.write(f"gap       bytes {gap.start:,} to {gap.end:,} of the log were gone before they were read")
+        if manifest.missing_journal_files:
+            self.stdout.write(f"gap       {len(manifest.missing_journal_files)} files of the poll journal were gone")
+
+    def progress(self, percent: int, doing: str) -> None:
+        """How far it is, for whoever waits."""
+        self.stderr.write(f"{percent:3d} %  {doing}")

@@ -1,0 +1,28 @@
+# ruff: noqa: RUF012
+"""Runs keep what their reports say in short; the daily summary is made every day from the beginning."""
+
+from django.db import migrations, models
+
+from spark_jobs.schedules import DAILY_HOUR, DAILY_MINUTE, RUN_SCHEDULED_TASK, arguments_for, name_for
+
+
+def add(apps, schema_editor):
+    crontab, _ = apps.get_model("django_celery_beat", "CrontabSchedule").objects.get_or_create(
+        minute=DAILY_MINUTE, hour=DAILY_HOUR, day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC")
+    apps.get_model("django_celery_beat", "PeriodicTask").objects.get_or_create(
+        name=name_for("daily_summary"),
+        defaults={"task": RUN_SCHEDULED_TASK, "args": arguments_for("daily_summary"), "crontab": crontab,
+            "description": "The summary of the day before, beside that of the day before it."})
+
+
+def remove(apps, schema_editor):
+    apps.get_model("django_celery_beat", "PeriodicTask").objects.filter(name=name_for("daily_summary")).delete()
+
+
+class Migration(migrations.Migration):
+    dependencies = [("spark_jobs", "0003_attempts")]
+    operations = [
+        migrations.AddField(model_name="reportrun", name="result", field=models.JSONField(
+            blank=True, default=dict, help_text="headlines and notes of its summary, once it is done")),
+        migrations.RunPython(add, remove),
+    ]

@@ -1,0 +1,213 @@
+"""The report ``consumer_lag``: how far behind each group is, in messages and in time, at the end of every step.
+
+What is committed says the journal, where queues end says the log. Between two commits an offset stays what it was, and
+a queue where it was, so every queue has a lag in every step from its group's first commit on. The lag in time is the
+age of the first message that is not committed. A store without a journal has the offsets that its broker stored last:
+one step, at the log's end.
+"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
+from spark_jobs.reports.steps import DAY_MS, STEPS_MS, floored
+
+READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "store_ts")
+POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "next_offset", "max_offset")
+MOST_STEPS = 720
+"""Steps between the first commit and the last message: each is a row for every queue of every group."""
+LOOKED_AT = 10
+"""Steps from which a queue's state is told."""
+PULLED_IN = 3
+"""Of them, those without a pull in which tell that the group has stopped."""
+_QUEUE = ("topic", "queue_id")
+_KEYS = ("group", *_QUEUE)
+
+
+def stored(messages: DataFrame) -> DataFrame:
+    """By segment, queue and minute: messages and bytes, where the records end, where the queue ends, the last time."""
+    return messages.withColumn("minute_ts", floored(F.col("store_ts"))).groupBy("segment", *_QUEUE, "minute_ts").agg(
+        F.count("*").alias("messages"), F.sum("total_size").alias("bytes"),
+        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
+        (F.max("queue_offset") + 1).alias("end_offset"), F.max("store_ts").alias("last_ts"))
+
+
+def seen(polls: DataFrame) -> DataFrame:
+    """By group, queue and minute: the last offset that was committed, where the queue ended, and how often was pulled.
+
+    The offset is null where none was committed in that minute: a commit that changes nothing is no entry.
+    """
+    is_commit = F.col("kind") == "committed"
+    when = F.when(is_commit, F.struct("at_ms", "next_offset"))
+    return (polls.withColumn("minute_ts", floored(F.col("at_ms"))).groupBy(*_KEYS, "minute_ts").agg(
+        F.max_by("next_offset", when).alias("offset"), F.max("max_offset").alias("end_offset"),
+        F.count_if(is_commit).alias("commits"), F.count_if(~is_commit).alias("pulls"), F.max("at_ms").alias("last_ts")))
+
+
+def with_offsets(seen: DataFrame, offsets: DataFrame, stored: DataFrame) -> DataFrame:
+    """The same, and for what never was committed the offset that the broker stored, as of the log's end."""
+    at_the_end = stored.agg(F.max("last_ts").alias("last_ts")).where("last_ts is not null")
+    known = seen.where("offset is not null").select(*_KEYS).distinct()
+    others = offsets.join(known, [*_KEYS], "left_anti").crossJoin(at_the_end)
+    nothing = F.lit(0).cast("long")
+    return seen.unionByName(others.select(*_KEYS, floored(F.col("last_ts")).alias("minute_ts"), "offset",
+        F.lit(None).cast("long").alias("end_offset"), nothing.alias("commits"), nothing.alias("pulls"), "last_ts"))
+
+
+def timeline(seen: DataFrame, stored: DataFrame, from_ms: int | None, to_ms: int | None) -> DataFrame:
+    """One row: the first step, the last known time, and how long a step is, so that there are MOST_STEPS at most."""
+    ends = seen.select("last_ts").unionByName(stored.select("last_ts")).agg(F.max("last_ts").alias("last_ts"))
+    known = seen.agg(F.min("minute_ts").alias("first_ts")).crossJoin(ends).where("first_ts is not null").select(
+        F.greatest(F.col("first_ts"), F.lit(from_ms)).alias("first_ts"),
+        F.least(F.col("last_ts"), F.lit(None if to_ms is None else to_ms - 1)).alias("last_ts"))
+    span = F.col("last_ts") - F.col("first_ts")
+    days = (F.floor(span / (MOST_STEPS * DAY_MS)) + 1) * DAY_MS
+    step = F.coalesce(*(F.when(span < step_ms * MOST_STEPS, step_ms) for step_ms in STEPS_MS), days).cast("long")
+    return known.where("last_ts >= first_ts").select(
+        (F.col("first_ts") - F.pmod("first_ts", step)).alias("first_ts"), "last_ts", step.alias("step_ms"))
+
+
+def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame) -> DataFrame:
+    """By group, queue and step in which something changed: the offset if it did, the queue's end, commits and pulls.
+
+    What was before the first step is its beginning.
+    """
+    ends = stored.select(*_QUEUE, "minute_ts", "end_offset").unionByName(
+        seen.select(*_QUEUE, "minute_ts", "end_offset")).groupBy(*_QUEUE, "minute_ts").agg(
+        F.max("end_offset").alias("end_offset"))
+    since = seen.groupBy(*_KEYS).agg(F.min("minute_ts").alias("since_ts"))
+    nothing = F.lit(0).cast("long")
+    grown = since.join(ends, [*_QUEUE]).select(*_KEYS, F.greatest("minute_ts", "since_ts").alias("minute_ts"),
+        F.lit(None).cast("long").alias("offset"), "end_offset", nothing.alias("commits"), nothing.alias("pulls"))
+    minute, first = F.col("minute_ts"), F.col("first_ts")
+    counted = [F.sum(F.when(minute >= first, F.col(name)).otherwise(0)).alias(name) for name in ("commits", "pulls")]
+    return (seen.drop("last_ts").unionByName(grown).crossJoin(F.broadcast(timeline)).where("minute_ts <= last_ts")
+        .withColumn("step_ts", F.greatest(minute - F.pmod(minute, F.col("step_ms")), first))
+        .groupBy(*_KEYS, "step_ts").agg(
+            F.max_by("offset", F.when(F.col("offset").isNotNull(), minute)).alias("offset"),
+            F.max("end_offset").alias("end_offset"), *counted))
+
+
+def states(changes: DataFrame) -> DataFrame:
+    """The same from the first known offset on, each with offset, end and lag as they are until the next change."""
+    order = Window.partitionBy(*_KEYS).orderBy("step_ts")
+    return changes.select(*_KEYS, "step_ts", "commits", "pulls",
+        F.last("offset", ignorenulls=True).over(order).alias("offset"),
+        F.max("end_offset").over(order).alias("end_offset"),
+        F.lead("step_ts").over(order).alias("until_ts"),
+    ).where("offset is not null").withColumn("lag", F.greatest(F.col("end_offset") - F.col("offset"), F.lit(0)))
+
+
+def with_oldest(states: DataFrame, messages: DataFrame) -> DataFrame:
+    """The states with the store time of the first message that is not committed; null when the log has it not."""
+    wanted = states.where("lag > 0").select(*_QUEUE, F.col("offset")).distinct()
+    found = messages.select(*_QUEUE, F.col("queue_offset").alias("offset"), F.col("store_ts").alias("oldest_ts")).join(
+        wanted, [*_QUEUE, "offset"], "left_semi")
+    return states.join(found, [*_QUEUE, "offset"], "left")
+
+
+def by_step(states: DataFrame, timeline: DataFrame) -> DataFrame:
+    """A row for each group, queue and step up to the last: the lag at the step's end."""
+    step, last = F.col("step_ms"), F.col("last_ts")
+    last_step = last - F.pmod(last, step)
+    until = F.coalesce(F.col("until_ts") - step, last_step)
+    age = F.least(F.col("minute_ts") + step, last) - F.col("oldest_ts")
+    is_first = F.col("minute_ts") == F.col("step_ts")
+    return (states.crossJoin(F.broadcast(timeline))
+        .withColumn("minute_ts", F.explode(F.sequence(F.col("step_ts"), until, step)))
+        .select(*_KEYS, "minute_ts",
+            *(F.when(is_first, F.col(name)).otherwise(0).alias(name) for name in ("commits", "pulls")),
+            "offset", "end_offset", "lag",
+            F.when(F.col("lag") == 0, 0).otherwise(F.greatest(age, F.when(age.isNotNull(), 0))).alias("lag_ms")))
+
+
+def facts(inputs: Inputs) -> dict[str, DataFrame]:
+    of_the_log = stored(inputs.messages)
+    known = with_offsets(seen(inputs.polls), inputs.offsets, of_the_log)
+    when = timeline(known, of_the_log, inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
+    changed = states(changes(known, of_the_log, when))
+    return {"stored": of_the_log, "lag": by_step(with_oldest(changed, inputs.messages), when)}
+
+
+def with_states(lag: DataFrame) -> DataFrame:
+    """One row per group and queue: its last step, and ``state``, told from the last steps much as Burrow does.
+
+    ``ok``: a lag of 0 among them, or one that does not only grow; ``falling behind``: one that never became smaller and
+    did become larger; with the same offset all the time ``stalled`` or, when nothing was pulled of late, ``stopped``;
+    ``unknown`` with less than two steps.
+    """
+    newest = lag.withColumn("nth", F.row_number().over(Window.partitionBy(*_KEYS).orderBy(F.desc("minute_ts"))))
+    before = F.lead("lag").over(Window.partitionBy(*_KEYS).orderBy(F.desc("minute_ts")))
+    looked_at = newest.withColumn("grown", F.col("lag") - before).where(F.col("nth") <= LOOKED_AT)
+    grown = F.when(F.col("nth") < LOOKED_AT, F.col("grown"))
+    pulled = F.sum(F.when(F.col("nth") <= PULLED_IN, F.col("pulls")).otherwise(0))
+    state = (F.when(F.min("lag") == 0, "ok")
+        .when(F.count("*") < 2, "unknown")
+        .when(F.min("offset") == F.max("offset"), F.when(pulled == 0, "stopped").otherwise("stalled"))
+        .when((F.min(grown) >= 0) & (F.max(grown) > 0), "falling behind").otherwise("ok"))
+    return looked_at.groupBy(*_KEYS).agg(
+        *(F.max_by(name, "minute_ts").alias(name) for name in ("offset", "end_offset", "lag", "lag_ms")),
+        state.alias("state"))
+
+
+def by_group(lag: DataFrame) -> DataFrame:
+    """One row per topic and group: its lag at the end, the largest one, and its queues' worst state."""
+    order = F.array(*(F.lit(state) for state in ("ok", "unknown", "falling behind", "stalled", "stopped")))
+    worst = with_states(lag).groupBy("topic", "group").agg(F.count("*").alias("queues"),
+        F.element_at(order, F.max(F.array_position(order, F.col("state"))).cast("int")).alias("state"))
+    return (_over_time(lag, "topic", "group").join(worst, ["topic", "group"]).orderBy("topic", "group")
+        .select("topic", "group", "queues", "lag", "lag_ms", "most_lag", "most_lag_ms", "commits", "state"))
+
+
+def _over_time(lag: DataFrame, *keys: str) -> DataFrame:
+    """The lag of all queues together, in messages and of the worst one in time: at the end, and at most."""
+    return _by_minute(lag, *keys).groupBy(*keys).agg(
+        F.max_by("lag", "minute_ts").alias("lag"), F.max_by("lag_ms", "minute_ts").alias("lag_ms"),
+        F.max("lag").alias("most_lag"), F.max("lag_ms").alias("most_lag_ms"), F.sum("commits").alias("commits"))
+
+
+def _by_minute(lag: DataFrame, *keys: str) -> DataFrame:
+    return lag.groupBy(*keys, "minute_ts").agg(F.sum("lag").alias("lag"), F.max("lag_ms").alias("lag_ms"),
+        F.sum("commits").alias("commits"))
+
+
+def by_queue(lag: DataFrame) -> DataFrame:
+    """One row per topic, group and queue, at the end."""
+    return with_states(lag).orderBy("topic", "group", "queue_id").select("topic", "group", "queue_id", "offset",
+        "end_offset", "lag", "lag_ms", "state")
+
+
+def by_minute(lag: DataFrame) -> DataFrame:
+    """One row per step, topic and group: the lag at its end."""
+    return _by_minute(lag, "topic", "group").orderBy("minute_ts", "topic", "group").select("minute_ts", "topic",
+        "group", "lag", "lag_ms", "commits")
+
+
+def figures(lag: DataFrame, *keys: str) -> DataFrame:
+    """How far all groups are behind: at the end, and at most."""
+    return _over_time(lag, *keys).select(*keys, "lag", "lag_ms", "most_lag", "most_lag_ms")
+
+
+REPORT = Report(
+    reads=READS,
+    polls=POLLS,
+    facts=facts,
+    tables={
+        "by_group": Table("lag", by_group, "topic string, group string, queues long, lag long, lag_ms long, "
+            "most_lag long, most_lag_ms long, commits long, state string"),
+        "by_queue": Table("lag", by_queue, "topic string, group string, queue_id int, offset long, end_offset long, "
+            "lag long, lag_ms long, state string"),
+        "by_minute": Table("lag", by_minute,
+            "minute_ts long, topic string, group string, lag long, lag_ms long, commits long"),
+    },
+    figures={"lag": figures},
+    headlines=(Figure("lag", "Messages behind, at the end", "less"),
+        Figure("lag_ms", "Behind in time, at the end", "less"),
+        Figure("most_lag", "Messages behind, at most", "less"),
+        Figure("most_lag_ms", "Behind in time, at most", "less")),
+    charts=(
+        Chart("time", "Behind over time", "by_minute", ("lag", "lag_ms"), split=("group", "topic")),
+        Chart("bars", "By queue", "by_queue", ("lag", "lag_ms"), split=("topic", "queue_id"), choose="group"),
+    ),
+    looks_back=True,
+)

@@ -1,0 +1,151 @@
+"""The report ``daily_summary``: the figures of all other reports, by day and topic, and where to look closer.
+
+Days are those of UTC; a day that a period of time begins within counts from there. Every report's facts are made once
+and looked at by topic and for all topics, by day and for all days.
+"""
+
+from functools import reduce
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.reports import load
+from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
+from spark_jobs.reports.steps import DAY_MS, floored, in_window
+
+NAME = "daily_summary"
+PARTS = {name: load(name) for name in REPORTS if name != NAME}
+READS = tuple(dict.fromkeys(column for part in PARTS.values() for column in part.reads))
+POLLS = tuple(dict.fromkeys(column for part in PARTS.values() for column in part.polls))
+_KEYS = ("minute_ts", "day_ts", "about")
+
+
+class DailyFigure(NamedTuple):
+    """A figure of another report in this one."""
+
+    name: str
+    kind: str
+    """Its type in Spark's DDL."""
+    report: str
+    fact: str
+    """The facts of that report of which it is made."""
+    is_count: bool = False
+    """Whether it is 0 where there is nothing."""
+
+
+DAILY = (
+    DailyFigure("messages", "long", "throughput", "stored", is_count=True),
+    DailyFigure("bytes", "long", "throughput", "stored", is_count=True),
+    DailyFigure("wakeups", "long", "wakeup_latency", "stages", is_count=True),
+    DailyFigure("wake_p50_us", "long", "wakeup_latency", "stages"),
+    DailyFigure("wake_p99_us", "long", "wakeup_latency", "stages"),
+    DailyFigure("holds", "long", "hold_time", "holds", is_count=True),
+    DailyFigure("held_p50_us", "long", "hold_time", "holds"),
+    DailyFigure("answers", "long", "empty_polls", "answers", is_count=True),
+    DailyFigure("empty_share", "double", "empty_polls", "answers"),
+    DailyFigure("saved_requests_1s", "long", "polling_savings", "requests", is_count=True),
+    DailyFigure("saved_requests_100ms", "long", "polling_savings", "requests", is_count=True),
+    DailyFigure("lag", "long", "consumer_lag", "lag"),
+    DailyFigure("most_lag", "long", "consumer_lag", "lag"),
+    DailyFigure("most_lag_ms", "long", "consumer_lag", "lag"),
+    DailyFigure("queue_imbalance", "double", "skew", "stored"),
+    DailyFigure("client_imbalance", "double", "skew", "given"),
+    DailyFigure("born_to_stored_p99_ms", "long", "end_to_end_latency", "stages"),
+    DailyFigure("stored_to_delivered_p99_ms", "long", "end_to_end_latency", "stages"),
+    DailyFigure("retries", "long", "retries", "stored", is_count=True),
+    DailyFigure("dead_letters", "long", "retries", "stored", is_count=True),
+    DailyFigure("late_p99_ms", "long", "retries", "late"),
+    DailyFigure("slow_clients", "long", "slow_consumers", "measures", is_count=True),
+    DailyFigure("committed_p99_ms", "long", "slow_consumers", "measures"),
+)
+_TYPES = ", ".join(f"{figure.name} {figure.kind}" for figure in DAILY)
+
+
+ALL_TOPICS, ALL_DAYS = "*", -1
+"""In place of a topic and a day; no topic is called that, and no day begins then."""
+
+
+def by_day_and_topic(facts: DataFrame, bounds: tuple[int, ...]) -> DataFrame:
+    """Facts four times: by day and for all days, of their topic and of all topics.
+
+    ``minute_ts`` becomes the beginning of the day, or of the period of time within the day.
+    """
+    minute = F.col("minute_ts")
+    period = F.coalesce(*(F.when(minute >= start, start) for start in reversed(bounds)), F.lit(0)).cast("long")
+    return (facts.withColumn("about", F.explode(F.array("topic", F.lit(ALL_TOPICS))))
+        .withColumn("period_ts", period)
+        .withColumn("day_ts", F.explode(F.array(floored(minute, DAY_MS), F.lit(ALL_DAYS).cast("long"))))
+        .withColumn("minute_ts", F.greatest("day_ts", "period_ts")).drop("period_ts"))
+
+
+def told(figures: DataFrame, *wanted: str) -> DataFrame:
+    """A row for each figure, its value as a double."""
+    return figures.select(*_KEYS, F.inline(F.array(*(
+        F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in wanted))))
+
+
+def facts(inputs: Inputs) -> dict[str, DataFrame]:
+    """Every figure by day and topic."""
+    made, found = [], {}
+    for name, part in PARTS.items():
+        facts_of = part.facts(inputs.of(part) if inputs.of else inputs)
+        if name == "throughput":
+            found["stored"] = facts_of["stored"]
+        for fact, figures in part.figures.items():
+            if wanted := [figure.name for figure in DAILY if (figure.report, figure.fact) == (name, fact)]:
+                inside = in_window(facts_of[fact], inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
+                made.append(told(figures(by_day_and_topic(inside, inputs.bounds), *_KEYS), *wanted))
+    return found | {"figures": reduce(DataFrame.unionByName, made)}
+
+
+def _wide(figures: DataFrame, *keys: str) -> DataFrame:
+    """A column for each figure."""
+    wide = figures.groupBy(*keys).pivot("figure", [figure.name for figure in DAILY]).agg(F.max("value"))
+    return wide.select(*keys, *(F.round(F.col(figure.name), 4).cast(figure.kind).alias(figure.name)
+        for figure in DAILY))
+
+
+def by_topic(figures: DataFrame) -> DataFrame:
+    """One row per day and topic of which there is anything to say."""
+    days = figures.where((F.col("about") != ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS))
+    return _wide(days, "day_ts", "about").withColumnRenamed("about", "topic").orderBy("day_ts", "topic")
+
+
+def by_day(figures: DataFrame) -> DataFrame:
+    """One row per day, all topics together."""
+    days = figures.where((F.col("about") == ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS))
+    return _wide(days, "day_ts").orderBy("day_ts")
+
+
+def total(figures: DataFrame, *keys: str) -> DataFrame:
+    """All days and topics together."""
+    found = _wide(figures.where((F.col("about") == ALL_TOPICS) & (F.col("day_ts") == ALL_DAYS)), *keys)
+    return found.fillna(0, [figure.name for figure in DAILY if figure.is_count])
+
+
+def headlines() -> tuple[Figure, ...]:
+    """The daily figures, as their own reports call them."""
+    known = {(name, figure.name): figure for name, part in PARTS.items() for figure in part.headlines}
+    return tuple(found._replace(report=name, of_journal=found.of_journal or REPORTS[name].needs_journal)
+        for name, found in ((figure.report, known[figure.report, figure.name]) for figure in DAILY))
+
+
+REPORT = Report(
+    reads=READS,
+    polls=POLLS,
+    facts=facts,
+    tables={
+        "by_topic": Table("figures", by_topic, f"day_ts long, topic string, {_TYPES}"),
+        "by_day": Table("figures", by_day, f"day_ts long, {_TYPES}"),
+    },
+    figures={"figures": total},
+    headlines=headlines(),
+    charts=(
+        Chart("bars", "By day", "by_day", tuple(figure.name for figure in DAILY), split=("day_ts",)),
+        Chart("bars", "By topic", "by_topic", tuple(figure.name for figure in DAILY), split=("topic",),
+            choose="day_ts"),
+    ),
+    looks_back=True,
+)

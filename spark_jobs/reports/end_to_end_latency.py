@@ -1,0 +1,109 @@
+"""The report ``end_to_end_latency``: from born (the producer's clock) over stored to delivered to a group.
+
+A message is delivered to a group when it is first given to one of its members. What the journal says of a pull is a
+range of its queue: where all of it was given, each message is found in the log. The copy of a delayed or retried
+message has the time of birth of the first one.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.histograms import SAMPLES, bucket_of, sampled
+from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
+from spark_jobs.reports.spreads import bars_table, chosen, spread_table
+from spark_jobs.reports.steps import floored, reason
+
+READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "born_ts", "store_ts")
+POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "from_offset", "next_offset", "messages")
+KEYS = ("stage", "topic", "group", "minute_ts")
+_MESSAGE = ("topic", "queue_id", "queue_offset")
+
+
+def on_their_way_in(messages: DataFrame) -> DataFrame:
+    """Samples of born to stored (ms), by segment as well; their group is ''."""
+    took = messages.select("*", floored(F.col("store_ts")).alias("minute_ts"), F.lit("").alias("group"),
+        F.lit("born_to_stored").alias("stage"), (F.col("store_ts") - F.col("born_ts")).alias("value"))
+    return took.groupBy("segment", *KEYS, bucket_of(F.col("value")).alias("bucket")).agg(
+        F.count("*").alias("samples"), F.sum("value").alias("total"), F.min("value").alias("least"),
+        F.max("value").alias("most"), F.count("*").alias("messages"), F.sum("total_size").alias("bytes"),
+        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"))
+
+
+def ranges(polls: DataFrame) -> DataFrame:
+    """Pulls that were given messages; ``whole``: all of the range that they passed over."""
+    given = polls.where("kind in ('answered_at_once', 'woken') and messages > 0")
+    return given.select("topic", "queue_id", "group", "at_ms", "from_offset", "next_offset", "messages",
+        floored(F.col("at_ms")).alias("minute_ts"),
+        (F.col("next_offset") - F.col("from_offset") == F.col("messages")).alias("whole"))
+
+
+def first_deliveries(ranges: DataFrame) -> DataFrame:
+    """When each message of the whole ranges was first given to each group."""
+    return (ranges.where("whole")
+        .select("topic", "queue_id", "group", "at_ms",
+            F.explode(F.sequence(F.col("from_offset"), F.col("next_offset") - 1)).alias("queue_offset"))
+        .groupBy("topic", "queue_id", "group", "queue_offset").agg(F.min("at_ms").alias("at_ms")))
+
+
+def with_times(deliveries: DataFrame, messages: DataFrame) -> DataFrame:
+    """The deliveries with their messages' times; null for those that the log does not have."""
+    times = messages.select(*_MESSAGE, "born_ts", "store_ts")
+    return deliveries.join(times, [*_MESSAGE], "left").withColumn("minute_ts", floored(F.col("at_ms")))
+
+
+def on_their_way_out(deliveries: DataFrame) -> DataFrame:
+    """A row for each delivery and stage, its time in ms."""
+    return deliveries.select("*", F.inline(F.array(
+        F.struct(F.lit("stored_to_delivered").alias("stage"), (F.col("at_ms") - F.col("store_ts")).alias("value")),
+        F.struct(F.lit("born_to_delivered").alias("stage"), (F.col("at_ms") - F.col("born_ts")).alias("value"),
+    )))).select(*KEYS, "value")
+
+
+def facts(inputs: Inputs) -> dict[str, DataFrame]:
+    """Samples of the three stages, and what is not among them."""
+    given = ranges(inputs.polls)
+    incoming = on_their_way_in(inputs.messages)
+    outgoing = sampled(on_their_way_out(with_times(first_deliveries(given), inputs.messages)), *KEYS, value="value")
+    stages = incoming.select(*KEYS, *SAMPLES).unionByName(outgoing)
+    missing = outgoing.where("bucket is null and stage = 'stored_to_delivered'")
+    return {
+        "stored": incoming,
+        "stages": stages,
+        "left_out": reason(stages.where("bucket = -1"), "clock_back").unionByName(
+            reason(given.where("not whole"), "filtered", "messages")).unionByName(
+            reason(missing, "not_in_the_log")),
+    }
+
+
+def figures(stages: DataFrame, *keys: str) -> DataFrame:
+    """How long messages usually take, and 99 % of them at most."""
+    return chosen(stages, *keys, kind="stage", unit="ms", wanted={
+        "born_to_stored_p99_ms": ("born_to_stored", "p99_ms"),
+        "deliveries": ("stored_to_delivered", "samples"),
+        "stored_to_delivered_p50_ms": ("stored_to_delivered", "p50_ms"),
+        "stored_to_delivered_p99_ms": ("stored_to_delivered", "p99_ms"),
+        "born_to_delivered_p99_ms": ("born_to_delivered", "p99_ms")})
+
+
+REPORT = Report(
+    reads=READS,
+    polls=POLLS,
+    facts=facts,
+    tables={
+        "by_topic": spread_table("stages", "topic string, stage string", "ms"),
+        "by_group": spread_table("stages", "topic string, group string, stage string", "ms"),
+        "by_minute": spread_table("stages", "minute_ts long, stage string", "ms"),
+        "histogram": bars_table("stages", "stage string", "ms"),
+    },
+    figures={"stages": figures},
+    headlines=(Figure("born_to_stored_p99_ms", "Born to stored, 99 % within", "less"),
+        Figure("deliveries", "First deliveries", of_journal=True),
+        Figure("stored_to_delivered_p50_ms", "Stored to delivered, half within", "less"),
+        Figure("stored_to_delivered_p99_ms", "Stored to delivered, 99 % within", "less"),
+        Figure("born_to_delivered_p99_ms", "Born to delivered, 99 % within", "less")),
+    charts=(
+        Chart("time", "Over time", "by_minute", ("p50_ms", "p99_ms", "max_ms"), choose="stage"),
+        Chart("histogram", "How long it took", "histogram", ("samples",), choose="stage"),
+    ),
+    looks_back=True,
+)

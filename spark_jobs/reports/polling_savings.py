@@ -1,0 +1,151 @@
+"""The report ``polling_savings``: what the same consumers would have asked for, and waited, by short polling.
+
+Each pull is taken as it was, held for the time ``held``; a short poller that begins at the same moment asks at 0, i,
+2i, ... instead, of the interval i:
+
+    found messages that arrived after a = held - wake     1 + ceil(a / i) requests, given to it ceil(a / i) * i - a late
+    found nothing                                         max(1, ceil(held / i)) requests
+    was answered at once                                  1 request, the same
+
+Long polling made one request and was late by ``wake``. Delays are compared over the holds in which an arrival's moment
+is known; what was there already when it was asked for waits for nobody.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_jobs.histograms import bars, bars_schema, bucket_of, spread, spread_schema
+from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
+from spark_jobs.reports.spreads import names
+from spark_jobs.reports.steps import MINUTE_MS, floored
+
+POLLS = ("at_ms", "kind", "topic", "group", "messages", "held_us", "wake_us")
+KEYS = ("method", "topic", "group", "minute_ts")
+LONG = "long polling"
+INTERVALS_US = {"short polling, 1 s": 1_000_000, "short polling, 100 ms": 100_000}
+
+
+def pulls(polls: DataFrame) -> DataFrame:
+    """A row for each pull: how long it was held, whether it was given messages, and after how long they arrived."""
+    held, wake = F.greatest(F.col("held_us"), F.lit(0)).cast("long"), F.col("wake_us").cast("long")
+    found = F.col("messages") > 0
+    return polls.where("kind != 'committed'").select("topic", "group", floored(F.col("at_ms")).alias("minute_ts"),
+        held.alias("held"), found.alias("found"), F.when(found & (F.col("kind") == "woken"), wake).alias("wake"),
+    ).select("*", F.greatest(F.col("held") - F.coalesce("wake", F.lit(0)), F.lit(0)).alias("arrived"))
+
+
+def asked(pulls: DataFrame) -> DataFrame:
+    """A row for each pull and method: requests that it takes, and how late the messages are given (us), if known."""
+    methods = [F.struct(F.lit(LONG).alias("method"), F.lit(1).cast("long").alias("requests"),
+        F.col("wake").alias("delay"), F.col("held").alias("open"))]
+    for method, interval in INTERVALS_US.items():
+        polls_before = _ceil(F.col("arrived"), interval)
+        delay = F.when(F.col("wake").isNotNull(), polls_before * interval - F.col("arrived"))
+        requests = F.when(F.col("found"), polls_before + 1).otherwise(
+            F.greatest(_ceil(F.col("held"), interval), F.lit(1)))
+        methods.append(F.struct(F.lit(method).alias("method"), requests.alias("requests"), delay.alias("delay"),
+            F.lit(0).cast("long").alias("open")))
+    return pulls.select("topic", "group", "minute_ts", F.inline(F.array(*methods)))
+
+
+def _ceil(value: Column, by: int) -> Column:
+    return F.floor((value + (by - 1)) / by)
+
+
+def counted(asked: DataFrame) -> DataFrame:
+    """Requests, samples of the delays, and the time that pulls were held open, by method, topic, group and minute.
+
+    Pulls without a known delay have no bucket.
+    """
+    return asked.groupBy(*KEYS, bucket_of(F.col("delay")).alias("bucket")).agg(
+        F.sum("requests").alias("requests"), F.sum("open").alias("open_us"), F.count("delay").alias("samples"),
+        F.sum("delay").alias("total"), F.min("delay").alias("least"), F.max("delay").alias("most"))
+
+
+def facts(inputs: Inputs) -> dict[str, DataFrame]:
+    return {"requests": inputs.polls.transform(pulls).transform(asked).transform(counted)}
+
+
+_TYPES = f"requests long, saved_requests long, saved_share double, {spread_schema('us')}"
+_COLUMNS = names(_TYPES)
+
+
+def _by(facts: DataFrame, *keys: str) -> DataFrame:
+    """Requests and delays; ``saved_requests`` are those that long polling did without, a share of the method's."""
+    requests = facts.groupBy(*keys, "method").agg(F.sum("requests").alias("requests"))
+    beside = F.max(F.when(F.col("method") == LONG, F.col("requests"))).over(Window.partitionBy(*keys))
+    saved = requests.select("*", F.when(F.col("method") != LONG, F.col("requests") - beside).alias("saved_requests"))
+    delays = spread(facts, *keys, "method", unit="us")
+    return (saved.join(delays, [*keys, "method"], "left").withColumn("samples", F.coalesce("samples", F.lit(0)))
+        .withColumn("saved_share", F.round(F.try_divide("saved_requests", "requests"), 4))
+        .orderBy(*keys, "method").select(*keys, "method", *_COLUMNS))
+
+
+def by_topic(facts: DataFrame) -> DataFrame:
+    """One row per topic and method."""
+    return _by(facts, "topic")
+
+
+def by_group(facts: DataFrame) -> DataFrame:
+    """One row per topic, group and method."""
+    return _by(facts, "topic", "group")
+
+
+def by_method(facts: DataFrame) -> DataFrame:
+    """One row per method."""
+    return _by(facts)
+
+
+def by_minute(facts: DataFrame) -> DataFrame:
+    """One row per minute and method."""
+    return facts.groupBy("minute_ts", "method").agg(F.sum("requests").alias("requests"),
+        F.sum("open_us").alias("open_us")).orderBy("minute_ts", "method").select(
+        "minute_ts", "method", "requests", "open_us")
+
+
+def histogram(facts: DataFrame) -> DataFrame:
+    """How late messages are given, by method."""
+    return bars(facts, "method", unit="us")
+
+
+def figures(facts: DataFrame, *keys: str) -> DataFrame:
+    """Requests made and saved, what a hold costs (how many pulls lie open on average), and the usual delays."""
+    short, shorter = INTERVALS_US
+    of = {method: F.sum(F.when(F.col("method") == method, F.col("requests"))) for method in (LONG, short, shorter)}
+    span = F.max("minute_ts") - F.min("minute_ts") + MINUTE_MS
+    requests = facts.groupBy(*keys).agg(
+        F.coalesce(of[LONG], F.lit(0)).alias("requests"),
+        F.coalesce(of[short] - of[LONG], F.lit(0)).alias("saved_requests_1s"),
+        F.coalesce(of[shorter] - of[LONG], F.lit(0)).alias("saved_requests_100ms"),
+        F.round(F.sum("open_us") / 1000 / span, 2).alias("open_pulls"))
+    delays = spread(facts, *keys, "method", unit="us").groupBy(*keys).agg(
+        *(F.max(F.when(F.col("method") == method, F.col("p50_us"))).alias(name) for name, method in (
+            ("delay_p50_us", LONG), ("delay_1s_p50_us", short), ("delay_100ms_p50_us", shorter))))
+    return requests.join(delays, list(keys), "left") if keys else requests.crossJoin(delays)
+
+
+REPORT = Report(
+    reads=(),
+    polls=POLLS,
+    facts=facts,
+    tables={
+        "by_topic": Table("requests", by_topic, f"topic string, method string, {_TYPES}"),
+        "by_method": Table("requests", by_method, f"method string, {_TYPES}"),
+        "by_group": Table("requests", by_group, f"topic string, group string, method string, {_TYPES}"),
+        "by_minute": Table("requests", by_minute, "minute_ts long, method string, requests long, open_us long"),
+        "histogram": Table("requests", histogram, f"method string, {bars_schema('us')}"),
+    },
+    figures={"requests": figures},
+    headlines=(Figure("requests", "Requests made"),
+        Figure("saved_requests_1s", "Saved beside polling each second", "more"),
+        Figure("saved_requests_100ms", "Saved beside polling each 100 ms", "more"),
+        Figure("open_pulls", "Pulls held open on average"),
+        Figure("delay_p50_us", "Half of the messages given within", "less"),
+        Figure("delay_1s_p50_us", "By polling each second, within"),
+        Figure("delay_100ms_p50_us", "By polling each 100 ms, within")),
+    charts=(
+        Chart("bars", "Requests that the same messages take", "by_method", ("requests",), split=("method",)),
+        Chart("time", "Requests", "by_minute", ("requests",), split=("method",), per_second=True),
+        Chart("histogram", "How late messages are given", "histogram", ("samples",), choose="method"),
+    ),
+)

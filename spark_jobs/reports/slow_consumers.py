@@ -1,0 +1,123 @@
+"""The report ``slow_consumers``: what clients do between being given messages and asking for more.
+
+``away``: from an answer with messages to the same client's next pull of the queue. ``committed``: from that answer to
+the first commit of an offset that covers all of it. A client that takes twice as long as half of its group's answers
+do, in at least MANY answers, is slow. Clients that fetch ahead (RocketMQ's push consumer) are hardly ever away: for
+them the commits tell.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_jobs.histograms import sampled
+from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
+from spark_jobs.reports.spreads import bars_table, chosen, names, spread_table
+from spark_jobs.reports.steps import floored, reason
+
+POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "client_id", "from_offset", "next_offset", "messages",
+    "held_us")
+KEYS = ("measure", "topic", "group", "client_id", "minute_ts")
+MANY = 10
+SLOWER = 2.0
+NOTICEABLE_MS = 10
+_QUEUE = ("topic", "queue_id", "group")
+
+
+def away(polls: DataFrame) -> DataFrame:
+    """For each answer with messages how long the client was away (ms), null while it has not come back."""
+    pulls = polls.where("kind != 'committed'")
+    order = Window.partitionBy(*_QUEUE, "client_id").orderBy("at_ms", "from_offset")
+    begun = F.col("at_ms") - F.floor(F.coalesce("held_us", F.lit(0)) / 1000)
+    return (pulls.withColumn("next_begun", F.lead(begun).over(order))
+        .where("messages > 0").withColumn("value", F.greatest(F.col("next_begun") - F.col("at_ms"), F.lit(-1)))
+        .withColumn("measure", F.lit("away")).withColumn("minute_ts", floored(F.col("at_ms")))
+        .select(*KEYS, "value"))
+
+
+def committed(polls: DataFrame) -> DataFrame:
+    """For each answer with messages how long until an offset was committed that covers it (ms), null while none was.
+
+    In the falling order of their offsets, an answer comes after the commits that reach it, the first of them last. One
+    that was committed before it was given (it was given again) tells nothing.
+    """
+    seen = (Window.partitionBy(*_QUEUE).orderBy(F.desc("next_offset"), F.desc("is_commit"), F.desc("at_ms"))
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    ends = polls.where("kind = 'committed' or messages > 0").withColumn("is_commit", F.col("kind") == "committed")
+    took = F.last(F.when(F.col("is_commit"), F.col("at_ms")), ignorenulls=True).over(seen) - F.col("at_ms")
+    return (ends.withColumn("took", took).where("not is_commit")
+        .withColumn("value", F.when(F.col("took") >= 0, F.col("took")))
+        .withColumn("measure", F.lit("committed")).withColumn("minute_ts", floored(F.col("at_ms")))
+        .select(*KEYS, "value"))
+
+
+def facts(inputs: Inputs) -> dict[str, DataFrame]:
+    """Samples of both measures by topic, group, client and minute."""
+    measures = sampled(away(inputs.polls).unionByName(committed(inputs.polls)), *KEYS, value="value")
+    return {"measures": measures, "left_out": reason(measures.where("bucket = -1"), "clock_back")}
+
+
+def _wide(measures: DataFrame, *keys: str) -> DataFrame:
+    """Half and 99 % of both measures side by side, and how many answers with messages there were."""
+    answers = measures.where("measure = 'away'").groupBy(*keys).agg(F.sum("samples").alias("answers"))
+    return answers.join(chosen(measures, *keys, kind="measure", unit="ms", wanted={
+        f"{measure}_{name}_ms": (measure, f"{name}_ms")
+        for measure in ("away", "committed") for name in ("p50", "p99")}), list(keys), "left")
+
+
+_TYPES = "answers long, away_p50_ms long, away_p99_ms long, committed_p50_ms long, committed_p99_ms long"
+
+
+def by_client(measures: DataFrame) -> DataFrame:
+    """One row per topic, group and client; ``is_slow`` beside its group."""
+    return _beside_the_group(measures).orderBy("topic", "group", "client_id").select(
+        "topic", "group", "client_id", *names(_TYPES), "is_slow")
+
+
+def _beside_the_group(measures: DataFrame, *keys: str) -> DataFrame:
+    group = _wide(measures, *keys, "topic", "group").select(*keys, "topic", "group",
+        F.col("away_p50_ms").alias("of_away"), F.col("committed_p50_ms").alias("of_committed"))
+    clients = _wide(measures, *keys, "topic", "group", "client_id").join(group, [*keys, "topic", "group"])
+    is_slow = (F.col("answers") >= MANY) & (_slower("away") | _slower("committed"))
+    return clients.withColumn("is_slow", F.coalesce(is_slow, F.lit(False)))
+
+
+def _slower(measure: str) -> Column:
+    own, of = F.col(f"{measure}_p50_ms"), F.col(f"of_{measure}")
+    return F.coalesce((own >= NOTICEABLE_MS) & (own >= of * SLOWER), F.lit(False))
+
+
+def by_group(measures: DataFrame) -> DataFrame:
+    """One row per topic and group."""
+    return _wide(measures, "topic", "group").orderBy("topic", "group").select("topic", "group", *names(_TYPES))
+
+
+def figures(measures: DataFrame, *keys: str) -> DataFrame:
+    """Clients that are slow beside their groups, and how long 99 % of the answers take."""
+    slow = _beside_the_group(measures, *keys).groupBy(*keys).agg(F.count_if("is_slow").alias("slow_clients"))
+    all_of_them = chosen(measures, *keys, kind="measure", unit="ms", wanted={
+        "away_p99_ms": ("away", "p99_ms"), "committed_p99_ms": ("committed", "p99_ms")})
+    return slow.join(all_of_them, list(keys), "left") if keys else slow.crossJoin(all_of_them)
+
+
+REPORT = Report(
+    reads=(),
+    polls=POLLS,
+    facts=facts,
+    tables={
+        "by_client": Table("measures", by_client,
+            f"topic string, group string, client_id string, {_TYPES}, is_slow boolean"),
+        "by_group": Table("measures", by_group, f"topic string, group string, {_TYPES}"),
+        "by_minute": spread_table("measures", "minute_ts long, measure string", "ms"),
+        "histogram": bars_table("measures", "group string, measure string", "ms"),
+    },
+    figures={"measures": figures},
+    headlines=(Figure("slow_clients", "Slow clients", "less"),
+        Figure("away_p99_ms", "Back for more, 99 % within", "less"),
+        Figure("committed_p99_ms", "Committed, 99 % within", "less")),
+    charts=(
+        Chart("time", "Over time", "by_minute", ("p50_ms", "p99_ms", "max_ms"), choose="measure"),
+        Chart("bars", "By client", "by_client", ("committed_p50_ms", "away_p50_ms", "answers"),
+            split=("client_id", "topic"), choose="group", merge="max"),
+        Chart("histogram", "How long it took", "histogram", ("samples",), choose="measure"),
+    ),
+)

@@ -1,0 +1,42 @@
+"""Tables and figures of samples (``spark_jobs.histograms``): how long something took, by this and by that.
+
+Samples of several kinds lie in one table, told apart by a column of their own (``stage``, ``measure``, ``method``).
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.histograms import bars, bars_schema, spread, spread_columns, spread_schema
+from spark_jobs.reports.shape import Table
+
+
+def names(ddl: str) -> tuple[str, ...]:
+    """The columns of a schema such as ``topic string, queue_id int``."""
+    return tuple(column.split()[0].strip("`") for column in ddl.split(","))
+
+
+def spread_table(of: str, keys: str, unit: str) -> Table:
+    """The samples' percentiles by keys, in their order."""
+    columns = names(keys)
+
+    def spread_by(samples: DataFrame) -> DataFrame:
+        return spread(samples, *columns, unit=unit).orderBy(*columns).select(
+            *columns, "samples", *spread_columns(unit))
+
+    return Table(of, spread_by, f"{keys}, {spread_schema(unit)}")
+
+
+def bars_table(of: str, keys: str, unit: str, only: str = "true") -> Table:
+    """The histogram by keys of those samples that a condition lets in."""
+    columns = names(keys)
+    return Table(of, lambda samples: bars(samples.where(only), *columns, unit=unit), f"{keys}, {bars_schema(unit)}")
+
+
+def chosen(samples: DataFrame, *keys: str, kind: str, unit: str, wanted: Mapping[str, tuple[str, str]]) -> DataFrame:
+    """Some percentiles as one row: ``{"wake_p99_us": ("woken", "p99_us")}`` is that of the kind ``woken``."""
+    columns = {name: F.max(F.when(F.col(kind) == value, F.col(column))) for name, (value, column) in wanted.items()}
+    return spread(samples, *keys, kind, unit=unit).groupBy(*keys).agg(*(
+        (F.coalesce(found, F.lit(0)) if wanted[name][1] == "samples" else found).alias(name)
+        for name, found in columns.items()))

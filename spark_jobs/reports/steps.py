@@ -1,0 +1,78 @@
+"""Steps that several reports take."""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+MINUTE_MS = 60_000
+DAY_MS = 86_400_000
+STEPS_MS = tuple(minutes * MINUTE_MS for minutes in (1, 5, 15, 60, 180, 720, 1440))
+MOST_STEPS = 4320
+"""Steps of time in a table: three days by minute, longer spans by longer steps."""
+
+
+def floored(ts: Column, step_ms: int = MINUTE_MS) -> Column:
+    """The beginning of the step that a time is in; before 1970 too."""
+    return ts - F.pmod(ts, F.lit(step_ms))
+
+
+def in_window(facts: DataFrame, from_ms: int | None, to_ms: int | None) -> DataFrame:
+    """Facts of the minutes that begin in [from_ms, to_ms); None leaves that side open."""
+    if from_ms is not None:
+        facts = facts.where(F.col("minute_ts") >= from_ms // MINUTE_MS * MINUTE_MS)
+    return facts if to_ms is None else facts.where(F.col("minute_ts") < to_ms)
+
+
+def about(facts: DataFrame, topic: str | None, group: str | None) -> DataFrame:
+    """Facts of one topic, of one group, or of both; facts that know no groups stay those of all."""
+    for name, wanted in (("topic", topic), ("group", group)):
+        if wanted is not None and name in facts.columns:
+            facts = facts.where(F.col(name) == wanted)
+    return facts
+
+
+def coarser(facts: DataFrame, step_ms: int) -> DataFrame:
+    """Facts whose minutes are longer steps."""
+    return facts if step_ms == MINUTE_MS else facts.withColumn("minute_ts", floored(F.col("minute_ts"), step_ms))
+
+
+def step_for(span_ms: int, most: int = MOST_STEPS) -> int:
+    """The shortest step that cuts so long a time into no more steps than that; whole days when none does."""
+    for step_ms in STEPS_MS:
+        if span_ms <= step_ms * most:
+            return step_ms
+    return -(-span_ms // most // DAY_MS) * DAY_MS
+
+
+def stored(messages: DataFrame, *keys: str) -> DataFrame:
+    """Messages by segment and keys: how many, their bytes, and where the last of them ends."""
+    return messages.groupBy("segment", *keys).agg(
+        F.count("*").alias("messages"),
+        F.sum("total_size").alias("bytes"),
+        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"))
+
+
+def reason(rows: DataFrame, name: str, count: str = "samples") -> DataFrame:
+    """Rows of facts that are left out for this reason, counted by topic and minute."""
+    return rows.groupBy("topic", "minute_ts").agg(F.sum(count).alias("count")).select(
+        F.lit(name).alias("reason"), "topic", "minute_ts", "count")
+
+
+def share(part: str, whole: str) -> Column:
+    """One column as a part of another, of 1."""
+    return F.round(F.try_divide(F.col(part), F.col(whole)), 4)
+
+
+def uneven(amounts: DataFrame, *keys: str, amount: str) -> DataFrame:
+    """How unevenly an amount lies on the rows of the same keys.
+
+    ``parts``, ``total``, ``most``; ``imbalance``: the largest amount beside the mean, 1 when all are the same;
+    ``gini``: 0 when all are the same, near 1 when one has everything.
+    """
+    ranked = amounts.select("*", F.row_number().over(Window.partitionBy(*keys).orderBy(amount)).alias("rank"))
+    sums = ranked.groupBy(*keys).agg(
+        F.count("*").alias("parts"), F.sum(amount).alias("total"), F.max(amount).alias("most"),
+        F.sum(F.col("rank") * F.col(amount)).alias("ranked"))
+    total, parts = F.col("total"), F.col("parts")
+    return sums.select(*keys, "parts", "total", "most",
+        F.round(F.try_divide(F.col("most") * parts, total), 3).alias("imbalance"),
+        F.round(F.try_divide(2 * F.col("ranked"), parts * total) - (parts + 1) / parts, 4).alias("gini"))

@@ -1,0 +1,113 @@
+"""The report ``throughput``: messages and bytes stored, by topic, queue, producer and minute, and their sizes."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
+from spark_jobs.reports.steps import floored
+
+READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "body_length", "store_ts",
+    "born_host", "producer_group")
+_KEYS = ("topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
+_SUMS = ("messages", "bytes", "body_bytes", "min_size", "max_size", "first_store_ts", "last_store_ts",
+    "min_queue_offset", "max_queue_offset")
+
+
+def with_classes(messages: DataFrame) -> DataFrame:
+    """Each message with its minute (ms) and the class of its body: the next power of two, in bytes."""
+    bits = F.length(F.bin(F.col("body_length") - 1))
+    return messages.select(
+        *READS, floored(F.col("store_ts")).alias("minute_ts"),
+        F.when(F.col("body_length") <= 1, 1).otherwise(F.expr("1L") * F.pow(F.lit(2), bits)).cast("long")
+            .alias("size_class"))
+
+
+def counted(messages: DataFrame) -> DataFrame:
+    """One row per segment, topic, queue, producer, minute and size class."""
+    return messages.groupBy("segment", *_KEYS).agg(
+        F.count("*").alias("messages"),
+        F.sum("total_size").alias("bytes"),
+        F.sum("body_length").alias("body_bytes"),
+        F.min("total_size").alias("min_size"),
+        F.max("total_size").alias("max_size"),
+        F.min("store_ts").alias("first_store_ts"),
+        F.max("store_ts").alias("last_store_ts"),
+        F.min("queue_offset").alias("min_queue_offset"),
+        F.max("queue_offset").alias("max_queue_offset"),
+        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
+    ).select("segment", *_KEYS, *_SUMS, "end")
+
+
+def facts(inputs: Inputs) -> dict[str, DataFrame]:
+    """What one scan of the log gives."""
+    return {"stored": inputs.messages.transform(with_classes).transform(counted)}
+
+
+def _added_up(stored: DataFrame, *keys: str) -> DataFrame:
+    """The facts by fewer keys, in their order."""
+    sums = stored.groupBy(*keys).agg(
+        *(F.sum(name).alias(name) for name in ("messages", "bytes", "body_bytes")),
+        *(F.min(name).alias(name) for name in ("min_size", "first_store_ts", "min_queue_offset")),
+        *(F.max(name).alias(name) for name in ("max_size", "last_store_ts", "max_queue_offset")),
+        F.count_distinct("queue_id").alias("queues"))
+    return sums.withColumn("mean_size", F.round(F.col("bytes") / F.col("messages"), 1)).orderBy(*keys)
+
+
+def by_topic(stored: DataFrame) -> DataFrame:
+    """One row per topic; sizes are those of whole records, in bytes."""
+    return _added_up(stored, "topic").select("topic", "messages", "bytes", "body_bytes", "queues", "min_size",
+        "mean_size", "max_size", "first_store_ts", "last_store_ts")
+
+
+def by_queue(stored: DataFrame) -> DataFrame:
+    """One row per queue, with the offsets that its messages span."""
+    return _added_up(stored, "topic", "queue_id").select("topic", "queue_id", "messages", "bytes", "body_bytes",
+        "min_queue_offset", "max_queue_offset", "first_store_ts", "last_store_ts")
+
+
+def by_producer(stored: DataFrame) -> DataFrame:
+    """One row per topic, producer's address, and group where the message says it (those of transactions do)."""
+    return _added_up(stored, "topic", "born_host", "producer_group").select("topic", "born_host", "producer_group",
+        "messages", "bytes", "body_bytes", "first_store_ts", "last_store_ts")
+
+
+def by_minute(stored: DataFrame) -> DataFrame:
+    """One row per minute and topic in which something was stored."""
+    return _added_up(stored, "minute_ts", "topic").select("minute_ts", "topic", "messages", "bytes", "body_bytes")
+
+
+def by_size(stored: DataFrame) -> DataFrame:
+    """One row per topic and class of body size: bodies of at most ``size_class`` bytes, and more than half of it."""
+    return _added_up(stored, "topic", "size_class").select("topic", "size_class", "messages", "body_bytes")
+
+
+def figures(stored: DataFrame, *keys: str) -> DataFrame:
+    """Messages and bytes."""
+    return stored.groupBy(*keys).agg(*(
+        F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("messages", "bytes", "body_bytes")))
+
+
+REPORT = Report(
+    reads=READS,
+    polls=(),
+    facts=facts,
+    tables={
+        "by_topic": Table("stored", by_topic, "topic string, messages long, bytes long, body_bytes long, queues long, "
+            "min_size int, mean_size double, max_size int, first_store_ts long, last_store_ts long"),
+        "by_queue": Table("stored", by_queue, "topic string, queue_id int, messages long, bytes long, body_bytes long, "
+            "min_queue_offset long, max_queue_offset long, first_store_ts long, last_store_ts long"),
+        "by_producer": Table("stored", by_producer, "topic string, born_host string, producer_group string, "
+            "messages long, bytes long, body_bytes long, first_store_ts long, last_store_ts long"),
+        "by_minute": Table("stored", by_minute,
+            "minute_ts long, topic string, messages long, bytes long, body_bytes long"),
+        "by_size": Table("stored", by_size, "topic string, size_class long, messages long, body_bytes long"),
+    },
+    figures={"stored": figures},
+    headlines=(Figure("messages", "Messages stored"), Figure("bytes", "Bytes of the log"),
+        Figure("body_bytes", "Bytes of bodies")),
+    charts=(
+        Chart("stack", "Stored over time", "by_minute", ("messages", "bytes"), split=("topic",), per_second=True),
+        Chart("bars", "Body sizes, up to", "by_size", ("messages", "body_bytes"), split=("size_class",)),
+        Chart("bars", "By producer", "by_producer", ("messages", "bytes"), split=("born_host",)),
+    ),
+)

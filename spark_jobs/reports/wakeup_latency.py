@@ -1,0 +1,71 @@
+"""The report ``wakeup_latency``: from stored over woken to answered, of the pulls that were held and given messages.
+
+Three stages: ``stored_to_woken`` and ``woken_to_answered`` of holds that an arrival has woken, and, of all holds that
+ended with messages, ``stored_to_answered``. The message that counts is the first one given.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.histograms import sampled
+from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
+from spark_jobs.reports.spreads import bars_table, chosen, spread_table
+from spark_jobs.reports.steps import floored, reason
+
+POLLS = ("at_ms", "kind", "cause", "topic", "group", "messages", "wake_us", "oldest_store_ms")
+KEYS = ("stage", "topic", "group", "cause", "minute_ts")
+
+
+def with_stages(polls: DataFrame) -> DataFrame:
+    """A row for each stage of each hold that ended with messages, its time in us.
+
+    The journal's times of day are whole milliseconds: less than one that is missing is none.
+    """
+    woken = polls.where("kind = 'woken' and messages > 0").select("topic", "group", "cause",
+        floored(F.col("at_ms")).alias("minute_ts"), F.col("wake_us").cast("long").alias("wake_us"),
+        ((F.col("at_ms") - F.col("oldest_store_ms")) * 1000).alias("stored_us"))
+    before = F.col("stored_us") - F.col("wake_us")
+    stages = F.array(
+        F.struct(F.lit("stored_to_woken").alias("stage"), F.when(
+            (before < 0) & (before > -1000), 0).otherwise(before).alias("value")),
+        F.struct(F.lit("woken_to_answered").alias("stage"), F.col("wake_us").alias("value")),
+        F.struct(F.lit("stored_to_answered").alias("stage"), F.col("stored_us").alias("value")))
+    return woken.select("*", F.inline(stages)).where("value is not null").select(*KEYS, "value")
+
+
+def facts(inputs: Inputs) -> dict[str, DataFrame]:
+    """Samples of the stages by topic, group, cause and minute."""
+    stages = sampled(with_stages(inputs.polls), *KEYS, value="value")
+    return {"stages": stages, "left_out": reason(stages.where("bucket = -1"), "clock_back")}
+
+
+def figures(stages: DataFrame, *keys: str) -> DataFrame:
+    """How many were woken with messages, and how fast."""
+    return chosen(stages, *keys, kind="stage", unit="us", wanted={
+        "wakeups": ("stored_to_answered", "samples"),
+        "wake_p50_us": ("woken_to_answered", "p50_us"),
+        "wake_p99_us": ("woken_to_answered", "p99_us"),
+        "stored_to_answered_p99_us": ("stored_to_answered", "p99_us")})
+
+
+REPORT = Report(
+    reads=(),
+    polls=POLLS,
+    facts=facts,
+    tables={
+        "by_topic": spread_table("stages", "topic string, stage string", "us"),
+        "by_group": spread_table("stages", "topic string, group string, stage string", "us"),
+        "by_cause": spread_table("stages", "cause string, stage string", "us"),
+        "by_minute": spread_table("stages", "minute_ts long, stage string", "us"),
+        "histogram": bars_table("stages", "stage string", "us"),
+    },
+    figures={"stages": figures},
+    headlines=(Figure("wakeups", "Holds ended with messages"),
+        Figure("wake_p50_us", "Woken to answered, half of them within", "less"),
+        Figure("wake_p99_us", "Woken to answered, 99 % within", "less"),
+        Figure("stored_to_answered_p99_us", "Stored to answered, 99 % within", "less")),
+    charts=(
+        Chart("time", "Over time", "by_minute", ("p50_us", "p99_us", "max_us"), choose="stage"),
+        Chart("histogram", "How long it took", "histogram", ("samples",), choose="stage"),
+    ),
+)

@@ -1,0 +1,74 @@
+/** What a run of a report is asked for, and how its headlines are written. Pure. */
+
+import { UNKNOWN, count, isKnown, micros, millis } from "./format.js";
+
+const MINUTE = 60_000;
+const DAY = 86_400_000;
+
+/** The parts of time that are offered, and how long they are. Days begin at midnight UTC. */
+export const WINDOWS = {
+  all: "everything there is", hour: "the last hour", day: "the last 24 hours", yesterday: "yesterday (UTC)",
+  week: "the last 7 days", custom: "from … to …",
+};
+const SPANS = { hour: 60 * MINUTE, day: DAY, week: 7 * DAY };
+
+/** Bounds of a choice, whole minutes; `from` and `to` are texts of datetime-local fields, read as UTC. */
+export function windowOf(choice, now, { from = "", to = "" } = {}) {
+  if (choice === "yesterday") return { from_ms: floor(now, DAY) - DAY, to_ms: floor(now, DAY) };
+  if (choice in SPANS) return { from_ms: floor(now, MINUTE) - SPANS[choice], to_ms: floor(now, MINUTE) };
+  if (choice === "custom") return { from_ms: utc(from), to_ms: utc(to) };
+  return { from_ms: null, to_ms: null };
+}
+
+const floor = (value, step) => value - value % step;
+const utc = (text) => text ? Date.parse(`${text}Z`) : null;
+
+/** The body of the request that starts a run. An Error, with a sentence, for what cannot be run. */
+export function asked({ choice, from, to, topic, group, compare }, now) {
+  const bounds = windowOf(choice, now, { from, to });
+  if (bounds.from_ms !== null && bounds.to_ms !== null && bounds.to_ms <= bounds.from_ms) throw new Error("The end has to be later than the beginning.");
+  if (compare && (bounds.from_ms === null || bounds.to_ms === null)) throw new Error("To compare with the time before, say from when to when.");
+  return { ...bounds, topic: topic.trim() || null, consumer_group: group.trim() || null, compare: Boolean(compare) };
+}
+
+const two = (value) => String(value).padStart(2, "0");
+
+/** "21 Nov 17:05" in UTC. */
+export function moment(ms) {
+  const date = new Date(ms);
+  const month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][date.getUTCMonth()];
+  return `${date.getUTCDate()} ${month} ${two(date.getUTCHours())}:${two(date.getUTCMinutes())}`;
+}
+
+/** What a run was about, in words: "21 Nov 00:00 to 22 Nov 00:00 UTC, topic orders". */
+export function about({ from_ms: from = null, to_ms: to = null, topic = null, consumer_group: group = null } = {}) {
+  const time = from === null && to === null ? "everything" : from === null ? `to ${moment(to)} UTC`
+    : to === null ? `from ${moment(from)} UTC on` : `${moment(from)} to ${moment(to)} UTC`;
+  return [time, topic && `topic ${topic}`, group && `group ${group}`].filter(Boolean).join(", ");
+}
+
+const fine = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
+
+/** A figure in its unit. */
+export function written(kind, value) {
+  if (!isKnown(value)) return UNKNOWN;
+  if (kind === "us") return micros(value);
+  if (kind === "ms") return millis(value);
+  if (kind === "share") return `${fine.format(100 * value)} %`;
+  if (kind === "bytes") return bytes(value);
+  return Number.isInteger(value) ? count(value) : fine.format(value);
+}
+
+function bytes(value) {
+  const step = value < 1024 ? 0 : Math.min(4, Math.floor(Math.log2(value) / 10));
+  return `${fine.format(value / 1024 ** step)} ${["B", "KiB", "MiB", "GiB", "TiB"][step]}`;
+}
+
+/** How a figure changed: {text, tone}, tone good or bad where it has a direction; null without a figure before. */
+export function change({ value, before, better }) {
+  if (!isKnown(value) || !isKnown(before)) return null;
+  if (value === before) return { text: "as before", tone: "" };
+  const text = before === 0 ? "0 before" : `${value > before ? "+" : "−"}${fine.format(Math.abs(100 * (value / before - 1)))} %`;
+  const tone = better ? (value > before) === (better === "more") ? "good" : "bad" : "";
+  return { text, tone };
+}

@@ -1,0 +1,131 @@
+"""How far groups are behind."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from broker_core.formats import commit_log_record
+from spark_jobs.reports import consumer_lag
+from tests.spark_jobs.driven import BEGIN_MS
+from tests.spark_jobs.frames import MINUTE, inputs, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+REPORT = consumer_lag.REPORT
+
+
+def stored(queue: int, *times: int) -> list[dict[str, Any]]:
+    """A message for each time, from the offset 0 on."""
+    return [{"queue_id": queue, "queue_offset": offset, "store_ts": at} for offset, at in enumerate(times)]
+
+
+def committed(at: int, offset: int, end: int, **more: Any) -> dict[str, Any]:
+    return {"kind": "committed", "at_ms": at, "next_offset": offset, "max_offset": end} | more
+
+
+def lag_of(spark: "SparkSession", **given: Any) -> "DataFrame":
+    return REPORT.facts(inputs(spark, REPORT, **given))["lag"]
+
+
+def over_time(lag: "DataFrame") -> list[tuple[Any, ...]]:
+    return rows(consumer_lag.by_minute(lag), "minute_ts", "lag", "lag_ms", "commits")
+
+
+def test_a_queue_grows_while_nothing_is_committed(spark: "SparkSession") -> None:
+    log = stored(0, 10, 20, MINUTE + 5, 3 * MINUTE, 3 * MINUTE + 7)
+    lag = lag_of(spark, log=log, journal=[committed(30, 1, 2), committed(2 * MINUTE, 3, 3)])
+    assert over_time(lag) == [
+        (0, 1, MINUTE - 20, 1),  # offset 1 of 2; the message at 20 waits
+        (MINUTE, 2, 2 * MINUTE - 20, 0),
+        (2 * MINUTE, 0, 0, 1),
+        (3 * MINUTE, 2, 7, 0)]  # the log ends 7 ms after the first of them
+
+
+def test_queues_are_summed_up_and_the_oldest_message_counts(spark: "SparkSession") -> None:
+    log = stored(0, 0, 0, 0) + stored(1, 50_000, 50_000, MINUTE)
+    lag = lag_of(spark, log=log, journal=[committed(51_000, 2, 3), committed(51_000, 0, 2, queue_id=1),
+        committed(51_000, 0, 1, group="other")])
+    assert rows(consumer_lag.by_group(lag), "group", "queues", "lag", "lag_ms", "most_lag") == [
+        ("g", 2, 4, MINUTE, 4), ("other", 1, 3, MINUTE, 3)]
+
+
+def test_a_message_that_is_deleted_leaves_the_age_unknown(spark: "SparkSession") -> None:
+    log = [{"queue_id": 0, "queue_offset": 8, "store_ts": 5}]
+    assert over_time(lag_of(spark, log=log, journal=[committed(10, 3, 9)])) == [(0, 6, None, 1)]
+
+
+def test_a_queue_whose_log_is_gone_ends_where_the_journal_says(spark: "SparkSession") -> None:
+    assert over_time(lag_of(spark, journal=[committed(10, 3, 9), committed(20, 4, 9)])) == [(0, 5, None, 2)]
+
+
+def test_a_window_begins_with_what_was_before(spark: "SparkSession") -> None:
+    log = stored(0, *range(0, 10 * MINUTE, MINUTE))
+    lag = lag_of(spark, log=log, journal=[committed(MINUTE + 1, 2, 2)], bounds=(5 * MINUTE,), to_ms=7 * MINUTE)
+    assert over_time(lag) == [(5 * MINUTE, 4, 4 * MINUTE, 0), (6 * MINUTE, 5, 5 * MINUTE - 1, 0)]
+
+
+def test_without_a_journal_it_is_what_the_broker_stored(spark: "SparkSession") -> None:
+    log = stored(0, 0, 100, 200)
+    lag = lag_of(spark, log=log, offsets=[("g", "orders", 0, 1), ("gone", "nowhere", 0, 5)])
+    assert rows(consumer_lag.by_queue(lag)) == [("orders", "g", 0, 1, 3, 2, 100, "unknown")]
+
+
+def test_what_the_journal_says_goes_before_what_the_broker_stored(spark: "SparkSession") -> None:
+    lag = lag_of(spark, log=stored(0, 0, 1), journal=[committed(5, 2, 2)], offsets=[("g", "orders", 0, 0)])
+    assert rows(consumer_lag.by_queue(lag), "offset", "lag", "state") == [(2, 0, "ok")]
+
+
+@pytest.mark.parametrize(("journal", "state"), [
+    ([committed(at * MINUTE, 2 * at, 20) for at in range(8)], "ok"),
+    ([committed(at * MINUTE, at // 2 + 1, 20) for at in range(8)], "falling behind"),
+    ([committed(0, 1, 1)] + [{"kind": "woken", "at_ms": at * MINUTE, "max_offset": 20} for at in range(8)], "stalled"),
+    ([committed(0, 1, 1)], "stopped")])
+def test_states(spark: "SparkSession", journal: list[dict[str, Any]], state: str) -> None:
+    lag = lag_of(spark, log=stored(0, *range(0, 8 * MINUTE, MINUTE // 2)), journal=journal)
+    assert rows(consumer_lag.by_queue(lag), "state") == [(state,)]
+
+
+def test_long_times_have_long_steps(spark: "SparkSession") -> None:
+    journal = [committed(0, 0, 1), committed(30 * 86_400_000, 0, 1, group="late")]
+    lag = lag_of(spark, log=stored(0, 0), journal=journal)
+    assert lag.where("`group` = 'g'").count() <= consumer_lag.MOST_STEPS + 1
+
+
+def test_ten_thousand_queues(spark: "SparkSession") -> None:
+    journal = [committed(at, at, 3, queue_id=queue) for queue in range(10_000) for at in (1, 2)]
+    lag = lag_of(spark, journal=journal)
+    assert rows(consumer_lag.by_group(lag), "queues", "lag", "commits") == [(10_000, 10_000, 20_000)]
+
+
+def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
+    report = made("consumer_lag", driven)
+    fast = [(row["minute_ts"] - BEGIN_MS, row["lag"], row["lag_ms"]) for row in report.table("by_minute")
+        if row["group"] == "fast"]
+    assert fast == [(0, 1, 30_000), (MINUTE, 1, 90_000), (2 * MINUTE, 2, 91_530)]
+    slow = [(row["minute_ts"] - BEGIN_MS, row["lag"], row["lag_ms"], row["commits"])
+        for row in report.table("by_minute") if row["group"] == "slow"]
+    assert slow == [(MINUTE, 0, 0, 2), (2 * MINUTE, 1, 0, 0)]
+    assert report.summary["total"]["lag"] == 3
+    assert {row["group"]: row["state"] for row in report.summary["rows"]} == {"fast": "stalled", "slow": "ok"}
+
+
+def test_the_golden_store_has_the_offsets_that_were_stored(made: Callable[..., Any], golden: Path) -> None:
+    store = golden / "clean-shutdown"
+    report = made("consumer_lag", store)
+    ends: dict[tuple[str, int], int] = {}
+    for path in sorted((store / "commitlog").iterdir()):
+        data, at, base = path.read_bytes(), 0, int(path.name)
+        while size := commit_log_record.measure(data, at, len(data), base + at):
+            record = commit_log_record.decode(data, at)
+            ends[record.topic, record.queue_id] = record.queue_offset + 1
+            at += size
+    found = {(row["topic"], row["group"], row["queue_id"]): (row["offset"], row["end_offset"], row["lag"])
+        for row in report.table("by_queue")}
+    assert found["debian-packages", "golden_sql_group", 0] == (810, 810, 0)
+    assert len(found) == 4 + 2 + 1 + 1 + 1  # a queue of %RETRY%golden_sql_group was never written to
+    assert all(end == ends[topic, queue] and lag == end - offset
+        for (topic, _, queue), (offset, end, lag) in found.items())
+    assert "no poll journal" in report.summary["notes"][0]

@@ -1,0 +1,74 @@
+"""The figures of all reports by day."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.reports import daily_summary
+from spark_jobs.reports.daily_summary import ALL_DAYS, ALL_TOPICS, DAILY, PARTS
+from spark_jobs.reports.steps import DAY_MS
+from tests.spark_jobs.driven import BEGIN_MS
+from tests.spark_jobs.frames import MINUTE, rows
+from tests.spark_jobs.test_commit_log_source import COUNTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_every_figure_is_one_of_its_report() -> None:
+    for figure in DAILY:
+        assert figure.fact in PARTS[figure.report].figures, figure
+    assert [headline.name for headline in daily_summary.REPORT.headlines] == [figure.name for figure in DAILY]
+    assert {figure.report for figure in DAILY} == set(PARTS)
+
+
+def test_facts_by_day_and_topic(spark: "SparkSession") -> None:
+    facts = spark.createDataFrame([("a", DAY_MS + MINUTE), ("b", 2 * DAY_MS)], "topic string, minute_ts long")
+    found = daily_summary.by_day_and_topic(facts, ())
+    assert sorted(rows(found, "about", "day_ts", "minute_ts")) == [
+        (ALL_TOPICS, ALL_DAYS, 0), (ALL_TOPICS, ALL_DAYS, 0), (ALL_TOPICS, DAY_MS, DAY_MS),
+        (ALL_TOPICS, 2 * DAY_MS, 2 * DAY_MS), ("a", ALL_DAYS, 0), ("a", DAY_MS, DAY_MS),
+        ("b", ALL_DAYS, 0), ("b", 2 * DAY_MS, 2 * DAY_MS)]
+
+
+def test_periods_that_begin_within_a_day(spark: "SparkSession") -> None:
+    noon, evening = DAY_MS // 2, DAY_MS * 3 // 4
+    facts = spark.createDataFrame([("a", noon + MINUTE), ("a", evening), ("a", DAY_MS)], "topic string, minute_ts long")
+    found = daily_summary.by_day_and_topic(facts, (noon, evening)).where("about = 'a'")
+    assert sorted(rows(found, "day_ts", "minute_ts")) == [
+        (ALL_DAYS, noon), (ALL_DAYS, evening), (ALL_DAYS, evening), (0, noon), (0, evening), (DAY_MS, DAY_MS)]
+
+
+def test_the_golden_store(made: Callable[..., Any], golden: Path) -> None:
+    summary = made("daily_summary", golden / "clean-shutdown").summary
+    assert {row["topic"]: row["messages"] for row in summary["rows"] if row["messages"]} == COUNTS
+    assert {name: summary["total"][name] for name in ("messages", "retries", "dead_letters", "lag", "wakeups")} == {
+        "messages": 3319, "retries": 1, "dead_letters": 1, "lag": 0, "wakeups": None}
+    assert len(summary["notes"]) == 1
+
+
+@pytest.mark.parametrize("name", [name for name in PARTS if name not in ("skew", "consumer_lag")])
+def test_a_driven_store_says_what_its_reports_say(made: Callable[..., Any], driven: Path, name: str) -> None:
+    summary = made("daily_summary", driven).summary
+    total = made(name, driven).summary["total"]
+    for figure in DAILY:
+        if figure.report == name:
+            assert summary["total"][figure.name] == total[figure.name], figure
+
+
+def test_a_driven_store_by_day(made: Callable[..., Any], driven: Path) -> None:
+    report = made("daily_summary", driven)
+    (day,) = report.table("by_day")
+    assert day["day_ts"] == BEGIN_MS // DAY_MS * DAY_MS
+    assert (day["messages"], day["answers"], day["lag"], day["queue_imbalance"]) == (8, 5, 3, round(4 * 2 / 7, 3))
+    assert {row["topic"]: row["messages"] for row in report.summary["rows"]} == {"orders": 7, "SCHEDULE_TOPIC_XXXX": 1}
+
+
+def test_beside_the_time_before(made: Callable[..., Any], driven: Path) -> None:
+    report = made("daily_summary", driven, from_ms=BEGIN_MS + MINUTE, to_ms=BEGIN_MS + 2 * MINUTE, compare=True)
+    figures = {figure["name"]: (figure["value"], figure["before"]) for figure in report.summary["headlines"]}
+    assert figures["messages"] == (0, 6)
+    assert figures["answers"] == (3, 2)
+    assert figures["holds"] == (0, 3)

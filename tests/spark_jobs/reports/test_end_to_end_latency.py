@@ -1,0 +1,77 @@
+"""From born over stored to delivered."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from broker_core.formats import commit_log_record
+from spark_jobs.histograms import ERROR
+from spark_jobs.reports import end_to_end_latency
+from tests.spark_jobs.frames import inputs, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REPORT = end_to_end_latency.REPORT
+LOG = [{"queue_offset": offset, "born_ts": 100 - 10 * offset, "store_ts": 100} for offset in range(4)]
+GIVEN = {"kind": "answered_at_once", "at_ms": 150, "from_offset": 0, "next_offset": 3, "messages": 3}
+
+
+def test_a_message_is_delivered_when_it_is_first_given(spark: "SparkSession") -> None:
+    journal = [GIVEN, GIVEN | {"at_ms": 110, "next_offset": 1, "messages": 1},
+        GIVEN | {"at_ms": 190, "from_offset": 2, "next_offset": 4, "messages": 2},
+        GIVEN | {"at_ms": 170, "group": "h", "from_offset": 3, "next_offset": 4, "messages": 1}]
+    given = inputs(spark, REPORT, log=LOG, journal=journal)
+    first = end_to_end_latency.first_deliveries(end_to_end_latency.ranges(given.polls))
+    assert sorted(rows(first, "group", "queue_offset", "at_ms")) == [
+        ("g", 0, 110), ("g", 1, 150), ("g", 2, 150), ("g", 3, 190), ("h", 3, 170)]
+    out = end_to_end_latency.on_their_way_out(end_to_end_latency.with_times(first, given.messages))
+    assert sorted(rows(out.where("`group` = 'g'"), "stage", "value")) == [
+        ("born_to_delivered", 10), ("born_to_delivered", 60), ("born_to_delivered", 70), ("born_to_delivered", 120),
+        ("stored_to_delivered", 10), ("stored_to_delivered", 50), ("stored_to_delivered", 50),
+        ("stored_to_delivered", 90)]
+
+
+def test_what_cannot_be_told_is_left_out_and_counted(spark: "SparkSession") -> None:
+    log = [LOG[0], LOG[1] | {"born_ts": 101}]
+    journal = [GIVEN, GIVEN | {"from_offset": 0, "next_offset": 9, "messages": 2},
+        GIVEN | {"at_ms": 60_000 + 99, "group": "early", "next_offset": 1, "messages": 1},
+        GIVEN | {"at_ms": 99, "group": "early", "next_offset": 1, "messages": 1}]
+    facts = REPORT.facts(inputs(spark, REPORT, log=log, journal=journal))
+    # message 1 was born after it was stored, and one was given before it was stored
+    assert sorted(rows(facts["left_out"], "reason", "count")) == [
+        ("clock_back", 3), ("filtered", 2), ("not_in_the_log", 1)]
+    ((born_to_stored, deliveries, *_),) = rows(end_to_end_latency.figures(facts["stages"]))
+    assert (born_to_stored, deliveries) == (0, 2)
+
+
+def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
+    report = made("end_to_end_latency", driven)
+    found = {(row["topic"], row["group"], row["stage"]): (row["samples"], row["min_ms"], row["max_ms"])
+        for row in report.table("by_group")}
+    assert found == {
+        ("orders", "", "born_to_stored"): (7, 0, 1_030), ("SCHEDULE_TOPIC_XXXX", "", "born_to_stored"): (1, 0, 0),
+        ("orders", "fast", "born_to_delivered"): (2, 40, 40), ("orders", "fast", "stored_to_delivered"): (2, 0, 0),
+        ("orders", "slow", "born_to_delivered"): (6, 30_000, 58_540),
+        ("orders", "slow", "stored_to_delivered"): (6, 30_000, 58_500)}
+    assert report.summary["left_out"] == []
+
+
+def test_the_golden_store_agrees_with_an_independent_count(made: Callable[..., Any], golden: Path) -> None:
+    store = golden / "clean-shutdown"
+    report = made("end_to_end_latency", store)
+    took: dict[str, list[int]] = {}
+    for path in sorted((store / "commitlog").iterdir()):
+        data, at, base = path.read_bytes(), 0, int(path.name)
+        while size := commit_log_record.measure(data, at, len(data), base + at):
+            record = commit_log_record.decode(data, at)
+            took.setdefault(record.topic, []).append(record.store_timestamp - record.born_timestamp)
+            at += size
+    assert {row["topic"]: row["samples"] for row in report.summary["rows"]} == {
+        topic: len(times) for topic, times in took.items()}
+    for row in report.summary["rows"]:
+        times = sorted(took[row["topic"]])
+        assert (row["min_ms"], row["max_ms"]) == (times[0], times[-1])
+        for name, share in (("p50_ms", 50), ("p99_ms", 99)):
+            exact = times[max(-(-len(times) * share // 100), 1) - 1]
+            assert abs(row[name] - exact) <= exact * ERROR

@@ -1,0 +1,60 @@
+"""What every report promises: of nothing it makes its tables in exactly the schemas that it says."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs import commit_log_columns, poll_journal_columns
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.reports import load
+from spark_jobs.reports.shape import LEFT_OUT
+from tests.spark_jobs.frames import inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_schemas_of_its_tables(spark: "SparkSession", name: str) -> None:
+    report = load(name)
+    facts = report.facts(inputs(spark, report))
+    for table in report.tables.values():
+        made, promised = table.make(facts[table.of]), spark.createDataFrame([], table.schema)
+        assert made.schema.simpleString() == promised.schema.simpleString(), table.schema
+    assert all("minute_ts" in rows.columns for rows in facts.values())
+    if report.reads:
+        assert {"segment", "messages", "bytes", "end"} <= set(facts["stored"].columns)
+    if "left_out" in facts:
+        assert set(facts["left_out"].columns) == {"reason", "topic", "minute_ts", "count"}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_its_headlines_are_among_its_figures(spark: "SparkSession", name: str) -> None:
+    report = load(name)
+    facts = report.facts(inputs(spark, report))
+    figures = [column for of, make in report.figures.items() for column in make(facts[of]).columns]
+    assert len(figures) == len(set(figures))
+    assert {figure.name for figure in report.headlines} <= set(figures)
+    for of, make in report.figures.items():
+        assert make(facts[of].withColumnRenamed("minute_ts", "when"), "when").columns[0] == "when"
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_it_reads_columns_and_draws_tables_that_there_are(spark: "SparkSession", name: str) -> None:
+    report = load(name)
+    assert set(report.reads) <= set(commit_log_columns.COLUMN_TYPES)
+    assert set(report.polls) <= set(poll_journal_columns.COLUMN_TYPES)
+    assert REPORTS[name].needs_journal == (not report.reads)
+    for chart in report.charts:
+        columns = set(spark.createDataFrame([], report.tables[chart.table].schema).columns)
+        assert {*chart.y, *chart.split, *filter(None, [chart.choose])} <= columns, chart.title
+        assert chart.kind in ("bars", "histogram") or "minute_ts" in columns
+
+
+def test_every_reason_says_itself() -> None:
+    assert all(text and not text.endswith(".") for text in LEFT_OUT.values())
+
+
+def test_an_unknown_report() -> None:
+    with pytest.raises(KeyError):
+        load("os")

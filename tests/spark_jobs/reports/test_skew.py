@@ -1,0 +1,72 @@
+"""How evenly messages lie on queues, and work on consumers."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.reports import skew
+from tests.fakes import golden_store
+from tests.spark_jobs.frames import inputs, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GIVEN = {"kind": "answered_at_once", "at_ms": 1}
+
+
+def test_queues_that_have_nothing_count(spark: "SparkSession") -> None:
+    log = [{"queue_id": queue, "store_ts": 1} for queue in (0, 0, 0, 2)]
+    facts = skew.REPORT.facts(inputs(spark, skew.REPORT, log=log, topics=[("orders", 4), ("idle", 9)]))["stored"]
+    assert rows(skew.by_topic(facts)) == [("orders", 4, 4, 400, 0, 0.75, 3.0, 0.625, 2)]
+    assert rows(skew.by_queue(facts), "queue_id", "messages", "messages_share") == [
+        (0, 3, 0.75), (1, 0, 0.0), (2, 1, 0.25), (3, 0, 0.0)]
+    assert rows(skew.queue_figures(facts)) == [(3.0,)]
+
+
+def test_queues_of_a_topic_that_no_table_knows(spark: "SparkSession") -> None:
+    log = [{"queue_id": queue, "store_ts": 1} for queue in (1, 2)]
+    facts = skew.REPORT.facts(inputs(spark, skew.REPORT, log=log))["stored"]
+    assert rows(skew.by_topic(facts), "queues", "idle_queues") == [(3, 1)]
+
+
+def test_delay_levels_are_not_called_uneven(spark: "SparkSession") -> None:
+    log = [{"topic": "SCHEDULE_TOPIC_XXXX", "queue_id": 2, "store_ts": 1}]
+    facts = skew.REPORT.facts(inputs(spark, skew.REPORT, log=log, topics=[("SCHEDULE_TOPIC_XXXX", 18)]))["stored"]
+    assert rows(skew.queue_figures(facts)) == [(None,)]
+
+
+def test_clients_of_a_group(spark: "SparkSession") -> None:
+    journal = [GIVEN | {"client_id": "a", "messages": 6, "bytes": 60}, GIVEN | {"client_id": "b", "messages": 2},
+        GIVEN | {"client_id": "c", "messages": 0}, {"kind": "committed", "at_ms": 1, "client_id": "d"},
+        {"kind": "released", "at_ms": 1, "client_id": "d", "messages": 0}]
+    facts = skew.REPORT.facts(inputs(spark, skew.REPORT, journal=journal))["given"]
+    assert rows(skew.by_group(facts)) == [("orders", "g", 3, 8, "a", 0.75, 2.25, 0.5, 1)]
+    assert rows(skew.by_client(facts), "client_id", "queues", "messages", "bytes", "messages_share") == [
+        ("a", 1, 6, 60, 0.75), ("b", 1, 2, 0, 0.25), ("c", 1, 0, 0, 0.0)]
+    assert rows(skew.client_figures(facts)) == [(2.25,)]
+
+
+def test_ten_thousand_queues(spark: "SparkSession") -> None:
+    log = [{"queue_id": queue, "store_ts": 1} for queue in range(0, 10_000, 2)]
+    facts = skew.REPORT.facts(inputs(spark, skew.REPORT, log=log, topics=[("orders", 10_000)]))["stored"]
+    assert rows(skew.by_topic(facts), "queues", "messages", "imbalance", "gini") == [(10_000, 5_000, 2.0, 0.5)]
+
+
+def test_the_golden_store_agrees_with_what_was_sent(made: Callable[..., Any], golden: Path) -> None:
+    report = made("skew", golden / "clean-shutdown")
+    sent = Counter((entry["topic"], entry["queue"]) for entry in golden_store.sent(golden) if entry["kind"] == "ordered")
+    found = {(row["topic"], row["queue_id"]): row["messages"] for row in report.table("by_queue")}
+    assert {key: found[key] for key in sent} == sent == {("debian-ordered", 0): 50, ("debian-ordered", 1): 50}
+    packages = [found["debian-packages", queue] for queue in range(4)]
+    assert packages == [810, 791, 791, 811]
+    row = next(row for row in report.summary["rows"] if row["topic"] == "debian-packages")
+    assert (row["queue_id"], row["imbalance"], row["idle_queues"]) == (3, round(811 * 4 / 3203, 3), 0)
+
+
+def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
+    report = made("skew", driven)
+    assert [(row["topic"], row["queue_id"], row["messages"]) for row in report.table("by_queue")
+        if row["topic"] == "orders"] == [("orders", 0, 4), ("orders", 1, 3)]
+    assert [(row["group"], row["clients"], row["messages"], row["client_id"], row["idle_clients"])
+        for row in report.table("by_group")] == [("fast", 1, 2, "c1", 0), ("slow", 2, 6, "c2", 1)]

@@ -1,0 +1,37 @@
+"""Tables and figures of samples."""
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.histograms import sampled
+from spark_jobs.reports.spreads import bars_table, chosen, names, spread_table
+from tests.spark_jobs.frames import one, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def samples(spark: "SparkSession") -> "DataFrame":
+    values = [("a", "x", 1), ("a", "x", 3), ("a", "y", 40), ("b", "x", 2)]
+    return sampled(spark.createDataFrame(values, "topic string, stage string, value long"), "topic", "stage",
+        value="value")
+
+
+def test_columns_of_a_schema() -> None:
+    assert names("topic string, `group` string, queue_id int") == ("topic", "group", "queue_id")
+
+
+def test_tables_by_keys(spark: "SparkSession") -> None:
+    table = spread_table("stages", "topic string, stage string", "us")
+    assert table.of == "stages"
+    assert rows(table.make(samples(spark)), "topic", "stage", "samples", "mean_us", "max_us") == [
+        ("a", "x", 2, 2.0, 3), ("a", "y", 1, 40.0, 40), ("b", "x", 1, 2.0, 2)]
+    bars = bars_table("stages", "topic string", "us", only="stage = 'x'")
+    assert rows(bars.make(samples(spark))) == [("a", 1, 2, 1), ("a", 3, 4, 1), ("b", 2, 3, 1)]
+
+
+def test_some_figures_in_one_row(spark: "SparkSession") -> None:
+    wanted = {"many": ("x", "samples"), "most": ("y", "max_us"), "none": ("z", "max_us"), "nobody": ("z", "samples")}
+    assert one(chosen(samples(spark), kind="stage", unit="us", wanted=wanted)) == {
+        "many": 3, "most": 40, "none": None, "nobody": 0}
+    by_topic = chosen(samples(spark), "topic", kind="stage", unit="us", wanted={"most": ("y", "max_us")})
+    assert sorted(rows(by_topic)) == [("a", 40), ("b", None)]

@@ -1,0 +1,82 @@
+"""Steps that several reports take, each by itself."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from spark_jobs.reports.steps import (
+    DAY_MS,
+    MINUTE_MS,
+    MOST_STEPS,
+    STEPS_MS,
+    about,
+    coarser,
+    floored,
+    in_window,
+    reason,
+    share,
+    step_for,
+    uneven,
+)
+from tests.spark_jobs.frames import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_minutes_before_1970_too(spark: "SparkSession") -> None:
+    table = spark.createDataFrame([(-1,), (0,), (59_999,), (60_000,)], "ts long")
+    assert rows(table.select(floored(F.col("ts")))) == [(-MINUTE_MS,), (0,), (0,), (MINUTE_MS,)]
+
+
+@pytest.mark.parametrize(("from_ms", "to_ms", "kept"), [
+    (None, None, [0, 1, 2, 3]), (1, None, [1, 2, 3]), (1.99, None, [1, 2, 3]), (None, 1, [0]), (1, 2, [1]),
+    (1, 1.01, [1]), (9, None, [])])
+def test_a_window_goes_by_whole_minutes(spark: "SparkSession", from_ms: float | None, to_ms: float | None,
+                                        kept: list[int]) -> None:
+    facts = spark.createDataFrame([(minute * MINUTE_MS,) for minute in range(4)], "minute_ts long")
+    start, stop = (None if bound is None else int(bound * MINUTE_MS) for bound in (from_ms, to_ms))
+    assert [row[0] // MINUTE_MS for row in rows(in_window(facts, start, stop))] == kept
+
+
+def test_facts_of_one_topic_and_group(spark: "SparkSession") -> None:
+    facts = spark.createDataFrame([("a", "g"), ("a", "h"), ("b", "g")], "topic string, group string")
+    assert rows(about(facts, "a", "h")) == [("a", "h")]
+    assert len(rows(about(facts, None, "g"))) == 2
+    assert len(rows(about(facts.drop("group"), "a", "h"))) == 2  # without groups, those of all
+
+
+def test_steps_are_nested_and_few_enough() -> None:
+    assert all(longer % shorter == 0 for shorter, longer in zip(STEPS_MS, STEPS_MS[1:], strict=False))
+    for minutes in (1, 4320, 4321, 60_000, 10_000_000, 100_000_000):
+        step = step_for(minutes * MINUTE_MS)
+        assert minutes * MINUTE_MS <= step * MOST_STEPS
+    assert step_for(4320 * MINUTE_MS) == MINUTE_MS
+    assert step_for(20_000 * DAY_MS) % DAY_MS == 0
+
+
+def test_longer_steps(spark: "SparkSession") -> None:
+    facts = spark.createDataFrame([(4 * MINUTE_MS,), (5 * MINUTE_MS,)], "minute_ts long")
+    assert rows(coarser(facts, 5 * MINUTE_MS)) == [(0,), (5 * MINUTE_MS,)]
+    assert coarser(facts, MINUTE_MS) is facts
+
+
+def test_a_share_of_nothing_is_not_known(spark: "SparkSession") -> None:
+    table = spark.createDataFrame([(1, 3), (0, 0)], "part long, whole long")
+    assert rows(table.select(share("part", "whole"))) == [(0.3333,), (None,)]
+
+
+def test_how_uneven(spark: "SparkSession") -> None:
+    amounts = {"even": (5, 5, 5), "one": (0, 0, 0, 8), "none": (0, 0), "single": (3,)}
+    table = spark.createDataFrame([(key, amount) for key, parts in amounts.items() for amount in parts],
+        "key string, amount long")
+    found = {row[0]: row[1:] for row in rows(uneven(table, "key", amount="amount"))}
+    assert found == {"even": (3, 15, 5, 1.0, 0.0), "one": (4, 8, 8, 4.0, 0.75), "none": (2, 0, 0, None, None),
+        "single": (1, 3, 3, 1.0, 0.0)}
+
+
+def test_reasons_are_counted(spark: "SparkSession") -> None:
+    facts = spark.createDataFrame([("a", 0, 2), ("a", 0, 3), ("b", 0, 1)],
+        "topic string, minute_ts long, samples long")
+    assert sorted(rows(reason(facts, "clock_back"))) == [("clock_back", "a", 0, 5), ("clock_back", "b", 0, 1)]

@@ -1,0 +1,54 @@
+"""From stored over woken to answered."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.reports import wakeup_latency
+from tests.spark_jobs.frames import inputs, polls, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WOKEN = {"kind": "woken", "cause": "arrival", "messages": 1}
+JOURNAL = [
+    WOKEN | {"at_ms": 60_005, "wake_us": 300, "oldest_store_ms": 60_003},
+    WOKEN | {"at_ms": 60_005, "wake_us": 300, "oldest_store_ms": 60_005},  # stored in the same millisecond
+    WOKEN | {"at_ms": 60_005, "wake_us": 300, "oldest_store_ms": 60_009},  # a clock went back
+    WOKEN | {"at_ms": 130_000, "cause": "filter_advanced", "oldest_store_ms": 120_000},
+    WOKEN | {"at_ms": 60_005, "cause": "timeout", "messages": 0},
+    {"kind": "answered_at_once", "at_ms": 60_005, "messages": 3, "oldest_store_ms": 1},
+    {"kind": "committed", "at_ms": 60_005},
+]
+
+
+def test_stages_of_holds_that_ended_with_messages(spark: "SparkSession") -> None:
+    stages = wakeup_latency.with_stages(polls(spark, wakeup_latency.POLLS, JOURNAL))
+    assert sorted(rows(stages, "stage", "cause", "minute_ts", "value")) == [
+        ("stored_to_answered", "arrival", 60_000, -4_000),
+        ("stored_to_answered", "arrival", 60_000, 0),
+        ("stored_to_answered", "arrival", 60_000, 2_000),
+        ("stored_to_answered", "filter_advanced", 120_000, 10_000_000),
+        ("stored_to_woken", "arrival", 60_000, -4_300),
+        ("stored_to_woken", "arrival", 60_000, 0),
+        ("stored_to_woken", "arrival", 60_000, 1_700),
+        *[("woken_to_answered", "arrival", 60_000, 300)] * 3]
+
+
+def test_figures_and_what_is_left_out(spark: "SparkSession") -> None:
+    report = wakeup_latency.REPORT
+    facts = report.facts(inputs(spark, report, journal=JOURNAL))
+    (figures,) = rows(wakeup_latency.figures(facts["stages"]))
+    assert figures[:3] == (3, 300, 300)
+    assert sorted(rows(facts["left_out"])) == [("clock_back", "orders", 60_000, 2)]
+
+
+def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
+    report = made("wakeup_latency", driven)
+    zeros = {f"{name}_us": 0 for name in ("mean", "min", "p50", "p90", "p99", "p999", "max")}
+    assert report.summary["rows"] == [{"topic": "orders", "stage": stage, "samples": 1} | zeros
+        for stage in ("stored_to_answered", "stored_to_woken", "woken_to_answered")]
+    assert [row["cause"] for row in report.table("by_cause")] == ["arrival"] * 3
+    assert report.summary["total"]["wakeups"] == 1
+    assert report.summary["input"]["journal"]["entries"] == 9
+    assert report.summary["notes"] == []

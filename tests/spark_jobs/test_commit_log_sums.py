@@ -1,0 +1,63 @@
+"""Sums made by the source against sums made record by record."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from broker_core.formats import commit_log_record
+from spark_jobs.commit_log_sums import size_classes, sums, sums_schema, wanted
+from tests.spark_jobs.stores import make_store, segment_path
+from tests.spark_jobs.test_commit_log_columns import SIZE, opened
+
+MINUTE = 60_000
+
+
+def test_sums_are_those_of_the_records(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 60, segment=SIZE)
+    source, headers = opened(tmp_path)
+    columns = ("topic", "messages", "queue_id", "minute_ts", "size_class", "sum_total_size", "min_store_ts", "max_end",
+        "born_host", "tags")
+    found = sums(source, headers, columns)
+    data = segment_path(tmp_path, 0).read_bytes()
+    expected: dict[tuple[Any, ...], list[int]] = {}
+    for topic, queue, offset, size in written.records:
+        record = commit_log_record.decode(data, offset)
+        stored, length = record.store_timestamp, len(record.body)
+        tag = record.properties.partition("TAGS\x01")[2].partition("\x02")[0] or None
+        group = (topic, queue, stored // MINUTE * MINUTE, 1 << (length - 1).bit_length(), "127.0.0.1", tag)
+        row = expected.setdefault(group, [0, 0, stored, 0])
+        row[0], row[1], row[3] = row[0] + 1, row[1] + size, offset + size
+    assert len(expected) > 20
+    assert {(row["topic"], row["queue_id"], row["minute_ts"], row["size_class"], row["born_host"], row["tags"]):
+        [row["messages"], row["sum_total_size"], row["min_store_ts"], row["max_end"]]
+        for row in found.to_pylist()} == expected
+    assert found.schema == pa.schema([(name, pa.string() if name in ("topic", "born_host", "tags") else
+        pa.int32() if name == "queue_id" else pa.int64()) for name in columns])
+
+
+def test_without_keys_there_is_one_row(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 7, segment=SIZE)
+    assert sums(*opened(tmp_path), ("messages", "max_physical_offset")).to_pylist() == [
+        {"messages": 7, "max_physical_offset": written.records[-1][2]}]
+
+
+def test_size_classes_are_powers_of_two() -> None:
+    sizes = [0, 1, 2, 3, 4, 5, 255, 256, 257, 1 << 30, (1 << 30) + 1]
+    assert size_classes(np.array(sizes)).tolist() == [1, 1, 2, 4, 4, 8, 256, 256, 512, 1 << 30, 1 << 31]
+
+
+def test_a_schema_says_what_is_counted_and_by_what() -> None:
+    assert sums_schema(("topic", "minute_ts"), ("messages", "max_store_ts")) == (
+        "topic string, minute_ts long, messages long, max_store_ts long")
+    assert wanted(["topic", "messages", "sum_flag", "minute_ts"]) == (("topic", "minute_ts"),
+        (("messages", ""), ("sum", "flag")))
+
+
+@pytest.mark.parametrize(("keys", "measures"), [(("body",), ()), (("colour",), ()), ((), ("sum_topic",)),
+                                                ((), ("most_flag",)), ((), ("topic",))])
+def test_what_cannot_be_counted_is_refused(keys: tuple[str, ...], measures: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=r"cannot be counted|have no sum"):
+        sums_schema(keys, measures)

@@ -1,0 +1,330 @@
+"""A lake filled step by step, with the writer killed at every step, against what was put into the store."""
+
+import builtins
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from broker_core.formats import lake_position
+from spark_jobs import lake_sync
+from spark_jobs.commit_log_files import joined
+from spark_jobs.errors import LakeBusyError, NotAStoreError
+from spark_jobs.lake import Lake, find_lake, lake_name, locked
+from spark_jobs.lake_sync import Synced, Wanted, rounds, sync, task_bytes
+from spark_jobs.lake_tasks import Done, JournalWork, LogWork, Work, carry_out
+from tests.spark_jobs.journals import entry, make_journal
+from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
+
+NOW = 1_700_000_000_000
+
+
+def run_here(works: Sequence[Work]) -> list[Done]:
+    """All works in this process, the last one first."""
+    return [carry_out(work) for work in reversed(works)]
+
+
+def fill(root: Path, run: Callable[[Sequence[Work]], list[Done]] = run_here, **more: Any) -> Synced:
+    return sync(Wanted(str(root / "store"), root / "lakes", **more), run, lambda: NOW, lambda percent, doing: None)
+
+
+def lake_of(root: Path) -> Lake:
+    found = find_lake(root / "lakes", root / "store")
+    assert found is not None
+    return found
+
+
+def rows(root: Path, table: str = "messages") -> list[dict[str, Any]]:
+    """What counts: the rows of the files that the manifest names."""
+    lake = lake_of(root)
+    parts = lake.manifest.messages if table == "messages" else lake.manifest.polls
+    return [row for part in parts for file in part.files
+        for row in parquet.read_table(lake.folder / file.path, partitioning=None).to_pylist()]
+
+
+def offsets(root: Path) -> list[int]:
+    return sorted(row["physical_offset"] for row in rows(root))
+
+
+def files_of(root: Path) -> list[str]:
+    """Every file below the lake but its manifest."""
+    folder = lake_of(root).folder
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*")
+        if path.is_file() and path.name != "manifest.json")
+
+
+def expected(written: Written, first: int = 0) -> list[int]:
+    return [record[2] for record in written.records[first:]]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    made = make_store(tmp_path / "store", 60)
+    publish_end(tmp_path / "store", made.records[40][2])
+    (tmp_path / "store" / "glassmq").write_text("1")
+    make_journal(tmp_path / "store", [entry(number) for number in range(20)], [entry(20)])
+    return made
+
+
+def test_everything_is_there_once_and_what_is_new_follows(tmp_path: Path, written: Written) -> None:
+    first = fill(tmp_path)
+    assert (first.messages, first.polls, first.position) == (40, 21, written.records[40][2])
+    assert fill(tmp_path)[1:] == (0, 0, first.position, 0, 0, 0)
+    publish_end(tmp_path / "store", written.end)
+    second = fill(tmp_path, with_bodies=True)
+    assert (second.messages, second.polls, second.position) == (20, 0, written.end)
+    assert offsets(tmp_path) == expected(written)
+    assert sorted(row["client_id"] for row in rows(tmp_path, "polls")) == sorted(f"c{number}" for number in range(21))
+    assert files_of(tmp_path) == sorted(lake_of(tmp_path).manifest.files())
+    assert {row["physical_offset"] for row in rows(tmp_path) if "body" in row} == set(expected(written, 40))
+
+
+def test_the_broker_is_told_what_it_may_delete(tmp_path: Path, written: Written) -> None:
+    fill(tmp_path)
+    told = lake_position.decode((tmp_path / "store" / "lakePosition").read_bytes())
+    assert told == lake_position.LakePosition(written.records[40][2], NOW, str(lake_of(tmp_path).folder))
+
+
+def test_nothing_is_written_into_a_store_of_rocketmq(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 60)
+    before = sorted((tmp_path / "store").rglob("*"))
+    assert fill(tmp_path).messages == 60
+    assert sorted((tmp_path / "store").rglob("*")) == before
+
+
+def test_a_store_without_a_safe_end_is_read_on_from_where_it_ended(tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 60)
+    last = written.records[45][2]
+    whole = segment_path(tmp_path / "store", last // SEGMENT).read_bytes()
+    later = {path: path.read_bytes() for path in (tmp_path / "store/commitlog").iterdir()
+        if int(path.name) > last}
+    for path in later:
+        path.unlink()
+    cut = last % SEGMENT + 30  # a record that is being written
+    segment_path(tmp_path / "store", last // SEGMENT).write_bytes(whole[:cut] + bytes(SEGMENT - cut))
+    assert (fill(tmp_path).position, offsets(tmp_path)) == (last, expected(written)[:45])
+    segment_path(tmp_path / "store", last // SEGMENT).write_bytes(whole)
+    for path, data in later.items():
+        path.write_bytes(data)
+    assert fill(tmp_path).messages == 15
+    assert offsets(tmp_path) == expected(written)
+
+
+def test_a_large_log_is_made_to_count_bit_by_bit(tmp_path: Path, written: Written,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    publish_end(tmp_path / "store", written.end)
+    monkeypatch.setattr(lake_sync, "ROUND_BYTES", SEGMENT)
+    monkeypatch.setattr(lake_sync, "SMALLEST_TASK", 1000)
+    positions, told = [], []
+
+    def run(works: Sequence[Work]) -> list[Done]:
+        found = find_lake(tmp_path / "lakes", tmp_path / "store")
+        positions.append(found.manifest.position if found else 0)
+        return run_here(works)
+
+    sync(Wanted(str(tmp_path / "store"), tmp_path / "lakes"), run, lambda: NOW,
+        lambda percent, doing: told.append(percent))
+    assert positions == [0, 4096, 8192]
+    assert told == sorted(told)
+    assert told[-1] < 100
+    assert offsets(tmp_path) == expected(written)
+
+
+def test_torn_records_are_counted(tmp_path: Path, written: Written) -> None:
+    publish_end(tmp_path / "store", written.end)
+    tear(tmp_path / "store", written.records[7][2], 12)
+    assert fill(tmp_path).torn_bytes == written.records[7][3]
+    assert offsets(tmp_path) == [offset for offset in expected(written) if offset != written.records[7][2]]
+    assert sum(part.torn_places for part in lake_of(tmp_path).manifest.messages) == 1
+
+
+def test_segments_that_were_deleted_unread_are_a_gap(tmp_path: Path, written: Written) -> None:
+    fill(tmp_path)
+    position = written.records[40][2]
+    publish_end(tmp_path / "store", written.end)
+    last = max(path for path in (tmp_path / "store/commitlog").iterdir())
+    for path in (tmp_path / "store/commitlog").iterdir():
+        if path != last:
+            path.unlink()
+    done = fill(tmp_path)
+    assert done.gap_bytes == int(last.name) - position
+    gap, = lake_of(tmp_path).manifest.gaps
+    assert (gap.start, gap.end, gap.noticed_ms) == (position, int(last.name), NOW)
+    assert offsets(tmp_path) == [offset for offset in expected(written) if offset < position or offset >= int(last.name)]
+    assert fill(tmp_path).gap_bytes == 0
+
+
+def test_a_segment_missing_in_the_middle_is_a_gap_too(tmp_path: Path, written: Written) -> None:
+    publish_end(tmp_path / "store", written.end)
+    segment_path(tmp_path / "store", 1).unlink()
+    assert fill(tmp_path).gap_bytes == SEGMENT
+    assert offsets(tmp_path) == [offset for offset in expected(written) if offset // SEGMENT != 1]
+
+
+def test_a_segment_deleted_while_it_was_to_be_read_is_a_gap(tmp_path: Path, written: Written) -> None:
+    publish_end(tmp_path / "store", written.end)
+
+    def run(works: Sequence[Work]) -> list[Done]:
+        segment_path(tmp_path / "store", 0).unlink()
+        return run_here(works)
+
+    assert fill(tmp_path, run).gap_bytes == SEGMENT
+    assert offsets(tmp_path) == [offset for offset in expected(written) if offset >= SEGMENT]
+    assert lake_of(tmp_path).manifest.position == written.end
+
+
+def test_another_store_in_the_same_place_gets_a_lake_of_its_own(tmp_path: Path, written: Written) -> None:
+    first = fill(tmp_path)
+    (tmp_path / "store").rename(tmp_path / "old")
+    again = make_store(tmp_path / "store", 20, topics=("other",))
+    second = fill(tmp_path)
+    assert second.lake.name == f"{first.lake.name}-2"
+    assert offsets(tmp_path) == expected(again)
+    assert {row["topic"] for row in rows(tmp_path)} == {"other"}
+    assert fill(tmp_path).lake == second.lake
+
+
+def test_a_journal_is_read_on_and_what_was_deleted_of_it_is_noted(tmp_path: Path, written: Written) -> None:
+    folder = tmp_path / "store" / "polljournal"
+    whole = (folder / f"{1:020d}.journal").read_bytes()
+    (folder / f"{1:020d}.journal").write_bytes(whole[:-60])
+    assert fill(tmp_path).polls == 20
+    (folder / f"{1:020d}.journal").write_bytes(whole)
+    assert fill(tmp_path).polls == 1
+    assert fill(tmp_path).polls == 0
+    (folder / f"{0:020d}.journal").rename(folder / f"{4:020d}.journal")
+    (folder / f"{1:020d}.journal").unlink()
+    done = fill(tmp_path)
+    assert (done.polls, done.missing_journal_files) == (20, 2)
+    assert lake_of(tmp_path).manifest.missing_journal_files == [2, 3]
+    assert fill(tmp_path).missing_journal_files == 0
+
+
+def test_what_is_no_store_has_no_lake(tmp_path: Path) -> None:
+    with pytest.raises(NotAStoreError):
+        fill(tmp_path)
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    assert fill(tmp_path).messages == 0
+    make_store(tmp_path / "made later", 5)
+    (tmp_path / "store" / "commitlog").rmdir()
+    (tmp_path / "made later" / "commitlog").rename(tmp_path / "store" / "commitlog")
+    done = fill(tmp_path)
+    assert (done.messages, done.lake.name) == (5, lake_name(tmp_path / "store"))
+
+
+def test_two_do_not_fill_one_lake(tmp_path: Path, written: Written) -> None:
+    with locked(tmp_path / "lakes", tmp_path / "store"), pytest.raises(LakeBusyError):
+        fill(tmp_path)
+    assert fill(tmp_path).messages == 40
+
+
+def test_a_full_disk_keeps_nothing_and_spoils_nothing(tmp_path: Path, written: Written) -> None:
+    fill(tmp_path)
+    before, files = lake_of(tmp_path).manifest, files_of(tmp_path)
+    publish_end(tmp_path / "store", written.end)
+
+    def run(works: Sequence[Work]) -> list[Done]:
+        run_here(works)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        fill(tmp_path, run)
+    assert (lake_of(tmp_path).manifest, files_of(tmp_path)) == (before, files)
+    assert fill(tmp_path).messages == 20
+    assert offsets(tmp_path) == expected(written)
+
+
+class KilledError(BaseException):
+    """The process is no more: nothing that it would do after this happens."""
+
+
+@contextmanager
+def killed_at(step: int) -> Iterator[list[str]]:
+    """Let ``step`` things happen to the disk, none after them. Yields what was done."""
+    done: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        def counted(name: str, real: Callable[..., Any], counts: Callable[..., bool]) -> Callable[..., Any]:
+            def call(*args: Any, **more: Any) -> Any:
+                if counts(*args, **more):
+                    if len(done) == step:
+                        raise KilledError
+                    done.append(name)
+                return real(*args, **more)
+            return call
+
+        for name in ("replace", "unlink", "mkdir", "rmdir"):
+            patch.setattr(Path, name, counted(name, getattr(Path, name), lambda *_, **__: True))
+        patch.setattr(os, "fsync", counted("fsync", os.fsync, lambda *_: True))
+        patch.setattr(builtins, "open", counted("open", builtins.open,
+            lambda path, mode="r", *_, **__: "w" in mode))
+        yield done
+
+
+def store_in_two_stages(root: Path, segments: int) -> tuple[Written, Callable[[], None], Callable[[], None]]:
+    """A store, and what makes it have its first part, and all of it."""
+    written = make_store(root / "store", 60)
+    (root / "store" / "glassmq").write_text("1")
+    journal, = make_journal(root / "store", [entry(number) for number in range(20)])
+    whole = journal.read_bytes()
+
+    def half() -> None:
+        publish_end(root / "store", written.records[30][2])
+        journal.write_bytes(whole[:-500])
+
+    def full() -> None:
+        publish_end(root / "store", written.end)
+        journal.write_bytes(whole)
+
+    return written, half, full
+
+
+def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(tmp_path: Path,
+                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake_sync, "ROUND_BYTES", 6000)
+    monkeypatch.setattr(lake_sync, "SMALLEST_TASK", 2000)
+    step, finished = 0, False
+    while not finished:
+        root = tmp_path / str(step)
+        written, half, full = store_in_two_stages(root, step)
+        half()
+        fill(root)
+        full()
+        try:
+            with killed_at(step) as done:
+                fill(root)
+                finished = True
+        except KilledError:
+            pass
+        counted = offsets(root)  # what a reader sees meanwhile
+        assert counted == expected(written)[:len(counted)]
+        with killed_at(step // 2):
+            try:
+                fill(root)
+            except KilledError:
+                pass
+        result = fill(root)
+        assert offsets(root) == expected(written), f"killed after {done}"
+        assert sorted(row["client_id"] for row in rows(root, "polls")) == sorted(f"c{n}" for n in range(20))
+        assert files_of(root) == sorted(lake_of(root).manifest.files())
+        told = lake_position.decode((root / "store" / "lakePosition").read_bytes())
+        assert told is not None and told.physical_offset == result.position == written.end
+        step += 1
+    assert step > 40
+
+
+def test_works_are_cut_into_rounds_and_tasks_by_their_bytes() -> None:
+    def log(size: int) -> LogWork:
+        return LogWork("s", "l", joined("s", "commitlog"), 0, 0, size, False)
+
+    journal = JournalWork("l", "p", 0, 0, 0)
+    half = log(lake_sync.ROUND_BYTES // 2)
+    assert list(rounds([journal, half, half, log(1)])) == [[journal, half, half], [log(1)]]
+    assert list(rounds([])) == []
+    assert task_bytes(50 << 20, 2) == lake_sync.SMALLEST_TASK
+    assert task_bytes(1 << 30, 2) == 256 << 20
+    assert task_bytes(10 << 30, 2) == lake_sync.LARGEST_TASK

@@ -1,0 +1,184 @@
+"""Parquet files against the records and entries that they were made of."""
+
+import errno
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from broker_core.formats import commit_log_record
+from spark_jobs import lake_tasks
+from spark_jobs.commit_log_files import joined
+from spark_jobs.lake_tasks import (
+    MESSAGE_COLUMNS,
+    POLL_COLUMNS,
+    JournalDone,
+    JournalWork,
+    LogDone,
+    LogWork,
+    carry_out,
+    carry_out_in_spark,
+)
+from tests.spark_jobs.journals import entry, make_journal
+from tests.spark_jobs.stores import SEGMENT, Written, make_store, segment_path, tear
+
+SIZE = 1 << 16
+
+
+def log_work(root: Path, start: int, end: int, *, bodies: bool = False, base: int = 0) -> LogWork:
+    return LogWork(str(root), str(root / "lake"), joined(root, "commitlog", f"{base:020d}"), base, start, end, bodies)
+
+
+def rows_of(done: LogDone | JournalDone) -> list[dict[str, Any]]:
+    return [row for draft in done.drafts for row in parquet.read_table(draft.draft).to_pylist()]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    return make_store(tmp_path, 60, segment=SIZE)
+
+
+def test_a_range_becomes_a_file_with_its_records(tmp_path: Path, written: Written) -> None:
+    start, end = written.records[10][2], written.records[50][2]
+    done = carry_out(log_work(tmp_path, start, end))
+    assert isinstance(done, LogDone)
+    draft, = done.drafts
+    assert draft.path == f"messages/date=2023-11-14/range={start:020d}-{end:020d}.parquet"
+    assert Path(draft.draft).name.startswith(Path(draft.path).name) and draft.draft.endswith(".new")
+    rows = rows_of(done)
+    assert [row["physical_offset"] for row in rows] == [record[2] for record in written.records[10:50]]
+    assert list(rows[0]) == list(MESSAGE_COLUMNS)
+    assert (draft.rows, draft.size) == (40, Path(draft.draft).stat().st_size)
+    assert (draft.min_ms, draft.max_ms) == (rows[0]["store_ts"], rows[-1]["store_ts"])
+    assert (done.last_offset, done.last_size) == written.records[49][2:]
+    assert (done.torn_places, done.gone) == (0, False)
+
+
+def test_bodies_come_when_they_are_wanted(tmp_path: Path, written: Written) -> None:
+    rows = rows_of(carry_out(log_work(tmp_path, 0, written.end, bodies=True)))
+    data = segment_path(tmp_path, 0).read_bytes()
+    for row, (_, _, offset, _) in zip(rows, written.records, strict=True):
+        record = commit_log_record.decode(data, offset)
+        assert (row["body"], row["properties"]) == (record.body, record.properties)
+
+
+def test_torn_places_are_counted(tmp_path: Path, written: Written) -> None:
+    for index in (5, 6, 20):
+        tear(tmp_path, written.records[index][2], 12, SIZE)
+    done = carry_out(log_work(tmp_path, 0, written.end))
+    assert isinstance(done, LogDone)
+    assert (done.torn_places, done.torn_bytes) == (2, sum(written.records[index][3] for index in (5, 6, 20)))
+    assert len(rows_of(done)) == 57
+
+
+def test_a_segment_that_is_gone_is_said_to_be(tmp_path: Path, written: Written) -> None:
+    segment_path(tmp_path, 0).unlink()
+    assert carry_out(log_work(tmp_path, 0, written.end)) == LogDone(0, written.end, [], gone=True)
+
+
+def store_at(root: Path, times: list[int]) -> None:
+    """A store with a record of each store time."""
+    data = b""
+    for number, time in enumerate(times):
+        data += commit_log_record.encode(topic="t", queue_id=0, queue_offset=number, physical_offset=len(data),
+            body=b"x", store_timestamp=time)
+    (root / "commitlog").mkdir(parents=True)
+    segment_path(root, 0).write_bytes(data)
+
+
+DAY = 86_400_000
+
+
+def test_every_day_has_a_file_also_when_the_clock_goes_back_or_mad(tmp_path: Path) -> None:
+    times = [DAY - 1, DAY, 5, 3 * DAY, DAY + 1, -7, 1 << 62]
+    store_at(tmp_path, times)
+    done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
+    found = {Path(draft.path).parent.name: sorted(row["store_ts"] for row in parquet.read_table(draft.draft).to_pylist())
+        for draft in done.drafts}
+    assert found == {"date=1970-01-01": [-7, 5, DAY - 1], "date=1970-01-02": [DAY, DAY + 1],
+        "date=1970-01-04": [3 * DAY], "date=9999-12-31": [1 << 62]}
+
+
+def test_more_days_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake_tasks, "MOST_DATES", 2)
+    monkeypatch.setattr("spark_jobs.commit_log_walk.ROWS", 2)
+    times = [day * DAY for day in (0, 1, 2, 3, 0, 1, 0, 3)]
+    store_at(tmp_path, times)
+    done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
+    assert sorted(row["store_ts"] for row in rows_of(done)) == sorted(times)
+    assert len({draft.path for draft in done.drafts}) == len(done.drafts) > 4
+    assert all(row["store_ts"] // DAY == day_of(draft.path) for draft in done.drafts
+        for row in parquet.read_table(draft.draft).to_pylist())
+
+
+def day_of(path: str) -> int:
+    return int(datetime.fromisoformat(path.split("date=")[1][:10]).replace(tzinfo=UTC).timestamp() * 1000) // DAY
+
+
+def test_rows_are_written_in_groups(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake_tasks, "GROUP_ROWS", 20)
+    monkeypatch.setattr("spark_jobs.commit_log_walk.ROWS", 10)
+    draft, = carry_out(log_work(tmp_path, 0, written.end)).drafts
+    metadata = parquet.read_metadata(draft.draft)
+    assert [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)] == [20, 20, 20]
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lake_tasks.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        carry_out(log_work(tmp_path, 0, written.end))
+    assert [path for path in (tmp_path / "lake").rglob("*") if path.is_file()] == []
+
+
+def journal_work(root: Path, path: Path, start: int = 0, created_ms: int | None = None) -> JournalWork:
+    from broker_core.formats.poll_journal import decode_header
+
+    header = decode_header(path.read_bytes())
+    made = header.created_ms if header else 0
+    return JournalWork(str(root / "lake"), str(path), 0, made if created_ms is None else created_ms, start)
+
+
+def test_a_journal_file_becomes_a_file_and_goes_on_where_it_ended(tmp_path: Path) -> None:
+    path, = make_journal(tmp_path, [entry(number) for number in range(20)], block=5)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-300])
+    first = carry_out(journal_work(tmp_path, path))
+    assert isinstance(first, JournalDone)
+    assert not first.closed and 0 < len(rows_of(first)) < 20
+    path.write_bytes(whole)
+    second = carry_out(journal_work(tmp_path, path, first.end))
+    assert isinstance(second, JournalDone)
+    assert (second.start, second.end, second.closed) == (first.end, len(whole), True)
+    rows = rows_of(first) + rows_of(second)
+    assert [row["client_id"] for row in rows] == [entry(number).client_id for number in range(20)]
+    assert list(rows[0]) == list(POLL_COLUMNS)
+    assert first.drafts[0].path.startswith("polls/date=")
+    third = carry_out(journal_work(tmp_path, path, second.end))
+    assert (third.drafts, third.end) == ([], second.end)
+
+
+def test_a_journal_file_in_whose_place_another_lies_is_left_alone(tmp_path: Path) -> None:
+    path, = make_journal(tmp_path, [entry(1)])
+    assert carry_out(journal_work(tmp_path, path, 40, created_ms=1)) == JournalDone(0, 1, 40, 40, [])
+    path.write_bytes(b"nothing of ours")
+    assert carry_out(journal_work(tmp_path, path)) == JournalDone(0, 0, 0, 0, [])
+    path.unlink()
+    assert carry_out(JournalWork(str(tmp_path), str(path), 3, 7, 9)) == JournalDone(3, 7, 9, 9, [])
+
+
+def test_spark_gives_numbers_of_works_and_gets_what_became_of_them(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 30)
+    works = [log_work(tmp_path, 0, SEGMENT), log_work(tmp_path, SEGMENT, written.end, base=SEGMENT)]
+    encoded = [msgspec.json.encode(work) for work in works]
+    numbers = [pa.RecordBatch.from_arrays([pa.array([1])], names=["id"])]
+    done, = carry_out_in_spark(encoded, numbers)
+    found = msgspec.json.decode(done.column("done")[0].as_py(), type=lake_tasks.Done)
+    assert isinstance(found, LogDone)
+    assert found.start == SEGMENT

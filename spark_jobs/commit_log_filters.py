@@ -46,13 +46,14 @@ def condition(pushed: Filter) -> Condition | None:
     wanted = int if name in NUMBERS else str if name == TOPIC else None
     if wanted is None:
         return None
+    value = getattr(pushed, "value", None)
     if isinstance(pushed, In):
-        values = tuple(value for value in pushed.value if value is not None)
-        return Condition(name, "in", values) if all(type(value) is wanted for value in values) else None
+        values = tuple(one for one in pushed.value if one is not None)
+        return Condition(name, "in", values) if all(type(one) is wanted for one in values) else None
     sign = _SIGNS.get(type(pushed), "")
-    if not sign or type(pushed.value) is not wanted or (name == TOPIC and sign != "="):
+    if not sign or type(value) is not wanted or (name == TOPIC and sign != "="):
         return None
-    return Condition(name, sign, pushed.value)
+    return Condition(name, sign, value)
 
 
 def offsets_within(conditions: Iterable[Condition]) -> tuple[int, int]:

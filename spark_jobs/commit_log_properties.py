@@ -86,9 +86,11 @@ class Entries:
         hits = np.flatnonzero(_begins_with(self._heads, key[:_WORD]))
         for start in range(_WORD, len(key), _WORD):
             hits = hits[_begins_with(self._words(self.begin[hits] + start), key[start:start + _WORD])]
-        return hits[self.begin[hits + 1] - self.begin[hits] > len(key) + 1]
+        valued: NDArray[np.int64] = hits[self.begin[hits + 1] - self.begin[hits] > len(key) + 1]
+        return valued
 
 
 def _begins_with(words: NDArray[np.uint64], head: bytes) -> NDArray[np.bool_]:
     mask, wanted = np.uint64((1 << 8 * len(head)) - 1), np.uint64(int.from_bytes(head, "little"))
-    return (words & mask) == wanted
+    begins: NDArray[np.bool_] = (words & mask) == wanted
+    return begins

@@ -81,8 +81,7 @@ class CommitLogSumsSource(DataSource):  # type: ignore[misc, unused-ignore]  # p
     def reader(self, schema: StructType) -> "CommitLogSumsReader":
         keys = wanted(schema.fieldNames()).keys
         others = [name for name in schema.fieldNames() if name not in keys]
-        fields = (field.split(" ") for field in sums_schema(keys, others).split(", "))
-        require_schema(schema, {name: kind for name, kind in fields})
+        require_schema(schema, dict(field.split(" ") for field in sums_schema(keys, others).split(", ")))
         return CommitLogSumsReader(schema, dict(self.options))
 
 
@@ -109,7 +108,7 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
         self._split_bytes = max(1, _number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 0)
         self._conditions: list[Condition] = []
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Take what can be held against records here; the others are Spark's."""
         for pushed in filters:
             taken = condition(pushed)
@@ -149,7 +148,7 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
 class CommitLogSumsReader(CommitLogReader):
     """The same splits, and of each some thousand records the sums."""
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """None: a condition on a sum is none on the records."""
         return filters
 

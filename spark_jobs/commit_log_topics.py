@@ -26,7 +26,7 @@ class QueueTopics:
         self.names = [name.decode("utf-8", "replace") for name in encoded]
         self._topic_of_queue = np.array(topics, np.int32)
         self._lengths = np.array([len(name) for name in encoded], np.int64)
-        self._tails = np.array([int.from_bytes(name[-_TAIL:].rjust(_TAIL, b"\0"), "big") for name in encoded], np.uint64)
+        self._tails = np.array([int.from_bytes(name[-_TAIL:], "big") for name in encoded], np.uint64)
         self._masks = np.array([(1 << 8 * min(_TAIL, len(name))) - 1 for name in encoded], np.uint64)
 
     def of(self, segment: Segment, headers: Headers) -> pa.DictionaryArray:

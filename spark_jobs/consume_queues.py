@@ -88,7 +88,7 @@ def _offsets_between(path: str, start: int, stop: int) -> Longs:
         """Whether a unit is a hole's end, names this offset or a later one, or was never written."""
         def at(index: int) -> bool:
             physical_offset, size, _ = unit_at(units, index * UNIT_SIZE)
-            return size <= 0 or (physical_offset >= offset and size != HOLE_SIZE)
+            return bool(size <= 0 or (physical_offset >= offset and size != HOLE_SIZE))
         return at
 
     count = len(units) // UNIT_SIZE

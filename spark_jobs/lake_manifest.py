@@ -81,7 +81,8 @@ class Manifest(msgspec.Struct):
 
     def files(self) -> set[str]:
         """The paths of all files that count."""
-        return {file.path for part in (*self.messages, *self.polls) for file in part.files}
+        parts: list[LogPart | JournalPart] = [*self.messages, *self.polls]
+        return {file.path for part in parts for file in part.files}
 
     def journal_ends(self) -> dict[tuple[int, int], JournalPart]:
         """The last part of each journal file, by its number and when it was made."""

@@ -1,4 +1,4 @@
-"""A store with a poll journal that the engine itself wrote, under a clock that the test moves: every figure is known."""
+"""A store with a poll journal that the engine itself wrote, under a clock that a test moves: all figures are known."""
 
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,6 @@
 """Arrow columns against the same records decoded one by one."""
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest

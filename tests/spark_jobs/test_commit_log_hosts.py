@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from broker_core.formats import commit_log_record
 from spark_jobs.commit_log_headers import Segment, read_headers

@@ -91,5 +91,5 @@ def test_bodies_and_properties_come_when_a_schema_names_them(spark: "SparkSessio
 def test_a_machine_that_does_not_see_the_store_does_not_take_it_for_empty(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     require_log_folder(str(tmp_path / "commitlog" / "00000000000000000000"))
-    with pytest.raises(NotAStoreError, match="does not see .* on storage that they share"):
+    with pytest.raises(NotAStoreError, match=r"does not see .* on storage that they share"):
         require_log_folder(str(tmp_path / "elsewhere" / "commitlog" / "00000000000000000000"))

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from spark_jobs import commit_log_walk
 from spark_jobs.commit_log_headers import Segment, read_headers
 from spark_jobs.commit_log_walk import Gap, RecordWalk, positions
 from spark_jobs.consume_queues import ConsumeQueues

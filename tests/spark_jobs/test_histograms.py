@@ -61,7 +61,8 @@ def test_percentiles_of_merged_parts_are_within_the_bound(spark: "SparkSession",
 
 
 def test_parts_add_up_to_the_whole(spark: "SparkSession") -> None:
-    table = spark.createDataFrame([("ab"[n % 2], n % 7, n * n) for n in range(300)], "topic string, part int, value long")
+    table = spark.createDataFrame([("ab"[n % 2], n % 7, n * n) for n in range(300)],
+        "topic string, part int, value long")
     whole = sampled(table, "topic", value="value")
     assert (sorted(merged(sampled(table, "topic", "part", value="value"), "topic").collect())
         == sorted(whole.collect()))

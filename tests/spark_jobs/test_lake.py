@@ -24,7 +24,8 @@ from tests.spark_jobs.stores import SEGMENT, make_store, segment_path, tear
 def test_a_lake_is_named_by_the_stores_path(tmp_path: Path) -> None:
     store = tmp_path / "my store"
     assert lake_name(store).startswith("my-store-")
-    assert lake_name(store) == lake_name(f"file://{tmp_path}/my%20store") == lake_name(tmp_path / "x" / ".." / "my store")
+    assert lake_name(store) == lake_name(f"file://{tmp_path}/my%20store")
+    assert lake_name(store) == lake_name(tmp_path / "x" / ".." / "my store")
     assert lake_name(store) != lake_name(tmp_path / "other" / "my store")
     assert lake_name("s3://bucket/stores/a").startswith("a-")
 

@@ -32,7 +32,8 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_of_a_journal_file_the_last_part_counts() -> None:
-    parts = [JournalPart(1, 77, 0, 9, False, []), JournalPart(1, 77, 9, 20, True, []), JournalPart(1, 99, 0, 4, False, [])]
+    parts = [JournalPart(1, 77, 0, 9, False, []), JournalPart(1, 77, 9, 20, True, []),
+        JournalPart(1, 99, 0, 4, False, [])]
     assert Manifest("/store", polls=parts).journal_ends() == {(1, 77): parts[1], (1, 99): parts[2]}
 
 

@@ -4,7 +4,7 @@ import builtins
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +155,7 @@ def test_segments_that_were_deleted_unread_are_a_gap(tmp_path: Path, written: Wr
     assert done.gap_bytes == int(last.name) - position
     gap, = lake_of(tmp_path).manifest.gaps
     assert (gap.start, gap.end, gap.noticed_ms) == (position, int(last.name), NOW)
-    assert offsets(tmp_path) == [offset for offset in expected(written) if offset < position or offset >= int(last.name)]
+    assert offsets(tmp_path) == [at for at in expected(written) if at < position or at >= int(last.name)]
     assert fill(tmp_path).gap_bytes == 0
 
 
@@ -302,11 +302,8 @@ def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(tmp_path: Pat
             pass
         counted = offsets(root)  # what a reader sees meanwhile
         assert counted == expected(written)[:len(counted)]
-        with killed_at(step // 2):
-            try:
-                fill(root)
-            except KilledError:
-                pass
+        with killed_at(step // 2), suppress(KilledError):
+            fill(root)
         result = fill(root)
         assert offsets(root) == expected(written), f"killed after {done}"
         assert sorted(row["client_id"] for row in rows(root, "polls")) == sorted(f"c{n}" for n in range(20))

@@ -97,7 +97,7 @@ def test_every_day_has_a_file_also_when_the_clock_goes_back_or_mad(tmp_path: Pat
     times = [DAY - 1, DAY, 5, 3 * DAY, DAY + 1, -7, 1 << 62]
     store_at(tmp_path, times)
     done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
-    found = {Path(draft.path).parent.name: sorted(row["store_ts"] for row in parquet.read_table(draft.draft).to_pylist())
+    found = {Path(draft.path).parent.name: sorted(parquet.read_table(draft.draft).column("store_ts").to_pylist())
         for draft in done.drafts}
     assert found == {"date=1970-01-01": [-7, 5, DAY - 1], "date=1970-01-02": [DAY, DAY + 1],
         "date=1970-01-04": [3 * DAY], "date=9999-12-31": [1 << 62]}

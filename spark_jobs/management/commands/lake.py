@@ -77,7 +77,7 @@ class Command(BaseCommand):
         self.stdout.write(f"polls     {sum(file.rows for file in polls):>14,} in {len(polls):,} files, "
             f"{sum(file.size for file in polls):,} bytes")
         for gap in manifest.gaps:
-            self.stdout.write(f"gap       bytes {gap.start:,} to {gap.end:,} of the log were gone before they were read")
+            self.stdout.write(f"gap       bytes {gap.start:,} to {gap.end:,} of the log were gone before they could be")
         if manifest.missing_journal_files:
             self.stdout.write(f"gap       {len(manifest.missing_journal_files)} files of the poll journal were gone")
 

@@ -55,7 +55,8 @@ def test_ten_thousand_queues(spark: "SparkSession") -> None:
 
 def test_the_golden_store_agrees_with_what_was_sent(made: Callable[..., Any], golden: Path) -> None:
     report = made("skew", golden / "clean-shutdown")
-    sent = Counter((entry["topic"], entry["queue"]) for entry in golden_store.sent(golden) if entry["kind"] == "ordered")
+    sent = Counter((entry["topic"], entry["queue"]) for entry in golden_store.sent(golden)
+        if entry["kind"] == "ordered")
     found = {(row["topic"], row["queue_id"]): row["messages"] for row in report.table("by_queue")}
     assert {key: found[key] for key in sent} == sent == {("debian-ordered", 0): 50, ("debian-ordered", 1): 50}
     packages = [found["debian-packages", queue] for queue in range(4)]

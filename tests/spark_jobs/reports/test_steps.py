@@ -1,5 +1,6 @@
 """Steps that several reports take, each by itself."""
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,7 +49,7 @@ def test_facts_of_one_topic_and_group(spark: "SparkSession") -> None:
 
 
 def test_steps_are_nested_and_few_enough() -> None:
-    assert all(longer % shorter == 0 for shorter, longer in zip(STEPS_MS, STEPS_MS[1:], strict=False))
+    assert all(longer % shorter == 0 for shorter, longer in pairwise(STEPS_MS))
     for minutes in (1, 4320, 4321, 60_000, 10_000_000, 100_000_000):
         step = step_for(minutes * MINUTE_MS)
         assert minutes * MINUTE_MS <= step * MOST_STEPS

@@ -164,7 +164,7 @@ class TopicConfigManager:
 
     def require_room(self, topics: int) -> None:
         """RequestError when there cannot be so many more."""
-        if len(self._table) + topics > MAX_TOPICS:
+        if topics and len(self._table) + topics > MAX_TOPICS:
             raise RequestError(f"this broker takes {MAX_TOPICS} topics at most, and has {len(self._table)}; delete "
                                "some first")
 

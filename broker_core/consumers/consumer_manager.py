@@ -5,7 +5,7 @@ heartbeat does not name is dropped. The expression is replaced by one with a lar
 was overtaken changes nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from broker_core.commands import ConsumerData, ConsumeType, MessageModel, SubscriptionData
@@ -85,18 +85,24 @@ class ConsumerManager:
     def is_member(self, group: str, connection: Any) -> bool:
         return self.memberships.is_member(group, connection)
 
+    def require_room(self, client_id: str, consumers: Collection[ConsumerData], *, without_sub: bool) -> None:
+        """UnavailableError when what a heartbeat says is more members or subscriptions than there may be."""
+        self.memberships.require_room([data.group for data in consumers], client_id)
+        more = 0 if without_sub else sum(
+            max(0, len(data.subscriptions) - self._subscribed(data.group)) for data in consumers)
+        if more and self._subscriptions + more > MAX_SUBSCRIPTIONS:
+            raise UnavailableError(f"the groups of this broker subscribe to {self._subscriptions} topics and may to "
+                                   f"{MAX_SUBSCRIPTIONS}; {more} more are too many")
+
+    def _subscribed(self, group: str) -> int:
+        info = self._groups.get(group)
+        return len(info.subscriptions) if info is not None else 0
+
     def register(self, client: ClientChannelInfo, data: ConsumerData, now_ns: int, *,
                  without_sub: bool) -> Registration:
-        """A heartbeat says that ``client`` is in ``data.group``.
-
-        UnavailableError when there are too many members, or too many subscriptions.
-        """
+        """A heartbeat says that ``client`` is in ``data.group``, for which there is room (``require_room``)."""
         info = self._groups.get(data.group)
-        before = len(info.subscriptions) if info is not None else 0
-        if not without_sub and len(data.subscriptions) > before and (
-                self._subscriptions - before + len(data.subscriptions) > MAX_SUBSCRIPTIONS):
-            raise UnavailableError(f"the groups of this broker subscribe to {MAX_SUBSCRIPTIONS} topics, the most it "
-                                   "takes")
+        before = self._subscribed(data.group)
         member = self.memberships.register(data.group, client, now_ns)
         if member == "outdated":
             return Registration(member, [])

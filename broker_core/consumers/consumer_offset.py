@@ -22,6 +22,10 @@ class ConsumerOffsetManager:
             if topic and group:
                 self._table.setdefault(group, {})[topic] = {int(q): int(o) for q, o in offsets.items()}
 
+    def __len__(self) -> int:
+        """Groups that offsets are kept of."""
+        return len(self._table)
+
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """The next offset the group will consume; None when it never committed one."""
         return self._table.get(group, {}).get(topic, {}).get(queue_id)

@@ -8,7 +8,7 @@ A client is in a group once, by its newest connection: a client that has come ba
 old connection, perhaps cut somewhere on the way, has not closed yet.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from broker_core.consumers.client_channel_info import ClientChannelInfo
@@ -51,17 +51,19 @@ class Memberships:
 
     # --- in -------------------------------------------------------------------------------------------------------
 
-    def register(self, group: str, client: ClientChannelInfo, now_ns: int) -> Registered:
-        """A heartbeat of ``client`` named the group; ``outdated`` when a newer connection speaks for it.
+    def require_room(self, groups: Iterable[str], client_id: str) -> None:
+        """UnavailableError when the client cannot be a member of all these groups, beside those that are."""
+        joining = sum(client_id not in self.members(group) for group in set(groups))
+        if joining and len(self) + joining > MAX_MEMBERS:
+            raise UnavailableError(f"this broker has {len(self)} members in its groups and takes {MAX_MEMBERS}; "
+                                   f"{joining} more are too many")
 
-        UnavailableError when there are too many members.
-        """
+    def register(self, group: str, client: ClientChannelInfo, now_ns: int) -> Registered:
+        """A heartbeat of ``client`` named the group; ``outdated`` when a newer connection speaks for it."""
         members = self._groups.get(group)
         before = members.get(client.client_id) if members else None
         if before is not None and before.number > client.number:
             return "outdated"
-        if before is None and len(self) >= MAX_MEMBERS:
-            raise UnavailableError(f"this broker has {MAX_MEMBERS} members in its groups, the most it takes")
         self._leases.renew((group, client.client_id), now_ns + CHANNEL_EXPIRED_NS)
         if before is client:
             return "renewed"

@@ -7,7 +7,7 @@ import msgspec
 MAX_QUEUES = 200_000
 
 
-class LastPull(msgspec.Struct, frozen=True, gc=False):
+class LastPull(msgspec.Struct, gc=False):
     """``pull_offset`` is where the next pull goes on; ``mono_ns`` when this one was answered or held."""
 
     client_id: str
@@ -41,6 +41,14 @@ class PullOffsetTable:
         assert queues is not None
         queues[topic, queue_id] = pull
         return before
+
+    def answered(self, group: str, topic: str, queue_id: int, client_id: str, pull_offset: int, mono_ns: int) -> None:
+        """A hold was answered: its client goes on from there, unless another one has asked for the queue meanwhile."""
+        queues = self._table.get(group)
+        last = queues.get((topic, queue_id)) if queues else None
+        if last is not None and last.client_id == client_id:
+            last.pull_offset = pull_offset
+            last.mono_ns = mono_ns
 
     def queues(self, group: str) -> Mapping[tuple[str, int], LastPull]:
         """(topic, queue id) -> last pull of one group; empty when it never pulled."""

@@ -96,7 +96,7 @@ class SubscriptionGroupManager:
 
     def require_room(self, groups: int) -> None:
         """RequestError when there cannot be so many more."""
-        if len(self._table) + groups > MAX_GROUPS:
+        if groups and len(self._table) + groups > MAX_GROUPS:
             raise RequestError(f"this broker takes {MAX_GROUPS} consumer groups at most, and has {len(self._table)}; "
                                "delete some first")
 
@@ -114,10 +114,14 @@ class SubscriptionGroupManager:
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         return self._table.get(group)
 
+    def may_create(self, group: str) -> bool:
+        """Whether a client may bring along a group that is not there yet."""
+        return self._options.auto_create_subscription_group or is_system_group(group)
+
     def create(self, group: str, now: Now) -> SubscriptionGroupConfig:
         """A group that a client brings along; NotFoundError SUBSCRIPTION_GROUP_NOT_EXIST where that is not allowed."""
         validate_group(group)
-        if not self._options.auto_create_subscription_group and not is_system_group(group):
+        if not self.may_create(group):
             raise not_exist(group)
         return self._put(SubscriptionGroupConfig(group_name=group), {}, now)
 

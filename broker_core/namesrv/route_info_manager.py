@@ -28,6 +28,8 @@ from broker_core.topics import PERM_READ, PERM_WRITE, TopicConfig
 BROKER_EXPIRY_MS = 120_000
 """How long a broker that named no other time may be silent."""
 MAX_ADDRESSES = 10_000
+MAX_ROUTES = 1_000_000
+"""Pairs of topic and broker, about 200 bytes each: many topics on many brokers are not both to be had."""
 UNIT, UNIT_SUB = 1, 2
 """Bits of topicSysFlag."""
 
@@ -60,6 +62,7 @@ class RouteInfoManager:
 
     def __init__(self) -> None:
         self._topic_queue_table: dict[str, dict[str, QueueData]] = {}
+        self._routes = 0  # pairs of topic and broker in it
         self._broker_addr_table: dict[str, BrokerData] = {}
         self._cluster_addr_table: dict[str, set[str]] = {}
         self._broker_live_table: dict[Address, BrokerLiveInfo] = {}
@@ -101,10 +104,17 @@ class RouteInfoManager:
     def _make_room(self, broker: Registration, address: Address) -> None:
         if address not in self._broker_live_table and len(self._broker_live_table) >= MAX_ADDRESSES:
             raise refused(f"this name server knows {MAX_ADDRESSES} brokers, the most it takes")
-        new = sum(topic not in self._topic_queue_table for topic in broker.topics)
-        if new and len(self._topic_queue_table) + new > MAX_TOPICS:
+        self._require_room(topics=sum(topic not in self._topic_queue_table for topic in broker.topics), routes=sum(
+            broker.broker_name not in self._topic_queue_table.get(topic, ()) for topic in broker.topics))
+
+    def _require_room(self, *, topics: int, routes: int) -> None:
+        """RequestError when there cannot be so many more."""
+        if topics and len(self._topic_queue_table) + topics > MAX_TOPICS:
             raise refused(f"this name server knows {len(self._topic_queue_table)} topics and takes {MAX_TOPICS}; "
-                          f"{new} more are too many")
+                          f"{topics} more are too many")
+        if routes and self._routes + routes > MAX_ROUTES:
+            raise refused(f"this name server knows {self._routes} pairs of topic and broker and takes {MAX_ROUTES}; "
+                          f"{routes} more are too many")
 
     def _leave_other_place(self, broker: Registration, address: Address) -> None:
         """One address is one broker, in one cluster: what it was before under another name or id, it is no more."""
@@ -144,7 +154,9 @@ class RouteInfoManager:
         acting = broker.broker_id != MASTER_ID and broker.enable_acting_master
         for topic, config in broker.topics.items():
             queues = self._topic_queue_table.setdefault(topic, {})
-            if everything or broker.broker_name not in queues:
+            known = broker.broker_name in queues
+            if everything or not known:
+                self._routes += not known
                 perm = config.perm & ~PERM_WRITE if acting else config.perm
                 queues[broker.broker_name] = _queue_data(broker.broker_name, config, perm)
 
@@ -227,9 +239,11 @@ class RouteInfoManager:
         known = [queue for queue in queue_datas if queue.broker_name in self._broker_addr_table]
         if not known:
             return
-        if topic not in self._topic_queue_table and len(self._topic_queue_table) >= MAX_TOPICS:
-            raise refused(f"this name server knows {MAX_TOPICS} topics, the most it takes")
-        queues = self._topic_queue_table.setdefault(topic, {})
+        before = self._topic_queue_table.get(topic, {})
+        more = len({queue.broker_name for queue in known} - before.keys())
+        self._require_room(topics=not before, routes=more)
+        self._routes += more
+        queues = self._topic_queue_table.setdefault(topic, before)
         for queue in known:
             queues[queue.broker_name] = queue
 
@@ -247,7 +261,7 @@ class RouteInfoManager:
         queues = self._topic_queue_table.get(topic)
         if queues is None:
             return
-        queues.pop(broker_name, None)
+        self._routes -= queues.pop(broker_name, None) is not None
         if not queues:
             del self._topic_queue_table[topic]
 

@@ -82,6 +82,7 @@ def heart_beat(context: Context, request: Request, now: Now) -> Reply:
     if client is None:
         raise ConflictError("a heartbeat of a connection that is not open")
     _check(client, command)
+    _require_room(context, command)
     _identify(context, client, command, now)
     for group in command.producer_groups:
         context.producers.register(group, client, now.mono_ns)
@@ -126,6 +127,23 @@ def _check_group(data: ConsumerData) -> None:
                                f"{MAX_EXPRESSION_LENGTH} characters")
 
 
+def _require_room(context: Context, command: HeartBeat) -> None:
+    """RequestError or UnavailableError when there is no room for all that a heartbeat brings; nothing was changed."""
+    groups = context.subscription_groups
+    served = [data for data in command.consumers if data.group in groups or groups.may_create(data.group)]
+    groups.require_room(len({data.group for data in served if data.group not in groups}))
+    context.topics.require_room(len({data.group for data in served if _lacks_retry_topic(context, data)}))
+    context.producers.require_room(command.producer_groups, command.client_id)
+    context.consumers.require_room(command.client_id, served, without_sub=command.without_sub)
+
+
+def _lacks_retry_topic(context: Context, data: ConsumerData) -> bool:
+    """Whether the group is to have a retry topic and has none; a group that is made now has RocketMQ's defaults."""
+    config = context.subscription_groups.get(data.group)
+    return (data.message_model == "CLUSTERING" and not context.store.read_only
+            and (config is None or config.retry_queue_nums > 0) and context.topics.get(retry_topic(data.group)) is None)
+
+
 def _identify(context: Context, client: ClientChannelInfo, command: HeartBeat, now: Now) -> None:
     client.protocol, client.language, client.version = command.protocol, command.language, command.version
     client.client_id = command.client_id
@@ -138,7 +156,7 @@ def _identify(context: Context, client: ClientChannelInfo, command: HeartBeat, n
 def _register(context: Context, client: ClientChannelInfo, data: ConsumerData, config: SubscriptionGroupConfig,
               without_sub: bool, now: Now) -> bool:
     """One group of a heartbeat; whether it changed the group's members or topics."""
-    if data.message_model == "CLUSTERING":
+    if _lacks_retry_topic(context, data):
         _make_retry_topic(context, config, now)
     registration = context.consumers.register(client, data, now.mono_ns, without_sub=without_sub)
     _report(context, client, data.group, registration, now)
@@ -160,14 +178,11 @@ def _report(context: Context, client: ClientChannelInfo, group: str, registratio
 
 
 def _make_retry_topic(context: Context, config: SubscriptionGroupConfig, now: Now) -> None:
-    if context.store.read_only or config.retry_queue_nums <= 0:
-        return
-    topic, created = context.topics.create_in_send_message_back(
+    topic, _ = context.topics.create_in_send_message_back(
         retry_topic(config.group_name), min(config.retry_queue_nums, MAX_QUEUES), PERM_READ | PERM_WRITE, now)
-    if created:
-        context.events.emit(TopicChanged, now, topic.topic_name, "created", topic.read_queue_nums,
-                            topic.write_queue_nums, topic.perm)
-        retry_topic_created(context, config.group_name, now)
+    context.events.emit(TopicChanged, now, topic.topic_name, "created", topic.read_queue_nums, topic.write_queue_nums,
+                        topic.perm)
+    retry_topic_created(context, config.group_name, now)
 
 
 def check_client_config(context: Context, request: Request, now: Now) -> Reply:

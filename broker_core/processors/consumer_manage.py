@@ -35,7 +35,7 @@ def commit_offset(context: Context, group: str, topic: str, queue_id: int, offse
 
 def require_room(context: Context, group: str) -> None:
     """RequestError for a group that has no offsets yet when there are too many groups that do."""
-    if not context.offsets.topics(group) and len(context.offsets.groups()) >= MAX_GROUPS:
+    if not context.offsets.topics(group) and len(context.offsets) >= MAX_GROUPS:
         raise RequestError(f"this broker keeps offsets of {MAX_GROUPS} groups, the most it takes")
 
 

@@ -6,6 +6,7 @@ answered FLUSH_DISK_TIMEOUT: the message is stored, its durability is not confir
 """
 
 from collections import deque
+from typing import Any
 
 import msgspec
 
@@ -16,11 +17,12 @@ from broker_core.remoting.codes import ResponseCode
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
-    """Who waits until the log is flushed up to ``physical_end``."""
+    """Who waits until the log is flushed up to ``physical_end``: not the request, which has the bodies."""
 
     physical_end: int
     deadline_ns: int
-    request: Request
+    connection: Any
+    request_id: int
     reply: Reply
 
 
@@ -39,14 +41,14 @@ class GroupCommit:
             context.reply(request.connection, request.request_id, reply)
             return
         deadline_ns = now.mono_ns + options.sync_flush_timeout * 1_000_000
-        self._waiting.append(Waiting(store.appended_offset, deadline_ns, request, reply))
+        self._waiting.append(Waiting(store.appended_offset, deadline_ns, request.connection, request.request_id, reply))
 
     def flushed(self) -> None:
         """The log is flushed further: answer everybody whose messages are on the disk now."""
         flushed_offset = self._context.store.flushed_offset
         while self._waiting and self._waiting[0].physical_end <= flushed_offset:
             waiting = self._waiting.popleft()
-            self._context.reply(waiting.request.connection, waiting.request.request_id, waiting.reply)
+            self._context.reply(waiting.connection, waiting.request_id, waiting.reply)
 
     def tick(self, now: Now) -> None:
         """Answer those that have waited for too long."""
@@ -65,7 +67,7 @@ class GroupCommit:
         else:
             late = Failed(code=ResponseCode.FLUSH_DISK_TIMEOUT, kind="unavailable", remark="the message is stored, but "
                           "was not on the disk within syncFlushTimeout", retry_after_ms=1000)
-        self._context.reply(waiting.request.connection, waiting.request.request_id, late)
+        self._context.reply(waiting.connection, waiting.request_id, late)
 
     def next_deadline_ns(self) -> int | None:
         return self._waiting[0].deadline_ns if self._waiting else None

@@ -160,6 +160,7 @@ class BrokerSession:
         if isinstance(decoded, Reply):
             self._answer(decoded, request)
             return
+        request.body = b""  # the command has what it says; an answer may take as long as a flush
         request_id = self._request_id + 1
         if isinstance(decoded, list):
             several = _Several(request, request_id, len(decoded))

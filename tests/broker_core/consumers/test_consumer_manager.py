@@ -78,22 +78,30 @@ def test_subscriptions_are_limited_over_all_groups(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(consumer_manager, "MAX_SUBSCRIPTIONS", 3)
     manager = ConsumerManager()
 
-    def heard(group: str, *topics: str, number: int = 1) -> Registration:
-        return manager.register(client("A", number), ConsumerData(group=group, subscriptions=[
-            SubscriptionData(topic=topic) for topic in topics]), 0, without_sub=False)
+    def data(group: str, *topics: str) -> ConsumerData:
+        return ConsumerData(group=group, subscriptions=[SubscriptionData(topic=topic) for topic in topics])
 
-    heard("g", "a", "b")
-    with pytest.raises(UnavailableError):
-        heard("h", "a", "b")
-    assert manager.get("h") is None and manager.client_ids("h") == []
-    heard("h", "a")
-    with pytest.raises(UnavailableError):
-        heard("g", "a", "b", "c")
-    heard("g", "c", "d")
-    heard("g", "d")
-    heard("h", "a", "b")
+    def heard(*consumers: ConsumerData) -> None:
+        manager.require_room("A", consumers, without_sub=False)
+        for one in consumers:
+            manager.register(client("A", 1), one, 0, without_sub=False)
+
+    def refused(*consumers: ConsumerData) -> bool:
+        with pytest.raises(UnavailableError):
+            manager.require_room("A", consumers, without_sub=False)
+        manager.require_room("A", consumers, without_sub=True)
+        return True
+
+    assert refused(data("g", "a", "b"), data("h", "a", "b"))
+    heard(data("g", "a", "b"))
+    assert refused(data("h", "a", "b"))
+    heard(data("h", "a"))
+    assert refused(data("g", "a", "b", "c"))
+    heard(data("g", "c", "d"))
+    heard(data("g", "d"))
+    heard(data("h", "a", "b"))
     manager.leave("h", "A", 1)
-    heard("g", "a", "b", "c")
+    heard(data("g", "a", "b", "c"))
 
 
 def test_the_newest_heartbeat_says_how_the_group_consumes() -> None:

@@ -3,6 +3,15 @@
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 
 
+def test_its_length_is_the_number_of_groups() -> None:
+    offsets = ConsumerOffsetManager(None)
+    for group, topic in (("g", "orders"), ("g", "bills"), ("h", "orders")):
+        offsets.commit(group, topic, 0, 1)
+    assert len(offsets) == 2
+    offsets.remove_group("g")
+    assert len(offsets) == 1
+
+
 def test_unknown_is_none_not_zero() -> None:
     assert ConsumerOffsetManager(None).query("g", "T", 0) is None
 

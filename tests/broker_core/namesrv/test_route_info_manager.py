@@ -267,6 +267,23 @@ def test_tables_have_an_end(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> 
     routes.register("b2", "2:1", "t2", "t3", counter=2)
 
 
+def test_many_topics_on_many_brokers_have_a_common_end(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_info_manager, "MAX_ROUTES", 5)
+    routes.register("b1", "1:1", "t1", "t2", "t3")
+    with pytest.raises(RequestError, match="3 pairs of topic and broker and takes 5; 3 more are too many"):
+        routes.register("b2", "2:1", "t1", "t2", "t3")
+    assert routes.addresses() == {"b1": {0: "1:1"}} and routes.queues("t1") == {"b1": (4, 6)}
+    routes.register("b2", "2:1", "t1", "t2")
+    routes.register("b2", "2:1", "t1", "t2", queues=8, counter=2)  # what is there may change
+    queue = QueueData(broker_name="b2", perm=6, read_queue_nums=1, write_queue_nums=1)
+    with pytest.raises(RequestError, match="1 more"):
+        routes.manager.register_topic("t3", [queue])
+    routes.manager.register_topic("t2", [queue])
+    routes.manager.unregister_broker("C1", "1:1")
+    routes.manager.register_topic("t3", [queue])
+    routes.register("b1", "1:1", "t1", "t2")
+
+
 # --- Whatever happens ---------------------------------------------------------------------------------------------
 
 NAMES, ADDRS, CLUSTERS, TOPICS = ["b1", "b2", "b3"], ["1:1", "2:1", "3:1", "4:1"], ["C1", "C2"], ["t1", "t2", "t3"]
@@ -318,6 +335,11 @@ class AnyOrder(RuleBasedStateMachine):
     def delete(self, topic: str, cluster: str) -> None:
         self.routes.manager.delete_topic(topic, cluster)
 
+    @rule(topic=st.sampled_from(TOPICS), names=st.lists(st.sampled_from(NAMES)))
+    def enter_topic(self, topic: str, names: list[str]) -> None:
+        self.routes.manager.register_topic(topic, [
+            QueueData(broker_name=name, perm=6, read_queue_nums=1, write_queue_nums=1) for name in names])
+
     @invariant()
     def the_tables_agree(self) -> None:
         manager = self.routes.manager
@@ -331,6 +353,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert {(cluster, name) for cluster, names in manager._cluster_addr_table.items() for name in names} == {
             (data.cluster, name) for name, data in brokers.items()}
         assert all(manager._cluster_addr_table.values())
+        assert manager._routes == sum(map(len, manager._topic_queue_table.values()))
         for topic, queues in manager._topic_queue_table.items():
             assert queues and set(queues) <= set(brokers)
             assert manager.pick_topic_route(topic) is not None

@@ -1,10 +1,13 @@
 """Clients that come and go: members of groups from a heartbeat to an end of any kind."""
 
 from itertools import permutations
+from types import ModuleType
 
 import pytest
 
 from broker_core import commands as c
+from broker_core import topics
+from broker_core.consumers import consumer_manager, memberships, subscription_group_manager
 from broker_core.events import (
     ClientConnected,
     ClientIdentified,
@@ -216,6 +219,40 @@ def test_a_heartbeat_that_is_refused_changes_nothing(command: c.HeartBeat, words
     join(bench, "A", "before")
     assert words in failure(bench, command, "A").remark
     assert bench.engine.context.consumers.memberships.groups_of("A") == ["before"]
+
+
+@pytest.mark.parametrize(("module", "limit"), [
+    (topics, "MAX_TOPICS"), (subscription_group_manager, "MAX_GROUPS"), (memberships, "MAX_MEMBERS"),
+    (consumer_manager, "MAX_SUBSCRIPTIONS")])
+def test_a_heartbeat_with_more_than_there_is_room_for_changes_nothing(
+        monkeypatch: pytest.MonkeyPatch, module: ModuleType, limit: str) -> None:
+    bench = Bench()
+    join(bench, "A", "before")
+    context = bench.engine.context
+
+    def everything() -> dict[str, int]:
+        return {"MAX_TOPICS": sum(1 for _ in context.topics),
+                "MAX_GROUPS": sum(1 for _ in context.subscription_groups),
+                "MAX_MEMBERS": len(context.consumers.memberships),
+                "MAX_SUBSCRIPTIONS": sum(len(info.subscriptions) for group in context.consumers
+                                         if (info := context.consumers.get(group)))}
+
+    before = everything()
+    monkeypatch.setattr(module, limit, before[limit] + 1)
+    refused = failure(bench, beat("A", "before", "one", "two", producer_groups=["p"]), "A")
+    assert str(before[limit] + 1) in refused.remark
+    assert everything() == before and context.producers.groups_of("A") == []
+    assert beats(bench, "A", "before", "one")
+    assert not beats(bench, "A", "before", "one")  # what is there has room
+
+
+def test_what_is_over_a_limit_already_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    join(bench, "A")
+    for module, limit in ((topics, "MAX_TOPICS"), (subscription_group_manager, "MAX_GROUPS"),
+                          (memberships, "MAX_MEMBERS"), (consumer_manager, "MAX_SUBSCRIPTIONS")):
+        monkeypatch.setattr(module, limit, 0)
+    assert not beats(bench, "A")
 
 
 def test_a_heartbeat_needs_an_open_connection() -> None:

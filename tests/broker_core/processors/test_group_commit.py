@@ -1,5 +1,7 @@
 """The one place of acknowledgement: what each flush mode promises before it answers."""
 
+import sys
+
 import pytest
 
 from broker_core import commands as c
@@ -39,6 +41,14 @@ def test_what_arrives_during_a_flush_waits_for_the_next_one(bench: Bench) -> Non
     assert bench.final(first) is not None and bench.final(second) is None
     assert bench.flush()
     assert bench.final(second) is not None
+
+
+def test_no_body_waits_for_the_disk(bench: Bench) -> None:
+    body = bytes(1000)
+    before = sys.getrefcount(body)
+    (request,) = bench.submit(send("orders", body))
+    assert bench.final(request) is None and sys.getrefcount(body) == before
+    assert bench.flush() and isinstance(bench.final(request), c.Sent)
 
 
 def test_a_message_that_does_not_wait_is_answered_at_once(bench: Bench) -> None:

@@ -1,6 +1,7 @@
 """A client's connection: who waits for what, who is told, and what has a limit."""
 
 import asyncio
+import sys
 from typing import Any
 
 import msgspec
@@ -89,6 +90,13 @@ class Client:
 @pytest.fixture
 def sessions() -> BrokerSessions:
     return BrokerSessions(FakeRunner(), IDENTITY)
+
+
+def test_of_a_request_that_waits_the_body_is_not_kept(sessions: BrokerSessions) -> None:
+    client, body = Client(sessions), bytes(1000)
+    before = sys.getrefcount(body)
+    assert client.send(10, body=body)
+    assert sys.getrefcount(body) == before
 
 
 def test_a_request_is_answered_under_its_own_number(sessions: BrokerSessions) -> None:

@@ -49,11 +49,15 @@ def decode(text: str) -> dict[str, str]:
 def find(text: str, name: str) -> str:
     """One property's value without decoding the others; empty when it is not there."""
     needle = name + NAME_END
-    start = text.rfind(needle)
-    while start > 0 and text[start - 1] != ENTRY_END:
-        start = text.rfind(needle, 0, start)
+    start = text.find(needle)  # forwards, which is much faster; as a rule it is there once
     if start < 0:
         return ""
+    if text.find(needle, start + 1) >= 0 or (start and text[start - 1] != ENTRY_END):
+        start = text.rfind(needle)
+        while start > 0 and text[start - 1] != ENTRY_END:
+            start = text.rfind(needle, 0, start)
+        if start < 0:
+            return ""
     start += len(needle)
     end = text.find(ENTRY_END, start)
     return text[start:] if end < 0 else text[start:end]

@@ -38,7 +38,7 @@ class GroupCommit:
         context = self._context
         options, store = context.options, context.store
         if options.flush_disk_type == "ASYNC_FLUSH" or not wait or store.flushed_offset >= store.appended_offset:
-            context.reply(request.connection, request.request_id, reply)
+            context.replies.append((request.connection, request.request_id, reply))
             return
         deadline_ns = now.mono_ns + options.sync_flush_timeout * 1_000_000
         self._waiting.append(Waiting(store.appended_offset, deadline_ns, request.connection, request.request_id, reply))

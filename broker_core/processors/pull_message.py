@@ -233,10 +233,11 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
         PullWoken, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id, cause, held_us,
         wake_us, result.message_count))
     outcome = HoldOutcome(hold_id=request.hold_id, held_us=held_us, wake_us=wake_us, wake_cause=cause)
-    reply = _answer(context, result, response_code(result.status, offset), many.topic, many.queue_id,
+    code = ResponseCode.SUCCESS if result.message_count else response_code(result.status, offset)
+    reply = _answer(context, result, code, many.topic, many.queue_id,
                     request.group, request.client_id, request.protocol, offset, outcome, request.suspend_timeout_ms,
                     end_ns - begin_ns, now)
-    context.reply(request.connection, request.request_id, reply)
+    context.replies.append((request.connection, request.request_id, reply))
     return len(result.records)
 
 
@@ -251,7 +252,10 @@ def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topi
             client_id: str, protocol: Protocol, pull_from_offset: int, outcome: HoldOutcome | None, granted: int,
             read_ns: int, now: Now) -> Pulled:
     count = result.message_count
-    note_pull(context, group, topic, queue_id, client_id, result.next_begin_offset, now, was_held=outcome is not None)
+    if outcome is None:
+        note_pull(context, group, topic, queue_id, client_id, result.next_begin_offset, now)
+    else:
+        context.pulls.answered(group, topic, queue_id, client_id, result.next_begin_offset, now.mono_ns)
     context.events.emit(PullAnswered, now, topic, queue_id, group, client_id, outcome.hold_id if outcome else 0,
                         code, result.status, count, len(result.records), result.next_begin_offset, protocol,
                         pull_from_offset, result.max_offset, granted, result.oldest_store_timestamp)
@@ -269,17 +273,10 @@ def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topi
 
 
 def note_pull(context: Context, group: str, topic: str, queue_id: int, client_id: str, next_offset: int,
-              now: Now, *, was_held: bool = False) -> None:
-    """Remember who asked for the queue, and where it goes on; say so when it was another member before.
-
-    The answer of a hold is no news of the queue when another client has asked for it meanwhile.
-    """
+              now: Now) -> None:
+    """Remember who asked for the queue, and where it goes on; say so when it was another member before."""
     if not group:
         return
-    if was_held:
-        last = context.pulls.queues(group).get((topic, queue_id))
-        if last is not None and last.client_id != client_id:
-            return
     before = context.pulls.note(group, topic, queue_id, LastPull(client_id, now.mono_ns, next_offset))
     if before is None or before.client_id != client_id:
         info = context.consumers.get(group)

@@ -203,7 +203,7 @@ class CommitLog:
         blocks: list[Block] = []
         parts: list[bytes] = []
         requests: list[DispatchRequest] = []
-        arrivals: dict[tuple[str, int], Arrival] = {}
+        arrivals: dict[ConsumeQueue, Arrival] = {}
         for message in messages:
             topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
             front = _front(topic, message.born_host, store_host)
@@ -227,11 +227,10 @@ class CommitLog:
             transaction = sys_flag & TRANSACTION_MASK
             queue_offset = 0
             if transaction != TRANSACTION_PREPARED and transaction != TRANSACTION_ROLLBACK:
-                key = (topic, queue_id)
-                arrival = arrivals.get(key)
+                queue = find_queue(topic, queue_id)
+                arrival = arrivals.get(queue)
                 if arrival is None:
-                    queue = find_queue(topic, queue_id)
-                    arrival = arrivals[key] = Arrival(
+                    arrival = arrivals[queue] = Arrival(
                         queue, topic, queue_id, queue.next_offset, queue.next_offset, store_timestamp, 0, [])
                 code = tags_code(tag) if tag else 0
                 if topic == SCHEDULE_TOPIC:

@@ -58,7 +58,7 @@ class ConsumeQueue:
             self._fill_hole(offset)
         if end > self.reserved:
             self.reserve(end)
-        position, units = offset * UNIT_SIZE, encode_units(fields)
+        position, units = offset * UNIT_SIZE, UNIT.pack(*fields) if len(fields) == 3 else encode_units(fields)
         file = self.mapped_files.find(position)
         if file is not None and position + len(units) <= file.base + file.size:
             file.write(position - file.base, units)

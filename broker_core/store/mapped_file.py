@@ -88,8 +88,10 @@ class MappedFile:
 
     def write(self, position: int, data: bytes) -> None:
         """Put bytes at a position of this file; ``allocate`` first."""
-        self.changed = True
-        self.buffer[position:position + len(data)] = data
+        self.changed = self.used = True
+        mapping = self._mapping
+        buffer = self.buffer if mapping is None else mapping.buffer
+        buffer[position:position + len(data)] = data
 
     def flush(self, start: int, end: int) -> None:
         """Wait for the disk. Any thread; a file deleted in the meantime needs no flush."""

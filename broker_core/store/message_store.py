@@ -72,6 +72,7 @@ class MessageStore:
         self.delayed = ScheduleMessageService(files, root, self._log, self._queues, delay_levels)
         self.reader = MessageReader(self._log, self._queues, options, files.total_memory())
         self.is_in_memory = self.reader.is_in_memory
+        self.get_arrived = self.reader.get_arrived
         self._store_checkpoint = StoreCheckpoint(files, root)
         self._schedule = FlushSchedule(lambda: self._options, now)
         self.clean = CleanCommitLogService(files, root, self._log, self._queues, self._index,
@@ -277,11 +278,6 @@ class MessageStore:
                     message_filter: MessageFilter | None) -> GetMessageResult:
         """Messages of a queue from ``offset`` on, as many as one pull may bring."""
         return self.reader.get_message(topic, queue_id, offset, max_msg_nums, max_msg_bytes, message_filter)
-
-    def get_arrived(self, arrival: Arrival, offset: int, message_filter: MessageFilter | None,
-                    ) -> GetMessageResult | None:
-        """What ``get_message`` would say, where it is no more than the one message that arrived; None elsewhere."""
-        return self.reader.get_arrived(arrival, offset, message_filter)
 
     def look_message_by_offset(self, physical_offset: int) -> bytes | None:
         """The whole record that begins at this physical offset; None when none does."""

@@ -68,9 +68,14 @@ class ReputMessageService:
 
     def reput(self, confirmed_offset: int, limit: int) -> list[Arrival]:
         """Dispatch up to ``confirmed_offset``, about ``limit`` messages. OSError when a queue cannot be written."""
-        batches: list[Batch] = []
         count, end = 0, self.position
         pending = self._pending
+        if len(pending) == 1 and pending[0].start == end and pending[0].end <= confirmed_offset:
+            batch = pending.popleft()  # as a rule: it is what an append has just brought
+            self._dispatch(batch.arrivals, batch.requests)
+            self.position = batch.end
+            return self.take_arrivals()
+        batches: list[Batch] = []
         while pending and count < limit:
             batch = pending[0]
             if batch.start != end or batch.end > confirmed_offset:
@@ -84,7 +89,7 @@ class ReputMessageService:
             end = batch.end
             while pending and pending[0].start < end:
                 pending.popleft()
-        self._dispatch(batches)
+        self._dispatch(_joined(batches), [request for batch in batches for request in batch.requests])
         if end > self.position:
             self.position = end
         return self.take_arrivals()
@@ -96,24 +101,22 @@ class ReputMessageService:
 
     # --- dispatch -----------------------------------------------------------------------------------------------
 
-    def _dispatch(self, batches: list[Batch]) -> None:
+    def _dispatch(self, arrivals: Iterable[Arrival], requests: list[DispatchRequest]) -> None:
         """Queue, then notice; one write and one notice per queue.
 
         RocketMQ files a message in the index between the two. Here the index comes after the notice
         (``build_index``), since nobody is woken by it and it costs as much as the rest.
         """
-        for arrival in batches[0].arrivals if len(batches) == 1 else _joined(batches):
+        for arrival in arrivals:
             queue = arrival.queue
             if not queue.deleted:
                 queue.put(arrival.from_offset, arrival.fields)
                 self.touched.add(queue)
                 self._arrivals.append(arrival)
-        for batch in batches:
-            requests = batch.requests
-            if requests:
-                self.last_store_timestamp = requests[-1].store_timestamp
-                if self._index is not None:
-                    self._unindexed += requests
+        if requests:
+            self.last_store_timestamp = requests[-1].store_timestamp
+            if self._index is not None:
+                self._unindexed += requests
 
     @property
     def index_is_behind(self) -> bool:

@@ -39,7 +39,8 @@ ENDS = {
 
 def page(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]) -> str:
     """The page for a run's summary, its tables and the pictures of them."""
-    script = read(_UPLOT / "uPlot.esm.js") + read(_ASSETS / "report.js")
+    # The page's own part is a block, so that its names are not uPlot's.
+    script = f"{read(_UPLOT / 'uPlot.esm.js')}\n{{\n{read(_ASSETS / 'report.js')}}}\n"
     style = read(_UPLOT / "uPlot.min.css") + read(_ASSETS / "report.css")
     if "</script" in script.lower() or "</style" in style.lower():
         raise ValueError("the page's own script or style would end its element")

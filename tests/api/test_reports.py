@@ -44,7 +44,7 @@ async def test_the_list_says_what_there_is(client: httpx.AsyncClient, monkeypatc
         "last_run_ms": None}]
     assert report["runs"] == [{"id": 7, "report": "throughput", "status": "running", "attempt": 1, "percent": 30,
         "doing": "reading", "error": "", "has_log": False, "cancel_requested": False, "requested_by": "person",
-        "parameters": {}, "messages": None,
+        "parameters": {}, "messages": None, "headlines": [], "notes": [],
         "created_ms": int(WHEN.timestamp() * 1000), "started_ms": None, "finished_ms": None, "files": []}]
 
 
@@ -53,7 +53,8 @@ async def test_a_run_is_started(client: httpx.AsyncClient, monkeypatch: pytest.M
     monkeypatch.setattr(runs, "start_run", lambda *args: asked.append(args) or run(status=Status.QUEUED))
     answer = await client.post("/api/v1/reports/throughput/runs", json={"from_ms": 5})
     assert (answer.status_code, answer.headers["location"], answer.json()["status"]) == (202, RUN, "queued")
-    assert asked == [("throughput", {"from_ms": 5, "to_ms": None})]
+    assert asked == [("throughput", {"from_ms": 5, "to_ms": None, "topic": None, "consumer_group": None,
+        "compare": False})]
 
 
 @pytest.mark.parametrize(("error", "status"), [

@@ -10,7 +10,7 @@ from tests.conftest import PROJECT
 def test_names_are_those_of_their_modules() -> None:
     for name, info in REPORTS.items():
         assert name == info.name
-        assert (PROJECT / "spark_jobs" / f"{name}.py").exists()
+        assert (PROJECT / "spark_jobs" / "reports" / f"{name}.py").exists()
 
 
 def test_the_web_side_imports_nothing_of_spark() -> None:

@@ -31,6 +31,9 @@ from broker_core.server.remoting_server import RemotingServer
 from broker_core.server.tls import TlsOptions
 from broker_core.store.files import RealFiles
 
+BESIDE_THE_BODY = 64 * 1024
+"""A message's properties and its answer's header are shorter."""
+
 
 def make_port(settings: Any) -> EnginePort:
     """The port of a web process, by ``GLASSMQ_ENGINE``: embedded, child or remote."""
@@ -79,7 +82,8 @@ def make_remoting(settings: Any, runner: EngineRunner) -> RemotingServer | None:
     return RemotingServer(
         sessions.make_session, settings.GLASSMQ_BROKER_HOST, [port, port - 2] if port > 2 else [port],
         port_setting="GLASSMQ_BROKER_PORT", tls=make_tls(options), limits=RemotingLimits(connections=most_connections(
-            settings.GLASSMQ_MAX_CONNECTIONS, own_files=open_files_limit() // 2)))  # the other half is the store's
+            settings.GLASSMQ_MAX_CONNECTIONS, own_files=open_files_limit() // 2)),  # the other half is the store's
+        largest_answer=lambda: runner.engine.context.options.max_message_size + BESIDE_THE_BODY)
 
 
 def make_routes(settings: Any, runner: EngineRunner, clock: Clock) -> BrokerRoutes | None:

@@ -52,6 +52,11 @@ _NOBODY = 0
 class Runner(Protocol):
     """An EngineRunner, as far as sessions need one."""
 
+    handled: int
+
+    @property
+    def submitted(self) -> int: ...
+
     @property
     def backlog(self) -> int: ...
 
@@ -132,6 +137,7 @@ class BrokerSession:
         self._peer = Peer(channel.remote_host, channel.remote_port)
         self._connection = Connection(self._take_replies, self)
         self._request_id = _NOBODY
+        self._submitted = 0  # how many commands the runner had been given after the last frames
         self._pending: dict[int, RemotingCommand | _Several | _Named] = {}
         self._opaque = 0
         self._calls: dict[int, asyncio.Future[RemotingCommand]] = {}
@@ -150,6 +156,12 @@ class BrokerSession:
                 self._take_answer(command)
             else:
                 self._take_request(command)
+        self._submitted = self._sessions.runner.submitted
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine has handled everything received."""
+        return self._sessions.runner.handled >= self._submitted
 
     def _take_request(self, request: RemotingCommand) -> None:
         """Hand it to the engine, or answer what can be answered at once."""

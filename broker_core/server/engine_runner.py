@@ -1,11 +1,14 @@
 """The one owner of an engine: its inbox, its timer, its flush thread, its slow file work.
 
     submit ----> inbox --(next turn of the loop)--> engine.handle_batch --> replies, grouped by sink
-                                                                       and, before them, topics that changed
+           '--> aside --(one a turn)----------------------^                and, before them, topics that changed
     timer -----------------------------------------> engine.tick         --> the same
     flush thread: flush.run() ---------------------> engine.flushed      --> the same
     file thread:  work.run()  ---------------------> engine.file_work_done
     journal thread <------------------------------- what each turn did (``poll_journal``)
+
+A turn is bounded by what its commands weigh. Questions about whole tables, which may take a hundred ms each, lie aside:
+one is answered a turn, of each connection in turn, so who asks for nothing else is late by one of them and no more.
 
 Everything but the two ``run`` calls happens on the event loop's thread, so the engine needs no lock. What arrives
 while a turn runs waits for the next one and is handled as one batch: the busier, the larger the batches.
@@ -13,19 +16,48 @@ while a turn runs waits for the next one and is handled as one batch: the busier
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from broker_core import commands
 from broker_core.clock import Clock
-from broker_core.commands import Command, Reply
+from broker_core.commands import Command, Failed, Reply
 from broker_core.engine import Engine, FileWork, Out
+from broker_core.remoting.codes import ResponseCode
 from broker_core.server.poll_journal import PollJournal
 from broker_core.store.flush import Flush
 
 log = logging.getLogger(__name__)
 
 MAX_BATCH = 512
+"""What the commands of a turn weigh together: 1 each, but for ``WEIGHTS``."""
+
+WEIGHTS: dict[type[Command], int] = {
+    commands.PullMessage: 16,
+    commands.ViewMessage: 16,
+    commands.HeartBeat: 32,
+    commands.DeleteTopic: 32,
+    commands.QueryMessage: 128,
+    commands.UpdateAndCreateTopicList: MAX_BATCH,
+    commands.UpdateSubscriptionGroupList: MAX_BATCH,
+    commands.CloneGroupOffset: MAX_BATCH,
+    commands.DeleteExpiredCommitLog: MAX_BATCH,
+}
+"""Those that read or write much. A pull brings 256 KiB or one message of any size, so 32 make the 8 MiB of a turn."""
+
+WHOLE_TABLES: frozenset[type[Command]] = frozenset((
+    commands.GetTopics, commands.GetTopicConfigs, commands.GetQueues, commands.GetSubscriptionGroups,
+    commands.GetConsumerGroups, commands.GetConsumerGroup, commands.GetConsumeStats, commands.GetBrokerConsumeStats,
+    commands.GetAllConsumerOffset, commands.QueryTopicConsumeByWho, commands.QueryTopicsByConsumer,
+    commands.QueryConsumeTimeSpan, commands.GetClients, commands.GetProducerConnections,
+    commands.GetBrokerRuntimeInfo, commands.GetSnapshot))
+"""Their answers are as long as a broker's tables. They change nothing."""
+
+MAX_ASIDE = 256
+"""Such questions of one connection that may wait."""
+
 DRAIN_SECONDS = 5.0
 RETRY_FILE_WORK_SECONDS = 1.0
 FILE_WORK_PERIOD = 0.25
@@ -47,6 +79,39 @@ class Connection:
         self.key = key
 
 
+Asked = tuple[Connection, int, Command]
+
+
+class _Aside:
+    """Questions about whole tables, those of each connection in their order, the connections in turn."""
+
+    def __init__(self) -> None:
+        self._by_connection: dict[Connection, deque[Asked]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, asked: Asked) -> bool:
+        """False when too many of its connection wait already."""
+        waiting = self._by_connection.setdefault(asked[0], deque())
+        if len(waiting) >= MAX_ASIDE:
+            return False
+        waiting.append(asked)
+        self._count += 1
+        return True
+
+    def take(self) -> Asked:
+        """The next one; there is one."""
+        connection = next(iter(self._by_connection))
+        waiting = self._by_connection.pop(connection)
+        self._count -= 1
+        asked = waiting.popleft()
+        if waiting:
+            self._by_connection[connection] = waiting
+        return asked
+
+
 class EngineRunner:
     """Runs an engine on the event loop that ``start`` is called on."""
 
@@ -54,7 +119,10 @@ class EngineRunner:
         self._open_engine = open_engine
         self._clock = clock
         self._journal = journal
-        self._inbox: list[tuple[Connection, int, Command]] = []
+        self._inbox: deque[Asked] = deque()
+        self._aside = _Aside()
+        self.handled = 0
+        """Commands that had their turn; such as lie aside are not counted."""
         self._turn_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
@@ -83,7 +151,7 @@ class EngineRunner:
             return
         deadline = self._loop.time() + DRAIN_SECONDS
         self._deliver(self.engine.drain(self._clock.now()))
-        while (self._inbox or not self.engine.drained) and self._loop.time() < deadline:
+        while (self.backlog or not self.engine.drained) and self._loop.time() < deadline:
             self._turn()
             self._start_flush()
             await asyncio.sleep(0.001)
@@ -105,36 +173,60 @@ class EngineRunner:
     @property
     def backlog(self) -> int:
         """Commands that wait for their turn."""
-        return len(self._inbox)
+        return len(self._inbox) + len(self._aside)
+
+    @property
+    def submitted(self) -> int:
+        """What ``handled`` is to be when all that came until now has had its turn."""
+        return self.handled + len(self._inbox)
 
     def submit(self, connection: Connection, request_id: int, command: Command) -> None:
         """Hand a command to the next turn. Call it on the loop's thread."""
-        self._inbox.append((connection, request_id, command))
+        if type(command) not in WHOLE_TABLES:
+            self._inbox.append((connection, request_id, command))
+        elif not self._aside.put((connection, request_id, command)):
+            busy: Reply = Failed(
+                code=ResponseCode.SYSTEM_BUSY, kind="unavailable", retry_after_ms=1000,
+                remark=f"{MAX_ASIDE} questions of this connection about whole tables wait already; ask again later")
+            self._loop.call_soon(connection.sink, [(connection, request_id, busy)])
         if not self._turn_scheduled and not self._stopped:
             self._turn_scheduled = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """One turn: what the inbox holds, at most ``MAX_BATCH`` commands, or else what time has brought."""
+        """One turn: of what waits as much as ``MAX_BATCH`` allows, or else what time has brought."""
         self._turn_scheduled = False
         if self._stopped:
             return
         now, pause = self._clock.now(), 0.0
         try:
-            if self._inbox:
-                batch, self._inbox = self._inbox[:MAX_BATCH], self._inbox[MAX_BATCH:]
-                self._deliver(self.engine.handle_batch(batch, now))
+            if self._inbox or self._aside:
+                self._deliver(self.engine.handle_batch(self._next_batch(), now))
             due = self.engine.next_deadline()
             if due is not None and due <= now.mono_ns:
                 self._deliver(self.engine.tick(now))
         except Exception:
             log.exception("a turn of the engine failed; it goes on with the next one")
             pause = FAILED_TURN_PAUSE
-        if self._inbox and not self._turn_scheduled:
+        if (self._inbox or self._aside) and not self._turn_scheduled:
             self._turn_scheduled = True
             self._loop.call_soon(self._turn)
         self._start_flush()
         self._arm(pause)
+
+    def _next_batch(self) -> list[Asked]:
+        """What the next turn is to do."""
+        inbox, room = self._inbox, MAX_BATCH
+        batch: list[Asked] = []
+        while inbox:
+            room -= WEIGHTS.get(type(inbox[0][2]), 1)
+            if room < 0:
+                break
+            batch.append(inbox.popleft())
+        self.handled += len(batch)
+        if self._aside:
+            batch.append(self._aside.take())
+        return batch
 
     def _arm(self, pause: float = 0.0) -> None:
         """Set the one timer to the engine's next deadline, or ``pause`` seconds from now if that is later."""

@@ -206,6 +206,11 @@ class NamesrvSession:
             if not request.is_oneway:
                 self.channel.send(_frame(response, request))
 
+    @property
+    def ready(self) -> bool:
+        """What it receives it handles at once."""
+        return True
+
     def closed(self) -> None:
         """The connection is gone, and the brokers that registered on it with it."""
         self._name_server.controller.routes.connection_closed(self)

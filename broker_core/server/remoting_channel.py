@@ -37,7 +37,8 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     """With more unsent than this a client is behind: nothing is read from it until it has caught up."""
     unsent: int = 64 * MIB
     """A client with more unsent than this is cut off when there is yet more for it: as many answers as it may ask for
-    at once (``questions``), each with the largest message (4 MiB), are not too much."""
+    at once (``questions``), each with a message of 4 MiB, are not too much; where messages may be larger
+    (``RemotingServer.most_unsent``), more is not."""
     unsent_in_all: int = 512 * MIB
     """Unsent bytes of all clients that are behind; above it, whoever has most of them is cut off."""
     questions: int = 16
@@ -68,6 +69,10 @@ class Session(Protocol):
 
     def receive(self, commands: list[RemotingCommand]) -> None:
         """All frames of one read, in their order."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything received was handled: what can be answered at once has been."""
 
     def closed(self) -> None:
         """The connection ended. Called once, and nothing after it."""
@@ -155,7 +160,8 @@ class Channel(asyncio.Protocol):
         """Write what was gathered; a client that has too much to read already is cut off instead."""
         if not self._gathered:
             return
-        if self._transport.get_write_buffer_size() > self._limits.unsent:
+        unsent = self._transport.get_write_buffer_size()
+        if unsent > self._limits.unsent and unsent > self._server.most_unsent():
             self.cut(f"does not read: {self.unsent} bytes are unsent")
             return
         data = self._gathered[0] if len(self._gathered) == 1 else b"".join(self._gathered)
@@ -296,12 +302,14 @@ class Channel(asyncio.Protocol):
 
     def _hand_over(self) -> None:
         """Give the session what waits, or as many questions of it as it may have, and look again in the next turn of
-        the loop: what they brought is written by then."""
+        the loop: when they were handled, what they brought is written by then."""
         self.flush()
         if self._waiting and self._behind_since is None and not self._closing:
-            number = _prefix(self._waiting, self._limits.questions)
-            commands, self._waiting = self._waiting[:number], self._waiting[number:]
-            self._give(commands)
+            assert self._session is not None
+            if self._session.ready:
+                number = _prefix(self._waiting, self._limits.questions)
+                commands, self._waiting = self._waiting[:number], self._waiting[number:]
+                self._give(commands)
             if self._waiting:
                 self._server.loop.call_soon(self._hand_over)
         self._read_or_not()

@@ -27,12 +27,14 @@ class RemotingServer:
 
     def __init__(self, make_session: Callable[[Channel], Session], host: str, ports: Sequence[int], *,
                  port_setting: str = "listenPort", tls: TlsOptions | None = None,
-                 limits: RemotingLimits | None = None) -> None:
-        """``port_setting`` is what a person changes to have other ports."""
+                 limits: RemotingLimits | None = None, largest_answer: Callable[[], int] = lambda: 0) -> None:
+        """``port_setting`` is what a person changes to have other ports; ``largest_answer`` how many bytes one message
+        may make now."""
         self.host = host
         self.ports = ports
         self.port_setting = port_setting
         self.limits = limits or RemotingLimits()
+        self._largest_answer = largest_answer
         self.counters = RemotingCounters()
         self.channels: set[Channel] = set()
         self.unfinished = 0
@@ -136,6 +138,10 @@ class RemotingServer:
         channels, self._unsent = self._unsent, []
         for channel in channels:
             channel.flush()
+
+    def most_unsent(self) -> int:
+        """What one client may have unsent: as many of the largest answers as it may ask for at once, or ``unsent``."""
+        return max(self.limits.unsent, self.limits.questions * self._largest_answer())
 
     def count_unfinished(self, change: int) -> None:
         """Frames that are not whole yet grew or shrank; above the limit, whoever has most of it is cut off."""

@@ -37,6 +37,10 @@ class NotingSession:
     def answer(self, command: RemotingCommand) -> None:
         self.channel.send(command.response(0, body=command.body).encode())
 
+    @property
+    def ready(self) -> bool:
+        return True
+
     def closed(self) -> None:
         self.closings += 1
 

@@ -24,18 +24,24 @@ class FakeRunner:
     """Notes what is submitted; a test answers it when it likes."""
 
     def __init__(self) -> None:
-        self.submitted: list[tuple[Connection, int, c.Command]] = []
+        self.waiting: list[tuple[Connection, int, c.Command]] = []
+        self.handled = 0
+
+    @property
+    def submitted(self) -> int:
+        return self.handled + len(self.waiting)
 
     @property
     def backlog(self) -> int:
-        return len(self.submitted)
+        return len(self.waiting)
 
     def submit(self, connection: Connection, request_id: int, command: c.Command) -> None:
-        self.submitted.append((connection, request_id, command))
+        self.waiting.append((connection, request_id, command))
 
     def take(self) -> list[tuple[Connection, int, c.Command]]:
-        submitted, self.submitted = self.submitted, []
-        return submitted
+        self.handled = self.submitted
+        taken, self.waiting = self.waiting, []
+        return taken
 
 
 class FakeChannel:
@@ -90,6 +96,15 @@ class Client:
 @pytest.fixture
 def sessions() -> BrokerSessions:
     return BrokerSessions(FakeRunner(), IDENTITY)
+
+
+def test_it_is_ready_when_the_engine_has_handled_what_it_received(sessions: BrokerSessions) -> None:
+    client = Client(sessions)
+    assert client.session.ready
+    client.session.receive([RemotingCommand.request(30, EXAMPLES[30][0], opaque=opaque) for opaque in (1, 2)])
+    assert not client.session.ready
+    client.runner.take()
+    assert client.session.ready
 
 
 def test_of_a_request_that_waits_the_body_is_not_kept(sessions: BrokerSessions) -> None:

@@ -11,12 +11,12 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.clock import SystemClock
-from broker_core.engine import Engine
+from broker_core.engine import PROCESSORS, Engine
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.formats.poll_journal import FOLDER, decode_entries
 from broker_core.options import Options
 from broker_core.remoting.codes import ResponseCode
-from broker_core.server.engine_runner import MAX_BATCH, Connection, EngineRunner
+from broker_core.server.engine_runner import MAX_ASIDE, MAX_BATCH, WEIGHTS, WHOLE_TABLES, Connection, EngineRunner
 from broker_core.server.poll_journal import PollJournal
 from broker_core.store.flush import Flush
 from tests.fakes.engine import ROOT, SMALL, send
@@ -88,6 +88,63 @@ async def test_a_flood_is_handled_in_bounded_turns() -> None:
         before = client.calls
         await asyncio.gather(*(client.ask(send("orders", b"x")) for _ in range(3 * MAX_BATCH)))
         assert client.calls == before + 3
+
+
+async def test_pulls_weigh_more_than_sends() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"warm"))
+        before = client.calls
+        a_turn = MAX_BATCH // WEIGHTS[c.PullMessage]
+        answers = await asyncio.gather(*(client.ask(pull(0)) for _ in range(3 * a_turn)))
+        assert client.calls == before + 3
+        assert all(isinstance(answer, c.Pulled) for answer in answers)
+
+
+def test_whatever_a_command_weighs_it_has_a_turn() -> None:
+    assert all(1 < weight <= MAX_BATCH for weight in WEIGHTS.values())
+    assert WHOLE_TABLES.isdisjoint(WEIGHTS) and {*WEIGHTS, *WHOLE_TABLES} <= {*PROCESSORS}
+
+
+async def test_questions_about_whole_tables_are_answered_one_a_turn_and_nobody_else_waits_for_them() -> None:
+    async with running() as curious:
+        await curious.ask(send("orders", b"warm"))
+        questions = [curious.ask(c.GetTopicConfigs()) for _ in range(MAX_ASIDE)]
+        other, third = Client(curious.runner), Client(curious.runner)
+        before = curious.calls
+        assert isinstance(await other.ask(send("orders", b"two")), c.Sent)
+        assert curious.calls == before + 1
+        assert isinstance(await third.ask(c.GetTopics()), c.Topics)  # it is this connection's turn, before theirs
+        assert curious.calls <= before + 3
+        assert all(isinstance(answer, c.TopicConfigs) for answer in await asyncio.gather(*questions))
+        assert curious.calls == before + MAX_ASIDE
+
+
+async def test_a_question_about_a_whole_table_sees_what_was_asked_for_before() -> None:
+    async with running() as client:
+        made, seen = client.ask(c.UpdateAndCreateTopic(topic="new")), client.ask(c.GetTopics())
+        answer = await seen
+        assert made.done() and isinstance(answer, c.Topics) and "new" in {topic.topic for topic in answer.topics}
+
+
+async def test_too_many_questions_about_whole_tables_are_refused() -> None:
+    async with running() as client:
+        questions = [client.ask(c.GetTopics()) for _ in range(MAX_ASIDE + 2)]
+        assert client.runner.backlog == MAX_ASIDE
+        answers = await asyncio.gather(*questions)
+        refused = [answer for answer in answers if isinstance(answer, c.Failed)]
+        assert [answer.code for answer in refused] == [ResponseCode.SYSTEM_BUSY] * 2
+        assert refused == answers[MAX_ASIDE:] and isinstance(await client.ask(c.GetTopics()), c.Topics)
+
+
+async def test_what_had_its_turn_is_counted() -> None:
+    async with running() as client:
+        runner, begin = client.runner, client.runner.handled
+        asked = [client.ask(pull(0, wait_ms=0)) for _ in range(40)]
+        client.ask(c.GetTopics())
+        wanted = runner.submitted
+        assert (wanted - begin, runner.handled) == (40, begin)
+        await asyncio.gather(*asked)
+        assert runner.handled == wanted == runner.submitted
 
 
 async def test_the_timer_ends_a_hold() -> None:

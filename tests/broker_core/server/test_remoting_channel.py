@@ -265,6 +265,59 @@ async def test_a_client_may_be_brought_the_largest_messages_of_many_queues_at_on
         assert (running.server.counters.cut, running.server.unsent) == (0, 0)
 
 
+class Larger(NotingSession):
+    """Answers each question with 8 MiB."""
+
+    def answer(self, command: RemotingCommand) -> None:
+        self.channel.send(command.response(0, body=bytes(8 * 1024 * 1024)).encode())
+
+
+@pytest.mark.parametrize("fits", [True, False])
+async def test_how_much_may_be_unsent_follows_the_largest_answer(fits: bool) -> None:
+    async with serving(Larger, unsent=SYSTEM, questions=4) as running:
+        largest = 0
+        running.server._largest_answer = lambda: largest
+        peer = await running.connect()
+        await peer.ask(1)
+        largest = 9 * 1024 * 1024 if fits else 0  # it may change at any time
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        peer.write(*(request(number) for number in range(4)))
+        await until(lambda: len(running.sessions[0].reads) == 2)
+        if fits:
+            peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            assert [(await peer.receive()).opaque for _ in range(4)] == [0, 1, 2, 3]
+        else:
+            await until(lambda: running.sessions[0].closings == 1)
+        assert running.server.counters.cut == (not fits)
+        peer.writer.transport.abort()
+
+
+class Slow(NotingSession):
+    """Handles what it was given when the test says so."""
+
+    handled = False
+
+    @property
+    def ready(self) -> bool:
+        return self.handled
+
+
+async def test_more_questions_come_when_the_ones_before_were_handled() -> None:
+    async with serving(Slow, questions=4) as running:
+        peer = await running.connect()
+        peer.write(request(0))
+        await peer.receive()
+        (session,) = running.sessions
+        assert isinstance(session, Slow)
+        peer.write(*(request(number) for number in range(1, 11)))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert session.reads == [[0]]
+        session.handled = True
+        assert [(await peer.receive()).opaque for _ in range(10)] == list(range(1, 11))
+        assert session.reads == [[0], [1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
+
+
 async def test_too_much_unsent_in_all_ends_the_connection_that_has_most_of_it() -> None:
     async with serving(Flood, **(SMALL | {"unsent": SYSTEM}), unsent_in_all=2 * SYSTEM) as running:
         lazy = [await running.connect() for _ in range(4)]

@@ -204,22 +204,22 @@ def _hold(context: Context, request: Request, client_id: str, message_filter: Me
 
 def run_again(context: Context, waking: Waking, now: Now) -> int:
     """Read for a hold that was taken out of the table, and answer it: no second hold, no second commit; bytes read."""
-    request, arrival_ns = waking.request, waking.arrival_ns
-    many, counters = request.many, context.counters
-    begin_ns = context.clock.mono_ns()
+    request, arrival_ns, arrival, cause = waking.request, waking.arrival_ns, waking.arrival, waking.cause
+    topic, queue_id = request.many.topic, request.many.queue_id
+    offset, message_filter = request.pull_from_offset, request.message_filter
+    counters, mono_ns = context.counters, context.clock.mono_ns
+    begin_ns = mono_ns()
     try:
-        context.topics.require(many.topic)
-        offset, arrival, message_filter = request.pull_from_offset, waking.arrival, request.message_filter
+        context.topics.require(topic)
         result = context.store.get_arrived(arrival, offset, message_filter) if arrival is not None else None
         if result is None:
-            result = context.store.get_message(many.topic, many.queue_id, offset, request.max_msg_nums,
-                                               request.max_msg_bytes, message_filter)
+            result = context.store.get_message(topic, queue_id, offset, request.max_msg_nums, request.max_msg_bytes,
+                                               message_filter)
     except Exception as error:
         release(context, request, "cancelled", now, failed(error))
         return 0
-    end_ns = context.clock.mono_ns()
+    end_ns = mono_ns()
     counters.pulls_read += 1
-    cause = waking.cause
     if cause == "check":
         cause = _what_the_check_found(context, request, result)
     held_us = (now.mono_ns - request.suspended_ns) // 1000
@@ -229,14 +229,13 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
         counters.wakeup_us.add(wake_us)
     counters.woken[cause] += 1
     counters.held_ms.add(held_us // 1000)
+    hold_id, group, client_id = request.hold_id, request.group, request.client_id
     context.wakeups.append(context.events.emit(
-        PullWoken, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id, cause, held_us,
-        wake_us, result.message_count))
-    outcome = HoldOutcome(hold_id=request.hold_id, held_us=held_us, wake_us=wake_us, wake_cause=cause)
+        PullWoken, now, hold_id, topic, queue_id, group, client_id, cause, held_us, wake_us, result.message_count))
+    outcome = HoldOutcome(hold_id, held_us, wake_us, cause)
     code = ResponseCode.SUCCESS if result.message_count else response_code(result.status, offset)
-    reply = _answer(context, result, code, many.topic, many.queue_id,
-                    request.group, request.client_id, request.protocol, offset, outcome, request.suspend_timeout_ms,
-                    end_ns - begin_ns, now)
+    reply = _answer(context, result, code, topic, queue_id, group, client_id, request.protocol, offset, outcome,
+                    request.suspend_timeout_ms, end_ns - begin_ns, now)
     context.replies.append((request.connection, request.request_id, reply))
     return len(result.records)
 

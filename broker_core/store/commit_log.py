@@ -9,7 +9,6 @@ from zlib import crc32
 import msgspec
 
 from broker_core.errors import RequestError
-from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import (
     BLANK_SIZE,
     BORN_HOST_V6,
@@ -30,6 +29,7 @@ from broker_core.formats.commit_log_record import (
     store_timestamp_at,
     topic_field,
 )
+from broker_core.formats.message_properties import TAGS, find
 from broker_core.formats.tags_code import tags_code
 from broker_core.remoting.codes import ResponseCode
 from broker_core.store.consume_queue import ConsumeQueue
@@ -223,10 +223,9 @@ class CommitLog:
                 position = block_start = segment_end
                 segment_end += segment_size
                 room_end += segment_size
-            tag = message_properties.find(properties, message_properties.TAGS)
-            transaction = sys_flag & TRANSACTION_MASK
+            tag = find(properties, TAGS)
             queue_offset = 0
-            if transaction != TRANSACTION_PREPARED and transaction != TRANSACTION_ROLLBACK:
+            if not sys_flag & TRANSACTION_PREPARED:  # its bit is set in TRANSACTION_ROLLBACK too
                 queue = find_queue(topic, queue_id)
                 arrival = arrivals.get(queue)
                 if arrival is None:
@@ -244,7 +243,7 @@ class CommitLog:
                 store_host, store_port, message.reconsume_times, message.prepared_transaction_offset, len(body)),
                 body, front.topic, LENGTH.pack(len(text)), text)
             requests.append(DispatchRequest(topic, queue_id, queue_offset, position, size, store_timestamp, properties,
-                tag, transaction != TRANSACTION_ROLLBACK))
+                tag, sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK))
             position += size
         if parts:
             blocks.append(self._place(block_start, b"".join(parts)))

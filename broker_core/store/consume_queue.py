@@ -20,7 +20,7 @@ class ConsumeQueue:
     """
 
     __slots__ = ("_min_for", "_min_offset", "deleted", "flushed_offset", "mapped_files",
-                 "max_offset", "max_physical_offset", "next_offset", "queue_id", "reserved", "topic")
+                 "max_offset", "next_offset", "queue_id", "reserved", "topic")
 
     def __init__(self, files: Files, maps: OpenMaps, folder: Path, topic: str, queue_id: int, file_size: int) -> None:
         self.mapped_files = MappedFileQueue(files, maps, folder, -(-file_size // UNIT_SIZE) * UNIT_SIZE)
@@ -28,8 +28,6 @@ class ConsumeQueue:
         self.queue_id = queue_id
         self.next_offset = 0
         self.max_offset = 0
-        self.max_physical_offset = 0
-        """Behind the record of the last unit."""
         self.flushed_offset = 0
         self.deleted = False
         self._min_offset = 0
@@ -58,25 +56,20 @@ class ConsumeQueue:
             self._fill_hole(offset)
         if end > self.reserved:
             self.reserve(end)
-        position, units = offset * UNIT_SIZE, UNIT.pack(*fields) if len(fields) == 3 else encode_units(fields)
-        file = self.mapped_files.find(position)
-        if file is not None and position + len(units) <= file.base + file.size:
-            file.write(position - file.base, units)
-        else:
-            self._write(position, units)
+        self._write(offset * UNIT_SIZE, UNIT.pack(*fields) if len(fields) == 3 else encode_units(fields))
         self.max_offset = end
-        self.max_physical_offset = fields[-3] + fields[-2]
         if self.next_offset < end:
             self.next_offset = end
 
     def _write(self, position: int, data: bytes) -> None:
         file = self.mapped_files.find(position)
         assert file is not None
-        room = file.base + file.size - position
+        start = position - file.base
+        room = file.size - start
         if len(data) <= room:
-            file.write(position - file.base, data)
+            file.write(start, data)
             return
-        file.write(position - file.base, data[:room])
+        file.write(start, data[:room])
         self._write(position + room, data[room:])
 
     def _fill_hole(self, offset: int) -> None:
@@ -111,6 +104,12 @@ class ConsumeQueue:
             return (0, 0, 0)
         physical_offset, size, tags_code = UNIT.unpack_from(file.buffer, position - file.base)
         return physical_offset, size, tags_code
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Behind the record of the last unit; 0 without any."""
+        physical_offset, size, _ = self.unit(self.max_offset - 1) if self.max_offset else (0, 0, 0)
+        return 0 if is_hole(physical_offset, size) else physical_offset + size
 
     def min_offset(self, min_physical_offset: int) -> int:
         """First offset whose record the log, which begins at ``min_physical_offset``, still has."""
@@ -215,8 +214,6 @@ class ConsumeQueue:
 
     def _set_end(self, end: int) -> None:
         self.max_offset = self.next_offset = self.flushed_offset = self.reserved = end
-        physical_offset, size, _ = self.unit(end - 1) if end > self.first_file_offset else (0, 0, 0)
-        self.max_physical_offset = 0 if is_hole(physical_offset, size) else physical_offset + size
         last = self.mapped_files.find(end * UNIT_SIZE)
         if last is not None:
             last.allocated = end * UNIT_SIZE - last.base

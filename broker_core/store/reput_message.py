@@ -70,11 +70,13 @@ class ReputMessageService:
         """Dispatch up to ``confirmed_offset``, about ``limit`` messages. OSError when a queue cannot be written."""
         count, end = 0, self.position
         pending = self._pending
-        if len(pending) == 1 and pending[0].start == end and pending[0].end <= confirmed_offset:
-            batch = pending.popleft()  # as a rule: it is what an append has just brought
-            self._dispatch(batch.arrivals, batch.requests)
-            self.position = batch.end
-            return self.take_arrivals()
+        if len(pending) == 1:  # as a rule: it is what an append has just brought
+            batch = pending[0]
+            if batch.start == end and batch.end <= confirmed_offset:
+                pending.clear()
+                self._dispatch(batch.arrivals, batch.requests)
+                self.position = batch.end
+                return self.take_arrivals()
         batches: list[Batch] = []
         while pending and count < limit:
             batch = pending[0]

@@ -2,12 +2,12 @@
 
     python benchmarks/remoting_throughput.py [--compare] [rounds=3] [seconds=5] [warmup=5] [messages=500000]
 
-128 bytes, 4 queues; a new JVM for each figure, warmed up (not so the consumer, which starts with what is there).
+128 bytes, 4 queues; a new JVM for each figure, warmed up (but for the consumer, which starts with what is there).
 """
 
 from collections import defaultdict
 
-from stock_clients import brokers, compare, headline, number
+from stock_clients import brokers, compare, headline, in_turn, number
 
 WAYS = {
     "send, 1 thread": ("--mode", "sync", "--threads", "1"),
@@ -24,11 +24,13 @@ def main() -> None:
     arguments = ["--seconds", str(number("seconds", 5)), "--warmup", str(number("warmup", 5)),
                  "--messages", str(number("messages", 500_000))]
     with brokers() as found:
-        for _ in range(number("rounds", 3)):
+        for broker, counts in in_turn(found, number("rounds", 3)):
             for way, words in WAYS.items():
-                for broker in found:
-                    with broker.awake():
-                        told = broker.run("throughput", *words, *arguments)
+                with broker.awake():
+                    told = broker.run("throughput", *words, *arguments)
+                if told["refused"]:
+                    print(f"  {broker.name} refused {told['refused']:,} calls: {way}", flush=True)
+                if counts:
                     figures[way][broker.name].append(told["messages"] / told["seconds"])
     for way, by_broker in figures.items():
         compare(way, by_broker, "messages/s")

@@ -1,7 +1,9 @@
 """What the benchmarks with stock Java clients share: GlassMQ and, beside it, Apache RocketMQ 5.4.0.
 
-With ``--compare`` both run at once, and one of them at a time: the other one is stopped meanwhile (SIGSTOP), so it
-stays as warm as it is and takes nothing from the one that is measured. They alternate, RocketMQ first.
+With ``--compare`` both are there from the beginning, and one of them runs at a time: the other one is stopped meanwhile
+(SIGSTOP), so it stays as warm as it is and takes nothing from the one that is measured. They alternate, each goes first
+in turn, and the first round warms them up and is not counted. Both have their default options, and the clients are one
+program in a new JVM each time.
 """
 
 import contextlib
@@ -9,30 +11,34 @@ import os
 import signal
 import statistics
 import sys
+import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from common import title
 
 from tests.compat import java_program
 from tests.compat.glassmq_broker import GlassMQ, glassmq
-from tests.compat.real_rocketmq import RealRocketMQ, real_rocketmq
+from tests.compat.real_rocketmq import RealRocketMQ, brokers_of, real_rocketmq
 
 GLASSMQ, ROCKETMQ = "GlassMQ", "RocketMQ 5.4.0"
+CLIENT_HEAP = ("-Xms512m", "-Xmx512m")
+ROUTE_SECONDS = 60
+SETTLED_SECONDS = 3.0
 
 
 class Broker:
-    """One that is being measured, or is stopped while another one is."""
+    """One that is being measured, or is stopped while another one is. ``groups`` are those of its processes."""
 
-    def __init__(self, name: str, namesrv: str, web: str, process_groups: Callable[[], list[int]]) -> None:
+    def __init__(self, name: str, namesrv: str, web: str, groups: Sequence[int]) -> None:
         self.name = name
         self.namesrv = namesrv
         self.web = web
-        self._process_groups = process_groups
+        self._groups = groups
 
     def send_signal(self, number: signal.Signals) -> None:
-        for group in self._process_groups():
+        for group in self._groups:
             os.killpg(group, number)
 
     @contextlib.contextmanager
@@ -40,14 +46,29 @@ class Broker:
         """It runs until the end of the ``with``."""
         self.send_signal(signal.SIGCONT)
         try:
+            self._settle()
             yield
         finally:
             self.send_signal(signal.SIGSTOP)
 
+    def _settle(self) -> None:
+        """Wait until the name server knows the broker, and still does a little later: it forgets one that was stopped
+        for two minutes, and learns of it when the broker registers again."""
+        port = int(self.namesrv.rpartition(":")[2])
+        known, until = 0.0, time.monotonic() + ROUTE_SECONDS
+        while not known or time.monotonic() - known < SETTLED_SECONDS:
+            if not brokers_of(port, "TBW102"):
+                known = 0.0
+            elif not known:
+                known = time.monotonic()
+            if time.monotonic() > until:
+                raise RuntimeError(f"the name server of {self.name} does not know its broker after {ROUTE_SECONDS} s")
+            time.sleep(0.1)
+
     def run(self, program: str, *arguments: str) -> dict[str, Any]:
-        """The one line that a Java program prints when it is done."""
-        with java_program.started(program, "--namesrv", self.namesrv, *arguments, seconds=3600) as running:
-            return running.line()
+        """The one line that a Java program prints. It has ended then, and its clients have gone."""
+        (told,) = java_program.run(program, "--namesrv", self.namesrv, *arguments, options=CLIENT_HEAP, seconds=3600)
+        return told
 
     def metric(self, name: str, label: str) -> float:
         """The value of a sample of GlassMQ's /metrics."""
@@ -59,16 +80,17 @@ class Broker:
 
 
 def ours(running: GlassMQ) -> Broker:
-    return Broker(GLASSMQ, running.address.namesrv, running.address.web, lambda: [running.pid])
+    return Broker(GLASSMQ, running.address.namesrv, running.address.web, [running.pid])
 
 
 def theirs(running: RealRocketMQ) -> Broker:
-    return Broker(ROCKETMQ, running.namesrv.address, "", lambda: [running.broker.pid, running.namesrv.pid])
+    return Broker(ROCKETMQ, running.namesrv.address, "", [running.namesrv.pid, running.broker.pid])
 
 
 @contextlib.contextmanager
 def brokers() -> Iterator[list[Broker]]:
     """GlassMQ; before it RocketMQ when the command line has ``--compare``. All are stopped until they are awoken."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what is stopped would stay for ever
     with contextlib.ExitStack() as stack:
         found = []
         if "--compare" in sys.argv[1:]:
@@ -78,6 +100,13 @@ def brokers() -> Iterator[list[Broker]]:
             broker.send_signal(signal.SIGSTOP)
             stack.callback(broker.send_signal, signal.SIGCONT)
         yield found
+
+
+def in_turn(found: list[Broker], rounds: int) -> Iterator[tuple[Broker, bool]]:
+    """Each broker once in every round, and whether the round counts: the first one does not, ``rounds`` after it do."""
+    for turn in range(rounds + 1):
+        for broker in found if turn % 2 else reversed(found):
+            yield broker, turn > 0
 
 
 def number(name: str, otherwise: int) -> int:

@@ -55,7 +55,7 @@ def started(program: str, *arguments: str, options: Iterable[str] = (), seconds:
     return Program(command(program, *arguments, options=options), seconds)
 
 
-def run(program: str, *arguments: str, options: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
+def run(program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 900) -> Iterator[dict[str, Any]]:
     """The JSON lines that a program prints, as they come; RuntimeError with its last words when it fails."""
-    with started(program, *arguments, options=options) as running:
+    with started(program, *arguments, options=options, seconds=seconds) as running:
         yield from running

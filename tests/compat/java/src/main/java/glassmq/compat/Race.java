@@ -4,16 +4,10 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
-import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
-import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
-import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
-import org.apache.rocketmq.client.producer.DefaultMQProducer;
-import org.apache.rocketmq.common.message.Message;
 
 /**
  * Messages sent around the moment in which a pull is being held: each up to {@code jitter} after the one before it was
@@ -22,31 +16,30 @@ import org.apache.rocketmq.common.message.Message;
  */
 final class Race {
     private static final long SLOW = TimeUnit.SECONDS.toNanos(1);
-    private static final int PATIENCE = 90;
+    private static final int WARM_UP = 200;
+    private static final int SIZE = 16;
 
-    private final Semaphore received = new Semaphore(0);
-    private volatile long arrival;
+    private Race() {
+    }
 
     static void run(Arguments arguments) throws Exception {
         int lanes = arguments.number("lanes", 4);
         int jitter = arguments.number("jitter-us", 1500) * 1000;
         AtomicInteger left = new AtomicInteger(arguments.number("messages", 100_000));
         try (World world = new World(arguments.text("namesrv"), "race")) {
-            DefaultMQProducer producer = world.producer();
             List<long[]> took = new ArrayList<>();
             List<Thread> threads = new ArrayList<>();
             ConcurrentLinkedQueue<String> failures = new ConcurrentLinkedQueue<>();
             long began = System.nanoTime();
             for (int lane = 0; lane < lanes; lane++) {
-                Race race = new Race();
-                String topic = race.consume(world);
+                Probe probe = new Probe(world, SIZE);
                 long[] times = new long[left.get()];
                 took.add(times);
                 Thread thread = new Thread(() -> {
                     try {
-                        race.warmUp(producer, topic);
+                        warmUp(probe);
                         for (int i = 0; left.getAndDecrement() > 0; i++) {
-                            times[i] = race.one(producer, topic, jitter);
+                            times[i] = one(probe, jitter);
                         }
                     } catch (Throwable e) {
                         failures.add(e.toString());
@@ -70,33 +63,16 @@ final class Race {
         return sorted[Math.min(sorted.length - 1, (int) (part * sorted.length))];
     }
 
-    /** A topic of one queue, and its consumer. */
-    private String consume(World world) throws Exception {
-        String topic = world.topic(1);
-        DefaultMQPushConsumer consumer = world.newPushConsumer(world.name("g"));
-        consumer.setHeartbeatBrokerInterval(30_000);
-        consumer.subscribe(topic, "*");
-        consumer.registerMessageListener((MessageListenerConcurrently) (given, context) -> {
-            arrival = System.nanoTime();
-            received.release();
-            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
-        });
-        consumer.start();
-        return topic;
-    }
-
     /** The first message waits until the consumer has its queue; those after it for compilers. */
-    private void warmUp(DefaultMQProducer producer, String topic) throws Exception {
-        for (int i = 0; i < 200; i++) {
-            one(producer, topic, 1_000_000);
+    private static void warmUp(Probe probe) throws Exception {
+        for (int i = 0; i < WARM_UP; i++) {
+            one(probe, 1_000_000);
         }
     }
 
-    private long one(DefaultMQProducer producer, String topic, int jitter) throws Exception {
+    private static long one(Probe probe, int jitter) throws Exception {
         LockSupport.parkNanos(ThreadLocalRandom.current().nextInt(jitter));
-        long began = System.nanoTime();
-        producer.send(new Message(topic, new byte[16]));
-        Check.that(received.tryAcquire(PATIENCE, TimeUnit.SECONDS), "a message was not received");
-        return arrival - began;
+        probe.send();
+        return probe.took;
     }
 }

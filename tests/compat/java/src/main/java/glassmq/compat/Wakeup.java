@@ -1,14 +1,7 @@
 package glassmq.compat;
 
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
-import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
-import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
-import org.apache.rocketmq.client.producer.DefaultMQProducer;
-import org.apache.rocketmq.common.message.Message;
 
 /**
  * How long a message takes to a push consumer whose pull is held. A message is sent only when the one before it was
@@ -16,56 +9,35 @@ import org.apache.rocketmq.common.message.Message;
  * listener, and those of send() itself.
  */
 final class Wakeup {
-    private static final byte[] BODY = new byte[128];
-    private static final int PATIENCE = 90;
+    private static final int SIZE = 128;
 
-    private final DefaultMQProducer producer;
-    private final String topic;
-    private final Semaphore received = new Semaphore(0);
-    private volatile long arrival;
-    private long took;
-
-    private Wakeup(World world) throws Exception {
-        topic = world.topic(1);
-        producer = world.producer();
-        DefaultMQPushConsumer consumer = world.newPushConsumer(world.name("g"));
-        consumer.setHeartbeatBrokerInterval(30_000); // as everybody has it
-        consumer.subscribe(topic, "*");
-        consumer.registerMessageListener((MessageListenerConcurrently) (given, context) -> {
-            arrival = System.nanoTime();
-            received.release();
-            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
-        });
-        consumer.start();
+    private Wakeup() {
     }
 
     static void run(Arguments arguments) throws Exception {
+        int warmup = arguments.number("warmup", 1000);
+        int messages = arguments.number("messages", 2000);
+        long pause = arguments.number("pause-us", 20_000) * 1000L;
+        long[] took = new long[messages];
+        long[] sent = new long[messages];
         try (World world = new World(arguments.text("namesrv"), "wakeup")) {
-            Wakeup wakeup = new Wakeup(world);
-            int warmup = arguments.number("warmup", 1000);
-            int messages = arguments.number("messages", 2000);
-            long pause = arguments.number("pause-us", 20_000) * 1000L;
+            Probe probe = new Probe(world, SIZE);
             for (int i = 0; i < warmup; i++) {
-                wakeup.one(2_000_000);
+                pause(2_000_000);
+                probe.send();
             }
-            long[] took = new long[messages];
-            long[] sent = new long[messages];
             for (int i = 0; i < messages; i++) {
-                sent[i] = wakeup.one(pause);
-                took[i] = wakeup.took;
+                pause(pause);
+                probe.send();
+                took[i] = probe.took;
+                sent[i] = probe.sent;
             }
-            Json.print("took_ns", took, "sent_ns", sent);
         }
+        Json.print("took_ns", took, "sent_ns", sent);
     }
 
-    /** After the pause and up to a tenth more of it: a message there and received. Returns the ns of send(). */
-    private long one(long pause) throws Exception {
-        LockSupport.parkNanos(pause + ThreadLocalRandom.current().nextLong(pause / 10));
-        long began = System.nanoTime();
-        producer.send(new Message(topic, BODY));
-        long sent = System.nanoTime() - began;
-        Check.that(received.tryAcquire(PATIENCE, TimeUnit.SECONDS), "a message was not received");
-        took = arrival - began;
-        return sent;
+    /** So many ns, and up to a tenth more. */
+    private static void pause(long nanos) {
+        LockSupport.parkNanos(nanos + ThreadLocalRandom.current().nextLong(1 + nanos / 10));
     }
 }

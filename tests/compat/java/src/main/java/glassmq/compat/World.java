@@ -25,6 +25,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
 /** What one case works with: names of its own, and clients that end with it. Not for several threads at once. */
 final class World implements AutoCloseable {
     static final long API_MILLIS = 10_000;
+    /** What a client has that nobody configured. */
+    static final int STOCK_HEARTBEAT_MILLIS = 30_000;
     private static final AtomicInteger SERIAL = new AtomicInteger();
     final String namesrv;
     private final String run;

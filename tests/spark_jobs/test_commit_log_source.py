@@ -62,6 +62,28 @@ def test_only_what_is_safe_is_read_and_torn_records_are_left_out(spark: "SparkSe
         offset for index, (_, _, offset, _) in enumerate(written.records[:50]) if index != 20]
 
 
+def test_two_queries_of_one_table_do_not_get_each_others_conditions(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path, 10)
+    table = load(spark, tmp_path, pruned("topic"))
+    counts = [rows.count() for rows in (table.where("topic = 'orders'"), table, table.where("topic = 'other'"))]
+    assert counts == [5, 10, 0]
+    both = table.where("topic = 'orders'").unionByName(table)
+    assert both.count() == 15
+
+
+def test_conditions_are_applied_where_the_log_is_read_if_that_is_asked_for(spark: "SparkSession",
+                                                                           tmp_path: Path) -> None:
+    written = make_store(tmp_path, 60)
+    asked = "topic = 'orders' and physical_offset >= 4096 and topic like '%s'"
+    chosen = [offset for topic, _, offset, _ in written.records if topic == "orders" and offset >= 4096]
+    plans = {}
+    for pushed in ("true", "false"):
+        rows = load(spark, tmp_path, pruned("topic", "physical_offset"), push_filters=pushed).where(asked)
+        assert sorted(row["physical_offset"] for row in rows.collect()) == chosen
+        plans[pushed] = rows.rdd.getNumPartitions()
+    assert plans["true"] < plans["false"]  # whole segments are not looked at
+
+
 def test_an_empty_store_is_an_empty_table(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     assert load(spark, tmp_path, "topic string").collect() == []

@@ -12,57 +12,63 @@ from typing import Any
 
 import msgspec
 
-from broker_core.clock import Now
 from broker_core.events import Event
 
 log = logging.getLogger(__name__)
 
 Listener = Callable[[Sequence[Event]], None]
-Recorder = Callable[[Sequence["Recorded"]], None]
+Note = tuple[Any, ...]
+"""An event that nobody has looked at yet: its type, its turn's Now, its own fields."""
+Recorder = Callable[[Sequence[Note]], None]
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):
-    """An event that nobody has looked at yet: its number, type, turn and own fields."""
+    """A note, and the event's number."""
 
     seq: int
-    kind: Callable[..., Event]
-    now: Now
-    fields: tuple[Any, ...]
+    note: Note
 
     def event(self) -> Event:
-        return self.kind(self.seq, self.now.wall_ms, self.now.mono_ns, *self.fields)
+        kind, now, *fields = self.note
+        event: Event = kind(self.seq, now.wall_ms, now.mono_ns, *fields)
+        return event
 
 
 class EventLog:
     """The only place where events are numbered, kept and handed out.
 
-    ``emit`` takes the event's type and its fields after the three common ones, in order. It only notes them: most
-    events fall out of the ring unseen, so the event itself is made for who reads or listens. ``publish`` ends a
-    turn: listeners get what was emitted since the last call. A recorder is a listener that gets the notes themselves,
-    of a list that is not used again; it costs a turn next to nothing.
+    ``emit`` takes the event's type, its turn's Now and its fields after the three common ones, in order. It only keeps
+    what it is given: most events fall out of the ring unseen, so the event itself is made for who reads or listens.
+    ``publish`` ends a turn: listeners get what was emitted since the last call. A recorder is a listener that gets the
+    notes themselves, of a list that is not used again; it costs a turn next to nothing.
     """
 
     def __init__(self, *, ring_size: int = 16_384, kept_size: int = 300) -> None:
         self.seq = 0
         self.listeners_dropped = 0
         self.kept: deque[Recorded] = deque(maxlen=kept_size)
-        self._ring: deque[Recorded] = deque(maxlen=ring_size)
-        self._turn: list[Recorded] = []
+        self._ring: deque[Note] = deque(maxlen=ring_size)
+        """The last one's number is ``seq``."""
+        self._turn: list[Note] = []
         self._listeners: tuple[Listener, ...] = ()
         self._recorders: tuple[Recorder, ...] = ()
         self._is_heard = False
 
-    def emit(self, kind: Callable[..., Event], now: Now, *fields: Any) -> Recorded:
-        self.seq = seq = self.seq + 1
-        recorded = Recorded(seq, kind, now, fields)
-        self._ring.append(recorded)
+    def emit(self, *note: Any) -> None:
+        self.seq += 1
+        self._ring.append(note)
         if self._is_heard:
-            self._turn.append(recorded)
-        return recorded
+            self._turn.append(note)
 
-    def keep(self, kind: Callable[..., Event], now: Now, *fields: Any) -> None:
+    @property
+    def last(self) -> Recorded:
+        """What was emitted last."""
+        return Recorded(self.seq, self._ring[-1])
+
+    def keep(self, *note: Any) -> None:
         """``emit``, for what is rare: the last of these stay in ``kept`` when the ring has long gone on."""
-        self.kept.append(self.emit(kind, now, *fields))
+        self.emit(*note)
+        self.kept.append(self.last)
 
     def publish(self) -> None:
         if not self._turn:
@@ -74,7 +80,7 @@ class EventLog:
             except Exception:
                 self._drop(recorder)
         if self._listeners:
-            events = [recorded.event() for recorded in turn]
+            events = [Recorded(seq, note).event() for seq, note in enumerate(turn, self.seq - len(turn) + 1)]
             for listener in self._listeners:
                 try:
                     listener(events)
@@ -104,10 +110,12 @@ class EventLog:
     @property
     def first_seq(self) -> int:
         """The oldest event that the ring still has; ``seq + 1`` when it has none."""
-        return self._ring[0].seq if self._ring else self.seq + 1
+        return self.seq - len(self._ring) + 1
 
     def after(self, seq: int, *kinds: type[Event]) -> Iterator[Event]:
         """Events of the ring above ``seq``, oldest first; with ``kinds`` only those."""
-        for recorded in islice(self._ring, max(0, min(seq, self.seq) + 1 - self.first_seq), None):
-            if not kinds or recorded.kind in kinds:
-                yield recorded.event()
+        first = self.first_seq
+        skipped = max(0, min(seq, self.seq) + 1 - first)
+        for number, note in enumerate(islice(self._ring, skipped, None), first + skipped):
+            if not kinds or note[0] in kinds:
+                yield Recorded(number, note).event()

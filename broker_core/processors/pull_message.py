@@ -230,8 +230,10 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     counters.woken[cause] += 1
     counters.held_ms.add(held_us // 1000)
     hold_id, group, client_id = request.hold_id, request.group, request.client_id
-    context.wakeups.append(context.events.emit(
-        PullWoken, now, hold_id, topic, queue_id, group, client_id, cause, held_us, wake_us, result.message_count))
+    events = context.events
+    events.emit(PullWoken, now, hold_id, topic, queue_id, group, client_id, cause, held_us, wake_us,
+                result.message_count)
+    context.wakeups.append(events.last)
     outcome = HoldOutcome(hold_id, held_us, wake_us, cause)
     code = ResponseCode.SUCCESS if result.message_count else response_code(result.status, offset)
     reply = _answer(context, result, code, topic, queue_id, group, client_id, request.protocol, offset, outcome,
@@ -288,9 +290,10 @@ def release(context: Context, request: PullRequest, cause: ReleaseCause, now: No
     held_us = max(0, now.mono_ns - request.suspended_ns) // 1000
     many = request.many
     context.counters.released += 1
-    context.wakeups.append(context.events.emit(
+    context.events.emit(
         PullReleased, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id, cause,
-        held_us, request.protocol, request.pull_from_offset, many.max_offset, request.suspend_timeout_ms))
+        held_us, request.protocol, request.pull_from_offset, many.max_offset, request.suspend_timeout_ms)
+    context.wakeups.append(context.events.last)
     if reply is not None:
         context.reply(request.connection, request.request_id, reply)
 

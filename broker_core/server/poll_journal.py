@@ -16,7 +16,7 @@ from threading import Thread
 
 from broker_core.clock import Clock
 from broker_core.engine import Engine
-from broker_core.event_log import Recorded
+from broker_core.event_log import Note
 from broker_core.events import OffsetCommitted, PullAnswered, PullReleased, PullWoken
 from broker_core.formats.poll_journal import FOLDER, JournalEntry
 from broker_core.server.poll_journal_files import JournalFiles
@@ -39,17 +39,17 @@ ENDS = frozenset((PullAnswered, PullReleased, OffsetCommitted))
 """Events that are an entry each."""
 
 
-def entries(turn: Sequence[Recorded]) -> Iterator[JournalEntry]:
+def entries(turn: Sequence[Note]) -> Iterator[JournalEntry]:
     """What one turn's events say: an entry for each pull that ended and each offset that was committed."""
     cause, held_us, wake_us = "", 0, -1
-    for recorded in turn:
-        kind = recorded.kind
+    for note in turn:
+        kind, now = note[:2]
         if kind is PullWoken:
-            _, _, _, _, _, cause, held_us, wake_us, _ = recorded.fields
+            cause, held_us, wake_us = note[7:10]
         elif kind is PullAnswered:
             (topic, queue_id, group, client_id, hold_id, _, status, messages, size, next_offset, protocol, from_offset,
-             max_offset, granted_ms, oldest_store_ms) = recorded.fields
-            at_ms = recorded.now.wall_ms
+             max_offset, granted_ms, oldest_store_ms) = note[2:]
+            at_ms = now.wall_ms
             if hold_id:  # what has woken it came just before
                 yield JournalEntry(
                     at_ms, from_offset, next_offset, max_offset, oldest_store_ms, held_us,
@@ -60,21 +60,21 @@ def entries(turn: Sequence[Recorded]) -> Iterator[JournalEntry]:
                     at_ms, from_offset, next_offset, max_offset, oldest_store_ms, 0, -1, granted_ms, queue_id, messages,
                     size, topic, group, client_id, "answered_at_once", "", status, protocol)
         elif kind is OffsetCommitted:
-            group, topic, queue_id, offset, previous, client_id, max_offset = recorded.fields
+            group, topic, queue_id, offset, previous, client_id, max_offset = note[2:]
             yield JournalEntry(
-                recorded.now.wall_ms, previous, offset, max_offset, -1, -1, -1, -1, queue_id, -1, -1, topic, group,
+                now.wall_ms, previous, offset, max_offset, -1, -1, -1, -1, queue_id, -1, -1, topic, group,
                 client_id, "committed")
         elif kind is PullReleased:
             (_, topic, queue_id, group, client_id, why, released_us, protocol, from_offset, max_offset,
-             granted_ms) = recorded.fields
+             granted_ms) = note[2:]
             yield JournalEntry(
-                recorded.now.wall_ms, from_offset, -1, max_offset, -1, released_us, -1, granted_ms, queue_id, 0, 0,
+                now.wall_ms, from_offset, -1, max_offset, -1, released_us, -1, granted_ms, queue_id, 0, 0,
                 topic, group, client_id, "released", why, "", protocol)
 
 
-def _ends(turn: Sequence[Recorded]) -> int:
+def _ends(turn: Sequence[Note]) -> int:
     """How many entries a turn comes to."""
-    return sum(recorded.kind in ENDS for recorded in turn)
+    return sum(note[0] in ENDS for note in turn)
 
 
 class PollJournal:
@@ -83,7 +83,7 @@ class PollJournal:
     def __init__(self, files: Files, clock: Clock) -> None:
         self._files = files
         self._clock = clock
-        self._turns: deque[Sequence[Recorded]] = deque()
+        self._turns: deque[Sequence[Note]] = deque()
         # Each of the four is changed by one thread alone, so there is no lock.
         self._handed = 0        # events that were queued: the engine's
         self._dropped = 0       # entries that were not: the engine's
@@ -116,7 +116,7 @@ class PollJournal:
         engine.events.record_to(self.take)
         return True
 
-    def take(self, turn: Sequence[Recorded]) -> None:
+    def take(self, turn: Sequence[Note]) -> None:
         """Keep a turn's notes for the thread."""
         handed = self._handed + len(turn)
         if handed - self._handled > self._hurry_at:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from broker_core.clock import Now
-from broker_core.event_log import EventLog, Recorded
+from broker_core.event_log import EventLog, Note
 from broker_core.events import Event, MessagesStored, RecoveryStep, SegmentRolled, SubscriptionGroupChanged
 
 NOW = Now(1000, 5)
@@ -26,7 +26,8 @@ def test_numbers_have_no_gap_and_the_ring_is_bounded() -> None:
 
 def test_an_event_is_made_for_who_looks() -> None:
     log = EventLog()
-    recorded = log.emit(SegmentRolled, NOW, 42)
+    log.emit(SegmentRolled, NOW, 42)
+    recorded = log.last
     log.emit(RecoveryStep, NOW, "log", "")
     assert recorded.event() == SegmentRolled(1, NOW.wall_ms, NOW.mono_ns, 42)
     assert list(log.after(0, SegmentRolled)) == [recorded.event()]
@@ -84,7 +85,7 @@ def test_what_is_kept_outlasts_the_ring() -> None:
 
 def test_a_recorder_gets_the_notes_of_a_turn_in_a_list_of_its_own() -> None:
     log = EventLog()
-    turns: list[Sequence[Recorded]] = []
+    turns: list[Sequence[Note]] = []
     events: list[Event] = []
     log.record_to(turns.append)
     log.listen(events.extend)
@@ -92,8 +93,10 @@ def test_a_recorder_gets_the_notes_of_a_turn_in_a_list_of_its_own() -> None:
     log.publish()
     emit(log, 1)
     log.publish()
-    assert [[recorded.seq for recorded in turn] for turn in turns] == [[1, 2], [3]]
-    assert [recorded.event() for turn in turns for recorded in turn] == events
+    assert [len(turn) for turn in turns] == [2, 1]
+    assert [event.seq for event in events] == [1, 2, 3]
+    assert [kind(event.seq, now.wall_ms, now.mono_ns, *fields) for event, (kind, now, *fields) in
+            zip(events, turns[0] + turns[1], strict=True)] == events  # type: ignore[operator]
     log.unlisten(events.extend)
     emit(log, 1)
     log.publish()
@@ -103,7 +106,7 @@ def test_a_recorder_gets_the_notes_of_a_turn_in_a_list_of_its_own() -> None:
 def test_a_recorder_that_fails_is_dropped_too() -> None:
     log = EventLog()
 
-    def broken(turn: Sequence[Recorded]) -> None:
+    def broken(turn: Sequence[Note]) -> None:
         raise ValueError("broken")
 
     log.record_to(broken)

@@ -9,7 +9,7 @@ from api.clients import render
 from api.names import GroupName
 from api.request import Answer, Params, Request
 from api.schemas import Assignment, GroupDetail, GroupQueue, Groups, QueueName, copied
-from bridge.port import allocate_averagely, commands
+from bridge.port import ConflictError, UnavailableError, allocate_averagely, commands
 
 
 class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,7 +39,27 @@ async def get_group(request: Request[GroupParams]) -> Answer:
         subscriptions=list(subscriptions.values()), assignment=_assignment(members, queues), queues=queues,
         queues_total=sum(view.queues_total for view in views.values()),
         offsets=[_offset(queue, queue.offset) for queue in queues if queue.offset is not None],
-        holds=[hold for table in holds.by_broker.values() for hold in table.holds], unavailable=replies.missing))
+        holds=[hold for table in holds.by_broker.values() for hold in table.holds],
+        missing_topics=sorted({topic for view in views.values() for topic in view.missing_topics}
+            - {queue.topic for queue in queues}),
+        retries=[view.retries for view in views.values()], unavailable=replies.missing))
+
+
+async def delete_group(request: Request[GroupParams]) -> Answer:
+    """Refused by every broker while one has members of it."""
+    params = request.params
+    known = await brokers.ask_all(params.broker, commands.GetConsumerGroup(group=params.group),
+        commands.ConsumerGroupDetail)
+    members = {member.client_id for view in known.by_broker.values() for member in view.members}
+    if members:
+        raise ConflictError(f"group {params.group} has {len(members)} {'member' if len(members) == 1 else 'members'} "
+            "online; it can be deleted when they have left", pointer="/group")
+    done = await brokers.ask_all(params.broker, commands.DeleteSubscriptionGroup(
+        group=params.group, clean_offset=True, members_ok=False, missing_ok=False), commands.Done)
+    if done.unavailable:
+        raise UnavailableError(f"the group is deleted at {', '.join(done.by_broker)}, but not at "
+            f"{', '.join(done.unavailable)}; ask again")
+    return Answer()
 
 
 def _members(views: Iterable[commands.ConsumerGroupDetail]) -> dict[str, commands.ClientView]:

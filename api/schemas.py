@@ -27,7 +27,7 @@ INT64_FIELDS = frozenset({
     "after", "lag", "size", "min", "appended", "flushed", "dispatched", "store_time_ms", "born_time_ms",
     "last_store_time_ms", "suspended_at_ms", "deadline_ms", "started_at_ms", "uptime_ms", "wall_ms", "lag_ms",
     "latency_ms", "mono_ns", "pull_offset", "polled_ms_ago", "connected_at_ms", "last_heartbeat_ms", "sub_version",
-    "seq", "seq_from", "seq_to", "first_seq", "epoch", "messages",
+    "seq", "seq_from", "seq_to", "first_seq", "epoch", "messages", "next_due_ms", "dead_letters", "dead_letters_from",
 })
 
 
@@ -218,8 +218,7 @@ class Groups(Model, frozen=True, kw_only=True, gc=False):
 
 
 class Client(Model, frozen=True, kw_only=True, gc=False):
-    """One client of a broker. `version` is RocketMQ's (`5.4.0`), empty for clients that have none; `last_heartbeat_ms`
-    null: it never sent one."""
+    """One client. `version` is RocketMQ's (`5.4.0`), empty: it has none; `last_heartbeat_ms` null: it sent none."""
 
     broker: str
     client_id: str
@@ -249,8 +248,7 @@ class GroupQueue(Model, frozen=True, kw_only=True, gc=False):
     `assigned_to` is who should have it by RocketMQ's default allocation, null: nobody. `polled_by` asked for it last,
     `polled_ms_ago`. `offset` is the committed one, `pull_offset` where the next pull goes on. `state`: `held` a pull is
     in the pullRequestTable; `polling` one came lately; `not_polling` it is assigned and nobody asks; `unassigned` no
-    member is there to ask. `why` is a sentence about it. `locked_by` holds its orderly lock. `lag` is in messages,
-    `lag_ms` the age of the next one; null: not known.
+    member is there. `why` says more. `locked_by` holds its orderly lock. `lag_ms`: the next one's age; null: unknown.
     """
 
     broker: str
@@ -286,8 +284,8 @@ class Assignment(Model, frozen=True, kw_only=True, gc=False):
 class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
     """One group: members, what they subscribe to, who has which queue, how far behind, and what is held now.
 
-    `consume_type`, `message_model`, `consume_from_where`: RocketMQ's, empty for a group without members. `queues`:
-    each broker's first 2000, of `queues_total`; `lag` and `offsets`, the committed ones, are of those.
+    `consume_type`, `message_model`, `consume_from_where`: RocketMQ's, empty without members. `queues`: the first 2000
+    of each broker, of `queues_total`; `lag`, `offsets` are of those. `missing_topics`: subscribed to, but not there.
     """
 
     broker: str
@@ -305,6 +303,8 @@ class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
     queues_total: int
     offsets: list[commands.GroupQueueOffset]
     holds: list[commands.HoldView]
+    missing_topics: list[str]
+    retries: list[commands.GroupRetries]
     unavailable: Unavailable | UnsetType = UNSET
 
 

@@ -376,6 +376,7 @@ AnyEvent = (
 )
 CLIENT_EVENTS: tuple[type[Event], ...] = (
     ClientConnected, ClientIdentified, ClientLost, GroupMemberJoined, GroupMemberLeft, SubscriptionChanged,
-    ConsumerIdsNotified, QueueTaken, QueueLocked, QueueUnlocked, OffsetReset, SubscriptionGroupChanged,
+    ConsumerIdsNotified, QueueTaken, QueueLocked, QueueUnlocked, OffsetReset, SubscriptionGroupChanged, MessageSentBack,
+    MessageDeadLettered,
 )
-"""What becomes of clients and groups: few, and asked for long afterwards."""
+"""What becomes of clients and groups, and of messages that a group could not consume."""

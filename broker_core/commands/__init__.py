@@ -98,6 +98,7 @@ from broker_core.commands.groups import (
     GetConsumerGroups,
     GetSubscriptionGroups,
     GroupQueueView,
+    GroupRetries,
     SubscriptionGroups,
     UpdateSubscriptionGroup,
 )
@@ -233,6 +234,7 @@ __all__ = [
     "GroupNames",
     "GroupQueueOffset",
     "GroupQueueView",
+    "GroupRetries",
     "HeartBeat",
     "HeartBeatDone",
     "Held",

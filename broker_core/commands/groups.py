@@ -60,10 +60,28 @@ class GroupQueueView(Shape, frozen=True):
     why: str = ""
 
 
+class GroupRetries(Shape, frozen=True):
+    """What a group could not consume.
+
+    ``waiting`` messages come to it again, the first at ``next_due_ms`` (wall time, None while there are none);
+    ``counted`` False: there may be more, ask again. ``dead_letters`` do not come again: they lie in queue 0 of
+    ``dead_letter_topic``, from offset ``dead_letters_from`` on.
+    """
+
+    broker: str
+    waiting: int
+    next_due_ms: int | None
+    counted: bool
+    dead_letter_topic: str
+    dead_letters: int
+    dead_letters_from: int
+
+
 class ConsumerGroupDetail(Reply, frozen=True):
     """``consume_type``, ``message_model`` and ``consume_from_where`` are empty for a group without members.
 
-    ``queues`` are the first 2000, by topic; ``queues_total`` counts all.
+    ``queues`` are the first 2000, by topic; ``queues_total`` counts all. ``missing_topics`` are those that it
+    subscribes to and that this broker does not have.
     """
 
     seq: int
@@ -76,6 +94,8 @@ class ConsumerGroupDetail(Reply, frozen=True):
     subscriptions: list[SubscriptionData]
     queues: list[GroupQueueView]
     queues_total: int
+    missing_topics: list[str]
+    retries: GroupRetries
 
 
 # --- Configuration: RocketMQ's SubscriptionGroupConfig, in its JSON form -------------------------------------------
@@ -107,7 +127,10 @@ class SubscriptionGroups(Reply, frozen=True):
 
 
 class DeleteSubscriptionGroup(Command, frozen=True):
-    """DELETE_SUBSCRIPTIONGROUP. -> Done"""
+    """DELETE_SUBSCRIPTIONGROUP. -> Done; Failed conflict for a group with members without ``members_ok``, Failed
+    SUBSCRIPTION_GROUP_NOT_EXIST for one of which nothing is known without ``missing_ok``"""
 
     group: str
     clean_offset: bool = False
+    members_ok: bool = True
+    missing_ok: bool = True

@@ -50,6 +50,10 @@ class PullOffsetTable:
             last.pull_offset = pull_offset
             last.mono_ns = mono_ns
 
+    def remove_group(self, group: str) -> None:
+        """Forget a group's pulls."""
+        self._count -= len(self._table.pop(group, ()))
+
     def queues(self, group: str) -> Mapping[tuple[str, int], LastPull]:
         """(topic, queue id) -> last pull of one group; empty when it never pulled."""
         return self._table.get(group, {})

@@ -16,7 +16,7 @@ from broker_core.consumers.leases import Leases
 from broker_core.consumers.producer_manager import ProducerManager
 from broker_core.consumers.pull_offset_table import PullOffsetTable
 from broker_core.consumers.rebalance_lock_manager import RebalanceLockManager
-from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager
+from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager, retry_topic
 from broker_core.counters import Counters
 from broker_core.errors import StoreReadOnlyError
 from broker_core.event_log import EventLog, Recorded
@@ -25,6 +25,7 @@ from broker_core.longpolling.pull_request import PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
 from broker_core.options import Options
 from broker_core.store.message_store import Arrival, MessageStore
+from broker_core.store.waiting_retries import WaitingRetries
 from broker_core.topics import TopicConfigManager
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from broker_core.events import RebalanceCause
 
 RECENT_WAKEUPS = 200
+RECENT_RETRIES = 100
 
 FindQueues = Callable[[str], list[MessageQueue] | None]
 """A topic's queues on all brokers from which it may be read; None when that is not known."""
@@ -59,8 +61,8 @@ class Context:
 
     __slots__ = ("changed_groups", "clients", "clock", "config_version", "connection_numbers", "consumers", "counters",
                  "draining", "epoch", "events", "find_queues", "holds", "locks", "offsets", "options", "prefix_of_ids",
-                 "producers", "pulls", "replies", "round_robin", "second_notices", "started", "stats", "store",
-                 "subscription_groups", "topics", "unique_key", "wakeups", "waking")
+                 "producers", "pulls", "replies", "retried", "retries", "round_robin", "second_notices", "started",
+                 "stats", "store", "subscription_groups", "topics", "unique_key", "wakeups", "waking")
 
     def __init__(self, *, options: Options, store: MessageStore, topics: TopicConfigManager,
                  offsets: ConsumerOffsetManager, subscription_groups: SubscriptionGroupManager, clock: Clock,
@@ -82,6 +84,9 @@ class Context:
         self.waking: deque[Waking] = deque()
         self.wakeups: deque[Recorded] = deque(maxlen=RECENT_WAKEUPS)
         """The last holds' ends, PullWoken or PullReleased, for pages that open later."""
+        self.retried: deque[Recorded] = deque(maxlen=RECENT_RETRIES)
+        """The last messages that were given back or are dead, for the same."""
+        self.retries = WaitingRetries(store.delayed, retry_topic(""))
         self.round_robin: dict[str, int] = {}
         self.clients: dict[Any, ClientChannelInfo] = {}
         """Open connections, in the order of their coming."""

@@ -17,15 +17,17 @@ from broker_core.commands import (
     GetConsumerGroup,
     GetConsumerGroups,
     GroupQueueView,
+    GroupRetries,
     Reply,
 )
 from broker_core.consumers.allocate_message_queue import averagely_owners
 from broker_core.consumers.pull_offset_table import LastPull
-from broker_core.consumers.subscription_group_manager import not_exist
+from broker_core.consumers.subscription_group_manager import not_exist, retry_topic
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.processors.client_view import client_view
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context, Request, filter_text
+from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
 from broker_core.topics import PERM_READ
 
 MAX_QUEUES = 2000
@@ -72,7 +74,21 @@ def get_consumer_group(context: Context, request: Request, now: Now) -> Reply:
         members=[client_view(context, client) for client in context.consumers.members(group).values()],
         subscriptions=[subscriptions[topic] for topic in sorted(subscriptions)],
         queues=list(islice((view for topic in topics for view in _queues(context, group, topic, now)), MAX_QUEUES)),
-        queues_total=sum(context.topics.require(topic).read_queue_nums for topic in topics))
+        queues_total=sum(context.topics.require(topic).read_queue_nums for topic in topics),
+        missing_topics=[topic for topic in sorted(subscriptions)
+                        if context.topics.get(topic) is None and not topic.startswith(RETRY_PREFIX)],
+        retries=_retries(context, group))
+
+
+def _retries(context: Context, group: str) -> GroupRetries:
+    """What the group could not consume."""
+    waiting, dead = context.retries.of(retry_topic(group)), DLQ_PREFIX + group
+    config, store = context.topics.get(dead), context.store
+    queues = range(config.read_queue_nums if config else 0)
+    return GroupRetries(
+        broker=context.options.broker_name, waiting=waiting.messages, next_due_ms=waiting.next_due_ms,
+        counted=waiting.is_all, dead_letter_topic=dead, dead_letters_from=store.min_offset(dead, 0),
+        dead_letters=sum(store.max_offset(dead, queue_id) - store.min_offset(dead, queue_id) for queue_id in queues))
 
 
 def _queues(context: Context, group: str, topic: str, now: Now) -> Iterator[GroupQueueView]:

@@ -1,6 +1,8 @@
 """What an observer asks: the pullRequestTable, the recent events, everything at one moment."""
 
+from heapq import merge
 from itertools import islice
+from operator import attrgetter
 
 import msgspec
 
@@ -77,4 +79,5 @@ def snapshot(context: Context, now: Now, max_holds: int = 1000, max_queues: int 
         queues_total=len(keys), queues=[context.queue_view(*key) for key in keys[:_page(max_queues)]],
         wakeups=[wake_up(recorded.event()) for recorded in context.wakeups], counters=counters.as_dict(),
         wakeup_us=counters.wakeup_us.view(), held_ms=counters.held_ms.view(), positions=positions(context),
-        client_events=[msgspec.to_builtins(recorded.event()) for recorded in context.events.kept])
+        client_events=[msgspec.to_builtins(recorded.event()) for recorded in merge(
+            context.events.kept, context.retried, key=attrgetter("seq"))])

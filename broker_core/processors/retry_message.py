@@ -149,3 +149,4 @@ def report_retry(context: Context, retry: Retry, stored: DispatchRequest, now: N
         context.counters.messages_sent_back += 1
         context.events.emit(MessageSentBack, now, retry.group, topic, message_id, retry.reconsume_times, retry.level,
                             stored.physical_offset)
+    context.retried.append(context.events.last)

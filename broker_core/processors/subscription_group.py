@@ -17,6 +17,7 @@ from broker_core.commands import (
     UpdateSubscriptionGroupList,
 )
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupConfig, not_exist
+from broker_core.errors import ConflictError
 from broker_core.events import SubscriptionGroupChanged
 from broker_core.processors.context import Context, Request
 from broker_core.topics import validate_group, validate_topic
@@ -98,9 +99,17 @@ def delete_subscription_group(context: Context, request: Request, now: Now) -> R
     """As in RocketMQ it is no error when there is none: a tool asks every broker of the cluster."""
     command: DeleteSubscriptionGroup = request.command
     context.require_writable()
+    members = len(context.consumers.members(command.group))
+    if members and not command.members_ok:
+        raise ConflictError(f"group {command.group} has {members} {'member' if members == 1 else 'members'} online; it "
+                            "can be deleted when they have left", pointer="/group")
+    if not (command.missing_ok or command.group in context.subscription_groups
+            or context.offsets.topics(command.group) or context.pulls.queues(command.group)):
+        raise not_exist(command.group)
     if context.subscription_groups.delete(command.group, now):
         context.stats.forget_group(command.group)
         context.events.keep(SubscriptionGroupChanged, now, command.group, "deleted")
     if command.clean_offset:
         context.offsets.remove_group(command.group)
+        context.pulls.remove_group(command.group)
     return Done()

@@ -161,7 +161,7 @@ class ScheduleMessageService:
             level = min(heads, key=heads.__getitem__)
             if heads.pop(level) > now.wall_ms:
                 break
-            message = self._read(level, offsets[level])
+            message = self.message_at(level, offsets[level])
             found.append(message)
             size += message.record.size if message.record else 0
             offsets[level] = message.next_offset
@@ -170,7 +170,8 @@ class ScheduleMessageService:
                 heads[level] = due_ms
         return found
 
-    def _read(self, level: int, offset: int) -> DueMessage:
+    def message_at(self, level: int, offset: int) -> DueMessage:
+        """What lies at an offset that the queue of a level has, due or not."""
         queue = self._queues.table[SCHEDULE_TOPIC, level - 1]
         low = queue.min_offset(self._log.min_offset)
         if offset < low:

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from bridge.port import NotFoundError, ResponseCode, UnavailableError, commands, set_ports
-from tests.fakes.fake_port import BROKER, FakePort, group_detail, group_queue, hold_view
+from tests.fakes.fake_port import BROKER, FakePort, group_detail, group_queue, group_retries, hold_view
 
 GROUP = commands.ConsumerGroupView(broker=BROKER, group="G", topics=["T"], lag=8, holds=1, members=2,
     message_model="CLUSTERING")
@@ -85,3 +85,52 @@ async def test_a_group_of_several_brokers_shares_all_their_queues(client: httpx.
     assert (one["broker"], [queue["assigned_to"] for queue in one["queues"]]) == ("broker-b", ["java-1", "web-1", None])
     other.replies[commands.GetConsumerGroup] = UnavailableError("away")
     assert (await client.get("/api/v1/groups/G")).json()["unavailable"] == ["broker-b"]
+
+
+async def test_what_is_missing_and_what_could_not_be_consumed(client: httpx.AsyncClient, detailed: FakePort) -> None:
+    detailed.replies[commands.GetConsumerGroup] = group_detail(missing_topics=["typo", "there"])
+    other = FakePort()
+    set_ports({"broker-a": detailed, "broker-b": other})
+    other.replies[commands.GetHolds] = commands.Holds(seq=9, total=0, holds=[])
+    other.replies[commands.GetConsumerGroup] = group_detail(broker="broker-b", queues=[
+        group_queue(0, "java-1", topic="there")], retries=group_retries(broker="broker-b", waiting=3, next_due_ms=77))
+    body = (await client.get("/api/v1/groups/G")).json()
+    assert body["missing_topics"] == ["typo"]
+    assert [(entry["broker"], entry["waiting"], entry["next_due_ms"]) for entry in body["retries"]] == [
+        (BROKER, 0, None), ("broker-b", 3, 77)]
+    assert body["retries"][0] == {"broker": BROKER, "waiting": 0, "next_due_ms": None, "counted": True,
+        "dead_letter_topic": "%DLQ%G", "dead_letters": 0, "dead_letters_from": 0}
+
+
+async def test_delete(client: httpx.AsyncClient, detailed: FakePort) -> None:
+    detailed.replies |= {commands.DeleteSubscriptionGroup: commands.Done(),
+                         commands.GetConsumerGroup: group_detail(members=[])}
+    answer = await client.delete("/api/v1/groups/G")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert detailed.commands[-1] == commands.DeleteSubscriptionGroup(
+        group="G", clean_offset=True, members_ok=False, missing_ok=False)
+    detailed.replies[commands.GetConsumerGroup] = NotFoundError("no such group",
+        code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+    assert (await client.delete("/api/v1/groups/G")).status_code == 404
+
+
+async def test_a_group_with_members_is_deleted_nowhere(client: httpx.AsyncClient, detailed: FakePort) -> None:
+    empty = FakePort()
+    empty.replies |= {commands.DeleteSubscriptionGroup: commands.Done(),
+                      commands.GetConsumerGroup: group_detail(broker="broker-b", members=[])}
+    set_ports({"broker-b": empty, "broker-a": detailed})
+    answer = await client.delete("/api/v1/groups/G")
+    assert answer.status_code == 409 and "2 members online" in answer.json()["detail"]
+    assert not any(isinstance(command, commands.DeleteSubscriptionGroup) for command in empty.commands)
+    assert (await client.delete("/api/v1/groups/G?broker=broker-b")).status_code == 204
+
+
+async def test_a_broker_that_could_not_delete_a_group_is_named(client: httpx.AsyncClient, detailed: FakePort) -> None:
+    away = FakePort()
+    detailed.replies |= {commands.DeleteSubscriptionGroup: commands.Done(),
+                         commands.GetConsumerGroup: group_detail(members=[])}
+    away.replies |= {commands.DeleteSubscriptionGroup: UnavailableError("away"),
+                     commands.GetConsumerGroup: group_detail(members=[])}
+    set_ports({"broker-a": detailed, "broker-b": away})
+    answer = await client.delete("/api/v1/groups/G")
+    assert answer.status_code == 503 and "not at broker-b" in answer.json()["detail"]

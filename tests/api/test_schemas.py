@@ -11,7 +11,7 @@ SMALL = frozenset({
     "queue_id", "reconsume_times", "read_queues", "write_queues", "perm", "holds", "limit", "id", "hold_id", "held_ms",
     "held_us", "wake_us", "effective_wait_ms", "total", "next", "holds_total", "queues_total", "queues",
     "short_polling_time_mills", "max_holds", "max_queues", "bounds", "counts", "changeable", "dropped", "to", "version",
-    "members"})
+    "members", "waiting"})
 """Whole numbers that need no 64 bits."""
 
 

@@ -72,13 +72,20 @@ def group_queue(queue_id: int, assigned_to: str | None, **changes: Any) -> comma
     return commands.GroupQueueView(queue_id=queue_id, assigned_to=assigned_to, **fields | changes)
 
 
+def group_retries(**changes: Any) -> commands.GroupRetries:
+    fields: dict[str, Any] = {
+        "broker": BROKER, "waiting": 0, "next_due_ms": None, "counted": True, "dead_letter_topic": "%DLQ%G",
+        "dead_letters": 0, "dead_letters_from": 0}
+    return commands.GroupRetries(**fields | changes)
+
+
 def group_detail(**changes: Any) -> commands.ConsumerGroupDetail:
     fields: dict[str, Any] = {
         "seq": 41, "broker": BROKER, "group": "G", "consume_type": "CONSUME_PASSIVELY", "message_model": "CLUSTERING",
         "consume_from_where": "CONSUME_FROM_LAST_OFFSET", "members": [client_view("java-1"), client_view("web-1")],
         "subscriptions": [commands.SubscriptionData(topic="T", sub_string="TagA", sub_version=7)],
         "queues": [group_queue(0, "java-1"), group_queue(1, "web-1", offset=None, lag=None, lag_ms=None)],
-        "queues_total": 2}
+        "queues_total": 2, "missing_topics": [], "retries": group_retries()}
     return commands.ConsumerGroupDetail(**fields | changes)
 
 

@@ -21,3 +21,14 @@ def test_it_is_bounded() -> None:
     for queue_id in range(10):
         table.note("d", "t", queue_id, LastPull("A", 1, 0))
     assert len(table) <= 3 and ("t", 9) in table.queues("d")
+
+
+def test_a_group_is_forgotten() -> None:
+    table = PullOffsetTable(max_queues=2)
+    for group in "ab":
+        table.note(group, "t", 0, LastPull("A", 1, 0))
+    table.remove_group("a")
+    table.remove_group("a")
+    assert len(table) == 1 and table.queues("a") == {}
+    table.note("c", "t", 0, LastPull("A", 1, 0))
+    assert table.queues("b")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from broker_core import commands as c
+from broker_core.formats.message_properties import encode
 from tests.fakes.engine import Bench
 from tests.fakes.members import failure, join
 
@@ -157,3 +158,32 @@ def test_of_very_many_queues_the_first_ones_are_shown() -> None:
     join(bench, "A", topics=dict.fromkeys("abc", "*"))
     view = detail(bench)
     assert (len(view.queues), view.queues_total) == (2000, 3072)
+
+
+def test_a_topic_that_is_subscribed_to_and_not_there_is_named() -> None:
+    bench = orders()
+    join(bench, "A", topics={"orders": "*", "typo": "*", "%RETRY%other": "*"})
+    assert detail(bench).missing_topics == ["typo"]
+    bench.send("typo", b"1")
+    assert detail(bench).missing_topics == []
+
+
+def test_what_a_group_could_not_consume() -> None:
+    bench = orders()
+    assert detail_of_retries(bench) == (0, None, True, "%DLQ%g", 0, 0)
+    for level in ("3", "4"):
+        bench.send("%RETRY%g", b"again", properties=encode({"DELAY": level}))
+    for _ in range(3):
+        bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=0, delay_level=-1))
+    first = bench.clock.now().wall_ms + 10_000
+    assert detail_of_retries(bench) == (2, first, True, "%DLQ%g", 3, 0)
+    assert detail(bench).retries.broker == bench.options.broker_name
+    bench.tick(30_000)
+    assert detail_of_retries(bench) == (0, None, True, "%DLQ%g", 3, 0)
+
+
+def detail_of_retries(bench: Bench) -> tuple[int, int | None, bool, str, int, int]:
+    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"}))
+    found = detail(bench).retries
+    return (found.waiting, found.next_due_ms, found.counted, found.dead_letter_topic, found.dead_letters,
+            found.dead_letters_from)

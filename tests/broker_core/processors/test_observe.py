@@ -1,6 +1,7 @@
 """The pullRequestTable in pages, the ring of events, wake-ups for pages that open late."""
 
 from broker_core import commands as c
+from broker_core.processors.context import RECENT_RETRIES
 from tests.fakes.engine import Bench
 
 
@@ -67,3 +68,19 @@ def test_a_snapshot_has_what_became_of_clients() -> None:
     kinds = [event["type"] for event in reply.client_events]
     assert kinds[0] == "client_connected" and kinds[-1] == "client_lost"
     assert {"group_member_joined", "consumer_ids_notified", "group_member_left"} <= set(kinds)
+
+
+def test_a_snapshot_has_what_a_group_could_not_consume_among_the_other_events_of_clients() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=0))
+    bench.call(c.OpenConnection(client_id="A", protocol="websocket"), "A")
+    bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=0, delay_level=-1))
+    for _ in range(2 * RECENT_RETRIES):
+        bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=0))
+    found = bench.engine.snapshot(bench.clock.now()).client_events
+    assert [event["seq"] for event in found] == sorted(event["seq"] for event in found)
+    kinds = [event["type"] for event in found]
+    assert kinds[:2] == ["subscription_group_changed", "client_connected"]
+    assert kinds[2:] == ["message_sent_back"] * RECENT_RETRIES
+    assert found[-1]["group"] == "g" and found[-1]["topic"] == "orders"

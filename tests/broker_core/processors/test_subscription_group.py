@@ -130,3 +130,24 @@ def test_a_group_that_may_read_again() -> None:
     assert isinstance(reply, c.SubscriptionGroups) and reply.forbidden == {}
     for group, topic in (("a/b", "orders"), ("g", "a/b"), ("", "orders"), ("g", "")):
         assert failure(bench, c.UpdateGroupForbidden(group=group, topic=topic, readable=False)).code == 29
+
+
+def test_a_group_with_members_is_deleted_only_where_that_is_asked_for() -> None:
+    bench = Bench()
+    join(bench, "A")
+    command = c.DeleteSubscriptionGroup(group="g", clean_offset=True, members_ok=False, missing_ok=False)
+    refused = failure(bench, command)
+    assert (refused.kind, refused.pointer) == ("conflict", "/group") and "1 member online" in refused.remark
+    assert bench.call(c.DeleteSubscriptionGroup(group="g")) == c.Done()  # mqadmin may
+
+
+def test_with_a_group_everything_known_of_it_goes() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    bench.pull("orders", 1, consumer_group="g")
+    bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=1)]))
+    command = c.DeleteSubscriptionGroup(group="g", clean_offset=True, members_ok=False, missing_ok=False)
+    assert bench.call(command) == c.Done()
+    assert failure(bench, c.GetConsumerGroup(group="g")).kind == "not_found"
+    assert failure(bench, command).kind == "not_found"
+    assert bench.call(c.DeleteSubscriptionGroup(group="g")) == c.Done()

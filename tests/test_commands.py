@@ -19,10 +19,13 @@ from typing import Any
 import pytest
 import yaml
 
+from bridge.management.commands import broker as broker_command
+from bridge.port import UnavailableError, commands
 from broker_core.remoting.codes import RequestCode
 from broker_core.remoting.frame_decoder import FrameDecoder
 from broker_core.remoting.remoting_command import RemotingCommand
 from tests.conftest import PROJECT, Manage
+from tests.fakes.fake_port import FakePort
 
 PATIENCE_S = 60
 WITH_CHILDREN = 4
@@ -288,6 +291,19 @@ def test_a_taken_port_of_rocketmq_clients_is_named(manage: Manage, engine: str) 
     assert "GLASSMQ_BROKER_PORT" in output
     assert "Traceback" not in output
     assert "is up" not in output
+
+
+async def test_a_broker_is_not_said_to_be_up_before_its_engine_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_command, "PROBE_PAUSE_S", 0)
+    late, never, there = FakePort(), FakePort(), FakePort()
+    refusals = iter([UnavailableError("the broker's engine has not answered yet")] * 3)
+    late.replies[commands.GetBroker] = lambda _: next(refusals, commands.Done())
+    never.replies[commands.GetBroker] = UnavailableError("nobody listens")
+    there.replies[commands.GetBroker] = commands.Done()
+    assert await broker_command.engine_state({"a": there, "b": late}, 60) == ""
+    assert len(late.commands) == 4
+    assert await broker_command.engine_state({"a": there, "b": never}, 0) == (
+        "b is not there at the moment: nobody listens")
 
 
 def test_a_second_broker_on_the_same_store_is_refused(

@@ -53,6 +53,9 @@ ENGINE_GRACE_S = 15.0
 """How long the engine may take to answer and flush; what is not flushed then, recovery finds in the log."""
 CHILD_GRACE_S = 6.0
 FIRST_ANSWER_MS = 5000
+ENGINE_PATIENCE_S = 60.0
+"""How long an engine that starts with this process may take to answer, while it recovers its store: nothing is said to
+be up before. One that is elsewhere may come whenever it likes."""
 ORPHAN_PATIENCE_S = 3.0
 """How long the engine of a broker that was killed may take to notice that and to end."""
 PROBE_PAUSE_S = 0.1
@@ -151,7 +154,8 @@ class BrokerProcess:
                 await child.start()
             for port in self._ports.values():
                 await port.start()
-            self._announce(await engine_state(self._ports))
+            patience_s = 0.0 if settings.GLASSMQ_ENGINE == "remote" else ENGINE_PATIENCE_S
+            self._announce(await engine_state(self._ports, patience_s))
         except StoreError as error:
             self._give_up(f"{error.remark}. GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR names another place for the store.")
         except BrokerError as error:
@@ -217,17 +221,23 @@ class BrokerProcess:
                     await asyncio.sleep(LOOK_AGAIN_S)
 
 
-async def engine_state(ports: Mapping[str, EnginePort]) -> str:
-    """What stands against publishing a message now; empty when nothing does."""
-    states = {name: await _state_of(port) for name, port in ports.items()}
+async def engine_state(ports: Mapping[str, EnginePort], patience_s: float) -> str:
+    """What stands against publishing a message now; empty when nothing does. Engines that are not there yet are waited
+    for so long."""
+    give_up_at = asyncio.get_running_loop().time() + patience_s
+    states = {name: await _state_of(port, give_up_at) for name, port in ports.items()}
     return "; ".join(f"{name} is {state}" if len(ports) > 1 else state for name, state in states.items() if state)
 
 
-async def _state_of(port: EnginePort) -> str:
-    try:
-        view = await port.call(commands.GetBroker(), timeout_ms=FIRST_ANSWER_MS)
-    except BrokerError as error:
-        return f"not there at the moment: {error.remark}"
+async def _state_of(port: EnginePort, give_up_at: float) -> str:
+    while True:
+        try:
+            view = await port.call(commands.GetBroker(), timeout_ms=FIRST_ANSWER_MS)
+            break
+        except BrokerError as error:
+            if asyncio.get_running_loop().time() >= give_up_at:
+                return f"not there at the moment: {error.remark}"
+            await asyncio.sleep(PROBE_PAUSE_S)
     if isinstance(view, commands.BrokerView) and view.read_only:
         return "read-only: the store was written by another broker; GLASSMQ_STORE_ADOPT=1 would make it ours"
     return ""

@@ -85,10 +85,19 @@ class Source(NamedTuple):
 def record_batches(source: Source, headers: Headers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The records as batches of these columns, in the log's order."""
     schema = arrow_schema(columns)
+    for part in parts(source, headers, columns):
+        yield record_batch(part, schema)
+
+
+def record_batch(part: "Columns", schema: pa.Schema) -> pa.RecordBatch:
+    """Records as a batch of the schema's columns."""
+    return pa.RecordBatch.from_arrays([part.column(field.name).cast(field.type) for field in schema], schema=schema)
+
+
+def parts(source: "Source", headers: Headers, columns: Sequence[str]) -> "Iterator[Columns]":
+    """The records, as many at a time as make a batch of these columns."""
     for chosen in batch_slices(headers, columns):
-        part = Columns(source, headers.part(chosen))
-        yield pa.RecordBatch.from_arrays(
-            [part.column(name).cast(schema.field(name).type) for name in columns], schema=schema)
+        yield Columns(source, headers.part(chosen))
 
 
 def batch_slices(headers: Headers, columns: Sequence[str]) -> Iterator[slice]:
@@ -117,12 +126,18 @@ class Columns:
         self.headers = headers
         self._properties: Properties | None = None
         self._numbers: dict[str, NDArray[Any]] = {}
+        self._others: dict[str, pa.Array] = {}
 
     def column(self, name: str) -> pa.Array:
         """One column; addresses and topics as a dictionary, since there are few different ones."""
-        segment, headers = self._source.segment, self.headers
         if name in NUMBERS:
             return pa.array(self.number(name))
+        if name not in self._others:
+            self._others[name] = self._read_column(name)
+        return self._others[name]
+
+    def _read_column(self, name: str) -> pa.Array:
+        segment, headers = self._source.segment, self.headers
         if name == "topic":
             return self._source.topics.of(segment, headers)
         if name == "body":
@@ -162,10 +177,10 @@ class Columns:
         """When each record is due, null for one that is not delayed and for one whose time nothing tells."""
         source = self._source
         times: NDArray[np.int64] = np.full(len(self.headers.at), UNKNOWN, np.int64)
-        topics = source.topics.of(source.segment, self.headers)
+        topics = self.column("topic")
         names = topics.dictionary.to_pylist()
         code = names.index(SCHEDULE_TOPIC) if SCHEDULE_TOPIC in names else -1
-        delayed = np.flatnonzero(topics.indices.to_numpy() == code)
+        delayed = np.flatnonzero(topics.indices.to_numpy() == code) if code >= 0 else ()
         if len(delayed):
             part = Columns(source, self.headers.part(delayed))
             times[delayed] = source.due_times.of(part.number("queue_id"), part.number("queue_offset"),

@@ -2,11 +2,12 @@
 
 Reads the store of a GlassMQ broker or of a real RocketMQ one, beside a running broker too; ``path`` is its folder, or a
 URL (see ``commit_log_files``). Spark does not tell a Python source which columns a query needs: name them, as in
-``.schema(pruned("topic", "total_size"))``, since each one costs. Conditions on ``topic`` and on numbers are applied
-where the log is read.
+``.schema(pruned("topic", "total_size"))``, since each one costs.
 
 Options: ``start`` and ``end`` (global offsets of records; without ``end``: where the log ends, see
-``commit_log_segments``), ``split_bytes``.
+``commit_log_segments``), ``split_bytes``, and ``push_filters``: ``true`` has conditions on ``topic`` and on numbers
+applied where the log is read. It is for a ``load()`` that one query uses: Spark 4.3 keeps the conditions of the first
+query for all others of the same ``load()``, whose results would silently be wrong.
 
 ``rocketmq_commitlog_sums`` is the same log, counted where it is read: see ``commit_log_sums``.
 """
@@ -20,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_jobs.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, Source, record_batches
+from spark_jobs.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, Columns, Source, record_batches
 from spark_jobs.commit_log_due import DueTimes
 from spark_jobs.commit_log_files import is_folder, is_local, local_path
 from spark_jobs.commit_log_filters import Condition, condition, fulfilling, offsets_within
@@ -106,12 +107,16 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
         self._start = _number(options, "start", 0) or 0
         self._end = _number(options, "end", None)
         self._split_bytes = max(1, _number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 0)
+        self._takes_filters = options.get("push_filters", "false").lower() == "true"
         self._conditions: list[Condition] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take what can be held against records here; the others are Spark's."""
+        """Take what can be held against records here; the others are Spark's.
+
+        Only where it is asked for: Spark keeps what it pushed once for all queries of the same ``load()``.
+        """
         for pushed in filters:
-            taken = condition(pushed)
+            taken = condition(pushed) if self._takes_filters else None
             if taken is None:
                 yield pushed
             else:
@@ -153,7 +158,7 @@ class CommitLogSumsReader(CommitLogReader):
         return filters
 
     def _batches(self, source: Source, headers: Headers) -> Iterator[pa.RecordBatch]:
-        yield sums(source, headers, self._columns)
+        yield sums(Columns(source, headers), self._columns)
 
 
 def _number(options: Mapping[str, str], name: str, default: int | None) -> int | None:

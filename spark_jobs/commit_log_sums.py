@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.commit_log_columns import COLUMN_TYPES, NUMBERS, Columns, Source
-from spark_jobs.commit_log_headers import Headers
+from spark_jobs.commit_log_columns import COLUMN_TYPES, NUMBERS, Columns
 
 MINUTE_MS = 60_000
+_MOST_CODES = 4096
+"""Different values of a key that are told apart by a table rather than by sorting them."""
+_LARGEST = 1 << 62
 COUNT = "messages"
 KINDS = ("sum", "min", "max")
 
@@ -30,6 +31,8 @@ MADE: dict[str, Callable[[Columns], Longs]] = {
 }
 """Numbers that no column holds: the minute of the store time (ms), the power of two (bytes) that a body is not larger
 than, and where the record ends in the log."""
+_ADDED: dict[str, Callable[[Longs, Longs], Longs]] = {
+    "sum": np.add.reduceat, "min": np.minimum.reduceat, "max": np.maximum.reduceat}
 TEXT_KEYS = tuple(name for name, kind in COLUMN_TYPES.items() if kind == "string" and name != "properties")
 
 
@@ -73,31 +76,80 @@ def _parted(name: str) -> tuple[str, str] | None:
     return (kind, number) if kind in KINDS and (number in NUMBERS or number in MADE) else None
 
 
-def sums(source: Source, headers: Headers, columns: Sequence[str]) -> pa.RecordBatch:
+def sums(part: Columns, columns: Sequence[str]) -> pa.RecordBatch:
     """These records, summed up; columns in the order asked for."""
     keys, measures = wanted(columns)
-    part = Columns(source, headers)
-    table: dict[str, pa.Array] = {}
-    for name in keys:
-        table[name] = pa.array(MADE[name](part)) if name in MADE else part.column(name)
-    names = {name: table[name].dictionary for name in keys if pa.types.is_dictionary(table[name].type)}
-    for name in names:
-        table[name] = table[name].indices
-    for _, number in measures:
-        if number and number not in table:
-            table[number] = pa.array(MADE[number](part) if number in MADE else part.number(number))
-    asked = [([], "count_all") if kind == COUNT else (number, kind) for kind, number in measures]
-    found = pa.table(table).group_by(list(keys), use_threads=False).aggregate(asked)
-    made = {name: found.column(name) for name in keys}
-    for name, dictionary in names.items():
-        made[name] = pc.take(dictionary, made[name])
+    count = len(part.headers.at)
+    coded = [_coded(part, name) for name in keys]
+    codes, most = _joined(coded, count)
+    order = np.argsort(codes.astype(np.uint16) if most <= 1 << 16 else codes, kind="stable")
+    ordered = codes[order]
+    begins = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    made = {key.name: key.values.take(pa.array(key.codes[order[begins]])) for key in coded}
     for kind, number in measures:
-        made[COUNT if kind == COUNT else f"{kind}_{number}"] = found.column(
-            "count_all" if kind == COUNT else f"{number}_{kind}")
-    schema = pa.schema([(name, pa.string() if name in TEXT_KEYS else
+        if kind == COUNT:
+            made[COUNT] = pa.array(np.diff(np.append(begins, count)))
+        else:
+            values = MADE[number](part) if number in MADE else part.number(number)
+            made[f"{kind}_{number}"] = pa.array(_ADDED[kind](values.astype(np.int64)[order], begins))
+    schema = arrow_sums_schema(columns)
+    return pa.RecordBatch.from_arrays([made[name].cast(schema.field(name).type) for name in columns], schema=schema)
+
+
+def arrow_sums_schema(columns: Iterable[str]) -> pa.Schema:
+    """The schema of sums with these columns."""
+    return pa.schema([(name, pa.string() if name in TEXT_KEYS else
         pa.int32() if COLUMN_TYPES.get(name) == "int" else pa.int64()) for name in columns])
-    return pa.table([made[name].cast(schema.field(name).type) for name in columns],
-        schema=schema).combine_chunks().to_batches()[0]
+
+
+def added_up(batches: Sequence[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    """Sums of the same columns, those with the same keys as one row."""
+    if not batches:
+        return ()
+    table = pa.Table.from_batches(batches)
+    keys, measures = wanted(table.schema.names)
+    names = [(COUNT, "sum") if kind == COUNT else (f"{kind}_{number}", kind) for kind, number in measures]
+    found = table.group_by(list(keys), use_threads=False).aggregate(names)
+    found = found.select([*keys, *(f"{name}_{kind}" for name, kind in names)]).rename_columns(
+        [*keys, *(name for name, _ in names)])
+    summed: Iterable[pa.RecordBatch] = found.select(table.schema.names).cast(table.schema).to_batches()
+    return summed
+
+
+class Coded(NamedTuple):
+    """A key of some records as places in its different values."""
+
+    name: str
+    codes: Longs
+    values: pa.Array
+
+
+def _coded(part: Columns, name: str) -> Coded:
+    if name in TEXT_KEYS:
+        column = part.column(name)
+        column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        values, codes = column.dictionary, column.indices
+        if codes.null_count:
+            values, codes = pa.concat_arrays([values, pa.nulls(1, values.type)]), codes.fill_null(len(values))
+        return Coded(name, codes.to_numpy().astype(np.int64), values)
+    numbers = (MADE[name](part) if name in MADE else part.number(name)).astype(np.int64)
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low < _MOST_CODES:
+        return Coded(name, numbers - low, pa.array(np.arange(low, high + 1)))
+    different, codes = np.unique(numbers, return_inverse=True)
+    return Coded(name, codes, pa.array(different))
+
+
+def _joined(coded: Sequence[Coded], count: int) -> tuple[Longs, int]:
+    """(all keys of each record as one number, which it is below)."""
+    codes, most = np.zeros(count, np.int64), 1
+    for key in coded:
+        if most * len(key.values) > _LARGEST:
+            different, codes = np.unique(codes, return_inverse=True)
+            most = len(different)
+        codes = codes * len(key.values) + key.codes
+        most *= len(key.values)
+    return codes, most
 
 
 def size_classes(lengths: Longs) -> Longs:

@@ -2,6 +2,7 @@
 
     <lakes>/<store>-<8 digits>/manifest.json
                                messages/date=2026-01-31/range=<first byte>-<behind the last>.parquet
+                               sums/date=2026-01-31/range=<first byte>-<behind the last>.parquet
                                polls/date=2026-01-31/file=<number>-<first byte>-<behind the last>.parquet
 
 The digits are those of the store's path. Where another store has taken the place of the one that a lake was filled
@@ -22,7 +23,7 @@ from spark_jobs.commit_log_segments import find_segments, log_begin
 from spark_jobs.errors import LakeBusyError
 from spark_jobs.lake_manifest import Manifest, Witness, read_manifest, sync_folder
 
-TABLES = ("messages", "polls")
+TABLES = ("messages", "sums", "polls")
 LOCK = "lock"
 
 

@@ -34,6 +34,8 @@ class LogPart(msgspec.Struct, frozen=True):
     torn_places: int = 0
     torn_bytes: int = 0
     with_bodies: bool = False
+    sums: list[LakeFile] = []
+    """Files in which the same messages are counted, by minute."""
 
 
 class LogGap(msgspec.Struct, frozen=True):
@@ -81,8 +83,8 @@ class Manifest(msgspec.Struct):
 
     def files(self) -> set[str]:
         """The paths of all files that count."""
-        parts: list[LogPart | JournalPart] = [*self.messages, *self.polls]
-        return {file.path for part in parts for file in part.files}
+        parts = [part.files for part in self.messages] + [part.sums for part in self.messages]
+        return {file.path for files in [*parts, *(part.files for part in self.polls)] for file in files}
 
     def journal_ends(self) -> dict[tuple[int, int], JournalPart]:
         """The last part of each journal file, by its number and when it was made."""

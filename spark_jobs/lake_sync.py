@@ -20,7 +20,7 @@ from spark_jobs.commit_log_segments import LogPlan, log_begin, plan_log
 from spark_jobs.lake import Lake, find_lake, is_same_store, keep_files, locked, next_generation, sweep, witness_at
 from spark_jobs.lake_manifest import JournalPart, LakeFile, LogGap, LogPart, Manifest, write_manifest, write_whole
 from spark_jobs.lake_tasks import Done, Draft, JournalDone, JournalWork, LogDone, LogWork, Work
-from spark_jobs.poll_journal_files import find_files
+from spark_jobs.poll_journal_files import HEAD, find_files
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +29,6 @@ ROUND_BYTES = 4 << 30
 SMALLEST_TASK, LARGEST_TASK = 16 << 20, 256 << 20
 """Bytes of the log that one task reads, where there are so many."""
 TASKS_A_CORE = 2
-JOURNAL_HEAD = 4096
-"""Bytes of a journal file in which its header is."""
 
 RunTasks = Callable[[Sequence[Work]], Iterable[Done]]
 """Carries works out, in any order, somewhere."""
@@ -114,7 +112,7 @@ def journal_works(wanted: Wanted, lake: Lake) -> list[JournalWork]:
         return []
     ends, works = lake.manifest.journal_ends(), []
     for file in find_files(local_path(wanted.store))[0]:
-        header = decode_header(read_start(file.path, JOURNAL_HEAD) or b"")
+        header = decode_header(read_start(file.path, HEAD) or b"")
         if header is None:
             continue
         known = ends.get((file.number, header.created_ms))
@@ -140,7 +138,7 @@ def rounds(works: Sequence[Work]) -> Iterator[list[Work]]:
 
 def make_round(wanted: Wanted, lake: Lake, done: Sequence[Done], now_ms: int) -> None:
     """Make what was written count."""
-    keep_files(lake.folder, {Path(draft.draft): draft.path for one in done for draft in one.drafts})
+    keep_files(lake.folder, {Path(draft.draft): draft.path for one in done for draft in one.files})
     manifest = lake.manifest
     add_log(wanted, manifest, [one for one in done if isinstance(one, LogDone)], now_ms)
     add_journal(manifest, [one for one in done if isinstance(one, JournalDone)])
@@ -158,7 +156,7 @@ def add_log(wanted: Wanted, manifest: Manifest, done: Sequence[LogDone], now_ms:
             add_gap(manifest, one.start, one.end, now_ms)
         elif one.end > one.start:
             manifest.messages.append(LogPart(one.start, one.end, kept(one.drafts), one.torn_places, one.torn_bytes,
-                wanted.with_bodies))
+                wanted.with_bodies, kept(one.sums)))
         if one.last_offset >= 0:
             manifest.witness = witness_at(wanted.store, one.last_offset, one.last_size) or manifest.witness
         manifest.position = one.end

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spark_jobs import commit_log_source, poll_journal_source
+from spark_jobs.commit_log_sums import sums_schema
 from spark_jobs.lake import Lake
 from spark_jobs.lake_manifest import LakeFile
 from spark_jobs.lake_sync import Progress, Synced, Wanted, sync
-from spark_jobs.lake_tasks import Done, Work, carry_out_in_spark
+from spark_jobs.lake_tasks import SUM_KEYS, SUMS, SUMS_SCHEMA, Done, Work, carry_out_in_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,24 @@ def lake_messages(spark: "SparkSession", lake: Lake, columns: Sequence[str], fro
     """Messages stored in [from_ms, to_ms), with these columns of the commit log; a body that was left out is null."""
     files = [file for part in lake.manifest.messages for file in part.files]
     return _read(spark, lake, files, commit_log_source.pruned, columns, "store_ts", from_ms, to_ms)
+
+
+def lake_sums(spark: "SparkSession", lake: Lake, keys: Sequence[str], sums: Sequence[str], from_ms: int | None = None,
+              to_ms: int | None = None) -> "DataFrame":
+    """Messages counted by keys, as ``commit_log_sums`` names them, of the minutes that begin in [from_ms, to_ms).
+
+    ValueError for what the lake has not counted (``lake_tasks.SUMS_SCHEMA``).
+    """
+    unknown = {*keys, *sums} - {*SUMS_SCHEMA.names}
+    if unknown:
+        raise ValueError(f"a lake has not counted {', '.join(sorted(unknown))}")
+    files = [file for part in lake.manifest.messages for file in part.sums]
+    kinds = dict(column.split(" ") for column in sums_schema(SUM_KEYS, SUMS).split(", "))
+
+    def schema(*columns: str) -> str:
+        return ", ".join(f"{name} {kinds[name]}" for name in columns)
+
+    return _read(spark, lake, files, schema, (*keys, *sums), "minute_ts", from_ms, to_ms)
 
 
 def lake_polls(spark: "SparkSession", lake: Lake, columns: Sequence[str], from_ms: int | None = None,

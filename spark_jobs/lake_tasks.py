@@ -20,10 +20,11 @@ from pyarrow import parquet
 
 from broker_core.formats.poll_journal import decode_blocks, decode_header
 from spark_jobs import poll_journal_columns
-from spark_jobs.commit_log_columns import COLUMN_TYPES, Source, arrow_schema, record_batches
+from spark_jobs.commit_log_columns import COLUMN_TYPES, Source, arrow_schema, parts, record_batch
 from spark_jobs.commit_log_due import DueTimes
 from spark_jobs.commit_log_files import local_path
 from spark_jobs.commit_log_headers import Segment
+from spark_jobs.commit_log_sums import added_up, arrow_sums_schema, sums
 from spark_jobs.commit_log_topics import QueueTopics
 from spark_jobs.commit_log_walk import RecordWalk
 from spark_jobs.consume_queues import ConsumeQueues
@@ -32,12 +33,18 @@ from spark_jobs.poll_journal_files import read_file
 DRAFT = ".new"
 BODIES = ("properties", "body")
 MESSAGE_COLUMNS = tuple(name for name in COLUMN_TYPES if name not in BODIES)
+SUM_KEYS = ("topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
+SUMS = ("messages", "sum_total_size", "sum_body_length", "min_total_size", "max_total_size", "min_store_ts",
+    "max_store_ts", "min_queue_offset", "max_queue_offset", "max_end")
+"""What is counted of the messages beside them, as ``commit_log_sums`` names it: what reports on weeks then read."""
+SUMS_SCHEMA = arrow_sums_schema((*SUM_KEYS, *SUMS))
 POLL_COLUMNS = tuple(poll_journal_columns.COLUMN_TYPES)
 DELTAS = frozenset(("physical_offset", "queue_offset", "born_ts", "store_ts", "due_ts", "prepared_offset", "at_ms",
     "from_offset", "next_offset", "max_offset", "oldest_store_ms", "latency_ms"))
 """Numbers that differ little from the one before: the difference is stored."""
 PREFIXES = frozenset(("keys", "uniq_key", "origin_message_id", "properties"))
 """Texts that begin as the one before: what is different is stored."""
+DICTIONARIES = ("topic", "born_host")
 PLAIN = frozenset(("body_crc", "body"))
 """Values that are like nothing before."""
 GROUP_ROWS = 262_144
@@ -94,6 +101,12 @@ class LogDone(msgspec.Struct, frozen=True, tag="log"):
     torn_bytes: int = 0
     last_offset: int = -1
     last_size: int = 0
+    sums: list[Draft] = []
+
+    @property
+    def files(self) -> list[Draft]:
+        """All that was written."""
+        return [*self.drafts, *self.sums]
 
 
 class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
@@ -106,6 +119,11 @@ class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
     drafts: list[Draft]
     closed: bool = False
     lost: int = 0
+
+    @property
+    def files(self) -> list[Draft]:
+        """All that was written."""
+        return self.drafts
 
 
 Work = LogWork | JournalWork
@@ -129,6 +147,7 @@ def carry_out_in_spark(works: Sequence[bytes], batches: Iterable[pa.RecordBatch]
 def write_log(work: LogWork) -> LogDone:
     """A range of the log into a file for each day (UTC) of store time."""
     columns = MESSAGE_COLUMNS + (BODIES if work.with_bodies else ())
+    schema = with_dictionaries(arrow_schema(columns))
     queues = ConsumeQueues.of(work.store)
     try:
         segment = Segment.open(work.path, work.base, work.start, work.end)
@@ -137,15 +156,28 @@ def write_log(work: LogWork) -> LogDone:
     source = Source(segment, QueueTopics(queues.queues), DueTimes(local_path(work.store)))
     walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, queues, resume=True)
     last_offset, last_size = -1, 0
+    counted: list[pa.RecordBatch] = []
     name = f"range={work.start:020d}-{work.end:020d}"
-    with DayFiles(Path(work.lake), "messages", name, arrow_schema(columns), "store_ts") as files:
+    with (DayFiles(Path(work.lake), "messages", name, schema, "store_ts") as files,
+            DayFiles(Path(work.lake), "sums", name, SUMS_SCHEMA, "minute_ts") as sums_files):
         for headers in walk:
             last_offset, last_size = segment.base + int(headers.at[-1]), int(headers.size[-1])
-            for batch in record_batches(source, headers, columns):
-                files.write(batch)
-        drafts = files.finish()
+            for part in parts(source, headers, columns):
+                files.write(record_batch(part, schema))
+                counted.append(sums(part, SUMS_SCHEMA.names))
+        for batch in added_up(counted):
+            sums_files.write(batch)
+        drafts, of_sums = files.finish(), sums_files.finish()
     return LogDone(work.start, work.end, drafts, torn_places=len(walk.gaps),
-        torn_bytes=sum(gap.stop - gap.start for gap in walk.gaps), last_offset=last_offset, last_size=last_size)
+        torn_bytes=sum(gap.stop - gap.start for gap in walk.gaps), last_offset=last_offset, last_size=last_size,
+        sums=of_sums)
+
+
+def with_dictionaries(schema: pa.Schema) -> pa.Schema:
+    """The schema with texts of which there are few different ones as they are made; in the files they are texts."""
+    for name in DICTIONARIES:
+        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.dictionary(pa.int32(), pa.string())))
+    return schema
 
 
 def write_journal(work: JournalWork) -> JournalDone:
@@ -232,7 +264,7 @@ class DayFile:
         try:
             self._writer = parquet.ParquetWriter(self._file, schema, **settings(schema.names))
         except BaseException:
-            self.remove()
+            self._discard()
             raise
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = self._rows = 0
@@ -260,12 +292,17 @@ class DayFile:
 
     def remove(self) -> None:
         """Nothing came of it."""
+        self._writer.is_open = False  # or it would write the end of its file when it is collected
+        self._discard()
+
+    def _discard(self) -> None:
         self._file.close()
         self._draft.unlink(missing_ok=True)
 
     def _write_group(self) -> None:
         if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=self._waiting_rows)
+            self._writer.write_table(pa.Table.from_batches(self._waiting).unify_dictionaries(),
+                row_group_size=self._waiting_rows)
             self._rows += self._waiting_rows
             self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
@@ -275,7 +312,7 @@ def settings(columns: Sequence[str]) -> dict[str, Any]:
     encodings = {name: "DELTA_BINARY_PACKED" for name in columns if name in DELTAS}
     encodings |= {name: "DELTA_BYTE_ARRAY" for name in columns if name in PREFIXES}
     return {
-        "compression": "zstd", "compression_level": 1, "column_encoding": encodings,
+        "store_schema": False, "compression": "zstd", "compression_level": 1, "column_encoding": encodings,
         "use_dictionary": [name for name in columns if name not in encodings and name not in PLAIN],
         "write_statistics": [name for name in columns if name not in PREFIXES and name not in PLAIN],
     }

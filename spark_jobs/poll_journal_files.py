@@ -3,11 +3,16 @@
 A file is read whole, never mapped: the broker may cut off what a full disk took only a part of.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from broker_core.formats.poll_journal import FILE_NAME, FOLDER, decode_blocks, decode_header
 from spark_jobs.errors import NotAStoreError
+
+HEAD = 4096
+"""Bytes of a file in which its header is."""
 
 
 class JournalFile(NamedTuple):
@@ -79,6 +84,22 @@ def find_files(store: str | Path) -> tuple[list[JournalFile], tuple[str, ...]]:
     return found, tuple(foreign)
 
 
+def begins_behind(data: bytes, known: Mapping[str, int]) -> int:
+    """Up to which byte a file has been read already: ``known`` says so of the files called ``name_of`` their header."""
+    return known.get(name_in(data[:HEAD]), 0)
+
+
+def name_in(head: bytes) -> str:
+    """What the file is called that begins so; empty for one that does not begin as a journal does."""
+    header = decode_header(head)
+    return "" if header is None else name_of(header.number, header.created_ms)
+
+
+def name_of(number: int, created_ms: int) -> str:
+    """A file that is told apart from others of its number: a store may have been put in another one's place."""
+    return f"{number}@{created_ms}"
+
+
 def read_file(path: str) -> bytes | None:
     """All of a file; None when the broker has removed it."""
     try:
@@ -87,32 +108,46 @@ def read_file(path: str) -> bytes | None:
         return None
 
 
-def survey_file(data: bytes) -> FileSurvey | None:
-    """What is in a file; None when it does not begin as a journal does."""
+def read_head(path: str, size: int) -> bytes:
+    """The first bytes of a file; none when the broker has removed it."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(size)
+    except FileNotFoundError:
+        return b""
+
+
+def survey_file(data: bytes, behind: int = 0) -> FileSurvey | None:
+    """What is in a file, of entries and losses only those behind that byte; None when it does not begin as one does."""
     header = decode_header(data)
     if header is None:
         return None
     entries, lost, end, is_closed = 0, 0, header.length, False
     min_ms, max_ms = 0, 0
     for block in decode_blocks(data, header):
+        end, is_closed = block.end, block.closes
+        if block.end <= behind:
+            continue
         if block.entries:
             min_ms = min(min_ms, block.min_ms) if entries else block.min_ms
             max_ms = max(max_ms, block.max_ms) if entries else block.max_ms
         entries += block.entries
         lost += block.lost
-        end, is_closed = block.end, block.closes
     return FileSurvey(header.number, header.broker, header.epoch, entries, lost, min_ms, max_ms, end, len(data),
         is_closed)
 
 
-def survey(store: str | Path) -> JournalSurvey:
-    """What is in the journal of a store: reads all of it. NotAStoreError as ``find_files``."""
+def survey(store: str | Path, read: Mapping[str, int] = MappingProxyType({})) -> JournalSurvey:
+    """What is in the journal of a store: reads all of it. NotAStoreError as ``find_files``.
+
+    What has been ``read`` already, as ``begins_behind`` has it, does not count, but for the files themselves.
+    """
     files, foreign = find_files(store)
     surveys = {}
     for file in files:
         data = read_file(file.path)
         if data is not None:
-            surveys[file.number] = survey_file(data)
+            surveys[file.number] = survey_file(data, begins_behind(data, read))
     known = [found for found in surveys.values() if found is not None]
     newest = max(surveys, default=-1)
     times = [time for found in known if found.entries for time in (found.min_ms, found.max_ms)]

@@ -5,9 +5,11 @@ Spark does not tell a Python source which columns a query needs: name them, as i
 ``.schema(pruned("topic", "held_us"))``, since each one costs.
 
 Options: ``from_ms`` and ``to_ms`` leave entries of the times in [from_ms, to_ms) and pass over blocks without any;
-``split_bytes``: files up to so many bytes together are one task.
+``split_bytes``: files up to so many bytes together are one task; ``known``: what a lake has of them already, as JSON,
+``{"<number>@<time when it was made>": <byte>}``.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_jobs.poll_journal_columns import COLUMN_TYPES, record_batches
-from spark_jobs.poll_journal_files import JournalFile, find_files, read_file
+from spark_jobs.poll_journal_files import JournalFile, begins_behind, find_files, read_file
 
 FORMAT = "glassmq_poll_journal"
 DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
@@ -67,6 +69,7 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
         self._store = options["path"].removeprefix("file:")
         self._from_ms = _number(options, "from_ms", None)
         self._to_ms = _number(options, "to_ms", None)
+        self._known: dict[str, int] = json.loads(options.get("known", "{}"))
         self._split_bytes = _number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 1
 
     def partitions(self) -> list[InputPartition]:
@@ -78,7 +81,8 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
         for path in partition.value or ():  # None is Spark's stand-in where there is no partition
             data = read_file(path)
             if data is not None:
-                yield from record_batches(data, self._columns, from_ms=self._from_ms, to_ms=self._to_ms)
+                yield from record_batches(data, self._columns, from_ms=self._from_ms, to_ms=self._to_ms,
+                    start=begins_behind(data, self._known))
 
 
 def _number(options: Mapping[str, str], name: str, default: int | None) -> int | None:

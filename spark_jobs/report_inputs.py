@@ -1,5 +1,6 @@
 """What a report reads of a store: the commit log, the poll journal, and what the broker's tables say."""
 
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -7,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from broker_core.formats import rocketmq_json
 from spark_jobs.commit_log_segments import LogPlan, filler_size, plan_log
+from spark_jobs.commit_log_sums import sums_schema
+from spark_jobs.lake import Lake
 from spark_jobs.poll_journal_files import JournalSurvey, survey
+from spark_jobs.report_lake import LAKE_SEGMENT, known_of_journal, with_lake
 from spark_jobs.reports.shape import OFFSETS, TOPICS, Inputs, Report
 
 if TYPE_CHECKING:
@@ -21,45 +25,94 @@ _SPLITS_A_CORE = 3
 class StoreInputs:
     """The inputs of reports on one store, as of the moment when this is made; what is not asked for is not looked at.
 
-    NotAStoreError for a path that is none.
+    With a lake its rows come from there, and from log and journal only what is behind them. NotAStoreError for a path
+    that is no store.
     """
 
     def __init__(self, spark: "SparkSession", store: Path, report: Report, bounds: Sequence[int],
-                 to_ms: int | None) -> None:
+                 to_ms: int | None, lake: Lake | None = None) -> None:
         self._spark = spark
         self.store = store
+        self.lake = lake
         self._bounds = tuple(bounds)
         self._to_ms = to_ms
-        self.plan: LogPlan | None = plan_log(store) if report.reads else None
-        self.journal: JournalSurvey | None = survey(store) if report.polls else None
+        self._known = known_of_journal(lake)
+        self.plan: LogPlan | None = None
+        if report.reads:
+            self.plan = plan_log(store, start=lake.manifest.position if lake else 0)
+        self.journal: JournalSurvey | None = None
+        if report.polls:
+            tail = survey(store, self._known)
+            self.journal = with_lake(tail, store, lake) if lake else tail
 
     def of(self, report: Report) -> Inputs:
         """What there is for a report."""
-        return Inputs(self._messages(report.reads), self._polls(report.polls, looks_back=report.looks_back),
-            self._offsets, self._topics, self._bounds, self._to_ms, self.of)
+        from_ms = self._bounds[0] if self._bounds else None
+        return Inputs(
+            self._messages(report.reads, *((from_ms, self._to_ms) if report.within_window else (None, None))),
+            self._polls(report.polls, None if report.looks_back else from_ms),
+            self._offsets, self._topics, self._bounds, self._to_ms, self.of, self._counted)
 
-    def _messages(self, columns: tuple[str, ...]) -> "DataFrame":
+    def _messages(self, columns: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> "DataFrame":
+        """The log's, with those of a lake stored in [from_ms, to_ms)."""
+        from pyspark.sql import functions as F
+
         from spark_jobs.commit_log_source import FORMAT, pruned
+        from spark_jobs.lake_tables import lake_messages
 
         plan = self.plan
         if plan is None or not columns:
             return self._spark.createDataFrame([], pruned(*columns or ("topic",)))
+        tail = self._log(plan, FORMAT, pruned(*columns)) if plan.ranges or not self.lake else None
+        if self.lake is None:
+            assert tail is not None
+            return tail
+        others = [name for name in columns if name != "segment"]
+        found = lake_messages(self._spark, self.lake, others, from_ms, to_ms).select(
+            *(F.lit(LAKE_SEGMENT).cast("long").alias(name) if name == "segment" else name for name in columns))
+        return found if tail is None else found.unionAll(tail)
+
+    def _counted(self, keys: Sequence[str], sums: Sequence[str]) -> "DataFrame":
+        """The messages counted where they are read, those of a lake where they were written."""
+        from pyspark.sql import functions as F
+
+        from spark_jobs.commit_log_source import SUMS_FORMAT
+        from spark_jobs.lake_tables import lake_sums
+
+        plan = self.plan
+        schema = sums_schema(keys, sums)
+        if plan is None:
+            return self._spark.createDataFrame([], schema)
+        tail = self._log(plan, SUMS_FORMAT, schema) if plan.ranges or not self.lake else None
+        if self.lake is None:
+            assert tail is not None
+            return tail
+        found = lake_sums(self._spark, self.lake, [name for name in keys if name != "segment"], sums,
+            self._bounds[0] if self._bounds else None, self._to_ms).select(
+            *(F.lit(LAKE_SEGMENT).cast("long").alias(name) if name == "segment" else name for name in (*keys, *sums)))
+        return found if tail is None else found.unionAll(tail)
+
+    def _log(self, plan: LogPlan, source: str, schema: str) -> "DataFrame":
         cores = self._spark.sparkContext.defaultParallelism
         split_bytes = max(_SMALLEST_SPLIT, (plan.end - plan.start) // (cores * _SPLITS_A_CORE))
-        return (self._spark.read.format(FORMAT).schema(pruned(*columns)).option("split_bytes", str(split_bytes))
+        return (self._spark.read.format(source).schema(schema).option("split_bytes", str(split_bytes))
             .option("start", str(plan.start)).option("end", str(plan.end)).load(plan.store))
 
-    def _polls(self, columns: tuple[str, ...], *, looks_back: bool) -> "DataFrame":
+    def _polls(self, columns: tuple[str, ...], from_ms: int | None) -> "DataFrame":
+        from spark_jobs.lake_tables import lake_polls
         from spark_jobs.poll_journal_source import FORMAT, pruned
 
         if self.journal is None or not columns or not self.journal.files:
             return self._spark.createDataFrame([], pruned(*columns or ("topic",)))
-        reader = self._spark.read.format(FORMAT).schema(pruned(*columns))
-        if self._bounds and not looks_back:
-            reader = reader.option("from_ms", str(self._bounds[0]))
+        reader = self._spark.read.format(FORMAT).schema(pruned(*columns)).option("known", json.dumps(self._known))
+        if from_ms is not None:
+            reader = reader.option("from_ms", str(from_ms))
         if self._to_ms is not None:
             reader = reader.option("to_ms", str(self._to_ms))
-        return reader.load(str(self.store))
+        tail = reader.load(str(self.store))
+        if self.lake is None:
+            return tail
+        return lake_polls(self._spark, self.lake, columns, from_ms, self._to_ms).unionAll(tail)
 
     @cached_property
     def _offsets(self) -> "DataFrame":

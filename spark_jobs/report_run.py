@@ -47,6 +47,10 @@ class Job(NamedTuple):
     consumer_group: str | None = None
     compare: bool = False
     """With the period of the same length before; needs both ends."""
+    lakes: Path | None = None
+    """The folder in which a lake of the store may be."""
+    source: str = "auto"
+    """What to read, one of ``report_lake.SOURCES``."""
 
 
 class Period(NamedTuple):
@@ -63,6 +67,7 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     """
     from spark_jobs.report_files import write_folder
     from spark_jobs.report_inputs import StoreInputs
+    from spark_jobs.report_lake import lake_for
     from spark_jobs.report_result import before, concerning, result
     from spark_jobs.reports import load
 
@@ -70,7 +75,8 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     report = load(job.report)
     progress(1, "looking what there is")
     bounds = [part.from_ms for part in reversed(parts) if part.from_ms is not None]
-    inputs = StoreInputs(spark, job.store, report, bounds, parts[0].to_ms)
+    lake = lake_for(job.store, job.lakes, job.source)
+    inputs = StoreInputs(spark, job.store, report, bounds, parts[0].to_ms, lake)
     spark.sparkContext.setJobGroup(job.group, f"{info.title} of {job.store}", interruptOnCancel=True)
     with made(report.facts(inputs.of(report)), progress) as facts:
         told = concerning(facts, job.topic, job.consumer_group)
@@ -123,7 +129,7 @@ def headlines(report: "Report", total: dict[str, Any], before: dict[str, Any] | 
 def parameters(job: Job) -> dict[str, Any]:
     """What was asked for, as the summary has it."""
     return {"from_ms": job.from_ms, "to_ms": job.to_ms, "topic": job.topic, "consumer_group": job.consumer_group,
-        "compare": job.compare}
+        "compare": job.compare, "source": job.source}
 
 
 def periods(job: Job) -> list[Period]:
@@ -169,12 +175,20 @@ def described(inputs: "StoreInputs", facts: "dict[str, DataFrame]") -> dict[str,
     from pyspark.sql import functions as F
 
     from spark_jobs.report_inputs import log_described
+    from spark_jobs.report_lake import LAKE_SEGMENT, lake_described, log_with_lake
 
     found: dict[str, Any] = {"store": str(inputs.store)}
+    of_lake = 0
     if inputs.plan is not None:
         segments = facts["stored"].groupBy("segment").agg(F.sum("messages").alias("messages"),
             F.sum("bytes").alias("bytes"), F.max("end").alias("end")).collect()
-        found |= log_described(inputs.plan, [segment.asDict() for segment in segments])
+        rows = {segment["segment"]: segment.asDict() for segment in segments}
+        of_lake = rows.pop(LAKE_SEGMENT, {"messages": 0})["messages"]
+        found |= log_described(inputs.plan, list(rows.values()))
+        if inputs.lake is not None:
+            found = log_with_lake(found, inputs.lake, of_lake)
+    if inputs.lake is not None:
+        found["lake"] = lake_described(inputs.lake, inputs.plan, of_lake)
     if inputs.journal is not None:
         found["journal"] = inputs.journal._asdict() | {"foreign_files": list(inputs.journal.foreign_files)}
     return found
@@ -182,6 +196,8 @@ def described(inputs: "StoreInputs", facts: "dict[str, DataFrame]") -> dict[str,
 
 def notes(info: ReportInfo, report: "Report", inputs: "StoreInputs", found: "Result", job: Job) -> list[str]:
     """What the reader has to know before the figures, a sentence each."""
+    from spark_jobs.report_lake import lake_notes
+
     said, journal, plan = [], inputs.journal, inputs.plan
     empty = not any(table.num_rows for table in found.tables.values())
     if journal is not None and not journal.files:
@@ -192,12 +208,14 @@ def notes(info: ReportInfo, report: "Report", inputs: "StoreInputs", found: "Res
         said.append("The poll journal of this store is empty: no pull has ended yet.")
     elif empty and plan is None:
         said.append(f"The poll journal has no entry of what was asked for{_asked(job)}.")
-    if plan is not None and plan.end <= plan.start:
+    if plan is not None and plan.end <= plan.start and inputs.lake is None:
         said.append("The commit log of this store is empty.")
     elif plan is not None and empty:
         said.append(f"The commit log has no message of what was asked for{_asked(job)}.")
     if journal is not None and journal.lost:
         said.append(f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here.")
+    if inputs.lake is not None:
+        said += lake_notes(inputs.lake, plan, journal)
     said += [f"The table {name} is longer than can be kept here; it has its first rows only." for name in found.cut]
     return said
 

@@ -12,7 +12,7 @@ What a number is, its column's name says: ``_ts`` a time and ``_ms``, ``_us`` a 
 ``_share`` a part of 1; ``bytes`` and ``size`` in bytes. A null is not known, or there is none.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Inputs(NamedTuple):
     """Where the last of them ends."""
     of: "Callable[[Report], Inputs] | None" = None
     """The same as another report asks for it; None: all that any asks for is here."""
+    counted: "Callable[[Sequence[str], Sequence[str]], DataFrame] | None" = None
+    """(keys, sums) -> the messages counted where they are read: see ``steps.counted``."""
 
 
 OFFSETS = "`group` string, topic string, queue_id int, offset long"
@@ -110,3 +112,5 @@ class Report(NamedTuple):
     charts: tuple[Chart, ...]
     looks_back: bool = False
     """Whether it needs the journal from before the window as well."""
+    within_window: bool = False
+    """Whether messages that were stored outside of the window are of no use to it."""

@@ -128,4 +128,5 @@ REPORT = Report(
         Chart("bars", "Messages by client", "by_client", ("messages", "bytes"), split=("client_id", "topic"),
             choose="group"),
     ),
+    within_window=True,
 )

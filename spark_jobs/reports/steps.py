@@ -1,7 +1,12 @@
 """Steps that several reports take."""
 
+from collections.abc import Callable, Mapping, Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+
+from spark_jobs.commit_log_sums import COUNT
+from spark_jobs.reports.shape import Inputs
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -49,6 +54,34 @@ def stored(messages: DataFrame, *keys: str) -> DataFrame:
         F.count("*").alias("messages"),
         F.sum("total_size").alias("bytes"),
         F.max(F.col("physical_offset") + F.col("total_size")).alias("end"))
+
+
+def counted(inputs: Inputs, keys: Sequence[str], sums: Sequence[str]) -> DataFrame:
+    """Messages by keys and their sums, as ``commit_log_sums`` names both: a row for each of the keys.
+
+    Where the input can count its messages itself, only what comes of that is added up here.
+    """
+    rows = inputs.counted(keys, sums) if inputs.counted else summed(inputs.messages, keys, sums)
+    return rows.groupBy(*keys).agg(*(_SUMS["sum" if name == COUNT else name.partition("_")[0]](name).alias(name)
+        for name in sums))
+
+
+def summed(messages: DataFrame, keys: Sequence[str], sums: Sequence[str]) -> DataFrame:
+    """What ``commit_log_sums`` makes of records, made of rows."""
+    numbers = messages.select("*", *(made().alias(name) for name, made in _MADE.items()
+        if any(wanted == name or wanted.partition("_")[2] == name for wanted in (*keys, *sums))))
+    return numbers.groupBy(*keys).agg(*(
+        (F.count("*") if name == COUNT else _SUMS[name.partition("_")[0]](F.col(name.partition("_")[2])).cast("long"))
+        .alias(name) for name in sums))
+
+
+_SUMS: Mapping[str, Callable[..., Column]] = {"sum": F.sum, "min": F.min, "max": F.max}
+_MADE: Mapping[str, Callable[[], Column]] = {
+    "minute_ts": lambda: floored(F.col("store_ts")),
+    "size_class": lambda: F.when(F.col("body_length") <= 1, 1).otherwise(
+        F.pow(F.lit(2), F.length(F.bin(F.col("body_length") - 1)))).cast("long"),
+    "end": lambda: F.col("physical_offset") + F.col("total_size"),
+}
 
 
 def reason(rows: DataFrame, name: str, count: str = "samples") -> DataFrame:

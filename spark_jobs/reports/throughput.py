@@ -4,43 +4,27 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.steps import floored
+from spark_jobs.reports.steps import counted
 
 READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "body_length", "store_ts",
     "born_host", "producer_group")
 _KEYS = ("topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
-_SUMS = ("messages", "bytes", "body_bytes", "min_size", "max_size", "first_store_ts", "last_store_ts",
-    "min_queue_offset", "max_queue_offset")
-
-
-def with_classes(messages: DataFrame) -> DataFrame:
-    """Each message with its minute (ms) and the class of its body: the next power of two, in bytes."""
-    bits = F.length(F.bin(F.col("body_length") - 1))
-    return messages.select(
-        *READS, floored(F.col("store_ts")).alias("minute_ts"),
-        F.when(F.col("body_length") <= 1, 1).otherwise(F.expr("1L") * F.pow(F.lit(2), bits)).cast("long")
-            .alias("size_class"))
-
-
-def counted(messages: DataFrame) -> DataFrame:
-    """One row per segment, topic, queue, producer, minute and size class."""
-    return messages.groupBy("segment", *_KEYS).agg(
-        F.count("*").alias("messages"),
-        F.sum("total_size").alias("bytes"),
-        F.sum("body_length").alias("body_bytes"),
-        F.min("total_size").alias("min_size"),
-        F.max("total_size").alias("max_size"),
-        F.min("store_ts").alias("first_store_ts"),
-        F.max("store_ts").alias("last_store_ts"),
-        F.min("queue_offset").alias("min_queue_offset"),
-        F.max("queue_offset").alias("max_queue_offset"),
-        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
-    ).select("segment", *_KEYS, *_SUMS, "end")
+_SUMS = {"messages": "messages", "bytes": "sum_total_size", "body_bytes": "sum_body_length",
+    "min_size": "min_total_size", "max_size": "max_total_size", "first_store_ts": "min_store_ts",
+    "last_store_ts": "max_store_ts", "min_queue_offset": "min_queue_offset", "max_queue_offset": "max_queue_offset",
+    "end": "max_end"}
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
-    """What one scan of the log gives."""
-    return {"stored": inputs.messages.transform(with_classes).transform(counted)}
+    """What one scan of the log gives: a row per segment, topic, queue, producer, minute and class of body sizes.
+
+    ``size_class``: the next power of two, bytes.
+    """
+    keys = ("segment", *_KEYS)
+    sums = counted(inputs, keys, tuple(_SUMS.values())).select(*keys, *(
+        F.col(name).cast("int" if alias in ("min_size", "max_size") else "long").alias(alias)
+        for alias, name in _SUMS.items()))
+    return {"stored": sums}
 
 
 def _added_up(stored: DataFrame, *keys: str) -> DataFrame:
@@ -110,4 +94,5 @@ REPORT = Report(
         Chart("bars", "Body sizes, up to", "by_size", ("messages", "body_bytes"), split=("size_class",)),
         Chart("bars", "By producer", "by_producer", ("messages", "bytes"), split=("born_host",)),
     ),
+    within_window=True,
 )

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 
 from broker_core.formats import commit_log_record
-from spark_jobs.commit_log_sums import size_classes, sums, sums_schema, wanted
+from spark_jobs import commit_log_sums
+from spark_jobs.commit_log_columns import Columns
+from spark_jobs.commit_log_sums import added_up, arrow_sums_schema, size_classes, sums, sums_schema, wanted
 from tests.spark_jobs.stores import make_store, segment_path
 from tests.spark_jobs.test_commit_log_columns import SIZE, opened
 
@@ -20,7 +22,7 @@ def test_sums_are_those_of_the_records(tmp_path: Path) -> None:
     source, headers = opened(tmp_path)
     columns = ("topic", "messages", "queue_id", "minute_ts", "size_class", "sum_total_size", "min_store_ts", "max_end",
         "born_host", "tags")
-    found = sums(source, headers, columns)
+    found = sums(Columns(source, headers), columns)
     data = segment_path(tmp_path, 0).read_bytes()
     expected: dict[tuple[Any, ...], list[int]] = {}
     for topic, queue, offset, size in written.records:
@@ -40,8 +42,33 @@ def test_sums_are_those_of_the_records(tmp_path: Path) -> None:
 
 def test_without_keys_there_is_one_row(tmp_path: Path) -> None:
     written = make_store(tmp_path, 7, segment=SIZE)
-    assert sums(*opened(tmp_path), ("messages", "max_physical_offset")).to_pylist() == [
+    assert sums(Columns(*opened(tmp_path)), ("messages", "max_physical_offset")).to_pylist() == [
         {"messages": 7, "max_physical_offset": written.records[-1][2]}]
+
+
+@pytest.mark.parametrize(("codes", "largest"), [(4096, 1 << 62), (1, 1 << 62), (4096, 3)])
+def test_keys_far_apart_and_many_of_them_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: int,
+                                                         largest: int) -> None:
+    monkeypatch.setattr(commit_log_sums, "_MOST_CODES", codes)
+    monkeypatch.setattr(commit_log_sums, "_LARGEST", largest)
+    written = make_store(tmp_path, 40, segment=SIZE)
+    found = sums(Columns(*opened(tmp_path)), ("physical_offset", "topic", "store_ts", "messages", "max_store_ts"))
+    assert [(row["topic"], row["physical_offset"]) for row in sorted(found.to_pylist(),
+        key=lambda row: row["physical_offset"])] == [(topic, at) for topic, _, at, _ in written.records]
+    assert all(row["messages"] == 1 and row["max_store_ts"] == row["store_ts"] for row in found.to_pylist())
+
+
+def test_sums_of_parts_are_added_up() -> None:
+    columns = ("messages", "topic", "producer_group", "min_store_ts", "max_end", "queue_id", "sum_total_size")
+    schema = arrow_sums_schema(columns)
+    rows = [(1, "a", None, 5, 100, 0, 10), (2, "a", None, 3, 90, 0, 20), (4, "a", "tx", 3, 90, 0, 20),
+        (8, "b", None, 9, 300, 1, 5)]
+    batches = [pa.RecordBatch.from_pylist([dict(zip(columns, row, strict=True))], schema=schema) for row in rows]
+    found = pa.Table.from_batches(added_up(batches))
+    assert found.schema == schema
+    assert sorted(tuple(row.values()) for row in found.to_pylist()) == sorted(
+        [(3, "a", None, 3, 100, 0, 30), *rows[2:]], key=lambda row: row[0])
+    assert list(added_up([])) == []
 
 
 def test_size_classes_are_powers_of_two() -> None:

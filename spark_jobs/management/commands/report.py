@@ -35,6 +35,8 @@ class Command(BaseCommand):
         run.add_argument("--topic", metavar="NAME", help="only this topic")
         run.add_argument("--group", dest="consumer_group", metavar="NAME",
             help="only this group, where the report tells groups apart")
+        run.add_argument("--lake", dest="lakes", type=Path, metavar="DIR",
+            help="read the store's lake in the folder of lakes DIR, and of the store only what is newer")
         run.add_argument("--compare", action="store_true",
             help="with the period of the same length before; needs --from-ms and --to-ms")
 
@@ -44,7 +46,9 @@ class Command(BaseCommand):
                 self.stdout.write(f"{info.name:<22} {info.description}")
         else:
             asked = {name: options[name] for name in ("from_ms", "to_ms", "topic", "consumer_group", "compare")}
-            self.run(Job(options["name"], options["store"].resolve(), options["out"], **asked))
+            lakes = options["lakes"]
+            self.run(Job(options["name"], options["store"].resolve(), options["out"], **asked,
+                lakes=lakes.resolve() if lakes else None, source="lake" if lakes else "log"))
 
     def run(self, job: Job) -> None:
         """Run one report in this process."""

@@ -1,0 +1,102 @@
+"""Reports and the lake: whether there is one to be read, and what is said of it.
+
+What a lake has of a store need not be read from its log and journal again, and may be gone there: a report reads the
+lake, then the log and the journal from where the lake ends. So it never says less than the log does.
+"""
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.commit_log_segments import LogPlan
+from spark_jobs.errors import LakeError
+from spark_jobs.lake import Lake, find_lake, is_same_store
+from spark_jobs.poll_journal_files import HEAD, JournalSurvey, find_files, name_in, name_of, read_head
+
+logger = logging.getLogger(__name__)
+
+SOURCES = ("auto", "lake", "log")
+"""What a report may be told to read: the lake where there is one, the lake, or only the log and the journal."""
+LAKE_SEGMENT = -1
+"""In the column ``segment``, of messages that come from a lake."""
+
+
+def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> Lake | None:
+    """The lake to be read; None for the log alone. LakeError where it has to be one and is not there."""
+    if source not in SOURCES:
+        raise LakeError(f"A report reads {', '.join(SOURCES)}, not {source!r}.")
+    if source == "log" or (lakes is None and source == "auto"):
+        return None
+    try:
+        found = find_lake(lakes, store) if lakes else None
+        if found is not None and is_same_store(os.fspath(store), found.manifest):
+            return found
+        reason = "" if found is None else f"; {found.folder} was filled from another store that was there"
+        raise LakeError(f"There is no lake of {os.fspath(store)} in {lakes}{reason}. `manage.py lake sync` fills one.")
+    except LakeError as error:
+        if source == "lake":
+            raise
+        logger.info("The report reads the log alone: %s", error)
+        return None
+
+
+def known_of_journal(lake: Lake | None) -> dict[str, int]:
+    """What the lake has of each file of the journal, as ``poll_journal_files.begins_behind`` takes it."""
+    if lake is None:
+        return {}
+    return {name_of(*file): part.end for file, part in lake.manifest.journal_ends().items()}
+
+
+def with_lake(tail: JournalSurvey, store: str | Path, lake: Lake) -> JournalSurvey:
+    """What is in the journal, the lake's part with what is new in the store."""
+    parts, ends = lake.manifest.polls, lake.manifest.journal_ends()
+    on_disk = {name_in(read_head(file.path, HEAD)) for file in find_files(store)[0]}
+    gone = [part for file, part in ends.items() if name_of(*file) not in on_disk]
+    newest = max((part.number for part in parts), default=-1)
+    files = [file for part in parts for file in part.files]
+    starts, stops = [file.min_ms for file in files], [file.max_ms for file in files]
+    if tail.entries:
+        starts.append(tail.from_ms)
+        stops.append(tail.to_ms)
+    return tail._replace(
+        files=tail.files + len(gone),
+        entries=tail.entries + sum(file.rows for file in files),
+        lost=tail.lost + sum(part.lost for part in parts),
+        cut_off_files=tail.cut_off_files + sum(not part.closed and (part.number != newest or tail.files > 0)
+            for part in gone),
+        from_ms=min(starts, default=0), to_ms=max(stops, default=0))
+
+
+def gap_bytes(lake: Lake, plan: LogPlan | None) -> int:
+    """Bytes of the log that were deleted before the lake had read them, those behind its end among them."""
+    behind = max(0, plan.start - lake.manifest.position) if plan else 0
+    return behind + sum(gap.end - gap.start for gap in lake.manifest.gaps)
+
+
+def lake_described(lake: Lake, plan: LogPlan | None, messages: int) -> dict[str, Any]:
+    """What a summary says of the lake; ``messages`` of them were read from it."""
+    manifest = lake.manifest
+    return {"folder": str(lake.folder), "position": manifest.position, "messages": messages,
+        "synced_ms": manifest.synced_ms, "gap_bytes": gap_bytes(lake, plan),
+        "missing_journal_files": len(manifest.missing_journal_files)}
+
+
+def log_with_lake(log: dict[str, Any], lake: Lake, messages: int) -> dict[str, Any]:
+    """What ``log_described`` says of the part behind the lake, and the lake's part."""
+    parts = lake.manifest.messages
+    return log | {"messages": log["messages"] + messages,
+        "start_offset": parts[0].start if parts else log["start_offset"],
+        "torn_bytes": log["torn_bytes"] + sum(part.torn_bytes for part in parts)}
+
+
+def lake_notes(lake: Lake, plan: LogPlan | None, journal: JournalSurvey | None) -> list[str]:
+    """What the reader of a report has to know of the lake."""
+    said, lost = [], gap_bytes(lake, plan)
+    if plan is not None and lost:
+        said.append(f"{lost:,} bytes of the log were deleted before the lake had read them; their messages are missing "
+            "here. The lake has to be filled more often, or fileReservedTime to be longer.")
+    if journal is not None and lake.manifest.missing_journal_files:
+        said.append(f"{len(lake.manifest.missing_journal_files):,} files of the poll journal were deleted before the "
+            "lake had read them; what was in them is missing here.")
+    return said

@@ -27,19 +27,20 @@ export function addressOf(broker) {
 
 /**
  * Fills the select of `part("brokers")` and shows it where there is a choice. `all` says whether the page can show all
- * brokers at once. `ask(path)` promises an answer of the API.
+ * brokers at once. `ask(path)` promises an answer of the API. Promises the names of the brokers that the page shows
+ * together, the first one being whose stream comes unasked; none when it shows one.
  */
 export async function brokerPicker(part, ask, { all }) {
   let brokers;
   try {
     ({ brokers } = await ask("/brokers"));
   } catch {
-    return; // the page says by itself that its broker is away; there is nothing to choose then
+    return []; // the page says by itself that its broker is away; there is nothing to choose then
   }
-  if (brokers.length < 2 && !asked) return;
+  if (brokers.length < 2 && !asked) return [];
   if (!asked && !all) {
     location.replace(addressOf(brokers[0].broker));
-    return;
+    return [];
   }
   const names = brokers.map(({ broker }) => broker);
   if (asked && !names.includes(asked)) names.push(asked);
@@ -50,6 +51,7 @@ export async function brokerPicker(part, ask, { all }) {
   part("brokers").hidden = false;
   part("broker").hidden = true;
   part("brokers").addEventListener("change", (event) => location.assign(addressOf(event.target.value)));
+  return showsAll ? names : [];
 }
 
 function nameOf(name, brokers) {

@@ -17,7 +17,8 @@ export function initialState() {
  * `group` they are its own alone, also before the stream has been narrowed to it.
  */
 export function reduce(state, frame, receivedAt, group = "") {
-  const fresh = (frame?.client_events ?? []).filter((event) => !group || event.group === group);
+  const fresh = (frame?.client_events ?? []).filter((event) => !group || event.group === group)
+    .map((event) => ({ ...event, broker: frame.broker }));
   if (frame?.type === "snapshot") return withSnapshot(state, frame, receivedAt, fresh);
   if (frame?.type === "lost") return { ...state, needsSnapshot: true };
   return frame?.type === "delta" ? withDelta(state, frame, receivedAt, fresh) : state;
@@ -45,4 +46,11 @@ function merge(known, fresh) {
   const news = fresh.filter((event) => !seen.has(event.seq));
   if (!news.length) return known;
   return [...news, ...known].sort((a, b) => b.seq - a.seq).slice(0, MAX_EVENTS);
+}
+
+/** The events of several brokers' streams as one list; their clocks are taken as they are. */
+export function ofAll(states) {
+  const [first, ...others] = states.map((state) => state.events);
+  if (others.every((events) => !events.length)) return first;
+  return [first, ...others].flat().sort((a, b) => b.wall_ms - a.wall_ms || b.seq - a.seq).slice(0, MAX_EVENTS);
 }

@@ -94,8 +94,7 @@ export function explainGroup(group) {
   const found = group.members.length ? withMembers(group, own) : withoutMembers(group);
   const behind = behindSentence(group.queues);
   if (behind) found.push(behind);
-  const again = againSentence(group.queues);
-  if (again) found.push(again);
+  found.push(...notConsumed(group));
   if (!found.some(({ tone }) => tone === "bad" || tone === "warn") && group.members.length) found.push(allIsWell(group, own));
   return found.length ? found : [{ tone: "none", text: "Nothing is consumed for this group, and nothing waits for it." }];
 }
@@ -116,6 +115,7 @@ function withMembers(group, own) {
   for (const [client, queues] of byOwner(own.filter((queue) => queue.state === "not_polling" && queue.assigned_to))) {
     found.push({ tone: "bad", text: notPolling(client, queues) });
   }
+  if (group.missing_topics?.length) found.push({ tone: "warn", text: missing(group.missing_topics) });
   const orphans = own.filter((queue) => queue.state === "unassigned");
   if (orphans.length) {
     found.push({ tone: sum(orphans, "lag") > 0 ? "warn" : "none",
@@ -128,6 +128,12 @@ function withMembers(group, own) {
   const idle = idleMembers(group);
   if (idle.length) found.push({ tone: "none", text: idleSentence(group, own, idle) });
   return found;
+}
+
+function missing(topics) {
+  const one = topics.length === 1;
+  return `It subscribes to ${listed(topics)}, but there ${one ? "is no such topic" : "are no such topics"}: nothing comes from there `
+    + `until somebody makes ${one ? "it" : "them"}, or sends a first message.`;
 }
 
 function notPolling(client, queues) {
@@ -171,11 +177,25 @@ function behindSentence(queues) {
   return { tone: "none", text: `${some(lag, "message waits", "messages wait")} in ${some(behind.length, "queue")}${wait}.${handed}` };
 }
 
-/** What came again from the retry topic, so far: its end counts it. */
-function againSentence(queues) {
+/** What came again from the retry topic so far, which its end counts, and what does not come again. */
+function notConsumed({ queues, retries }) {
   const times = sum(queues.filter(({ topic }) => retryTopic(topic)), "max_offset");
-  return times > 0 ? { tone: "none", text: `Its members could not consume some messages and gave them back: ${some(times, "time")} so far one came `
-    + "again from the retry topic. Those that wait for their next try are not counted." } : null;
+  const dead = sum(retries ?? [], "dead_letters");
+  return [
+    times > 0 && { tone: "none", text: `Its members could not consume some messages and gave them back: ${some(times, "time")} so far one came `
+      + "again from the retry topic." },
+    dead > 0 && { tone: "none", text: `${some(dead, "message is", "messages are")} in its dead letter queue, and not given to it again.` },
+  ].filter(Boolean);
+}
+
+/** What waits for another try: "3, the next one in 8 s". `now` is the broker's time, or null. */
+export function waitingText(retries, now) {
+  const waiting = sum(retries, "waiting");
+  const least = retries.every(({ counted }) => counted) ? "" : "at least ";
+  if (!waiting) return least ? "not counted yet" : "none";
+  const due = Math.min(...retries.map((entry) => entry.next_due_ms).filter(isKnown));
+  const when = now === null ? "" : due <= now ? ", the next one is due" : `, the next one in ${age(due - now)}`;
+  return `${least}${count(waiting)}${when}`;
 }
 
 function allIsWell(group, own) {
@@ -190,6 +210,20 @@ function allIsWell(group, own) {
 }
 
 export const sum = (list, name) => list.reduce((total, entry) => total + (entry[name] ?? 0), 0);
+
+/** One line a group of what several brokers say of it. A client is a member at each of them, so the most members that
+ * one broker has are taken, not their sum. */
+export function byGroup(groups) {
+  const found = new Map();
+  for (const { broker, ...group } of groups) {
+    const known = found.get(group.group);
+    found.set(group.group, known === undefined ? { ...group, brokers: [broker] } : { ...known,
+      brokers: [...known.brokers, broker], topics: [...new Set([...known.topics, ...group.topics])].sort(),
+      lag: known.lag + group.lag, holds: known.holds + group.holds, members: Math.max(known.members, group.members),
+      message_model: known.message_model || group.message_model });
+  }
+  return [...found.values()];
+}
 
 // --- Clients ------------------------------------------------------------------------------------------------------
 
@@ -219,6 +253,8 @@ export function heartbeat(client, now) {
 const LEFT = { unregister: "said good-bye", channel_closed: "lost its connection", expired: "has sent no heartbeat for 120 s" };
 const NOTIFIED = { joined: "a member came", reconnected: "a member came back", left: "a member left",
   subscription: "a subscription changed", retry_topic: "the group's retry topic is new" };
+const DEAD = { exhausted: "the group has tried as often as it may", asked: "its consumer asked for that",
+  ordered: "it came again from a group that consumes in order" };
 const UNLOCKED = { unlock: "gave it back", unregister: "left the group", expired: "has not renewed it" };
 
 const EVENTS = {
@@ -238,6 +274,10 @@ const EVENTS = {
     `The lock of ${queueKey(e.topic, e.queue_id)} is free: ${e.client_id} ${UNLOCKED[e.cause] ?? e.cause}.`],
   offset_reset: (e) => ["⇤", "reset", "warn", `The offset of ${queueKey(e.topic, e.queue_id)} was set to ${count(e.offset)}${
     e.previous >= 0 ? `; it was ${count(e.previous)}` : ""}.`],
+  message_sent_back: (e) => ["↩", "again", "warn",
+    `Message ${e.message_id} of ${e.topic} was not consumed and comes again, for try ${count(e.reconsume_times + 1)}.`],
+  message_dead_lettered: (e) => ["✖", "dead", "bad",
+    `Message ${e.message_id} of ${e.topic} went to the dead letter queue: ${DEAD[e.reason] ?? e.reason}.`],
   subscription_group_changed: (e) => ["✎", "group", "none", `The group's configuration was ${e.action}.`],
 };
 

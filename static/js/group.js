@@ -6,10 +6,10 @@ import { request } from "./http.js";
 import { startPage } from "./page.js";
 import { sum } from "./explain_group.js";
 import { clientEventsPanel } from "./panels/client_events.js";
-import { groupQueuesPanel, membersPanel, subscriptionsPanel, verdictPanel } from "./panels/group.js";
+import { groupQueuesPanel, membersPanel, retriesPanel, subscriptionsPanel, verdictPanel } from "./panels/group.js";
 
 const NUMBERS = ["offset", "pull_offset", "min_offset", "max_offset", "lag", "lag_ms", "polled_ms_ago", "connected_at_ms",
-  "last_heartbeat_ms", "suspended_at_ms", "deadline_ms", "pull_from_offset"];
+  "last_heartbeat_ms", "suspended_at_ms", "deadline_ms", "pull_from_offset", "next_due_ms", "dead_letters", "dead_letters_from"];
 const WORDS = { CLUSTERING: "its members share the queues", BROADCASTING: "each member gets every message",
   CONSUME_FROM_LAST_OFFSET: "new queues from their end", CONSUME_FROM_FIRST_OFFSET: "new queues from their first message",
   CONSUME_FROM_TIMESTAMP: "new queues from a time" };
@@ -27,7 +27,7 @@ function numbered(entry) {
 /** The answer with its 64-bit numbers as numbers. */
 function read(answer) {
   return { ...answer, lag: Number(answer.lag), members: answer.members.map(numbered), queues: answer.queues.map(numbered),
-    holds: answer.holds.map(numbered) };
+    holds: answer.holds.map(numbered), retries: answer.retries.map(numbered) };
 }
 
 function figures(answer) {
@@ -62,7 +62,8 @@ function showMissing(text) {
 
 startPage({
   ask: async () => read(await request("GET", `/groups/${encodeURIComponent(group)}`)), figures, group,
-  panels: [aboutPanel(), verdictPanel(), groupQueuesPanel(), membersPanel(), subscriptionsPanel(), clientEventsPanel({ link: false })],
+  panels: [aboutPanel(), verdictPanel(), groupQueuesPanel(), membersPanel(), retriesPanel(), subscriptionsPanel(),
+    clientEventsPanel({ link: false })],
   onError(error) {
     const missing = error.status === 404 || error.status === 400;
     if (missing) showMissing(`${error.message}${error.status === 404 ? MISSING : ""}`);

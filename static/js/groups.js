@@ -3,13 +3,13 @@
 import { count } from "./format.js";
 import { request } from "./http.js";
 import { startPage } from "./page.js";
-import { sum } from "./explain_group.js";
+import { byGroup, sum } from "./explain_group.js";
 import { clientEventsPanel } from "./panels/client_events.js";
 import { groupsPanel } from "./panels/groups.js";
 
-/** The answer with its 64-bit numbers as numbers. */
+/** The answer with its 64-bit numbers as numbers, and one line for a group of several brokers. */
 function read(answer) {
-  return { ...answer, groups: answer.groups.map((group) => ({ ...group, lag: Number(group.lag) })) };
+  return { ...answer, groups: byGroup(answer.groups.map((group) => ({ ...group, lag: Number(group.lag) }))) };
 }
 
 function figures({ groups }) {

@@ -3,17 +3,18 @@
  * again, and panels that draw both. The page is live when both come.
  */
 
-import { initialState, reduce } from "./client_events.js";
+import { initialState, ofAll, reduce } from "./client_events.js";
 import { EventsSocket } from "./socket.js";
 import { Poller } from "./poll.js";
 import { brokerTime } from "./reducer.js";
 import { el, panel, setText } from "./dom.js";
 import { UNKNOWN } from "./format.js";
-import { brokerPicker } from "./brokers.js";
+import { brokerPicker, ofBroker } from "./brokers.js";
 import { requestOfAll } from "./http.js";
 import { liveState } from "./panels/live_state.js";
 
 const TICK_EVERY_MS = 500;
+const EVENTS_PATH = "/ws/v1/events";
 
 /**
  * `ask()` promises the answer that the panels draw; `figures(answer)` gives [[name, text, title], ...] for the strip;
@@ -21,24 +22,34 @@ const TICK_EVERY_MS = 500;
  * stays live.
  */
 export function startPage({ ask, figures, panels, group = "", onError = () => false }) {
-  const page = { state: initialState(), status: "disconnected", reason: "", retryAt: null, answer: null, answeredAt: null,
-    problem: "" };
-  const strip = statusStrip(() => socket.reconnectNow());
-  const socket = new EventsSocket({
-    subscription: { panels: ["clients"], group },
-    onFrame(frame, receivedAt) {
-      const before = page.state;
-      page.state = reduce(before, frame, receivedAt, group);
-      if (page.state.needsSnapshot) socket.askSnapshot();
-      if (page.state.events !== before.events) poller.soon();
-      draw();
-    },
-    onStatus(status, reason, retryAt) {
-      if (status === "live" && page.status !== "live") poller.soon(0);
-      Object.assign(page, { status, reason, retryAt });
-      draw();
-    },
-  });
+  const page = { streams: [], events: [], answer: null, answeredAt: null, problem: "" };
+  const strip = statusStrip(() => page.streams.forEach(({ socket }) => socket.reconnectNow()), follow);
+
+  /** Follow the events of one broker. Of several the first one's stream says whether the page is live. */
+  function follow(path) {
+    const stream = { state: initialState(), status: "disconnected", reason: "", retryAt: null };
+    stream.socket = new EventsSocket({
+      path, subscription: { panels: ["clients"], group },
+      onFrame(frame, receivedAt) {
+        const before = stream.state;
+        stream.state = reduce(before, frame, receivedAt, group);
+        if (stream.state.needsSnapshot) stream.socket.askSnapshot();
+        if (stream.state.events !== before.events) {
+          page.events = ofAll(page.streams.map(({ state }) => state));
+          poller.soon();
+        }
+        draw();
+      },
+      onStatus(status, reason, retryAt) {
+        if (status === "live" && stream.status !== "live") poller.soon(0);
+        Object.assign(stream, { status, reason, retryAt });
+        draw();
+      },
+    });
+    page.streams.push(stream);
+    stream.socket.connect();
+  }
+
   const poller = new Poller({
     ask,
     onAnswer(answer) {
@@ -65,25 +76,27 @@ export function startPage({ ask, figures, panels, group = "", onError = () => fa
     strip.tick(view);
     for (const part of panels) safely(() => part.tick?.(view));
   }, TICK_EVERY_MS);
+  follow(ofBroker(EVENTS_PATH));
   draw();
-  socket.connect();
   poller.start();
 }
 
 /** `now` is the broker's time, null while unknown; it stands still while nothing comes. */
-function viewOf(page) {
+function viewOf({ streams: [stream], ...page }) {
   const localNow = Date.now();
-  const status = page.status === "live" && page.problem ? "stale" : page.status;
+  const status = stream.status === "live" && page.problem ? "stale" : stream.status;
   const at = status === "live" ? localNow : page.answeredAt;
-  return { ...page, status, localNow, reason: page.status === "live" ? page.problem : page.reason,
-    now: at === null ? null : brokerTime(page.state, at), live: status === "live", knownAt: page.answeredAt,
-    first: page.state.seq === null || page.answeredAt === null };
+  return { ...page, ...stream, status, localNow, reason: stream.status === "live" ? page.problem : stream.reason,
+    now: at === null ? null : brokerTime(stream.state, at), live: status === "live", knownAt: page.answeredAt,
+    first: stream.state.seq === null || page.answeredAt === null };
 }
 
-function statusStrip(reconnect) {
+function statusStrip(reconnect, follow) {
   const { part } = panel("status");
   const show = liveState(part, reconnect);
-  brokerPicker(part, (path) => requestOfAll("GET", path), { all: true });
+  brokerPicker(part, (path) => requestOfAll("GET", path), { all: true }).then(([, ...others]) => {
+    for (const broker of others) follow(`${EVENTS_PATH}?broker=${encodeURIComponent(broker)}`);
+  });
   const shown = new Map();
 
   function figure(name, text, title) {

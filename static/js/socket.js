@@ -27,7 +27,8 @@ export function socketUrl(path) {
 
 export class EventsSocket {
   /** `subscription` narrows what comes: {panels, group}; without it everything does. */
-  constructor({ onFrame, onStatus, subscription = null }) {
+  constructor({ onFrame, onStatus, subscription = null, path = ofBroker("/ws/v1/events") }) {
+    this.path = path;
     this.subscription = subscription;
     this.onFrame = onFrame;
     this.onStatus = onStatus;
@@ -50,7 +51,7 @@ export class EventsSocket {
   connect() {
     window.clearTimeout(this.retryTimer);
     this.retryAt = null;
-    const socket = new WebSocket(socketUrl(ofBroker("/ws/v1/events")));
+    const socket = new WebSocket(socketUrl(this.path));
     this.socket = socket;
     socket.onopen = () => {
       this.lastFrameAt = Date.now();

@@ -55,7 +55,15 @@ def detail(group: str, members: list[Json], queues: list[Json], **fields: Any) -
             "subscriptions": [{"topic": topic, "sub_string": "*", "expression_type": "TAG", "sub_version": "1"}
                               for topic in topics] if members else [],
             "assignment": [{"client_id": owner, "queues": share} for owner, share in shares.items()],
-            "queues": queues, "offsets": [], "holds": held} | fields
+            "queues": queues, "offsets": [], "holds": held, "missing_topics": [], "retries": [retries(group)]} | fields
+
+
+def retries(group: str, waiting: int = 0, due_s: float | None = None, dead_letters: int = 0,
+            broker: str = "broker-a") -> Json:
+    """What a group could not consume; the next one is due in ``due_s``."""
+    return {"broker": broker, "waiting": waiting, "counted": True, "dead_letters": str(dead_letters),
+            "next_due_ms": None if due_s is None else str(wall_ms() + int(1000 * due_s)),
+            "dead_letter_topic": f"%DLQ%{group}", "dead_letters_from": "0"}
 
 
 def events(*entries: Json) -> list[Json]:
@@ -74,11 +82,12 @@ class FakeGroups:
         self.events = happened
         self.failing = ""
 
-    def groups(self) -> Json:
+    def groups(self, brokers: list[str]) -> Json:
+        """The same of each broker."""
         return {"seq": "1", "groups": [
-            {"broker": "broker-a", "group": name, "lag": entry["lag"], "holds": len(entry["holds"]),
+            {"broker": broker, "group": name, "lag": entry["lag"], "holds": len(entry["holds"]),
              "topics": entry["topics"], "members": len(entry["members"]), "message_model": entry["message_model"]}
-            for name, entry in sorted(self.details.items())]}
+            for broker in brokers for name, entry in sorted(self.details.items())]}
 
     def clients(self) -> Json:
         found = {member["client_id"]: member for entry in self.details.values() for member in entry["members"]}
@@ -147,7 +156,14 @@ def broken() -> FakeGroups:
               why="zz-spare waits at offset 1204, the queue's end"),
         queue("old-orders", 0, None, state="unassigned", why="no member subscribes to the topic", polled_by="gone-1",
               polled_ms_ago=900_000, offset=10, max_offset=60, lag_ms=86_400_000)]
-    return FakeGroups([detail("billing", [late, well, idle], queues)], [], busy().events)
+    happened = [*busy().events, *events(
+        {"type": "message_sent_back", "group": "billing", "topic": "orders", "message_id": "0A00000100002A9F0000",
+         "reconsume_times": 1, "delay_level": 3, "physical_offset": 4711},
+        {"type": "message_dead_lettered", "group": "billing", "topic": "orders", "message_id": "0A00000100002A9F0001",
+         "reconsume_times": 16, "reason": "exhausted", "physical_offset": 4712})]
+    happened = [entry | {"seq": number} for number, entry in enumerate(happened)]
+    return FakeGroups([detail("billing", [late, well, idle], queues, missing_topics=["oders"],
+                              retries=[retries("billing", 3, 75, 2)])], [], happened)
 
 
 def hostile(text: str) -> FakeGroups:

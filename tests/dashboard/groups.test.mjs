@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { MAX_EVENTS, initialState, reduce } from "../../static/js/client_events.js";
-import { age, clientKind, explainEvent, explainGroup, explainQueue, groupState, heartbeat, idleMembers, inHand, isTakenByAnother,
-  listed, queueState, standsOut } from "../../static/js/explain_group.js";
-import { clientHref, groupHref } from "../../static/js/links.js";
+import { MAX_EVENTS, initialState, ofAll, reduce } from "../../static/js/client_events.js";
+import { age, byGroup, clientKind, explainEvent, explainGroup, explainQueue, groupState, heartbeat, idleMembers, inHand, isTakenByAnother,
+  listed, queueState, standsOut, waitingText } from "../../static/js/explain_group.js";
+import { clientHref, deadLettersHref, groupHref } from "../../static/js/links.js";
 
 const queue = (fields = {}) => ({ broker: "broker-a", topic: "orders", queue_id: 0, assigned_to: "java-1", polled_by: "java-1",
   polled_ms_ago: 300, state: "held", why: "java-1 waits at offset 40, the queue's end", offset: 40, pull_offset: 40, min_offset: 0,
@@ -19,6 +19,8 @@ function group(fields = {}) {
     assignment: members.map(({ client_id: id }) => ({ client_id: id, queues: queues.filter((one) => one.assigned_to === id) })), ...fields };
 }
 
+const retries = (fields = {}) => ({ broker: "broker-a", waiting: 0, next_due_ms: null, counted: true, dead_letter_topic: "%DLQ%billing",
+  dead_letters: 0, dead_letters_from: 0, ...fields });
 const texts = (found) => found.map(({ text }) => text);
 const tones = (found) => found.map(({ tone }) => tone);
 
@@ -62,8 +64,19 @@ describe("why a group waits", () => {
   test("what came again is said", () => {
     const queues = [queue(), queue({ topic: "%RETRY%billing", offset: 3, pull_offset: 3, max_offset: 3 })];
     assert.deepEqual(texts(explainGroup(group({ queues }))).map((text) => text.split(": ")[1]), [
-      "3 times so far one came again from the retry topic. Those that wait for their next try are not counted.",
+      "3 times so far one came again from the retry topic.",
       "a message that comes is handed on at once."]);
+  });
+  test("dead letters are said, and are no reason to wait", () => {
+    const found = explainGroup(group({ retries: [retries({ dead_letters: 1 }), retries({ broker: "broker-b", dead_letters: 2 })] }));
+    assert.deepEqual(texts(found).map((text) => text.split(":")[0]), [
+      "3 messages are in its dead letter queue, and not given to it again.", "All 2 queues are held"]);
+  });
+  test("a topic that is not there is said first", () => {
+    const found = explainGroup(group({ missing_topics: ["typo"] }));
+    assert.deepEqual(tones(found), ["warn"]);
+    assert.match(found[0].text, /^It subscribes to typo, but there is no such topic: nothing comes from there until somebody makes it, /);
+    assert.match(texts(explainGroup(group({ missing_topics: ["a", "b"] })))[0], /^It subscribes to a and b, but there are no such topics: .* makes them,/);
   });
   test("a subscription to some messages is said", () => {
     const subscriptions = [{ topic: "orders", sub_string: "TagB" }, { topic: "%RETRY%billing", sub_string: "*" }];
@@ -112,6 +125,23 @@ test("a group of the list is rated by its few figures", () => {
     "calm: pulled by no member"]);
 });
 
+test("what waits for another try is counted over all brokers", () => {
+  assert.equal(waitingText([retries()], 5_000), "none");
+  assert.equal(waitingText([retries({ counted: false })], 5_000), "not counted yet");
+  const two = [retries({ waiting: 2, next_due_ms: 13_000 }), retries({ waiting: 1, next_due_ms: 9_000 }), retries()];
+  assert.deepEqual([5_000, 9_000, null].map((now) => waitingText(two, now)), [
+    "3, the next one in 4 s", "3, the next one is due", "3"]);
+  assert.equal(waitingText([retries({ waiting: 1_500, next_due_ms: 9_000, counted: false })], 5_000), "at least 1,500, the next one in 4 s");
+});
+
+test("a group of several brokers is one line", () => {
+  const line = (broker, fields) => ({ broker, group: "g", topics: ["orders"], lag: 1, holds: 2, members: 3, message_model: "CLUSTERING", ...fields });
+  const lines = [line("a"), line("a", { group: "alone" }), line("b", { topics: ["bills", "orders"], members: 2, message_model: "" })];
+  assert.deepEqual(byGroup(lines), [
+    { group: "g", topics: ["bills", "orders"], lag: 2, holds: 4, members: 3, message_model: "CLUSTERING", brokers: ["a", "b"] },
+    { group: "alone", topics: ["orders"], lag: 1, holds: 2, members: 3, message_model: "CLUSTERING", brokers: ["a"] }]);
+});
+
 describe("clients", () => {
   test("speak something", () => {
     assert.deepEqual([member("a"), member("a", { language: "GO", version: "4.5.2" }), member("a", { language: "", version: "" }),
@@ -133,6 +163,8 @@ describe("clients", () => {
   test("have addresses whatever their names", () => {
     assert.equal(groupHref("%RETRY%a"), "/groups/%25RETRY%25a");
     assert.equal(clientHref("1.2.3.4@5#6"), "/connections?client=1.2.3.4%405%236");
+    assert.equal(deadLettersHref(retries({ dead_letters_from: 7 })),
+      "/api/v1/topics/%25DLQ%25billing/queues/0/messages?offset=7&limit=32&wait_ms=0&broker=broker-a");
   });
   test("ages are short", () => assert.deepEqual([age(10), age(12_000), age(61_000)], ["less than 1 s", "12 s", "1 min 1 s"]));
 });
@@ -150,6 +182,7 @@ describe("what happened", () => {
       said("queue_taken", { previous: "d" }), said("queue_taken", { previous: "" }), said("queue_locked"),
       said("queue_unlocked", { cause: "expired" }), said("offset_reset", { offset: 5, previous: -1 }),
       said("offset_reset", { offset: 5, previous: 1_000 }), said("subscription_group_changed", { action: "created" }),
+      said("message_sent_back", { message_id: "AB", reconsume_times: 1 }), said("message_dead_lettered", { message_id: "AB", reason: "asked" }),
     ], [
       "c connected from 10.0.0.1:5.", "A client connected from 10.0.0.1:5.", "10.0.0.1:5 is c, Go.",
       "c at 10.0.0.1:5 is gone; 2 holds of it were released.", "c joined; 1 member now.",
@@ -158,6 +191,8 @@ describe("what happened", () => {
       "1 member was told to share the queues anew, since a member left.", "c pulls from t@1 now, instead of d.", "c pulls from t@1 now.",
       "c locked t@1 to consume it in order.", "The lock of t@1 is free: c has not renewed it.", "The offset of t@1 was set to 5.",
       "The offset of t@1 was set to 5; it was 1,000.", "The group's configuration was created.",
+      "Message AB of t was not consumed and comes again, for try 2.",
+      "Message AB of t went to the dead letter queue: its consumer asked for that.",
     ]);
   });
   test("is shown even when it is new to the page", () => {
@@ -200,6 +235,15 @@ describe("the stream of a page", () => {
     const state = reduce(initialState(), snapshot({ client_events: events }), 1, "a");
     assert.deepEqual(seqs(state), [1]);
     assert.deepEqual(seqs(reduce(state, delta(11, 12, [{ ...event(11), group: "b" }, { ...event(12), group: "a" }]), 2, "a")), [12, 1]);
+  });
+  test("of several brokers is one list by time, each event with its broker", () => {
+    const at = (seq, ms) => ({ ...event(seq), wall_ms: ms });
+    const first = reduce(initialState(), snapshot({ client_events: [at(1, 10), at(2, 30)] }), 1);
+    const other = reduce(initialState(), snapshot({ broker: "c", client_events: [at(1, 20), at(7, 30)] }), 1);
+    assert.deepEqual(ofAll([first, other]).map(({ broker, seq }) => `${broker}${seq}`), ["c7", "b2", "c1", "b1"]);
+    assert.equal(ofAll([first, initialState()]), first.events, "nothing came from the other one: the list is the same");
+    const many = reduce(initialState(), snapshot({ client_events: Array.from({ length: MAX_EVENTS }, (_, seq) => at(seq, seq)) }), 1);
+    assert.equal(ofAll([first, many]).length, MAX_EVENTS);
   });
   test("is bounded", () => {
     const many = Array.from({ length: 500 }, (_, seq) => event(seq));

@@ -12,7 +12,7 @@ import random
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
@@ -165,7 +165,8 @@ class StandIn:
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         path = scope["path"]
         if scope["type"] == "websocket":
-            await self.websocket(path, receive, send)
+            asked = parse_qs(scope["query_string"].decode()).get("broker", ["broker-a"])[0]
+            await self.websocket(path, asked, receive, send)
         elif path == "/stand-in":
             self.scenarios.begin(json.loads(await read_body(receive))["scenario"])
             await answer(send, 200, {})
@@ -187,7 +188,8 @@ class StandIn:
             case "GET", ["groups" | "clients", *_] if self.scenarios.groups.failing:
                 return problem(504, self.scenarios.groups.failing, "SYSTEM_ERROR")
             case "GET", ["groups"]:
-                return 200, self.scenarios.groups.groups()
+                return 200, self.scenarios.groups.groups(
+                    [line["broker"] for line in self.scenarios.brokers if line["available"]])
             case "GET", ["clients"]:
                 return 200, self.scenarios.groups.clients()
             case "GET", ["groups", group]:
@@ -221,14 +223,14 @@ class StandIn:
 
     # --- WebSockets ----------------------------------------------------------------------------------------------
 
-    async def websocket(self, path: str, receive: Any, send: Any) -> None:
+    async def websocket(self, path: str, asked: str, receive: Any, send: Any) -> None:
         await receive()
         if self.scenarios.down:
             await send({"type": "websocket.close"})
             return
         if path == "/ws/v1/events":
             await send({"type": "websocket.accept"})
-            await self.events(receive, send)
+            await (self.events(receive, send) if asked == "broker-a" else self.other_broker(asked, receive, send))
         else:
             await send({"type": "websocket.accept", "subprotocol": "rmq.v1.json"})
             await PlayedConsumer(self.broker, receive, send).run()
@@ -246,6 +248,18 @@ class StandIn:
         finally:
             self.broker.watchers.discard(frames)
             sender.cancel()
+
+    async def other_broker(self, name: str, receive: Any, send: Any) -> None:
+        """One that is there has said what happened at it, and says no more."""
+        line = next(line for line in self.scenarios.brokers if line["broker"] == name)
+        frame = {"type": "lost", "reason": f"{name} is away"}
+        if line["available"]:
+            frame = self.broker.snapshot() | {"broker": name, "client_events": [
+                {"type": "group_member_joined", "group": "billing", "client_id": f"member-at-{name}", "seq": 1,
+                 "wall_ms": self.broker.snapshot()["wall_ms"], "protocol": "remoting", "remote": "", "members": 1}]}
+        await send({"type": "websocket.send", "text": json.dumps(frame)})
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
 
     @staticmethod
     async def send_frames(frames: "asyncio.Queue[dict[str, Any] | None]", send: Any) -> None:

@@ -50,7 +50,15 @@ def test_a_group_in_trouble_says_what_is_wrong(open_page: OpenPage) -> None:
     expect(page.locator('[data-group-queue="orders@3"] .owner-cell')).to_contain_text("locked by zz-spare")
     expect(page.locator('[data-member="zz-spare"] .has-cell')).to_have_text("no queue")
     expect(page.locator(f'[data-member="{JAVA[0]}"] .heartbeat-cell')).to_have_attribute("data-tone", "warn")
-    expect(page.locator("[data-event]")).to_have_count(4)  # of this group
+    expect(page.locator("[data-event]")).to_have_count(6)  # of this group
+    expect(page.locator("[data-event]").first).to_contain_text(
+        "Message 0A00000100002A9F0001 of orders went to the dead letter queue: the group has tried as often as it may.")
+    expect(page.locator('[data-panel="verdict"]')).to_contain_text("It subscribes to oders, but there is no such topic")
+    expect(page.locator('[data-panel="verdict"]')).to_contain_text("2 messages are in its dead letter queue")
+    expect(page.locator('[data-panel="retries"] [data-part="waiting"]')).to_have_text(
+        re.compile(r"^3, the next one in 1 min \d+ s$"))
+    expect(page.get_by_role("link", name="read them")).to_have_attribute("href", (
+        "/api/v1/topics/%25DLQ%25billing/queues/0/messages?offset=0&limit=32&wait_ms=0&broker=broker-a"))
     page.get_by_label("only those that stand out").check()
     expect(page.locator("[data-group-queue]")).to_have_count(4)
 
@@ -63,6 +71,7 @@ def test_a_group_that_is_well_says_so(open_page: OpenPage) -> None:
         re.compile(r"^Waits at offset 18200, the queue's end\. Held for \d+ s\.$"))
     expect(page.locator('[data-part="about"]')).to_have_text("Its members share the queues; new queues from their end.")
     expect(page.locator('[data-panel="subscriptions"] dd')).to_have_text("* (every message)")
+    expect(page.locator('[data-panel="retries"] dd')).to_have_text(["none", "none"])
 
 
 def test_a_member_leads_to_its_connection(open_page: OpenPage) -> None:
@@ -192,3 +201,19 @@ def test_the_pages_can_be_used_by_keyboard(open_page: OpenPage) -> None:
     expect(page.get_by_role("link", name="audit").first).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="audit")).to_be_visible()
+
+
+def test_a_group_of_several_brokers_is_one_line_and_all_their_events_are_followed(open_page: OpenPage) -> None:
+    page = open_page("cluster", path="/groups")
+    rows = page.locator("[data-group-row]")
+    expect(rows).to_have_count(4)
+    audit = page.locator('[data-group-row="audit"]')
+    expect(audit.locator(".group-cell")).to_have_text("audit at broker-a and broker-b")
+    expect(audit.locator(".lag-cell")).to_have_text("1,824")
+    expect(page.locator('[data-group-row="billing"] .members-cell')).to_have_text("4")
+    expect(page.locator("[data-event]")).to_have_count(10)
+    expect(page.locator("[data-event]").first).to_contain_text("broker-bmember-at-broker-b joined")
+    expect(page.locator("[data-event]").nth(1).locator(".event-broker")).to_have_text("broker-a")
+    page.goto(page.url + "?broker=broker-a")
+    expect(page.locator("[data-event]")).to_have_count(9)
+    expect(page.locator(".event-broker:visible")).to_have_count(0)

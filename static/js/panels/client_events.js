@@ -12,7 +12,7 @@ const MOST_FLASHING = 8;
 /** `link` false: all lines are of the group that the page is about. */
 export function clientEventsPanel({ link = true } = {}) {
   const { part } = panel("client-events");
-  const rows = new KeyedRows(part("rows"), { create, update: () => {} });
+  const rows = new KeyedRows(part("rows"), { create, update });
   let drawn = null;
   let paused = null;
   let latest = null;
@@ -24,28 +24,32 @@ export function clientEventsPanel({ link = true } = {}) {
     return el("li", { "data-event": event.type, class: flashing ? "fresh" : null },
       el("span", { class: "event-time mono quiet" }, clockTime(event.wall_ms)),
       el("span", { class: "chip", "data-tone": tone }, el("span", { class: "chip-mark", "aria-hidden": "true" }, mark), word),
-      where, el("span", { class: "event-text" }, text));
+      where, el("span", { class: "event-broker quiet" }), el("span", { class: "event-text" }, text));
+  }
+
+  /** Whether there are several brokers is known a moment later. */
+  function update(row, event) {
+    setText(row.querySelector(".event-broker"), isOfAllBrokers() ? event.broker : "");
   }
 
   function render(view) {
     latest = view;
-    const list = paused ?? view.state.events;
+    const list = paused ?? view.events;
     if (drawn !== list) {
       const fresh = drawn === null ? 0 : list.findIndex((event) => event === drawn[0]);
       flashing = fresh > 0 && fresh <= MOST_FLASHING;
       drawn = list;
-      rows.show(list, (event) => event.seq);
+      rows.show(list, (event) => `${event.broker} ${event.seq}`);
     }
     const known = view.state.seq !== null;
-    const newer = paused ? view.state.events.filter((event) => event.seq > (list[0]?.seq ?? 0)).length : 0;
+    const newer = paused ? view.events.filter((event) => !paused.includes(event)).length : 0;
     const many = list.length >= MAX_EVENTS ? `the last ${count(MAX_EVENTS)}` : `${count(list.length)} so far`;
-    const where = isOfAllBrokers() ? `, of ${view.state.broker} alone` : "";
-    setText(part("count"), known ? `${many}${where}${paused ? `; paused, ${count(newer)} newer` : ""}` : "unknown");
+    setText(part("count"), known ? `${many}${paused ? `; paused, ${count(newer)} newer` : ""}` : "unknown");
     part("empty").hidden = !known || list.length > 0;
   }
 
   part("pause").addEventListener("click", () => {
-    paused = paused === null && latest ? latest.state.events : null;
+    paused = paused === null && latest ? latest.events : null;
     setAttribute(part("pause"), "aria-pressed", paused !== null);
     setText(part("pause"), paused === null ? "Pause" : "Resume");
     if (latest) render(latest);

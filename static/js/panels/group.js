@@ -2,9 +2,9 @@
 
 import { KeyedRows, cell, el, flash, panel, setText } from "../dom.js";
 import { count, isKnown, span } from "../format.js";
-import { clientKind, explainGroup, explainQueue, heartbeat, isTakenByAnother, queueState, retryTopic, standsOut } from "../explain_group.js";
+import { clientKind, explainGroup, explainQueue, heartbeat, isTakenByAnother, queueState, retryTopic, standsOut, waitingText } from "../explain_group.js";
 import { queueKey } from "../reducer.js";
-import { clientHref } from "../links.js";
+import { clientHref, deadLettersHref } from "../links.js";
 import { MOST_ROWS, showLeftOut } from "./sorting.js";
 
 /** The sentences of the whole group, the worst first. */
@@ -189,6 +189,36 @@ export function subscriptionsPanel() {
       rows.show(answer.subscriptions, ({ topic }) => topic);
       part("empty").hidden = answer.subscriptions.length > 0;
     },
+  };
+}
+
+/** What the group could not consume: what it is given again, and what it is not. */
+export function retriesPanel() {
+  const { part } = panel("retries");
+  const dead = new KeyedRows(part("dead-letters"), { create: (entry) => el("li", {}, el("span", {}),
+    el("a", { href: deadLettersHref(entry) }, "read them")), update });
+  let several = false;
+
+  function update(row, entry) {
+    setText(row.querySelector("span"), `${count(entry.dead_letters)}${several ? ` at ${entry.broker}` : ""} `);
+    row.querySelector("a").href = deadLettersHref(entry);
+  }
+
+  function showWaiting({ answer, now }) {
+    if (answer) setText(part("waiting"), waitingText(answer.retries, now));
+  }
+
+  return {
+    render(view) {
+      if (!view.answer) return;
+      const { retries } = view.answer;
+      several = retries.length > 1;
+      const found = retries.filter((entry) => entry.dead_letters > 0);
+      dead.show(found, ({ broker }) => broker);
+      part("none").hidden = found.length > 0;
+      showWaiting(view);
+    },
+    tick: showWaiting,
   };
 }
 

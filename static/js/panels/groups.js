@@ -2,12 +2,13 @@
 
 import { KeyedRows, cell, el, panel, setText } from "../dom.js";
 import { count } from "../format.js";
-import { groupState, retryTopic } from "../explain_group.js";
+import { isOfAllBrokers } from "../brokers.js";
+import { groupState, listed, retryTopic } from "../explain_group.js";
 import { groupHref } from "../links.js";
 import { away } from "./clients.js";
 import { byText, showLeftOut, tableChoice } from "./sorting.js";
 
-const byName = (a, b) => byText(a.group, b.group) || byText(a.broker, b.broker);
+const byName = (a, b) => byText(a.group, b.group);
 const SORTS = {
   group: byName,
   state: (a, b) => groupState(a).rank - groupState(b).rank || byName(a, b),
@@ -20,7 +21,7 @@ export function groupsPanel() {
   const { root, part } = panel("groups");
   const rows = new KeyedRows(part("rows"), { create, update });
   const choice = tableChoice({ root, part, sorts: SORTS, first: "group", changed: () => latest && render(latest),
-    textOf: (group) => [group.group, group.broker, ...group.topics, groupState(group).word].join(" ") });
+    textOf: (group) => [group.group, ...group.brokers, ...group.topics, groupState(group).word].join(" ") });
   let latest = null;
   let several = false;
 
@@ -30,9 +31,10 @@ export function groupsPanel() {
       topics: cell("quiet topics-cell long", null), members: number("members-cell", "members"),
       lag: number("lag-cell", "behind"), holds: number("", "holds") };
     parts.chip = el("span", { class: "chip" }, parts.mark, parts.word);
+    parts.brokers = el("span", { class: "quiet" });
     const row = el("tr", { role: "row", "data-group-row": group.group },
       cell("group-cell long", group.group, el("a", { href: groupHref(group.group) }, group.group),
-        several ? el("span", { class: "quiet" }, ` at ${group.broker}`) : ""),
+        parts.brokers),
       cell("state-cell", null, parts.chip), parts.topics, parts.members, parts.lag, parts.holds);
     row.parts = parts;
     return row;
@@ -41,6 +43,7 @@ export function groupsPanel() {
   function update(row, group) {
     const { mark, word, tone } = groupState(group);
     const topics = group.topics.filter((topic) => !retryTopic(topic)).join(", ") || "–";
+    setText(row.parts.brokers, several ? ` at ${listed(group.brokers)}` : "");
     setText(row.parts.mark, mark);
     setText(row.parts.word, word);
     row.parts.chip.dataset.tone = tone;
@@ -55,9 +58,9 @@ export function groupsPanel() {
     latest = view;
     if (view.answer === null) return;
     const { groups } = view.answer;
-    several = new Set(groups.map((group) => group.broker)).size > 1;
+    several = isOfAllBrokers();
     const { shown, matching } = choice.of([...groups]);
-    rows.show(shown, (group) => `${group.broker} ${group.group}`);
+    rows.show(shown, (group) => group.group);
     setText(part("count"), `${count(groups.length)} ${groups.length === 1 ? "group" : "groups"}${away(view.answer)}`);
     showLeftOut(part("left-out"), { shown: shown.length, matching, total: groups.length, what: "group" });
     part("empty").hidden = matching > 0;

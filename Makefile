@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-cluster demo test compat check simulate torture bench requirements clean
+.PHONY: help setup run run-cluster demo test compat check simulate torture bench bench-clients requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,13 @@ bench: .venv/dev-installed ## measure: engine, running broker, recovery, where t
 	cd benchmarks && ../$(PYTHON) web.py
 	cd benchmarks && ../$(PYTHON) recovery.py
 	cd benchmarks && ../$(PYTHON) engine_process.py
+	@echo; echo "'make bench-clients' measures with RocketMQ's own client, and Apache RocketMQ 5.4.0 beside GlassMQ."
+
+bench-clients: .venv/dev-installed ## measure with the stock Java client: GlassMQ and Apache RocketMQ 5.4.0 in turn (half an hour)
+	@sh scripts/install-test-tools.sh
+	$(PYTHON) benchmarks/remoting_wakeup.py --compare
+	$(PYTHON) benchmarks/lost_wakeups.py --compare
+	$(PYTHON) benchmarks/remoting_throughput.py --compare
 
 check: .venv/dev-installed .venv/spark-installed ## lint, types, architecture and documentation
 	$(PYTHON) -m ruff check .

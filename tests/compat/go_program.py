@@ -31,7 +31,7 @@ def program() -> Path:
     return built
 
 
-def started(*arguments: str, seconds: float = 600) -> Program:
+def started(*arguments: str, seconds: float = 1800) -> Program:
     """The program, running."""
     return Program([str(program()), *arguments], seconds)
 

@@ -1,5 +1,6 @@
 """The programs in ``java/``: built once for each state of their sources, run with the jars of the real RocketMQ."""
 
+import functools
 import hashlib
 import shutil
 from collections.abc import Iterable, Iterator
@@ -30,8 +31,9 @@ def forget_old_states(folder: Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
+@functools.cache
 def classes() -> Path:
-    """The folder of compiled classes; CannotRun when there is no JDK or Maven, or they fail."""
+    """The folder of compiled classes, for all of a process; CannotRun when there is no JDK or Maven, or they fail."""
     jars()
     state = fingerprint(SOURCES)
     folder = cache_folder() / "compat-java"
@@ -50,12 +52,12 @@ def command(program: str, *arguments: str, home: str = "{home}", options: Iterab
             program, *arguments]
 
 
-def started(program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 900) -> Program:
+def started(program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 1800) -> Program:
     """One that runs."""
     return Program(command(program, *arguments, options=options), seconds)
 
 
-def run(program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 900) -> Iterator[dict[str, Any]]:
+def run(program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 1800) -> Iterator[dict[str, Any]]:
     """The JSON lines that a program prints, as they come; RuntimeError with its last words when it fails."""
     with started(program, *arguments, options=options, seconds=seconds) as running:
         yield from running

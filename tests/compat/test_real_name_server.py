@@ -31,7 +31,7 @@ from tests.fakes.name_server import broker_header, register_body, topic_config
 from tests.fakes.ports import unused_ports
 
 CLOCK = SystemClock()
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tests.compat.glassmq_broker import GlassMQ, glassmq
 from tests.compat.real_rocketmq import brokers_of
 
 BROKERS = ["broker-a", "broker-b", "broker-c"]
-SECONDS = 60
+SECONDS = 120
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.compat import go_program, java_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address
 
-SECONDS = 60
+SECONDS = 120
 GROUP, TOPIC, QUEUES = "web-members", "WebMembers", 6
 
 

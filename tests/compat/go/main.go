@@ -18,7 +18,7 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/rlog"
 )
 
-const caseSeconds = 150
+const caseSeconds = 300
 
 type result struct {
 	Name    string  `json:"name"`

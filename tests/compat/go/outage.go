@@ -17,7 +17,8 @@ const (
 )
 
 // runOutage sends and consumes, in turn and in order, while the broker ends and comes back. It prints a line when it
-// runs, and one with what became of its messages when the broker was away, is there again, and all has been consumed.
+// runs; a line of input tells it that the broker is there again, and when more has been sent and all has been consumed,
+// it prints what became of its messages.
 func runOutage(namesrv, broker string) {
 	w := &world{namesrv: namesrv, broker: broker, run: unique("outage")}
 	topic := w.topic(4)
@@ -26,16 +27,18 @@ func runOutage(namesrv, broker string) {
 		w.consume(w.name("g"), topic, "*", in.succeed, consumer.WithConsumerOrder(i == 1))
 	}
 	sent := &sendings{acknowledged: map[int]bool{}}
-	done := make(chan struct{})
-	go sent.run(w, topic, done)
+	back, done := make(chan struct{}), make(chan struct{})
+	go sent.run(w, topic, back, done)
 	until("both consume", outageLimit, func() bool {
 		return len(seen(inboxes[0])) >= messagesBefore && len(seen(inboxes[1])) >= messagesBefore
 	})
 	tell(map[string]interface{}{"said": "running"})
+	os.Stdin.Read(make([]byte, 1))
+	close(back)
 	select {
 	case <-done:
 	case <-time.After(outageLimit):
-		panic("nothing is taken again")
+		panic("nothing is taken again: " + sent.String())
 	}
 	var lost []int
 	for _, in := range inboxes {
@@ -59,22 +62,33 @@ type sendings struct {
 	mutex        sync.Mutex
 	acknowledged map[int]bool
 	failed       int
+	lastFailure  error
 }
 
-// run sends until the broker was away and has acknowledged many messages since.
-func (s *sendings) run(w *world, topic string, done chan struct{}) {
+func (s *sendings) String() string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return fmt.Sprintf("%d acknowledged, %d failed, the last one with %v", len(s.acknowledged), s.failed, s.lastFailure)
+}
+
+// run sends until the broker is back and has acknowledged many messages since.
+func (s *sendings) run(w *world, topic string, back, done chan struct{}) {
 	p := w.producer()
-	sinceFailure := 0
-	for i := 0; s.failed == 0 || sinceFailure < messagesAfter; i++ {
+	for i, since := 0, 0; since < messagesAfter; i++ {
+		select {
+		case <-back:
+			since++
+		default:
+		}
 		_, err := p.SendSync(background, message(topic, "tag", i))
 		pause := 5 * time.Millisecond
 		s.mutex.Lock()
 		if err == nil {
 			s.acknowledged[i] = true
-			sinceFailure++
 		} else {
 			s.failed++
-			sinceFailure, pause = 0, 100*time.Millisecond
+			s.lastFailure = err
+			since, pause = 0, 100*time.Millisecond
 		}
 		s.mutex.Unlock()
 		time.Sleep(pause)

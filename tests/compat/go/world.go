@@ -75,7 +75,7 @@ func (w *world) topic(queues int) string {
 	defer a.Close()
 	must("create topic", a.CreateTopic(context.Background(), admin.WithTopicCreate(topic),
 		admin.WithBrokerAddrCreate(w.broker), admin.WithReadQueueNums(queues), admin.WithWriteQueueNums(queues)))
-	until("a route to "+topic, 20*time.Second, func() bool {
+	until("a route to "+topic, while, func() bool {
 		found, err := a.FetchPublishMessageQueues(context.Background(), topic)
 		return err == nil && len(found) == queues
 	})

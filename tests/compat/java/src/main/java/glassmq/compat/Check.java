@@ -7,6 +7,9 @@ import org.apache.rocketmq.client.exception.MQClientException;
 
 /** What the cases claim. */
 final class Check {
+    /** Seconds for what happens at once on a free machine. */
+    static final int PATIENCE = 90;
+
     private Check() {
     }
 

@@ -35,7 +35,7 @@ final class DelayCases {
         message.setDelayTimeLevel(level);
         long before = System.currentTimeMillis();
         SendResult sent = world.producer().send(message);
-        inbox.awaitCount(1, 40);
+        inbox.awaitCount(1, Check.PATIENCE);
         MessageExt seen = inbox.messages.get(0);
         long late = seen.getStoreTimestamp() - before - delay;
         Check.between("ms after it was due", -20, 15_000, late);
@@ -58,7 +58,7 @@ final class DelayCases {
             message.setDelayTimeLevel(i % 2 == 0 ? 1 : 2);
             world.producer().send(message);
         }
-        inbox.awaitNumbers(0, 20, 40);
+        inbox.awaitNumbers(0, 20, Check.PATIENCE);
         inbox.awaitCount(20, 1);
         for (int i = 0; i < 10; i++) {
             Check.same("tag of an early one", "even", inbox.messages.get(i).getTags());

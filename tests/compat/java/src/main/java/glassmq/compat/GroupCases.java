@@ -16,6 +16,9 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /** Members of a group, and what the group remembers. */
 final class GroupCases {
+    /** Seconds within which a notice must have worked: without one it takes up to 20. */
+    private static final int SOON = 12;
+
     private GroupCases() {
     }
 
@@ -41,7 +44,7 @@ final class GroupCases {
         return consumer;
     }
 
-    /** What each of two members must hold, told long before the 20 s that a rebalance without notice takes. */
+    /** What each of the members must hold. */
     private static void awaitShares(String topic, int seconds, int each, DefaultMQPushConsumer... members)
         throws Exception {
         Check.until("each member holds " + each + " queues", seconds, () -> {
@@ -61,19 +64,19 @@ final class GroupCases {
         String group = world.name("g");
         Inbox inbox = new Inbox();
         DefaultMQPushConsumer one = member(world, group, topic, inbox);
-        awaitShares(topic, 10, 4, one);
+        awaitShares(topic, Check.PATIENCE, 4, one);
         long began = System.nanoTime();
         DefaultMQPushConsumer two = member(world, group, topic, inbox);
-        awaitShares(topic, 8, 2, one, two);
+        awaitShares(topic, SOON, 2, one, two);
         long joined = (System.nanoTime() - began) / 1_000_000;
         world.send(topic, "tag", 0, 40);
-        inbox.awaitNumbers(0, 40, 20);
+        inbox.awaitNumbers(0, 40, Check.PATIENCE);
         began = System.nanoTime();
         two.shutdown();
-        awaitShares(topic, 8, 4, one);
+        awaitShares(topic, SOON, 4, one);
         long left = (System.nanoTime() - began) / 1_000_000;
         world.send(topic, "tag", 40, 40);
-        inbox.awaitNumbers(0, 80, 20);
+        inbox.awaitNumbers(0, 80, Check.PATIENCE);
         return "joined in " + joined + " ms, left in " + left + " ms";
     }
 
@@ -83,13 +86,13 @@ final class GroupCases {
         Inbox inbox = new Inbox();
         DefaultMQPushConsumer one = member(world, group, topic, inbox);
         Process other = Member.start(world, group, topic, false);
-        awaitShares(topic, 30, 2, one);
+        awaitShares(topic, Check.PATIENCE, 2, one);
         long began = System.nanoTime();
         other.destroyForcibly();
-        awaitShares(topic, 8, 4, one);
+        awaitShares(topic, SOON, 4, one);
         long took = (System.nanoTime() - began) / 1_000_000;
         world.send(topic, "tag", 0, 40);
-        inbox.awaitNumbers(0, 40, 20);
+        inbox.awaitNumbers(0, 40, Check.PATIENCE);
         return "taken over in " + took + " ms";
     }
 
@@ -101,7 +104,7 @@ final class GroupCases {
         for (int i = 0; i < 3; i++) {
             members[i] = member(world, group, topic, inbox);
         }
-        Check.until("two members hold one queue each, one none", 10, () -> {
+        Check.until("two members hold one queue each, one none", SOON, () -> {
             int[] held = new int[3];
             for (int i = 0; i < 3; i++) {
                 held[i] = Inbox.heldBy(members[i], topic).size();
@@ -110,7 +113,7 @@ final class GroupCases {
             return java.util.Arrays.equals(held, new int[] {0, 1, 1});
         });
         world.send(topic, "tag", 0, 20);
-        inbox.awaitNumbers(0, 20, 20);
+        inbox.awaitNumbers(0, 20, Check.PATIENCE);
         return null;
     }
 
@@ -127,7 +130,7 @@ final class GroupCases {
             members[i].registerMessageListener(inbox.concurrently());
             members[i].start();
         }
-        awaitShares(topic, 30, 2, members);
+        awaitShares(topic, Check.PATIENCE, 2, members);
         for (DefaultMQPushConsumer member : members) {
             Set<MessageQueue> told = new HashSet<>();
             for (MessageQueueAssignment assignment : world.api().queryAssignment(world.brokerOf(topic), topic, group,
@@ -138,7 +141,7 @@ final class GroupCases {
             Check.same("what the broker says", Inbox.heldBy(member, topic), told);
         }
         world.send(topic, "tag", 0, 40);
-        inbox.awaitNumbers(0, 40, 20);
+        inbox.awaitNumbers(0, 40, Check.PATIENCE);
         return null;
     }
 
@@ -151,7 +154,7 @@ final class GroupCases {
         DefaultMQPushConsumer one = member(world, group, topic, new Inbox());
         DefaultMQPushConsumer two = member(world, group, topic, new Inbox());
         Set<String> expected = Set.of(one.buildMQClientId(), two.buildMQClientId());
-        Check.until("both are members", 5, () ->
+        Check.until("both are members", SOON, () ->
             expected.equals(new HashSet<>(world.api().getConsumerIdListByGroup(broker, group, World.API_MILLIS))));
         one.shutdown();
         List<String> left = world.api().getConsumerIdListByGroup(broker, group, World.API_MILLIS);
@@ -184,12 +187,12 @@ final class GroupCases {
         world.send(topic, "tag", 0, 20);
         Inbox before = new Inbox();
         DefaultMQPushConsumer consumer = member(world, group, topic, before);
-        before.awaitNumbers(0, 20, 20);
+        before.awaitNumbers(0, 20, Check.PATIENCE);
         consumer.shutdown(); // commits
         world.send(topic, "tag", 20, 10);
         Inbox after = new Inbox();
         member(world, group, topic, after);
-        after.awaitNumbers(20, 10, 20);
+        after.awaitNumbers(20, 10, Check.PATIENCE);
         Thread.sleep(500);
         Check.same("nothing twice", 10, after.messages.size());
         return null;
@@ -205,13 +208,13 @@ final class GroupCases {
         world.send(topic, "tag", 10, 10);
         Inbox inbox = new Inbox();
         DefaultMQPushConsumer consumer = member(world, group, topic, inbox);
-        inbox.awaitNumbers(0, 20, 20);
+        inbox.awaitNumbers(0, 20, Check.PATIENCE);
         consumer.getOffsetStore().persistAll(Inbox.heldBy(consumer, topic));
         inbox.messages.clear();
         Map<MessageQueue, Long> reset = world.api().invokeBrokerToResetOffset(
             world.brokerOf(topic), topic, group, toBeginning ? 0 : middle, true, World.API_MILLIS);
         Check.same("queues that were reset", 2, reset.size());
-        inbox.awaitNumbers(toBeginning ? 0 : 10, toBeginning ? 20 : 10, 40);
+        inbox.awaitNumbers(toBeginning ? 0 : 10, toBeginning ? 20 : 10, Check.PATIENCE);
         return "to " + reset.values();
     }
 
@@ -221,13 +224,13 @@ final class GroupCases {
         world.send(topic, "tag", 0, 20);
         Inbox inbox = new Inbox();
         DefaultMQPushConsumer consumer = member(world, group, topic, inbox);
-        inbox.awaitNumbers(0, 20, 20);
+        inbox.awaitNumbers(0, 20, Check.PATIENCE);
         consumer.getOffsetStore().persistAll(Inbox.heldBy(consumer, topic));
         inbox.messages.clear();
         Map<MessageQueue, Long> reset = world.api().invokeBrokerToResetOffset(
             world.brokerOf(topic), topic, group, 0, 1, 7L, World.API_MILLIS);
         Check.same("what was reset", "[7]", reset.values().toString());
-        inbox.awaitCount(3, 40);
+        inbox.awaitCount(3, Check.PATIENCE);
         inbox.messages.forEach(message -> Check.same("queue", 1, message.getQueueId()));
         return null;
     }
@@ -247,7 +250,7 @@ final class GroupCases {
         world.send(topic, "tag", 0, 20);
         DefaultMQPullConsumer consumer = world.pullConsumer(group);
         consumer.updateConsumeOffset(queue, 20);
-        Check.until("the offset is stored", 10, () -> {
+        Check.until("the offset is stored", Check.PATIENCE, () -> {
             consumer.getDefaultMQPullConsumerImpl().getOffsetStore().persist(queue);
             return stored(world, group, queue) == 20;
         });
@@ -260,7 +263,7 @@ final class GroupCases {
             Check.same("an offset asked for", 0L, stored(world, group, queue));
             Inbox inbox = new Inbox();
             member(world, group, topic, inbox);
-            inbox.awaitNumbers(0, 20, 20);
+            inbox.awaitNumbers(0, 20, Check.PATIENCE);
         } catch (MQClientException e) {
             seen = "refused with " + e.getResponseCode();
         } catch (MQBrokerException e) {

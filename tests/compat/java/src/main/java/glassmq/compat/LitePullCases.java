@@ -38,7 +38,7 @@ final class LitePullCases {
     }
 
     private static void awaitNumbers(DefaultLitePullConsumer consumer, int first, int count) {
-        List<String> bodies = poll(consumer, count, 30);
+        List<String> bodies = poll(consumer, count, Check.PATIENCE);
         Check.same("bodies", Inbox.numbers(first, count), new HashSet<>(bodies));
         Check.same("messages", count, bodies.size());
     }
@@ -101,10 +101,11 @@ final class LitePullCases {
         DefaultLitePullConsumer two = world.newLitePullConsumer(group);
         two.subscribe(topic, "*");
         two.start();
-        Check.until("two queues each", 10, () -> one.assignment().size() == 2 && two.assignment().size() == 2);
+        Check.until("two queues each", Check.PATIENCE,
+            () -> one.assignment().size() == 2 && two.assignment().size() == 2);
         world.send(topic, "tag", 0, 40);
-        Set<String> all = new HashSet<>(poll(one, 20, 20));
-        all.addAll(poll(two, 20, 20));
+        Set<String> all = new HashSet<>(poll(one, 20, Check.PATIENCE));
+        all.addAll(poll(two, 20, Check.PATIENCE));
         Check.same("bodies", Inbox.numbers(0, 40), all);
         two.shutdown();
         Check.until("all queues", 10, () -> one.assignment().size() == 4);

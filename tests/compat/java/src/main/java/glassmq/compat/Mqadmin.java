@@ -122,7 +122,7 @@ final class Mqadmin {
         for (MessageQueue queue : producer.fetchPublishMessageQueues(topic)) {
             stored[0] += producer.maxOffset(queue);
         }
-        Check.until("every message consumed", 60, () -> inbox.messages.size() >= stored[0]);
+        Check.until("every message consumed", Check.PATIENCE, () -> inbox.messages.size() >= stored[0]);
         Thread.sleep(200); // the consumer removes them from its own table a moment after the listener returned
         consumer.getOffsetStore().persistAll(Inbox.heldBy(consumer, topic));
         consumer.getDefaultMQPushConsumerImpl().getmQClientFactory().sendHeartbeatToAllBrokerWithLock();

@@ -54,7 +54,7 @@ final class OrderlyCases {
         });
         consumer.start();
         world.send(topic, "tag", 0, 10);
-        inbox.awaitNumbers(0, 10, 30);
+        inbox.awaitNumbers(0, 10, Check.PATIENCE);
         Check.same("order", List.of(0, 1, 2, 3, 4, 5, 6, 7, 8, 9), inbox.byQueue().get(0));
         Check.same("failures", List.of("2/0", "2/1", "7/0", "7/1"), failed);
         return null;
@@ -75,7 +75,7 @@ final class OrderlyCases {
         });
         consumer.start();
         world.send(topic, "tag", 0, 2);
-        Check.until("the message behind it", 30, () -> inbox.bodies().contains("1"));
+        Check.until("the message behind it", Check.PATIENCE, () -> inbox.bodies().contains("1"));
         MessageExt dead = world.read(world.onlyQueue("%DLQ%" + group), 0, 1).get(0);
         Check.same("body", "0", Inbox.body(dead));
         Check.same("topic that it came from", topic, dead.getProperty("RETRY_TOPIC"));
@@ -123,16 +123,16 @@ final class OrderlyCases {
         Inbox inbox = new Inbox();
         DefaultMQPushConsumer one = orderly(world, group, topic, inbox);
         DefaultMQPushConsumer two = orderly(world, group, topic, inbox);
-        Check.until("two queues each", 45, () ->
+        Check.until("two queues each", Check.PATIENCE, () ->
             Inbox.heldBy(one, topic).size() == 2 && Inbox.heldBy(two, topic).size() == 2);
         world.send(topic, "tag", 0, 20);
-        inbox.awaitNumbers(0, 20, 20);
+        inbox.awaitNumbers(0, 20, Check.PATIENCE);
         long began = System.nanoTime();
         two.shutdown();
         Check.until("the other has all four", 25, () -> Inbox.heldBy(one, topic).size() == 4);
         long took = (System.nanoTime() - began) / 1_000_000;
         world.send(topic, "tag", 20, 20);
-        inbox.awaitNumbers(0, 40, 20);
+        inbox.awaitNumbers(0, 40, Check.PATIENCE);
         return "taken over in " + took + " ms";
     }
 
@@ -143,11 +143,11 @@ final class OrderlyCases {
         Inbox two = new Inbox();
         orderly(world, group, topic, one);
         world.send(topic, "tag", 0, 20);
-        one.awaitNumbers(0, 20, 20);
+        one.awaitNumbers(0, 20, Check.PATIENCE);
         DefaultMQPushConsumer joined = orderly(world, group, topic, two);
-        Check.until("the newcomer holds a queue", 45, () -> Inbox.heldBy(joined, topic).size() == 1);
+        Check.until("the newcomer holds a queue", Check.PATIENCE, () -> Inbox.heldBy(joined, topic).size() == 1);
         world.send(topic, "tag", 20, 20);
-        Check.until("both together have everything", 20, () -> {
+        Check.until("both together have everything", Check.PATIENCE, () -> {
             Set<String> all = new HashSet<>(one.bodies());
             all.addAll(two.bodies());
             return all.equals(Inbox.numbers(0, 40));
@@ -163,14 +163,14 @@ final class OrderlyCases {
         Inbox inbox = new Inbox();
         DefaultMQPushConsumer one = orderly(world, group, topic, inbox);
         Process other = Member.start(world, group, topic, true);
-        Check.until("one queue is left to this one", 45, () -> Inbox.heldBy(one, topic).size() == 1);
+        Check.until("one queue is left to this one", Check.PATIENCE, () -> Inbox.heldBy(one, topic).size() == 1);
         Thread.sleep(2000);
         long began = System.nanoTime();
         other.destroyForcibly();
-        Check.until("the other's queue", 90, () -> Inbox.heldBy(one, topic).size() == 2);
+        Check.until("the other's queue", Check.PATIENCE, () -> Inbox.heldBy(one, topic).size() == 2);
         long took = (System.nanoTime() - began) / 1_000_000;
         world.send(topic, "tag", 0, 20);
-        inbox.awaitNumbers(0, 20, 20);
+        inbox.awaitNumbers(0, 20, Check.PATIENCE);
         return "taken over in " + took + " ms";
     }
 }

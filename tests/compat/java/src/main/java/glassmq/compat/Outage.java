@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -13,8 +14,9 @@ import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
- * Sends and consumes, in turn and in order, while the broker ends and comes back. It prints a line when it runs, and
- * one with what became of its messages when the broker was away, is there again, and everything has been consumed.
+ * Sends and consumes, in turn and in order, while the broker ends and comes back. It prints a line when it runs; a line
+ * of input tells it that the broker is there again, and when more has been sent and everything has been consumed, it
+ * prints what became of its messages.
  */
 final class Outage {
     private static final int BEFORE = 100;
@@ -42,12 +44,16 @@ final class Outage {
             producer.start();
             Set<String> acknowledged = ConcurrentHashMap.newKeySet();
             AtomicInteger failed = new AtomicInteger();
-            Thread sender = new Thread(() -> send(producer, topic, acknowledged, failed), "sender");
+            AtomicBoolean isBack = new AtomicBoolean();
+            Thread sender = new Thread(() -> send(producer, topic, acknowledged, failed, isBack),
+                "sender");
             sender.setDaemon(true);
             sender.start();
             Check.until("both consume", SECONDS, () -> seen(inboxes[0]).size() >= BEFORE
                 && seen(inboxes[1]).size() >= BEFORE);
             Json.print("said", "running");
+            System.in.read(); // the broker is back
+            isBack.set(true);
             sender.join(SECONDS * 1000L);
             Check.that(!sender.isAlive(), "nothing is taken again: " + acknowledged.size() + " acknowledged, " + failed
                 + " failed");
@@ -63,19 +69,22 @@ final class Outage {
         }
     }
 
-    /** Until the broker was away and has acknowledged many messages since. */
-    private static void send(DefaultMQProducer producer, String topic, Set<String> acknowledged, AtomicInteger failed) {
-        int sinceFailure = 0;
-        for (int i = 0; failed.get() == 0 || sinceFailure < AFTER; i++) {
+    /** Until the broker is back and has acknowledged many messages since, one after the other. */
+    private static void send(DefaultMQProducer producer, String topic, Set<String> acknowledged, AtomicInteger failed,
+                             AtomicBoolean isBack) {
+        int since = 0;
+        for (int i = 0; since < AFTER; i++) {
+            boolean back = isBack.get();
             try {
                 producer.send(World.message(topic, "tag", i));
                 acknowledged.add(String.valueOf(i));
-                sinceFailure++;
+                since += back ? 1 : 0;
+                LockSupport.parkNanos(5_000_000);
             } catch (Exception e) {
                 failed.incrementAndGet();
-                sinceFailure = 0;
+                since = 0;
+                LockSupport.parkNanos(100_000_000);
             }
-            LockSupport.parkNanos(sinceFailure == 0 ? 100_000_000 : 5_000_000);
         }
     }
 

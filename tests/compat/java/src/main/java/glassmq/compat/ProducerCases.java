@@ -257,7 +257,7 @@ final class ProducerCases {
         Check.same("status", SendStatus.SEND_OK, sent.getSendStatus());
         DefaultMQProducer other = world.newProducer();
         other.start();
-        Check.until("another producer finds the topic", 20, () -> {
+        Check.until("another producer finds the topic", Check.PATIENCE, () -> {
             try {
                 return other.fetchPublishMessageQueues(topic).size() == 4;
             } catch (MQClientException e) {

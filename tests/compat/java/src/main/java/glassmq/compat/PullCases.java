@@ -143,12 +143,12 @@ final class PullCases {
         consumer.updateConsumeOffset(queue, 7);
         Check.same("before it is sent", 7L, consumer.fetchConsumeOffset(queue, false));
         consumer.getDefaultMQPullConsumerImpl().getOffsetStore().persist(queue);
-        Check.until("what the broker has", 10, () -> consumer.fetchConsumeOffset(queue, true) == 7);
+        Check.until("what the broker has", Check.PATIENCE, () -> consumer.fetchConsumeOffset(queue, true) == 7);
         DefaultMQPullConsumer other = world.pullConsumer(group);
         Check.same("for another member", 7L, other.fetchConsumeOffset(queue, true));
         other.updateConsumeOffset(queue, 3);
         other.getDefaultMQPullConsumerImpl().getOffsetStore().persist(queue);
-        Check.until("an offset may go back", 10, () -> consumer.fetchConsumeOffset(queue, true) == 3);
+        Check.until("an offset may go back", Check.PATIENCE, () -> consumer.fetchConsumeOffset(queue, true) == 3);
         return "of an empty queue " + empty + ", of a queue with messages " + young;
     }
 

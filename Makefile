@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-cluster demo test compat check simulate torture bench bench-clients requirements clean
+.PHONY: help setup run run-cluster demo test compat check simulate torture bench bench-clients bench-spark requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench-clients: .venv/dev-installed ## measure with the stock Java client: GlassM
 	$(PYTHON) benchmarks/remoting_wakeup.py --compare
 	$(PYTHON) benchmarks/lost_wakeups.py --compare
 	$(PYTHON) benchmarks/remoting_throughput.py --compare
+
+bench-spark: .venv/dev-installed .venv/spark-installed ## measure reports and the lake over logs of 1 and 2 GiB, beside NumPy and DuckDB
+	$(PYTHON) benchmarks/spark.py
 
 check: .venv/dev-installed .venv/spark-installed ## lint, types, architecture and documentation
 	$(PYTHON) -m ruff check .

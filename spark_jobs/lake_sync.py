@@ -65,7 +65,8 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
         manifest = lake.manifest
         before = msgspec.structs.replace(manifest, messages=[*manifest.messages], polls=[*manifest.polls])
         plan = plan_log(wanted.store, start=manifest.position, split_bytes=lambda size: task_bytes(size, wanted.cores))
-        for works in rounds([*journal_works(wanted, lake), *log_works(wanted, lake, plan)]):
+        todo = list(rounds([*journal_works(wanted, lake), *log_works(wanted, lake, plan)]))
+        for works in todo:
             progress(percent(before.position, manifest.position, plan.end),
                 f"writing messages from byte {manifest.position:,} on, of {plan.end:,}")
             try:
@@ -76,6 +77,9 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
                 raise
         if plan.start > manifest.position:  # what was to be read is gone, and nothing came behind it
             add_log(wanted, manifest, [LogDone(plan.start, plan.start, [])], now_ms())
+            todo = []
+        if not todo:
+            manifest.synced_ms = now_ms()
             write_manifest(lake.folder, manifest)
         publish(wanted.store, lake, now_ms())
         return told(lake, before)

@@ -44,8 +44,11 @@ def fill_lake(with_bodies: bool) -> dict[str, Any]:
         "arguments": {"store": str(settings.GLASSMQ_STORE_DIR), "lakes": str(lakes), "with_bodies": with_bodies},
     }
     log = lakes / "sync.log"
-    log.unlink(missing_ok=True)
-    answer = report_worker.spark().run(order, log, Limit())
+    try:
+        log.unlink(missing_ok=True)
+        answer = report_worker.spark().run(order, log, Limit())
+    except OSError as error:
+        raise LakeError(f"Spark's process cannot be started: {error}.") from error
     if "done" in answer:
         done: dict[str, Any] = answer["done"]
         log.unlink(missing_ok=True)

@@ -88,7 +88,7 @@ def test_a_window_narrows_the_tables_and_not_what_was_read(spark: "SparkSession"
     assert summary["input"]["messages"] == 30
     assert 0 < summary["total"]["messages"] < 30
     assert summary["parameters"] == {"from_ms": start + 120_000, "to_ms": start + 300_000, "topic": None,
-        "consumer_group": None, "compare": False}
+        "consumer_group": None, "compare": False, "source": "auto"}
 
 
 def test_the_time_before(made: Callable[..., Any], driven: Path) -> None:

@@ -76,6 +76,7 @@ def test_a_run_that_succeeds(fake: FakeSpark, settings: Any) -> None:
     assert (order["arguments"]["from_ms"], order["arguments"]["to_ms"]) == (7, None)
     assert "older" not in order["arguments"]
     assert order["arguments"]["store"] == str(settings.GLASSMQ_STORE_DIR)
+    assert order["arguments"]["lakes"] == str(settings.GLASSMQ_LAKE_DIR)
     assert order["arguments"]["folder"] == str(settings.GLASSMQ_REPORTS_DIR / "throughput" / str(run.pk))
     assert not runs.has_log(run)
 

@@ -1,0 +1,257 @@
+"""Reports over logs, and the lake, beside NumPy and DuckDB.
+
+    python benchmarks/spark.py [--keep DIR] [--small-gib 1] [--mixed-gib 2] [--growth GIB]
+
+Stores of 1 GiB (bodies of 128 B) and 2 GiB (128 B to 1 KiB) are made by the engine. Each work is done once to warm up
+and then three times, in one Spark session of two cores; the median counts. What all of them are held against, the
+same sums by NumPy alone in two processes, is measured in the same run, right before.
+
+``--keep DIR`` keeps the stores there, or takes those that are there. ``--growth 10`` goes on to logs of that size, a
+lake of each GiB more, for time and memory.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from common import title
+from make_store import BEGIN_MS, make_store
+from numpy_yardstick import yardstick
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+from spark_jobs.commit_log_segments import plan_log
+from spark_jobs.lake import find_lake
+from spark_jobs.lake_tables import fill
+from spark_jobs.report_inputs import StoreInputs
+from spark_jobs.report_run import Job, run_report
+from spark_jobs.reports import throughput
+from spark_jobs.session import get_session, stop_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RUNS = 3
+CORES = 2
+INCREMENT = 50 * 1000 * 1000
+GIB = 1 << 30
+DUCK_SQL = """select topic, store_ts // 60000 as minute, count(*), sum(total_size), max(queue_offset),
+    max(store_ts - born_ts) from read_parquet({paths}) group by all"""
+
+
+def timed(work: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def median(work: Callable[[], Any], runs: int = RUNS) -> float:
+    """Seconds: once to warm up, then the median."""
+    work()
+    return statistics.median(timed(work) for _ in range(runs))
+
+
+def line(name: str, seconds: float, messages: int, said: str = "") -> None:
+    rate = f"{messages / seconds / 1e6:6.2f} M/s" if messages else " " * 10
+    print(f"  {name:<46} {seconds:7.3f} s  {rate}  {said}", flush=True)
+
+
+def goal(reached: bool, wanted: str) -> str:
+    return f"goal {wanted}: {'reached' if reached else 'MISSED'}"
+
+
+def store_at(folder: Path, name: str, size: int, body: tuple[int, int]) -> Path:
+    """The store of that name, made if it is not there."""
+    path = folder / name
+    if not (path / "made").exists():
+        shutil.rmtree(path, ignore_errors=True)
+        count = make_store(path, size, body=body)
+        (path / "made").write_text(str(count))
+    return path
+
+
+class Bench:
+    """One store, one session, one folder for what is written."""
+
+    def __init__(self, spark: "SparkSession", folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+
+    def lake(self, store: Path) -> Any:
+        found = find_lake(self.lakes, store)
+        assert found is not None
+        return found
+
+    @property
+    def lakes(self) -> Path:
+        return self.folder / "lakes"
+
+    def fill(self, store: Path) -> int:
+        """Messages that are new in the lake."""
+        return fill(self.spark, str(store), self.lakes, lambda: BEGIN_MS, lambda percent, doing: None).messages
+
+    def fill_anew(self, store: Path) -> int:
+        shutil.rmtree(self.lakes, ignore_errors=True)
+        return self.fill(store)
+
+    def facts(self, store: Path, *, of_lake: bool) -> None:
+        """The sums of which the report ``throughput`` is made."""
+        lake = self.lake(store) if of_lake else None
+        inputs = StoreInputs(self.spark, store, throughput.REPORT, (), None, lake)
+        throughput.facts(inputs.of(throughput.REPORT))["stored"].toArrow()
+
+    def report(self, store: Path, *, of_lake: bool) -> int:
+        """All of the report: its tables, page and files."""
+        job = Job("throughput", store, self.folder / "report", lakes=self.lakes, source="lake" if of_lake else "log")
+        summary = run_report(job, self.spark, lambda: datetime.now(UTC), lambda percent, doing, until=0: None)
+        return int(summary["total"]["messages"])
+
+    def duck(self, store: Path) -> Callable[[], Any]:
+        """DuckDB over the lake's messages: the yardstick's sums."""
+        import duckdb
+
+        lake = self.lake(store)
+        paths = [str(lake.folder / file.path) for part in lake.manifest.messages for file in part.files]
+        connection = duckdb.connect(config={"threads": CORES})
+        return lambda: connection.execute(DUCK_SQL.format(paths=paths)).arrow()
+
+    def spark_sql(self, store: Path) -> Callable[[], Any]:
+        """The same query, by Spark."""
+        from pyspark.sql import functions as F
+
+        from spark_jobs.lake_tables import lake_messages
+
+        columns = ("topic", "store_ts", "total_size", "queue_offset", "born_ts")
+
+        def query() -> None:
+            lake_messages(self.spark, self.lake(store), columns).groupBy(
+                "topic", (F.col("store_ts") / 60_000).cast("long")).agg(F.count("*"), F.sum("total_size"),
+                F.max("queue_offset"), F.max(F.col("store_ts") - F.col("born_ts"))).toArrow()
+
+        return query
+
+    def store(self, store: Path) -> None:
+        """Everything about one store."""
+        messages = int((store / "made").read_text())
+        print(f"\n  {store.name}: {messages:,} messages, {plan_log(store).end / GIB:.2f} GiB", flush=True)
+        with get_context("fork").Pool(CORES) as pool:
+            assert yardstick(store, pool) == messages
+            bare = median(lambda: yardstick(store, pool))
+        line("NumPy alone, 2 processes (the yardstick)", bare, messages)
+        took = median(lambda: self.facts(store, of_lake=False))
+        line("throughput from the log: its sums", took, messages, f"{took / bare:.2f} x the yardstick; "
+            + goal(took <= 1.5 * bare, "1.5 x"))
+        assert self.report(store, of_lake=False) == messages
+        took = median(lambda: self.report(store, of_lake=False))
+        line("throughput from the log: all tables and pages", took, messages, f"{took / bare:.2f} x")
+        assert self.fill_anew(store) == messages
+        took = median(lambda: self.fill_anew(store))
+        size = sum(file.size for part in self.lake(store).manifest.messages for file in part.files)
+        line("log to lake, headers and properties", took, messages,
+            f"{size / messages:.1f} B a message; " + goal(messages / took >= 2e6, "2 M/s"))
+        took = median(lambda: self.facts(store, of_lake=True))
+        line("throughput from the lake: its sums", took, messages, goal(took < 0.5, "0.5 s"))
+        assert self.report(store, of_lake=True) == messages
+        line("throughput from the lake: all tables and pages", median(lambda: self.report(store, of_lake=True)), 0)
+        line("a query over the lake's messages, Spark", median(self.spark_sql(store)), messages)
+        line("the same, DuckDB", median(self.duck(store)), messages)
+
+    def increment(self, store: Path) -> None:
+        """What is new in a lake after 50 MB more."""
+        self.fill_anew(store)
+        runs = []
+        for _ in range(RUNS):
+            end = plan_log(store).end
+            added = make_store(store, end + INCREMENT)
+            began = time.perf_counter()
+            assert self.fill(store) == added
+            runs.append(time.perf_counter() - began)
+        took = statistics.median(runs)
+        line("an increment of 50 MB", took, added, goal(took < 1, "1 s"))
+
+    def growth(self, folder: Path, gib: int) -> None:
+        """A log that grows by a GiB at a time; its lake is filled anew of all of it, as often as it doubles."""
+        print(f"\n  growth to {gib} GiB, bodies of 128 B to 1 KiB: a lake made of all of it", flush=True)
+        store, size = folder / "growth", 1
+        while True:
+            size = min(size, gib)
+            make_store(store, size * GIB, body=(128, 1024))
+            shutil.rmtree(self.lakes, ignore_errors=True)
+            began = time.perf_counter()
+            messages = self.fill(store)
+            took = time.perf_counter() - began
+            line(f"{size:3d} GiB", took, messages, f"{took / size:.2f} s a GiB; {memory()}")
+            if size == gib:
+                break
+            size *= 2
+        shutil.rmtree(store)
+
+
+def memory() -> str:
+    """What this process and all below it have in memory of their own, as the system knows it."""
+    children: dict[int, list[int]] = {}
+    own: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/status"):
+        try:
+            fields = dict(text.split(":", 1) for text in path.read_text().splitlines() if ":" in text)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        number = int(path.parent.name)
+        children.setdefault(int(fields["PPid"]), []).append(number)
+        own[number] = int(fields.get("RssAnon", "0 kB").split()[0]) << 10
+    todo, total = [os.getpid()], 0
+    while todo:
+        number = todo.pop()
+        todo += children.get(number, [])
+        total += own.get(number, 0)
+    return f"{total / 1e6:,.0f} MB of memory with Java and its workers"
+
+
+@contextmanager
+def session(scratch: Path) -> "Iterator[SparkSession]":
+    """A session on two cores, which ends with its Java."""
+    spark = get_session(f"local[{CORES}]", scratch)
+    java = spark.sparkContext._gateway.proc
+    try:
+        yield spark
+    finally:
+        stop_session()
+        java.stdin.close()
+        java.wait(30)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Reports over logs, and the lake, beside NumPy and DuckDB.")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="where the stores are and stay")
+    parser.add_argument("--small-gib", type=float, default=1.0, help="size of the log of small messages")
+    parser.add_argument("--mixed-gib", type=float, default=2.0, help="size of the log of mixed ones; 0 for none")
+    parser.add_argument("--growth", type=int, default=0, metavar="GIB", help="go on to a log of that size")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="glassmq-bench-") as scratch:
+        folder = chosen.keep or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        stores = [store_at(folder, "small", int(chosen.small_gib * GIB), (128, 128))]
+        if chosen.mixed_gib:
+            stores.append(store_at(folder, "mixed", int(chosen.mixed_gib * GIB), (128, 1024)))
+        title(f"Spark over stored logs, local[{CORES}], warm, median of {RUNS}")
+        with session(Path(scratch) / "spark") as spark:
+            bench = Bench(spark, Path(scratch))
+            for store in stores:
+                bench.store(store)
+            grown = store_at(Path(scratch), "grown", 100 * 1000 * 1000, (128, 128))
+            bench.increment(grown)
+            if chosen.growth:
+                bench.growth(Path(scratch), chosen.growth)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""``manage.py lake`` as people type it, and reports of what it has filled."""
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from spark_jobs import session
+from spark_jobs.lake import locked
+from tests.fakes import golden_store
+from tests.spark_jobs.test_commit_log_source import COUNTS
+
+
+def called(*arguments: str) -> str:
+    out = StringIO()
+    call_command(*arguments, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_lake_from_the_command_line_and_a_report_of_it(golden: Path, tmp_path: Path) -> None:
+    before = golden_store.fingerprint(golden)
+    where = ("--store", str(golden / "clean-shutdown"), "--lake", str(tmp_path / "lakes"))
+    assert called("lake", "sync", *where).startswith("3319 messages and 0 ends of pulls are new in ")
+    assert called("lake", "sync", *where).startswith("0 messages and 0 ends of pulls are new in ")
+    folder, messages, polls = called("lake", "status", *where).splitlines()
+    assert Path(folder).parent == tmp_path / "lakes"
+    assert messages.split()[:5] == ["messages", "3,319", "in", messages.split()[3], "files,"]
+    assert messages.endswith("of the log up to byte 2,075,752")
+    assert polls.split()[:2] == ["polls", "0"]
+    called("report", "run", "throughput", *where, "--out", str(tmp_path / "out"))
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert {row["topic"]: row["messages"] for row in summary["rows"]} == COUNTS
+    assert summary["input"]["lake"]["messages"] == 3319
+    assert golden_store.fingerprint(golden) == before
+    with locked(tmp_path / "lakes", golden / "clean-shutdown"), pytest.raises(CommandError, match="another process"):
+        called("lake", "sync", *where)
+
+
+def test_a_lake_that_there_is_not(golden: Path, tmp_path: Path) -> None:
+    where = ("--store", str(golden / "clean-shutdown"), "--lake", str(tmp_path))
+    with pytest.raises(CommandError, match=r"There is no lake of .*; `manage.py lake sync` makes one"):
+        called("lake", "status", *where)
+
+
+def test_a_path_that_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="is not a store: it has no commitlog folder"):
+        called("lake", "sync", "--store", str(tmp_path), "--lake", str(tmp_path / "lakes"))
+    assert not (tmp_path / "lakes").exists()
+
+
+def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
+    with pytest.raises(CommandError, match="pyspark is not installed here"):
+        called("lake", "sync", "--store", str(tmp_path), "--lake", str(tmp_path / "lakes"))

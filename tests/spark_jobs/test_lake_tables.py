@@ -1,0 +1,103 @@
+"""A lake that Spark fills and reads: its tasks may be killed, and what it counted is what is there."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs import lake_tables, lake_tasks
+from spark_jobs.failures import sentence
+from spark_jobs.lake import Lake, find_lake
+from spark_jobs.lake_tables import fill, has_bodies, lake_messages, lake_polls, lake_sums
+from spark_jobs.lake_tasks import SUM_KEYS, SUMS
+from spark_jobs.reports.steps import summed
+from tests.spark_jobs.frames import rows
+from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
+from tests.spark_jobs.stores import make_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MINUTE = 60_000
+
+
+def filled(spark: "SparkSession", root: Path, **more: Any) -> Lake:
+    fill(spark, str(root / "store"), root / "lakes", lambda: 7, lambda percent, doing: None, **more)
+    lake = find_lake(root / "lakes", root / "store")
+    assert lake is not None
+    return lake
+
+
+def test_spark_fills_a_lake_and_reads_it(spark: "SparkSession", tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 60)
+    make_journal(tmp_path / "store", [entry(number) for number in range(20)])
+    lake = filled(spark, tmp_path)
+    assert sorted(rows(lake_messages(spark, lake, ("topic", "queue_id", "physical_offset", "total_size", "body")))) == (
+        sorted((*record, None) for record in written.records))
+    assert not has_bodies(lake)
+    polls = lake_polls(spark, lake, ("client_id", "at_ms"), BEGIN_MS + 5000, BEGIN_MS + 9000)
+    assert sorted(rows(polls)) == [(f"c{number}", BEGIN_MS + 1000 * number) for number in range(5, 9)]
+
+
+def test_bodies_are_there_if_they_were_asked_for(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 6)
+    lake = filled(spark, tmp_path, with_bodies=True)
+    assert has_bodies(lake)
+    assert (b"body 0",) in [(bytes(row[0]),) for row in rows(lake_messages(spark, lake, ("body",)))]
+
+
+def test_what_was_counted_is_what_is_there(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 60)
+    lake = filled(spark, tmp_path)
+    start, stop = 1_700_000_040_000, 1_700_000_640_000
+    assert start % MINUTE == stop % MINUTE == 0
+    columns = ("topic", "queue_id", "born_host", "producer_group", "store_ts", "body_length", "total_size",
+        "queue_offset", "physical_offset")
+    for window in ((None, None), (start, stop)):
+        counted = lake_sums(spark, lake, SUM_KEYS, SUMS, *window)
+        expected = summed(lake_messages(spark, lake, columns, *window), SUM_KEYS, SUMS)
+        assert sorted(rows(counted), key=repr) == sorted(rows(expected), key=repr)
+    with pytest.raises(ValueError, match="has not counted tags"):
+        lake_sums(spark, lake, ("tags",), ("messages",))
+
+
+def test_an_empty_lake(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 0)
+    lake = filled(spark, tmp_path)
+    assert rows(lake_messages(spark, lake, ("topic",))) == rows(lake_sums(spark, lake, ("topic",), ("messages",))) == []
+    assert rows(lake_polls(spark, lake, ("topic",))) == []
+
+
+def test_a_task_that_is_killed_leaves_nothing_and_the_next_one_makes_it_whole(
+        spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = make_store(tmp_path / "store", 60)
+    monkeypatch.setattr(lake_tables, "carry_out_in_spark", killed)
+    with pytest.raises(Exception, match=r"crashed|exited|EOF"):
+        filled(spark, tmp_path)
+    assert [path for path in (tmp_path / "lakes").rglob("*") if path.name.endswith((".parquet", ".new"))] == []
+    monkeypatch.undo()
+    lake = filled(spark, tmp_path)
+    assert sorted(rows(lake_messages(spark, lake, ("physical_offset",)))) == [(at,) for _, _, at, _ in written.records]
+
+
+def killed(works: Any, batches: Any) -> Any:
+    """Does the work and is killed before it can say so."""
+    yield from list(lake_tasks.carry_out_in_spark(works, batches))[:0]
+    os._exit(9)
+
+
+def test_a_full_disk_in_a_task_is_a_sentence(spark: "SparkSession", tmp_path: Path,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    make_store(tmp_path / "store", 60)
+    monkeypatch.setattr(lake_tables, "carry_out_in_spark", full)
+    with pytest.raises(Exception, match="No space left on device") as raised:
+        filled(spark, tmp_path)
+    assert sentence(raised.value).startswith("There is no space left on the disk")
+    assert [path for path in (tmp_path / "lakes").rglob("*") if path.name.endswith((".parquet", ".new"))] == []
+
+
+def full(works: Any, batches: Any) -> Any:
+    """Does the work, and cannot write the last of it."""
+    yield from list(lake_tasks.carry_out_in_spark(works, batches))[:0]
+    raise OSError(28, "No space left on device")

@@ -14,7 +14,7 @@ from broker_core.events import MessageDeadLettered, MessageSentBack, TopicChange
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode
 from broker_core.formats.message_id import encode_offset_message_id
-from broker_core.formats.message_properties import DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, UNIQ_KEY, WAIT
+from broker_core.formats.message_properties import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, UNIQ_KEY, WAIT
 from broker_core.processors.context import Context
 from broker_core.processors.schedule_message import delay
 from broker_core.processors.subscription_group import find_or_create_group
@@ -139,7 +139,8 @@ def sent_to_retry_topic(context: Context, command: SendMessage, message: Pending
 def report_retry(context: Context, retry: Retry, stored: DispatchRequest, now: Now) -> None:
     """The copy is in the log."""
     message_id = message_properties.find(stored.properties, UNIQ_KEY)
-    topic = message_properties.find(stored.properties, RETRY_TOPIC) or stored.topic
+    find = message_properties.find
+    topic = find(stored.properties, RETRY_TOPIC) or find(stored.properties, REAL_TOPIC) or stored.topic
     context.stats.send_back.add((topic, retry.group), 1, stored.size, now.mono_ns)
     if retry.dead:
         context.counters.messages_dead_lettered += 1

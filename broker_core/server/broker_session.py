@@ -60,6 +60,8 @@ class Runner(Protocol):
     @property
     def backlog(self) -> int: ...
 
+    def is_curious(self, connection: Connection) -> bool: ...
+
     def submit(self, connection: Connection, request_id: int, command: Command) -> None: ...
 
 
@@ -161,7 +163,8 @@ class BrokerSession:
     @property
     def ready(self) -> bool:
         """Whether the engine has handled everything received."""
-        return self._sessions.runner.handled >= self._submitted
+        runner = self._sessions.runner
+        return runner.handled >= self._submitted and not runner.is_curious(self._connection)
 
     def _take_request(self, request: RemotingCommand) -> None:
         """Hand it to the engine, or answer what can be answered at once."""

@@ -92,6 +92,9 @@ class _Aside:
     def __len__(self) -> int:
         return self._count
 
+    def __contains__(self, connection: Connection) -> bool:
+        return connection in self._by_connection
+
     def put(self, asked: Asked) -> bool:
         """False when too many of its connection wait already."""
         waiting = self._by_connection.setdefault(asked[0], deque())
@@ -122,7 +125,7 @@ class EngineRunner:
         self._inbox: deque[Asked] = deque()
         self._aside = _Aside()
         self.handled = 0
-        """Commands that had their turn; such as lie aside are not counted."""
+        """Commands that had their turn; those that lie aside are not counted."""
         self._turn_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
@@ -179,6 +182,10 @@ class EngineRunner:
     def submitted(self) -> int:
         """What ``handled`` is to be when all that came until now has had its turn."""
         return self.handled + len(self._inbox)
+
+    def is_curious(self, connection: Connection) -> bool:
+        """Whether questions of the connection lie aside."""
+        return connection in self._aside
 
     def submit(self, connection: Connection, request_id: int, command: Command) -> None:
         """Hand a command to the next turn. Call it on the loop's thread."""

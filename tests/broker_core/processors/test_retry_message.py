@@ -328,3 +328,9 @@ def test_a_copy_has_the_properties_that_rocketmqs_has(tmp_path: Path) -> None:
         assert (ours.body, ours.reconsume_times, ours.flag, ours.sys_flag, ours.born_timestamp, ours.size) == (
             theirs.body, theirs.reconsume_times, theirs.flag, theirs.sys_flag, theirs.born_timestamp, theirs.size)
     engine.close(clock.now())
+
+
+def test_of_a_copy_that_does_not_say_where_it_came_from_the_retry_topic_is_told() -> None:
+    bench = Bench()
+    bench.send("%RETRY%g", b"x", properties=encode({"DELAY": "3"}))
+    assert [event.topic for event in events(bench, MessageSentBack)] == ["%RETRY%g"]

@@ -26,6 +26,7 @@ class FakeRunner:
     def __init__(self) -> None:
         self.waiting: list[tuple[Connection, int, c.Command]] = []
         self.handled = 0
+        self.curious: set[Connection] = set()
 
     @property
     def submitted(self) -> int:
@@ -34,6 +35,9 @@ class FakeRunner:
     @property
     def backlog(self) -> int:
         return len(self.waiting)
+
+    def is_curious(self, connection: Connection) -> bool:
+        return connection in self.curious
 
     def submit(self, connection: Connection, request_id: int, command: c.Command) -> None:
         self.waiting.append((connection, request_id, command))
@@ -105,6 +109,8 @@ def test_it_is_ready_when_the_engine_has_handled_what_it_received(sessions: Brok
     assert not client.session.ready
     client.runner.take()
     assert client.session.ready
+    client.runner.curious.add(client.connection)
+    assert not client.session.ready
 
 
 def test_of_a_request_that_waits_the_body_is_not_kept(sessions: BrokerSessions) -> None:

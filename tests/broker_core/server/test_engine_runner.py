@@ -129,8 +129,9 @@ async def test_a_question_about_a_whole_table_sees_what_was_asked_for_before() -
 async def test_too_many_questions_about_whole_tables_are_refused() -> None:
     async with running() as client:
         questions = [client.ask(c.GetTopics()) for _ in range(MAX_ASIDE + 2)]
-        assert client.runner.backlog == MAX_ASIDE
+        assert client.runner.backlog == MAX_ASIDE and client.runner.is_curious(client.connection)
         answers = await asyncio.gather(*questions)
+        assert not client.runner.is_curious(client.connection)
         refused = [answer for answer in answers if isinstance(answer, c.Failed)]
         assert [answer.code for answer in refused] == [ResponseCode.SYSTEM_BUSY] * 2
         assert refused == answers[MAX_ASIDE:] and isinstance(await client.ask(c.GetTopics()), c.Topics)

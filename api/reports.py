@@ -80,8 +80,8 @@ class HeadlineView(Model, frozen=True, kw_only=True, gc=False):
 class RunView(Model, frozen=True, kw_only=True, gc=False):
     """One run. `percent` never goes back; `messages` is null unless the log was read; `error` says why it failed.
 
-    Once it is done, `headlines` are its most important figures, and `notes` what has to be known of them: a sentence
-    each, such as that the store has no poll journal.
+    Once it is done, `words` say in sentences what came of it, `headlines` are its most important figures, and `notes`
+    what has to be known of them, such as that the store has no poll journal.
     A run with `status` `waiting` waits for Spark to be installed. What may pass is tried again: `attempt` counts.
     """
 
@@ -97,6 +97,7 @@ class RunView(Model, frozen=True, kw_only=True, gc=False):
     requested_by: Literal["person", "schedule"]
     parameters: dict[str, Any]
     messages: int | None
+    words: list[str]
     headlines: list[HeadlineView]
     notes: list[str]
     created_ms: int
@@ -247,6 +248,7 @@ def _view(run: ReportRun) -> RunView:
         cancel_requested=run.cancel_requested,
         requested_by=run.requested_by,  # type: ignore[arg-type]
         parameters=run.parameters, messages=run.messages,
+        words=run.result.get("words", []),
         headlines=convert(run.result.get("headlines", []), list[HeadlineView]), notes=run.result.get("notes", []),
         created_ms=int(run.created.timestamp() * 1000),
         started_ms=_ms(run.started), finished_ms=_ms(run.finished), files=runs.files_of(run))

@@ -33,7 +33,7 @@ class ReportRun(models.Model):
     cancel_requested = models.BooleanField(default=False)
     folder = models.CharField(max_length=400, blank=True, help_text="of its files, below GLASSMQ_REPORTS_DIR")
     messages = models.BigIntegerField(null=True, blank=True, help_text="read, once it is done")
-    result = models.JSONField(default=dict, blank=True, help_text="headlines and notes of its summary, once it is done")
+    result = models.JSONField(default=dict, blank=True, help_text="words, headlines, notes of its summary, if done")
     created = models.DateTimeField(auto_now_add=True)
     started = models.DateTimeField(null=True, blank=True)
     finished = models.DateTimeField(null=True, blank=True)

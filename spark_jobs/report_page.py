@@ -50,7 +50,8 @@ def page(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[
     body = read(_ASSETS / "report.html")
     for name, value in {"policy": escape(policy), "title": escape(summary["title"]),
                         "license": escape(read(_UPLOT / "LICENSE").replace("--", "- -")), "style": style,
-                        "heading": escape(summary["title"]), "lead": escape(lead(summary)), "notes": notes(summary),
+                        "heading": escape(summary["title"]), "lead": escape(lead(summary)),
+                        "words": words(summary), "notes": notes(summary),
                         "facts": facts(summary), "data": data(summary, tables, charts), "script": script}.items():
         before, mark, after = body.partition("{{ " + name + " }}")
         if not mark:
@@ -87,6 +88,11 @@ def lead(summary: dict[str, Any]) -> str:
         before = summary["previous"]
         words.append(f"compared with the time {window(before['from_ms'], before['to_ms'])}")
     return "; ".join(words)
+
+
+def words(summary: dict[str, Any]) -> str:
+    """What the report says, before its figures."""
+    return "".join(f'<p class="said">{escape(sentence)}</p>\n' for sentence in summary["words"])
 
 
 def notes(summary: dict[str, Any]) -> str:

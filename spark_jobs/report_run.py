@@ -69,6 +69,7 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     from spark_jobs.report_inputs import StoreInputs
     from spark_jobs.report_lake import lake_for
     from spark_jobs.report_result import before, concerning, result
+    from spark_jobs.report_words import words
     from spark_jobs.reports import load
 
     started, info, parts = now(), REPORTS[job.report], periods(job)
@@ -95,6 +96,7 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
         "total": found.total,
         "parameters": parameters(job),
         "input": source,
+        "words": words(job.report, found.total, found.tables),
         "step_ms": found.step_ms,
         "left_out": found.left_out,
         "notes": notes(info, report, inputs, found, job),

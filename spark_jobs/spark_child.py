@@ -63,7 +63,7 @@ def report(arguments: dict[str, Any], spark: "SparkSession", progress: Progress)
     paths = {name: Path(arguments[name]) for name in ("store", "folder", "lakes") if name in arguments}
     summary = run_report(Job(**arguments | paths), spark, timezone.now, progress)
     return {"messages": summary["input"].get("messages"), "result": {
-        name: summary[name] for name in ("headlines", "notes")}}
+        name: summary[name] for name in ("words", "headlines", "notes")}}
 
 
 def lake(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -> dict[str, Any]:

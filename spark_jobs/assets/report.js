@@ -20,9 +20,14 @@ const write = {
     return `${whole.format(value / 1024 ** step)} ${["B", "KiB", "MiB", "GiB", "TiB"][step]}`;
   },
 };
-const UNITS = /_(us|ms|share|ts)$/;
+const UNITS = /_(us|ms|ts)$/;
 const shown = (kind, value) => value === null || value === undefined ? "" : write[kind](value);
-const called = (column) => column.replace(UNITS, "").replaceAll("_", " ").replace(/^p(\d\d)(\d)?$/, (_, two, more) => `${two}${more ? `.${more}` : ""} %`);
+/** A column as people call it; beside one that is called the same but for its unit, it is that in time. */
+const called = (column, others = []) => column.replace(UNITS, "").replaceAll("_", " ").replace(/\bp(\d\d)(\d)?\b/, (_, two, more) => `${two}${more ? `.${more}` : ""} %`)
+  + (UNITS.test(column) && others.includes(column.replace(UNITS, "")) ? " in time" : "");
+/** What reports call things, which no name from the store is. */
+const OWN = new Set(["stage", "measure", "method", "cause", "how", "fate", "state"]);
+const worded = (column, kind, value) => OWN.has(column) && value ? value.replaceAll("_", " ") : shown(kind, value);
 
 function el(tag, options = {}, ...children) {
   const node = document.createElement(tag);
@@ -89,8 +94,8 @@ function makeChart(chart) {
     else ({ bars: drawBars, histogram: drawHistogram, time: drawTime, stack: drawTime })[chart.kind](chart, state, rows, box, note);
     if (chart.left_out) note.textContent += ` ${whole.format(chart.left_out)} smaller ones are not shown; the files have them.`;
   };
-  if (chart.choices.length > 1) head.append(offer(called(chart.choose), chart.choices, (value) => shown(chart.choice_kind, value) || "none", (choice) => { state.choice = choice; show(); }));
-  if (chart.y.length > 1 && (chart.split || chart.kind === "bars")) head.append(offer("What to show", chart.y, called, (y) => { state.y = y; show(); }));
+  if (chart.choices.length > 1) head.append(offer(called(chart.choose), chart.choices, (value) => worded(chart.choose, chart.choice_kind, value) || "none", (choice) => { state.choice = choice; show(); }));
+  if (chart.y.length > 1 && (chart.split || chart.kind === "bars")) head.append(offer("What to show", chart.y, (y) => called(y, chart.y), (y) => { state.y = y; show(); }));
   const section = el("section", {}, head, box, note);
   document.getElementById("charts").append(section);
   show();
@@ -105,10 +110,19 @@ function chosenRows(chart, choice) {
   return Array.from({ length: count }, (_, index) => index).filter((index) => !column || column[index] === choice);
 }
 
-function axes(kind, more = {}) {
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+/** "13:45", and the day below the first one and where a day begins; only days where a step is one. */
+function timeTicks(ticks, step) {
+  return ticks.map((seconds, index) => {
+    const date = new Date(seconds * 1000), day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`, time = date.toISOString().slice(11, step < 60 ? 19 : 16);
+    return step >= 86_400 ? day : index && time !== "00:00" ? time : `${time}\n${day}`;
+  });
+}
+
+function axes(kind, more = {}, unit = "") {
   const style = getComputedStyle(document.documentElement);
   const axis = { stroke: style.getPropertyValue("--muted"), grid: { stroke: style.getPropertyValue("--line"), width: 1 }, ticks: { stroke: style.getPropertyValue("--line"), width: 1 } };
-  return [{ ...axis, ...more }, { ...axis, size: 74, values: (_, ticks) => ticks.map((tick) => write[kind](tick)) }];
+  return [{ ...axis, ...more }, { ...axis, size: 78, values: (_, ticks) => ticks.map((tick) => `${write[kind](tick)}${unit}`) }];
 }
 
 /** Lines over time; `stack`: on top of each other. Steps in which there is nothing are 0 for sums, gaps for the rest. */
@@ -138,9 +152,9 @@ function drawTime(chart, state, rows, box, note) {
   state.plot = new uPlot({
     width: box.clientWidth, height: HEIGHT, tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: { x: { range: (_, low, high) => [low - stepMs / 2000, high + stepMs / 2000] }, y: { range: (_, low, high) => [0, high * 1.05 || 1] } },
-    axes: axes(kind),
+    axes: axes(kind, { space: 60, values: (_, ticks, __, ___, step) => timeTicks(ticks, step) }, chart.per_second ? "/s" : ""),
     series: [{ label: "UTC", value: (_, seconds) => seconds === null ? "" : write.time(seconds * 1000) }, ...names.map((name, index) => ({
-      label: chart.split ? shown(chart.label_kind, name) : called(name), stroke: COLOURS[index % COLOURS.length], width: bars ? 0 : 1.5,
+      label: chart.split ? worded(chart.split, chart.label_kind, name) : called(name), stroke: COLOURS[index % COLOURS.length], width: bars ? 0 : 1.5,
       ...(chart.kind === "stack" ? { fill: COLOURS[index % COLOURS.length], paths: bars ? uPlot.paths.bars({ size: [0.8, 60] }) : uPlot.paths.stepped({ align: 1 }) } : {}),
       points: { show: chart.kind === "time" && count <= 60 },
       value: (_, __, ___, at) => at === null || at === undefined || values[index][at] === null ? "" : text(values[index][at]) }))],
@@ -164,7 +178,7 @@ function drawHistogram(chart, state, rows, box, note) {
   state.plot = new uPlot({
     width: box.clientWidth, height: HEIGHT,
     scales: { x: { time: false, range: [-0.7, starts.length - 0.3] }, y: { range: (_, low, high) => [0, high * 1.05 || 1] } },
-    axes: axes("number", { incrs: [1, 2, 4, 8, 16, 32], values: (_, ticks) => ticks.map((tick) => starts[tick] === undefined ? "" : write[kind](starts[tick])) }),
+    axes: axes("number", { space: 84, incrs: [1, 2, 4, 8, 16, 32], values: (_, ticks) => ticks.map((tick) => starts[tick] === undefined ? "" : write[kind](starts[tick])) }),
     series: [{ label: "took", value: (_, at) => at === null ? "" : spelled(at) }, {
       label: "how many", fill: COLOURS[0], stroke: COLOURS[0], width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.9, 60] }),
       value: (_, value) => value === null ? "" : `${whole.format(value)} (${whole.format(100 * value / all)} %)` }],
@@ -184,7 +198,7 @@ function drawBars(chart, state, rows, box) {
     for (const [name, setting] of Object.entries({ height: 14, rx: 3, width: `${Math.max(value ? 0.4 : 0, 100 * (value ?? 0) / most)}%` })) shape.setAttribute(name, setting);
     bar.append(shape);
     bar.setAttribute("aria-hidden", "true");
-    const name = shown(chart.label_kind, columns.label[row]);
+    const name = worded(chart.split, chart.label_kind, columns.label[row]);
     list.append(el("span", { class: "name", title: name }, name), bar, el("span", { class: "num" }, value === null ? "not known" : write[kind](value)));
   }
   box.append(list);
@@ -198,14 +212,14 @@ function makeTable([name, table], index) {
   const head = el("tr"), body = el("tbody");
   const compared = index === 0 && previous ? comparison(table) : null;
   for (const column of columns) {
-    head.append(el("th", { scope: "col", ...(table.kinds[column] === "text" ? {} : { class: "num" }) }, `${called(column)}${/^(time|day)$/.test(table.kinds[column]) ? " (UTC)" : ""}`));
+    head.append(el("th", { scope: "col", ...(table.kinds[column] === "text" ? {} : { class: "num" }) }, `${called(column, columns)}${/^(time|day)$/.test(table.kinds[column]) ? " (UTC)" : ""}`));
     if (column === compared?.column) head.append(el("th", { scope: "col", class: "num" }, "before"));
   }
   const count = table.columns[columns[0]].length;
   for (let row = 0; row < count; row += 1) {
     const line = el("tr");
     for (const column of columns) {
-      line.append(el("td", table.kinds[column] === "text" ? {} : { class: "num" }, shown(table.kinds[column], table.columns[column][row])));
+      line.append(el("td", table.kinds[column] === "text" ? {} : { class: "num" }, worded(column, table.kinds[column], table.columns[column][row])));
       if (column === compared?.column) line.append(el("td", { class: "num" }, compared.before(row)));
     }
     body.append(line);

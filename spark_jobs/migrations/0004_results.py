@@ -23,6 +23,6 @@ class Migration(migrations.Migration):
     dependencies = [("spark_jobs", "0003_attempts")]
     operations = [
         migrations.AddField(model_name="reportrun", name="result", field=models.JSONField(
-            blank=True, default=dict, help_text="headlines and notes of its summary, once it is done")),
+            blank=True, default=dict, help_text="words, headlines, notes of its summary, if done")),
         migrations.RunPython(add, remove),
     ]

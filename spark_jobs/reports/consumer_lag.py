@@ -89,13 +89,17 @@ def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame) -> DataFram
 
 
 def states(changes: DataFrame) -> DataFrame:
-    """The same from the first known offset on, each with offset, end and lag as they are until the next change."""
+    """The same from the first known offset on, each with offset, end and lag as they are until the next change.
+
+    A queue of which nothing says where it ends was never written to.
+    """
     order = Window.partitionBy(*_KEYS).orderBy("step_ts")
     return changes.select(*_KEYS, "step_ts", "commits", "pulls",
         F.last("offset", ignorenulls=True).over(order).alias("offset"),
         F.max("end_offset").over(order).alias("end_offset"),
         F.lead("step_ts").over(order).alias("until_ts"),
-    ).where("offset is not null").withColumn("lag", F.greatest(F.col("end_offset") - F.col("offset"), F.lit(0)))
+    ).where("offset is not null and end_offset is not null").withColumn(
+        "lag", F.greatest(F.col("end_offset") - F.col("offset"), F.lit(0)))
 
 
 def with_oldest(states: DataFrame, messages: DataFrame) -> DataFrame:

@@ -19,7 +19,7 @@ NAME = "daily_summary"
 PARTS = {name: load(name) for name in REPORTS if name != NAME}
 READS = tuple(dict.fromkeys(column for part in PARTS.values() for column in part.reads))
 POLLS = tuple(dict.fromkeys(column for part in PARTS.values() for column in part.polls))
-_KEYS = ("minute_ts", "day_ts", "about")
+_KEYS = ("since_ts", "day_ts", "about")
 
 
 class DailyFigure(NamedTuple):
@@ -70,19 +70,19 @@ ALL_TOPICS, ALL_DAYS = "*", -1
 def by_day_and_topic(facts: DataFrame, bounds: tuple[int, ...]) -> DataFrame:
     """Facts four times: by day and for all days, of their topic and of all topics.
 
-    ``minute_ts`` becomes the beginning of the day, or of the period of time within the day.
+    ``since_ts`` is the beginning of the day, or of the period of time within the day.
     """
     minute = F.col("minute_ts")
     period = F.coalesce(*(F.when(minute >= start, start) for start in reversed(bounds)), F.lit(0)).cast("long")
     return (facts.withColumn("about", F.explode(F.array("topic", F.lit(ALL_TOPICS))))
         .withColumn("period_ts", period)
         .withColumn("day_ts", F.explode(F.array(floored(minute, DAY_MS), F.lit(ALL_DAYS).cast("long"))))
-        .withColumn("minute_ts", F.greatest("day_ts", "period_ts")).drop("period_ts"))
+        .withColumn("since_ts", F.greatest("day_ts", "period_ts")).drop("period_ts"))
 
 
 def told(figures: DataFrame, *wanted: str) -> DataFrame:
-    """A row for each figure, its value as a double."""
-    return figures.select(*_KEYS, F.inline(F.array(*(
+    """A row for each figure, its value as a double; it counts in the minute in which its day or period begins."""
+    return figures.select(F.col("since_ts").alias("minute_ts"), "day_ts", "about", F.inline(F.array(*(
         F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in wanted))))
 
 

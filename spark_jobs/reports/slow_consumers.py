@@ -28,8 +28,9 @@ def away(polls: DataFrame) -> DataFrame:
     pulls = polls.where("kind != 'committed'")
     order = Window.partitionBy(*_QUEUE, "client_id").orderBy("at_ms", "from_offset")
     begun = F.col("at_ms") - F.floor(F.coalesce("held_us", F.lit(0)) / 1000)
+    took = F.col("next_begun") - F.col("at_ms")
     return (pulls.withColumn("next_begun", F.lead(begun).over(order))
-        .where("messages > 0").withColumn("value", F.greatest(F.col("next_begun") - F.col("at_ms"), F.lit(-1)))
+        .where("messages > 0").withColumn("value", F.when(took < 0, -1).otherwise(took))
         .withColumn("measure", F.lit("away")).withColumn("minute_ts", floored(F.col("at_ms")))
         .select(*KEYS, "value"))
 

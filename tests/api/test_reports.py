@@ -44,7 +44,7 @@ async def test_the_list_says_what_there_is(client: httpx.AsyncClient, monkeypatc
         "last_run_ms": None}]
     assert report["runs"] == [{"id": 7, "report": "throughput", "status": "running", "attempt": 1, "percent": 30,
         "doing": "reading", "error": "", "has_log": False, "cancel_requested": False, "requested_by": "person",
-        "parameters": {}, "messages": None, "headlines": [], "notes": [],
+        "parameters": {}, "messages": None, "words": [], "headlines": [], "notes": [],
         "created_ms": int(WHEN.timestamp() * 1000), "started_ms": None, "finished_ms": None, "files": []}]
 
 

@@ -2,13 +2,17 @@
 
 import json
 import re
+import shutil
+import subprocess
 from base64 import b64encode
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
-from spark_jobs.report_page import facts, lead, notes, page
+from spark_jobs.report_page import facts, lead, notes, page, words
 from spark_jobs.reports.shape import Chart
 
 SUMMARY: dict[str, Any] = {
@@ -21,7 +25,7 @@ SUMMARY: dict[str, Any] = {
     "input": {"store": "/data/<store>", "start_offset": 0, "end_offset": 300, "ended_by": "unwritten space",
         "messages": 2, "segments_read": 1, "segments_gone": [], "segments_unread": ["x"], "foreign_files": [],
         "torn_bytes": 0},
-    "step_ms": 60_000, "notes": [], "left_out": [],
+    "words": ["There are <2> messages."], "step_ms": 60_000, "notes": [], "left_out": [],
     "code_version": "0.1.0+abc", "started_ms": 0, "finished_ms": 1_700_000_000_000, "duration_s": 1.25,
 }
 TABLES = {
@@ -91,6 +95,20 @@ def test_it_says_what_was_read() -> None:
         "1 files that a crash may have cut off</dd>") in of_journal
     assert "Segments" not in of_journal
     assert "<dd>there is none</dd>" in facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL | {"files": 0}}})
+
+
+def test_its_words_stand_before_its_figures() -> None:
+    assert words(SUMMARY) == '<p class="said">There are &lt;2&gt; messages.</p>\n'
+    text = page(SUMMARY, TABLES, CHARTS)
+    assert text.index("&lt;2&gt; messages") < text.index('id="headlines"')
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_its_script_is_one_that_a_browser_takes(tmp_path: Path) -> None:
+    (script,) = re.findall(r'(?s)<script type="module">(.*?)</script>', page(SUMMARY, TABLES, CHARTS))
+    (tmp_path / "page.mjs").write_text(script)
+    done = subprocess.run(["node", "--check", tmp_path / "page.mjs"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_it_says_what_it_is_about_and_what_is_missing() -> None:

@@ -1,0 +1,248 @@
+"""What a report says, in sentences: they stand before its figures, for those who have a question and not a table.
+
+A sentence is made of the totals and tables of the result, so it says nothing that the files do not have. One whose
+figures are not known is not said.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Total = Mapping[str, Any]
+Tables = Mapping[str, pa.Table]
+_BAD_STATES = ("falling behind", "stalled", "stopped")
+_NAMED = 3
+"""How many are named before the others are counted."""
+
+
+def words(report: str, total: Total, tables: Tables) -> list[str]:
+    """The sentences of a report, the most important one first; none where there is nothing to say."""
+    return [sentence for sentence in _SAY[report](total, tables) if sentence]
+
+
+def throughput(total: Total, tables: Tables) -> list[str]:
+    topic = top(tables["by_topic"], "messages")
+    if not total["messages"]:
+        return []
+    busiest = top(tables["by_minute"].group_by("minute_ts").aggregate([("messages", "sum")]), "messages_sum")
+    return [
+        f"{many(total['messages'], 'message')} ({size(total['bytes'])}) lie in "
+        f"{many(tables['by_topic'].num_rows, 'topic')}, {share(topic['messages'], total['messages'])} of them in "
+        f"{topic['topic']}.",
+        f"Most at a time, {busiest['messages_sum']:,}, were stored from {clock(busiest['minute_ts'])} on."]
+
+
+def wakeup_latency(total: Total, tables: Tables) -> list[str]:
+    if not total["wakeups"]:
+        return []
+    whole = only(tables["by_cause"], "stage", "stored_to_answered")
+    late = sum(row["samples"] for row in whole.to_pylist() if row["cause"] != "arrival")
+    slowest = top(only(tables["by_group"], "stage", "stored_to_answered"), "p99_us")
+    return [
+        f"{many(total['wakeups'], 'time')} a waiting consumer was given messages."
+        + (f" Once they had arrived it had its answer within {us(total['wake_p50_us'])} in half of the cases, within "
+           f"{us(total['wake_p99_us'])} in 99 %." if total["wake_p99_us"] is not None else ""),
+        f"{late:,} of these pulls were not woken by an arrival, but given what a later look found." if late else "",
+        f"Slowest from stored to answered is {slowest['group']} on {slowest['topic']}: 99 % within "
+        f"{us(slowest['p99_us'])}." if slowest else ""]
+
+
+def hold_time(total: Total, tables: Tables) -> list[str]:
+    """Why consumers wait."""
+    causes = {row["cause"]: row["holds"] for row in tables["by_cause"].to_pylist()}
+    if not causes:
+        return []
+    of, groups = total["holds"], only(tables["by_group"], "measure", "held")
+    longest = top(groups, "p50_us")
+    ends = {"arrival": "until messages arrived",
+        "timeout": "in vain, until their time was up: nothing arrived for them",
+        "channel_gone": "until their client went away"}
+    said = [f"{share(causes[cause], of)} {text}" for cause, text in ends.items() if cause in causes]
+    others = of - sum(causes.get(cause, 0) for cause in ends)
+    said += [f"{share(others, of)} until something else ended them"] if others else []
+    return [
+        f"{many(of, 'pull')} waited: {'; '.join(said)}.",
+        f"Half of them waited for no longer than {us(total['held_p50_us'])}, 99 % for no longer than "
+        f"{us(total['held_p99_us'])}.",
+        f"{longest['group']} waits longest on {longest['topic']}, half of the time for {us(longest['p50_us'])} or more."
+        if longest and groups.num_rows > 1 else ""]
+
+
+def empty_polls(total: Total, tables: Tables) -> list[str]:
+    if not total["answers"]:
+        return []
+    worst, how = top(tables["by_topic"], "empty"), top(tables["by_status"], "empty")
+    if not how["empty"]:
+        return [f"None of {many(total['answers'], 'answer')} was empty."]
+    came = {"at once": "to pulls that did not wait", "timeout": "after a wait in vain"}.get(
+        how["how"], f"to holds that were ended by {how['how'].replace('_', ' ')}")
+    return [
+        f"{percent(total['empty_share'])} of {many(total['answers'], 'answer')} brought no message.",
+        f"Most of the empty ones, {how['empty']:,}, came {came}; {worst['topic']} has most of any topic, "
+        f"{worst['empty']:,}."]
+
+
+def polling_savings(total: Total, tables: Tables) -> list[str]:
+    """What long polling saves."""
+    if not total["requests"]:
+        return []
+    others = [_instead(total, "each second", "1s"), _instead(total, "every 100 ms", "100ms")]
+    return [
+        f"Consumers made {many(total['requests'], 'request')}."
+        + "".join(f" Asking {every} they would have made {made:,}, {made / total['requests']:,.1f} times as many"
+            + (f", and half of the messages would have been {us(delay)} late or more" if delay is not None else "")
+            + "." for every, made, delay in others),
+        f"As it was, half of the messages took {us(total['delay_p50_us'])} or less from their arrival to the answer."
+        if total["delay_p50_us"] is not None else "",
+        f"The price: {total['open_pulls']:,.1f} pulls lay open on average." if total["open_pulls"] else ""]
+
+
+def _instead(total: Total, every: str, name: str) -> tuple[str, int, Any]:
+    return every, total["requests"] + total[f"saved_requests_{name}"], total[f"delay_{name}_p50_us"]
+
+
+def consumer_lag(total: Total, tables: Tables) -> list[str]:
+    groups = tables["by_group"]
+    if not groups.num_rows:
+        return []
+    bad = [row for row in groups.sort_by([("lag", "descending")]).to_pylist() if row["state"] in _BAD_STATES]
+    most = top(groups, "most_lag")
+    old = f", the oldest of which has waited for {ms(total['lag_ms'])}" if total["lag"] and total["lag_ms"] else ""
+    return [
+        f"At the end there are {many(total['lag'], 'message')} that a group has not committed{old}.",
+        "; ".join(f"{row['group']} on {row['topic']} is {row['state']}, {many(row['lag'], 'message')} behind"
+            for row in bad[:_NAMED]) + f"{more(len(bad))}." if bad
+        else "No group is falling behind, stalled or stopped.",
+        f"Farthest behind was {most['group']} on {most['topic']}, by {many(most['most_lag'], 'message')}"
+        + (f" and {ms(most['most_lag_ms'])}." if most["most_lag_ms"] else ".") if most["most_lag"] else ""]
+
+
+def skew(total: Total, tables: Tables) -> list[str]:
+    topics = [row for row in tables["by_topic"].to_pylist() if row["imbalance"] == total["queue_imbalance"]]
+    groups = [row for row in tables["by_group"].to_pylist() if row["imbalance"] == total["client_imbalance"]]
+    topic, group = (rows[0] if rows and rows[0]["imbalance"] is not None else None for rows in (topics, groups))
+    return [
+        f"Queue {topic['queue_id']} of {topic['topic']} has {percent(topic['most_share'])} of its messages, "
+        f"{topic['imbalance']:,.2f} times what a queue has on average; no topic is less even." if topic else "",
+        f"Client {group['client_id']} is given {percent(group['most_share'])} of what {group['group']} gets of "
+        f"{group['topic']}, {group['imbalance']:,.2f} times what a client gets on average; no group is less even."
+        if group else ""]
+
+
+def end_to_end_latency(total: Total, tables: Tables) -> list[str]:
+    del tables
+    return [
+        f"Half of the messages reach a consumer within {ms(total['stored_to_delivered_p50_ms'])} of being stored, 99 % "
+        f"within {ms(total['stored_to_delivered_p99_ms'])}." if total["stored_to_delivered_p99_ms"] is not None else "",
+        f"99 % are stored within {ms(total['born_to_stored_p99_ms'])} of being born; for copies of delayed and retried "
+        "messages, their delay is in it." if total["born_to_stored_p99_ms"] is not None else ""]
+
+
+def retries(total: Total, tables: Tables) -> list[str]:
+    if not tables["by_topic"].num_rows:
+        return []
+    most = top(tables["by_group"], "retries")
+    back = f"{many(total['retries'], 'message')} came back, {total['dead_letters']:,} ended as dead letters"
+    return [
+        (f"{back}; most come from {most['group']}, of {most['topic']}." if most and most["retries"] else f"{back}.")
+        if total["retries"] or total["dead_letters"] else "No message came back, and none died.",
+        f"{many(total['delayed_delivered'], 'delayed message')} came, half of them {ms(total['late_p50_ms'])} late or "
+        f"less, 99 % {ms(total['late_p99_ms'])} or less." if total["late_p99_ms"] is not None else ""]
+
+
+def slow_consumers(total: Total, tables: Tables) -> list[str]:
+    del total
+    clients = tables["by_client"]
+    if not clients.num_rows:
+        return []
+    slow = clients.filter(clients["is_slow"]).to_pylist()
+    if not slow:
+        return ["No client is much slower than its group."]
+    told = [f"{row['client_id']} on {row['topic']}, where half of its answers take {ms(_slowest(row))} or more"
+        for row in slow[:_NAMED]]
+    return [f"Slower than its group is {'; '.join(told)}{more(len(slow))}."]
+
+
+def _slowest(row: Mapping[str, Any]) -> int:
+    return max(row["away_p50_ms"] or 0, row["committed_p50_ms"] or 0)
+
+
+def daily_summary(total: Total, tables: Tables) -> list[str]:
+    if not tables["by_day"].num_rows:
+        return []
+    slow = total["slow_clients"] or 0
+    return [
+        f"{many(total['messages'], 'message')} ({size(total['bytes'])}) on {many(tables['by_day'].num_rows, 'day')}.",
+        f"Long polling saved {total['saved_requests_1s']:,} requests beside asking each second; "
+        f"{percent(total['empty_share'])} of the answers were empty." if total["empty_share"] is not None else "",
+        f"Groups were behind by {many(total['most_lag'], 'message')} at most, and are by {total['lag']:,} at the end."
+        if total["lag"] is not None else "",
+        f"{many(total['retries'], 'message')} came back, {total['dead_letters']:,} died"
+        + (f"; {many(slow, 'client')} {'is' if slow == 1 else 'are'} slower than the group." if slow else ".")]
+
+
+_SAY: Mapping[str, Callable[[Total, Tables], list[str]]] = {say.__name__: say for say in (throughput, wakeup_latency,
+    hold_time, empty_polls, polling_savings, consumer_lag, skew, end_to_end_latency, retries, slow_consumers,
+    daily_summary)}
+
+
+def top(table: pa.Table, column: str) -> dict[str, Any]:
+    """The row that has most in a column, the first of them; empty when the table is."""
+    if not table.num_rows:
+        return {}
+    row: dict[str, Any] = table.take(pc.sort_indices(table, [(column, "descending")])[:1]).to_pylist()[0]
+    return row
+
+
+def only(table: pa.Table, column: str, value: str) -> pa.Table:
+    """The rows with this value."""
+    return table.filter(pc.equal(table[column], value))
+
+
+def many(count: int, noun: str) -> str:
+    """As ``1 message`` and ``2,000 messages``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def more(count: int) -> str:
+    """As `` and 4 more``, for those that were not named."""
+    return f" and {count - _NAMED:,} more" if count > _NAMED else ""
+
+
+def share(part: int, whole: int) -> str:
+    """A part of a whole."""
+    return percent(part / whole)
+
+
+def percent(value: float) -> str:
+    """A part of 1, in percent; what is little is not nothing."""
+    return "under 0.1 %" if 0 < value < 0.001 else f"{100 * value:.3g} %" if value < 0.999 else f"{100 * value:.4g} %"
+
+
+def us(value: int) -> str:
+    """A duration in us."""
+    return "less than 1 µs" if value < 1 else f"{value} µs" if value < 1000 else ms(value / 1000)
+
+
+def ms(value: float) -> str:
+    """A duration in ms."""
+    if value < 1:
+        return "less than 1 ms"
+    for unit, size_ms, until in (("ms", 1, 1000), ("s", 1000, 60), ("min", 60_000, 60), ("h", 3_600_000, 48)):
+        if value < size_ms * until:
+            return f"{value / size_ms:.3g} {unit}"
+    return f"{value / 86_400_000:,.1f} days"
+
+
+def size(value: int) -> str:
+    """Bytes."""
+    step = min(4, max(0, value.bit_length() - 1) // 10)
+    return f"{value / 1024 ** step:,.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[step]}"
+
+
+def clock(at_ms: int) -> str:
+    """A moment, as ``2026-01-02 03:04 UTC``."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")

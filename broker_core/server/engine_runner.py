@@ -104,6 +104,10 @@ class _Aside:
         self._count += 1
         return True
 
+    def drop(self, connection: Connection) -> None:
+        """Nobody waits for its answers any more."""
+        self._count -= len(self._by_connection.pop(connection, ()))
+
     def take(self) -> Asked:
         """The next one; there is one."""
         connection = next(iter(self._by_connection))
@@ -189,8 +193,11 @@ class EngineRunner:
 
     def submit(self, connection: Connection, request_id: int, command: Command) -> None:
         """Hand a command to the next turn. Call it on the loop's thread."""
-        if type(command) not in WHOLE_TABLES:
+        kind = type(command)
+        if kind not in WHOLE_TABLES:
             self._inbox.append((connection, request_id, command))
+            if kind is commands.CloseConnection:
+                self._aside.drop(connection)
         elif not self._aside.put((connection, request_id, command)):
             busy: Reply = Failed(
                 code=ResponseCode.SYSTEM_BUSY, kind="unavailable", retry_after_ms=1000,

@@ -14,6 +14,7 @@ export function clientEventsPanel({ link = true } = {}) {
   const { part } = panel("client-events");
   const rows = new KeyedRows(part("rows"), { create, update });
   let drawn = null;
+  let named = false;
   let paused = null;
   let latest = null;
   let flashing = false;
@@ -35,10 +36,11 @@ export function clientEventsPanel({ link = true } = {}) {
   function render(view) {
     latest = view;
     const list = paused ?? view.events;
-    if (drawn !== list) {
+    if (drawn !== list || named !== isOfAllBrokers()) {
       const fresh = drawn === null ? 0 : list.findIndex((event) => event === drawn[0]);
       flashing = fresh > 0 && fresh <= MOST_FLASHING;
       drawn = list;
+      named = isOfAllBrokers();
       rows.show(list, (event) => `${event.broker} ${event.seq}`);
     }
     const known = view.state.seq !== null;

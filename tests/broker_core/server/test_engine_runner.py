@@ -137,6 +137,17 @@ async def test_too_many_questions_about_whole_tables_are_refused() -> None:
         assert refused == answers[MAX_ASIDE:] and isinstance(await client.ask(c.GetTopics()), c.Topics)
 
 
+async def test_a_client_that_has_gone_is_told_of_no_tables() -> None:
+    async with running() as client:
+        gone = Client(client.runner)
+        for _ in range(MAX_ASIDE):
+            gone.ask(c.GetTopics())
+        await gone.ask(c.CloseConnection())
+        assert client.runner.backlog == 0 and not client.runner.is_curious(gone.connection)
+        assert isinstance(await client.ask(c.GetTopics()), c.Topics)
+        assert gone.calls == 1
+
+
 async def test_what_had_its_turn_is_counted() -> None:
     async with running() as client:
         runner, begin = client.runner, client.runner.handled

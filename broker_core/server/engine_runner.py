@@ -35,8 +35,8 @@ MAX_BATCH = 512
 """What the commands of a turn weigh together: 1 each, but for ``WEIGHTS``."""
 
 WEIGHTS: dict[type[Command], int] = {
-    commands.PullMessage: 16,
-    commands.ViewMessage: 16,
+    commands.PullMessage: 8,
+    commands.ViewMessage: 8,
     commands.HeartBeat: 32,
     commands.DeleteTopic: 32,
     commands.QueryMessage: 128,
@@ -45,7 +45,8 @@ WEIGHTS: dict[type[Command], int] = {
     commands.CloneGroupOffset: MAX_BATCH,
     commands.DeleteExpiredCommitLog: MAX_BATCH,
 }
-"""Those that read or write much. A pull brings 256 KiB or one message of any size, so 32 make the 8 MiB of a turn."""
+"""Those that read or write much. A pull brings 256 KiB, or one message that is larger: 64 of them are 16 MiB, as many as the
+engine's own turns bring."""
 
 WHOLE_TABLES: frozenset[type[Command]] = frozenset((
     commands.GetTopics, commands.GetTopicConfigs, commands.GetQueues, commands.GetSubscriptionGroups,

@@ -45,8 +45,8 @@ WEIGHTS: dict[type[Command], int] = {
     commands.CloneGroupOffset: MAX_BATCH,
     commands.DeleteExpiredCommitLog: MAX_BATCH,
 }
-"""Those that read or write much. A pull brings 256 KiB, or one message that is larger: 64 of them are 16 MiB, as many as the
-engine's own turns bring."""
+"""Those that read or write much. A pull brings 256 KiB, or one message that is larger: 64 of them are 16 MiB, as
+many as wake-ups may bring in a turn."""
 
 WHOLE_TABLES: frozenset[type[Command]] = frozenset((
     commands.GetTopics, commands.GetTopicConfigs, commands.GetQueues, commands.GetSubscriptionGroups,

@@ -11,6 +11,7 @@ from api import (
     groups,
     health,
     holds,
+    lake,
     messages,
     metrics,
     offsets,
@@ -176,6 +177,13 @@ _REPORTS = (
     Route(method="DELETE", path=f"{SCHEDULES}/{{id}}", handler=report_schedules.delete_schedule, group="Reports",
         summary="Remove a schedule", params=report_schedules.ScheduleParams, status=204, problems=(404,),
         needs_broker=False),
+    Route(method="GET", path="/api/v1/lake", handler=lake.get_lake, group="Reports",
+        summary="The lake, and how far it is", response=lake.LakeView, needs_broker=False),
+    Route(method="POST", path="/api/v1/lake/sync", handler=lake.post_sync, group="Reports",
+        summary="Fill the lake with what is new", status=202, problems=(503,), needs_broker=False),
+    Route(method="PATCH", path="/api/v1/lake/schedule", handler=lake.patch_schedule, group="Reports",
+        summary="When the lake is filled by itself", bodies=(report_schedules.ChangedSchedule,),
+        response=reports.ScheduleView, needs_broker=False),
 )
 
 

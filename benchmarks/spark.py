@@ -4,7 +4,8 @@
 
 Stores of 1 GiB (bodies of 128 B) and 2 GiB (128 B to 1 KiB) are made by the engine. Each work is done once to warm up
 and then three times, in one Spark session of two cores; the median counts. What all of them are held against, the
-same sums by NumPy alone in two processes, is measured in the same run, right before.
+same sums by NumPy alone in two processes, is measured in the same run, right before. Beside the time stands how long
+the processors were busy with it, which says more where something else runs on the machine.
 
 ``--keep DIR`` keeps the stores there, or takes those that are there. ``--growth 10`` goes on to logs of that size, a
 lake of each GiB more, for time and memory.
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common import title
 from make_store import BEGIN_MS, make_store
@@ -48,21 +49,67 @@ DUCK_SQL = """select topic, store_ts // 60000 as minute, count(*), sum(total_siz
     max(store_ts - born_ts) from read_parquet({paths}) group by all"""
 
 
-def timed(work: Callable[[], Any]) -> float:
-    began = time.perf_counter()
+class Took(NamedTuple):
+    """How long something took, s, and what the processors were busy with it: this process and all below it."""
+
+    wall: float
+    cpu: float
+
+
+def timed(work: Callable[[], Any]) -> Took:
+    busy, began = sum(own.cpu for own in processes()), time.perf_counter()
     work()
-    return time.perf_counter() - began
+    took = time.perf_counter() - began
+    return Took(took, sum(own.cpu for own in processes()) - busy)
 
 
-def median(work: Callable[[], Any], runs: int = RUNS) -> float:
-    """Seconds: once to warm up, then the median."""
+def median(work: Callable[[], Any], runs: int = RUNS) -> Took:
+    """Once to warm up, then the median."""
     work()
-    return statistics.median(timed(work) for _ in range(runs))
+    return middle([timed(work) for _ in range(runs)])
 
 
-def line(name: str, seconds: float, messages: int, said: str = "") -> None:
-    rate = f"{messages / seconds / 1e6:6.2f} M/s" if messages else " " * 10
-    print(f"  {name:<46} {seconds:7.3f} s  {rate}  {said}", flush=True)
+def middle(runs: list[Took]) -> Took:
+    return Took(statistics.median(run.wall for run in runs), statistics.median(run.cpu for run in runs))
+
+
+class Process(NamedTuple):
+    """Seconds that a process was busy, and bytes of memory of its own."""
+
+    cpu: float
+    memory: int
+
+
+def processes() -> list[Process]:
+    """This process and all below it, as the system knows them; those that ended are not there any more."""
+    found: dict[int, Process] = {}
+    children: dict[int, list[int]] = {}
+    tick = os.sysconf("SC_CLK_TCK")
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (path / "stat").read_text().rpartition(")")[2].split()
+            status = (path / "status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        memory = status.partition("RssAnon:")[2].split()
+        children.setdefault(int(fields[1]), []).append(int(path.name))
+        found[int(path.name)] = Process(sum(map(int, fields[11:15])) / tick, int(memory[0]) << 10 if memory else 0)
+    todo, mine = [os.getpid()], []
+    while todo:
+        number = todo.pop()
+        todo += children.get(number, [])
+        if number in found:
+            mine.append(found[number])
+    return mine
+
+
+def line(name: str, took: Took, messages: int, said: str = "") -> None:
+    rate = f"{messages / took.wall / 1e6:6.2f} M/s" if messages else " " * 10
+    print(f"  {name:<47}{took.wall:7.3f} s  {took.cpu:6.2f} s busy  {rate}  {said}".rstrip(), flush=True)
+
+
+def times(took: Took, bare: Took) -> str:
+    return f"{took.wall / bare.wall:.2f} x the yardstick, {took.cpu / bare.cpu:.2f} x as busy"
 
 
 def goal(reached: bool, wanted: str) -> str:
@@ -122,7 +169,7 @@ class Bench:
         lake = self.lake(store)
         paths = [str(lake.folder / file.path) for part in lake.manifest.messages for file in part.files]
         connection = duckdb.connect(config={"threads": CORES})
-        return lambda: connection.execute(DUCK_SQL.format(paths=paths)).arrow()
+        return lambda: connection.execute(DUCK_SQL.format(paths=paths)).to_arrow_table()
 
     def spark_sql(self, store: Path) -> Callable[[], Any]:
         """The same query, by Spark."""
@@ -148,18 +195,18 @@ class Bench:
             bare = median(lambda: yardstick(store, pool))
         line("NumPy alone, 2 processes (the yardstick)", bare, messages)
         took = median(lambda: self.facts(store, of_lake=False))
-        line("throughput from the log: its sums", took, messages, f"{took / bare:.2f} x the yardstick; "
-            + goal(took <= 1.5 * bare, "1.5 x"))
+        line("throughput from the log: its sums", took, messages, f"{times(took, bare)}; "
+            + goal(took.wall <= 1.5 * bare.wall, "1.5 x"))
         assert self.report(store, of_lake=False) == messages
         took = median(lambda: self.report(store, of_lake=False))
-        line("throughput from the log: all tables and pages", took, messages, f"{took / bare:.2f} x")
+        line("throughput from the log: all tables and pages", took, messages, times(took, bare))
         assert self.fill_anew(store) == messages
         took = median(lambda: self.fill_anew(store))
         size = sum(file.size for part in self.lake(store).manifest.messages for file in part.files)
         line("log to lake, headers and properties", took, messages,
-            f"{size / messages:.1f} B a message; " + goal(messages / took >= 2e6, "2 M/s"))
+            f"{size / messages:.1f} B a message; " + goal(messages / took.wall >= 2e6, "2 M/s"))
         took = median(lambda: self.facts(store, of_lake=True))
-        line("throughput from the lake: its sums", took, messages, goal(took < 0.5, "0.5 s"))
+        line("throughput from the lake: its sums", took, messages, goal(took.wall < 0.5, "0.5 s"))
         assert self.report(store, of_lake=True) == messages
         line("throughput from the lake: all tables and pages", median(lambda: self.report(store, of_lake=True)), 0)
         line("a query over the lake's messages, Spark", median(self.spark_sql(store)), messages)
@@ -168,15 +215,14 @@ class Bench:
     def increment(self, store: Path) -> None:
         """What is new in a lake after 50 MB more."""
         self.fill_anew(store)
-        runs = []
+        runs, added = [], 0
         for _ in range(RUNS):
-            end = plan_log(store).end
-            added = make_store(store, end + INCREMENT)
-            began = time.perf_counter()
-            assert self.fill(store) == added
-            runs.append(time.perf_counter() - began)
-        took = statistics.median(runs)
-        line("an increment of 50 MB", took, added, goal(took < 1, "1 s"))
+            added = make_store(store, plan_log(store).end + INCREMENT)
+            found: list[int] = []
+            runs.append(timed(lambda found=found: found.append(self.fill(store))))
+            assert found == [added]
+        took = middle(runs)
+        line("an increment of 50 MB", took, added, goal(took.wall < 1, "1 s"))
 
     def growth(self, folder: Path, gib: int) -> None:
         """A log that grows by a GiB at a time; its lake is filled anew of all of it, as often as it doubles."""
@@ -186,34 +232,15 @@ class Bench:
             size = min(size, gib)
             make_store(store, size * GIB, body=(128, 1024))
             shutil.rmtree(self.lakes, ignore_errors=True)
-            began = time.perf_counter()
-            messages = self.fill(store)
-            took = time.perf_counter() - began
-            line(f"{size:3d} GiB", took, messages, f"{took / size:.2f} s a GiB; {memory()}")
+            found: list[int] = []
+            took = timed(lambda found=found: found.append(self.fill(store)))
+            memory = sum(own.memory for own in processes()) / 1e6
+            line(f"{size:3d} GiB", took, found[0],
+                f"{took.wall / size:.2f} s a GiB, {took.cpu / size:.2f} s busy; {memory:,.0f} MB of memory")
             if size == gib:
                 break
             size *= 2
         shutil.rmtree(store)
-
-
-def memory() -> str:
-    """What this process and all below it have in memory of their own, as the system knows it."""
-    children: dict[int, list[int]] = {}
-    own: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*/status"):
-        try:
-            fields = dict(text.split(":", 1) for text in path.read_text().splitlines() if ":" in text)
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        number = int(path.parent.name)
-        children.setdefault(int(fields["PPid"]), []).append(number)
-        own[number] = int(fields.get("RssAnon", "0 kB").split()[0]) << 10
-    todo, total = [os.getpid()], 0
-    while todo:
-        number = todo.pop()
-        todo += children.get(number, [])
-        total += own.get(number, 0)
-    return f"{total / 1e6:,.0f} MB of memory with Java and its workers"
 
 
 @contextmanager

@@ -14,8 +14,6 @@ from spark_jobs.errors import LakeError
 
 logger = logging.getLogger(__name__)
 
-SYNC_TASK = "spark_jobs.lake_sync"
-SCHEDULE_NAME = "Lake, hourly"
 TIME_LIMIT = timedelta(hours=4)
 
 

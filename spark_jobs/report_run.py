@@ -1,7 +1,7 @@
 """One run of a report, from the store to the folder of its files. Knows Spark and no Django."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -149,13 +149,26 @@ def periods(job: Job) -> list[Period]:
 
 
 @contextmanager
+def planned_once(spark: "SparkSession") -> Iterator[None]:
+    """Meanwhile queries are not planned anew while they run: with few rows that costs more than it saves."""
+    name = "spark.sql.adaptive.enabled"
+    before = str(spark.conf.get(name))
+    spark.conf.set(name, "false")
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # a session whose Java is gone has no settings
+            spark.conf.set(name, before)
+
+
+@contextmanager
 def made(facts: "dict[str, DataFrame]", progress: Progress) -> "Iterator[dict[str, DataFrame]]":
     """Have Spark read what there is to read, once; what comes of it is kept as long as it is looked at.
 
     Few facts are put into one partition: then each table is a single task, since nothing has to be brought together.
     """
     kept: list[DataFrame] = []
-    ready = {}
+    ready, are_few = {}, True
     try:
         kept += [rows.persist() for rows in facts.values()]
         for index, (name, rows) in enumerate(facts.items()):
@@ -165,7 +178,10 @@ def made(facts: "dict[str, DataFrame]", progress: Progress) -> "Iterator[dict[st
             if rows.count() <= FEW_FACTS:
                 ready[name] = rows.coalesce(1).persist()
                 kept.append(ready[name])
-        yield ready
+            else:
+                are_few = False
+        with planned_once(next(iter(facts.values())).sparkSession) if are_few else nullcontext():
+            yield ready
     finally:
         with suppress(Exception):  # a session whose Java is gone has nothing to give back
             for rows in kept:

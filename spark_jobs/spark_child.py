@@ -60,7 +60,7 @@ def report(arguments: dict[str, Any], spark: "SparkSession", progress: Progress)
 
     from spark_jobs.report_run import Job, run_report
 
-    paths = {name: Path(arguments[name]) for name in ("store", "folder", "lakes") if name in arguments}
+    paths: dict[str, Any] = {name: Path(arguments[name]) for name in ("store", "folder", "lakes") if name in arguments}
     summary = run_report(Job(**arguments | paths), spark, timezone.now, progress)
     return {"messages": summary["input"].get("messages"), "result": {
         name: summary[name] for name in ("words", "headlines", "notes")}}

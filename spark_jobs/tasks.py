@@ -8,6 +8,7 @@ from celery.signals import worker_ready, worker_shutdown
 from django.utils import timezone
 
 from spark_jobs import lake_worker, report_worker, runs, setup
+from spark_jobs.lake_state import SYNC_TASK
 from spark_jobs.schedules import RUN_SCHEDULED_TASK, parameters_at
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ def on_worker_shutdown(**_: Any) -> None:
 
 
 @shared_task(  # type: ignore[untyped-decorator, unused-ignore]
-    name=lake_worker.SYNC_TASK, soft_time_limit=lake_worker.TIME_LIMIT.total_seconds() + 60,
+    name=SYNC_TASK, soft_time_limit=lake_worker.TIME_LIMIT.total_seconds() + 60,
     time_limit=lake_worker.TIME_LIMIT.total_seconds() + 120)
 def lake_sync(with_bodies: bool = False) -> dict[str, Any]:
     """Fill the lake with what is new. Its result, or why it failed, is kept with the other tasks' in the admin."""

@@ -3,7 +3,7 @@
 
 from django.db import migrations
 
-from spark_jobs.lake_worker import SCHEDULE_NAME, SYNC_TASK
+SYNC_TASK, SCHEDULE_NAME = "spark_jobs.lake_sync", "Lake, hourly"
 
 
 def add(apps, schema_editor):

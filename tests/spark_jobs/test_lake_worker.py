@@ -11,6 +11,7 @@ from django_celery_beat.models import PeriodicTask
 
 from spark_jobs import lake_worker, report_worker, setup
 from spark_jobs.errors import LakeError
+from spark_jobs.lake_state import SCHEDULE_NAME, SYNC_TASK
 from spark_jobs.tasks import lake_sync
 
 
@@ -84,6 +85,6 @@ def test_it_may_not_take_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.django_db
 def test_there_is_a_schedule_that_is_switched_off() -> None:
-    task = PeriodicTask.objects.get(name=lake_worker.SCHEDULE_NAME)
-    assert (task.task, task.enabled, task.crontab.minute) == (lake_worker.SYNC_TASK, False, "15")
-    assert lake_sync.name == lake_worker.SYNC_TASK
+    task = PeriodicTask.objects.get(name=SCHEDULE_NAME)
+    assert (task.task, task.enabled, task.crontab.minute) == (SYNC_TASK, False, "15")
+    assert lake_sync.name == SYNC_TASK

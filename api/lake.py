@@ -1,0 +1,66 @@
+"""The lake over HTTP: how far it is, and have it filled."""
+
+from api.problems import Problem
+from api.reports import ScheduleView, ask, schedule_view
+from api.request import Answer, Params, Request
+from api.schemas import Model
+from spark_jobs import lake_state
+
+
+class LakeTable(Model, frozen=True, kw_only=True, gc=False):
+    """A table of the lake; `size` in bytes, compressed."""
+
+    rows: int
+    files: int
+    size: int
+
+
+class LakeView(Model, frozen=True, kw_only=True, gc=False):
+    """The lake of this broker's store. `folder` is empty while there is none.
+
+    It has the log up to `position`; `behind_bytes` of it are still to be read, null where the store does not say where
+    its log ends. `gap_bytes` of the log and `missing_journal_files` were deleted before they could be read.
+    `problem` says why the lake cannot be read, `last_failure` why the last try to fill it failed.
+    """
+
+    folder: str
+    position: int
+    behind_bytes: int | None
+    synced_ms: int | None
+    messages: LakeTable
+    polls: LakeTable
+    gap_bytes: int
+    missing_journal_files: int
+    problem: str
+    last_try_ms: int | None
+    last_failure: str
+    schedule: ScheduleView | None
+
+
+async def get_lake(request: Request[Params]) -> Answer:
+    """How far the lake is."""
+    return Answer(body=_view(await ask(lake_state.lake_state)))
+
+
+async def post_sync(request: Request[Params]) -> Answer:
+    """Has the report worker fill the lake: 202. Where it is being filled already, nothing more comes of it."""
+    await ask(lake_state.begin_sync)
+    return Answer(status=202)
+
+
+async def patch_schedule(request: Request[Params]) -> Answer:
+    """Changes when the lake is filled by itself, or whether."""
+    body = request.body
+    if body.cron is None and body.enabled is None:
+        raise Problem(400, "say what is to be otherwise: cron, or enabled", pointer="/")
+    return Answer(body=schedule_view(await ask(lambda: lake_state.change_schedule(body.cron, body.enabled))))
+
+
+def _view(state: lake_state.LakeState) -> LakeView:
+    return LakeView(
+        folder=state.folder, position=state.position, behind_bytes=state.behind_bytes, synced_ms=state.synced_ms,
+        messages=LakeTable(**state.messages._asdict()), polls=LakeTable(**state.polls._asdict()),
+        gap_bytes=state.gap_bytes, missing_journal_files=state.missing_journal_files, problem=state.problem,
+        last_try_ms=None if state.last_try is None else int(state.last_try.timestamp() * 1000),
+        last_failure=state.last_failure,
+        schedule=None if state.schedule is None else schedule_view(state.schedule))

@@ -1,0 +1,82 @@
+/** The lake on the page of the reports: how far it is, when it is filled, and "fill it now". */
+
+import { el, setText } from "./dom.js";
+import { ago, count } from "./format.js";
+import { request } from "./http.js";
+import { figuresOf, isFilled, notesOf } from "./lake_words.js";
+
+const BUSY_MS = 1_000;
+const CALM_MS = 10_000;
+const PATIENCE_MS = 120_000;
+
+const root = document.querySelector('[data-panel="lake"]');
+const part = (name) => root.querySelector(`[data-part="${name}"]`);
+const box = part("enabled");
+const form = part("schedule");
+let timer = null;
+let asked = null;
+
+function say(text, failed = false) {
+  const note = part("note");
+  setText(note, text);
+  note.hidden = !text;
+  note.toggleAttribute("data-failed", failed);
+}
+
+async function act(control, action) {
+  control.disabled = true;
+  try {
+    await action();
+  } catch (error) {
+    asked = null;
+    say(error.message, true);
+  } finally {
+    control.disabled = false;
+  }
+  await look();
+}
+
+function show(lake) {
+  const words = figuresOf(lake, { count, ago, now: Date.now() });
+  part("figures").replaceChildren(...words.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  part("notes").replaceChildren(...notesOf(lake, { count }).map((text) => el("li", {}, text)));
+  const schedule = lake.schedule;
+  box.checked = Boolean(schedule?.enabled);
+  setText(part("when"), schedule ? schedule.when : "never");
+  if (document.activeElement !== form.elements.cron) form.elements.cron.value = schedule?.cron ?? "15 * * * *";
+  if (asked && isFilled(lake, asked.before)) {
+    asked = null;
+    say(lake.last_failure ? "" : "Filled.");
+  } else if (asked && Date.now() - asked.at > PATIENCE_MS) {
+    asked = null;
+    say("It is still being filled, or the report worker has other work first.");
+  }
+}
+
+async function look() {
+  clearTimeout(timer);
+  try {
+    show(await request("GET", "/lake"));
+  } catch (error) {
+    say(error.message, true);
+  }
+  timer = setTimeout(look, asked ? BUSY_MS : CALM_MS);
+}
+
+part("fill").addEventListener("click", () => act(part("fill"), async () => {
+  const before = await request("GET", "/lake");
+  await request("POST", "/lake/sync");
+  asked = { before, at: Date.now() };
+  say("The report worker is told; it fills the lake when it has nothing else to do.");
+}));
+box.addEventListener("change", () => act(box, () => request("PATCH", "/lake/schedule", { enabled: box.checked })));
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const button = form.querySelector("button");
+  form.elements.cron.blur();
+  act(button, async () => {
+    await request("PATCH", "/lake/schedule", { cron: form.elements.cron.value.trim() });
+    say("");
+  });
+});
+look();

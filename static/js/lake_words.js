@@ -1,0 +1,42 @@
+/** What is said of the lake. Numbers of 64 bits come as strings. */
+
+const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
+
+/** Bytes for people: 1 234 567 is "1.2 MB". */
+export function bytes(size) {
+  let value = Number(size);
+  let unit = 0;
+  while (value >= 1000 && unit < UNITS.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
+}
+
+/** [name, value] of what there is. */
+export function figuresOf(lake, { count, ago, now }) {
+  if (!lake.folder) return [["Lake", "There is none yet."]];
+  const behind = lake.behind_bytes === null ? "not known" : Number(lake.behind_bytes) ? bytes(lake.behind_bytes) : "nothing";
+  return [
+    ["Messages", `${count(lake.messages.rows)} in ${bytes(lake.messages.size)}`],
+    ["Ends of pulls", `${count(lake.polls.rows)} in ${bytes(lake.polls.size)}`],
+    ["Behind the log by", behind],
+    ["Last filled", lake.synced_ms === null ? "never" : ago(now - Number(lake.synced_ms))],
+    ["Folder", lake.folder],
+  ];
+}
+
+/** What has to be known, a sentence each. */
+export function notesOf(lake, { count }) {
+  const notes = [];
+  if (lake.problem) notes.push(lake.problem);
+  if (lake.last_failure) notes.push(`The last try to fill it failed: ${lake.last_failure}`);
+  if (Number(lake.gap_bytes)) notes.push(`${bytes(lake.gap_bytes)} of the log were deleted before they could be read.`);
+  if (Number(lake.missing_journal_files)) notes.push(`${count(lake.missing_journal_files)} files of the poll journal were deleted before they could be read.`);
+  return notes;
+}
+
+/** Whether the lake was filled, or could not be, since it was as ``before``. */
+export function isFilled(lake, before) {
+  return lake.synced_ms !== before.synced_ms || lake.last_try_ms !== before.last_try_ms;
+}

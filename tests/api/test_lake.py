@@ -1,0 +1,59 @@
+"""The lake over HTTP; what answers is a stand-in."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from spark_jobs import lake_state
+from spark_jobs.lake_state import LakeState, Rows
+from spark_jobs.runs import NoWorkerError
+from spark_jobs.timetable import BadCronError, Schedule
+
+HOURLY = Schedule(4, "Lake, hourly", "15 * * * *", "Every hour at :15", False, None)
+STATE = LakeState("/data/lake/store-1", 1000, 24, 5, Rows(7, 2, 300), Rows(1, 1, 50), 0, 0, "",
+    datetime(2026, 1, 1, tzinfo=UTC), "The disk is full.", HOURLY)
+
+
+async def test_how_far_it_is(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake_state, "lake_state", lambda: STATE)
+    assert (await client.get("/api/v1/lake")).json() == {
+        "folder": "/data/lake/store-1", "position": 1000, "behind_bytes": 24, "synced_ms": 5,
+        "messages": {"rows": 7, "files": 2, "size": 300}, "polls": {"rows": 1, "files": 1, "size": 50},
+        "gap_bytes": 0, "missing_journal_files": 0, "problem": "", "last_try_ms": 1_767_225_600_000,
+        "last_failure": "The disk is full.", "schedule": {"id": 4, "cron": "15 * * * *",
+        "when": "Every hour at :15", "enabled": False, "last_run_ms": None}}
+    monkeypatch.setattr(lake_state, "lake_state", lambda: STATE._replace(schedule=None, last_try=None))
+    answer = (await client.get("/api/v1/lake")).json()
+    assert (answer["schedule"], answer["last_try_ms"]) == (None, None)
+
+
+async def test_it_is_filled(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(lake_state, "begin_sync", lambda: told.append(1))
+    assert (await client.post("/api/v1/lake/sync")).status_code == 202
+    assert told == [1]
+
+    def nobody() -> None:
+        raise NoWorkerError("The report worker could not be told.")
+
+    monkeypatch.setattr(lake_state, "begin_sync", nobody)
+    answer = await client.post("/api/v1/lake/sync")
+    assert (answer.status_code, answer.json()["detail"]) == (503, "The report worker could not be told.")
+
+
+async def test_its_schedule_is_changed(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def change(cron: str | None, enabled: bool | None) -> Schedule:
+        asked.append((cron, enabled))
+        if cron == "x":
+            raise BadCronError("'x' is no cron expression.")
+        return HOURLY
+
+    monkeypatch.setattr(lake_state, "change_schedule", change)
+    assert (await client.patch("/api/v1/lake/schedule", json={"enabled": True})).json()["id"] == 4
+    assert (await client.patch("/api/v1/lake/schedule", json={"cron": "x"})).status_code == 400
+    assert (await client.patch("/api/v1/lake/schedule", json={})).status_code == 400
+    assert asked == [(None, True), ("x", None)]

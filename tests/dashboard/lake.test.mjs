@@ -1,0 +1,39 @@
+/** What the page says of the lake. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { bytes, figuresOf, isFilled, notesOf } from "../../static/js/lake_words.js";
+
+const LAKE = {
+  folder: "/data/lake/store-1", position: "1000", behind_bytes: "1500000", synced_ms: "5000",
+  messages: { rows: "7", files: 2, size: "300" }, polls: { rows: "1", files: 1, size: "50000" },
+  gap_bytes: "0", missing_journal_files: 0, problem: "", last_try_ms: null, last_failure: "", schedule: null,
+};
+const said = { count: (value) => `#${value}`, ago: (ms) => `${ms} ms ago`, now: 9000 };
+
+test("bytes are told in units of a thousand", () => {
+  assert.deepEqual([0, 999, 1000, "1500000", 123_456_789].map(bytes), ["0 B", "999 B", "1.0 kB", "1.5 MB", "123 MB"]);
+});
+
+test("how far the lake is", () => {
+  assert.deepEqual(figuresOf(LAKE, said), [["Messages", "#7 in 300 B"], ["Ends of pulls", "#1 in 50.0 kB"],
+    ["Behind the log by", "1.5 MB"], ["Last filled", "4000 ms ago"], ["Folder", "/data/lake/store-1"]]);
+  const other = Object.fromEntries(figuresOf({ ...LAKE, behind_bytes: "0", synced_ms: null }, said));
+  assert.deepEqual([other["Behind the log by"], other["Last filled"]], ["nothing", "never"]);
+  assert.equal(Object.fromEntries(figuresOf({ ...LAKE, behind_bytes: null }, said))["Behind the log by"], "not known");
+  assert.deepEqual(figuresOf({ ...LAKE, folder: "" }, said), [["Lake", "There is none yet."]]);
+});
+
+test("what has to be known", () => {
+  assert.deepEqual(notesOf(LAKE, said), []);
+  const notes = notesOf({ ...LAKE, problem: "Damaged.", last_failure: "Full.", gap_bytes: "2000", missing_journal_files: 3 }, said);
+  assert.deepEqual(notes, ["Damaged.", "The last try to fill it failed: Full.",
+    "2.0 kB of the log were deleted before they could be read.", "#3 files of the poll journal were deleted before they could be read."]);
+});
+
+test("a lake is filled when it says so, or when a try has failed", () => {
+  assert.equal(isFilled(LAKE, LAKE), false);
+  assert.equal(isFilled({ ...LAKE, synced_ms: "6000" }, LAKE), true);
+  assert.equal(isFilled({ ...LAKE, last_try_ms: "6000" }, LAKE), true);
+});

@@ -91,12 +91,12 @@ def polling_savings(total: Total, tables: Tables) -> list[str]:
         return []
     others = [_instead(total, "each second", "1s"), _instead(total, "every 100 ms", "100ms")]
     return [
-        f"Consumers made {many(total['requests'], 'request')}."
-        + "".join(f" Asking {every} they would have made {made:,}, {made / total['requests']:,.1f} times as many"
-            + (f", and half of the messages would have been {us(delay)} late or more" if delay is not None else "")
-            + "." for every, made, delay in others),
-        f"As it was, half of the messages took {us(total['delay_p50_us'])} or less from their arrival to the answer."
-        if total["delay_p50_us"] is not None else "",
+        f"Consumers made {many(total['requests'], 'request')}"
+        + (f", and half of the messages were on their way within {us(total['delay_p50_us'])} of their arrival."
+            if total["delay_p50_us"] is not None else "."),
+        *(f"Asking {every} they would have made {made:,}, {made / total['requests']:,.1f} times as many"
+            + (f", and half of the messages would have been {us(delay)} late or more." if delay is not None else ".")
+            for every, made, delay in others),
         f"The price: {total['open_pulls']:,.1f} pulls lay open on average." if total["open_pulls"] else ""]
 
 
@@ -149,8 +149,8 @@ def retries(total: Total, tables: Tables) -> list[str]:
     return [
         (f"{back}; most come from {most['group']}, of {most['topic']}." if most and most["retries"] else f"{back}.")
         if total["retries"] or total["dead_letters"] else "No message came back, and none died.",
-        f"{many(total['delayed_delivered'], 'delayed message')} came, half of them {ms(total['late_p50_ms'])} late or "
-        f"less, 99 % {ms(total['late_p99_ms'])} or less." if total["late_p99_ms"] is not None else ""]
+        f"Of {many(total['delayed_delivered'], 'delayed message')} half came within {ms(total['late_p50_ms'])} of "
+        f"their time, 99 % within {ms(total['late_p99_ms'])}." if total["late_p99_ms"] is not None else ""]
 
 
 def slow_consumers(total: Total, tables: Tables) -> list[str]:

@@ -11,6 +11,7 @@ const CALM_MS = 10_000;
 const ACTIVE = new Set(["queued", "waiting", "running"]);
 const WORDS = { waiting: "waiting for Spark", running: "running", queued: "queued", done: "done", failed: "failed", cancelled: "cancelled" };
 const PAGE = "report.html";
+const SUMMARY = "summary.json";
 
 const spark = document.querySelector('[data-panel="spark"]');
 const banner = document.querySelector('[data-part="problem"]');
@@ -152,12 +153,12 @@ function showFiles(row, run) {
   if (box.dataset.shown === shown) return;
   box.dataset.shown = shown;
   const link = (file, text, more = {}) => el("a", { href: `/api/v1${path(run.report, run.id)}/files/${file}`, ...more }, text);
-  const tables = run.files.filter((file) => /\.(csv|parquet)$/.test(file));
+  const tables = run.files.filter((file) => /\.(csv|json|parquet)$/.test(file) && file !== SUMMARY);
   box.replaceChildren();
   if (run.files.includes(PAGE)) box.append(link(PAGE, "Open", { target: "_blank", rel: "noopener", "aria-label": `Open the page of run ${run.id}` }));
-  if (run.files.includes("summary.json")) box.append(link("summary.json", "JSON", { download: true }));
+  if (run.files.includes(SUMMARY)) box.append(link(SUMMARY, "JSON", { download: true }));
   if (tables.length) {
-    box.append(el("details", {}, el("summary", {}, "CSV and Parquet"),
+    box.append(el("details", {}, el("summary", {}, "CSV, JSON, Parquet"),
       el("div", {}, ...tables.map((file) => link(file, file, { download: true })))));
   }
 }

@@ -20,5 +20,11 @@ def test_its_parts_are_those_that_the_script_fills() -> None:
         assert text.count(hook) == 1, hook
 
 
+def test_a_name_in_the_address_that_is_no_page() -> None:
+    answer = Client().get("/reports/os")
+    assert answer.status_code == 404
+    assert "text/html" in answer["Content-Type"]
+
+
 def test_it_only_shows() -> None:
     assert Client().post("/reports").status_code == 405

@@ -1,5 +1,6 @@
 """A schedule that somebody sets in the dashboard, and what becomes of it: everything real, a browser too."""
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -30,7 +31,7 @@ def reports(broker: Broker) -> Iterator[Page]:
         opened = browser.new_page(viewport={"width": 1280, "height": 1000})
         opened.set_default_timeout(PATIENCE_MS)
         problems: list[str] = []
-        opened.on("pageerror", lambda error: problems.append(str(error)))
+        opened.context.on("weberror", lambda error: problems.append(str(error.error)))  # of the report's page too
         opened.on("console", lambda message: problems.append(message.text)
             if message.type == "error" and "status of 400" not in message.text else None)  # asked for in the test
         opened.goto(f"{broker.address}/reports")
@@ -64,7 +65,14 @@ def test_a_schedule_set_on_the_page_runs_by_itself_and_shows_how_far_it_is(broke
     assert (made["requested_by"], made["messages"]) == ("schedule", 5)
     with reports.expect_popup() as opened:
         run.get_by_role("link", name="Open").click()
-    expect(opened.value.get_by_role("heading", level=1)).to_contain_text("Throughput")
+    result = opened.value
+    expect(result.get_by_role("heading", level=1)).to_contain_text("Throughput")
+    expect(result.get_by_text(re.compile(r"^5 messages \(.*, 100 % of them in orders\.$"))).to_be_visible()
+    expect(result.locator("#charts canvas").first).to_be_visible()
+    expect(result.get_by_role("cell", name="orders").first).to_be_visible()
+    with reports.expect_download() as saved:
+        run.get_by_role("link", name="JSON").click()
+    assert json.loads(saved.value.path().read_text())["total"]["messages"] == 5
 
     expect(each_minute).to_have_attribute("data-enabled", "false")
     each_minute.get_by_role("button", name="Remove").click()

@@ -3,7 +3,7 @@
 from api.problems import Problem
 from api.reports import ScheduleView, ask, schedule_view
 from api.request import Answer, Params, Request
-from api.schemas import Model
+from api.schemas import Body, Model
 from spark_jobs import lake_state
 
 
@@ -37,6 +37,12 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     schedule: ScheduleView | None
 
 
+class NewSync(Body, frozen=True, kw_only=True, gc=False):
+    """What is to be written; `bodies`: of messages that are new, their bodies and property strings too."""
+
+    bodies: bool = False
+
+
 async def get_lake(request: Request[Params]) -> Answer:
     """How far the lake is."""
     return Answer(body=_view(await ask(lake_state.lake_state)))
@@ -44,7 +50,8 @@ async def get_lake(request: Request[Params]) -> Answer:
 
 async def post_sync(request: Request[Params]) -> Answer:
     """Has the report worker fill the lake: 202. Where it is being filled already, nothing more comes of it."""
-    await ask(lake_state.begin_sync)
+    body: NewSync = request.body
+    await ask(lambda: lake_state.begin_sync(with_bodies=body.bodies))
     return Answer(status=202)
 
 

@@ -169,7 +169,7 @@ class Bench:
         lake = self.lake(store)
         paths = [str(lake.folder / file.path) for part in lake.manifest.messages for file in part.files]
         connection = duckdb.connect(config={"threads": CORES})
-        return lambda: connection.execute(DUCK_SQL.format(paths=paths)).to_arrow_table()
+        return lambda: connection.sql(DUCK_SQL.format(paths=paths)).to_arrow_table()
 
     def spark_sql(self, store: Path) -> Callable[[], Any]:
         """The same query, by Spark."""

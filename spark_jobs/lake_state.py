@@ -80,10 +80,10 @@ def folder_of(store: Path) -> Path | None:
     return Path(found.lake) if found and found.lake else None
 
 
-def begin_sync() -> None:
+def begin_sync(*, with_bodies: bool = False) -> None:
     """Have the report worker fill the lake. NoWorkerError when it cannot be told."""
     try:
-        sender().send_task(SYNC_TASK, retry=False)
+        sender().send_task(SYNC_TASK, kwargs={"with_bodies": with_bodies}, retry=False)
     except (OperationalError, OSError) as error:
         raise NoWorkerError(f"The report worker could not be told: {error}.") from error
 

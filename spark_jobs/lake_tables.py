@@ -17,6 +17,9 @@ from spark_jobs.lake_manifest import LakeFile
 from spark_jobs.lake_sync import Progress, Synced, Wanted, sync
 from spark_jobs.lake_tasks import SUM_KEYS, SUMS, SUMS_SCHEMA, Done, Work, carry_out_in_spark
 
+FEW_SUMS = 500_000
+"""Rows of sums that one task reads: what is made of them then need not be brought together."""
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -57,7 +60,8 @@ def lake_sums(spark: "SparkSession", lake: Lake, keys: Sequence[str], sums: Sequ
     def schema(*columns: str) -> str:
         return ", ".join(f"{name} {kinds[name]}" for name in columns)
 
-    return _read(spark, lake, files, schema, (*keys, *sums), "minute_ts", from_ms, to_ms)
+    rows = _read(spark, lake, files, schema, (*keys, *sums), "minute_ts", from_ms, to_ms)
+    return rows.coalesce(1) if sum(file.rows for file in files) <= FEW_SUMS else rows
 
 
 def lake_polls(spark: "SparkSession", lake: Lake, columns: Sequence[str], from_ms: int | None = None,

@@ -65,7 +65,7 @@ async function look() {
 
 part("fill").addEventListener("click", () => act(part("fill"), async () => {
   const before = await request("GET", "/lake");
-  await request("POST", "/lake/sync");
+  await request("POST", "/lake/sync", {});
   asked = { before, at: Date.now() };
   say("The report worker is told; it fills the lake when it has nothing else to do.");
 }));

@@ -30,16 +30,17 @@ async def test_how_far_it_is(client: httpx.AsyncClient, monkeypatch: pytest.Monk
 
 
 async def test_it_is_filled(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[int] = []
-    monkeypatch.setattr(lake_state, "begin_sync", lambda: told.append(1))
-    assert (await client.post("/api/v1/lake/sync")).status_code == 202
-    assert told == [1]
+    told: list[bool] = []
+    monkeypatch.setattr(lake_state, "begin_sync", lambda *, with_bodies: told.append(with_bodies))
+    assert (await client.post("/api/v1/lake/sync", json={})).status_code == 202
+    assert (await client.post("/api/v1/lake/sync", json={"bodies": True})).status_code == 202
+    assert told == [False, True]
 
-    def nobody() -> None:
+    def nobody(*, with_bodies: bool) -> None:
         raise NoWorkerError("The report worker could not be told.")
 
     monkeypatch.setattr(lake_state, "begin_sync", nobody)
-    answer = await client.post("/api/v1/lake/sync")
+    answer = await client.post("/api/v1/lake/sync", json={})
     assert (answer.status_code, answer.json()["detail"]) == (503, "The report worker could not be told.")
 
 

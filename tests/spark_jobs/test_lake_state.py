@@ -100,16 +100,16 @@ def test_its_schedule_is_there_and_can_be_changed(store: Written) -> None:
 
 
 def test_the_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+    told: list[Any] = []
 
     class Sender:
-        def send_task(self, name: str, **more: Any) -> None:
-            told.append(name)
+        def send_task(self, name: str, kwargs: dict[str, Any], **more: Any) -> None:
+            told.append((name, kwargs))
             if len(told) > 1:
                 raise OperationalError("nobody there")
 
     monkeypatch.setattr(lake_state, "sender", Sender)
-    begin_sync()
-    assert told == [lake_state.SYNC_TASK]
+    begin_sync(with_bodies=True)
+    assert told == [(lake_state.SYNC_TASK, {"with_bodies": True})]
     with pytest.raises(NoWorkerError, match="nobody there"):
         begin_sync()

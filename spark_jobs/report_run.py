@@ -79,7 +79,8 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     lake = lake_for(job.store, job.lakes, job.source)
     inputs = StoreInputs(spark, job.store, report, bounds, parts[0].to_ms, lake)
     spark.sparkContext.setJobGroup(job.group, f"{info.title} of {job.store}", interruptOnCancel=True)
-    with made(report.facts(inputs.of(report)), progress) as facts:
+    with (planned_once(spark) if report.only_sums else nullcontext(),
+            made(report.facts(inputs.of(report)), progress) as facts):
         told = concerning(facts, job.topic, job.consumer_group)
         found = result(report, told, parts[0], lambda doing: progress(SCAN_TO, doing))
         progress(95, "comparing")
@@ -230,6 +231,8 @@ def notes(info: ReportInfo, report: "Report", inputs: "StoreInputs", found: "Res
         said.append("The commit log of this store is empty.")
     elif plan is not None and empty:
         said.append(f"The commit log has no message of what was asked for{_asked(job)}.")
+    if plan is not None and (gone := plan.end - plan.start - sum(part.stop - part.start for part in plan.ranges)) > 0:
+        said.append(f"{gone:,} bytes of the commit log are not there: segments are missing, or cut off.")
     if journal is not None and journal.lost:
         said.append(f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here.")
     if inputs.lake is not None:

@@ -3,8 +3,11 @@
 import hashlib
 import json
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from broker_core.formats import commit_log_record
 
 ARCHIVE = Path(__file__).parent.parent / "golden" / "rocketmq-5.4.0-store.tar.xz"
 STORES = ("clean-shutdown", "abort-file-present")
@@ -21,6 +24,15 @@ def sent(golden: Path) -> list[dict[str, Any]]:
     """What the producer was answered, in order, without the summary."""
     lines = (golden / "sent.jsonl").read_text().splitlines()
     return [entry for entry in map(json.loads, lines) if entry["kind"] != "summary"]
+
+
+def records(store: Path) -> Iterator[commit_log_record.CommitLogRecord]:
+    """Every record of a store's log, one after the other."""
+    for path in sorted((store / "commitlog").iterdir()):
+        data, at, base = path.read_bytes(), 0, int(path.name)
+        while size := commit_log_record.measure(data, at, len(data), base + at):
+            yield commit_log_record.decode(data, at)
+            at += size
 
 
 def fingerprint(folder: Path) -> dict[str, str]:

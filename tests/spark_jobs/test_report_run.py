@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyarrow import csv, parquet
 
-from broker_core.formats.poll_journal import FOLDER
+from broker_core.formats.poll_journal import FOLDER, file_name
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import NotAStoreError, WindowError
 from spark_jobs.report_run import Job, Period, periods, run_report
+from tests.broker_core.formats.test_poll_journal import with_schema
 from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
-from tests.spark_jobs.stores import make_store, publish_end, tear
+from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_path, tear
 from tests.spark_jobs.test_commit_log_source import COUNTS
 
 if TYPE_CHECKING:
@@ -81,6 +82,59 @@ def test_torn_bytes_are_counted_and_fillers_are_not(spark: "SparkSession", tmp_p
     assert summary["input"]["end_offset"] == written.end
 
 
+@pytest.mark.parametrize(("damage", "ended_by"), [
+    ("flipped", "invalid record"), ("truncated", "invalid record"), ("missing", "missing segment")])
+def test_a_damaged_log_is_read_up_to_the_damage(spark: "SparkSession", tmp_path: Path, damage: str,
+                                                ended_by: str) -> None:
+    written = make_store(tmp_path / "store", 100)
+    offset = written.records[60][2]
+    path = segment_path(tmp_path / "store", offset // SEGMENT)
+    if damage == "missing":
+        path.unlink()
+        offset = offset // SEGMENT * SEGMENT
+    elif damage == "truncated":
+        path.write_bytes(path.read_bytes()[:offset % SEGMENT + 10])
+    else:
+        data = bytearray(path.read_bytes())
+        data[offset % SEGMENT + 5] ^= 1  # of the magic code
+        path.write_bytes(data)
+    summary = run(spark, tmp_path / "store", tmp_path / "out")
+    assert summary["total"]["messages"] == sum(record[2] < offset for record in written.records)
+    assert summary["input"]["ended_by"] == ended_by
+
+
+def test_a_segment_that_is_missing_before_the_safe_end_is_told(spark: "SparkSession", tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 100)
+    publish_end(tmp_path / "store", written.end)
+    segment_path(tmp_path / "store", 1).unlink()
+    summary = run(spark, tmp_path / "store", tmp_path / "out")
+    assert summary["total"]["messages"] == sum(record[2] // SEGMENT != 1 for record in written.records)
+    assert summary["notes"] == ["4,096 bytes of the commit log are not there: segments are missing, or cut off."]
+
+
+def test_a_store_that_is_being_written_is_read_up_to_its_safe_end(spark: "SparkSession", tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 100)
+    for count in (60, 100):
+        *_, offset, size = written.records[count - 1]
+        publish_end(tmp_path / "store", offset + size)
+        if count < 100:  # the next one is only half there
+            half = written.records[count][2] + 30
+            tear(tmp_path / "store", half, 40)
+        else:
+            make_store(tmp_path / "whole", 100)
+            shutil.copytree(tmp_path / "whole" / "commitlog", tmp_path / "store" / "commitlog", dirs_exist_ok=True)
+        summary = run(spark, tmp_path / "store", tmp_path / f"{count}")
+        assert (summary["total"]["messages"], summary["input"]["torn_bytes"]) == (count, 0)
+
+
+def test_a_store_of_ten_thousand_queues(spark: "SparkSession", tmp_path: Path) -> None:
+    topics = tuple(f"topic-{number}" for number in range(3_334))
+    make_store(tmp_path / "store", 10_002, topics=topics, segment=1 << 20)
+    summary = run(spark, tmp_path / "store", tmp_path / "out")
+    assert (summary["total"]["messages"], summary["tables"]["by_queue"]["rows"]) == (10_002, 10_002)
+    assert (tmp_path / "out" / "report.html").stat().st_size < 2_000_000
+
+
 def test_a_window_narrows_the_tables_and_not_what_was_read(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path / "store", 30)
     start = 1_700_000_000_000
@@ -124,6 +178,16 @@ def test_a_journal_that_lost_entries_and_lost_its_end(spark: "SparkSession", dri
     journal = run(spark, store, tmp_path / "out", "hold_time")["input"]["journal"]
     assert journal["entries"] < 9
     assert journal["torn_bytes"] > 0
+
+
+def test_a_journal_of_an_older_schema(spark: "SparkSession", tmp_path: Path) -> None:
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    (tmp_path / "store" / FOLDER).mkdir()
+    (tmp_path / "store" / FOLDER / file_name(0)).write_bytes(with_schema(0, 44))
+    summary = run(spark, tmp_path / "store", tmp_path / "out", "hold_time")
+    assert summary["input"]["journal"]["entries"] == 2
+    assert summary["input"]["journal"]["unreadable_files"] == 0
+    assert summary["rows"] == []  # what kind of an entry each is, that schema did not say
 
 
 @pytest.mark.parametrize("report", ["throughput", "consumer_lag"])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker_core.formats import commit_log_record
 from spark_jobs.reports import consumer_lag
+from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
 from tests.spark_jobs.frames import MINUTE, inputs, rows
 
@@ -79,9 +79,10 @@ def test_what_the_journal_says_goes_before_what_the_broker_stored(spark: "SparkS
 
 
 @pytest.mark.parametrize(("journal", "state"), [
-    ([committed(at * MINUTE, 2 * at, 20) for at in range(8)], "ok"),
-    ([committed(at * MINUTE, at // 2 + 1, 20) for at in range(8)], "falling behind"),
-    ([committed(0, 1, 1)] + [{"kind": "woken", "at_ms": at * MINUTE, "max_offset": 20} for at in range(8)], "stalled"),
+    ([committed(at * MINUTE, 2 * at, 2 * at + 1) for at in range(8)], "ok"),
+    ([committed(at * MINUTE, at // 2 + 1, 2 * at + 1) for at in range(8)], "falling behind"),
+    ([committed(0, 1, 1), *({"kind": "woken", "at_ms": at * MINUTE, "max_offset": 2 * at} for at in range(8))],
+        "stalled"),
     ([committed(0, 1, 1)], "stopped")])
 def test_states(spark: "SparkSession", journal: list[dict[str, Any]], state: str) -> None:
     lag = lag_of(spark, log=stored(0, *range(0, 8 * MINUTE, MINUTE // 2)), journal=journal)
@@ -116,12 +117,8 @@ def test_the_golden_store_has_the_offsets_that_were_stored(made: Callable[..., A
     store = golden / "clean-shutdown"
     report = made("consumer_lag", store)
     ends: dict[tuple[str, int], int] = {}
-    for path in sorted((store / "commitlog").iterdir()):
-        data, at, base = path.read_bytes(), 0, int(path.name)
-        while size := commit_log_record.measure(data, at, len(data), base + at):
-            record = commit_log_record.decode(data, at)
-            ends[record.topic, record.queue_id] = record.queue_offset + 1
-            at += size
+    for record in golden_store.records(store):
+        ends[record.topic, record.queue_id] = record.queue_offset + 1
     found = {(row["topic"], row["group"], row["queue_id"]): (row["offset"], row["end_offset"], row["lag"])
         for row in report.table("by_queue")}
     assert found["debian-packages", "golden_sql_group", 0] == (810, 810, 0)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from broker_core.formats import commit_log_record
 from spark_jobs.histograms import ERROR
 from spark_jobs.reports import end_to_end_latency
+from tests.fakes import golden_store
 from tests.spark_jobs.frames import inputs, rows
 
 if TYPE_CHECKING:
@@ -61,12 +61,8 @@ def test_the_golden_store_agrees_with_an_independent_count(made: Callable[..., A
     store = golden / "clean-shutdown"
     report = made("end_to_end_latency", store)
     took: dict[str, list[int]] = {}
-    for path in sorted((store / "commitlog").iterdir()):
-        data, at, base = path.read_bytes(), 0, int(path.name)
-        while size := commit_log_record.measure(data, at, len(data), base + at):
-            record = commit_log_record.decode(data, at)
-            took.setdefault(record.topic, []).append(record.store_timestamp - record.born_timestamp)
-            at += size
+    for record in golden_store.records(store):
+        took.setdefault(record.topic, []).append(record.store_timestamp - record.born_timestamp)
     assert {row["topic"]: row["samples"] for row in report.summary["rows"]} == {
         topic: len(times) for topic, times in took.items()}
     for row in report.summary["rows"]:

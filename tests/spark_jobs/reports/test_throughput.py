@@ -61,6 +61,25 @@ def test_sizes_are_classed_by_the_next_power_of_two(facts: "DataFrame") -> None:
         ("a", 1, 2), ("a", 4, 1), ("a", 256, 1), ("a", 512, 1), ("b", 2, 1)]
 
 
+@pytest.mark.parametrize("name", golden_store.STORES)
+def test_the_golden_stores_agree_with_an_independent_count(made: Callable[..., Any], golden: Path, name: str) -> None:
+    report = made("throughput", golden / name)
+    messages: Counter[tuple[str, int]] = Counter()
+    sizes: Counter[tuple[str, int]] = Counter()
+    minutes: Counter[tuple[int, str]] = Counter()
+    classes: Counter[tuple[str, int]] = Counter()
+    for record in golden_store.records(golden / name):
+        messages[record.topic, record.queue_id] += 1
+        sizes[record.topic, record.queue_id] += record.size
+        minutes[record.store_timestamp // MINUTE * MINUTE, record.topic] += 1
+        classes[record.topic, 1 << max(len(record.body) - 1, 0).bit_length()] += 1
+    queues = report.table("by_queue")
+    assert {(row["topic"], row["queue_id"]): row["messages"] for row in queues} == messages
+    assert {(row["topic"], row["queue_id"]): row["bytes"] for row in queues} == sizes
+    assert {(row["minute_ts"], row["topic"]): row["messages"] for row in report.table("by_minute")} == minutes
+    assert {(row["topic"], row["size_class"]): row["messages"] for row in report.table("by_size")} == classes
+
+
 def test_the_golden_store_agrees_with_what_was_sent(made: Callable[..., Any], golden: Path) -> None:
     report = made("throughput", golden / "clean-shutdown")
     assert {row["topic"]: row["messages"] for row in report.summary["rows"]} == COUNTS

@@ -31,7 +31,7 @@ class FakeSpark:
 
     def __init__(self) -> None:
         self.orders: list[dict[str, Any]] = []
-        self.answer: dict[str, Any] = {"done": {"messages": 12}}
+        self.answer: dict[str, Any] = {"done": {"messages": 12, "result": {"words": ["12 messages."]}}}
         self.meanwhile: Callable[[Watch], None] = lambda watch: None
 
     def run(self, order: dict[str, Any], log: Path, watcher: Watch) -> dict[str, Any]:
@@ -69,6 +69,7 @@ def carried_out(**more: Any) -> ReportRun:
 def test_a_run_that_succeeds(fake: FakeSpark, settings: Any) -> None:
     run = carried_out(parameters={"from_ms": 7, "to_ms": None, "store": "/etc", "older": 1})
     assert (run.status, run.percent, run.messages, run.folder) == (Status.DONE, 100, 12, f"throughput/{run.pk}")
+    assert run.result == {"words": ["12 messages."]}
     assert run.started is not None
     assert run.finished is not None
     [order] = fake.orders
@@ -108,7 +109,7 @@ def test_what_may_pass_is_tried_again_a_few_times(fake: FakeSpark, handed_over: 
 def test_the_next_attempt_may_succeed(fake: FakeSpark) -> None:
     fake.answer = {"gone": -9}
     run = carried_out()
-    fake.answer = {"done": {"messages": 3}}
+    fake.answer = {"done": {"messages": 3, "result": {}}}
     carry_out(run.pk)
     run.refresh_from_db()
     assert (run.status, run.attempt, run.messages, run.error) == (Status.DONE, 2, 3, "")

@@ -40,7 +40,10 @@ def test_a_report_is_carried_out_and_its_progress_told(spark: "SparkSession", tm
     said = Said()
     Child(said).run(order(tmp_path, report="throughput", group="asked", store=str(tmp_path / "store"),
         folder=str(tmp_path / "out"), from_ms=None, to_ms=None))
-    assert said[-1]["done"] == {"messages": 50}
+    assert said[-1]["done"]["messages"] == 50
+    result = said[-1]["done"]["result"]
+    assert set(result) == {"words", "headlines", "notes"}
+    assert result["words"][0].startswith("50 messages")
     assert said[-1]["memory"] > 100_000_000
     steps = [answer["progress"][0] for answer in said[:-1]]
     assert steps == sorted(steps)

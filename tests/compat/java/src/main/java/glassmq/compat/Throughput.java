@@ -102,7 +102,12 @@ final class Throughput {
         };
         return () -> {
             places.acquire();
-            producer.send(new Message(topic, BODY), callback);
+            try {
+                producer.send(new Message(topic, BODY), callback);
+            } catch (Exception e) {
+                places.release();
+                throw e;
+            }
         };
     }
 

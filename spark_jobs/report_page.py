@@ -8,6 +8,7 @@ nothing else.
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import escape
@@ -23,6 +24,8 @@ from spark_jobs.reports.shape import Chart
 _PROJECT = Path(__file__).resolve().parent.parent
 _UPLOT = _PROJECT / "static" / "vendor" / "uplot"
 _ASSETS = Path(__file__).resolve().parent / "assets"
+_PLACE = re.compile(r"{{ (\w+) }}")
+"""Where a part of the page goes. All are filled at once, so that none is looked for in what comes from the store."""
 PREVIOUS = "previous"
 """The table that the first one is compared with."""
 
@@ -47,17 +50,11 @@ def page(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     policy = (f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'")
-    body = read(_ASSETS / "report.html")
-    for name, value in {"policy": escape(policy), "title": escape(summary["title"]),
-                        "license": escape(read(_UPLOT / "LICENSE").replace("--", "- -")), "style": style,
-                        "heading": escape(summary["title"]), "lead": escape(lead(summary)),
-                        "words": words(summary), "notes": notes(summary),
-                        "facts": facts(summary), "data": data(summary, tables, charts), "script": script}.items():
-        before, mark, after = body.partition("{{ " + name + " }}")
-        if not mark:
-            raise ValueError(f"report.html has no place for {name}")
-        body = before + value + after
-    return body
+    parts = {"policy": escape(policy), "title": escape(summary["title"]),
+        "license": escape(read(_UPLOT / "LICENSE").replace("--", "- -")), "style": style,
+        "heading": escape(summary["title"]), "lead": escape(lead(summary)), "words": words(summary),
+        "notes": notes(summary), "facts": facts(summary), "data": data(summary, tables, charts), "script": script}
+    return _PLACE.sub(lambda place: parts[place[1]], read(_ASSETS / "report.html"))
 
 
 def read(path: Path) -> str:

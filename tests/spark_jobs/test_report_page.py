@@ -67,6 +67,7 @@ def test_what_comes_from_the_store_cannot_leave_its_place() -> None:
     parameters = SUMMARY["parameters"] | {"topic": hostile}
     text = page(SUMMARY | {"title": hostile, "parameters": parameters, "notes": [hostile]}, tables, CHARTS)
     assert "<script>alert" not in text
+    assert text.count("{{ style }}") == 5  # as it was called: in the title, heading, lead, notes and data
     assert data_of(text)["tables"]["by_topic"]["columns"]["topic"] == [hostile]
 
 

@@ -34,7 +34,7 @@ from spark_jobs.commit_log_segments import plan_log
 from spark_jobs.lake import find_lake
 from spark_jobs.lake_tables import fill
 from spark_jobs.report_inputs import StoreInputs
-from spark_jobs.report_run import Job, run_report
+from spark_jobs.report_run import Job, planned_once, run_report
 from spark_jobs.reports import throughput
 from spark_jobs.session import get_session, stop_session
 
@@ -154,7 +154,8 @@ class Bench:
         """The sums of which the report ``throughput`` is made."""
         lake = self.lake(store) if of_lake else None
         inputs = StoreInputs(self.spark, store, throughput.REPORT, (), None, lake)
-        throughput.facts(inputs.of(throughput.REPORT))["stored"].toArrow()
+        with planned_once(self.spark):
+            throughput.facts(inputs.of(throughput.REPORT))["stored"].toArrow()
 
     def report(self, store: Path, *, of_lake: bool) -> int:
         """All of the report: its tables, page and files."""

@@ -27,7 +27,7 @@ from spark_jobs.commit_log_files import is_folder, is_local, local_path
 from spark_jobs.commit_log_filters import Condition, condition, fulfilling, offsets_within
 from spark_jobs.commit_log_headers import Headers, Segment
 from spark_jobs.commit_log_segments import DEFAULT_SPLIT_BYTES, LogRange, plan_log
-from spark_jobs.commit_log_sums import sums, sums_schema, wanted
+from spark_jobs.commit_log_sums import added_up, sums, sums_schema, wanted
 from spark_jobs.commit_log_topics import QueueTopics
 from spark_jobs.commit_log_walk import RecordWalk
 from spark_jobs.consume_queues import ConsumeQueues
@@ -35,6 +35,8 @@ from spark_jobs.errors import NotAStoreError
 
 FORMAT = "rocketmq_commitlog"
 SUMS_FORMAT = "rocketmq_commitlog_sums"
+WAITING_SUMS = 500_000
+"""Rows of sums of one split that are in memory at a time."""
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 """Has to be ``true`` in a session that reads this format: Spark refuses a source that takes conditions otherwise."""
 
@@ -151,7 +153,19 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
 
 
 class CommitLogSumsReader(CommitLogReader):
-    """The same splits, and of each some thousand records the sums."""
+    """The same splits, and of each the sums."""
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The split's sums; those of its parts are added up as long as there are not too many to wait for."""
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in super().read(partition):
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows > WAITING_SUMS:
+                yield from added_up(waiting)
+                waiting, rows = [], 0
+        yield from added_up(waiting)
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """None: a condition on a sum is none on the records."""

@@ -114,3 +114,5 @@ class Report(NamedTuple):
     """Whether it needs the journal from before the window as well."""
     within_window: bool = False
     """Whether messages that were stored outside of the window are of no use to it."""
+    only_sums: bool = False
+    """Whether its facts are sums alone, with nothing joined: Spark need not plan anew on the way."""

@@ -95,4 +95,5 @@ REPORT = Report(
         Chart("bars", "By producer", "by_producer", ("messages", "bytes"), split=("born_host",)),
     ),
     within_window=True,
+    only_sums=True,
 )

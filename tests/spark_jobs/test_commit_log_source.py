@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql.types import LongType, StringType, StructType
 
 from broker_core.formats import commit_log_record
-from spark_jobs.commit_log_source import CommitLogSource, pruned, require_log_folder
+from spark_jobs import commit_log_source, commit_log_walk
+from spark_jobs.commit_log_source import CommitLogSource, CommitLogSumsReader, pruned, require_log_folder
 from spark_jobs.errors import NotAStoreError
 from tests.fakes import golden_store
 from tests.spark_jobs.stores import make_store, publish_end, tear
@@ -115,3 +117,15 @@ def test_a_machine_that_does_not_see_the_store_does_not_take_it_for_empty(tmp_pa
     require_log_folder(str(tmp_path / "commitlog" / "00000000000000000000"))
     with pytest.raises(NotAStoreError, match=r"does not see .* on storage that they share"):
         require_log_folder(str(tmp_path / "elsewhere" / "commitlog" / "00000000000000000000"))
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_sums_of_a_split_are_added_up_as_far_as_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                              most: int) -> None:
+    monkeypatch.setattr(commit_log_source, "WAITING_SUMS", most)
+    monkeypatch.setattr(commit_log_walk, "ROWS", 5)
+    make_store(tmp_path, 30, topics=("orders",), segment=1 << 16)
+    schema = StructType().add("topic", StringType()).add("messages", LongType())
+    reader = CommitLogSumsReader(schema, {"path": str(tmp_path)})
+    rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    assert rows == [{"topic": "orders", "messages": 30 if most else 5}] * (1 if most else 6)

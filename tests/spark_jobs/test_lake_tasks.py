@@ -182,3 +182,17 @@ def test_spark_gives_numbers_of_works_and_gets_what_became_of_them(tmp_path: Pat
     found = msgspec.json.decode(done.column("done")[0].as_py(), type=lake_tasks.Done)
     assert isinstance(found, LogDone)
     assert found.start == SEGMENT
+
+
+def test_messages_are_counted_beside(tmp_path: Path, written: Written) -> None:
+    done = carry_out(log_work(tmp_path, 0, SIZE))
+    assert isinstance(done, LogDone)
+    assert {draft.path.partition("/")[0] for draft in done.files} == {"messages", "sums"}
+    sums = [row for draft in done.sums for row in parquet.read_table(draft.draft).to_pylist()]
+    messages = rows_of(done)
+    assert sum(row["messages"] for row in sums) == len(messages)
+    assert sum(row["sum_total_size"] for row in sums) == sum(row["total_size"] for row in messages)
+    assert len({tuple(row[name] for name in lake_tasks.SUM_KEYS) for row in sums}) == len(sums) < len(messages) * 2
+    assert {row["topic"] for row in sums} == {row["topic"] for row in messages}
+    schema = parquet.read_schema(done.drafts[0].draft)
+    assert schema.field("topic").type == schema.field("born_host").type == pa.string()

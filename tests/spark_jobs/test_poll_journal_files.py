@@ -4,8 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from broker_core.formats.poll_journal import decode_blocks, decode_header
 from spark_jobs.errors import NotAStoreError
-from spark_jobs.poll_journal_files import JournalFile, find_files, read_file, survey, survey_file
+from spark_jobs.poll_journal_files import (
+    JournalFile,
+    begins_behind,
+    find_files,
+    name_in,
+    name_of,
+    read_file,
+    read_head,
+    survey,
+    survey_file,
+)
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 
 
@@ -55,3 +66,25 @@ def test_times_are_the_smallest_and_the_largest_when_the_clock_goes_back(tmp_pat
     (path,) = make_journal(tmp_path, [entry(0, at_ms=at) for at in (500, 900, 700, 100, 300)], block=2)
     found = survey_file(path.read_bytes())
     assert found is not None and (found.min_ms, found.max_ms, found.is_closed) == (100, 900, True)
+
+
+def test_what_was_read_already_does_not_count_again(tmp_path: Path) -> None:
+    file, = make_journal(tmp_path, [entry(number) for number in range(20)], lost=3)
+    data, (header, whole) = file.read_bytes(), (decode_header(file.read_bytes()), survey(tmp_path))
+    assert header is not None
+    first = next(iter(decode_blocks(data, header)))
+    known = {name_in(data): first.end}
+    assert begins_behind(data, known) == first.end
+    assert begins_behind(data, {name_of(header.number, header.created_ms + 1): 7}) == 0
+    assert begins_behind(b"nonsense", {"": 0}) == 0
+    rest = survey(tmp_path, known)
+    assert (rest.entries, rest.lost, rest.files) == (10, whole.lost - 3, 1)
+    assert (rest.from_ms, rest.to_ms, rest.torn_bytes) == (BEGIN_MS + 10_000, BEGIN_MS + 19_000, 0)
+    nothing = survey(tmp_path, {name_in(data): len(data)})
+    assert (nothing.entries, nothing.from_ms, nothing.cut_off_files) == (0, 0, whole.cut_off_files)
+
+
+def test_the_beginning_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abcdef")
+    assert read_head(str(tmp_path / "file"), 3) == b"abc"
+    assert read_head(str(tmp_path / "gone"), 3) == b""

@@ -79,7 +79,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected(spark: "SparkSession", store: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What the same report makes without a cluster."""
     folder = tmp_path_factory.mktemp("local") / "run"
-    run_report(Job("throughput", store, folder), spark, timezone.now, lambda percent, doing: None)
+    run_report(Job("throughput", store, folder), spark, timezone.now,
+        lambda percent, doing, until=0: None)
     return tables_of(folder)
 
 

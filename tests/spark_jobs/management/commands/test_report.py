@@ -40,7 +40,7 @@ def test_the_golden_store_from_the_command_line(golden: Path, tmp_path: Path) ->
     before, out = golden_store.fingerprint(golden), StringIO()
     call_command("report", "run", "throughput", "--store", str(golden / "clean-shutdown"),
         "--out", str(tmp_path / "out"), stdout=out, stderr=StringIO())
-    assert out.getvalue().startswith("3319 messages of 9 topics, read up to byte 2075752 (unwritten space)")
+    assert out.getvalue().startswith("Throughput of 3319 messages, up to byte 2075752 (unwritten space), in ")
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert {row["topic"]: row["messages"] for row in summary["rows"]} == COUNTS
     assert golden_store.fingerprint(golden) == before

@@ -10,7 +10,7 @@ SENT_TO_TASKS = ("broker_core/__init__.py", "broker_core/formats/*.py", "spark_j
     "spark_jobs/cluster.py", "spark_jobs/commit_log_*.py", "spark_jobs/consume_queues.py", "spark_jobs/errors.py",
     "spark_jobs/poll_journal_*.py")
 """What the data source imports where it reads."""
-REPORTS = ("spark_jobs/throughput.py", "spark_jobs/report_run.py")
+REPORTS = ("spark_jobs/reports/*.py", "spark_jobs/report_*.py", "spark_jobs/histograms.py")
 
 
 def sources(patterns: tuple[str, ...]) -> list[Path]:

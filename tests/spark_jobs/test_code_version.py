@@ -6,6 +6,7 @@ import pytest
 
 from broker_core.version import VERSION
 from spark_jobs import code_version
+from spark_jobs.catalogue import REPORTS
 
 
 def test_it_is_the_version_and_a_digest() -> None:
@@ -18,6 +19,11 @@ def test_it_is_the_version_and_a_digest() -> None:
 def test_every_pattern_names_a_file() -> None:
     for pattern in code_version.SENT_TO_TASKS + code_version.REPORTS:
         assert code_version.sources((pattern,)), pattern
+
+
+def test_every_report_is_in_it() -> None:
+    names = {path.stem for path in code_version.sources(code_version.REPORTS)}
+    assert {*REPORTS, "histograms", "report_run", "report_words", "report_page"} <= names
 
 
 def test_it_changes_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

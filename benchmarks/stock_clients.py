@@ -80,7 +80,7 @@ class Broker:
 
 
 def ours(running: GlassMQ) -> Broker:
-    return Broker(GLASSMQ, running.address.namesrv, running.address.web, [running.pid])
+    return Broker(GLASSMQ, running.address.namesrv, running.address.web, running.groups)
 
 
 def theirs(running: RealRocketMQ) -> Broker:

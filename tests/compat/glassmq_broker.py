@@ -75,26 +75,36 @@ class GlassMQ:
         if self._process is None:
             return
         if how is signal.SIGKILL:
-            os.killpg(self._process.pid, how)
+            for group in self.groups:
+                os.killpg(group, how)
         else:
             self._process.send_signal(how)
         try:
             self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            for group in self.groups:
+                os.killpg(group, signal.SIGKILL)
             self._process.wait()
         self._process = None
 
     @property
-    def pid(self) -> int:
-        """Also the number of the group of all its processes."""
+    def groups(self) -> list[int]:
+        """The process groups of it and of all that it has started: an engine is the leader of its own."""
         assert self._process is not None
-        return self._process.pid
+        return sorted({os.getpgid(pid) for pid in _family(self._process.pid)})
 
     @property
     def said(self) -> str:
         """What it wrote to its terminal."""
         return self._log.read_text()
+
+
+def _family(pid: int) -> Iterator[int]:
+    """A process, its children, and theirs."""
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            yield from _family(int(child))
 
 
 @contextmanager

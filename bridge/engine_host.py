@@ -142,10 +142,11 @@ class EngineHost:
                 process.put(number, request_id, _TOO_LATE)
                 continue
             if type(command) is GetSnapshot:
-                self.fanout.snapshot_asked()
+                process.snapshot_asked(number, request_id)
             submit(process.connection(number), request_id, command)
         for number in batch.closed:
             connection = process.connections.pop(number, None)
+            process.forget_snapshots(number)
             if connection is not None:
                 submit(connection, 0, CloseConnection())
 
@@ -173,6 +174,7 @@ class EngineHost:
         for connection in process.connections.values():
             self.runner.submit(connection, 0, CloseConnection())
         process.connections.clear()
+        process.forget_snapshots()
         if process.deltas or process.events:
             self._watch()
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 from bridge import wire
 from bridge.pump import Pump
 from bridge.transport import Link, TransportFull
-from broker_core.commands import Failed, Pulled, Records, Reply, Snapshot
+from broker_core.commands import Failed, Pulled, Records, Reply
 from broker_core.remoting.codes import ResponseCode
 from broker_core.server.engine_runner import Connection
 
@@ -43,6 +43,8 @@ class WebProcess:
         self._deltas: deque[Raw] = deque(maxlen=self._limits.delta_backlog)
         self._events: deque[Raw] = deque(maxlen=self._limits.delta_backlog)
         self._told = False
+        self._snapshots: set[tuple[int, int]] = set()
+        """(connection, request id) of those asked for and not answered yet."""
         self.pump = Pump(self._send_next)
         self.sink = self._on_replies  # one object, so that the runner sees one sink
 
@@ -59,6 +61,24 @@ class WebProcess:
             connection = self.connections[number] = Connection(self.sink, number)
         return connection
 
+    # --- Snapshots ---
+
+    def snapshot_asked(self, connection: int, request_id: int) -> None:
+        """It is to be given one; with request id 0 it throws it away."""
+        if request_id and (connection, request_id) not in self._snapshots:
+            self._snapshots.add((connection, request_id))
+            self._host.fanout.snapshot_asked()
+
+    def _snapshot_answered(self, asked: tuple[int, int]) -> None:
+        """By whatever reply, or there will be none."""
+        self._snapshots.discard(asked)
+        self._host.fanout.snapshot_answered()
+
+    def forget_snapshots(self, connection: int | None = None) -> None:
+        """Nobody is left to answer on this connection, or on any."""
+        for asked in [asked for asked in self._snapshots if connection in (None, asked[0])]:
+            self._snapshot_answered(asked)
+
     # --- What is sent ---
 
     def _on_replies(self, replies: list[tuple[Connection, int, Reply]]) -> None:
@@ -69,8 +89,8 @@ class WebProcess:
 
     def put(self, connection: int, request_id: int, reply: Reply) -> None:
         """One reply, to be sent with the next batch."""
-        if isinstance(reply, Snapshot):
-            self._host.fanout.snapshot_answered()
+        if self._snapshots and (connection, request_id) in self._snapshots:
+            self._snapshot_answered((connection, request_id))
         if self.gone:
             return
         try:

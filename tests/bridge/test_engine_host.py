@@ -19,6 +19,7 @@ from broker_core.commands import (
     Sent,
     Snapshot,
 )
+from broker_core.server.engine_runner import MAX_ASIDE
 from tests.bridge.conftest import new_host, pull, send, until
 from tests.fakes.fake_engine import QUICK
 from tests.fakes.fake_web import FAR, NotingLink, Web
@@ -178,6 +179,31 @@ async def test_a_snapshot_makes_the_fan_out_exact_until_it_is_answered(host: Eng
     web.ask((0, 1, GetSnapshot()))
     assert host.fanout._snapshots == 1
     assert isinstance(await web.answer(0, 1), Snapshot)
+    assert host.fanout._snapshots == 0
+
+
+async def test_a_snapshot_that_is_refused_leaves_the_fan_out_as_it_was(host: EngineHost, web: Web) -> None:
+    web.ask(*((5, number, GetSnapshot()) for number in range(1, MAX_ASIDE + 2)))
+    assert isinstance(await web.answer(5, MAX_ASIDE + 1), Failed)
+    assert isinstance(await web.answer(5, MAX_ASIDE), Snapshot)
+    assert host.fanout._snapshots == 0
+
+
+async def test_nobody_waits_for_the_snapshots_of_a_connection_that_is_closed(host: EngineHost, web: Web) -> None:
+    web.ask((0, 1, GetSnapshot()), (5, 1, GetSnapshot()), (5, 2, GetSnapshot()), closed=(5,))
+    assert host.fanout._snapshots == 1
+    await web.answer(0, 1)
+    assert host.fanout._snapshots == 0
+
+
+async def test_nobody_waits_for_the_snapshots_of_a_web_process_that_is_gone(host: EngineHost, web: Web) -> None:
+    other = Web(host, web.link, "other")
+    other.ask((0, 1, GetSnapshot()), (5, 1, GetSnapshot()))
+    web.ask((0, 1, GetSnapshot()))
+    host.receive(wire.encode_to_engine(wire.Bye("other")), web.link)
+    assert host.fanout._snapshots == 1
+    assert isinstance(await web.answer(0, 1), Snapshot)
+    assert await web.holds() == 0  # what the other one had asked for has had its turn
     assert host.fanout._snapshots == 0
 
 

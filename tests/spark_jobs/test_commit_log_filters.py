@@ -38,7 +38,7 @@ BEGIN = 1_700_000_000_000
     (LessThanOrEqual(("store_ts",), BEGIN + 200_000), lambda topic, queue, number: number <= 10),
     (LessThan(("reconsume_times",), 1), lambda topic, queue, number: number % 4 == 0),
     (IsNotNull(("store_ts",)), lambda topic, queue, number: True),
-], ids=str)
+])
 def test_records_are_chosen_as_the_condition_says(tmp_path: Path, pushed: Filter,
                                                   holds: Callable[[str, int, int], bool]) -> None:
     written = make_store(tmp_path, 40, segment=SIZE)

@@ -75,6 +75,12 @@ class Memberships:
         self._by_connection.setdefault(client.connection, set()).add(group)
         return "joined" if before is None else "reconnected"
 
+    def renew(self, groups: Iterable[str], client: ClientChannelInfo, now_ns: int) -> None:
+        """The connection was heard of: those of the groups that it is in go on, whatever else becomes of it."""
+        for group in groups:
+            if self.is_member(group, client.connection):
+                self._leases.renew((group, client.client_id), now_ns + CHANNEL_EXPIRED_NS)
+
     # --- out ------------------------------------------------------------------------------------------------------
 
     def leave(self, group: str, client_id: str, number: int) -> bool:

@@ -87,6 +87,9 @@ class RouteInfoManager:
         if old_addr is None and len(broker.topics) == 1:
             # A change of one topic, told to a name server that forgot the broker: it must tell all its topics first.
             raise refused("register broker failed")
+        heard = self._broker_live_table.get(address)
+        if heard is not None and heard.broker_name == broker.broker_name:
+            heard.heard_ns = now.mono_ns  # there may be no room for more of its topics: what it has stays
         self._make_room(broker, address)
         self._leave_other_place(broker, address)
         self._enter(broker)

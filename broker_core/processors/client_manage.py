@@ -82,6 +82,9 @@ def heart_beat(context: Context, request: Request, now: Now) -> Reply:
     if client is None:
         raise ConflictError("a heartbeat of a connection that is not open")
     _check(client, command)
+    # A client that has no room for one group more stays in those that it is in.
+    context.producers.renew(command.producer_groups, client, now.mono_ns)
+    context.consumers.memberships.renew([data.group for data in command.consumers], client, now.mono_ns)
     _require_room(context, command)
     _identify(context, client, command, now)
     for group in command.producer_groups:
@@ -128,7 +131,7 @@ def _check_group(data: ConsumerData) -> None:
 
 
 def _require_room(context: Context, command: HeartBeat) -> None:
-    """RequestError or UnavailableError when there is no room for all that a heartbeat brings; nothing was changed."""
+    """RequestError or UnavailableError when there is no room for all that a heartbeat brings; nothing is taken over."""
     groups = context.subscription_groups
     served = [data for data in command.consumers if data.group in groups or groups.may_create(data.group)]
     groups.require_room(len({data.group for data in served if data.group not in groups}))

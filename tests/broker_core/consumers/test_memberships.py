@@ -50,6 +50,18 @@ def test_time_ends_each_membership_by_itself() -> None:
     assert list(members) == [] and members.groups_of(one.connection) == []
 
 
+def test_who_is_heard_of_stays_where_it_is_and_nowhere_else() -> None:
+    members = Memberships()
+    old, new, other = client("A", 1), client("A", 2), client("B", 3)
+    for group, member in (("g", old), ("h", old), ("g", new), ("h", other)):
+        members.register(group, member, 0)
+    members.renew(["g", "h", "unknown"], old, 7)  # its place in g is the newer connection's
+    members.renew(["g"], new, 5)
+    assert members.take_expired(CHANNEL_EXPIRED_NS, 10) == [("h", "B")]
+    assert members.take_expired(CHANNEL_EXPIRED_NS + 6, 10) == [("g", "A")]
+    assert members.take_expired(CHANNEL_EXPIRED_NS + 7, 10) == [("h", "A")]
+
+
 def test_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memberships, "MAX_MEMBERS", 1)
     members = Memberships()

@@ -267,6 +267,20 @@ def test_tables_have_an_end(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> 
     routes.register("b2", "2:1", "t2", "t3", counter=2)
 
 
+def test_a_broker_with_no_room_for_a_new_topic_stays_as_it_is(
+        routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_info_manager, "MAX_TOPICS", 2)
+    routes.register("b1", "1:1", "t1", "t2")
+    for _ in range(3):
+        assert routes.scan(100_000) == []
+        with pytest.raises(RequestError, match="1 more"):
+            routes.register("b1", "1:1", "t1", "t2", "t3", counter=2)
+    assert routes.addresses() == {"b1": {0: "1:1"}} and routes.queues("t3") == {}
+    with pytest.raises(RequestError, match="1 more"):
+        routes.register("other", "1:1", "t1", "t3")  # that is not the one which is known
+    assert len(routes.scan(100_000)) == 0 and len(routes.scan(100_000)) == 1
+
+
 def test_many_topics_on_many_brokers_have_a_common_end(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_info_manager, "MAX_ROUTES", 5)
     routes.register("b1", "1:1", "t1", "t2", "t3")

@@ -255,6 +255,20 @@ def test_what_is_over_a_limit_already_may_stay(monkeypatch: pytest.MonkeyPatch) 
     assert not beats(bench, "A")
 
 
+def test_a_client_with_no_room_for_a_new_group_stays_in_its_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    join(bench, "A", "old", producer_groups=["p"])
+    monkeypatch.setattr(topics, "MAX_TOPICS", 0)
+    for _ in range(5):
+        bench.tick(60_000)
+        assert "topics" in failure(bench, beat("A", "old", "new", producer_groups=["p"]), "A").remark
+    assert client_ids(bench, "old") == ["A"] and client_ids(bench, "new") == []
+    assert bench.engine.context.producers.groups_of("A") == ["p"]
+    failure(bench, beat("A", "new"), "A")  # it names neither of them any more
+    bench.tick(120_000)
+    assert client_ids(bench, "old") == [] and bench.engine.context.producers.groups_of("A") == []
+
+
 def test_a_heartbeat_needs_an_open_connection() -> None:
     bench = Bench()
     assert "not open" in failure(bench, beat("A"), "nowhere").remark

@@ -131,6 +131,7 @@ class MessageStore:
         self.flushed_offset = min(recovery.start, self._log.max_offset)
         if self.read_only:
             self.flushed_offset = self._log.max_offset
+            self.recovery_steps += self.delayed.load(now, deliver=False)
             return
         if not clean:
             # A process that was killed may have made files whose names no power cut would leave.

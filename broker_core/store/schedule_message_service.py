@@ -68,8 +68,8 @@ class ScheduleMessageService:
         self._next_ns: int | None = None
         self._paused_until_ns = 0
 
-    def load(self, now: Now) -> list[tuple[str, str]]:
-        """Go on where delayOffset.json says; without this call nothing is ever due.
+    def load(self, now: Now, *, deliver: bool = True) -> list[tuple[str, str]]:
+        """Go on where delayOffset.json says; without ``deliver`` that is known, and nothing is ever due.
 
         Recovery steps, for what is not as it should be. StoreCorruptError for a file that is no such table.
         """
@@ -93,7 +93,8 @@ class ScheduleMessageService:
                     f"{DELAY_OFFSETS}.json has level {level} delivered up to {offset}, but it ends at {end}"))
                 offset = end
             self._offsets[level] = self._safe[level] = max(offset, 0)
-        self.look(now)
+        if deliver:
+            self.look(now)
         return steps
 
     # --- when ---------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ MAX_NOTED = 100_000
 
 class Waiting(NamedTuple):
     """Messages of one retry topic. ``next_due_ms`` is wall time, None while there are none; with ``is_all`` False there
-    may be more."""
+    may be more, and one of those may be due earlier."""
 
     messages: int
     next_due_ms: int | None

@@ -188,13 +188,17 @@ function notConsumed({ queues, retries }) {
   ].filter(Boolean);
 }
 
-/** What waits for another try: "3, the next one in 8 s". `now` is the broker's time, or null. */
+/**
+ * What waits for another try: "3, the next one in 8 s"; while not all are counted, one may be due earlier.
+ * `now` is the broker's time, or null.
+ */
 export function waitingText(retries, now) {
   const waiting = sum(retries, "waiting");
   const least = retries.every(({ counted }) => counted) ? "" : "at least ";
   if (!waiting) return least ? "not counted yet" : "none";
   const due = Math.min(...retries.map((entry) => entry.next_due_ms).filter(isKnown));
-  const when = now === null ? "" : due <= now ? ", the next one is due" : `, the next one in ${age(due - now)}`;
+  const which = least ? "one of them" : "the next one";
+  const when = now === null ? "" : due <= now ? `, ${which} is due` : `, ${which} in ${age(due - now)}`;
   return `${least}${count(waiting)}${when}`;
 }
 

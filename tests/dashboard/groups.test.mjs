@@ -131,7 +131,7 @@ test("what waits for another try is counted over all brokers", () => {
   const two = [retries({ waiting: 2, next_due_ms: 13_000 }), retries({ waiting: 1, next_due_ms: 9_000 }), retries()];
   assert.deepEqual([5_000, 9_000, null].map((now) => waitingText(two, now)), [
     "3, the next one in 4 s", "3, the next one is due", "3"]);
-  assert.equal(waitingText([retries({ waiting: 1_500, next_due_ms: 9_000, counted: false })], 5_000), "at least 1,500, the next one in 4 s");
+  assert.equal(waitingText([retries({ waiting: 1_500, next_due_ms: 9_000, counted: false })], 5_000), "at least 1,500, one of them in 4 s");
 });
 
 test("a group of several brokers is one line", () => {

@@ -558,6 +558,7 @@ def test_a_store_that_is_not_ours_is_left_alone(root: Path) -> None:
     (root / "config" / "delayOffset.json").write_text('{"offsetTable":{1:0,2:0,3:0}}')
     store, engine = deliver(root, LATER, adopt=False)
     assert store.read_only and engine.next_deadline() is None
+    assert store.delayed.progress() == {1: (0, 1), 2: (0, 1), 3: (0, 2)}
     assert store.max_offset("debian-delayed", 0) == 3
     engine.close(VirtualClock(LATER).now())
     assert (root / "config" / "delayOffset.json").read_text() == '{"offsetTable":{1:0,2:0,3:0}}'

@@ -7,7 +7,7 @@ from broker_core.formats.message_properties import encode
 from broker_core.store import waiting_retries
 from broker_core.store.waiting_retries import Waiting
 from tests.fakes.clock import VirtualClock
-from tests.fakes.engine import Bench
+from tests.fakes.engine import ROOT, Bench
 
 TEN_S, THIRTY_S = encode({"DELAY": "3"}), encode({"DELAY": "4"})
 
@@ -60,6 +60,20 @@ def test_a_restart_finds_them_again(bench: Bench) -> None:
     first = again(bench, "g", TEN_S, 2)
     bench.take(bench.engine.close(bench.clock.now()))
     assert waiting(Bench(files=bench.files, clock=bench.clock)) == (2, first + 10_000, True)
+
+
+def test_they_are_counted_in_a_store_that_is_only_read(bench: Bench) -> None:
+    again(bench, "g", TEN_S)
+    bench.tick(10_000)
+    first = again(bench, "g", TEN_S, 2)
+    bench.flush()
+    bench.take(bench.engine.close(bench.clock.now()))
+    bench.files.remove(ROOT / "glassmq")
+    foreign = Bench(files=bench.files, clock=bench.clock)
+    assert foreign.engine.context.store.read_only
+    assert waiting(foreign) == (2, first + 10_000, True)
+    foreign.tick(20_000)
+    assert waiting(foreign) == (2, first + 10_000, True)  # nobody delivers them
 
 
 def test_a_question_looks_at_some_of_many(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@
 
 A turn is bounded by what its commands weigh. Questions about whole tables, which may take a hundred ms each, lie aside:
 one is answered a turn, of each connection in turn, so who asks for nothing else is late by one of them and no more.
+None is answered before what had come before it.
 
 Everything but the two ``run`` calls happens on the event loop's thread, so the engine needs no lock. What arrives
 while a turn runs waits for the next one and is handled as one batch: the busier, the larger the batches.
@@ -87,7 +88,7 @@ class _Aside:
     """Questions about whole tables, those of each connection in their order, the connections in turn."""
 
     def __init__(self) -> None:
-        self._by_connection: dict[Connection, deque[Asked]] = {}
+        self._by_connection: dict[Connection, deque[tuple[int, Asked]]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -96,12 +97,12 @@ class _Aside:
     def __contains__(self, connection: Connection) -> bool:
         return connection in self._by_connection
 
-    def put(self, asked: Asked) -> bool:
-        """False when too many of its connection wait already."""
+    def put(self, asked: Asked, after: int) -> bool:
+        """To be answered when so many commands had their turn. False when too many of its connection wait already."""
         waiting = self._by_connection.setdefault(asked[0], deque())
         if len(waiting) >= MAX_ASIDE:
             return False
-        waiting.append(asked)
+        waiting.append((after, asked))
         self._count += 1
         return True
 
@@ -109,12 +110,19 @@ class _Aside:
         """Nobody waits for its answers any more."""
         self._count -= len(self._by_connection.pop(connection, ()))
 
-    def take(self) -> Asked:
-        """The next one; there is one."""
-        connection = next(iter(self._by_connection))
-        waiting = self._by_connection.pop(connection)
+    def take(self, handled: int) -> Asked | None:
+        """The next one, there is one; None while it waits for commands that came before it.
+
+        Those behind it wait with it: they became their connections' next ones after it had come, so no longer than a
+        command that came then.
+        """
+        connection, waiting = next(iter(self._by_connection.items()))
+        after, asked = waiting[0]
+        if after > handled:
+            return None
+        waiting.popleft()
         self._count -= 1
-        asked = waiting.popleft()
+        del self._by_connection[connection]
         if waiting:
             self._by_connection[connection] = waiting
         return asked
@@ -199,7 +207,7 @@ class EngineRunner:
             self._inbox.append((connection, request_id, command))
             if kind is commands.CloseConnection:
                 self._aside.drop(connection)
-        elif not self._aside.put((connection, request_id, command)):
+        elif not self._aside.put((connection, request_id, command), self.submitted):
             busy: Reply = Failed(
                 code=ResponseCode.SYSTEM_BUSY, kind="unavailable", retry_after_ms=1000,
                 remark=f"{MAX_ASIDE} questions of this connection about whole tables wait already; ask again later")
@@ -239,8 +247,9 @@ class EngineRunner:
                 break
             batch.append(inbox.popleft())
         self.handled += len(batch)
-        if self._aside:
-            batch.append(self._aside.take())
+        asked = self._aside.take(self.handled) if self._aside else None
+        if asked is not None:
+            batch.append(asked)
         return batch
 
     def _arm(self, pause: float = 0.0) -> None:

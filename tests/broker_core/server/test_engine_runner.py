@@ -126,6 +126,19 @@ async def test_a_question_about_a_whole_table_sees_what_was_asked_for_before() -
         assert made.done() and isinstance(answer, c.Topics) and "new" in {topic.topic for topic in answer.topics}
 
 
+async def test_a_question_about_a_whole_table_overtakes_nothing_that_came_before_it() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"warm"))
+        asked = [client.ask(pull(0, wait_ms=0)) for _ in range(3 * MAX_BATCH // WEIGHTS[c.PullMessage])]
+        made, seen = client.ask(c.UpdateAndCreateTopic(topic="new")), client.ask(c.GetTopics())
+        other = Client(client.runner)
+        theirs = other.ask(c.GetTopics())
+        answer = await seen
+        assert made.done() and all(pulled.done() for pulled in asked)
+        assert isinstance(answer, c.Topics) and "new" in {topic.topic for topic in answer.topics}
+        assert isinstance(await theirs, c.Topics) and client.runner.backlog == 0
+
+
 async def test_too_many_questions_about_whole_tables_are_refused() -> None:
     async with running() as client:
         questions = [client.ask(c.GetTopics()) for _ in range(MAX_ASIDE + 2)]

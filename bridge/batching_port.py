@@ -39,7 +39,6 @@ from broker_core.remoting.codes import ResponseCode
 log = logging.getLogger(__name__)
 _SENT = Raw(b"")
 OnHeld = Callable[[Held], None]
-PROCESS = 0  # the number of the connection for commands that belong to no client in particular
 
 
 class Call:
@@ -115,8 +114,8 @@ class BatchingPort:
         self._clock = clock or SystemClock()
         self._name = uuid.uuid4().hex
         self._watchers = Watchers(self._watching_changed)
-        self._connection_numbers = itertools.count(PROCESS + 1)
-        self._process = BatchingConnection(self, PROCESS)
+        self._connection_numbers = itertools.count(wire.PROCESS + 1)
+        self._process = BatchingConnection(self, wire.PROCESS)
         self._calls: dict[tuple[int, int], Call] = {}
         self._call_bytes = 0
         self._waiting: deque[Call] = deque()

@@ -12,7 +12,7 @@ from bridge.pump import Pump
 from bridge.transport import Link, TransportFull
 from broker_core.commands import Failed, Pulled, Records, Reply
 from broker_core.remoting.codes import ResponseCode
-from broker_core.server.engine_runner import Connection
+from broker_core.server.engine_runner import MAX_ASIDE, Connection
 
 if TYPE_CHECKING:
     from bridge.engine_host import EngineHost
@@ -58,7 +58,9 @@ class WebProcess:
     def connection(self, number: int) -> Connection:
         connection = self.connections.get(number)
         if connection is None:
-            connection = self.connections[number] = Connection(self.sink, number)
+            # All that a web process asks for nobody in particular comes on one connection; it is not one client's.
+            questions = self._limits.waiting_count if number == wire.PROCESS else MAX_ASIDE
+            connection = self.connections[number] = Connection(self.sink, number, questions)
         return connection
 
     # --- Snapshots ---

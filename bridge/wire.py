@@ -25,6 +25,9 @@ from bridge.port import Delta, EventBatch
 from broker_core.commands import AnyCommand, AnyReply, Command, Failed, Reply
 from broker_core.remoting.codes import ResponseCode
 
+PROCESS = 0
+"""The number of a web process's connection for commands that belong to no client in particular."""
+
 
 class MalformedMessage(ValueError):
     """Bytes that are no message of the bridge."""

@@ -41,6 +41,8 @@ WEIGHTS: dict[type[Command], int] = {
     commands.HeartBeat: 32,
     commands.DeleteTopic: 32,
     commands.QueryMessage: 128,
+    commands.GetQueues: 128,
+    commands.GetTopicStats: 128,
     commands.UpdateAndCreateTopicList: MAX_BATCH,
     commands.UpdateSubscriptionGroupList: MAX_BATCH,
     commands.CloneGroupOffset: MAX_BATCH,
@@ -49,16 +51,18 @@ WEIGHTS: dict[type[Command], int] = {
 """Those that read or write much. A pull brings 256 KiB, or one message that is larger: 64 of them are 16 MiB, as
 many as wake-ups may bring in a turn."""
 
-WHOLE_TABLES: frozenset[type[Command]] = frozenset((
-    commands.GetTopics, commands.GetTopicConfigs, commands.GetQueues, commands.GetSubscriptionGroups,
-    commands.GetConsumerGroups, commands.GetConsumerGroup, commands.GetConsumeStats, commands.GetBrokerConsumeStats,
-    commands.GetAllConsumerOffset, commands.QueryTopicConsumeByWho, commands.QueryTopicsByConsumer,
-    commands.QueryConsumeTimeSpan, commands.GetClients, commands.GetProducerConnections,
-    commands.GetBrokerRuntimeInfo, commands.GetSnapshot))
-"""Their answers are as long as a broker's tables. They change nothing."""
+ALWAYS = ""
+WHOLE_TABLES: dict[type[Command], str] = dict.fromkeys((
+    commands.GetTopics, commands.GetConsumerGroups, commands.GetConsumerGroup, commands.GetConsumeStats,
+    commands.GetBrokerConsumeStats, commands.GetAllConsumerOffset, commands.QueryTopicConsumeByWho,
+    commands.QueryTopicsByConsumer, commands.QueryConsumeTimeSpan, commands.GetClients, commands.GetProducerConnections,
+    commands.GetBrokerRuntimeInfo, commands.GetSnapshot), ALWAYS) | {
+    commands.GetTopicConfigs: "topic", commands.GetQueues: "topic", commands.GetSubscriptionGroups: "group"}
+"""It takes a walk through a broker's tables to answer them, but for those whose named field says which one thing they
+ask for. They change nothing."""
 
 MAX_ASIDE = 256
-"""Such questions of one connection that may wait."""
+"""Such questions of one client that may wait."""
 
 DRAIN_SECONDS = 5.0
 RETRY_FILE_WORK_SECONDS = 1.0
@@ -71,14 +75,15 @@ Sink = Callable[[list[tuple["Connection", int, Reply]]], None]
 class Connection:
     """Who asks. ``sink`` is handed the replies of a turn: one call per turn and sink, on the loop's thread.
 
-    ``key`` belongs to whoever made it.
+    ``key`` belongs to whoever made it. So many ``questions`` about whole tables may wait.
     """
 
-    __slots__ = ("key", "sink")
+    __slots__ = ("key", "questions", "sink")
 
-    def __init__(self, sink: Sink, key: Any = None) -> None:
+    def __init__(self, sink: Sink, key: Any = None, questions: int = MAX_ASIDE) -> None:
         self.sink = sink
         self.key = key
+        self.questions = questions
 
 
 Asked = tuple[Connection, int, Command]
@@ -100,7 +105,7 @@ class _Aside:
     def put(self, asked: Asked, after: int) -> bool:
         """To be answered when so many commands had their turn. False when too many of its connection wait already."""
         waiting = self._by_connection.setdefault(asked[0], deque())
-        if len(waiting) >= MAX_ASIDE:
+        if len(waiting) >= asked[0].questions:
             return False
         waiting.append((after, asked))
         self._count += 1
@@ -203,14 +208,16 @@ class EngineRunner:
     def submit(self, connection: Connection, request_id: int, command: Command) -> None:
         """Hand a command to the next turn. Call it on the loop's thread."""
         kind = type(command)
-        if kind not in WHOLE_TABLES:
+        one = WHOLE_TABLES.get(kind)
+        if one is None or (one and getattr(command, one)):
             self._inbox.append((connection, request_id, command))
             if kind is commands.CloseConnection:
                 self._aside.drop(connection)
         elif not self._aside.put((connection, request_id, command), self.submitted):
             busy: Reply = Failed(
                 code=ResponseCode.SYSTEM_BUSY, kind="unavailable", retry_after_ms=1000,
-                remark=f"{MAX_ASIDE} questions of this connection about whole tables wait already; ask again later")
+                remark=f"{connection.questions} questions of this connection about whole tables wait already; "
+                       "ask again later")
             self._loop.call_soon(connection.sink, [(connection, request_id, busy)])
         if not self._turn_scheduled and not self._stopped:
             self._turn_scheduled = True

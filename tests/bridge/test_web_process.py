@@ -4,9 +4,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bridge import wire
 from bridge.engine_host import EngineHost
 from bridge.transport import TransportFull
-from broker_core.commands import NOTICE_ID, ConsumerIdsChanged, Done, Failed, GetBroker, Pulled
+from broker_core.commands import NOTICE_ID, ConsumerIdsChanged, Done, Failed, GetBroker, GetTopics, Pulled, Topics
+from broker_core.server.engine_runner import MAX_ASIDE
 from tests.bridge.conftest import new_host, pull, send, until
 from tests.fakes.fake_engine import QUICK
 from tests.fakes.fake_web import NotingLink, Web
@@ -54,6 +56,14 @@ async def test_a_batch_that_comes_twice_counts_once(web: Web) -> None:
     assert isinstance(pulled, Pulled)
     assert pulled.max_offset == 1
     assert len(web.link.replies()[0, 1]) == 1
+
+
+async def test_all_who_ask_over_http_together_may_ask_more_than_one_client(host: EngineHost, web: Web) -> None:
+    web.ask(*((wire.PROCESS, number, GetTopics()) for number in range(1, MAX_ASIDE + 11)),
+            *((5, number, GetTopics()) for number in range(1, MAX_ASIDE + 2)))
+    for number in range(1, MAX_ASIDE + 11):
+        assert isinstance(await web.answer(wire.PROCESS, number), Topics)
+    assert isinstance(await web.answer(5, MAX_ASIDE + 1), Failed)
 
 
 async def test_a_web_process_that_does_not_read_is_cut_off(tmp_path: Path, link: NotingLink) -> None:

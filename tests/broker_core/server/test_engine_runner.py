@@ -102,7 +102,23 @@ async def test_pulls_weigh_more_than_sends() -> None:
 
 def test_whatever_a_command_weighs_it_has_a_turn() -> None:
     assert all(1 < weight <= MAX_BATCH for weight in WEIGHTS.values())
-    assert WHOLE_TABLES.isdisjoint(WEIGHTS) and {*WEIGHTS, *WHOLE_TABLES} <= {*PROCESSORS}
+    assert {*WEIGHTS, *WHOLE_TABLES} <= {*PROCESSORS}
+    assert all(one in kind.__struct_fields__ for kind, one in WHOLE_TABLES.items() if one)
+    assert not any(kind in WEIGHTS for kind, one in WHOLE_TABLES.items() if not one)
+
+
+async def test_a_question_about_one_thing_is_a_command_like_others() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"warm"))
+        before = client.calls
+        asked = [client.ask(command) for command in (
+            c.GetTopicConfigs(topic="orders"), c.GetQueues(topic="orders"), c.GetTopicStats(topic="orders"))]
+        assert not client.runner.is_curious(client.connection)
+        assert isinstance(await asked[-1], c.TopicStats) and client.calls == before + 1
+        asked = [client.ask(c.GetQueues(topic="orders")) for _ in range(2 * MAX_ASIDE)]
+        assert all(isinstance(answer, c.Queues) for answer in await asyncio.gather(*asked))
+        client.ask(c.GetQueues())
+        assert client.runner.is_curious(client.connection)
 
 
 async def test_questions_about_whole_tables_are_answered_one_a_turn_and_nobody_else_waits_for_them() -> None:

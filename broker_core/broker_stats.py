@@ -116,37 +116,51 @@ def _snapshot(added: int, seconds: float, times: int = 0) -> StatsSnapshot:
 
 
 class StatsItemSet(Generic[Key]):
-    """RocketMQ's StatsItemSet."""
+    """RocketMQ's StatsItemSet.
+
+    ``add((key, messages, bytes, now_ns))``: once more there were so many. It is only put down, since somebody waits for
+    an answer; ``settle``, when nobody does, and whoever looks, count it.
+    """
 
     def __init__(self) -> None:
         self._items: OrderedDict[Key, StatsItem] = OrderedDict()
+        self._new: list[tuple[Key, int, int, int]] = []
+        self.add = self._new.append
 
     def __len__(self) -> int:
+        self.settle()
         return len(self._items)
 
     def get(self, key: Key) -> StatsItem | None:
         """None when nothing was ever added."""
+        self.settle()
         return self._items.get(key)
 
-    def add(self, key: Key, nums: int, size: int, now_ns: int) -> None:
-        """Once more there were ``nums`` messages of ``size`` bytes."""
-        item = self._items.get(key)
-        if item is None:
-            if len(self._items) >= MAX_KEYS:
-                self._items.popitem(last=False)
-            item = self._items[key] = StatsItem(now_ns)
-        elif now_ns >= item.slot_end_ns:
-            item.begin_slot(now_ns)
-        item.nums += nums
-        item.size += size
-        item.times += 1
+    @property
+    def unsettled(self) -> int:
+        return len(self._new)
+
+    def settle(self) -> None:
+        for key, nums, size, now_ns in self._new:
+            item = self._items.get(key)
+            if item is None:
+                if len(self._items) >= MAX_KEYS:
+                    self._items.popitem(last=False)
+                item = self._items[key] = StatsItem(now_ns)
+            elif now_ns >= item.slot_end_ns:
+                item.begin_slot(now_ns)
+            item.nums += nums
+            item.size += size
+            item.times += 1
+        self._new.clear()
 
     def tps(self, key: Key, now_ns: int) -> float:
         """Messages a second in the last minute."""
-        item = self._items.get(key)
+        item = self.get(key)
         return item.windows(now_ns)[0].minute.tps if item else 0.0
 
     def forget(self, which: Callable[[Key], bool]) -> None:
+        self.settle()
         for key in [key for key in self._items if which(key)]:
             del self._items[key]
 
@@ -189,6 +203,17 @@ class BrokerStatsManager:
             is_next = day == self._day + 1  # otherwise nothing has happened for a whole day, at least
             self.yesterday_morning, self.today_morning = self.today_morning if is_next else totals, totals
             self._day = day
+
+    @property
+    def unsettled(self) -> int:
+        """How much was put down and is not counted yet."""
+        return self.topic_put.unsettled + self.group_get.unsettled + self.send_back.unsettled
+
+    def settle(self) -> None:
+        """Count what was put down."""
+        self.topic_put.settle()
+        self.group_get.settle()
+        self.send_back.settle()
 
     def windows(self, totals: BrokerTotals, now_ns: int) -> tuple[StatsWindows, StatsWindows]:
         """(of the messages stored, of those read); RocketMQ has no average for the whole broker."""

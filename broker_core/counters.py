@@ -14,19 +14,31 @@ HELD_MS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 
 
 
 class Buckets:
-    """Counts by range; ``bounds[i]`` is the first value that bucket ``i`` does not take any more."""
+    """Counts by range; ``bounds[i]`` is the first value that bucket ``i`` does not take any more.
 
-    __slots__ = ("bounds", "counts")
+    What is added while somebody waits for an answer is only put down; ``settle`` counts it when nobody does.
+    """
+
+    __slots__ = ("_counts", "_new", "add", "bounds")
 
     def __init__(self, bounds: list[int]) -> None:
         self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
+        self._counts = [0] * (len(bounds) + 1)
+        self._new: list[int] = []
+        self.add = self._new.append
 
-    def add(self, value: int) -> None:
-        self.counts[bisect_right(self.bounds, value)] += 1
+    @property
+    def unsettled(self) -> int:
+        return len(self._new)
+
+    def settle(self) -> None:
+        for value in self._new:
+            self._counts[bisect_right(self.bounds, value)] += 1
+        self._new.clear()
 
     def view(self) -> Histogram:
-        return Histogram(bounds=self.bounds, counts=list(self.counts))
+        self.settle()
+        return Histogram(bounds=self.bounds, counts=list(self._counts))
 
 
 class Counters:
@@ -69,6 +81,16 @@ class Counters:
             ("arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown"), 0)
         self.wakeup_us = Buckets(WAKEUP_US_BOUNDS)
         self.held_ms = Buckets(HELD_MS_BOUNDS)
+
+    @property
+    def unsettled(self) -> int:
+        """How many values were put down for the histograms and are not counted yet."""
+        return self.wakeup_us.unsettled + self.held_ms.unsettled
+
+    def settle(self) -> None:
+        """Count what was put down."""
+        self.wakeup_us.settle()
+        self.held_ms.settle()
 
     def as_dict(self) -> dict[str, int]:
         """Every total by its public name; the causes of wake-ups as ``woken_<cause>``."""

@@ -140,6 +140,10 @@ BYTES_A_TURN = 16 * 1024 * 1024
 """Bytes of messages: the wake-up that reaches them is its turn's last, since all answers lie in memory at once."""
 
 
+UNSETTLED = 1024
+"""Figures that may wait to be counted before there is a turn for that alone."""
+
+
 class Out(msgspec.Struct, frozen=True, gc=False):
     """The effects of one turn that leave the engine at once: replies, by connection and request."""
 
@@ -277,6 +281,8 @@ class Engine:
         lock_batch_mq.expire_locks(context, now, WORK_A_TURN)
         notify_again(context, now, WORK_A_TURN)
         context.store.build_index()
+        context.stats.settle()
+        context.counters.settle()
         return self._end_turn(now)
 
     def _next_check_ns(self) -> int | None:
@@ -295,7 +301,8 @@ class Engine:
         context = self.context
         store = context.store
         if (context.waking or context.holds.checking or context.changed_groups or store.index_is_behind
-                or store.dispatched_offset < store.confirmed_offset):
+                or store.dispatched_offset < store.confirmed_offset
+                or context.stats.unsettled + context.counters.unsettled > UNSETTLED):
             return 0
         due = [when for when in (
             context.holds.next_deadline_ns(), self._commit.next_deadline_ns(), self._delayed_due_ns(),

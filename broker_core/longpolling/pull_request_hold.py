@@ -101,7 +101,8 @@ class PullRequestHold:
         The first are taken out. With ``wake`` False (longPollingEnable off) nobody is woken: the end moves, and whom
         it concerns is left to short polling, also when longPollingEnable is on again before its turn comes.
         """
-        many = self._table.get((arrival.topic, arrival.queue_id))
+        key = arrival.topic, arrival.queue_id
+        many = self._table.get(key)
         if many is None:
             return [], []
         many.max_offset = to_offset = arrival.to_offset
@@ -126,8 +127,14 @@ class PullRequestHold:
                 woken.append(request)
             else:
                 passed.append(request)
-        for request in woken:
-            self._remove(request)
+        if len(woken) == len(many.requests):
+            many.requests = []
+            del self._table[key]
+            for request in woken:
+                self._forget(request)
+        else:
+            for request in woken:
+                self._remove(request)
         return woken, passed
 
     def take_due(self, now_ns: int, limit: int) -> list[PullRequest]:
@@ -168,6 +175,10 @@ class PullRequestHold:
         many.remove(request)
         if not many.requests:
             del self._table[many.topic, many.queue_id]
+        self._forget(request)
+
+    def _forget(self, request: PullRequest) -> None:
+        """Take a hold out of the three other places."""
         del self._by_id[request.hold_id]
         held = self._by_connection[request.connection]
         del held[request.request_id]

@@ -16,7 +16,7 @@ def message_stored(context: Context, batch: Batch, now: Now) -> None:
     counters.messages_stored += len(batch.requests)
     for arrival in batch.arrivals:
         counters.bytes_stored += arrival.size
-        topic_put.add(arrival.topic, arrival.to_offset - arrival.from_offset, arrival.size, now.mono_ns)
+        topic_put.add((arrival.topic, arrival.to_offset - arrival.from_offset, arrival.size, now.mono_ns))
         context.events.emit(MessagesStored, now, arrival.topic, arrival.queue_id, arrival.from_offset,
                             arrival.to_offset, arrival.fields[0], arrival.size)
         if arrival.topic == SCHEDULE_TOPIC:

@@ -264,7 +264,7 @@ def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topi
         context.counters.messages_delivered += count
         context.stats.found += 1
         if group:
-            context.stats.group_get.add((topic, group), count, len(result.records), now.mono_ns)
+            context.stats.group_get.add(((topic, group), count, len(result.records), now.mono_ns))
         age_ms = now.wall_ms - result.oldest_store_timestamp
         context.events.emit(MessagesDelivered, now, topic, queue_id, group, client_id, result.first_offset,
                             result.last_offset + 1, count, age_ms if age_ms > 0 else 0)

@@ -141,7 +141,7 @@ def report_retry(context: Context, retry: Retry, stored: DispatchRequest, now: N
     message_id = message_properties.find(stored.properties, UNIQ_KEY)
     find = message_properties.find
     topic = find(stored.properties, RETRY_TOPIC) or find(stored.properties, REAL_TOPIC) or stored.topic
-    context.stats.send_back.add((topic, retry.group), 1, stored.size, now.mono_ns)
+    context.stats.send_back.add(((topic, retry.group), 1, stored.size, now.mono_ns))
     if retry.dead:
         context.counters.messages_dead_lettered += 1
         context.events.emit(MessageDeadLettered, now, retry.group, topic, message_id, retry.reconsume_times, retry.dead,

@@ -220,11 +220,10 @@ class MessageStore:
         Raises StoreReadOnlyError; UnavailableError (SERVICE_NOT_AVAILABLE) when the disk is full or has failed;
         RequestError for a message that a record cannot hold.
         """
-        problem = self.problem
-        if problem:
-            if self.read_only:
-                raise StoreReadOnlyError(problem)
-            raise UnavailableError(problem, code=ResponseCode.SERVICE_NOT_AVAILABLE)
+        if self.read_only:
+            raise StoreReadOnlyError(READ_ONLY_PROBLEM)
+        if self._failure or self.clean.disk_used_percent >= WARNING_PERCENT:
+            raise UnavailableError(self.problem, code=ResponseCode.SERVICE_NOT_AVAILABLE)
         self._dispatch_failed = False
         try:
             if self._index is not None:

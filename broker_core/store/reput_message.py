@@ -76,7 +76,8 @@ class ReputMessageService:
                 pending.clear()
                 self._dispatch(batch.arrivals, batch.requests)
                 self.position = batch.end
-                return self.take_arrivals()
+                arrivals, self._arrivals = self._arrivals, []
+                return arrivals
         batches: list[Batch] = []
         while pending and count < limit:
             batch = pending[0]

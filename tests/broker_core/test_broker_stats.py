@@ -34,7 +34,7 @@ def added(*what: tuple[int, int, int]) -> StatsItem:
     """(second, messages, bytes) each."""
     table: StatsItemSet[str] = StatsItemSet()
     for second, nums, size in what:
-        table.add("key", nums, size, at(second))
+        table.add(("key", nums, size, at(second)))
     item = table.get("key")
     assert item is not None
     return item
@@ -91,20 +91,35 @@ def test_notes_do_not_pile_up() -> None:
 def test_keys_are_bounded_and_forgotten() -> None:
     table: StatsItemSet[tuple[str, str]] = StatsItemSet()
     for number in range(broker_stats.MAX_KEYS + 3):
-        table.add((f"t{number}", "g"), 1, 1, at(0))
+        table.add(((f"t{number}", "g"), 1, 1, at(0)))
     assert len(table) == broker_stats.MAX_KEYS
     assert table.get(("t2", "g")) is None and table.get(("t3", "g")) is not None
     table.forget(lambda key: key[0] != "t7")
     assert len(table) == 1 and table.tps(("t7", "g"), at(10)) == 0.1 and table.tps(("t8", "g"), at(10)) == 0.0
 
 
+def test_what_is_added_is_put_down_and_counted_once() -> None:
+    stats = BrokerStatsManager(now(0))
+    for second in (1, 2):
+        stats.topic_put.add(("a", 1, 10, at(second)))
+        stats.group_get.add((("a", "g"), 2, 20, at(second)))
+        stats.send_back.add((("a", "g"), 3, 30, at(second)))
+    assert stats.unsettled == 6
+    for _ in range(2):
+        stats.settle()
+        assert stats.unsettled == 0
+    stats.topic_put.add(("a", 5, 50, at(3)))
+    items = stats.topic_put.get("a"), stats.group_get.get(("a", "g")), stats.send_back.get(("a", "g"))
+    assert [(item.nums, item.size, item.times) for item in items if item] == [(7, 70, 3), (4, 40, 2), (6, 60, 2)]
+
+
 def test_what_was_deleted_is_forgotten() -> None:
     stats = BrokerStatsManager(now(0))
     for topic in ("a", "b"):
-        stats.topic_put.add(topic, 1, 1, at(0))
+        stats.topic_put.add((topic, 1, 1, at(0)))
         for group in ("g", "h"):
-            stats.group_get.add((topic, group), 1, 1, at(0))
-            stats.send_back.add((topic, group), 1, 0, at(0))
+            stats.group_get.add(((topic, group), 1, 1, at(0)))
+            stats.send_back.add(((topic, group), 1, 0, at(0)))
     stats.forget_topic("a")
     stats.forget_group("h")
     assert list(stats.topic_put._items) == ["b"]

@@ -11,6 +11,17 @@ def test_a_value_falls_into_the_bucket_below_the_next_bound() -> None:
     assert buckets.view().bounds == [10, 20]
 
 
+def test_a_value_is_put_down_and_counted_once() -> None:
+    counters = Counters()
+    counters.wakeup_us.add(15)
+    counters.held_ms.add(3)
+    assert counters.unsettled == 2
+    counters.settle()
+    assert counters.unsettled == 0
+    counters.wakeup_us.add(16)
+    assert sum(counters.wakeup_us.view().counts) == 2 and sum(counters.held_ms.view().counts) == 1
+
+
 def test_all_totals_have_public_names() -> None:
     counters = Counters()
     counters.woken["missed_arrival"] += 1

@@ -196,6 +196,22 @@ def test_turns_are_bounded_and_the_rest_goes_on(bench: Bench) -> None:
     assert all(bodies(bench.pulled(request)) == [b"two"] for request in requests)
 
 
+def test_figures_are_counted_when_nobody_waits_and_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(message_index_enable=False)  # which would ask for a turn of its own
+    monkeypatch.setattr(engine, "UNSETTLED", 4)
+    context, requests = bench.engine.context, 0
+    while context.stats.unsettled + context.counters.unsettled <= 4:
+        due = bench.engine.next_deadline()
+        assert due is None or due > bench.clock.now().mono_ns
+        bench.pull("orders", requests)
+        bench.send("orders", b"x")
+        requests += 1
+    assert bench.engine.next_deadline() == 0
+    bench.tick()
+    assert context.stats.unsettled + context.counters.unsettled == 0
+    assert sum(bench.engine.context.counters.held_ms.view().counts) == requests - 1  # the first pull made no topic
+
+
 def test_limits_on_holds_are_answers(bench: Bench) -> None:
     bench = Bench(max_holds=3, max_holds_per_connection=2)
     bench.send("orders", b"one")

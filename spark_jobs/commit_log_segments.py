@@ -6,13 +6,15 @@ first invalid record. A segment's size is no end, since segments are preallocate
 
 import os
 import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
 
 from broker_core.formats import commit_log_record, safe_end
-from spark_jobs.commit_log_files import entries, is_file, is_folder, joined, read_start
+from spark_jobs.commit_log_files import entries, is_file, is_folder, is_local, joined, read_start
 from spark_jobs.commit_log_headers import Positions, Segment, first_record, is_blank_at, is_unwritten_at
 from spark_jobs.commit_log_walk import RecordWalk, positions
 from spark_jobs.consume_queues import ConsumeQueues
@@ -199,3 +201,15 @@ def filler_size(path: str, base: int, end: int, stop: int) -> int | None:
     except FileNotFoundError:
         return None
     return stop - end if end < stop and is_blank_at(segment, end - segment.base) else 0
+
+
+def require_log_folder(path: str) -> None:
+    """NotAStoreError where not only this segment is missing: a cluster's machine that does not see the store.
+
+    Taken for a segment that retention has deleted, all of the log would silently be empty there.
+    """
+    folder = str(PurePath(path).parent)
+    if is_local(path) and not is_folder(folder):
+        raise NotAStoreError(
+            f"{socket.gethostname()} does not see {folder}: the machines of a cluster need the store under the same "
+            "path, on storage that they share.")

@@ -12,9 +12,7 @@ query for all others of the same ``load()``, whose results would silently be wro
 ``rocketmq_commitlog_sums`` is the same log, counted where it is read: see ``commit_log_sums``.
 """
 
-import socket
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -23,15 +21,14 @@ from pyspark.sql.types import StructType
 
 from spark_jobs.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, Columns, Source, record_batches
 from spark_jobs.commit_log_due import DueTimes
-from spark_jobs.commit_log_files import is_folder, is_local, local_path
+from spark_jobs.commit_log_files import local_path
 from spark_jobs.commit_log_filters import Condition, condition, fulfilling, offsets_within
 from spark_jobs.commit_log_headers import Headers, Segment
-from spark_jobs.commit_log_segments import DEFAULT_SPLIT_BYTES, LogRange, plan_log
+from spark_jobs.commit_log_segments import DEFAULT_SPLIT_BYTES, LogRange, plan_log, require_log_folder
 from spark_jobs.commit_log_sums import added_up, sums, sums_schema, wanted
 from spark_jobs.commit_log_topics import QueueTopics
 from spark_jobs.commit_log_walk import RecordWalk
 from spark_jobs.consume_queues import ConsumeQueues
-from spark_jobs.errors import NotAStoreError
 
 FORMAT = "rocketmq_commitlog"
 SUMS_FORMAT = "rocketmq_commitlog_sums"
@@ -184,15 +181,3 @@ def _number(options: Mapping[str, str], name: str, default: int | None) -> int |
         return int(text)
     except ValueError:
         raise ValueError(f"{name} is a whole number, not {text!r}") from None
-
-
-def require_log_folder(path: str) -> None:
-    """NotAStoreError where not only this segment is missing: a cluster's machine that does not see the store.
-
-    Taken for a segment that retention has deleted, all of the log would silently be empty there.
-    """
-    folder = str(PurePath(path).parent)
-    if is_local(path) and not is_folder(folder):
-        raise NotAStoreError(
-            f"{socket.gethostname()} does not see {folder}: the machines of a cluster need the store under the same "
-            "path, on storage that they share.")

@@ -17,6 +17,7 @@ from broker_core.formats import lake_position
 from broker_core.formats.poll_journal import decode_header
 from spark_jobs.commit_log_files import is_file, is_local, joined, local_path, read_start
 from spark_jobs.commit_log_segments import LogPlan, log_begin, plan_log
+from spark_jobs.errors import LakeError
 from spark_jobs.lake import Lake, find_lake, is_same_store, keep_files, locked, next_generation, sweep, witness_at
 from spark_jobs.lake_manifest import JournalPart, LakeFile, LogGap, LogPart, Manifest, write_manifest, write_whole
 from spark_jobs.lake_tasks import Done, Draft, JournalDone, JournalWork, LogDone, LogWork, Work
@@ -152,11 +153,12 @@ def make_round(wanted: Wanted, lake: Lake, done: Sequence[Done], now_ms: int) ->
 
 
 def add_log(wanted: Wanted, manifest: Manifest, done: Sequence[LogDone], now_ms: int) -> None:
-    """Note what was read of the log, and what is missing between."""
+    """Note what was read of the log, and what is missing between. LakeError for what is said to be gone and is not."""
     for one in sorted(done, key=lambda one: one.start):
         if one.start > manifest.position:
             add_gap(manifest, manifest.position, one.start, now_ms)
         if one.gone:
+            require_deleted(wanted.store, one)
             add_gap(manifest, one.start, one.end, now_ms)
         elif one.end > one.start:
             manifest.messages.append(LogPart(one.start, one.end, kept(one.drafts), one.torn_places, one.torn_bytes,
@@ -164,6 +166,14 @@ def add_log(wanted: Wanted, manifest: Manifest, done: Sequence[LogDone], now_ms:
         if one.last_offset >= 0:
             manifest.witness = witness_at(wanted.store, one.last_offset, one.last_size) or manifest.witness
         manifest.position = one.end
+
+
+def require_deleted(store: str, one: LogDone) -> None:
+    """LakeError where what a task did not find is still in the log: the lake would lack it for ever."""
+    if log_begin(store) < one.end:
+        raise LakeError(f"Bytes {one.start:,} to {one.end:,} of the log of {store} are there, but the machine that was "
+            "to read them did not find them: the machines of a cluster need the store under the same path, on storage "
+            "that they share.")
 
 
 def add_gap(manifest: Manifest, start: int, end: int, now_ms: int) -> None:

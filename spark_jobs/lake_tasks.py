@@ -24,6 +24,7 @@ from spark_jobs.commit_log_columns import COLUMN_TYPES, Source, arrow_schema, pa
 from spark_jobs.commit_log_due import DueTimes
 from spark_jobs.commit_log_files import local_path
 from spark_jobs.commit_log_headers import Segment
+from spark_jobs.commit_log_segments import require_log_folder
 from spark_jobs.commit_log_sums import added_up, arrow_sums_schema, sums
 from spark_jobs.commit_log_topics import QueueTopics
 from spark_jobs.commit_log_walk import RecordWalk
@@ -91,7 +92,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class LogDone(msgspec.Struct, frozen=True, tag="log"):
-    """What became of a LogWork. ``gone``: retention was faster; ``last_offset`` -1: there was no record."""
+    """What became of a LogWork. ``gone``: its segment was not there; ``last_offset`` -1: there was no record."""
 
     start: int
     end: int
@@ -145,13 +146,14 @@ def carry_out_in_spark(works: Sequence[bytes], batches: Iterable[pa.RecordBatch]
 
 
 def write_log(work: LogWork) -> LogDone:
-    """A range of the log into a file for each day (UTC) of store time."""
+    """A range of the log into a file for each day (UTC) of store time. NotAStoreError where no log is to be seen."""
     columns = MESSAGE_COLUMNS + (BODIES if work.with_bodies else ())
     schema = with_dictionaries(arrow_schema(columns))
     queues = ConsumeQueues.of(work.store)
     try:
         segment = Segment.open(work.path, work.base, work.start, work.end)
     except FileNotFoundError:
+        require_log_folder(work.path)
         return LogDone(work.start, work.end, [], gone=True)
     source = Source(segment, QueueTopics(queues.queues), DueTimes(local_path(work.store)))
     walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, queues, resume=True)

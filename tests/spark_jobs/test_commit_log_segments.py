@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.commit_log_segments import filler_size, find_segments, plan_log, read_safe_end
+from spark_jobs.commit_log_segments import filler_size, find_segments, plan_log, read_safe_end, require_log_folder
 from spark_jobs.errors import NotAStoreError
 from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_path, tear
 
@@ -122,3 +122,10 @@ def test_fillers_are_told_from_torn_space(tmp_path: Path) -> None:
     tear(tmp_path, last + size, 8)
     assert filler_size(path, 0, last + size, SEGMENT) == 0
     assert filler_size(str(tmp_path / "gone"), 0, 0, 8) is None
+
+
+def test_a_machine_that_does_not_see_the_store_does_not_take_it_for_empty(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    require_log_folder(str(tmp_path / "commitlog" / "00000000000000000000"))
+    with pytest.raises(NotAStoreError, match=r"does not see .* on storage that they share"):
+        require_log_folder(str(tmp_path / "elsewhere" / "commitlog" / "00000000000000000000"))

@@ -10,8 +10,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from broker_core.formats import commit_log_record
 from spark_jobs import commit_log_source, commit_log_walk
-from spark_jobs.commit_log_source import CommitLogSource, CommitLogSumsReader, pruned, require_log_folder
-from spark_jobs.errors import NotAStoreError
+from spark_jobs.commit_log_source import CommitLogSource, CommitLogSumsReader, pruned
 from tests.fakes import golden_store
 from tests.spark_jobs.stores import make_store, publish_end, tear
 
@@ -110,13 +109,6 @@ def test_bodies_and_properties_come_when_a_schema_names_them(spark: "SparkSessio
     rows = load(spark, tmp_path, pruned("properties", "body")).collect()
     assert bytes(rows[1]["body"]) == b"body 1body 1"
     assert rows[1]["properties"].startswith("UNIQ_KEY\x01")
-
-
-def test_a_machine_that_does_not_see_the_store_does_not_take_it_for_empty(tmp_path: Path) -> None:
-    (tmp_path / "commitlog").mkdir()
-    require_log_folder(str(tmp_path / "commitlog" / "00000000000000000000"))
-    with pytest.raises(NotAStoreError, match=r"does not see .* on storage that they share"):
-        require_log_folder(str(tmp_path / "elsewhere" / "commitlog" / "00000000000000000000"))
 
 
 @pytest.mark.parametrize("most", [0, 1 << 20])

@@ -14,10 +14,10 @@ from pyarrow import parquet
 from broker_core.formats import lake_position
 from spark_jobs import lake_sync
 from spark_jobs.commit_log_files import joined
-from spark_jobs.errors import LakeBusyError, NotAStoreError
+from spark_jobs.errors import LakeBusyError, LakeError, NotAStoreError
 from spark_jobs.lake import Lake, find_lake, lake_name, locked
 from spark_jobs.lake_sync import Synced, Wanted, rounds, sync, task_bytes
-from spark_jobs.lake_tasks import Done, JournalWork, LogWork, Work, carry_out
+from spark_jobs.lake_tasks import Done, JournalWork, LogDone, LogWork, Work, carry_out
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
 
@@ -176,6 +176,20 @@ def test_a_segment_deleted_while_it_was_to_be_read_is_a_gap(tmp_path: Path, writ
     assert fill(tmp_path, run).gap_bytes == SEGMENT
     assert offsets(tmp_path) == [offset for offset in expected(written) if offset >= SEGMENT]
     assert lake_of(tmp_path).manifest.position == written.end
+
+
+def test_what_is_said_to_be_gone_and_is_there_does_not_count(tmp_path: Path, written: Written) -> None:
+    publish_end(tmp_path / "store", written.end)
+
+    def blind(works: Sequence[Work]) -> list[Done]:
+        return [LogDone(work.start, work.end, [], gone=True) if isinstance(work, LogWork) else carry_out(work)
+            for work in works]
+
+    with pytest.raises(LakeError, match="the machine that was to read them did not find them"):
+        fill(tmp_path, blind)
+    assert find_lake(tmp_path / "lakes", tmp_path / "store") is None
+    assert not (tmp_path / "store" / "lakePosition").exists()
+    assert fill(tmp_path).messages == 60
 
 
 def test_another_store_in_the_same_place_gets_a_lake_of_its_own(tmp_path: Path, written: Written) -> None:

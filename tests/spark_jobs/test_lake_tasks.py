@@ -13,6 +13,7 @@ from pyarrow import parquet
 from broker_core.formats import commit_log_record
 from spark_jobs import lake_tasks
 from spark_jobs.commit_log_files import joined
+from spark_jobs.errors import NotAStoreError
 from spark_jobs.lake_tasks import (
     MESSAGE_COLUMNS,
     POLL_COLUMNS,
@@ -196,3 +197,8 @@ def test_messages_are_counted_beside(tmp_path: Path, written: Written) -> None:
     assert {row["topic"] for row in sums} == {row["topic"] for row in messages}
     schema = parquet.read_schema(done.drafts[0].draft)
     assert schema.field("topic").type == schema.field("born_host").type == pa.string()
+
+
+def test_a_machine_that_does_not_see_the_store_does_not_take_the_log_for_deleted(tmp_path: Path) -> None:
+    with pytest.raises(NotAStoreError, match="does not see"):
+        carry_out(log_work(tmp_path / "elsewhere", 0, SIZE))

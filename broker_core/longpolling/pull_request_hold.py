@@ -101,8 +101,7 @@ class PullRequestHold:
         The first are taken out. With ``wake`` False (longPollingEnable off) nobody is woken: the end moves, and whom
         it concerns is left to short polling, also when longPollingEnable is on again before its turn comes.
         """
-        key = arrival.topic, arrival.queue_id
-        many = self._table.get(key)
+        many = self._table.get((arrival.topic, arrival.queue_id))
         if many is None:
             return [], []
         many.max_offset = to_offset = arrival.to_offset
@@ -127,15 +126,19 @@ class PullRequestHold:
                 woken.append(request)
             else:
                 passed.append(request)
-        if len(woken) == len(many.requests):
-            many.requests = []
-            del self._table[key]
-            for request in woken:
-                self._forget(request)
-        else:
-            for request in woken:
-                self._remove(request)
+        if woken:
+            self._take_woken(many, woken)
         return woken, passed
+
+    def _take_woken(self, many: ManyPullRequest, woken: list[PullRequest]) -> None:
+        """Take holds of one queue out: as a rule, all that it has."""
+        if len(woken) < len(many.requests):
+            self._take(woken)
+            return
+        many.requests = []
+        del self._table[many.topic, many.queue_id]
+        for request in woken:
+            self._forget(request)
 
     def take_due(self, now_ns: int, limit: int) -> list[PullRequest]:
         """Take out holds whose deadline has come, at most ``limit``."""

@@ -112,10 +112,11 @@ class EventLog:
         """The oldest event that the ring still has; ``seq + 1`` when it has none."""
         return self.seq - len(self._ring) + 1
 
-    def after(self, seq: int, *kinds: type[Event]) -> Iterator[Event]:
-        """Events of the ring above ``seq``, oldest first; with ``kinds`` only those."""
-        first = self.first_seq
+    def after(self, seq: int, *kinds: type[Event], where: Callable[[Note], bool] | None = None) -> Iterator[Event]:
+        """Events of the ring above ``seq``, oldest first; with ``kinds`` only those, with ``where`` only those whose
+        notes it accepts: no others are made."""
+        first, wanted = self.first_seq, frozenset(kinds)
         skipped = max(0, min(seq, self.seq) + 1 - first)
         for number, note in enumerate(islice(self._ring, skipped, None), first + skipped):
-            if not kinds or note[0] in kinds:
+            if (not wanted or note[0] in wanted) and (where is None or where(note)):
                 yield Recorded(number, note).event()

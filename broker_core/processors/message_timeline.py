@@ -4,11 +4,16 @@ A message that is delayed, or that a group sends back, goes on as copies in othe
 UNIQ_KEY: by it they are found, and their events make one timeline.
 """
 
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
 import msgspec
 
 from broker_core.clock import Now
 from broker_core.commands import GetMessageTimeline, Reply, Timeline
 from broker_core.consumers.subscription_group_manager import retry_topic
+from broker_core.event_log import Note
 from broker_core.events import (
     DelayedMessagesLost,
     DelayElapsed,
@@ -29,9 +34,18 @@ from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH, 
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.store.delay_level import SCHEDULE_TOPIC
 
-_OF_A_QUEUE = (MessagesStored, MessagesDispatched, MessagesDelivered)
-_OF_A_LEVEL = (MessagesDelayed, DelayElapsed, DelayedMessagesLost)
-_OF_A_MESSAGE = (MessageSentBack, MessageDeadLettered)
+
+def _fields(kind: type[Event], *names: str) -> Callable[[Note], Any]:
+    """What takes these out of a note: before an event's own fields it has two things, the event three."""
+    return itemgetter(*(kind.__struct_fields__.index(name) - 1 for name in names))
+
+
+_OF_A_QUEUE = {kind: _fields(kind, "topic", "queue_id", "from_offset", "to_offset")
+               for kind in (MessagesStored, MessagesDispatched, MessagesDelivered)} | {
+    OffsetCommitted: _fields(OffsetCommitted, "topic", "queue_id", "previous", "offset")}
+_OF_A_LEVEL = {kind: _fields(kind, "level", "from_offset", "to_offset")
+               for kind in (MessagesDelayed, DelayElapsed, DelayedMessagesLost)}
+_OF_A_MESSAGE = {kind: _fields(kind, "message_id") for kind in (MessageSentBack, MessageDeadLettered)}
 
 Places = dict[tuple[str, int], set[int]]
 """(topic, queue id) -> offsets."""
@@ -42,8 +56,8 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Reply:
     record = commit_log_record.decode(find_message(context, command.message_id, command.topic), check_crc=False)
     message_id = message_properties.find(record.properties, UNIQ_KEY)
     places = _places(context, record, message_id)
-    events = [event for event in context.events.after(0, *_OF_A_QUEUE, *_OF_A_LEVEL, *_OF_A_MESSAGE, OffsetCommitted)
-              if _concerns(event, places, message_id)]
+    events = list(context.events.after(0, *_OF_A_QUEUE, *_OF_A_LEVEL, *_OF_A_MESSAGE,
+                                       where=lambda note: _concerns(note, places, message_id)))
     stored = {(event.topic, event.queue_id, offset) for event in events if isinstance(event, MessagesStored)
               for offset in range(event.from_offset, event.to_offset)}
     complete = all((*queue, offset) in stored for queue, offsets in places.items() for offset in offsets)
@@ -71,14 +85,15 @@ def _places(context: Context, record: CommitLogRecord, message_id: str) -> Place
     return places
 
 
-def _concerns(event: Event, places: Places, message_id: str) -> bool:
-    if isinstance(event, MessageSentBack | MessageDeadLettered):
-        return bool(message_id) and event.message_id == message_id
-    if isinstance(event, OffsetCommitted):
-        first, end, queue = event.previous, event.offset, (event.topic, event.queue_id)
-    elif isinstance(event, MessagesDelayed | DelayElapsed | DelayedMessagesLost):
-        first, end, queue = event.from_offset, event.to_offset, (SCHEDULE_TOPIC, event.level - 1)
+def _concerns(note: Note, places: Places, message_id: str) -> bool:
+    kind = note[0]
+    if kind in _OF_A_MESSAGE:
+        return bool(message_id) and _OF_A_MESSAGE[kind](note) == message_id
+    if kind in _OF_A_LEVEL:
+        level, first, end = _OF_A_LEVEL[kind](note)
+        queue = SCHEDULE_TOPIC, level - 1
     else:
-        assert isinstance(event, MessagesStored | MessagesDispatched | MessagesDelivered)
-        first, end, queue = event.from_offset, event.to_offset, (event.topic, event.queue_id)
-    return any(first <= offset < end for offset in places.get(queue, ()))
+        topic, queue_id, first, end = _OF_A_QUEUE[kind](note)
+        queue = topic, queue_id
+    offsets = places.get(queue)
+    return offsets is not None and any(first <= offset < end for offset in offsets)

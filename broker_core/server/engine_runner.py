@@ -24,7 +24,7 @@ from typing import Any
 
 from broker_core import commands
 from broker_core.clock import Clock
-from broker_core.commands import Command, Failed, Reply
+from broker_core.commands import Command, Failed, Reply, SendMessage
 from broker_core.engine import Engine, FileWork, Out
 from broker_core.remoting.codes import ResponseCode
 from broker_core.server.poll_journal import PollJournal
@@ -33,7 +33,7 @@ from broker_core.store.flush import Flush
 log = logging.getLogger(__name__)
 
 MAX_BATCH = 512
-"""What the commands of a turn weigh together: 1 each, but for ``WEIGHTS``."""
+"""What the commands of a turn weigh together, or one alone: 1 for each message sent, ``WEIGHTS``, 1 for all others."""
 
 WEIGHTS: dict[type[Command], int] = {
     commands.PullMessage: 8,
@@ -51,15 +51,16 @@ WEIGHTS: dict[type[Command], int] = {
 """Those that read or write much. A pull brings 256 KiB, or one message that is larger: 64 of them are 16 MiB, as
 many as wake-ups may bring in a turn."""
 
-ALWAYS = ""
-WHOLE_TABLES: dict[type[Command], str] = dict.fromkeys((
+_ALWAYS: tuple[type[Command], ...] = (
     commands.GetTopics, commands.GetConsumerGroups, commands.GetConsumerGroup, commands.GetConsumeStats,
     commands.GetBrokerConsumeStats, commands.GetAllConsumerOffset, commands.QueryTopicConsumeByWho,
     commands.QueryTopicsByConsumer, commands.QueryConsumeTimeSpan, commands.GetClients, commands.GetProducerConnections,
-    commands.GetBrokerRuntimeInfo, commands.GetSnapshot), ALWAYS) | {
+    commands.GetConsumerConnections, commands.GetBrokerRuntimeInfo, commands.GetSnapshot, commands.GetHolds,
+    commands.QueryCorrectionOffset, commands.GetMessageTimeline)
+WHOLE_TABLES: dict[type[Command], str] = dict.fromkeys(_ALWAYS, "") | {
     commands.GetTopicConfigs: "topic", commands.GetQueues: "topic", commands.GetSubscriptionGroups: "group"}
-"""It takes a walk through a broker's tables to answer them, but for those whose named field says which one thing they
-ask for. They change nothing."""
+"""It takes a walk through a broker's tables, or through its recent events, to answer them, but for those whose named
+field says which one thing they ask for. They change nothing."""
 
 MAX_ASIDE = 256
 """Such questions of one client that may wait."""
@@ -249,8 +250,10 @@ class EngineRunner:
         inbox, room = self._inbox, MAX_BATCH
         batch: list[Asked] = []
         while inbox:
-            room -= WEIGHTS.get(type(inbox[0][2]), 1)
-            if room < 0:
+            command = inbox[0][2]
+            weight = len(command.messages) if isinstance(command, SendMessage) else WEIGHTS.get(type(command), 1)
+            room -= weight or 1
+            if room < 0 and batch:
                 break
             batch.append(inbox.popleft())
         self.handled += len(batch)

@@ -33,6 +33,19 @@ def test_an_event_is_made_for_who_looks() -> None:
     assert list(log.after(0, SegmentRolled)) == [recorded.event()]
 
 
+def test_only_events_that_are_wanted_are_made() -> None:
+    class Made(RecoveryStep, frozen=True):
+        def __post_init__(self) -> None:
+            made.append(self.seq)
+
+    made: list[int] = []
+    log = EventLog()
+    for number in range(4):
+        log.emit(Made, NOW, "log", str(number))
+        emit(log, 1)
+    assert [event.seq for event in log.after(0, Made, where=lambda note: note[3] in "12")] == made == [3, 5]
+
+
 def test_a_listener_gets_a_turn_as_one_list() -> None:
     log = EventLog()
     turns: list[list[int]] = []

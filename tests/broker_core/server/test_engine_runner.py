@@ -100,6 +100,30 @@ async def test_pulls_weigh_more_than_sends() -> None:
         assert all(isinstance(answer, c.Pulled) for answer in answers)
 
 
+async def test_a_send_weighs_what_it_brings_and_has_a_turn_however_much_that_is() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"warm"))
+        before = client.calls
+        many = [send("orders", *[b"x"] * (MAX_BATCH // 2)) for _ in range(6)]
+        answers = await asyncio.gather(*map(client.ask, many))
+        assert client.calls == before + 3
+        too_many = client.ask(send("orders", *[b"x"] * (MAX_BATCH + 1)))
+        answers += await asyncio.gather(too_many, client.ask(send("orders", b"x")))
+        assert client.calls == before + 5
+        assert all(isinstance(answer, c.Sent) for answer in answers)
+
+
+@pytest.mark.parametrize("question", [
+    c.GetMessageTimeline(message_id="none"), c.GetHolds(topic="orders"), c.QueryCorrectionOffset(topic="orders"),
+    c.GetConsumerConnections(group="g")])
+async def test_what_walks_through_whole_tables_lies_aside(question: c.Command) -> None:
+    async with running() as client:
+        asked = [client.ask(question) for _ in range(3)]
+        assert client.runner.is_curious(client.connection) and client.runner.backlog == 3
+        await asyncio.gather(*asked)
+        assert client.calls == 3
+
+
 def test_whatever_a_command_weighs_it_has_a_turn() -> None:
     assert all(1 < weight <= MAX_BATCH for weight in WEIGHTS.values())
     assert {*WEIGHTS, *WHOLE_TABLES} <= {*PROCESSORS}

@@ -46,7 +46,7 @@ async def get_group(request: Request[GroupParams]) -> Answer:
 
 
 async def delete_group(request: Request[GroupParams]) -> Answer:
-    """Refused by every broker while one has members of it."""
+    """Refused by every broker while one has members of it, or does not say whether it has."""
     params = request.params
     known = await brokers.ask_all(params.broker, commands.GetConsumerGroup(group=params.group),
         commands.ConsumerGroupDetail)
@@ -54,6 +54,9 @@ async def delete_group(request: Request[GroupParams]) -> Answer:
     if members:
         raise ConflictError(f"group {params.group} has {len(members)} {'member' if len(members) == 1 else 'members'} "
             "online; it can be deleted when they have left", pointer="/group")
+    if known.unavailable:
+        raise UnavailableError(f"{', '.join(known.unavailable)} cannot be asked for members of group {params.group}; "
+            "nothing was deleted, ask again later or name a broker with ?broker=")
     done = await brokers.ask_all(params.broker, commands.DeleteSubscriptionGroup(
         group=params.group, clean_offset=True, members_ok=False, missing_ok=False), commands.Done)
     if done.unavailable:

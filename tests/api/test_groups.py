@@ -125,6 +125,22 @@ async def test_a_group_with_members_is_deleted_nowhere(client: httpx.AsyncClient
     assert (await client.delete("/api/v1/groups/G?broker=broker-b")).status_code == 204
 
 
+async def test_a_group_is_deleted_nowhere_while_a_broker_may_have_members(
+        client: httpx.AsyncClient, detailed: FakePort) -> None:
+    away = FakePort()
+    detailed.replies |= {commands.DeleteSubscriptionGroup: commands.Done(),
+                         commands.GetConsumerGroup: group_detail(members=[])}
+    away.replies[commands.GetConsumerGroup] = UnavailableError("away")
+    set_ports({"broker-a": detailed, "broker-b": away})
+    answer = await client.delete("/api/v1/groups/G")
+    assert answer.status_code == 503 and "broker-b cannot be asked" in answer.json()["detail"]
+    assert not any(isinstance(command, commands.DeleteSubscriptionGroup) for command in detailed.commands)
+    assert (await client.delete("/api/v1/groups/G?broker=broker-a")).status_code == 204
+    away.replies |= dict.fromkeys(
+        (commands.GetConsumerGroup, commands.DeleteSubscriptionGroup), NotFoundError("no such group"))
+    assert (await client.delete("/api/v1/groups/G")).status_code == 204
+
+
 async def test_a_broker_that_could_not_delete_a_group_is_named(client: httpx.AsyncClient, detailed: FakePort) -> None:
     away = FakePort()
     detailed.replies |= {commands.DeleteSubscriptionGroup: commands.Done(),

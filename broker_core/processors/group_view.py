@@ -62,10 +62,11 @@ def get_consumer_group(context: Context, request: Request, now: Now) -> Reply:
     command: GetConsumerGroup = request.command
     group = command.group
     info, offsets, pulls = context.consumers.get(group), context.offsets.topics(group), context.pulls.queues(group)
-    if info is None and not offsets and not pulls and group not in context.subscription_groups:
+    held = {held.many.topic for held in context.holds if held.group == group}
+    if not (info or offsets or pulls or held or group in context.subscription_groups):
         raise not_exist(group)
     subscriptions = info.subscriptions if info else {}
-    topics = [topic for topic in sorted({*subscriptions, *offsets, *(topic for topic, _ in pulls)})
+    topics = [topic for topic in sorted({*subscriptions, *offsets, *held, *(topic for topic, _ in pulls)})
               if context.topics.get(topic) is not None]
     return ConsumerGroupDetail(
         seq=context.events.seq, broker=context.options.broker_name, group=group,

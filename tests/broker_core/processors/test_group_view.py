@@ -151,6 +151,18 @@ def test_a_group_of_which_nothing_is_known() -> None:
     assert detail(bench).queues == [] and detail(bench).message_model == ""
 
 
+def test_a_group_that_was_deleted_while_a_pull_in_its_name_waits_is_known_by_it() -> None:
+    bench = orders()
+    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"}))
+    bench.pull("orders", 3, consumer_group="g")
+    bench.call(c.DeleteSubscriptionGroup(group="g", clean_offset=True))
+    listed = bench.call(c.GetConsumerGroups())
+    assert isinstance(listed, c.ConsumerGroups) and [view.group for view in listed.groups] == ["g"]
+    assert queues(bench, "queue_id", "state") == [(0, "held"), (1, "unassigned")]
+    bench.tick(60_000)
+    assert "g" in failure(bench, c.GetConsumerGroup(group="g")).remark
+
+
 def test_of_very_many_queues_the_first_ones_are_shown() -> None:
     bench = Bench()
     for topic in "abc":

@@ -4,7 +4,6 @@ What a lake has of a store need not be read from its log and journal again, and 
 lake, then the log and the journal from where the lake ends. So it never says less than the log does.
 """
 
-import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -14,31 +13,35 @@ from spark_jobs.errors import LakeError
 from spark_jobs.lake import Lake, find_lake, is_same_store
 from spark_jobs.poll_journal_files import HEAD, JournalSurvey, find_files, name_in, name_of, read_head
 
-logger = logging.getLogger(__name__)
-
 SOURCES = ("auto", "lake", "log")
 """What a report may be told to read: the lake where there is one, the lake, or only the log and the journal."""
 LAKE_SEGMENT = -1
 """In the column ``segment``, of messages that come from a lake."""
 
 
-def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> Lake | None:
-    """The lake to be read; None for the log alone. LakeError where it has to be one and is not there."""
+def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> tuple[Lake | None, list[str]]:
+    """The lake to be read, None for the log alone; and what the reader of the report has to know of that.
+
+    LakeError where it has to be a lake and there is none. Only where there is none the log alone is nothing to be told.
+    """
     if source not in SOURCES:
         raise LakeError(f"A report reads {', '.join(SOURCES)}, not {source!r}.")
     if source == "log" or (lakes is None and source == "auto"):
-        return None
+        return None, []
+    problem = ""
     try:
         found = find_lake(lakes, store) if lakes else None
         if found is not None and is_same_store(os.fspath(store), found.manifest):
-            return found
-        reason = "" if found is None else f"; {found.folder} was filled from another store that was there"
-        raise LakeError(f"There is no lake of {os.fspath(store)} in {lakes}{reason}. `manage.py lake sync` fills one.")
+            return found, []
+        if found is not None:
+            problem = f"{found.folder} was filled from another store that was there; `manage.py lake sync` fills one."
     except LakeError as error:
-        if source == "lake":
-            raise
-        logger.info("The report reads the log alone: %s", error)
-        return None
+        problem = str(error)
+    if source == "lake":
+        raise LakeError(problem or
+            f"There is no lake of {os.fspath(store)} in {lakes}. `manage.py lake sync` fills one.")
+    said = f"The lake was not read, and what is deleted from the log is missing here: {problem}"
+    return None, [said] if problem else []
 
 
 def known_of_journal(lake: Lake | None) -> dict[str, int]:

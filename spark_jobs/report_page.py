@@ -113,11 +113,21 @@ def facts(summary: dict[str, Any]) -> str:
                 + counted(len(source["foreign_files"]), "files that are none"),
             "Torn": f"{source['torn_bytes']:,} bytes that are no record",
         }
+    if "lake" in source:
+        lines["Lake"] = lake_read(source["lake"])
     if "journal" in source:
         lines["Poll journal"] = journal_read(source["journal"])
     lines["Made"] = (f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, "
         f"by GlassMQ {summary['code_version']}")
     return "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in lines.items())
+
+
+def lake_read(lake: dict[str, Any]) -> str:
+    """What was read of the lake."""
+    return (f"{lake['messages']:,} messages of {lake['folder']}, which has the log up to byte {lake['position']:,}, "
+        f"filled {at(lake['synced_ms'])}"
+        + counted(lake["gap_bytes"], "bytes of the log deleted unread")
+        + counted(lake["missing_journal_files"], "files of the poll journal deleted unread"))
 
 
 def journal_read(journal: dict[str, Any]) -> str:

@@ -76,7 +76,7 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     report = load(job.report)
     progress(1, "looking what there is")
     bounds = [part.from_ms for part in reversed(parts) if part.from_ms is not None]
-    lake = lake_for(job.store, job.lakes, job.source)
+    lake, said = lake_for(job.store, job.lakes, job.source)
     inputs = StoreInputs(spark, job.store, report, bounds, parts[0].to_ms, lake)
     spark.sparkContext.setJobGroup(job.group, f"{info.title} of {job.store}", interruptOnCancel=True)
     with (planned_once(spark) if report.only_sums else nullcontext(),
@@ -100,7 +100,7 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
         "words": words(job.report, found.total, found.tables),
         "step_ms": found.step_ms,
         "left_out": found.left_out,
-        "notes": notes(info, report, inputs, found, job),
+        "notes": [*said, *notes(info, report, inputs, found, job)],
         "code_version": code_version(),
         "started_ms": int(started.timestamp() * 1000),
         "finished_ms": int(finished.timestamp() * 1000),

@@ -134,7 +134,7 @@ def test_gaps_that_the_lake_knows_are_said(tmp_path: Path) -> None:
 def test_which_lake_is_read(tmp_path: Path) -> None:
     store, lakes = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 5)
-    assert lake_for(store, None, "auto") is lake_for(store, lakes, "auto") is None
+    assert lake_for(store, None, "auto") == lake_for(store, lakes, "auto") == (None, [])
     with pytest.raises(LakeError, match=r"There is no lake of .*store in .*lakes. `manage.py lake sync` fills one."):
         lake_for(store, lakes, "lake")
     with pytest.raises(LakeError, match="There is no lake"):
@@ -142,11 +142,13 @@ def test_which_lake_is_read(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="not 'river'"):
         lake_for(store, lakes, "river")
     fill(store, lakes)
-    found = lake_for(store, lakes, "auto")
-    assert found is not None and found == lake_for(store, lakes, "lake")
-    assert lake_for(store, lakes, "log") is None
+    found, notes = lake_for(store, lakes, "auto")
+    assert found is not None and (found, notes) == lake_for(store, lakes, "lake")
+    assert notes == []
+    assert lake_for(store, lakes, "log") == (None, [])
     (found.folder / "manifest.json").write_text("{")
-    assert lake_for(store, lakes, "auto") is None
+    nothing, (note,) = lake_for(store, lakes, "auto")
+    assert nothing is None and note.startswith("The lake was not read") and "manifest.json is damaged" in note
     with pytest.raises(LakeError, match="is damaged"):
         lake_for(store, lakes, "lake")
 
@@ -156,9 +158,21 @@ def test_a_lake_of_another_store_is_not_read(tmp_path: Path) -> None:
     fill(tmp_path / "store", tmp_path / "lakes")
     shutil.rmtree(tmp_path / "store")
     make_store(tmp_path / "store", 20, body=b"other")
-    assert lake_for(tmp_path / "store", tmp_path / "lakes", "auto") is None
+    nothing, (note,) = lake_for(tmp_path / "store", tmp_path / "lakes", "auto")
+    assert nothing is None and "was filled from another store that was there" in note
     with pytest.raises(LakeError, match="was filled from another store that was there"):
         lake_for(tmp_path / "store", tmp_path / "lakes", "lake")
+
+
+def test_a_report_says_that_it_did_not_read_the_lake(made: Callable[..., Any], tmp_path: Path) -> None:
+    store, lakes = tmp_path / "store", tmp_path / "lakes"
+    make_store(store, 5)
+    fill(store, lakes)
+    lake = find_lake(lakes, store)
+    assert lake is not None
+    (lake.folder / "manifest.json").write_bytes(b'{"store":"x","version":99}')
+    note, = made("throughput", store, lakes=lakes).summary["notes"]
+    assert note.startswith("The lake was not read") and "has version 99" in note
 
 
 def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path) -> None:

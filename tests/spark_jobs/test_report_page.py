@@ -91,6 +91,12 @@ def test_it_says_what_was_read() -> None:
     assert "<dd>bytes 0 to 300, 2 messages; nothing is written behind that</dd>" in text
     assert "<dd>1 read, 1 behind the end, not read</dd>" in text
     assert "Poll journal" not in text
+    lake = {"folder": "/lake/<s>", "position": 2_000, "messages": 1_000, "synced_ms": 0, "gap_bytes": 5,
+        "missing_journal_files": 0}
+    assert ("<dt>Lake</dt><dd>1,000 messages of /lake/&lt;s&gt;, which has the log up to byte 2,000, filled "
+        "1970-01-01 00:00:00 UTC, 5 bytes of the log deleted unread</dd>") in facts(
+        SUMMARY | {"input": SUMMARY["input"] | {"lake": lake}})
+    assert "Lake" not in text
     of_journal = facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL}})
     assert ("<dd>4,000 entries in 2 files, 3 entries that the broker could not write, "
         "1 files that a crash may have cut off</dd>") in of_journal

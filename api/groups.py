@@ -1,5 +1,6 @@
 """Consumer groups: who is in them, who has which queue, how far behind they are, and what they wait for."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 
 from msgspec import structs
@@ -9,7 +10,9 @@ from api.clients import render
 from api.names import GroupName
 from api.request import Answer, Params, Request
 from api.schemas import Assignment, GroupDetail, GroupQueue, Groups, QueueName, copied
-from bridge.port import ConflictError, UnavailableError, allocate_averagely, commands
+from bridge.port import BrokerError, ConflictError, NotFoundError, UnavailableError, allocate_averagely, commands
+
+MAX_LOOKED_FOR = 100
 
 
 class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,9 +43,32 @@ async def get_group(request: Request[GroupParams]) -> Answer:
         queues_total=sum(view.queues_total for view in views.values()),
         offsets=[_offset(queue, queue.offset) for queue in queues if queue.offset is not None],
         holds=[hold for table in holds.by_broker.values() for hold in table.holds],
-        missing_topics=sorted({topic for view in views.values() for topic in view.missing_topics}
-            - {queue.topic for queue in queues}),
+        missing_topics=await _missing_topics(params.broker, replies),
         retries=[view.retries for view in views.values()], unavailable=replies.missing))
+
+
+async def _missing_topics(broker: str, replies: brokers.Replies[commands.ConsumerGroupDetail]) -> list[str]:
+    """Topics that the group subscribes to and that no broker has, of those asked; of several the first 100 are looked
+    for. None are named while a broker is away, which may have them."""
+    missing = sorted({topic for view in replies.by_broker.values() for topic in view.missing_topics})
+    if len(brokers.named(broker)) == 1:
+        return missing
+    if replies.unavailable:
+        return []
+    missing = missing[:MAX_LOOKED_FOR]
+    nowhere = await asyncio.gather(*map(_is_nowhere, missing))
+    return [topic for topic, is_nowhere in zip(missing, nowhere, strict=True) if is_nowhere]
+
+
+async def _is_nowhere(topic: str) -> bool:
+    """Whether all brokers say that they do not have the topic."""
+    try:
+        await brokers.ask_all("", commands.GetTopic(topic=topic), commands.Topics)
+    except NotFoundError:
+        return True
+    except BrokerError:
+        return False  # one of them does not say
+    return False
 
 
 async def delete_group(request: Request[GroupParams]) -> Answer:

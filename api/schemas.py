@@ -285,7 +285,7 @@ class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
     """One group: members, what they subscribe to, who has which queue, how far behind, and what is held now.
 
     `consume_type`, `message_model`, `consume_from_where`: RocketMQ's, empty without members. `queues`: the first 2000
-    of each broker, of `queues_total`; `lag`, `offsets` are of those. `missing_topics`: subscribed to, but not there.
+    of each broker, of `queues_total`; `lag`, `offsets` are of those. `missing_topics`: at no broker that was asked.
     """
 
     broker: str

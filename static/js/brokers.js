@@ -4,7 +4,8 @@
  * which is one broker's, goes to the first.
  */
 
-const asked = new URLSearchParams(globalThis.location?.search).get("broker") ?? "";
+/** The broker that the page's address names; empty without one. */
+export const asked = new URLSearchParams(globalThis.location?.search).get("broker") ?? "";
 
 let showsAll = false;
 

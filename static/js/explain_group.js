@@ -88,10 +88,13 @@ export function groupState(group) {
   return { mark: "●", word: "up to date", tone: "good", rank: 5 };
 }
 
-/** Why the group's consumers wait or do not consume: [{tone, text}], the worst first. */
-export function explainGroup(group) {
+/**
+ * Why the group's consumers wait or do not consume: [{tone, text}], the worst first. `broker` is the one that was asked
+ * alone, if one was.
+ */
+export function explainGroup(group, broker = "") {
   const own = group.queues.filter((queue) => !retryTopic(queue.topic));
-  const found = group.members.length ? withMembers(group, own) : withoutMembers(group);
+  const found = group.members.length ? withMembers(group, own, broker) : withoutMembers(group);
   const behind = behindSentence(group.queues);
   if (behind) found.push(behind);
   found.push(...notConsumed(group));
@@ -110,12 +113,12 @@ function withoutMembers(group) {
     + "A pull that names a group registers nobody: such clients choose their queues themselves." }];
 }
 
-function withMembers(group, own) {
+function withMembers(group, own, broker) {
   const found = [];
   for (const [client, queues] of byOwner(own.filter((queue) => queue.state === "not_polling" && queue.assigned_to))) {
     found.push({ tone: "bad", text: notPolling(client, queues) });
   }
-  if (group.missing_topics?.length) found.push({ tone: "warn", text: missing(group.missing_topics) });
+  if (group.missing_topics?.length) found.push({ tone: "warn", text: missing(group.missing_topics, broker) });
   const orphans = own.filter((queue) => queue.state === "unassigned");
   if (orphans.length) {
     found.push({ tone: sum(orphans, "lag") > 0 ? "warn" : "none",
@@ -130,10 +133,11 @@ function withMembers(group, own) {
   return found;
 }
 
-function missing(topics) {
+function missing(topics, broker) {
   const one = topics.length === 1;
-  return `It subscribes to ${listed(topics)}, but there ${one ? "is no such topic" : "are no such topics"}: nothing comes from there `
-    + `until somebody makes ${one ? "it" : "them"}, or sends a first message.`;
+  const where = broker ? ` at ${broker}` : "";
+  return `It subscribes to ${listed(topics)}, but there ${one ? "is no such topic" : "are no such topics"}${where}: nothing comes from there `
+    + `until somebody makes ${one ? "it" : "them"}, or, with autoCreateTopicEnable on, sends a first message.`;
 }
 
 function notPolling(client, queues) {

@@ -94,12 +94,41 @@ async def test_what_is_missing_and_what_could_not_be_consumed(client: httpx.Asyn
     other.replies[commands.GetHolds] = commands.Holds(seq=9, total=0, holds=[])
     other.replies[commands.GetConsumerGroup] = group_detail(broker="broker-b", queues=[
         group_queue(0, "java-1", topic="there")], retries=group_retries(broker="broker-b", waiting=3, next_due_ms=77))
+    detailed.replies[commands.GetTopic] = NotFoundError("no such topic")
+    other.replies[commands.GetTopic] = lambda command: (
+        commands.Topics(seq=1, topics=[]) if command.topic == "there" else NotFoundError("no such topic"))
     body = (await client.get("/api/v1/groups/G")).json()
     assert body["missing_topics"] == ["typo"]
     assert [(entry["broker"], entry["waiting"], entry["next_due_ms"]) for entry in body["retries"]] == [
         (BROKER, 0, None), ("broker-b", 3, 77)]
     assert body["retries"][0] == {"broker": BROKER, "waiting": 0, "next_due_ms": None, "counted": True,
         "dead_letter_topic": "%DLQ%G", "dead_letters": 0, "dead_letters_from": 0}
+
+
+async def test_a_topic_is_not_said_to_be_missing_when_a_broker_that_is_away_may_have_it(
+        client: httpx.AsyncClient, detailed: FakePort) -> None:
+    async def missing(query: str = "") -> list[str]:
+        names: list[str] = (await client.get(f"/api/v1/groups/G{query}")).json()["missing_topics"]
+        return names
+
+    detailed.replies |= {commands.GetConsumerGroup: group_detail(missing_topics=["a", "b"]),
+                         commands.GetTopic: NotFoundError("no such topic")}
+    assert await missing() == ["a", "b"]
+    assert not any(isinstance(command, commands.GetTopic) for command in detailed.commands)
+    other = FakePort()
+    set_ports({"broker-a": detailed, "broker-b": other})
+    other.replies |= {
+        commands.GetHolds: commands.Holds(seq=9, total=0, holds=[]),
+        commands.GetConsumerGroup: NotFoundError("no such group"),
+        commands.GetTopic: lambda command: (
+            commands.Topics(seq=1, topics=[]) if command.topic == "a" else NotFoundError("no such topic"))}
+    assert await missing() == ["b"]  # broker-b has a, though it does not know the group
+    other.replies[commands.GetTopic] = UnavailableError("away")
+    assert await missing() == []
+    other.replies |= {commands.GetConsumerGroup: UnavailableError("away"),
+                      commands.GetTopic: NotFoundError("no such topic")}
+    assert await missing() == []
+    assert await missing("?broker=broker-a") == ["a", "b"]
 
 
 async def test_delete(client: httpx.AsyncClient, detailed: FakePort) -> None:

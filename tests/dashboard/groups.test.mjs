@@ -75,7 +75,8 @@ describe("why a group waits", () => {
   test("a topic that is not there is said first", () => {
     const found = explainGroup(group({ missing_topics: ["typo"] }));
     assert.deepEqual(tones(found), ["warn"]);
-    assert.match(found[0].text, /^It subscribes to typo, but there is no such topic: nothing comes from there until somebody makes it, /);
+    assert.match(found[0].text, /^It subscribes to typo, but there is no such topic: nothing comes from there until somebody makes it, or, with autoCreateTopicEnable on, /);
+    assert.match(texts(explainGroup(group({ missing_topics: ["typo"] }), "broker-a"))[0], /there is no such topic at broker-a: /);
     assert.match(texts(explainGroup(group({ missing_topics: ["a", "b"] })))[0], /^It subscribes to a and b, but there are no such topics: .* makes them,/);
   });
   test("a subscription to some messages is said", () => {

@@ -3,6 +3,7 @@
 import { KeyedRows, cell, el, flash, panel, setText } from "../dom.js";
 import { count, isKnown, span } from "../format.js";
 import { clientKind, explainGroup, explainQueue, heartbeat, isTakenByAnother, queueState, retryTopic, standsOut, waitingText } from "../explain_group.js";
+import { asked } from "../brokers.js";
 import { queueKey } from "../reducer.js";
 import { clientHref, deadLettersHref } from "../links.js";
 import { MOST_ROWS, showLeftOut } from "./sorting.js";
@@ -19,7 +20,7 @@ export function verdictPanel() {
 
   return {
     render({ answer }) {
-      if (answer) rows.show(explainGroup(answer).map((found, place) => ({ ...found, place })), ({ place }) => place);
+      if (answer) rows.show(explainGroup(answer, asked).map((found, place) => ({ ...found, place })), ({ place }) => place);
     },
   };
 }

@@ -6,21 +6,23 @@
                                polls/date=2026-01-31/file=<number>-<first byte>-<behind the last>.parquet
 
 The digits are those of the store's path. Where another store has taken the place of the one that a lake was filled
-from, it gets a lake of its own: ``…-2``, ``…-3``. A lake has one writer at a time, which holds the lock on it.
+from, it gets a lake of its own: ``…-2``, ``…-3``; when the first one comes back, its lake goes on. A lake has one
+writer at a time, which holds the lock on it.
 """
 
 import fcntl
 import hashlib
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from spark_jobs.commit_log_files import is_local, local_path, read_range
+from spark_jobs.commit_log_files import read_range
 from spark_jobs.commit_log_segments import find_segments, log_begin
-from spark_jobs.errors import LakeBusyError
+from spark_jobs.errors import LakeBusyError, LakeError
+from spark_jobs.lake_folders import generations, lake_name
 from spark_jobs.lake_manifest import Manifest, Witness, read_manifest, sync_folder
 
 TABLES = ("messages", "sums", "polls")
@@ -34,31 +36,35 @@ class Lake(NamedTuple):
     manifest: Manifest
 
 
-def lake_name(store: str | os.PathLike[str]) -> str:
-    """What the lakes of a store are called."""
-    path = str(local_path(store).resolve()) if is_local(store) else os.fspath(store)
-    name = re.sub(r"[^\w.-]+", "-", path.rstrip("/").rpartition("/")[2]) or "store"
-    return f"{name}-{hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()}"
+class Fit(Enum):
+    """Whether a store is the one that a lake was filled from."""
 
-
-def generations(lakes: Path, store: str | os.PathLike[str]) -> list[Path]:
-    """The lakes of stores that have been at that place, oldest first."""
-    name = lake_name(store)
-    found = []
-    for folder in lakes.glob(f"{name}*") if lakes.is_dir() else ():
-        match = re.fullmatch(rf"{re.escape(name)}(?:-(\d+))?", folder.name)
-        if match and folder.is_dir():
-            found.append((int(match[1] or 1), folder))
-    return [folder for _, folder in sorted(found)]
+    SAME = "same"
+    UNKNOWN = "unknown"
+    """Nothing that the lake has read is left in the store."""
+    OTHER = "other"
 
 
 def find_lake(lakes: Path, store: str | os.PathLike[str]) -> Lake | None:
-    """The newest lake of a store; None where there is none yet. LakeError for one that cannot be read."""
+    """The lake that was filled from the store that is there now; None where there is none.
+
+    Of those that may be, the newest one. LakeError where one cannot be read and none is surely the one; NotAStoreError.
+    """
+    best, problem = None, None
     for folder in reversed(generations(lakes, store)):
-        manifest = read_manifest(folder)
-        if manifest is not None:
+        try:
+            manifest = read_manifest(folder)
+        except LakeError as error:
+            problem = problem or error
+            continue
+        found = Fit.OTHER if manifest is None else fit(os.fspath(store), manifest)
+        if manifest is not None and found is Fit.SAME:
             return Lake(folder, manifest)
-    return None
+        if manifest is not None and found is Fit.UNKNOWN:
+            best = best or Lake(folder, manifest)
+    if problem is not None:
+        raise problem
+    return best
 
 
 @contextmanager
@@ -103,13 +109,12 @@ def sweep(folder: Path) -> int:
     return count
 
 
-def is_same_store(store: str, manifest: Manifest) -> bool:
-    """Whether the store is the one that the lake was filled from: its last record is where it was, or was deleted."""
-    witness = manifest.witness
-    if witness is None:
-        return True
-    now = witness_at(store, witness.physical_offset, witness.size)
-    return log_begin(store) > witness.physical_offset if now is None else now == witness
+def fit(store: str, manifest: Manifest) -> Fit:
+    """Whether the store is the one that the lake was filled from: one of the last records lies where it was."""
+    known = manifest.witnesses
+    if any(witness_at(store, witness.physical_offset, witness.size) == witness for witness in known):
+        return Fit.SAME
+    return Fit.UNKNOWN if not known or log_begin(store) > known[-1].physical_offset else Fit.OTHER
 
 
 def witness_at(store: str, physical_offset: int, size: int) -> Witness | None:

@@ -59,7 +59,7 @@ class JournalPart(msgspec.Struct, frozen=True):
 
 
 class Witness(msgspec.Struct, frozen=True):
-    """The last record that was read: by it the store is known again, or that another one is in its place."""
+    """A record that was read: by it the store is known again, or that another one is in its place."""
 
     physical_offset: int
     size: int
@@ -78,7 +78,8 @@ class Manifest(msgspec.Struct):
     polls: list[JournalPart] = []
     missing_journal_files: list[int] = []
     """Numbers of journal files that were gone before they could be read."""
-    witness: Witness | None = None
+    witnesses: list[Witness] = []
+    """The last records of the last parts, newest last: should one be damaged, the others still tell."""
     synced_ms: int = 0
 
     def files(self) -> set[str]:

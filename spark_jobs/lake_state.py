@@ -15,6 +15,7 @@ from kombu.exceptions import OperationalError
 
 from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
+from spark_jobs.lake_folders import generations
 from spark_jobs.lake_manifest import LakeFile, Manifest, read_manifest
 from spark_jobs.runs import NoWorkerError, sender
 from spark_jobs.timetable import Schedule, crontab_of, described
@@ -45,6 +46,8 @@ class LakeState(NamedTuple):
     polls: Rows
     gap_bytes: int
     missing_journal_files: int
+    other_lakes: int
+    """Lakes of stores that were at the same path."""
     problem: str
     last_try: datetime | None
     last_failure: str
@@ -70,7 +73,9 @@ def lake_state() -> LakeState:
         messages=_counted([file for part in manifest.messages for file in part.files]),
         polls=_counted([file for part in manifest.polls for file in part.files]),
         gap_bytes=sum(gap.end - gap.start for gap in manifest.gaps),
-        missing_journal_files=len(manifest.missing_journal_files), problem=problem,
+        missing_journal_files=len(manifest.missing_journal_files),
+        other_lakes=len([other for other in generations(Path(settings.GLASSMQ_LAKE_DIR), store) if other != folder]),
+        problem=problem,
         last_try=tried.date_done if tried else None, last_failure=_failure(tried), schedule=schedule())
 
 

@@ -18,7 +18,8 @@ from broker_core.formats.poll_journal import decode_header
 from spark_jobs.commit_log_files import is_file, is_local, joined, local_path, read_start
 from spark_jobs.commit_log_segments import LogPlan, log_begin, plan_log
 from spark_jobs.errors import LakeError
-from spark_jobs.lake import Lake, find_lake, is_same_store, keep_files, locked, next_generation, sweep, witness_at
+from spark_jobs.lake import Lake, find_lake, keep_files, locked, next_generation, sweep, witness_at
+from spark_jobs.lake_folders import lake_name
 from spark_jobs.lake_manifest import JournalPart, LakeFile, LogGap, LogPart, Manifest, write_manifest, write_whole
 from spark_jobs.lake_tasks import Done, Draft, JournalDone, JournalWork, LogDone, LogWork, Work
 from spark_jobs.poll_journal_files import HEAD, find_files
@@ -30,6 +31,8 @@ ROUND_BYTES = 4 << 30
 SMALLEST_TASK, LARGEST_TASK = 16 << 20, 256 << 20
 """Bytes of the log that one task reads, where there are so many."""
 TASKS_A_CORE = 2
+WITNESSES = 3
+"""Records by which the store is known again."""
 
 RunTasks = Callable[[Sequence[Work]], Iterable[Done]]
 """Carries works out, in any order, somewhere."""
@@ -87,15 +90,14 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
 
 
 def opened(wanted: Wanted) -> Lake:
-    """The lake to be filled: the newest one, or a new one where the store is not the one that it was filled from."""
+    """The lake to be filled: the one that was filled from this store, or a new one."""
     begin = log_begin(wanted.store)
     lake = find_lake(wanted.lakes, wanted.store)
-    if lake is not None and is_same_store(wanted.store, lake.manifest):
+    if lake is not None:
         return lake
     folder = next_generation(wanted.lakes, wanted.store)
-    if lake is not None:
-        logger.warning("%s is another store than the one that %s was filled from; its lake is %s.", wanted.store,
-            lake.folder, folder)
+    if folder.name != lake_name(wanted.store):
+        logger.warning("%s is another store than those that were there; its lake is %s.", wanted.store, folder)
     folder.mkdir(parents=True, exist_ok=True)
     return Lake(folder, Manifest(wanted.store, position=begin))
 
@@ -164,7 +166,8 @@ def add_log(wanted: Wanted, manifest: Manifest, done: Sequence[LogDone], now_ms:
             manifest.messages.append(LogPart(one.start, one.end, kept(one.drafts), one.torn_places, one.torn_bytes,
                 wanted.with_bodies, kept(one.sums)))
         if one.last_offset >= 0:
-            manifest.witness = witness_at(wanted.store, one.last_offset, one.last_size) or manifest.witness
+            seen = witness_at(wanted.store, one.last_offset, one.last_size)
+            manifest.witnesses = [*manifest.witnesses, *([seen] if seen else [])][-WITNESSES:]
         manifest.position = one.end
 
 

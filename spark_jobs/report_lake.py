@@ -10,7 +10,8 @@ from typing import Any
 
 from spark_jobs.commit_log_segments import LogPlan
 from spark_jobs.errors import LakeError
-from spark_jobs.lake import Lake, find_lake, is_same_store
+from spark_jobs.lake import Lake, find_lake
+from spark_jobs.lake_folders import generations
 from spark_jobs.poll_journal_files import HEAD, JournalSurvey, find_files, name_in, name_of, read_head
 
 SOURCES = ("auto", "lake", "log")
@@ -31,10 +32,11 @@ def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> 
     problem = ""
     try:
         found = find_lake(lakes, store) if lakes else None
-        if found is not None and is_same_store(os.fspath(store), found.manifest):
-            return found, []
         if found is not None:
-            problem = f"{found.folder} was filled from another store that was there; `manage.py lake sync` fills one."
+            return found, []
+        if lakes and (others := generations(lakes, store)):
+            problem = (f"{others[-1]} was filled from another store that was there; `manage.py lake sync` fills one of "
+                "this store.")
     except LakeError as error:
         problem = str(error)
     if source == "lake":

@@ -33,6 +33,7 @@ export function notesOf(lake, { count }) {
   if (lake.last_failure) notes.push(`The last try to fill it failed: ${lake.last_failure}`);
   if (Number(lake.gap_bytes)) notes.push(`${bytes(lake.gap_bytes)} of the log were deleted before they could be read.`);
   if (Number(lake.missing_journal_files)) notes.push(`${count(lake.missing_journal_files)} files of the poll journal were deleted before they could be read.`);
+  if (lake.other_lakes) notes.push(`Beside it there are ${count(lake.other_lakes)} lakes of other stores that were at the same path; reports do not read them.`);
   return notes;
 }
 

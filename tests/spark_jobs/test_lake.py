@@ -3,31 +3,23 @@
 import multiprocessing
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from spark_jobs.errors import LakeBusyError
+from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake import (
+    Fit,
     find_lake,
-    generations,
-    is_same_store,
+    fit,
     keep_files,
-    lake_name,
     locked,
     next_generation,
     sweep,
     witness_at,
 )
+from spark_jobs.lake_folders import generations
 from spark_jobs.lake_manifest import LakeFile, LogPart, Manifest, write_manifest
 from tests.spark_jobs.stores import SEGMENT, make_store, segment_path, tear
-
-
-def test_a_lake_is_named_by_the_stores_path(tmp_path: Path) -> None:
-    store = tmp_path / "my store"
-    assert lake_name(store).startswith("my-store-")
-    assert lake_name(store) == lake_name(f"file://{tmp_path}/my%20store")
-    assert lake_name(store) == lake_name(tmp_path / "x" / ".." / "my store")
-    assert lake_name(store) != lake_name(tmp_path / "other" / "my store")
-    assert lake_name("s3://bucket/stores/a").startswith("a-")
 
 
 def test_the_newest_generation_with_a_manifest_is_the_lake(tmp_path: Path) -> None:
@@ -103,32 +95,66 @@ def test_files_get_their_names(tmp_path: Path) -> None:
     assert not draft.exists()
 
 
-def witnessed(store: Path, offset: int, size: int) -> Manifest:
-    return Manifest(str(store), witness=witness_at(str(store), offset, size))
+def witnessed(store: Path, *records: tuple[str, int, int, int]) -> Manifest:
+    found = [witness_at(str(store), offset, size) for _, _, offset, size in records]
+    return Manifest(str(store), witnesses=[witness for witness in found if witness])
 
 
-def test_a_store_is_known_by_the_last_record_that_was_read(tmp_path: Path) -> None:
+def test_a_store_is_known_by_the_last_records_that_were_read(tmp_path: Path) -> None:
     written = make_store(tmp_path / "a", 60)
-    _, _, offset, size = written.records[-1]
-    manifest = witnessed(tmp_path / "a", offset, size)
-    assert manifest.witness is not None
-    assert is_same_store(str(tmp_path / "a"), manifest)
-    tear(tmp_path / "a", offset + 50, 4)
-    assert not is_same_store(str(tmp_path / "a"), manifest), "something else lies there"
+    manifest = witnessed(tmp_path / "a", *written.records[-2:])
+    assert len(manifest.witnesses) == 2
+    assert fit(str(tmp_path / "a"), manifest) is Fit.SAME
+    tear(tmp_path / "a", written.records[-1][2] + 50, 4)
+    assert fit(str(tmp_path / "a"), manifest) is Fit.SAME, "one is damaged, the other is there"
+    tear(tmp_path / "a", written.records[-2][2] + 50, 4)
+    assert fit(str(tmp_path / "a"), manifest) is Fit.OTHER, "something else lies there"
     make_store(tmp_path / "b", 5)
-    assert not is_same_store(str(tmp_path / "b"), manifest), "its log does not reach so far"
+    assert fit(str(tmp_path / "b"), manifest) is Fit.OTHER, "its log does not reach so far"
 
 
-def test_a_store_whose_read_segments_are_deleted_is_the_same(tmp_path: Path) -> None:
+def test_a_store_whose_read_segments_are_deleted_may_be_the_same(tmp_path: Path) -> None:
     written = make_store(tmp_path, 60)
     _, _, offset, size = written.records[3]
-    manifest = witnessed(tmp_path, offset, size)
+    manifest = witnessed(tmp_path, written.records[3])
     segment_path(tmp_path, 0).unlink()
-    assert is_same_store(str(tmp_path), manifest)
+    assert fit(str(tmp_path), manifest) is Fit.UNKNOWN
     assert witness_at(str(tmp_path), offset, size) is None
     assert witness_at(str(tmp_path), SEGMENT, 10) is not None
 
 
-def test_a_lake_that_has_read_no_record_is_of_any_store(tmp_path: Path) -> None:
+def test_a_lake_that_has_read_no_record_may_be_of_any_store(tmp_path: Path) -> None:
     make_store(tmp_path, 3)
-    assert is_same_store(str(tmp_path), Manifest(str(tmp_path)))
+    assert fit(str(tmp_path), Manifest(str(tmp_path))) is Fit.UNKNOWN
+
+
+def test_of_the_lakes_the_one_that_fits_is_taken(tmp_path: Path) -> None:
+    lakes, store = tmp_path / "lakes", tmp_path / "store"
+    records = make_store(store, 60).records
+    manifests = {1: witnessed(store, records[-1]), 2: witnessed(store, records[3]), 3: witnessed(store, records[-1])}
+    manifests[3].witnesses = [msgspec.structs.replace(manifests[3].witnesses[0], digest="another")]
+    folders = {}
+    for number, manifest in manifests.items():
+        folders[number] = next_generation(lakes, store)
+        folders[number].mkdir(parents=True)
+        write_manifest(folders[number], manifest)
+
+    def found() -> Path | None:
+        lake = find_lake(lakes, store)
+        return lake.folder if lake else None
+
+    assert found() == folders[2], "both fit, and this one is newer"
+    segment_path(store, 0).unlink()
+    assert found() == folders[1], "of the newer one nothing is left to be compared"
+    (folders[1] / "manifest.json").unlink()
+    assert found() == folders[2]
+    (folders[3] / "manifest.json").write_text("{")
+    with pytest.raises(LakeError, match="is damaged"):
+        found()
+    write_manifest(folders[1], manifests[1])
+    assert found() == folders[1], "that one is it, whatever the damaged one is"
+    (folders[3] / "manifest.json").unlink()
+    make_store(tmp_path / "new", 5, body=b"new")
+    segment_path(store, 1).parent.rename(tmp_path / "log")
+    (tmp_path / "new" / "commitlog").rename(store / "commitlog")
+    assert found() is None

@@ -61,6 +61,15 @@ def test_how_far_it_is(store: Written, tmp_path: Path) -> None:
     assert found.messages.size > 0 < found.polls.files
 
 
+def test_lakes_of_other_stores_are_counted(settings: Any, store: Written, tmp_path: Path) -> None:
+    settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
+    fill(tmp_path)
+    assert state().other_lakes == 0
+    folder = Path(state().folder)
+    folder.with_name(f"{folder.name}-2").mkdir()
+    assert state().other_lakes == 1
+
+
 def test_a_lake_that_cannot_be_read_is_a_sentence(store: Written, tmp_path: Path) -> None:
     fill(tmp_path)
     folder = Path(state().folder)

@@ -15,7 +15,8 @@ from broker_core.formats import lake_position
 from spark_jobs import lake_sync
 from spark_jobs.commit_log_files import joined
 from spark_jobs.errors import LakeBusyError, LakeError, NotAStoreError
-from spark_jobs.lake import Lake, find_lake, lake_name, locked
+from spark_jobs.lake import Lake, find_lake, locked
+from spark_jobs.lake_folders import lake_name
 from spark_jobs.lake_sync import Synced, Wanted, rounds, sync, task_bytes
 from spark_jobs.lake_tasks import Done, JournalWork, LogDone, LogWork, Work, carry_out
 from tests.spark_jobs.journals import entry, make_journal
@@ -201,6 +202,28 @@ def test_another_store_in_the_same_place_gets_a_lake_of_its_own(tmp_path: Path, 
     assert offsets(tmp_path) == expected(again)
     assert {row["topic"] for row in rows(tmp_path)} == {"other"}
     assert fill(tmp_path).lake == second.lake
+
+
+def test_stores_that_change_places_have_a_lake_each(tmp_path: Path, written: Written) -> None:
+    first = fill(tmp_path)
+    make_store(tmp_path / "other", 20, topics=("other",))
+    lakes = []
+    for _ in range(4):
+        (tmp_path / "store").rename(tmp_path / "away")
+        (tmp_path / "other").rename(tmp_path / "store")
+        (tmp_path / "away").rename(tmp_path / "other")
+        lakes.append(fill(tmp_path).lake.name)
+    assert lakes == [f"{first.lake.name}-2", first.lake.name] * 2
+
+
+def test_a_damaged_record_does_not_make_another_lake(tmp_path: Path, written: Written,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake_sync, "SMALLEST_TASK", 1000)
+    first = fill(tmp_path)
+    assert len(lake_of(tmp_path).manifest.witnesses) == 3
+    tear(tmp_path / "store", written.records[39][2] + 40, 1)
+    publish_end(tmp_path / "store", written.end)
+    assert fill(tmp_path)[:2] == (first.lake, 20)
 
 
 def test_a_journal_is_read_on_and_what_was_deleted_of_it_is_noted(tmp_path: Path, written: Written) -> None:

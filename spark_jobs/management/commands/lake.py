@@ -62,7 +62,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{done.gap_bytes} bytes of the log were gone before they could be read.")
 
     def status(self, store: str, lakes: Path) -> None:
-        """What is in the newest lake of a store."""
+        """What is in the lake of a store."""
         from spark_jobs.lake import find_lake
 
         lake = find_lake(lakes, store)

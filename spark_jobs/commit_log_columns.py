@@ -8,9 +8,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from broker_core.formats import message_properties
-from broker_core.formats.commit_log_record import BORN_HOST_V6
 from spark_jobs.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
-from spark_jobs.commit_log_headers import Headers, Positions, Segment, gather
+from spark_jobs.commit_log_headers import Headers, Positions, Segment
 from spark_jobs.commit_log_hosts import born_hosts
 from spark_jobs.commit_log_properties import Properties
 from spark_jobs.commit_log_slices import slices
@@ -56,8 +55,6 @@ ON_DEMAND = {**{name: "string" for name in PROPERTIES if name not in TEXTS},
 
 ``due_ts``: when a message that lies in SCHEDULE_TOPIC_XXXX is due, null for all others.
 """
-
-_PLACES = {"body_crc": 8, "flag": 16, "queue_offset": 20, "born_ts": 40}
 
 COLUMN_TYPES: dict[str, str] = {
     **{name: kind for name, (_, kind) in list(NUMBERS.items())[:2]}, "topic": "string",
@@ -151,27 +148,21 @@ class Columns:
         return self._properties.whole() if name == "properties" else self._properties.value(PROPERTIES[name])
 
     def number(self, name: str) -> NDArray[Any]:
-        """A numeric column; the places of the later ones depend on the address sizes."""
+        """A numeric column."""
         if name not in self._numbers:
             self._numbers[name] = self._read_number(name)
         return self._numbers[name]
 
     def _read_number(self, name: str) -> NDArray[Any]:
         segment, headers = self._source.segment, self.headers
-        if name in _PLACES:
-            return gather(segment, headers.at + _PLACES[name], NUMBERS[name][0])
         made: dict[str, Callable[[], NDArray[Any]]] = {
             "physical_offset": lambda: headers.at + segment.base,
             "segment": lambda: np.full(len(headers.at), segment.file_base, np.int64),
-            "queue_id": lambda: headers.queue_id,
             "total_size": lambda: headers.size,
             "body_length": lambda: headers.body_length,
             "sys_flag": lambda: headers.sys_flag,
-            "store_ts": lambda: gather(segment, headers.at + 56 + born_v6(headers), ">i8"),
-            "reconsume_times": lambda: gather(segment, headers.body_at - 16, ">i4"),
-            "prepared_offset": lambda: gather(segment, headers.body_at - 12, ">i8"),
         }
-        return made[name]()
+        return made[name]() if name in made else headers.number(name)
 
     def _due(self) -> pa.Array:
         """When each record is due, null for one that is not delayed and for one whose time nothing tells."""
@@ -186,8 +177,3 @@ class Columns:
             times[delayed] = source.due_times.of(part.number("queue_id"), part.number("queue_offset"),
                 part.number("physical_offset"))
         return pa.array(times, mask=times == UNKNOWN)
-
-
-def born_v6(headers: Headers) -> Positions:
-    """The bytes by which an IPv6 born host moves the fields behind it."""
-    return np.where(headers.sys_flag & BORN_HOST_V6, np.int64(12), np.int64(0))

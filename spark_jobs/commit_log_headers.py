@@ -1,7 +1,7 @@
 """The fixed fields of many records at once: vectorised gathers from a segment in memory.
 
-The layout is that of ``broker_core.formats.commit_log_record``; a field of n records costs one fancy index over a view
-with a stride of one byte, never a Python step per record.
+The layout is that of ``broker_core.formats.commit_log_record``. A fancy index over a view with a stride of one byte
+copies what n records begin with, as one piece each; never a Python step per record.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -26,9 +26,14 @@ UNNAMED = -1
 _V6_EXTRA = 12
 _SCAN_BLOCK = 16 * 1024 * 1024
 _MAGIC_BYTES = tuple(MAGIC_V1.to_bytes(4, "big")[:3])
-_FRONT = np.dtype([("size", ">i4"), ("magic", ">u4"), ("body_crc", ">i4"), ("queue_id", ">i4")])
-_MIDDLE = np.dtype([("physical_offset", ">i8"), ("sys_flag", ">i4"), ("born_ts_high", ">i4")])
-_MIDDLE_AT = 28
+_FIXED = np.dtype([("size", ">i4"), ("magic", ">u4"), ("body_crc", ">i4"), ("queue_id", ">i4"), ("flag", ">i4"),
+    ("queue_offset", ">i8"), ("physical_offset", ">i8"), ("sys_flag", ">i4"), ("born_ts", ">i8"), ("born_host", ">u4"),
+    ("born_port", ">i4"), ("store_ts", ">i8"), ("store_host", ">u4"), ("store_port", ">i4"), ("reconsume_times", ">i4"),
+    ("prepared_offset", ">i8"), ("body_length", ">i4")])
+"""What records begin with whose addresses are IPv4."""
+_STORE_TS_AT = _FIXED.fields["store_ts"][1]
+_LAST = np.dtype([("reconsume_times", ">i4"), ("prepared_offset", ">i8"), ("body_length", ">i4")])
+"""What is between the addresses and the body."""
 
 
 class Segment(NamedTuple):
@@ -71,13 +76,13 @@ def _anywhere(segment: Segment, at: Positions, kind: np.dtype[Any]) -> NDArray[A
 class Headers(NamedTuple):
     """Where the parts of n valid records lie, and their sizes; all columns have the same length.
 
-    ``queue`` is the place, in ``ConsumeQueues.queues``, of the queue that names the record, or UNNAMED.
+    ``queue`` is the place, in ``ConsumeQueues.queues``, of the queue that names the record, or UNNAMED. ``fixed`` are
+    the fields before the body as they are in the log, addresses and ports only where they are IPv4.
     """
 
     at: Positions
     size: Positions
     sys_flag: NDArray[np.int32]
-    queue_id: NDArray[np.int32]
     body_at: Positions
     body_length: Positions
     topic_at: Positions
@@ -85,6 +90,12 @@ class Headers(NamedTuple):
     properties_at: Positions
     properties_length: Positions
     queue: NDArray[np.int32]
+    fixed: NDArray[Any]
+
+    def number(self, name: str) -> NDArray[Any]:
+        """One of the fixed fields, in the machine's byte order."""
+        field = self.fixed[name]
+        return field.astype(field.dtype.newbyteorder("="))
 
     def part(self, chosen: Any) -> "Headers":
         """The same columns for some of the records."""
@@ -106,22 +117,21 @@ def read_headers(segment: Segment, at: Positions, stop: int, queue: NDArray[np.i
     if len(at) and at[-1] > stop - RECORD_SIZE_MIN:  # they ascend
         near = at <= stop - RECORD_SIZE_MIN
         at, queue = at[near], queue[near]
-    front, middle = _anywhere(segment, at, _FRONT), _anywhere(segment, at + _MIDDLE_AT, _MIDDLE)
-    magic, size = front["magic"].astype(np.uint32), front["size"].astype(np.int64)
-    queue_id, sys_flag = front["queue_id"].astype(np.int32), middle["sys_flag"].astype(np.int32)
+    fixed = _anywhere(segment, at, _FIXED)
+    magic, size = fixed["magic"].astype(np.uint32), fixed["size"].astype(np.int64)
     last, is_v2 = at + size, magic == MAGIC_V2
     keep = (magic == MAGIC_V1) | is_v2
-    keep &= middle["physical_offset"].astype(np.int64) - segment.base == at
+    keep &= fixed["physical_offset"].astype(np.int64) - segment.base == at
     keep &= (size >= RECORD_SIZE_MIN) & (last <= stop)
     if not keep.all():
-        at, size, last, is_v2, queue = at[keep], size[keep], last[keep], is_v2[keep], queue[keep]
-        queue_id, sys_flag = queue_id[keep], sys_flag[keep]
-    body_at = at + 88
+        at, size, last, is_v2, queue, fixed = at[keep], size[keep], last[keep], is_v2[keep], queue[keep], fixed[keep]
+    body_at, sys_flag = at + _FIXED.itemsize, fixed["sys_flag"].astype(np.int32)
     v6 = sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)
     if v6.any():
         body_at += _V6_EXTRA * ((v6 & BORN_HOST_V6 != 0).astype(np.int64) + (v6 & STORE_HOST_V6 != 0))
+        _read_moved(segment, fixed, np.flatnonzero((v6 != 0) & (body_at <= last - 3)), at, body_at)
     fits = body_at <= last - 3
-    body_length = gather(segment, _where(fits, body_at - 4, at), ">i4").astype(np.int64)
+    body_length = fixed["body_length"].astype(np.int64)
     topic_at = body_at + body_length
     fits &= (body_length >= 0) & (topic_at <= last - 3)
     length_at = _where(fits, topic_at, at)
@@ -135,9 +145,18 @@ def read_headers(segment: Segment, at: Positions, stop: int, queue: NDArray[np.i
     properties_length = gather(segment, _where(fits, properties_at, at), ">u2").astype(np.int64)
     properties_at = properties_at + 2
     fits &= properties_at + properties_length == last
-    found = Headers(at, size, sys_flag, queue_id, body_at, body_length, topic_at, topic_length, properties_at,
-        properties_length, queue)
+    found = Headers(at, size, sys_flag, body_at, body_length, topic_at, topic_length, properties_at,
+        properties_length, queue, fixed)
     return found if fits.all() else found.part(fits)
+
+
+def _read_moved(segment: Segment, fixed: NDArray[Any], moved: Positions, at: Positions, body_at: Positions) -> None:
+    """Set the fields right that IPv6 addresses have moved, of the records ``moved``."""
+    born_v6 = (fixed["sys_flag"][moved] & BORN_HOST_V6 != 0).astype(np.int64)
+    fixed["store_ts"][moved] = gather(segment, at[moved] + _STORE_TS_AT + _V6_EXTRA * born_v6, ">i8")
+    last = _anywhere(segment, body_at[moved] - _LAST.itemsize, _LAST)
+    for name in _LAST.names:
+        fixed[name][moved] = last[name]
 
 
 def _where(fits: NDArray[np.bool_], wanted: Positions, instead: Positions) -> Positions:

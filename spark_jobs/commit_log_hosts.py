@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from broker_core.formats.commit_log_record import BORN_HOST_V6, host_text
-from spark_jobs.commit_log_headers import Headers, Segment, gather
+from spark_jobs.commit_log_headers import Headers, Segment
 from spark_jobs.commit_log_slices import slices
 
 _BORN_HOST_AT = 48
@@ -13,10 +13,9 @@ _BORN_HOST_AT = 48
 def born_hosts(segment: Segment, headers: Headers) -> pa.DictionaryArray:
     """The address of each record's producer, without its port."""
     is_v6 = headers.sys_flag & BORN_HOST_V6 != 0
-    at = headers.at + _BORN_HOST_AT
     if not is_v6.any():
-        return _told(pa.array(gather(segment, at, ">u4")))
-    return _told(slices(segment.octets, at, np.where(is_v6, np.int64(16), np.int64(4))))
+        return _told(pa.array(headers.number("born_host")))
+    return _told(slices(segment.octets, headers.at + _BORN_HOST_AT, np.where(is_v6, np.int64(16), np.int64(4))))
 
 
 def _told(hosts: pa.Array) -> pa.DictionaryArray:

@@ -16,7 +16,7 @@ from kombu.exceptions import OperationalError
 from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
 from spark_jobs.lake_folders import generations
-from spark_jobs.lake_manifest import LakeFile, Manifest, read_manifest
+from spark_jobs.lake_manifest import FILE_NAME, LakeFile, Manifest, read_manifest
 from spark_jobs.runs import NoWorkerError, sender
 from spark_jobs.timetable import Schedule, crontab_of, described
 
@@ -80,9 +80,15 @@ def lake_state() -> LakeState:
 
 
 def folder_of(store: Path) -> Path | None:
-    """The lake's folder, as its filler noted it beside the store; None while there is none."""
+    """The lake's folder; None while there is none.
+
+    Of several below GLASSMQ_LAKE_DIR the one that its filler noted beside the store, else the newest; that noted one
+    also where there is none below.
+    """
     found = lake_position.decode(_read(store / lake_position.FILE_NAME))
-    return Path(found.lake) if found and found.lake else None
+    noted = Path(found.lake) if found and found.lake else None
+    here = [folder for folder in generations(Path(settings.GLASSMQ_LAKE_DIR), store) if (folder / FILE_NAME).is_file()]
+    return here[-1] if here and noted not in here else noted
 
 
 def begin_sync(*, with_bodies: bool = False) -> None:

@@ -20,7 +20,16 @@ from spark_jobs.commit_log_segments import LogPlan, log_begin, plan_log
 from spark_jobs.errors import LakeError
 from spark_jobs.lake import Lake, find_lake, keep_files, locked, next_generation, sweep, witness_at
 from spark_jobs.lake_folders import lake_name
-from spark_jobs.lake_manifest import JournalPart, LakeFile, LogGap, LogPart, Manifest, write_manifest, write_whole
+from spark_jobs.lake_manifest import (
+    FILE_NAME,
+    JournalPart,
+    LakeFile,
+    LogGap,
+    LogPart,
+    Manifest,
+    write_manifest,
+    write_whole,
+)
 from spark_jobs.lake_tasks import Done, Draft, JournalDone, JournalWork, LogDone, LogWork, Work
 from spark_jobs.poll_journal_files import HEAD, find_files
 
@@ -59,6 +68,8 @@ class Synced(NamedTuple):
     gap_bytes: int
     """Bytes of the log that were gone before they could be read."""
     missing_journal_files: int
+    awaited_lake: str = ""
+    """Another lake, whose position the broker knows in place of this one's."""
 
 
 def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:
@@ -86,7 +97,7 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
             manifest.synced_ms = now_ms()
             write_manifest(lake.folder, manifest)
         publish(wanted.store, lake, now_ms())
-        return told(lake, before)
+        return told(lake, before)._replace(awaited_lake=awaited_lake(wanted.store, lake))
 
 
 def opened(wanted: Wanted) -> Lake:
@@ -202,14 +213,24 @@ def kept(drafts: Sequence[Draft]) -> list[LakeFile]:
 
 
 def publish(store: str, lake: Lake, now_ms: int) -> None:
-    """Tell the broker what it may delete; a store that is not GlassMQ's is only read."""
-    if not is_local(store) or not is_file(joined(store, "glassmq")):
+    """Tell the broker what it may delete, where it waits for this lake; a store that is not GlassMQ's is only read."""
+    if not is_local(store) or not is_file(joined(store, "glassmq")) or awaited_lake(store, lake):
         return
     position = lake_position.LakePosition(lake.manifest.position, now_ms, str(lake.folder))
     try:
         write_whole(local_path(store) / lake_position.FILE_NAME, lake_position.encode(position))
     except OSError as error:
         logger.warning("The broker of %s is not told how far its lake is: %s.", store, error)
+
+
+def awaited_lake(store: str, lake: Lake) -> str:
+    """The lake in another folder of lakes that the broker waits for; empty where it waits for this one, or for none."""
+    if not is_local(store):
+        return ""
+    found = lake_position.decode(read_start(joined(store, lake_position.FILE_NAME), lake_position.MOST_BYTES) or b"")
+    if found is None or Path(found.lake).resolve().parent == lake.folder.resolve().parent:
+        return ""
+    return found.lake if is_file(str(Path(found.lake) / FILE_NAME)) else ""
 
 
 def percent(first: int, now: int, end: int) -> int:

@@ -61,6 +61,20 @@ def test_how_far_it_is(store: Written, tmp_path: Path) -> None:
     assert found.messages.size > 0 < found.polls.files
 
 
+def test_the_lake_in_the_folder_of_this_broker_is_the_one(settings: Any, store: Written, tmp_path: Path) -> None:
+    settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
+    fill(tmp_path)
+    real = state().folder
+    assert Path(real).parent == tmp_path / "lakes"
+    position = tmp_path / "store" / lake_position.FILE_NAME
+    position.write_bytes(lake_position.encode(lake_position.LakePosition(7, 5, "/tmp/trial/store-1")))
+    assert state().folder == real
+    position.unlink()
+    assert state().folder == real
+    (Path(real) / "manifest.json").unlink()
+    assert state().folder == ""
+
+
 def test_lakes_of_other_stores_are_counted(settings: Any, store: Written, tmp_path: Path) -> None:
     settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
     fill(tmp_path)

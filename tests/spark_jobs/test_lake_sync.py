@@ -75,7 +75,7 @@ def written(tmp_path: Path) -> Written:
 def test_everything_is_there_once_and_what_is_new_follows(tmp_path: Path, written: Written) -> None:
     first = fill(tmp_path)
     assert (first.messages, first.polls, first.position) == (40, 21, written.records[40][2])
-    assert fill(tmp_path)[1:] == (0, 0, first.position, 0, 0, 0)
+    assert fill(tmp_path)[1:] == (0, 0, first.position, 0, 0, 0, "")
     publish_end(tmp_path / "store", written.end)
     second = fill(tmp_path, with_bodies=True)
     assert (second.messages, second.polls, second.position) == (20, 0, written.end)
@@ -89,6 +89,25 @@ def test_the_broker_is_told_what_it_may_delete(tmp_path: Path, written: Written)
     fill(tmp_path)
     told = lake_position.decode((tmp_path / "store" / "lakePosition").read_bytes())
     assert told == lake_position.LakePosition(written.records[40][2], NOW, str(lake_of(tmp_path).folder))
+
+
+def test_the_broker_waits_for_the_lake_that_it_knows(tmp_path: Path, written: Written) -> None:
+    real = fill(tmp_path)
+    publish_end(tmp_path / "store", written.end)
+    told = (tmp_path / "store" / "lakePosition").read_bytes()
+    trial = Wanted(str(tmp_path / "store"), tmp_path / "trial")
+
+    def try_it() -> Synced:
+        return sync(trial, run_here, lambda: NOW, lambda percent, doing: None)
+
+    assert try_it().awaited_lake == str(real.lake)
+    assert (tmp_path / "store" / "lakePosition").read_bytes() == told
+    assert fill(tmp_path).awaited_lake == ""
+    (real.lake / "manifest.json").unlink()
+    done = try_it()
+    position = lake_position.decode((tmp_path / "store" / "lakePosition").read_bytes())
+    assert done.awaited_lake == ""
+    assert position is not None and (position.lake, position.physical_offset) == (str(done.lake), written.end)
 
 
 def test_nothing_is_written_into_a_store_of_rocketmq(tmp_path: Path) -> None:

@@ -60,6 +60,9 @@ class Command(BaseCommand):
             f"the log up to byte {done.position}.")
         if done.gap_bytes:
             self.stdout.write(f"{done.gap_bytes} bytes of the log were gone before they could be read.")
+        if done.awaited_lake:
+            self.stdout.write(f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of "
+                "this one. If it is to wait for this one, remove the file lakePosition from the store.")
 
     def status(self, store: str, lakes: Path) -> None:
         """What is in the lake of a store."""

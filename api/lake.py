@@ -20,6 +20,8 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
 
     It has the log up to `position`; `behind_bytes` of it are still to be read, null where the store does not say where
     its log ends. `gap_bytes` of the log and `missing_journal_files` were deleted before they could be read.
+    `ended_by` says why the log ended there: at an `invalid record` or a `missing segment` the lake cannot go on, and
+    `segments_unread` lie behind that.
     `other_lakes` were filled from other stores that were at the same path.
     `problem` says why the lake cannot be read, `last_failure` why the last try to fill it failed.
     """
@@ -32,6 +34,8 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     polls: LakeTable
     gap_bytes: int
     missing_journal_files: int
+    ended_by: str
+    segments_unread: int
     other_lakes: int
     problem: str
     last_try_ms: int | None
@@ -69,7 +73,8 @@ def _view(state: lake_state.LakeState) -> LakeView:
     return LakeView(
         folder=state.folder, position=state.position, behind_bytes=state.behind_bytes, synced_ms=state.synced_ms,
         messages=LakeTable(**state.messages._asdict()), polls=LakeTable(**state.polls._asdict()),
-        gap_bytes=state.gap_bytes, missing_journal_files=state.missing_journal_files, other_lakes=state.other_lakes,
+        gap_bytes=state.gap_bytes, missing_journal_files=state.missing_journal_files,
+        ended_by=state.ended_by, segments_unread=state.segments_unread, other_lakes=state.other_lakes,
         problem=state.problem,
         last_try_ms=None if state.last_try is None else int(state.last_try.timestamp() * 1000),
         last_failure=state.last_failure,

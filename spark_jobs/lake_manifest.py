@@ -12,6 +12,9 @@ import msgspec
 from spark_jobs.errors import LakeError
 
 FILE_NAME = "manifest.json"
+CUT_SHORT = {
+    "invalid record": "what lies there is not a valid record", "missing segment": "the next segment is missing"}
+"""Ends of a log behind which there may be more, by their names; in words."""
 VERSION = 1
 
 
@@ -81,6 +84,10 @@ class Manifest(msgspec.Struct):
     witnesses: list[Witness] = []
     """The last records of the last parts, newest last: should one be damaged, the others still tell."""
     synced_ms: int = 0
+    ended_by: str = ""
+    """Why the log ended where it did when the lake was last filled, as ``commit_log_segments.LogPlan`` has it."""
+    segments_unread: list[str] = []
+    """Segments behind that end that held something."""
 
     def files(self) -> set[str]:
         """The paths of all files that count."""

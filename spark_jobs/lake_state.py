@@ -46,6 +46,9 @@ class LakeState(NamedTuple):
     polls: Rows
     gap_bytes: int
     missing_journal_files: int
+    ended_by: str
+    """Why the lake has no more of the log, as ``LogPlan.ended_by``; ``segments_unread`` behind that hold something."""
+    segments_unread: int
     other_lakes: int
     """Lakes of stores that were at the same path."""
     problem: str
@@ -74,6 +77,7 @@ def lake_state() -> LakeState:
         polls=_counted([file for part in manifest.polls for file in part.files]),
         gap_bytes=sum(gap.end - gap.start for gap in manifest.gaps),
         missing_journal_files=len(manifest.missing_journal_files),
+        ended_by=manifest.ended_by, segments_unread=len(manifest.segments_unread),
         other_lakes=len([other for other in generations(Path(settings.GLASSMQ_LAKE_DIR), store) if other != folder]),
         problem=problem,
         last_try=tried.date_done if tried else None, last_failure=_failure(tried), schedule=schedule())

@@ -68,6 +68,9 @@ class Synced(NamedTuple):
     gap_bytes: int
     """Bytes of the log that were gone before they could be read."""
     missing_journal_files: int
+    ended_by: str
+    """Why the log ended at ``position``, and how many segments behind that hold something."""
+    segments_unread: int
     awaited_lake: str = ""
     """Another lake, whose position the broker knows in place of this one's."""
 
@@ -80,6 +83,7 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
         manifest = lake.manifest
         before = msgspec.structs.replace(manifest, messages=[*manifest.messages], polls=[*manifest.polls])
         plan = plan_log(wanted.store, start=manifest.position, split_bytes=lambda size: task_bytes(size, wanted.cores))
+        manifest.ended_by, manifest.segments_unread = plan.ended_by, list(plan.segments_unread)
         todo = list(rounds([*journal_works(wanted, lake), *log_works(wanted, lake, plan)]))
         for works in todo:
             progress(percent(before.position, manifest.position, plan.end),
@@ -245,4 +249,4 @@ def told(lake: Lake, before: Manifest) -> Synced:
     return Synced(lake.folder, sum(file.rows for part in parts for file in part.files),
         sum(file.rows for part in polls for file in part.files), now.position, sum(part.torn_bytes for part in parts),
         sum(gap.end - gap.start for gap in now.gaps) - sum(gap.end - gap.start for gap in before.gaps),
-        len(now.missing_journal_files) - len(before.missing_journal_files))
+        len(now.missing_journal_files) - len(before.missing_journal_files), now.ended_by, len(now.segments_unread))

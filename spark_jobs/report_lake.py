@@ -12,6 +12,7 @@ from spark_jobs.commit_log_segments import LogPlan
 from spark_jobs.errors import LakeError
 from spark_jobs.lake import Lake, find_lake
 from spark_jobs.lake_folders import generations
+from spark_jobs.lake_manifest import CUT_SHORT
 from spark_jobs.poll_journal_files import HEAD, JournalSurvey, find_files, name_in, name_of, read_head
 
 SOURCES = ("auto", "lake", "log")
@@ -101,6 +102,9 @@ def lake_notes(lake: Lake, plan: LogPlan | None, journal: JournalSurvey | None) 
     if plan is not None and lost:
         said.append(f"{lost:,} bytes of the log were deleted before the lake had read them; their messages are missing "
             "here. The lake has to be filled more often, or fileReservedTime to be longer.")
+    if plan is not None and plan.ended_by in CUT_SHORT:
+        said.append(f"The log cannot be read behind byte {plan.end:,}, since {CUT_SHORT[plan.ended_by]}: neither "
+            f"report nor lake have what comes then, {len(plan.segments_unread):,} segments among it.")
     if journal is not None and lake.manifest.missing_journal_files:
         said.append(f"{len(lake.manifest.missing_journal_files):,} files of the poll journal were deleted before the "
             "lake had read them; what was in them is missing here.")

@@ -1,5 +1,7 @@
 /** What is said of the lake. Numbers of 64 bits come as strings. */
 
+/** Ends of a log behind which there may be more. */
+const STOPS = { "invalid record": "what lies there is not a valid record", "missing segment": "the next segment is missing" };
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
 
 /** Bytes for people: 1 234 567 is "1.2 MB". */
@@ -33,6 +35,8 @@ export function notesOf(lake, { count }) {
   if (lake.last_failure) notes.push(`The last try to fill it failed: ${lake.last_failure}`);
   if (Number(lake.gap_bytes)) notes.push(`${bytes(lake.gap_bytes)} of the log were deleted before they could be read.`);
   if (Number(lake.missing_journal_files)) notes.push(`${count(lake.missing_journal_files)} files of the poll journal were deleted before they could be read.`);
+  const stop = STOPS[lake.ended_by];
+  if (stop) notes.push(`The lake cannot go on behind byte ${count(lake.position)} of the log, since ${stop}; ${count(lake.segments_unread)} segments behind that are not read.`);
   if (lake.other_lakes) notes.push(`Beside it there are ${count(lake.other_lakes)} lakes of other stores that were at the same path; reports do not read them.`);
   return notes;
 }

@@ -8,7 +8,7 @@ import { bytes, figuresOf, isFilled, notesOf } from "../../static/js/lake_words.
 const LAKE = {
   folder: "/data/lake/store-1", position: "1000", behind_bytes: "1500000", synced_ms: "5000",
   messages: { rows: "7", files: 2, size: "300" }, polls: { rows: "1", files: 1, size: "50000" },
-  gap_bytes: "0", missing_journal_files: 0, other_lakes: 0, problem: "", last_try_ms: null, last_failure: "", schedule: null,
+  gap_bytes: "0", missing_journal_files: 0, ended_by: "safe end", segments_unread: 0, other_lakes: 0, problem: "", last_try_ms: null, last_failure: "", schedule: null,
 };
 const said = { count: (value) => `#${value}`, ago: (ms) => `${ms} ms ago`, now: 9000 };
 
@@ -27,9 +27,10 @@ test("how far the lake is", () => {
 
 test("what has to be known", () => {
   assert.deepEqual(notesOf(LAKE, said), []);
-  const notes = notesOf({ ...LAKE, problem: "Damaged.", last_failure: "Full.", gap_bytes: "2000", missing_journal_files: 3, other_lakes: 2 }, said);
+  const notes = notesOf({ ...LAKE, problem: "Damaged.", last_failure: "Full.", gap_bytes: "2000", missing_journal_files: 3, ended_by: "invalid record", segments_unread: 5, other_lakes: 2 }, said);
   assert.deepEqual(notes, ["Damaged.", "The last try to fill it failed: Full.",
     "2.0 kB of the log were deleted before they could be read.", "#3 files of the poll journal were deleted before they could be read.",
+    "The lake cannot go on behind byte #1000 of the log, since what lies there is not a valid record; #5 segments behind that are not read.",
     "Beside it there are #2 lakes of other stores that were at the same path; reports do not read them."]);
 });
 

@@ -25,7 +25,8 @@ OTHER = LakeFile("polls/date=2026-01-01/file=1-0-9.parquet", 1, 50, 5, 5)
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     manifest = Manifest("/store", position=9, messages=[LogPart(0, 9, [FILE], 1, 2, True)], gaps=[LogGap(3, 4, 5)],
-        polls=[JournalPart(1, 77, 0, 9, False, [OTHER], 4)], missing_journal_files=[0], witnesses=[Witness(3, 4, "ab")])
+        polls=[JournalPart(1, 77, 0, 9, False, [OTHER], 4)], missing_journal_files=[0], ended_by="invalid record",
+        segments_unread=["7"], witnesses=[Witness(3, 4, "ab")])
     write_manifest(tmp_path, manifest)
     assert read_manifest(tmp_path) == manifest
     assert manifest.files() == {FILE.path, OTHER.path}

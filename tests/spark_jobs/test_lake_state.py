@@ -59,6 +59,7 @@ def test_how_far_it_is(store: Written, tmp_path: Path) -> None:
     assert (found.position, found.behind_bytes, found.synced_ms) == (position, store.end - position, NOW)
     assert (found.messages.rows, found.polls.rows, found.gap_bytes) == (30, 20, 0)
     assert found.messages.size > 0 < found.polls.files
+    assert (found.ended_by, found.segments_unread) == ("safe end", 0)
 
 
 def test_the_lake_in_the_folder_of_this_broker_is_the_one(settings: Any, store: Written, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from spark_jobs.lake_sync import Wanted, sync
 from spark_jobs.poll_journal_files import find_files, survey
 from spark_jobs.report_lake import LAKE_SEGMENT, known_of_journal, lake_for, lake_notes, with_lake
 from tests.spark_jobs.journals import entry, make_journal
-from tests.spark_jobs.stores import make_store, publish_end, segment_path
+from tests.spark_jobs.stores import make_store, publish_end, segment_path, tear
 
 
 def fill(store: Path, lakes: Path) -> None:
@@ -129,6 +129,17 @@ def test_gaps_that_the_lake_knows_are_said(tmp_path: Path) -> None:
     assert log.startswith("1,234 bytes of the log")
     assert journal.startswith("2 files of the poll journal")
     assert lake_notes(lake, None, None) == []
+
+
+def test_a_log_that_cannot_be_read_on_is_said(tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 60)
+    torn = written.records[30][2]
+    tear(tmp_path / "store", torn, 20)
+    fill(tmp_path / "store", tmp_path / "lakes")
+    lake = find_lake(tmp_path / "lakes", tmp_path / "store")
+    assert lake is not None
+    note, = lake_notes(lake, plan_log(tmp_path / "store", start=lake.manifest.position), None)
+    assert note.startswith(f"The log cannot be read behind byte {torn:,}, since what lies there is not a valid record")
 
 
 def test_which_lake_is_read(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from spark_jobs import setup
 from spark_jobs.errors import ReportError
 from spark_jobs.failures import sentence
+from spark_jobs.lake_manifest import CUT_SHORT
 from spark_jobs.session import get_session, require_pyspark
 
 
@@ -60,6 +61,9 @@ class Command(BaseCommand):
             f"the log up to byte {done.position}.")
         if done.gap_bytes:
             self.stdout.write(f"{done.gap_bytes} bytes of the log were gone before they could be read.")
+        if done.ended_by in CUT_SHORT:
+            self.stdout.write(f"The log cannot be read behind that, since {CUT_SHORT[done.ended_by]}: "
+                f"{done.segments_unread} segments are not read.")
         if done.awaited_lake:
             self.stdout.write(f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of "
                 "this one. If it is to wait for this one, remove the file lakePosition from the store.")
@@ -79,6 +83,9 @@ class Command(BaseCommand):
             f"{sum(file.size for file in files):,} bytes, of the log up to byte {manifest.position:,}")
         self.stdout.write(f"polls     {sum(file.rows for file in polls):>14,} in {len(polls):,} files, "
             f"{sum(file.size for file in polls):,} bytes")
+        if manifest.ended_by in CUT_SHORT:
+            self.stdout.write(f"end       {CUT_SHORT[manifest.ended_by]}; {len(manifest.segments_unread)} segments "
+                "behind that are not read")
         for gap in manifest.gaps:
             self.stdout.write(f"gap       bytes {gap.start:,} to {gap.end:,} of the log were gone before they could be")
         if manifest.missing_journal_files:

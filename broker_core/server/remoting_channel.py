@@ -42,8 +42,8 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     unsent_in_all: int = 512 * MIB
     """Unsent bytes of all clients that are behind; above it, whoever has most of them is cut off."""
     questions: int = 16
-    """A session gets so many frames without a body at once. A pull is one, and its answer may have 256 KiB: the next
-    ones come when it is known whether the client is behind with reading these answers."""
+    """A session gets so many frames without a body at once, of one read or of several. A pull is one, and its
+    answer may have 256 KiB: the next ones come when it is known whether the client is behind with reading these."""
     unfinished: int = 256 * MIB
     """Frames that are not whole yet, of all connections together; above it, whoever has most of them is cut off."""
     last_replies: float = 2
@@ -283,7 +283,8 @@ class Channel(asyncio.Protocol):
         before, self.unfinished = self.unfinished, self._decoder.unfinished
         if before != self.unfinished:
             self._server.count_unfinished(self.unfinished - before)
-        if self._waiting or len(commands) > self._limits.questions:
+        if self._waiting or len(commands) > self._limits.questions or (
+                not self._session.ready and any(not command.body for command in commands)):
             self._waiting += commands
             self._hand_over()
         elif commands:

@@ -295,7 +295,7 @@ async def test_how_much_may_be_unsent_follows_the_largest_answer(fits: bool) -> 
 class Slow(NotingSession):
     """Handles what it was given when the test says so."""
 
-    handled = False
+    handled = True
 
     @property
     def ready(self) -> bool:
@@ -305,10 +305,10 @@ class Slow(NotingSession):
 async def test_more_questions_come_when_the_ones_before_were_handled() -> None:
     async with serving(Slow, questions=4) as running:
         peer = await running.connect()
-        peer.write(request(0))
-        await peer.receive()
+        await peer.ask(0)
         (session,) = running.sessions
         assert isinstance(session, Slow)
+        session.handled = False
         peer.write(*(request(number) for number in range(1, 11)))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -316,6 +316,24 @@ async def test_more_questions_come_when_the_ones_before_were_handled() -> None:
         session.handled = True
         assert [(await peer.receive()).opaque for _ in range(10)] == list(range(1, 11))
         assert session.reads == [[0], [1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
+
+
+async def test_questions_of_small_reads_wait_too_and_what_has_a_body_does_not() -> None:
+    async with serving(Slow, questions=4) as running:
+        peer = await running.connect()
+        await peer.ask(0)
+        (session,) = running.sessions
+        assert isinstance(session, Slow)
+        session.handled = False
+        for number in (1, 2):  # nothing waits for them: a body is the request's, and the answer is small
+            assert (await peer.ask(number, b"body")).opaque == number
+        for number in range(3, 8):
+            peer.write(request(number, b"body" if number == 7 else b""))
+            for _ in range(5):
+                await asyncio.sleep(0)
+        assert session.reads == [[0], [1], [2]]
+        session.handled = True
+        assert [(await peer.receive()).opaque for _ in range(5)] == [3, 4, 5, 6, 7]
 
 
 async def test_too_much_unsent_in_all_ends_the_connection_that_has_most_of_it() -> None:

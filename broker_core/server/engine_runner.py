@@ -146,6 +146,7 @@ class EngineRunner:
         self.handled = 0
         """Commands that had their turn; those that lie aside are not counted."""
         self._turn_scheduled = False
+        self._tick_waits = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
         self._flush: Future[Flush] | None = None
@@ -225,25 +226,34 @@ class EngineRunner:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """One turn: of what waits as much as ``MAX_BATCH`` allows, or else what time has brought."""
+        """One turn: of what waits as much as ``MAX_BATCH`` allows, then what time has brought.
+
+        After answers the latter waits for the next turn, once: until then they are on their way.
+        """
         self._turn_scheduled = False
         if self._stopped:
             return
         now, pause = self._clock.now(), 0.0
+        tick_waited, self._tick_waits = self._tick_waits, False
         try:
             if self._inbox or self._aside:
-                self._deliver(self.engine.handle_batch(self._next_batch(), now))
+                out = self.engine.handle_batch(self._next_batch(), now)
+                self._tick_waits = bool(out.replies) and not tick_waited
+                self._deliver(out)
             due = self.engine.next_deadline()
-            if due is not None and due <= now.mono_ns:
+            if due is None or due > now.mono_ns:
+                self._tick_waits = False
+            elif not self._tick_waits:
                 self._deliver(self.engine.tick(now))
         except Exception:
             log.exception("a turn of the engine failed; it goes on with the next one")
             pause = FAILED_TURN_PAUSE
-        if (self._inbox or self._aside) and not self._turn_scheduled:
+        if (self._inbox or self._aside or self._tick_waits) and not self._turn_scheduled:
             self._turn_scheduled = True
             self._loop.call_soon(self._turn)
         self._start_flush()
-        self._arm(pause)
+        if not self._tick_waits:
+            self._arm(pause)
 
     def _next_batch(self) -> list[Asked]:
         """What the next turn is to do."""

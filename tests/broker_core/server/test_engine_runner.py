@@ -65,6 +65,32 @@ def pull(offset: int, wait_ms: int = 30_000) -> c.PullMessage:
     return c.PullMessage(topic="orders", queue_id=0, queue_offset=offset, suspend_timeout_ms=wait_ms)
 
 
+async def test_answers_are_written_before_what_can_wait_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    async with running() as client:
+        engine, loop = client.runner.engine, asyncio.get_running_loop()
+        tick = engine.tick
+
+        def noted(now: Any) -> Any:
+            order.append("tick")
+            return tick(now)
+
+        def sink(replies: list[Any]) -> None:
+            order.append("answer")
+            loop.call_soon(order.append, "written")  # as a server writes what it has gathered
+            if order.count("answer") < 20:
+                client.runner.submit(connection, 1, send("orders", b"x"))
+
+        connection = Connection(sink)
+        monkeypatch.setattr(engine, "tick", noted)
+        client.runner.submit(connection, 1, send("orders", b"x"))
+        async with asyncio.timeout(30):
+            while order.count("written") < 20 or engine.context.store.index_is_behind:
+                await asyncio.sleep(0)
+    assert order[:4] == ["answer", "written", "answer", "tick"]  # it waits for one turn, however busy the broker is
+    assert order.count("tick") >= 10
+
+
 async def test_a_held_pull_is_woken() -> None:
     async with running() as client:
         await client.ask(send("orders", b"one"))

@@ -31,7 +31,7 @@ _FIXED = np.dtype([("size", ">i4"), ("magic", ">u4"), ("body_crc", ">i4"), ("que
     ("born_port", ">i4"), ("store_ts", ">i8"), ("store_host", ">u4"), ("store_port", ">i4"), ("reconsume_times", ">i4"),
     ("prepared_offset", ">i8"), ("body_length", ">i4")])
 """What records begin with whose addresses are IPv4."""
-_STORE_TS_AT = _FIXED.fields["store_ts"][1]
+_STORE_TS_AT = 56
 _LAST = np.dtype([("reconsume_times", ">i4"), ("prepared_offset", ">i8"), ("body_length", ">i4")])
 """What is between the addresses and the body."""
 
@@ -155,7 +155,7 @@ def _read_moved(segment: Segment, fixed: NDArray[Any], moved: Positions, at: Pos
     born_v6 = (fixed["sys_flag"][moved] & BORN_HOST_V6 != 0).astype(np.int64)
     fixed["store_ts"][moved] = gather(segment, at[moved] + _STORE_TS_AT + _V6_EXTRA * born_v6, ">i8")
     last = _anywhere(segment, body_at[moved] - _LAST.itemsize, _LAST)
-    for name in _LAST.names:
+    for name in ("reconsume_times", "prepared_offset", "body_length"):
         fixed[name][moved] = last[name]
 
 

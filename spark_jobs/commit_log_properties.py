@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from broker_core.formats.message_properties import ENTRY_END, NAME_END
 from spark_jobs.commit_log_headers import Headers, Segment
-from spark_jobs.commit_log_slices import as_text, slices
+from spark_jobs.commit_log_slices import NONE, as_text, slices
 
 _WORD = 8
 _ENTRY_END = ord(ENTRY_END)
@@ -36,7 +35,6 @@ class Properties:
     def value(self, name: str) -> pa.Array:
         """One property of each record, null where it has none; of two with one name the last one counts."""
         count, key = len(self._text), (name + NAME_END).encode()
-        at, length = np.zeros(count, np.int64), np.zeros(count, np.int64)
         if self._entries is None and not re.search(re.escape(key), self._octets().data):
             return pa.nulls(count, pa.string())
         self._entries = entries = self._entries or Entries(self._octets(), self._begins)
@@ -44,21 +42,20 @@ class Properties:
         if not len(hits):
             return pa.nulls(count, pa.string())
         record = entries.record[hits]
-        at[record] = entries.begin[hits] + len(key)
-        length[record] = entries.begin[hits + 1] - 1 - at[record]
-        return as_text(self._with_nulls(at, length))
+        is_last = np.append(record[1:] != record[:-1], True)
+        if not is_last.all():
+            hits, record = hits[is_last], record[is_last]
+        at = entries.begin[hits] + len(key)
+        length = entries.begin[hits + 1] - 1 - at
+        if len(hits) == count:
+            return as_text(slices(self._octets(), at, length))
+        rows = np.full(count, NONE, np.int32)
+        rows[record] = np.arange(len(hits))
+        return as_text(slices(self._octets(), at, length, rows))
 
     def _octets(self) -> NDArray[np.uint8]:
         data = self._text.buffers()[2]
         return np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8, int(self._begins[-1]))
-
-    def _with_nulls(self, at: NDArray[np.int64], length: NDArray[np.int64]) -> pa.Array:
-        """The values, null where the length is 0."""
-        has = length > 0
-        if has.all():
-            return slices(self._octets(), at, length)
-        behind = np.maximum.accumulate(np.where(has, at + length, 0))
-        return pc.if_else(pa.array(has), slices(self._octets(), np.where(has, at, behind), length), None)
 
 
 class Entries:

@@ -7,12 +7,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Positions = NDArray[np.int64]
+NONE = -1
 
 
-def slices(octets: NDArray[np.uint8], at: Positions, length: Positions) -> pa.Array:
+def slices(octets: NDArray[np.uint8], at: Positions, length: Positions, rows: NDArray[np.int32] | None = None,
+           ) -> pa.Array:
     """Bytes [at, at + length) of each record as one Arrow column of binary.
 
-    They must ascend and not overlap. Arrow copies them: it is shown the octets as one column in which wanted values
+    With ``rows`` the column has a row for each of these: the slice of that place, null for NONE. Slices must ascend and
+    not overlap. Arrow copies them: it is shown the octets as one column in which wanted values
     and what lies between them take turns, and takes every second one.
     """
     count = len(at)
@@ -24,7 +27,9 @@ def slices(octets: NDArray[np.uint8], at: Positions, length: Positions) -> pa.Ar
     np.add(offsets[0::2], length, out=offsets[1::2], casting="unsafe")
     shown: Any = octets[low:low + int(offsets[-1])]
     turns = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(shown)])
-    return turns.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+    if rows is None:
+        return turns.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+    return turns.take(pa.array(2 * rows, mask=rows == NONE))
 
 
 def as_text(binary: pa.Array) -> pa.Array:

@@ -46,7 +46,9 @@ DELTAS = frozenset(("physical_offset", "queue_offset", "born_ts", "store_ts", "d
 PREFIXES = frozenset(("keys", "uniq_key", "origin_message_id", "properties"))
 """Texts that begin as the one before: what is different is stored."""
 DICTIONARIES = ("topic", "born_host")
-PLAIN = frozenset(("body_crc", "body"))
+SPLIT = frozenset(("body_crc",))
+"""Numbers that are like nothing before: their bytes are stored apart, those that are always 0 take no room."""
+PLAIN = frozenset(("body",))
 """Values that are like nothing before."""
 GROUP_ROWS = 262_144
 GROUP_BYTES = 64 * 1024 * 1024
@@ -313,8 +315,10 @@ def settings(columns: Sequence[str]) -> dict[str, Any]:
     """How pyarrow is to write these columns."""
     encodings = {name: "DELTA_BINARY_PACKED" for name in columns if name in DELTAS}
     encodings |= {name: "DELTA_BYTE_ARRAY" for name in columns if name in PREFIXES}
+    encodings |= {name: "BYTE_STREAM_SPLIT" for name in columns if name in SPLIT}
+    unordered = PREFIXES | SPLIT | PLAIN
     return {
         "store_schema": False, "compression": "zstd", "compression_level": 1, "column_encoding": encodings,
         "use_dictionary": [name for name in columns if name not in encodings and name not in PLAIN],
-        "write_statistics": [name for name in columns if name not in PREFIXES and name not in PLAIN],
+        "write_statistics": [name for name in columns if name not in unordered],
     }

@@ -46,9 +46,14 @@ def first_deliveries(ranges: DataFrame) -> DataFrame:
 
 
 def with_times(deliveries: DataFrame, messages: DataFrame) -> DataFrame:
-    """The deliveries with their messages' times; null for those that the log does not have."""
-    times = messages.select(*_MESSAGE, "born_ts", "store_ts")
-    return deliveries.join(times, [*_MESSAGE], "left").withColumn("minute_ts", floored(F.col("at_ms")))
+    """The deliveries with their messages' times; null for those that the log does not have.
+
+    Of a topic that was deleted and made again an offset may be there twice: the newer message counts.
+    """
+    times = messages.select(*_MESSAGE, "born_ts", "store_ts", "physical_offset")
+    newest = deliveries.join(times, [*_MESSAGE], "left").groupBy(*_MESSAGE, "group", "at_ms").agg(
+        *(F.max_by(name, "physical_offset").alias(name) for name in ("born_ts", "store_ts")))
+    return newest.withColumn("minute_ts", floored(F.col("at_ms")))
 
 
 def on_their_way_out(deliveries: DataFrame) -> DataFrame:
@@ -91,7 +96,7 @@ REPORT = Report(
     facts=facts,
     tables={
         "by_topic": spread_table("stages", "topic string, stage string", "ms"),
-        "by_group": spread_table("stages", "topic string, group string, stage string", "ms"),
+        "by_group": spread_table("stages", "topic string, group string, stage string", "ms", only="`group` != ''"),
         "by_minute": spread_table("stages", "minute_ts long, stage string", "ms"),
         "histogram": bars_table("stages", "stage string", "ms"),
     },

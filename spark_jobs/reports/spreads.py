@@ -17,12 +17,12 @@ def names(ddl: str) -> tuple[str, ...]:
     return tuple(column.split()[0].strip("`") for column in ddl.split(","))
 
 
-def spread_table(of: str, keys: str, unit: str) -> Table:
-    """The samples' percentiles by keys, in their order."""
+def spread_table(of: str, keys: str, unit: str, only: str = "true") -> Table:
+    """The percentiles by keys, in their order, of those samples that a condition lets in."""
     columns = names(keys)
 
     def spread_by(samples: DataFrame) -> DataFrame:
-        return spread(samples, *columns, unit=unit).orderBy(*columns).select(
+        return spread(samples.where(only), *columns, unit=unit).orderBy(*columns).select(
             *columns, "samples", *spread_columns(unit))
 
     return Table(of, spread_by, f"{keys}, {spread_schema(unit)}")

@@ -28,10 +28,11 @@ def in_window(facts: DataFrame, from_ms: int | None, to_ms: int | None) -> DataF
 
 
 def about(facts: DataFrame, topic: str | None, group: str | None) -> DataFrame:
-    """Facts of one topic, of one group, or of both; facts that know no groups stay those of all."""
-    for name, wanted in (("topic", topic), ("group", group)):
-        if wanted is not None and name in facts.columns:
-            facts = facts.where(F.col(name) == wanted)
+    """Facts of one topic, of one group, or of both; those that know no groups, or belong to none (''), stay."""
+    if topic is not None and "topic" in facts.columns:
+        facts = facts.where(F.col("topic") == topic)
+    if group is not None and "group" in facts.columns:
+        facts = facts.where(F.col("group").isin(group, ""))
     return facts
 
 
@@ -85,9 +86,10 @@ _MADE: Mapping[str, Callable[[], Column]] = {
 
 
 def reason(rows: DataFrame, name: str, count: str = "samples") -> DataFrame:
-    """Rows of facts that are left out for this reason, counted by topic and minute."""
-    return rows.groupBy("topic", "minute_ts").agg(F.sum(count).alias("count")).select(
-        F.lit(name).alias("reason"), "topic", "minute_ts", "count")
+    """Rows of facts that are left out for this reason, counted by topic, group and minute."""
+    group = F.col("group") if "group" in rows.columns else F.lit("")
+    return rows.groupBy("topic", group.alias("group"), "minute_ts").agg(F.sum(count).alias("count")).select(
+        F.lit(name).alias("reason"), "topic", "group", "minute_ts", "count")
 
 
 def share(part: str, whole: str) -> Column:

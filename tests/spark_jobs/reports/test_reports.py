@@ -26,7 +26,7 @@ def test_the_schemas_of_its_tables(spark: "SparkSession", name: str) -> None:
     if report.reads:
         assert {"segment", "messages", "bytes", "end"} <= set(facts["stored"].columns)
     if "left_out" in facts:
-        assert set(facts["left_out"].columns) == {"reason", "topic", "minute_ts", "count"}
+        assert set(facts["left_out"].columns) == {"reason", "topic", "group", "minute_ts", "count"}
 
 
 @pytest.mark.parametrize("name", REPORTS)

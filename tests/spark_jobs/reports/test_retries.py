@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.reports import retries
+from spark_jobs.reports.steps import about
 from tests.spark_jobs.frames import inputs, rows
 
 if TYPE_CHECKING:
@@ -27,6 +28,13 @@ def test_copies_belong_to_the_topic_they_come_from(spark: "SparkSession") -> Non
     assert rows(retries.by_minute(facts)) == [(0, "dead letter", 1), (0, "retry", 2), (60_000, "retry", 1)]
     assert rows(retries.try_figures(facts)) == [(3, 1)]
     facts.unpersist()
+
+
+def test_one_group_beside_the_messages_of_all(spark: "SparkSession") -> None:
+    log = [{"store_ts": 1}, {"store_ts": 1}, BACK, BACK | {"topic": "%RETRY%h"}]
+    facts = about(REPORT.facts(inputs(spark, REPORT, log=log))["stored"], None, "g")
+    assert rows(retries.by_topic(facts)) == [("orders", 2, 1, 0.5, 0, 0)]
+    assert rows(retries.by_group(facts), "group", "retries") == [("g", 1)]
 
 
 def test_how_late_delayed_messages_are(spark: "SparkSession") -> None:

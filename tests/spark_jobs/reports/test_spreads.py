@@ -25,6 +25,8 @@ def test_tables_by_keys(spark: "SparkSession") -> None:
     assert table.of == "stages"
     assert rows(table.make(samples(spark)), "topic", "stage", "samples", "mean_us", "max_us") == [
         ("a", "x", 2, 2.0, 3), ("a", "y", 1, 40.0, 40), ("b", "x", 1, 2.0, 2)]
+    only_x = spread_table("stages", "topic string", "us", only="stage = 'x'")
+    assert rows(only_x.make(samples(spark)), "topic", "samples") == [("a", 2), ("b", 1)]
     bars = bars_table("stages", "topic string", "us", only="stage = 'x'")
     assert rows(bars.make(samples(spark))) == [("a", 1, 2, 1), ("a", 3, 4, 1), ("b", 2, 3, 1)]
 

@@ -42,9 +42,9 @@ def test_a_window_goes_by_whole_minutes(spark: "SparkSession", from_ms: float | 
 
 
 def test_facts_of_one_topic_and_group(spark: "SparkSession") -> None:
-    facts = spark.createDataFrame([("a", "g"), ("a", "h"), ("b", "g")], "topic string, group string")
+    facts = spark.createDataFrame([("a", "g"), ("a", "h"), ("b", "g"), ("b", "")], "topic string, group string")
     assert rows(about(facts, "a", "h")) == [("a", "h")]
-    assert len(rows(about(facts, None, "g"))) == 2
+    assert rows(about(facts, None, "g")) == [("a", "g"), ("b", "g"), ("b", "")]  # what is of no group stays
     assert len(rows(about(facts.drop("group"), "a", "h"))) == 2  # without groups, those of all
 
 
@@ -80,4 +80,7 @@ def test_how_uneven(spark: "SparkSession") -> None:
 def test_reasons_are_counted(spark: "SparkSession") -> None:
     facts = spark.createDataFrame([("a", 0, 2), ("a", 0, 3), ("b", 0, 1)],
         "topic string, minute_ts long, samples long")
-    assert sorted(rows(reason(facts, "clock_back"))) == [("clock_back", "a", 0, 5), ("clock_back", "b", 0, 1)]
+    assert sorted(rows(reason(facts, "clock_back"))) == [("clock_back", "a", "", 0, 5), ("clock_back", "b", "", 0, 1)]
+    of_groups = facts.withColumn("group", F.col("samples").cast("string"))
+    assert sorted(rows(reason(of_groups, "clock_back"), "topic", "group", "count")) == [
+        ("a", "2", 2), ("a", "3", 3), ("b", "1", 1)]

@@ -40,7 +40,7 @@ def test_figures_and_what_is_left_out(spark: "SparkSession") -> None:
     facts = report.facts(inputs(spark, report, journal=JOURNAL))
     (figures,) = rows(wakeup_latency.figures(facts["stages"]))
     assert figures[:3] == (3, 300, 300)
-    assert sorted(rows(facts["left_out"])) == [("clock_back", "orders", 60_000, 2)]
+    assert sorted(rows(facts["left_out"])) == [("clock_back", "orders", "g", 60_000, 2)]
 
 
 def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:

@@ -3,7 +3,7 @@
 What is committed says the journal, where queues end says the log. Between two commits an offset stays what it was, and
 a queue where it was, so every queue has a lag in every step from its group's first commit on. The lag in time is the
 age of the first message that is not committed. A store without a journal has the offsets that its broker stored last:
-one step, at the log's end.
+one step, at the log's end. A topic that was deleted and made again begins at 0 again: its newest life counts.
 """
 
 from pyspark.sql import DataFrame, Window
@@ -29,7 +29,7 @@ def stored(messages: DataFrame) -> DataFrame:
     return messages.withColumn("minute_ts", floored(F.col("store_ts"))).groupBy("segment", *_QUEUE, "minute_ts").agg(
         F.count("*").alias("messages"), F.sum("total_size").alias("bytes"),
         F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
-        (F.max("queue_offset") + 1).alias("end_offset"), F.max("store_ts").alias("last_ts"))
+        (F.max_by("queue_offset", "physical_offset") + 1).alias("end_offset"), F.max("store_ts").alias("last_ts"))
 
 
 def seen(polls: DataFrame) -> DataFrame:
@@ -39,9 +39,15 @@ def seen(polls: DataFrame) -> DataFrame:
     """
     is_commit = F.col("kind") == "committed"
     when = F.when(is_commit, F.struct("at_ms", "next_offset"))
+    ends = F.when(F.col("max_offset").isNotNull(), F.struct("at_ms", "max_offset"))
     return (polls.withColumn("minute_ts", floored(F.col("at_ms"))).groupBy(*_KEYS, "minute_ts").agg(
-        F.max_by("next_offset", when).alias("offset"), F.max("max_offset").alias("end_offset"),
+        F.max_by("next_offset", when).alias("offset"), F.max_by("max_offset", ends).alias("end_offset"),
         F.count_if(is_commit).alias("commits"), F.count_if(~is_commit).alias("pulls"), F.max("at_ms").alias("last_ts")))
+
+
+def of_topics(seen: DataFrame, topics: DataFrame) -> DataFrame:
+    """What is about topics that there are; all of it when nothing says which ones those are."""
+    return seen if topics.isEmpty() else seen.join(F.broadcast(topics), "topic", "left_semi")
 
 
 def with_offsets(seen: DataFrame, offsets: DataFrame, stored: DataFrame) -> DataFrame:
@@ -72,20 +78,23 @@ def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame) -> DataFram
 
     What was before the first step is its beginning.
     """
-    ends = stored.select(*_QUEUE, "minute_ts", "end_offset").unionByName(
-        seen.select(*_QUEUE, "minute_ts", "end_offset")).groupBy(*_QUEUE, "minute_ts").agg(
-        F.max("end_offset").alias("end_offset"))
+    known = stored.select(*_QUEUE, "minute_ts", "last_ts", "end_offset").unionByName(
+        seen.select(*_QUEUE, "minute_ts", "last_ts", "end_offset")).where("end_offset is not null")
+    ends = known.groupBy(*_QUEUE, "minute_ts").agg(
+        F.max_by("end_offset", F.struct("last_ts", "end_offset")).alias("end_offset"))
     since = seen.groupBy(*_KEYS).agg(F.min("minute_ts").alias("since_ts"))
     nothing = F.lit(0).cast("long")
     grown = since.join(ends, [*_QUEUE]).select(*_KEYS, F.greatest("minute_ts", "since_ts").alias("minute_ts"),
-        F.lit(None).cast("long").alias("offset"), "end_offset", nothing.alias("commits"), nothing.alias("pulls"))
+        F.col("minute_ts").alias("end_ts"), F.lit(None).cast("long").alias("offset"), "end_offset",
+        nothing.alias("commits"), nothing.alias("pulls"))
     minute, first = F.col("minute_ts"), F.col("first_ts")
     counted = [F.sum(F.when(minute >= first, F.col(name)).otherwise(0)).alias(name) for name in ("commits", "pulls")]
-    return (seen.drop("last_ts").unionByName(grown).crossJoin(F.broadcast(timeline)).where("minute_ts <= last_ts")
+    known_of_groups = seen.drop("last_ts", "end_offset").unionByName(grown, allowMissingColumns=True)
+    return (known_of_groups.crossJoin(F.broadcast(timeline)).where("minute_ts <= last_ts")
         .withColumn("step_ts", F.greatest(minute - F.pmod(minute, F.col("step_ms")), first))
         .groupBy(*_KEYS, "step_ts").agg(
             F.max_by("offset", F.when(F.col("offset").isNotNull(), minute)).alias("offset"),
-            F.max("end_offset").alias("end_offset"), *counted))
+            F.max_by("end_offset", "end_ts").alias("end_offset"), *counted))
 
 
 def states(changes: DataFrame) -> DataFrame:
@@ -96,7 +105,7 @@ def states(changes: DataFrame) -> DataFrame:
     order = Window.partitionBy(*_KEYS).orderBy("step_ts")
     return changes.select(*_KEYS, "step_ts", "commits", "pulls",
         F.last("offset", ignorenulls=True).over(order).alias("offset"),
-        F.max("end_offset").over(order).alias("end_offset"),
+        F.last("end_offset", ignorenulls=True).over(order).alias("end_offset"),
         F.lead("step_ts").over(order).alias("until_ts"),
     ).where("offset is not null and end_offset is not null").withColumn(
         "lag", F.greatest(F.col("end_offset") - F.col("offset"), F.lit(0)))
@@ -105,8 +114,8 @@ def states(changes: DataFrame) -> DataFrame:
 def with_oldest(states: DataFrame, messages: DataFrame) -> DataFrame:
     """The states with the store time of the first message that is not committed; null when the log has it not."""
     wanted = states.where("lag > 0").select(*_QUEUE, F.col("offset")).distinct()
-    found = messages.select(*_QUEUE, F.col("queue_offset").alias("offset"), F.col("store_ts").alias("oldest_ts")).join(
-        wanted, [*_QUEUE, "offset"], "left_semi")
+    found = messages.withColumnRenamed("queue_offset", "offset").join(wanted, [*_QUEUE, "offset"], "left_semi").groupBy(
+        *_QUEUE, "offset").agg(F.max_by("store_ts", "physical_offset").alias("oldest_ts"))
     return states.join(found, [*_QUEUE, "offset"], "left")
 
 
@@ -127,7 +136,7 @@ def by_step(states: DataFrame, timeline: DataFrame) -> DataFrame:
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     of_the_log = stored(inputs.messages)
-    known = with_offsets(seen(inputs.polls), inputs.offsets, of_the_log)
+    known = of_topics(with_offsets(seen(inputs.polls), inputs.offsets, of_the_log), inputs.topics)
     when = timeline(known, of_the_log, inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
     changed = states(changes(known, of_the_log, when))
     return {"stored": of_the_log, "lag": by_step(with_oldest(changed, inputs.messages), when)}

@@ -78,6 +78,30 @@ def test_what_the_journal_says_goes_before_what_the_broker_stored(spark: "SparkS
     assert rows(consumer_lag.by_queue(lag), "offset", "lag", "state") == [(2, 0, "ok")]
 
 
+def test_a_topic_that_was_deleted_and_made_again_begins_anew(spark: "SparkSession") -> None:
+    log = stored(0, *range(100)) + stored(0, MINUTE + 1, MINUTE + 2, MINUTE + 3)
+    journal = [committed(50, 0, 100, group="old"), committed(60, 100, 100), committed(MINUTE + 10, 1, 3)]
+    lag = lag_of(spark, log=log, journal=journal)
+    assert rows(consumer_lag.by_group(lag), "group", "queues", "lag", "most_lag", "commits") == [
+        ("g", 1, 2, 2, 2), ("old", 1, 3, 100, 1)]
+    # its log has the offset 1 twice: it waits once, since the newer one was stored
+    assert [row for row in rows(lag, "group", "minute_ts", "lag", "lag_ms") if row[0] == "g"] == [
+        ("g", 0, 0, 0), ("g", MINUTE, 2, 8)]
+
+
+def test_what_the_journal_alone_knows_of_a_topic_made_again(spark: "SparkSession") -> None:
+    lag = lag_of(spark, journal=[committed(10, 90, 100), committed(20, 1, 3)])
+    assert over_time(lag) == [(0, 2, None, 2)]
+
+
+def test_topics_that_are_gone_are_left_out(spark: "SparkSession") -> None:
+    log = [*stored(0, 0, 0), {"topic": "gone", "queue_offset": 8, "store_ts": 0}]
+    journal = [committed(5, 1, 2), committed(5, 1, 9, topic="gone")]
+    for topics, named in (((), ["gone", "orders"]), ([("orders", 4)], ["orders"])):
+        lag = lag_of(spark, log=log, journal=journal, offsets=[("h", "gone", 0, 1)], topics=topics)
+        assert sorted({row[0] for row in rows(lag, "topic")}) == named
+
+
 @pytest.mark.parametrize(("journal", "state"), [
     ([committed(at * MINUTE, 2 * at, 2 * at + 1) for at in range(8)], "ok"),
     ([committed(at * MINUTE, at // 2 + 1, 2 * at + 1) for at in range(8)], "falling behind"),

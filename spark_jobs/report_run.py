@@ -1,7 +1,7 @@
 """One run of a report, from the store to the folder of its files. Knows Spark and no Django."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -79,8 +79,14 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     lake, said = lake_for(job.store, job.lakes, job.source)
     inputs = StoreInputs(spark, job.store, report, bounds, parts[0].to_ms, lake)
     spark.sparkContext.setJobGroup(job.group, f"{info.title} of {job.store}", interruptOnCancel=True)
-    with (planned_once(spark) if report.only_sums else nullcontext(),
-            made(report.facts(inputs.of(report)), progress) as facts):
+    with ExitStack() as stack:
+        if report.only_sums:
+            stack.enter_context(planned_once(spark))
+        asked = inputs.of(report)._replace(topic=job.topic, group=job.consumer_group,
+            read=lambda facts, part, parts: stack.enter_context(made(facts, progress, part, parts)).facts)
+        facts, are_few = stack.enter_context(made(report.facts(asked), progress))
+        if are_few:
+            stack.enter_context(planned_once(spark))
         told = concerning(facts, job.topic, job.consumer_group)
         found = result(report, told, parts[0], lambda doing: progress(SCAN_TO, doing))
         progress(95, "comparing")
@@ -162,18 +168,27 @@ def planned_once(spark: "SparkSession") -> Iterator[None]:
             spark.conf.set(name, before)
 
 
+class Made(NamedTuple):
+    """Facts that were read."""
+
+    facts: "dict[str, DataFrame]"
+    are_few: bool
+
+
 @contextmanager
-def made(facts: "dict[str, DataFrame]", progress: Progress) -> "Iterator[dict[str, DataFrame]]":
+def made(facts: "dict[str, DataFrame]", progress: Progress, part: int = 0, parts: int = 1) -> "Iterator[Made]":
     """Have Spark read what there is to read, once; what comes of it is kept as long as it is looked at.
 
     Few facts are put into one partition: then each table is a single task, since nothing has to be brought together.
+    ``part`` of ``parts``: which of all facts these are.
     """
     kept: list[DataFrame] = []
     ready, are_few = {}, True
     try:
         kept += [rows.persist() for rows in facts.values()]
         for index, (name, rows) in enumerate(facts.items()):
-            begin, until = (SCAN_FROM + (SCAN_TO - SCAN_FROM) * done // len(facts) for done in (index, index + 1))
+            begin, until = (SCAN_FROM + (SCAN_TO - SCAN_FROM) * (part * len(facts) + done) // (parts * len(facts))
+                for done in (index, index + 1))
             progress(begin, f"reading: {name.replace('_', ' ')}", until)
             ready[name] = rows
             if rows.count() <= FEW_FACTS:
@@ -181,8 +196,7 @@ def made(facts: "dict[str, DataFrame]", progress: Progress) -> "Iterator[dict[st
                 kept.append(ready[name])
             else:
                 are_few = False
-        with planned_once(next(iter(facts.values())).sparkSession) if are_few else nullcontext():
-            yield ready
+        yield Made(ready, are_few)
     finally:
         with suppress(Exception):  # a session whose Java is gone has nothing to give back
             for rows in kept:

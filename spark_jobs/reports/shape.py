@@ -3,10 +3,10 @@
     messages, polls, ...  --facts-->  small tables by minute  --tables, figures-->  what people get
 
 Facts are made by one scan and can be added up further, so that one scan serves every table, a window of time and the
-period before it. Each has the column ``minute_ts``, and ``topic`` and ``group`` where it knows them. Two names have a
-meaning of their own: ``stored`` has a row at least for every segment of the log (``segment``, ``messages``, ``bytes``,
-``end``), from which it is known what was not a record; ``left_out`` says what the others lack (``reason``, a key of
-LEFT_OUT, and ``count``).
+period before it. Each has the column ``minute_ts``, and ``topic`` and ``group`` where it knows them; what belongs to no
+group has the group ''. Two names have a meaning of their own: ``stored`` has a row at least for every segment of the
+log (``segment``, ``messages``, ``bytes``, ``end``), from which it is known what was not a record; ``left_out`` says
+what the others lack (``reason``, a key of LEFT_OUT, and ``count``).
 
 What a number is, its column's name says: ``_ts`` a time and ``_ms``, ``_us`` a duration, in ms since 1970, ms and us;
 ``_share`` a part of 1; ``bytes`` and ``size`` in bytes. A null is not known, or there is none.
@@ -47,6 +47,11 @@ class Inputs(NamedTuple):
     """The same as another report asks for it; None: all that any asks for is here."""
     counted: "Callable[[Sequence[str], Sequence[str]], DataFrame] | None" = None
     """(keys, sums) -> the messages counted where they are read: see ``steps.counted``."""
+    read: "Callable[[dict[str, DataFrame], int, int], dict[str, DataFrame]] | None" = None
+    """(facts, part, parts) -> the same, read now and kept: that part of all that a report reads by and by."""
+    topic: str | None = None
+    group: str | None = None
+    """The topic and the group that the run is about, for facts that are no longer told apart by them."""
 
 
 OFFSETS = "`group` string, topic string, queue_id int, offset long"

@@ -66,6 +66,17 @@ def test_a_driven_store_by_day(made: Callable[..., Any], driven: Path) -> None:
     assert {row["topic"]: row["messages"] for row in report.summary["rows"]} == {"orders": 7, "SCHEDULE_TOPIC_XXXX": 1}
 
 
+def test_one_topic_and_one_group(made: Callable[..., Any], driven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {name: PARTS[name] for name in ("throughput", "empty_polls", "consumer_lag")}  # all of them take their time
+    monkeypatch.setattr(daily_summary, "PARTS", few)
+    report = made("daily_summary", driven, topic="orders", consumer_group="slow")
+    total = {name: report.summary["total"][name] for name in ("messages", "answers", "lag")}
+    assert total == {"messages": 7, "answers": 3, "lag": 1}
+    assert [(row["topic"], row["messages"]) for row in report.summary["rows"]] == [("orders", 7)]
+    assert report.summary["input"]["messages"] == 8
+    assert made("daily_summary", driven, topic="nothing").summary["rows"] == []
+
+
 def test_beside_the_time_before(made: Callable[..., Any], driven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: PARTS[name] for name in ("throughput", "hold_time", "empty_polls")}  # all of them take their time
     monkeypatch.setattr(daily_summary, "PARTS", few)

@@ -23,7 +23,8 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     `ended_by` says why the log ended there: at an `invalid record` or a `missing segment` the lake cannot go on, and
     `segments_unread` lie behind that.
     `other_lakes` were filled from other stores that were at the same path.
-    `problem` says why the lake cannot be read, `last_failure` why the last try to fill it failed.
+    `problem` says why the lake cannot be read, `last_failure` why the last try to fill it failed. It is being filled
+    while it is `under_way`.
     """
 
     folder: str
@@ -38,6 +39,7 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     segments_unread: int
     other_lakes: int
     problem: str
+    under_way: bool
     last_try_ms: int | None
     last_failure: str
     schedule: ScheduleView | None
@@ -55,7 +57,7 @@ async def get_lake(request: Request[Params]) -> Answer:
 
 
 async def post_sync(request: Request[Params]) -> Answer:
-    """Has the report worker fill the lake: 202. Where it is being filled already, nothing more comes of it."""
+    """Has the report worker fill the lake, in rounds between reports: 202. 409 while that is under way."""
     body: NewSync = request.body
     await ask(lambda: lake_state.begin_sync(with_bodies=body.bodies))
     return Answer(status=202)
@@ -75,7 +77,7 @@ def _view(state: lake_state.LakeState) -> LakeView:
         messages=LakeTable(**state.messages._asdict()), polls=LakeTable(**state.polls._asdict()),
         gap_bytes=state.gap_bytes, missing_journal_files=state.missing_journal_files,
         ended_by=state.ended_by, segments_unread=state.segments_unread, other_lakes=state.other_lakes,
-        problem=state.problem,
+        problem=state.problem, under_way=state.under_way,
         last_try_ms=None if state.last_try is None else int(state.last_try.timestamp() * 1000),
         last_failure=state.last_failure,
         schedule=None if state.schedule is None else schedule_view(state.schedule))

@@ -180,7 +180,7 @@ _REPORTS = (
     Route(method="GET", path="/api/v1/lake", handler=lake.get_lake, group="Reports",
         summary="The lake, and how far it is", response=lake.LakeView, needs_broker=False),
     Route(method="POST", path="/api/v1/lake/sync", handler=lake.post_sync, group="Reports",
-        summary="Fill the lake with what is new", bodies=(lake.NewSync,), status=202, problems=(503,),
+        summary="Fill the lake with what is new", bodies=(lake.NewSync,), status=202, problems=(409, 503),
         needs_broker=False),
     Route(method="PATCH", path="/api/v1/lake/schedule", handler=lake.patch_schedule, group="Reports",
         summary="When the lake is filled by itself", bodies=(report_schedules.ChangedSchedule,),

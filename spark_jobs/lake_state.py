@@ -4,11 +4,13 @@ Reads what whoever fills the lake leaves behind; knows nothing of Spark, and nee
 """
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 from django.conf import settings
+from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from django_celery_results.models import TaskResult
 from kombu.exceptions import OperationalError
@@ -17,13 +19,15 @@ from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
 from spark_jobs.lake_folders import generations
 from spark_jobs.lake_manifest import FILE_NAME, LakeFile, Manifest, read_manifest
-from spark_jobs.runs import NoWorkerError, sender
+from spark_jobs.runs import NoWorkerError, RunActiveError, sender
 from spark_jobs.timetable import Schedule, crontab_of, described
 
 SYNC_TASK = "spark_jobs.lake_sync"
 SCHEDULE_NAME = "Lake, hourly"
 FROM_THE_BEGINNING = "15 * * * *"
 LONGEST_FAILURE = 1000
+LOST_AFTER = timedelta(hours=2)
+"""A round that was asked for, or has begun, so long ago is not waited for any more: its worker is gone."""
 
 
 class Rows(NamedTuple):
@@ -52,6 +56,8 @@ class LakeState(NamedTuple):
     other_lakes: int
     """Lakes of stores that were at the same path."""
     problem: str
+    under_way: bool
+    """Whether it is being filled, or will be in a moment."""
     last_try: datetime | None
     last_failure: str
     """Why the last try failed; empty when it did not."""
@@ -68,7 +74,8 @@ def lake_state() -> LakeState:
         problem = str(error)
     manifest = manifest or Manifest(str(store))
     end = safe_end.decode(_read(store / safe_end.FILE_NAME))
-    tried = TaskResult.objects.filter(task_name=SYNC_TASK).order_by("-date_done").first()
+    ended = TaskResult.objects.filter(task_name=SYNC_TASK, status__in=("SUCCESS", "FAILURE"))
+    tried = ended.order_by("-date_done").first()
     return LakeState(
         folder=str(folder or ""), position=manifest.position,
         behind_bytes=None if end is None else max(0, end.flushed_offset - max(manifest.position, end.min_offset)),
@@ -79,7 +86,7 @@ def lake_state() -> LakeState:
         missing_journal_files=len(manifest.missing_journal_files),
         ended_by=manifest.ended_by, segments_unread=len(manifest.segments_unread),
         other_lakes=len([other for other in generations(Path(settings.GLASSMQ_LAKE_DIR), store) if other != folder]),
-        problem=problem,
+        problem=problem, under_way=is_under_way("PENDING", "STARTED"),
         last_try=tried.date_done if tried else None, last_failure=_failure(tried), schedule=schedule())
 
 
@@ -96,10 +103,30 @@ def folder_of(store: Path) -> Path | None:
 
 
 def begin_sync(*, with_bodies: bool = False) -> None:
-    """Have the report worker fill the lake. NoWorkerError when it cannot be told."""
+    """Have the report worker fill the lake. RunActiveError while that is under way; NoWorkerError if it is not told."""
+    if is_under_way("PENDING", "STARTED"):
+        raise RunActiveError("The lake is being filled already.")
+    _send(with_bodies)
+
+
+def go_on(*, with_bodies: bool) -> None:
+    """Have the report worker do the next round, unless one waits already. NoWorkerError."""
+    if not is_under_way("PENDING"):
+        _send(with_bodies)
+
+
+def is_under_way(*states: str) -> bool:
+    """Whether a round is in one of these states, and nothing says that it was lost."""
+    recent = timezone.now() - LOST_AFTER  # date_done is the time of the last change, as long as it is not done
+    return bool(TaskResult.objects.filter(task_name=SYNC_TASK, status__in=states, date_done__gt=recent).exists())
+
+
+def _send(with_bodies: bool) -> None:
+    waits = TaskResult.objects.create(task_id=uuid4().hex, task_name=SYNC_TASK, status="PENDING")
     try:
-        sender().send_task(SYNC_TASK, kwargs={"with_bodies": with_bodies}, retry=False)
+        sender().send_task(SYNC_TASK, kwargs={"with_bodies": with_bodies}, task_id=waits.task_id, retry=False)
     except (OperationalError, OSError) as error:
+        waits.delete()
         raise NoWorkerError(f"The report worker could not be told: {error}.") from error
 
 

@@ -49,12 +49,16 @@ Progress = Callable[[int, str], None]
 
 
 class Wanted(NamedTuple):
-    """What to fill: the lake of ``store`` below ``lakes``, with bodies or without, by ``cores`` tasks at a time."""
+    """What to fill: the lake of ``store`` below ``lakes``, with bodies or without, by ``cores`` tasks at a time.
+
+    Of so many ``rounds`` at most; None: until everything is read.
+    """
 
     store: str
     lakes: Path
     with_bodies: bool = False
     cores: int = 2
+    rounds: int | None = None
 
 
 class Synced(NamedTuple):
@@ -73,6 +77,8 @@ class Synced(NamedTuple):
     segments_unread: int
     awaited_lake: str = ""
     """Another lake, whose position the broker knows in place of this one's."""
+    is_all: bool = True
+    """Whether everything that there was to read has been read."""
 
 
 def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:
@@ -85,7 +91,7 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
         plan = plan_log(wanted.store, start=manifest.position, split_bytes=lambda size: task_bytes(size, wanted.cores))
         manifest.ended_by, manifest.segments_unread = plan.ended_by, list(plan.segments_unread)
         todo = list(rounds([*journal_works(wanted, lake), *log_works(wanted, lake, plan)]))
-        for works in todo:
+        for works in todo[:wanted.rounds]:
             progress(percent(before.position, manifest.position, plan.end),
                 f"writing messages from byte {manifest.position:,} on, of {plan.end:,}")
             try:
@@ -101,7 +107,8 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
             manifest.synced_ms = now_ms()
             write_manifest(lake.folder, manifest)
         publish(wanted.store, lake, now_ms())
-        return told(lake, before)._replace(awaited_lake=awaited_lake(wanted.store, lake))
+        return told(lake, before)._replace(awaited_lake=awaited_lake(wanted.store, lake),
+            is_all=len(todo[:wanted.rounds]) == len(todo))
 
 
 def opened(wanted: Wanted) -> Lake:

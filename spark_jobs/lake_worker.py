@@ -1,4 +1,4 @@
-"""Filling a lake on the report worker's side: in Spark's process, between reports, within a time limit."""
+"""Filling a lake on the report worker's side: in Spark's process, a round at a time, between reports."""
 
 import logging
 from datetime import datetime, timedelta
@@ -9,12 +9,13 @@ from uuid import uuid4
 from django.conf import settings
 from django.utils import timezone
 
-from spark_jobs import report_worker, setup
+from spark_jobs import lake_state, report_worker, setup
 from spark_jobs.errors import LakeError
 
 logger = logging.getLogger(__name__)
 
-TIME_LIMIT = timedelta(hours=4)
+TIME_LIMIT = timedelta(hours=1)
+"""Of a round."""
 
 
 class Limit:
@@ -32,7 +33,10 @@ class Limit:
 
 
 def fill_lake(with_bodies: bool) -> dict[str, Any]:
-    """Fill the lake of this broker's store; what became of it, as ``lake_sync.Synced``. LakeError, with a sentence."""
+    """One round of filling the lake of this broker's store; what became of it, as ``lake_sync.Synced``.
+
+    Where more is to be read, the next round waits behind the reports that wait now. LakeError, with a sentence.
+    """
     if not setup.is_ready():
         raise LakeError("Spark is not set up yet; the lake is filled when the schedule comes again.")
     lakes = Path(settings.GLASSMQ_LAKE_DIR)
@@ -50,6 +54,8 @@ def fill_lake(with_bodies: bool) -> dict[str, Any]:
     if "done" in answer:
         done: dict[str, Any] = answer["done"]
         log.unlink(missing_ok=True)
+        if not done["is_all"]:
+            lake_state.go_on(with_bodies=with_bodies)
         return done
     if "cancelled" in answer:
         raise LakeError(f"It took longer than {TIME_LIMIT} and was stopped; the next one goes on from there.")

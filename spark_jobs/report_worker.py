@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,7 +130,8 @@ class Watch:
     def __init__(self, run: ReportRun, *, limit_s: float = TIME_LIMIT_S, start_limit_s: float = START_LIMIT_S) -> None:
         self.stopped_by = ""
         self._run = run
-        self._begun = self._told = timezone.now()
+        self._told = timezone.now()
+        self._begun: datetime | None = None
         self._limit = timedelta(seconds=limit_s)
         self._start_limit = timedelta(seconds=start_limit_s)
         self._percent = 0
@@ -146,6 +147,7 @@ class Watch:
         if self.stopped_by:
             return False
         now = timezone.now()
+        self._begun = self._begun or now  # not before the run has Spark's process to itself
         if now - self._begun > self._limit:
             self.stopped_by = f"It took longer than {self._limit.total_seconds() / 60:g} minutes and was stopped."
         elif self._percent == 0 and now - self._begun > self._start_limit:

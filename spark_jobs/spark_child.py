@@ -67,13 +67,13 @@ def report(arguments: dict[str, Any], spark: "SparkSession", progress: Progress)
 
 
 def lake(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -> dict[str, Any]:
-    """Fill the lake of a store; the arguments are ``store``, ``lakes`` and ``with_bodies``."""
+    """One round of filling the lake of a store; the arguments are ``store``, ``lakes`` and ``with_bodies``."""
     from django.utils import timezone
 
     from spark_jobs.lake_tables import fill
 
     synced = fill(spark, arguments["store"], Path(arguments["lakes"]), lambda: int(timezone.now().timestamp() * 1000),
-        progress, with_bodies=arguments["with_bodies"])
+        progress, with_bodies=arguments["with_bodies"], rounds=1)
     return synced._asdict() | {"lake": str(synced.lake)}
 
 

@@ -47,8 +47,8 @@ def on_worker_shutdown(**_: Any) -> None:
 
 
 @shared_task(  # type: ignore[untyped-decorator, unused-ignore]
-    name=SYNC_TASK, soft_time_limit=lake_worker.TIME_LIMIT.total_seconds() + 60,
+    name=SYNC_TASK, track_started=True, soft_time_limit=lake_worker.TIME_LIMIT.total_seconds() + 60,
     time_limit=lake_worker.TIME_LIMIT.total_seconds() + 120)
 def lake_sync(with_bodies: bool = False) -> dict[str, Any]:
-    """Fill the lake with what is new. Its result, or why it failed, is kept with the other tasks' in the admin."""
+    """A round of filling the lake. Its result, or why it failed, is kept with the other tasks' in the admin."""
     return lake_worker.fill_lake(with_bodies)

@@ -15,6 +15,7 @@ const box = part("enabled");
 const form = part("schedule");
 let timer = null;
 let asked = null;
+let busy = false;
 
 function say(text, failed = false) {
   const note = part("note");
@@ -37,6 +38,7 @@ async function act(control, action) {
 }
 
 function show(lake) {
+  busy = lake.under_way;
   const words = figuresOf(lake, { count, ago, now: Date.now() });
   part("figures").replaceChildren(...words.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   part("notes").replaceChildren(...notesOf(lake, { count }).map((text) => el("li", {}, text)));
@@ -60,7 +62,7 @@ async function look() {
   } catch (error) {
     say(error.message, true);
   }
-  timer = setTimeout(look, asked ? BUSY_MS : CALM_MS);
+  timer = setTimeout(look, asked || busy ? BUSY_MS : CALM_MS);
 }
 
 part("fill").addEventListener("click", () => act(part("fill"), async () => {

@@ -22,7 +22,7 @@ export function figuresOf(lake, { count, ago, now }) {
   return [
     ["Messages", `${count(lake.messages.rows)} in ${bytes(lake.messages.size)}`],
     ["Ends of pulls", `${count(lake.polls.rows)} in ${bytes(lake.polls.size)}`],
-    ["Behind the log by", behind],
+    ["Behind the log by", lake.under_way ? `${behind}; it is being filled` : behind],
     ["Last filled", lake.synced_ms === null ? "never" : ago(now - Number(lake.synced_ms))],
     ["Folder", lake.folder],
   ];
@@ -41,7 +41,7 @@ export function notesOf(lake, { count }) {
   return notes;
 }
 
-/** Whether the lake was filled, or could not be, since it was as ``before``. */
+/** Whether filling the lake, or trying to, has come to its end since it was as ``before``. */
 export function isFilled(lake, before) {
-  return lake.synced_ms !== before.synced_ms || lake.last_try_ms !== before.last_try_ms;
+  return !lake.under_way && (lake.synced_ms !== before.synced_ms || lake.last_try_ms !== before.last_try_ms);
 }

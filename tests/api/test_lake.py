@@ -12,7 +12,7 @@ from spark_jobs.runs import NoWorkerError
 from spark_jobs.timetable import BadCronError, Schedule
 
 HOURLY = Schedule(4, "Lake, hourly", "15 * * * *", "Every hour at :15", False, None)
-STATE = LakeState("/data/lake/store-1", 1000, 24, 5, Rows(7, 2, 300), Rows(1, 1, 50), 0, 0, "safe end", 0, 0, "",
+STATE = LakeState("/data/lake/store-1", 1000, 24, 5, Rows(7, 2, 300), Rows(1, 1, 50), 0, 0, "safe end", 0, 0, "", True,
     datetime(2026, 1, 1, tzinfo=UTC), "The disk is full.", HOURLY)
 
 
@@ -22,7 +22,7 @@ async def test_how_far_it_is(client: httpx.AsyncClient, monkeypatch: pytest.Monk
         "folder": "/data/lake/store-1", "position": 1000, "behind_bytes": 24, "synced_ms": 5,
         "messages": {"rows": 7, "files": 2, "size": 300}, "polls": {"rows": 1, "files": 1, "size": 50},
         "gap_bytes": 0, "missing_journal_files": 0, "ended_by": "safe end", "segments_unread": 0,
-        "other_lakes": 0, "problem": "", "last_try_ms": 1_767_225_600_000,
+        "other_lakes": 0, "problem": "", "under_way": True, "last_try_ms": 1_767_225_600_000,
         "last_failure": "The disk is full.", "schedule": {"id": 4, "cron": "15 * * * *",
         "when": "Every hour at :15", "enabled": False, "last_run_ms": None}}
     monkeypatch.setattr(lake_state, "lake_state", lambda: STATE._replace(schedule=None, last_try=None))

@@ -8,7 +8,7 @@ import { bytes, figuresOf, isFilled, notesOf } from "../../static/js/lake_words.
 const LAKE = {
   folder: "/data/lake/store-1", position: "1000", behind_bytes: "1500000", synced_ms: "5000",
   messages: { rows: "7", files: 2, size: "300" }, polls: { rows: "1", files: 1, size: "50000" },
-  gap_bytes: "0", missing_journal_files: 0, ended_by: "safe end", segments_unread: 0, other_lakes: 0, problem: "", last_try_ms: null, last_failure: "", schedule: null,
+  gap_bytes: "0", missing_journal_files: 0, ended_by: "safe end", segments_unread: 0, other_lakes: 0, problem: "", under_way: false, last_try_ms: null, last_failure: "", schedule: null,
 };
 const said = { count: (value) => `#${value}`, ago: (ms) => `${ms} ms ago`, now: 9000 };
 
@@ -19,6 +19,7 @@ test("bytes are told in units of a thousand", () => {
 test("how far the lake is", () => {
   assert.deepEqual(figuresOf(LAKE, said), [["Messages", "#7 in 300 B"], ["Ends of pulls", "#1 in 50.0 kB"],
     ["Behind the log by", "1.5 MB"], ["Last filled", "4000 ms ago"], ["Folder", "/data/lake/store-1"]]);
+  assert.deepEqual(figuresOf({ ...LAKE, under_way: true }, said)[2], ["Behind the log by", "1.5 MB; it is being filled"]);
   const other = Object.fromEntries(figuresOf({ ...LAKE, behind_bytes: "0", synced_ms: null }, said));
   assert.deepEqual([other["Behind the log by"], other["Last filled"]], ["nothing", "never"]);
   assert.equal(Object.fromEntries(figuresOf({ ...LAKE, behind_bytes: null }, said))["Behind the log by"], "not known");
@@ -38,4 +39,5 @@ test("a lake is filled when it says so, or when a try has failed", () => {
   assert.equal(isFilled(LAKE, LAKE), false);
   assert.equal(isFilled({ ...LAKE, synced_ms: "6000" }, LAKE), true);
   assert.equal(isFilled({ ...LAKE, last_try_ms: "6000" }, LAKE), true);
+  assert.equal(isFilled({ ...LAKE, synced_ms: "6000", under_way: true }, LAKE), false);
 });

@@ -14,7 +14,7 @@ from broker_core.formats import lake_position
 from spark_jobs import lake_state, lake_tasks
 from spark_jobs.lake_state import LakeState, Rows, begin_sync, change_schedule
 from spark_jobs.lake_sync import Wanted, sync
-from spark_jobs.runs import NoWorkerError
+from spark_jobs.runs import NoWorkerError, RunActiveError
 from spark_jobs.timetable import BadCronError
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import Written, make_store, publish_end
@@ -123,17 +123,53 @@ def test_its_schedule_is_there_and_can_be_changed(store: Written) -> None:
     assert PeriodicTask.objects.get().task == lake_state.SYNC_TASK
 
 
-def test_the_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the worker is told; it cannot be when there is a failure at the end."""
+    said: list[Any] = []
 
     class Sender:
         def send_task(self, name: str, kwargs: dict[str, Any], **more: Any) -> None:
-            told.append((name, kwargs))
-            if len(told) > 1:
-                raise OperationalError("nobody there")
+            if said and isinstance(said[-1], Exception):
+                raise said[-1]
+            said.append((name, kwargs, more["task_id"]))
 
     monkeypatch.setattr(lake_state, "sender", Sender)
+    return said
+
+
+@pytest.mark.usefixtures("store")
+def test_the_worker_is_told_once(told: list[Any]) -> None:
+    assert not state().under_way
     begin_sync(with_bodies=True)
-    assert told == [(lake_state.SYNC_TASK, {"with_bodies": True})]
+    (name, kwargs, task_id), = told
+    assert (name, kwargs) == (lake_state.SYNC_TASK, {"with_bodies": True})
+    assert (state().under_way, state().last_try) == (True, None)
+    with pytest.raises(RunActiveError, match="being filled already"):
+        begin_sync()
+    lake_state.go_on(with_bodies=False)
+    assert len(told) == 1, "one waits"
+    TaskResult.objects.filter(task_id=task_id).update(status="STARTED")
+    with pytest.raises(RunActiveError):
+        begin_sync()
+    lake_state.go_on(with_bodies=False)
+    assert len(told) == 2, "one runs, and asks for the next one"
+
+
+@pytest.mark.usefixtures("store")
+def test_what_is_done_or_lost_is_not_under_way(told: list[Any]) -> None:
+    begin_sync()
+    TaskResult.objects.update(date_done=timezone.now() - lake_state.LOST_AFTER)
+    assert not state().under_way
+    begin_sync()
+    TaskResult.objects.update(status="SUCCESS", date_done=timezone.now())
+    begin_sync()
+    assert len(told) == 3
+
+
+@pytest.mark.usefixtures("store")
+def test_a_worker_that_cannot_be_told(told: list[Any]) -> None:
+    told.append(OperationalError("nobody there"))
     with pytest.raises(NoWorkerError, match="nobody there"):
         begin_sync()
+    assert not state().under_way

@@ -75,7 +75,7 @@ def written(tmp_path: Path) -> Written:
 def test_everything_is_there_once_and_what_is_new_follows(tmp_path: Path, written: Written) -> None:
     first = fill(tmp_path)
     assert (first.messages, first.polls, first.position) == (40, 21, written.records[40][2])
-    assert fill(tmp_path)[1:] == (0, 0, first.position, 0, 0, 0, "safe end", 1, "")
+    assert fill(tmp_path)[1:] == (0, 0, first.position, 0, 0, 0, "safe end", 1, "", True)
     publish_end(tmp_path / "store", written.end)
     second = fill(tmp_path, with_bodies=True)
     assert (second.messages, second.polls, second.position) == (20, 0, written.end)
@@ -137,7 +137,7 @@ def test_a_store_without_a_safe_end_is_read_on_from_where_it_ended(tmp_path: Pat
 
 def test_where_a_log_cannot_be_read_on_is_said(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
-    assert fill(tmp_path)[-3:] == ("unwritten space", 0, "")
+    assert fill(tmp_path)[-4:-1] == ("unwritten space", 0, "")
     torn = next(offset for offset in expected(written) if offset > SEGMENT + 500)
     root = tmp_path / "torn"
     make_store(root / "store", 60)
@@ -166,6 +166,15 @@ def test_a_large_log_is_made_to_count_bit_by_bit(tmp_path: Path, written: Writte
     assert positions == [0, 4096, 8192]
     assert told == sorted(told)
     assert told[-1] < 100
+    assert offsets(tmp_path) == expected(written)
+
+
+def test_a_round_at_a_time(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish_end(tmp_path / "store", written.end)
+    monkeypatch.setattr(lake_sync, "ROUND_BYTES", SEGMENT)
+    done = [fill(tmp_path, rounds=1) for _ in range(4)]
+    assert [one.is_all for one in done] == [False, False, True, True]
+    assert [one.position for one in done] == [4096, 8192, written.end, written.end]
     assert offsets(tmp_path) == expected(written)
 
 

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from spark_jobs import lake_worker, report_worker, setup
+from spark_jobs import lake_state, lake_worker, report_worker, setup
 from spark_jobs.errors import LakeError
 from spark_jobs.lake_state import SCHEDULE_NAME, SYNC_TASK
 from spark_jobs.tasks import lake_sync
@@ -48,13 +48,24 @@ def answering(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) ->
 
 
 def test_the_lake_of_this_brokers_store_is_filled(answering: Callable[[Any], FakeSpark], tmp_path: Path) -> None:
-    spark = answering({"done": {"messages": 5}, "memory": 1})
-    assert lake_sync(with_bodies=True) == {"messages": 5}
+    spark = answering({"done": {"messages": 5, "is_all": True}, "memory": 1})
+    assert lake_sync(with_bodies=True) == {"messages": 5, "is_all": True}
     order, = spark.orders
     assert order["job"] == "lake"
     assert order["arguments"] == {"store": str(tmp_path / "store"), "lakes": str(tmp_path / "lake"),
         "with_bodies": True}
     assert not (tmp_path / "lake" / "sync.log").exists()
+
+
+def test_the_next_round_is_a_task_of_its_own(answering: Callable[[Any], FakeSpark],
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[bool] = []
+    monkeypatch.setattr(lake_state, "go_on", lambda *, with_bodies: told.append(with_bodies))
+    answering({"done": {"is_all": False}})
+    lake_sync(with_bodies=True)
+    answering({"done": {"is_all": True}})
+    lake_sync()
+    assert told == [True]
 
 
 @pytest.mark.parametrize(("answer", "said"), [

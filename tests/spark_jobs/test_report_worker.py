@@ -1,6 +1,7 @@
 """A run on the worker's side: what becomes of it, and what it says meanwhile."""
 
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,6 +147,14 @@ def test_limits_of_time(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch, limits
     fake.answer, fake.meanwhile = {"cancelled": True}, lambda watch: watch.is_wanted() and None
     run = carried_out()
     assert (run.status, run.attempt, run.error) == (Status.FAILED, 1, why)
+
+
+def test_the_wait_for_another_run_is_not_the_start_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, now = Watch(queued(status=Status.RUNNING)), timezone.now()
+    monkeypatch.setattr(report_worker.timezone, "now", lambda: now + timedelta(hours=2))
+    assert watch.is_wanted()
+    monkeypatch.setattr(report_worker.timezone, "now", lambda: now + timedelta(hours=2, minutes=5))
+    assert not watch.is_wanted()
 
 
 def test_once_spark_has_started_its_start_takes_no_longer() -> None:

@@ -7,6 +7,8 @@ holds, queues and wake-ups are made when a delta is due, at most as many as the 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from heapq import merge
+from operator import attrgetter
 
 import msgspec
 
@@ -17,6 +19,7 @@ from broker_core.commands import HoldView
 from broker_core.engine import Engine
 from broker_core.events import (
     CLIENT_EVENTS,
+    RETRY_EVENTS,
     Event,
     MessagesDispatched,
     PullHeld,
@@ -32,6 +35,7 @@ MAX_WAKEUPS = 200
 MAX_QUEUES = 500
 MAX_EVENTS = 1000
 MAX_CLIENT_EVENTS = 200
+MAX_RETRY_EVENTS = 100
 Queue = tuple[str, int]
 _encode_json = msgspec.json.Encoder().encode
 
@@ -57,6 +61,7 @@ class EventFanout:
             PullHeld: self._held, PullWoken: self._ended, PullReleased: self._ended,
             MessagesDispatched: self._dispatched, TopicChanged: self._topic_changed,
             SegmentDeleted: self._segment_deleted, **dict.fromkeys(CLIENT_EVENTS, self._client_event),
+            **dict.fromkeys(RETRY_EVENTS, self._retry_event),
         }
 
     def _reset(self, seq: int) -> None:
@@ -71,6 +76,7 @@ class EventFanout:
         self._gone: dict[Queue, None] = {}
         self._wakeups: deque[PullWoken | PullReleased] = deque(maxlen=MAX_WAKEUPS)
         self._client_events: deque[Event] = deque(maxlen=MAX_CLIENT_EVENTS)
+        self._retry_events: deque[Event] = deque(maxlen=MAX_RETRY_EVENTS)
         self._exact = self._snapshots > 0
 
     # --- Who watches ---
@@ -154,6 +160,12 @@ class EventFanout:
             self._dropped += 1
         self._client_events.append(event)
 
+    def _retry_event(self, event: Event) -> None:
+        """In a list of their own: many of them push no client that comes or goes out of its list."""
+        if len(self._retry_events) == MAX_RETRY_EVENTS:
+            self._dropped += 1
+        self._retry_events.append(event)
+
     def _topic_changed(self, event: Event) -> None:
         assert isinstance(event, TopicChanged)
         for queue_id in range(max(event.read_queues, event.write_queues)):
@@ -198,7 +210,9 @@ class EventFanout:
             holds_removed=self._removed, holds_total=len(context.holds),
             queues=[context.queue_view(*key) for key in self._changed], queues_removed=list(self._gone),
             wakeups=[wake_up(event) for event in self._wakeups],
-            client_events=[msgspec.to_builtins(event) for event in self._client_events], counters=counters.as_dict(),
+            client_events=[msgspec.to_builtins(event) for event in merge(
+                self._client_events, self._retry_events, key=attrgetter("seq"))],
+            counters=counters.as_dict(),
             wakeup_us=counters.wakeup_us.view(), held_ms=counters.held_ms.view(),
             long_polling_enable=context.options.long_polling_enable, problem=context.problem(),
             dropped=self._dropped)

@@ -376,7 +376,8 @@ AnyEvent = (
 )
 CLIENT_EVENTS: tuple[type[Event], ...] = (
     ClientConnected, ClientIdentified, ClientLost, GroupMemberJoined, GroupMemberLeft, SubscriptionChanged,
-    ConsumerIdsNotified, QueueTaken, QueueLocked, QueueUnlocked, OffsetReset, SubscriptionGroupChanged, MessageSentBack,
-    MessageDeadLettered,
+    ConsumerIdsNotified, QueueTaken, QueueLocked, QueueUnlocked, OffsetReset, SubscriptionGroupChanged,
 )
-"""What becomes of clients and groups, and of messages that a group could not consume."""
+"""What becomes of clients and groups."""
+RETRY_EVENTS: tuple[type[Event], ...] = (MessageSentBack, MessageDeadLettered)
+"""What becomes of messages that a group could not consume: of those there may be very many."""

@@ -6,6 +6,9 @@
 import { clock } from "./reducer.js";
 
 export const MAX_EVENTS = 200;
+/** Of messages that groups could not consume, which may be so many that they would push everything else out. */
+export const MAX_RETRIES = 100;
+const RETRIES = new Set(["message_sent_back", "message_dead_lettered"]);
 
 export function initialState() {
   return { broker: null, epoch: null, seq: null, wallMs: null, receivedAt: null, clockSamples: [], clockOffsetMs: null,
@@ -39,18 +42,28 @@ function withDelta(state, delta, receivedAt, fresh) {
     events: merge(state.events, fresh) };
 }
 
-/** Newest first, each once, at most MAX_EVENTS. */
+/** The newest event after which members, queues or offsets may be others. */
+export const newestChange = (events) => events.find(({ type }) => !RETRIES.has(type));
+
+/** Of `events`, newest first, at most MAX_RETRIES of messages, and MAX_EVENTS others. */
+function bounded(events) {
+  let retries = 0;
+  let others = 0;
+  return events.filter(({ type }) => (RETRIES.has(type) ? ++retries <= MAX_RETRIES : ++others <= MAX_EVENTS));
+}
+
+/** Newest first, each once, bounded. */
 function merge(known, fresh) {
   if (!fresh.length) return known;
   const seen = new Set(known.map((event) => event.seq));
   const news = fresh.filter((event) => !seen.has(event.seq));
   if (!news.length) return known;
-  return [...news, ...known].sort((a, b) => b.seq - a.seq).slice(0, MAX_EVENTS);
+  return bounded([...news, ...known].sort((a, b) => b.seq - a.seq));
 }
 
 /** The events of several brokers' streams as one list; their clocks are taken as they are. */
 export function ofAll(states) {
   const [first, ...others] = states.map((state) => state.events);
   if (others.every((events) => !events.length)) return first;
-  return [first, ...others].flat().sort((a, b) => b.wall_ms - a.wall_ms || b.seq - a.seq).slice(0, MAX_EVENTS);
+  return bounded([first, ...others].flat().sort((a, b) => b.wall_ms - a.wall_ms || b.seq - a.seq));
 }

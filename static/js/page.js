@@ -3,7 +3,7 @@
  * again, and panels that draw both. The page is live when both come.
  */
 
-import { initialState, ofAll, reduce } from "./client_events.js";
+import { initialState, newestChange, ofAll, reduce } from "./client_events.js";
 import { EventsSocket } from "./socket.js";
 import { Poller } from "./poll.js";
 import { brokerTime } from "./reducer.js";
@@ -36,7 +36,7 @@ export function startPage({ ask, figures, panels, group = "", onError = () => fa
         if (stream.state.needsSnapshot) stream.socket.askSnapshot();
         if (stream.state.events !== before.events) {
           page.events = ofAll(page.streams.map(({ state }) => state));
-          poller.soon();
+          if (newestChange(stream.state.events) !== newestChange(before.events)) poller.soon();
         }
         draw();
       },

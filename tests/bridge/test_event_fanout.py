@@ -11,6 +11,7 @@ from bridge.limits import Limits
 from bridge.port import Delta, EventBatch
 from broker_core.commands import (
     CancelPull,
+    ConsumerSendMsgBack,
     DeleteTopic,
     GetSnapshot,
     OpenConnection,
@@ -207,3 +208,22 @@ async def test_what_becomes_of_clients_is_told_and_bounded(fanout: Fanout, monke
         fanout.bench.call(OpenConnection(client_id=f"x-{number}", protocol="websocket"), connection=number)
     second = fanout.delta()
     assert ([event["client_id"] for event in second.client_events], second.dropped) == (["x-1", "x-2"], 1)
+
+
+async def test_messages_that_come_again_push_no_client_off_the_list(
+        fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_fanout, "MAX_CLIENT_EVENTS", 2)
+    monkeypatch.setattr(event_fanout, "MAX_RETRY_EVENTS", 3)
+    fanout.bench.send("t", b"another")
+    fanout.delta()
+    fanout.bench.call(ConsumerSendMsgBack(group="g", physical_offset=0))
+    fanout.delta()  # with it the group came
+    fanout.bench.call(OpenConnection(client_id="c-1", protocol="websocket"), connection="w")
+    for _ in range(5):
+        fanout.bench.call(ConsumerSendMsgBack(group="g", physical_offset=0))
+    fanout.bench.call(OpenConnection(client_id="c-2", protocol="websocket"), connection="v")
+    found = fanout.delta()
+    assert [event["type"] for event in found.client_events] == [
+        "client_connected", *["message_sent_back"] * 3, "client_connected"]
+    assert found.dropped == 2
+    assert [event["seq"] for event in found.client_events] == sorted(event["seq"] for event in found.client_events)

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { MAX_EVENTS, initialState, ofAll, reduce } from "../../static/js/client_events.js";
+import { MAX_EVENTS, MAX_RETRIES, initialState, newestChange, ofAll, reduce } from "../../static/js/client_events.js";
 import { age, byGroup, clientKind, explainEvent, explainGroup, explainQueue, groupState, heartbeat, idleMembers, inHand, isTakenByAnother,
   listed, queueState, standsOut, waitingText } from "../../static/js/explain_group.js";
 import { clientHref, deadLettersHref, groupHref } from "../../static/js/links.js";
@@ -249,6 +249,17 @@ describe("the stream of a page", () => {
   test("is bounded", () => {
     const many = Array.from({ length: 500 }, (_, seq) => event(seq));
     assert.equal(reduce(initialState(), snapshot({ client_events: many, seq: 500 }), 1).events.length, MAX_EVENTS);
+  });
+  test("many messages that come again push nothing else out, and change nothing", () => {
+    const again = Array.from({ length: 500 }, (_, seq) => ({ type: seq % 2 ? "message_sent_back" : "message_dead_lettered", seq: 11 + seq }));
+    const before = begun();
+    const state = reduce(before, delta(11, 510, again), 5_000);
+    assert.equal(state.events.length, MAX_RETRIES + 2);
+    assert.deepEqual(seqs(state).slice(-3), [511 - MAX_RETRIES, 9, 4]);
+    assert.equal(newestChange(state.events), newestChange(before.events));
+    assert.equal(newestChange(reduce(state, delta(511, 511, [event(511)]), 6_000).events).seq, 511);
+    assert.equal(ofAll([state, state]).length, MAX_RETRIES + 4);
+    assert.equal(newestChange(again), undefined);
   });
   test("frames of other kinds change nothing", () => {
     const state = begun();

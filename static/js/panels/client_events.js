@@ -45,7 +45,7 @@ export function clientEventsPanel({ link = true } = {}) {
     }
     const known = view.state.seq !== null;
     const newer = paused ? view.events.filter((event) => !paused.includes(event)).length : 0;
-    const many = list.length >= MAX_EVENTS ? `the last ${count(MAX_EVENTS)}` : `${count(list.length)} so far`;
+    const many = list.length >= MAX_EVENTS ? `the last ${count(list.length)}` : `${count(list.length)} so far`;
     setText(part("count"), known ? `${many}${paused ? `; paused, ${count(newer)} newer` : ""}` : "unknown");
     part("empty").hidden = !known || list.length > 0;
   }

@@ -64,8 +64,8 @@ class GroupRetries(Shape, frozen=True):
     """What a group could not consume.
 
     ``waiting`` messages come to it again, the first at ``next_due_ms`` (wall time, None while there are none);
-    ``counted`` False: there may be more, due earlier perhaps, ask again. ``dead_letters`` do not come again: they lie in queue 0 of
-    ``dead_letter_topic``, from offset ``dead_letters_from`` on.
+    ``counted`` False: there may be more, due earlier perhaps, ask again. ``dead_letters`` do not come again: they lie
+    in queue 0 of ``dead_letter_topic``, from offset ``dead_letters_from`` on.
     """
 
     broker: str

@@ -103,10 +103,11 @@ def log_begin(store: str | os.PathLike[str]) -> int:
 
 
 def plan_log(store: str | os.PathLike[str], *, start: int = 0, end: int | None = None,
-             split_bytes: int | Callable[[int], int] = DEFAULT_SPLIT_BYTES) -> LogPlan:
+             split_bytes: int | Callable[[int], int] = DEFAULT_SPLIT_BYTES, dispatched: bool = False) -> LogPlan:
     """What a reader of [start, end) reads; without ``end``, up to where the log ends. A record begins at ``start``.
 
-    ``split_bytes`` may be found from how much there is. NotAStoreError for a path without a commit log.
+    ``split_bytes`` may be found from how much there is. ``dispatched``: only what the broker's queues have as well.
+    NotAStoreError for a path without a commit log.
     """
     segments, foreign = find_segments(store)
     published = read_safe_end(store)
@@ -117,6 +118,8 @@ def plan_log(store: str | os.PathLike[str], *, start: int = 0, end: int | None =
         ended_by = "the end asked for"
     elif published is not None:
         end, ended_by = published.flushed_offset, "safe end"
+        if dispatched:
+            end = min(end, published.dispatched_offset)
     else:
         end, ended_by, begins = find_end(store, segments, start)
     first_offset = max(start, segments[0].base) if segments else start

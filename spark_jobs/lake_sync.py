@@ -88,7 +88,8 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
         sweep(lake.folder)
         manifest = lake.manifest
         before = msgspec.structs.replace(manifest, messages=[*manifest.messages], polls=[*manifest.polls])
-        plan = plan_log(wanted.store, start=manifest.position, split_bytes=lambda size: task_bytes(size, wanted.cores))
+        plan = plan_log(wanted.store, start=manifest.position, split_bytes=lambda size: task_bytes(size, wanted.cores),
+            dispatched=True)  # a queue says when a message is due, and what is read now is not read again
         manifest.ended_by, manifest.segments_unread = plan.ended_by, list(plan.segments_unread)
         todo = list(rounds([*journal_works(wanted, lake), *log_works(wanted, lake, plan)]))
         for works in todo[:wanted.rounds]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from broker_core.formats import lake_position
+from broker_core.formats import lake_position, safe_end
 from spark_jobs import lake_sync
 from spark_jobs.commit_log_files import joined
 from spark_jobs.errors import LakeBusyError, LakeError, NotAStoreError
@@ -133,6 +133,15 @@ def test_a_store_without_a_safe_end_is_read_on_from_where_it_ended(tmp_path: Pat
         path.write_bytes(data)
     assert fill(tmp_path).messages == 15
     assert offsets(tmp_path) == expected(written)
+
+
+def test_what_the_queues_do_not_have_yet_waits(tmp_path: Path, written: Written) -> None:
+    dispatched = written.records[30][2]
+    data = safe_end.encode(safe_end.SafeEnd(written.end, dispatched, 0, 1, 1, NOW))
+    (tmp_path / "store" / safe_end.FILE_NAME).write_bytes(data)
+    assert fill(tmp_path).position == dispatched
+    publish_end(tmp_path / "store", written.end)
+    assert fill(tmp_path).messages == 30
 
 
 def test_where_a_log_cannot_be_read_on_is_said(tmp_path: Path) -> None:

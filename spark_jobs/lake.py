@@ -3,7 +3,7 @@
     <lakes>/<store>-<8 digits>/manifest.json
                                messages/date=2026-01-31/range=<first byte>-<behind the last>.parquet
                                sums/date=2026-01-31/range=<first byte>-<behind the last>.parquet
-                               polls/date=2026-01-31/file=<number>-<first byte>-<behind the last>.parquet
+                               polls/date=2026-01-31/file=<number>-<made, ms>-<first byte>-<behind the last>.parquet
 
 The digits are those of the store's path. Where another store has taken the place of the one that a lake was filled
 from, it gets a lake of its own: ``…-2``, ``…-3``; when the first one comes back, its lake goes on. A lake has one

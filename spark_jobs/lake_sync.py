@@ -210,13 +210,19 @@ def add_gap(manifest: Manifest, start: int, end: int, now_ms: int) -> None:
 
 
 def add_journal(manifest: Manifest, done: Sequence[JournalDone]) -> None:
-    """Note what was read of the journal, and files that have been deleted unread."""
-    for one in sorted(done, key=lambda one: one.number):
-        last = max((part.number for part in manifest.polls), default=one.number)
-        manifest.missing_journal_files = [*manifest.missing_journal_files, *range(last + 1, one.number)]
-        if one.end > one.start:
-            manifest.polls.append(JournalPart(one.number, one.created_ms, one.start, one.end, one.closed,
-                kept(one.drafts), one.lost))
+    """Note what was read of the journal, and files that have been deleted unread.
+
+    Files are numbered from 0 on again where all of them were deleted while the broker did not run.
+    """
+    for one in sorted(done, key=lambda one: (one.created_ms, one.number)):
+        if one.end == one.start:
+            continue
+        last = max(manifest.polls, key=lambda part: (part.created_ms, part.number), default=None)
+        if last is not None and (one.number, one.created_ms) not in manifest.journal_ends():
+            missing = range(last.number + 1 if one.number > last.number else 0, one.number)
+            manifest.missing_journal_files = [*manifest.missing_journal_files, *missing]
+        manifest.polls.append(JournalPart(one.number, one.created_ms, one.start, one.end, one.closed,
+            kept(one.drafts), one.lost))
 
 
 def kept(drafts: Sequence[Draft]) -> list[LakeFile]:

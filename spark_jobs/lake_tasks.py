@@ -194,7 +194,7 @@ def write_journal(work: JournalWork) -> JournalDone:
     for block in decode_blocks(data, header):
         lost += block.lost if block.end > work.start else 0
         end, closed = max(end, block.end), block.closes
-    name = f"file={work.number:020d}-{work.start:010d}-{end:010d}"
+    name = f"file={work.number:020d}-{work.created_ms:013d}-{work.start:010d}-{end:010d}"
     with DayFiles(Path(work.lake), "polls", name, poll_journal_columns.arrow_schema(POLL_COLUMNS), "at_ms") as files:
         for batch in poll_journal_columns.record_batches(data, POLL_COLUMNS, start=work.start, stop=end):
             files.write(batch)

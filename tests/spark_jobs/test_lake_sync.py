@@ -17,8 +17,9 @@ from spark_jobs.commit_log_files import joined
 from spark_jobs.errors import LakeBusyError, LakeError, NotAStoreError
 from spark_jobs.lake import Lake, find_lake, locked
 from spark_jobs.lake_folders import lake_name
-from spark_jobs.lake_sync import Synced, Wanted, rounds, sync, task_bytes
-from spark_jobs.lake_tasks import Done, JournalWork, LogDone, LogWork, Work, carry_out
+from spark_jobs.lake_manifest import Manifest
+from spark_jobs.lake_sync import Synced, Wanted, add_journal, rounds, sync, task_bytes
+from spark_jobs.lake_tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Work, carry_out
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
 
@@ -291,6 +292,23 @@ def test_a_journal_is_read_on_and_what_was_deleted_of_it_is_noted(tmp_path: Path
     assert (done.polls, done.missing_journal_files) == (20, 2)
     assert lake_of(tmp_path).manifest.missing_journal_files == [2, 3]
     assert fill(tmp_path).missing_journal_files == 0
+
+
+def test_gaps_of_a_journal_are_noted_once_whatever_its_numbers() -> None:
+    def done(number: int, created_ms: int, start: int, end: int) -> JournalDone:
+        return JournalDone(number, created_ms, start, end, [])
+
+    manifest = Manifest("store")
+    steps = [(done(3, 10, 0, 50), []), (done(3, 10, 50, 60), []), (done(6, 20, 0, 0), []),
+        (done(6, 20, 0, 9), [4, 5]), (done(7, 30, 0, 9), []), (done(6, 20, 9, 20), []),
+        (done(0, 40, 0, 9), []), (done(3, 50, 0, 9), [1, 2]), (done(2, 60, 0, 9), [0, 1])]
+    for one, missing in steps:
+        manifest.missing_journal_files = []
+        add_journal(manifest, [one])
+        assert manifest.missing_journal_files == missing, one
+    manifest.missing_journal_files = []
+    add_journal(manifest, [done(1, 80, 0, 9), done(3, 70, 0, 9)])
+    assert manifest.missing_journal_files == [0], "the file 3 was made before, the numbers began anew behind it"
 
 
 def test_what_is_no_store_has_no_lake(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from spark_jobs.lake_tasks import (
     carry_out,
     carry_out_in_spark,
 )
-from tests.spark_jobs.journals import entry, make_journal
+from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, segment_path, tear
 
 SIZE = 1 << 16
@@ -160,7 +160,8 @@ def test_a_journal_file_becomes_a_file_and_goes_on_where_it_ended(tmp_path: Path
     rows = rows_of(first) + rows_of(second)
     assert [row["client_id"] for row in rows] == [entry(number).client_id for number in range(20)]
     assert list(rows[0]) == list(POLL_COLUMNS)
-    assert first.drafts[0].path.startswith("polls/date=")
+    assert first.drafts[0].path == (
+        f"polls/date=2023-11-14/file={0:020d}-{BEGIN_MS:013d}-{0:010d}-{first.end:010d}.parquet")
     third = carry_out(journal_work(tmp_path, path, second.end))
     assert (third.drafts, third.end) == ([], second.end)
 

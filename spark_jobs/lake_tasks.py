@@ -5,6 +5,7 @@ is in it, with ``.new`` behind until everything of its round is written (see ``l
 """
 
 import os
+import socket
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ from spark_jobs.commit_log_sums import added_up, arrow_sums_schema, sums
 from spark_jobs.commit_log_topics import QueueTopics
 from spark_jobs.commit_log_walk import RecordWalk
 from spark_jobs.consume_queues import ConsumeQueues
+from spark_jobs.errors import LakeError
 from spark_jobs.poll_journal_files import read_file
 
 DRAFT = ".new"
@@ -203,7 +205,10 @@ def write_journal(work: JournalWork) -> JournalDone:
 
 
 class DayFiles:
-    """A Parquet file for each day; rows of days that were closed to make room go to another file of that day."""
+    """A Parquet file for each day; rows of days that were closed to make room go to another file of that day.
+
+    LakeError on a machine that does not see the lake: what it writes would be nowhere.
+    """
 
     def __init__(self, lake: Path, table: str, name: str, schema: pa.Schema, time: str) -> None:
         self._lake = lake
@@ -213,6 +218,9 @@ class DayFiles:
         self._time = time
         self._open: OrderedDict[int, DayFile] = OrderedDict()
         self._done: list[Draft] = []
+        if not lake.is_dir():
+            raise LakeError(f"{socket.gethostname()} does not see {lake}: the machines of a cluster need the lake "
+                "under the same path, on storage that they share.")
 
     def __enter__(self) -> "DayFiles":
         return self

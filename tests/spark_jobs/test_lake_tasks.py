@@ -13,7 +13,7 @@ from pyarrow import parquet
 from broker_core.formats import commit_log_record
 from spark_jobs import lake_tasks
 from spark_jobs.commit_log_files import joined
-from spark_jobs.errors import NotAStoreError
+from spark_jobs.errors import LakeError, NotAStoreError
 from spark_jobs.lake_tasks import (
     MESSAGE_COLUMNS,
     POLL_COLUMNS,
@@ -32,6 +32,13 @@ SIZE = 1 << 16
 
 def log_work(root: Path, start: int, end: int, *, bodies: bool = False, base: int = 0) -> LogWork:
     return LogWork(str(root), str(root / "lake"), joined(root, "commitlog", f"{base:020d}"), base, start, end, bodies)
+
+
+@pytest.fixture(autouse=True)
+def lake(tmp_path: Path) -> Path:
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    return folder
 
 
 def rows_of(done: LogDone | JournalDone) -> list[dict[str, Any]]:
@@ -203,3 +210,12 @@ def test_messages_are_counted_beside(tmp_path: Path, written: Written) -> None:
 def test_a_machine_that_does_not_see_the_store_does_not_take_the_log_for_deleted(tmp_path: Path) -> None:
     with pytest.raises(NotAStoreError, match="does not see"):
         carry_out(log_work(tmp_path / "elsewhere", 0, SIZE))
+
+
+def test_a_machine_that_does_not_see_the_lake_writes_nothing(tmp_path: Path, written: Written, lake: Path) -> None:
+    journal, = make_journal(tmp_path, [entry(1)])
+    lake.rmdir()
+    for work in (log_work(tmp_path, 0, written.end), journal_work(tmp_path, journal)):
+        with pytest.raises(LakeError, match=r"does not see .* on storage that they share"):
+            carry_out(work)
+    assert not lake.exists()

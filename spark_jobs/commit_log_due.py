@@ -56,6 +56,8 @@ def _ext_tags_codes(folder: Path, positions: Longs) -> Longs:
     if not len(positions):
         return codes
     for base, octets in _files(folder):
+        if len(octets) < _EXT_HEAD:  # no unit has room in it
+            continue
         at = positions - base
         inside = np.flatnonzero((at >= 0) & (at <= len(octets) - _EXT_HEAD))
         anywhere: NDArray[Any] = np.ndarray((len(octets) - 7,), ">i8", octets, strides=(1,))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from broker_core.formats import consume_queue_ext_unit, consume_queue_unit
 from spark_jobs.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
@@ -48,6 +49,15 @@ def test_an_ext_unit_tells_where_a_queue_refers_to_it(tmp_path: Path) -> None:
     write_queue(tmp_path, 1, [(100 * index, 90, consume_queue_ext_unit.ADDRESS_BASE + at)
                               for index, at in enumerate((0, len(first), 64, 300))])
     assert due(tmp_path, (1, 0, 0), (1, 1, 100), (1, 2, 200), (1, 3, 300)) == [DUE + 1, DUE + 2, DUE + 3, UNKNOWN]
+
+
+@pytest.mark.parametrize("size", [1, 6, 19])
+def test_an_ext_file_too_short_for_a_unit_tells_nothing(tmp_path: Path, size: int) -> None:
+    folder = tmp_path / "consumequeue_ext" / SCHEDULE_TOPIC / "1"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020d}").write_bytes(b"\1" * size)
+    write_queue(tmp_path, 1, [(0, 90, consume_queue_ext_unit.ADDRESS_BASE)])
+    assert due(tmp_path, (1, 0, 0)) == [UNKNOWN]
 
 
 def test_the_golden_store_has_them_in_ext_units(golden: Path) -> None:

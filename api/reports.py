@@ -51,7 +51,8 @@ class NewRun(Body, frozen=True, kw_only=True, gc=False):
     """What a run is about: the minutes from `from_ms` on and before `to_ms`; null is no bound.
 
     `topic` and `consumer_group` leave all others out, where the report tells them apart. `compare` sets the figures
-    beside those of the time before, of the same length; it needs both bounds.
+    beside those of the time before, of the same length; it needs both bounds. `source` `log` leaves the lake out,
+    `lake` fails where there is none.
     """
 
     from_ms: Milliseconds | None = None
@@ -59,6 +60,7 @@ class NewRun(Body, frozen=True, kw_only=True, gc=False):
     topic: Name | None = None
     consumer_group: Name | None = None
     compare: bool = False
+    source: Literal["auto", "log", "lake"] = "auto"
 
 
 class HeadlineView(Model, frozen=True, kw_only=True, gc=False):

@@ -54,7 +54,10 @@ async def test_a_run_is_started(client: httpx.AsyncClient, monkeypatch: pytest.M
     answer = await client.post("/api/v1/reports/throughput/runs", json={"from_ms": 5})
     assert (answer.status_code, answer.headers["location"], answer.json()["status"]) == (202, RUN, "queued")
     assert asked == [("throughput", {"from_ms": 5, "to_ms": None, "topic": None, "consumer_group": None,
-        "compare": False})]
+        "compare": False, "source": "auto"})]
+    assert (await client.post("/api/v1/reports/throughput/runs", json={"source": "log"})).status_code == 202
+    assert asked[-1][1]["source"] == "log"
+    assert (await client.post("/api/v1/reports/throughput/runs", json={"source": "river"})).status_code == 400
 
 
 @pytest.mark.parametrize(("error", "status"), [

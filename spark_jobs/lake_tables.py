@@ -71,11 +71,6 @@ def lake_polls(spark: "SparkSession", lake: Lake, columns: Sequence[str], from_m
     return _read(spark, lake, files, poll_journal_source.pruned, columns, "at_ms", from_ms, to_ms)
 
 
-def has_bodies(lake: Lake) -> bool:
-    """Whether the bodies of all messages are in the lake, with their property strings."""
-    return all(part.with_bodies for part in lake.manifest.messages)
-
-
 def _read(spark: "SparkSession", lake: Lake, files: Iterable[LakeFile], schema: Callable[..., str],
           columns: Sequence[str], time: str, from_ms: int | None, to_ms: int | None) -> "DataFrame":
     from pyspark.sql import functions as F

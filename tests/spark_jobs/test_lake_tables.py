@@ -9,7 +9,7 @@ import pytest
 from spark_jobs import lake_tables, lake_tasks
 from spark_jobs.failures import sentence
 from spark_jobs.lake import Lake, find_lake
-from spark_jobs.lake_tables import fill, has_bodies, lake_messages, lake_polls, lake_sums
+from spark_jobs.lake_tables import fill, lake_messages, lake_polls, lake_sums
 from spark_jobs.lake_tasks import SUM_KEYS, SUMS
 from spark_jobs.reports.steps import summed
 from tests.spark_jobs.frames import rows
@@ -35,7 +35,6 @@ def test_spark_fills_a_lake_and_reads_it(spark: "SparkSession", tmp_path: Path) 
     lake = filled(spark, tmp_path)
     assert sorted(rows(lake_messages(spark, lake, ("topic", "queue_id", "physical_offset", "total_size", "body")))) == (
         sorted((*record, None) for record in written.records))
-    assert not has_bodies(lake)
     polls = lake_polls(spark, lake, ("client_id", "at_ms"), BEGIN_MS + 5000, BEGIN_MS + 9000)
     assert sorted(rows(polls)) == [(f"c{number}", BEGIN_MS + 1000 * number) for number in range(5, 9)]
 
@@ -43,7 +42,7 @@ def test_spark_fills_a_lake_and_reads_it(spark: "SparkSession", tmp_path: Path) 
 def test_bodies_are_there_if_they_were_asked_for(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path / "store", 6)
     lake = filled(spark, tmp_path, with_bodies=True)
-    assert has_bodies(lake)
+    assert all(part.with_bodies for part in lake.manifest.messages)
     assert (b"body 0",) in [(bytes(row[0]),) for row in rows(lake_messages(spark, lake, ("body",)))]
 
 

@@ -23,9 +23,8 @@ from spark_jobs.commit_log_files import read_range
 from spark_jobs.commit_log_segments import find_segments, log_begin
 from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake_folders import generations, lake_name
-from spark_jobs.lake_manifest import Manifest, Witness, read_manifest, sync_folder
+from spark_jobs.lake_manifest import TABLES, Manifest, Witness, read_manifest, sync_folder
 
-TABLES = ("messages", "sums", "polls")
 LOCK = "lock"
 
 

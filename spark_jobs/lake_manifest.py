@@ -16,6 +16,7 @@ CUT_SHORT = {
     "invalid record": "what lies there is not a valid record", "missing segment": "the next segment is missing"}
 """Ends of a log behind which there may be more, by their names; in words."""
 VERSION = 1
+TABLES = ("messages", "sums", "polls")
 
 
 class LakeFile(msgspec.Struct, frozen=True):
@@ -89,10 +90,15 @@ class Manifest(msgspec.Struct):
     segments_unread: list[str] = []
     """Segments behind that end that held something."""
 
+    def of_table(self, table: str) -> list[LakeFile]:
+        """The files of a table that count, in the order in which they were written."""
+        parts = {"messages": [part.files for part in self.messages], "sums": [part.sums for part in self.messages],
+            "polls": [part.files for part in self.polls]}[table]
+        return [file for files in parts for file in files]
+
     def files(self) -> set[str]:
         """The paths of all files that count."""
-        parts = [part.files for part in self.messages] + [part.sums for part in self.messages]
-        return {file.path for files in [*parts, *(part.files for part in self.polls)] for file in files}
+        return {file.path for table in TABLES for file in self.of_table(table)}
 
     def journal_ends(self) -> dict[tuple[int, int], JournalPart]:
         """The last part of each journal file, by its number and when it was made."""

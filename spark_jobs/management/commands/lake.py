@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -11,12 +11,15 @@ from django.utils import timezone
 from spark_jobs import setup
 from spark_jobs.errors import ReportError
 from spark_jobs.failures import sentence
-from spark_jobs.lake_manifest import CUT_SHORT
+from spark_jobs.lake_manifest import CUT_SHORT, TABLES
 from spark_jobs.session import get_session, require_pyspark
+
+if TYPE_CHECKING:
+    from spark_jobs.lake import Lake
 
 
 class Command(BaseCommand):
-    """``lake sync`` and ``lake status``."""
+    """``lake sync``, ``lake status`` and ``lake files``."""
 
     help = "Write what is new in a store into its lake of Parquet files, or say what is in the lake."
     requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
@@ -25,7 +28,9 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         sync = actions.add_parser("sync", help="write what is new")
         status = actions.add_parser("status", help="say what is there")
-        for action in (sync, status):
+        files = actions.add_parser("files", help="print the paths of the Parquet files that count, one on each line")
+        files.add_argument("table", nargs="?", default="messages", choices=TABLES, help="default: %(default)s")
+        for action in (sync, status, files):
             action.add_argument("--store", default=str(settings.GLASSMQ_STORE_DIR), metavar="PATH",
                 help="the store, of GlassMQ or RocketMQ; only read, but for the file lakePosition in one of GlassMQ "
                 "(default: %(default)s)")
@@ -37,8 +42,12 @@ class Command(BaseCommand):
         try:
             if options["action"] == "sync":
                 self.sync(options["store"], options["lake"], options["bodies"])
+            elif options["action"] == "status":
+                self.status(found(options["store"], options["lake"]))
             else:
-                self.status(options["store"], options["lake"])
+                lake = found(options["store"], options["lake"])
+                for file in lake.manifest.of_table(options["table"]):
+                    self.stdout.write(str(lake.folder / file.path))
         except ReportError as error:
             raise CommandError(str(error)) from error
 
@@ -68,16 +77,10 @@ class Command(BaseCommand):
             self.stdout.write(f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of "
                 "this one. If it is to wait for this one, remove the file lakePosition from the store.")
 
-    def status(self, store: str, lakes: Path) -> None:
-        """What is in the lake of a store."""
-        from spark_jobs.lake import find_lake
-
-        lake = find_lake(lakes, store)
-        if lake is None:
-            raise CommandError(f"There is no lake of {store} in {lakes}; `manage.py lake sync` makes one.")
+    def status(self, lake: "Lake") -> None:
+        """What is in it."""
         manifest = lake.manifest
-        files = [file for part in manifest.messages for file in part.files]
-        polls = [file for part in manifest.polls for file in part.files]
+        files, polls = manifest.of_table("messages"), manifest.of_table("polls")
         self.stdout.write(f"{lake.folder}")
         self.stdout.write(f"messages  {sum(file.rows for file in files):>14,} in {len(files):,} files, "
             f"{sum(file.size for file in files):,} bytes, of the log up to byte {manifest.position:,}")
@@ -94,3 +97,13 @@ class Command(BaseCommand):
     def progress(self, percent: int, doing: str) -> None:
         """How far it is, for whoever waits."""
         self.stderr.write(f"{percent:3d} %  {doing}")
+
+
+def found(store: str, lakes: Path) -> "Lake":
+    """The lake of a store. CommandError where there is none."""
+    from spark_jobs.lake import find_lake
+
+    lake = find_lake(lakes.resolve(), store)
+    if lake is None:
+        raise CommandError(f"There is no lake of {store} in {lakes}; `manage.py lake sync` makes one.")
+    return lake

@@ -9,7 +9,10 @@ from django.core.management import CommandError, call_command
 
 from spark_jobs import session
 from spark_jobs.lake import locked
+from spark_jobs.lake_sync import Wanted, sync
+from spark_jobs.lake_tasks import carry_out
 from tests.fakes import golden_store
+from tests.spark_jobs.stores import make_store
 from tests.spark_jobs.test_commit_log_source import COUNTS
 
 
@@ -37,6 +40,22 @@ def test_a_lake_from_the_command_line_and_a_report_of_it(golden: Path, tmp_path:
     assert golden_store.fingerprint(golden) == before
     with locked(tmp_path / "lakes", golden / "clean-shutdown"), pytest.raises(CommandError, match="another process"):
         called("lake", "sync", *where)
+
+
+def test_the_files_that_count_are_printed(tmp_path: Path) -> None:
+    store, lakes = tmp_path / "store", tmp_path / "lakes"
+    make_store(store, 20)
+    done = sync(Wanted(str(store), lakes), lambda works: [carry_out(work) for work in works], lambda: 5,
+        lambda percent, doing: None)
+    more = done.lake / "messages" / "date=2023-11-14" / "of-a-killed-writer.parquet"
+    more.write_bytes(b"")
+    for table, count in (("messages", 1), ("sums", 1), ("polls", 0)):
+        printed = called("lake", "files", table, "--store", str(store), "--lake", str(lakes)).splitlines()
+        assert len(printed) == count
+        assert all(Path(path).is_file() and Path(path).parent.parent == done.lake / table for path in printed)
+        assert str(more) not in printed
+    with pytest.raises(CommandError, match="There is no lake"):
+        called("lake", "files", "--store", str(store), "--lake", str(tmp_path))
 
 
 def test_a_lake_that_there_is_not(golden: Path, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def facts(summary: dict[str, Any]) -> str:
             "Segments": f"{source['segments_read']} read"
                 + counted(len(source["segments_unread"]), "behind the end, not read")
                 + counted(len(source["segments_gone"]), "deleted meanwhile")
-                + counted(len(source["foreign_files"]), "files that are none"),
+                + counted(len(source["foreign_files"]), "files that are none", "file that is none"),
             "Torn": f"{source['torn_bytes']:,} bytes that are no record",
         }
     if "lake" in source:
@@ -127,23 +127,26 @@ def lake_read(lake: dict[str, Any]) -> str:
     return (f"{lake['messages']:,} messages of {lake['folder']}, which has the log up to byte {lake['position']:,}, "
         f"filled {at(lake['synced_ms'])}"
         + counted(lake["gap_bytes"], "bytes of the log deleted unread")
-        + counted(lake["missing_journal_files"], "files of the poll journal deleted unread"))
+        + counted(lake["missing_journal_files"], "files of the poll journal deleted unread",
+            "file of the poll journal deleted unread"))
 
 
 def journal_read(journal: dict[str, Any]) -> str:
     """What was read of the poll journal."""
     if not journal["files"]:
         return "there is none"
-    return (f"{journal['entries']:,} entries in {journal['files']} files"
-        + counted(journal["lost"], "entries that the broker could not write")
+    files = "file" if journal["files"] == 1 else "files"
+    return (f"{journal['entries']:,} entries in {journal['files']:,} {files}"
+        + counted(journal["lost"], "entries that the broker could not write", "entry that the broker could not write")
         + counted(journal["torn_bytes"], "bytes at the ends that are no entry")
-        + counted(journal["cut_off_files"], "files that a crash may have cut off")
-        + counted(journal["unreadable_files"], "files that cannot be read"))
+        + counted(journal["cut_off_files"], "files that a crash may have cut off",
+            "file that a crash may have cut off")
+        + counted(journal["unreadable_files"], "files that cannot be read", "file that cannot be read"))
 
 
-def counted(count: int, words: str) -> str:
-    """As ``, 2 deleted meanwhile``; empty when there are none."""
-    return f", {count:,} {words}" if count else ""
+def counted(count: int, words: str, of_one: str = "") -> str:
+    """As ``, 2 deleted meanwhile``; empty when there are none. ``of_one``: what is said of one, if not that."""
+    return f", {count:,} {of_one if of_one and count == 1 else words}" if count else ""
 
 
 def window(start: int | None, stop: int | None) -> str:

@@ -99,7 +99,9 @@ def test_it_says_what_was_read() -> None:
     assert "Lake" not in text
     of_journal = facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL}})
     assert ("<dd>4,000 entries in 2 files, 3 entries that the broker could not write, "
-        "1 files that a crash may have cut off</dd>") in of_journal
+        "1 file that a crash may have cut off</dd>") in of_journal
+    assert "<dd>4,000 entries in 1 file, 3 entries" in facts(
+        SUMMARY | {"input": {"store": "/data", "journal": JOURNAL | {"files": 1}}})
     assert "Segments" not in of_journal
     assert "<dd>there is none</dd>" in facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL | {"files": 0}}})
 

@@ -12,6 +12,7 @@ from spark_jobs.catalogue import REPORTS
 from spark_jobs.commit_log_segments import plan_log
 from spark_jobs.errors import LakeError
 from spark_jobs.lake import Lake, find_lake
+from spark_jobs.lake_folders import lake_name
 from spark_jobs.lake_manifest import JournalPart, LakeFile, LogGap, Manifest
 from spark_jobs.lake_sync import Wanted, sync
 from spark_jobs.poll_journal_files import find_files, survey
@@ -152,6 +153,8 @@ def test_which_lake_is_read(tmp_path: Path) -> None:
         lake_for(store, None, "lake")
     with pytest.raises(LakeError, match="not 'river'"):
         lake_for(store, lakes, "river")
+    (lakes / lake_name(store)).mkdir(parents=True)
+    assert lake_for(store, lakes, "auto") == (None, []), "one that is being filled for the first time"
     fill(store, lakes)
     found, notes = lake_for(store, lakes, "auto")
     assert found is not None and (found, notes) == lake_for(store, lakes, "lake")

@@ -82,9 +82,17 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     with ExitStack() as stack:
         if report.only_sums:
             stack.enter_context(planned_once(spark))
-        asked = inputs.of(report)._replace(topic=job.topic, group=job.consumer_group,
-            read=lambda facts, part, parts: stack.enter_context(made(facts, progress, part, parts)).facts)
-        facts, are_few = stack.enter_context(made(report.facts(asked), progress))
+        read: list[Made] = []
+
+        def read_part(facts: "dict[str, DataFrame]", part: int, parts: int) -> "dict[str, DataFrame]":
+            read.append(stack.enter_context(made(facts, progress, part, parts)))
+            return read[-1].facts
+
+        asked = inputs.of(report)._replace(topic=job.topic, group=job.consumer_group, read=read_part)
+        to_make = report.facts(asked)
+        if read and all(part.are_few for part in read):
+            stack.enter_context(planned_once(spark))
+        facts, are_few = stack.enter_context(made(to_make, progress))
         if are_few:
             stack.enter_context(planned_once(spark))
         told = concerning(facts, job.topic, job.consumer_group)

@@ -90,7 +90,7 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     """Every figure by day and topic. Part is read after part: one plan of all would take longer than what it is for."""
     made, found = [], {}
     for index, (name, part) in enumerate(PARTS.items()):
-        facts_of = part.facts(inputs.of(part) if inputs.of else inputs)
+        facts_of = part.facts(inputs.of(part)._replace(read=inputs.read) if inputs.of else inputs)
         needed = {fact: facts_of[fact] for fact in part.figures}
         facts_of = inputs.read(needed, index, len(PARTS)) if inputs.read else needed
         if name == "throughput":

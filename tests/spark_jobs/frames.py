@@ -38,6 +38,11 @@ def inputs(spark: "SparkSession", report: Report, *, log: Rows = (), journal: Ro
         spark.createDataFrame(list(offsets), OFFSETS), spark.createDataFrame(list(topics), TOPICS), bounds, to_ms)
 
 
+def read(facts: dict[str, "DataFrame"], part: int, parts: int) -> dict[str, "DataFrame"]:
+    """Facts that were read, as ``Inputs.read`` has it."""
+    return {name: table.sparkSession.createDataFrame(table.collect(), table.schema) for name, table in facts.items()}
+
+
 def rows(table: "DataFrame", *columns: str) -> list[tuple[Any, ...]]:
     """All rows, of these columns or of all."""
     return [tuple(row) for row in table.select(*columns or table.columns).collect()]

@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.reports import consumer_lag
 from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
-from tests.spark_jobs.frames import MINUTE, inputs, rows
+from tests.spark_jobs.frames import MINUTE, inputs, read, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ def committed(at: int, offset: int, end: int, **more: Any) -> dict[str, Any]:
 
 
 def lag_of(spark: "SparkSession", **given: Any) -> "DataFrame":
-    return REPORT.facts(inputs(spark, REPORT, **given))["lag"]
+    return REPORT.facts(inputs(spark, REPORT, **given)._replace(read=read))["lag"]
 
 
 def over_time(lag: "DataFrame") -> list[tuple[Any, ...]]:

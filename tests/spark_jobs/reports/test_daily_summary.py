@@ -10,11 +10,11 @@ from spark_jobs.reports import daily_summary
 from spark_jobs.reports.daily_summary import ALL_DAYS, ALL_TOPICS, DAILY, PARTS
 from spark_jobs.reports.steps import DAY_MS
 from tests.spark_jobs.driven import BEGIN_MS
-from tests.spark_jobs.frames import MINUTE, rows
+from tests.spark_jobs.frames import MINUTE, inputs, read, rows
 from tests.spark_jobs.test_commit_log_source import COUNTS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def test_every_figure_is_one_of_its_report() -> None:
@@ -64,6 +64,22 @@ def test_a_driven_store_by_day(made: Callable[..., Any], driven: Path) -> None:
     assert day["day_ts"] == BEGIN_MS // DAY_MS * DAY_MS
     assert (day["messages"], day["answers"], day["lag"], day["queue_imbalance"]) == (8, 5, 3, round(4 * 2 / 7, 3))
     assert {row["topic"]: row["messages"] for row in report.summary["rows"]} == {"orders": 7, "SCHEDULE_TOPIC_XXXX": 1}
+
+
+def test_what_parts_have_in_common_with_none_is_read_by_itself(spark: "SparkSession",
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daily_summary, "PARTS", {name: PARTS[name] for name in ("hold_time", "empty_polls")})
+    asked: list[tuple[list[str], int, int]] = []
+
+    def reading(facts: dict[str, "DataFrame"], part: int, parts: int) -> dict[str, "DataFrame"]:
+        asked.append((list(facts), part, parts))
+        return read(facts, part, parts)
+
+    journal = [{"kind": "woken", "cause": "timeout", "at_ms": 5, "held_us": 7, "granted_ms": 0, "messages": 0}]
+    found = daily_summary.facts(inputs(spark, daily_summary.REPORT, journal=journal)._replace(read=reading))
+    assert asked == [(["holds"], 0, 2), (["answers"], 1, 2)]
+    totals = found["figures"].where(f"about = '{ALL_TOPICS}' and day_ts = {ALL_DAYS}")
+    assert {("holds", 1.0), ("answers", 1.0)} <= set(rows(totals, "figure", "value"))
 
 
 def test_one_topic_and_one_group(made: Callable[..., Any], driven: Path, monkeypatch: pytest.MonkeyPatch) -> None:

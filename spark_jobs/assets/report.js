@@ -48,7 +48,7 @@ function headline(figure) {
     const { value: now, before } = figure;
     const known = now !== null && before !== null;
     const direction = !known || now === before || !figure.better ? "" : (now > before) === (figure.better === "more") ? "better" : "worse";
-    card.append(el("span", { class: "before" }, before === null ? "not known before" : `${write[figure.kind](before)} before `,
+    card.append(el("span", { class: "before" }, before === null ? "not known before" : before === 0 && now ? "none before " : `${write[figure.kind](before)} before `,
       known ? el("span", direction ? { class: direction } : {}, `${change(now, before)}${direction && ` (${direction})`}`) : ""));
   }
   if (figure.report && location.protocol.startsWith("http")) card.append(el("a", { href: `/reports#report-${figure.report}`, class: "note" }, figure.report_title));

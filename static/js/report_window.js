@@ -64,11 +64,18 @@ function bytes(value) {
   return `${fine.format(value / 1024 ** step)} ${["B", "KiB", "MiB", "GiB", "TiB"][step]}`;
 }
 
+/** A run with its times and figures as numbers: those of 64 bits come as strings. */
+export function numbered(run) {
+  const number = (value) => isKnown(value) ? Number(value) : null;
+  return { ...run, created_ms: number(run.created_ms), started_ms: number(run.started_ms), finished_ms: number(run.finished_ms),
+    headlines: run.headlines.map((figure) => ({ ...figure, value: number(figure.value), before: number(figure.before) })) };
+}
+
 /** How a figure changed: {text, tone}, tone good or bad where it has a direction; null without a figure before. */
 export function change({ value, before, better }) {
   if (!isKnown(value) || !isKnown(before)) return null;
   if (value === before) return { text: "as before", tone: "" };
-  const text = before === 0 ? "0 before" : `${value > before ? "+" : "−"}${fine.format(Math.abs(100 * (value / before - 1)))} %`;
+  const text = before === 0 ? "none before" : `${value > before ? "+" : "−"}${fine.format(Math.abs(100 * (value / before - 1)))} %`;
   const tone = better ? (value > before) === (better === "more") ? "good" : "bad" : "";
   return { text, tone };
 }

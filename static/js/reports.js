@@ -3,7 +3,7 @@
 import { KeyedRows, el, setAttribute, setText } from "./dom.js";
 import { count, span } from "./format.js";
 import { request } from "./http.js";
-import { WINDOWS, about, asked, change, written } from "./report_window.js";
+import { WINDOWS, about, asked, change, numbered, written } from "./report_window.js";
 import { Schedules } from "./schedules.js";
 
 const BUSY_MS = 1_000;
@@ -225,12 +225,6 @@ function goToReport() {
   if (location.hash === wentTo) return;
   wentTo = location.hash;
   document.getElementById(wentTo.slice(1))?.scrollIntoView();
-}
-
-/** Times as numbers, whichever way they came. */
-function numbered(run) {
-  const number = (value) => value === null ? null : Number(value);
-  return { ...run, created_ms: number(run.created_ms), started_ms: number(run.started_ms), finished_ms: number(run.finished_ms) };
 }
 
 document.addEventListener("visibilitychange", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { about, asked, change, moment, windowOf, written } from "../../static/js/report_window.js";
+import { about, asked, change, moment, numbered, windowOf, written } from "../../static/js/report_window.js";
 
 const NOW = Date.UTC(2026, 10, 21, 17, 5, 33);
 const form = (fields = {}) => ({ choice: "all", from: "", to: "", topic: "", group: "", compare: false, ...fields });
@@ -63,8 +63,14 @@ describe("a change", () => {
     assert.equal(change({ value: 1, before: null, better: "" }), null);
     assert.equal(change({ value: null, before: 3, better: "" }), null);
   });
+  test("goes by numbers, also of figures that come as strings", () => {
+    const figures = (value, before) => numbered({ created_ms: "5", started_ms: null, finished_ms: null, headlines: [{ value, before, better: "more" }] }).headlines[0];
+    assert.deepEqual(change(figures(3, "0")), { text: "none before", tone: "good" });
+    assert.deepEqual(change(figures(7, "7")), { text: "as before", tone: "" });
+    assert.equal(figures(7, null).before, null);
+  });
   test("from nothing has no percent", () => {
-    assert.deepEqual(change({ value: 3, before: 0, better: "more" }), { text: "0 before", tone: "good" });
+    assert.deepEqual(change({ value: 3, before: 0, better: "more" }), { text: "none before", tone: "good" });
     assert.deepEqual(change({ value: 0, before: 0, better: "more" }), { text: "as before", tone: "" });
   });
 });

@@ -47,13 +47,17 @@ export function isTakenByAnother(queue) {
 export const standsOut = (queue) => ["bad", "warn"].includes(queueState(queue).tone) || isTakenByAnother(queue)
   || Boolean(queue.locked_by && queue.assigned_to && queue.locked_by !== queue.assigned_to);
 
-/** What the broker says of the queue, how long it is so, and what is under way. `heldMs` is null when it is not held. */
-export function explainQueue(queue, heldMs) {
+/** What the broker says of the queue, how long it is so, and what is under way. `heldMs` is null when it is not held;
+ * `filtered`: see isFiltered. */
+export function explainQueue(queue, heldMs, filtered = false) {
   const said = sentence(queue);
   const parts = [said && !/[.!?]$/.test(said) ? `${said}.` : said];
   if (queue.state === "held" && heldMs !== null) parts.push(`Held for ${age(heldMs)}.`);
   const under = inHand(queue);
-  if (under > 0) parts.push(`${some(under, "message is", "messages are")} with the client and not committed yet.`);
+  if (under > 0) {
+    const passed = filtered ? ", or passed over by its filter," : "";
+    parts.push(`${some(under, "message is", "messages are")} with the client${passed} and not committed yet.`);
+  }
   if (isTakenByAnother(queue)) parts.push(`${queue.polled_by} pulls from it, though it is ${queue.assigned_to}'s share.`);
   return parts.filter(Boolean).join(" ");
 }
@@ -66,7 +70,13 @@ function sentence({ why, assigned_to: owner, polled_by: by }) {
 
 const capital = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 
-/** Messages that were handed out and are not committed. */
+/** Whether some messages of the topic may be passed over for the group: all that is certain is that `*` takes each. */
+export function isFiltered({ subscriptions }, topic) {
+  const found = subscriptions.find((subscription) => subscription.topic === topic);
+  return found === undefined || !acceptsAll(found.sub_string);
+}
+
+/** Messages that its client is past and has not committed: it has them, or the filter passed them over. */
 export function inHand(queue) {
   if (!isKnown(queue.offset) || !isKnown(queue.pull_offset) || queue.state === "unassigned") return 0;
   return Math.max(0, Math.min(queue.pull_offset, queue.max_offset) - queue.offset);
@@ -95,7 +105,7 @@ export function groupState(group) {
 export function explainGroup(group, broker = "") {
   const own = group.queues.filter((queue) => !retryTopic(queue.topic));
   const found = group.members.length ? withMembers(group, own, broker) : withoutMembers(group);
-  const behind = behindSentence(group.queues);
+  const behind = behindSentence(group);
   if (behind) found.push(behind);
   found.push(...notConsumed(group));
   if (!found.some(({ tone }) => tone === "bad" || tone === "warn") && group.members.length) found.push(allIsWell(group, own));
@@ -170,14 +180,17 @@ function idleSentence(group, own, idle) {
     + "nothing to do. A queue is consumed by one member at a time.";
 }
 
-function behindSentence(queues) {
-  const behind = queues.filter((queue) => queue.lag > 0);
+function behindSentence(group) {
+  const behind = group.queues.filter((queue) => queue.lag > 0);
   if (!behind.length) return null;
   const oldest = Math.max(...behind.map((queue) => queue.lag_ms ?? 0));
-  const hand = behind.reduce((total, queue) => total + inHand(queue), 0);
+  const under = behind.filter((queue) => inHand(queue) > 0);
+  const hand = under.reduce((total, queue) => total + inHand(queue), 0);
+  const passed = under.some(({ topic }) => isFiltered(group, topic)) ? ", or passed over by its filter" : "";
   const wait = oldest > 0 ? `, the oldest for ${age(oldest)}` : "";
   const lag = sum(behind, "lag");
-  const handed = hand > 0 ? ` ${hand === lag ? (lag === 1 ? "It" : "All of them") : `${count(hand)} of them`} ${hand === 1 ? "is" : "are"} with a client, and not committed yet.` : "";
+  const which = hand === lag ? (lag === 1 ? "It" : "All of them") : `${count(hand)} of them`;
+  const handed = hand > 0 ? ` ${which} ${hand === 1 ? "is" : "are"} with a client${passed}, and not committed yet.` : "";
   return { tone: "none", text: `${some(lag, "message waits", "messages wait")} in ${some(behind.length, "queue")}${wait}.${handed}` };
 }
 

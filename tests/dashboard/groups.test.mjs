@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import { MAX_EVENTS, MAX_RETRIES, initialState, newestChange, ofAll, reduce } from "../../static/js/client_events.js";
-import { age, byGroup, clientKind, explainEvent, explainGroup, explainQueue, groupState, heartbeat, idleMembers, inHand, isTakenByAnother,
-  listed, queueState, standsOut, waitingText } from "../../static/js/explain_group.js";
+import { age, byGroup, clientKind, explainEvent, explainGroup, explainQueue, groupState, heartbeat, idleMembers, inHand, isFiltered,
+  isTakenByAnother, listed, queueState, standsOut, waitingText } from "../../static/js/explain_group.js";
 import { clientHref, deadLettersHref, groupHref } from "../../static/js/links.js";
 
 const queue = (fields = {}) => ({ broker: "broker-a", topic: "orders", queue_id: 0, assigned_to: "java-1", polled_by: "java-1",
@@ -36,6 +36,12 @@ describe("what is said of a queue", () => {
     assert.match(explainQueue(queue({ offset: 37 }), 100), /Held for less than 1 s\. 3 messages are with the client and not committed yet\.$/);
     assert.equal(inHand(queue({ offset: null })), 0);
     assert.equal(inHand(queue({ offset: 39, pull_offset: 41 })), 1);
+  });
+  test("does not say that the client has what a filter passed over", () => {
+    assert.match(explainQueue(queue({ offset: 37 }), 100, true), / 3 messages are with the client, or passed over by its filter, and not committed yet\.$/);
+    const taken = (text) => ({ subscriptions: [{ topic: "orders", sub_string: text }] });
+    assert.deepEqual(["*", "TagB"].map((text) => isFiltered(taken(text), "orders")), [false, true]);
+    assert.ok(isFiltered(taken("*"), "other"), "nobody knows what is taken of it");
   });
   test("is empty when the broker says nothing", () => assert.equal(explainQueue(queue({ why: "" }), null), ""));
   test("stands out when nobody asks, or somebody else does", () => {
@@ -89,6 +95,11 @@ describe("why a group waits", () => {
     assert.deepEqual(tones(found), ["bad", "none"]);
     assert.equal(found[0].text, "orders@0 and orders@1 are assigned to java-1, which has not pulled for 45 s: it is busy with what it has, paused, or stuck.");
     assert.equal(found[1].text, "20 messages wait in 2 queues, the oldest for 1 min 1 s. All of them are with a client, and not committed yet.");
+  });
+  test("what a filter passed over is not said to be with a client", () => {
+    const subscriptions = [{ topic: "orders", sub_string: "TagB" }];
+    const found = explainGroup(group({ subscriptions, queues: [queue({ offset: 30, lag: 12, max_offset: 42 })] }));
+    assert.match(texts(found)[0], /^12 messages wait in 1 queue\. 10 of them are with a client, or passed over by its filter, and not committed yet\.$/);
   });
   test("never pulled at all", () => {
     const found = explainGroup(group({ queues: [queue({ state: "not_polling", polled_by: null, polled_ms_ago: null })] }));

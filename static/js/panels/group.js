@@ -2,7 +2,7 @@
 
 import { KeyedRows, cell, el, flash, panel, setText } from "../dom.js";
 import { count, isKnown, span } from "../format.js";
-import { clientKind, explainGroup, explainQueue, heartbeat, isTakenByAnother, queueState, retryTopic, standsOut, waitingText } from "../explain_group.js";
+import { clientKind, explainGroup, explainQueue, heartbeat, isFiltered, isTakenByAnother, queueState, retryTopic, standsOut, waitingText } from "../explain_group.js";
 import { asked } from "../brokers.js";
 import { queueKey } from "../reducer.js";
 import { clientHref, deadLettersHref } from "../links.js";
@@ -92,7 +92,7 @@ export function groupQueuesPanel() {
     const hold = held.get(holdKey(queue));
     const heldMs = !hold || latest.now === null ? null
       : Math.max(0, Math.min(latest.now, hold.deadline_ms) - hold.suspended_at_ms); // the answer may be 2 s old
-    setText(row.parts.why, explainQueue(queue, heldMs));
+    setText(row.parts.why, explainQueue(queue, heldMs, isFiltered(latest.answer, queue.topic)));
   }
 
   function render(view) {

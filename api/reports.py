@@ -22,6 +22,7 @@ RunId = Annotated[int, Meta(ge=1, le=(1 << 62), description="Number of a run.")]
 Name = Annotated[str, Meta(min_length=1, max_length=255, description="Of a topic or a group.")]
 FileName = Annotated[str, Meta(max_length=128, description="Name of a file of a run, as the run lists it.")]
 CHUNK = 256 * 1024
+MINUTE_MS = 60_000
 T = TypeVar("T")
 
 _FILE_TYPES = {".log": "text/plain; charset=utf-8",
@@ -50,6 +51,7 @@ class FileParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class NewRun(Body, frozen=True, kw_only=True, gc=False):
     """What a run is about: the minutes from `from_ms` on and before `to_ms`; null is no bound.
 
+    Both are whole minutes: multiples of 60000.
     `topic` and `consumer_group` leave all others out, where the report tells them apart. `compare` sets the figures
     beside those of the time before, of the same length; it needs both bounds. `source` `log` leaves the lake out,
     `lake` fails where there is none.
@@ -161,6 +163,9 @@ def _reports() -> Reports:
 async def post_run(request: Request[ReportParams]) -> Answer:
     """Starts a run: 202, and the run to watch. 409 while another one of the report is under way."""
     body: NewRun = request.body
+    for name in ("from_ms", "to_ms"):
+        if (getattr(body, name) or 0) % MINUTE_MS:
+            raise Problem(400, f"{name} must be a whole minute, a multiple of {MINUTE_MS}", pointer=f"/{name}")
     if body.from_ms is not None and body.to_ms is not None and body.to_ms <= body.from_ms:
         raise Problem(400, "to_ms must be later than from_ms", pointer="/to_ms")
     if body.compare and (body.from_ms is None or body.to_ms is None):

@@ -151,8 +151,9 @@ def parameters(job: Job) -> dict[str, Any]:
 
 def periods(job: Job) -> list[Period]:
     """The job's period, and the one before it if that is to be compared. WindowError for what cannot be."""
-    start = None if job.from_ms is None else job.from_ms // MINUTE_MS * MINUTE_MS
-    stop = None if job.to_ms is None else -(-job.to_ms // MINUTE_MS) * MINUTE_MS
+    start, stop = job.from_ms, job.to_ms
+    if any(bound is not None and bound % MINUTE_MS for bound in (start, stop)):
+        raise WindowError(f"A report's window begins and ends with a whole minute: a multiple of {MINUTE_MS:,} ms.")
     if start is not None and stop is not None and stop <= start:
         raise WindowError("The end of a report's window must be later than its beginning.")
     found = [Period(start, stop)]

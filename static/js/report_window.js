@@ -33,17 +33,18 @@ export function asked({ choice, from, to, topic, group, compare }, now) {
 
 const two = (value) => String(value).padStart(2, "0");
 
-/** "21 Nov 17:05" in UTC. */
-export function moment(ms) {
+/** "21 Nov 17:05" in UTC, with the year where it is not that of now: "31 Dec 2025 17:05". */
+export function moment(ms, now) {
   const date = new Date(ms);
+  const year = date.getUTCFullYear() === new Date(now).getUTCFullYear() ? "" : ` ${date.getUTCFullYear()}`;
   const month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][date.getUTCMonth()];
-  return `${date.getUTCDate()} ${month} ${two(date.getUTCHours())}:${two(date.getUTCMinutes())}`;
+  return `${date.getUTCDate()} ${month}${year} ${two(date.getUTCHours())}:${two(date.getUTCMinutes())}`;
 }
 
 /** What a run was about, in words: "21 Nov 00:00 to 22 Nov 00:00 UTC, topic orders". */
-export function about({ from_ms: from = null, to_ms: to = null, topic = null, consumer_group: group = null } = {}) {
-  const time = from === null && to === null ? "everything" : from === null ? `to ${moment(to)} UTC`
-    : to === null ? `from ${moment(from)} UTC on` : `${moment(from)} to ${moment(to)} UTC`;
+export function about({ from_ms: from = null, to_ms: to = null, topic = null, consumer_group: group = null }, now) {
+  const time = from === null && to === null ? "everything" : from === null ? `to ${moment(to, now)} UTC`
+    : to === null ? `from ${moment(from, now)} UTC on` : `${moment(from, now)} to ${moment(to, now)} UTC`;
   return [time, topic && `topic ${topic}`, group && `group ${group}`].filter(Boolean).join(", ");
 }
 

@@ -92,7 +92,7 @@ function showResult(section, run) {
   box.hidden = !run || !(run.headlines.length || run.notes.length);
   if (box.hidden || section.result === run.id) return;
   section.result = run.id;
-  setText(partOf(section, "about"), `Run #${run.id}: ${about(run.parameters)}${run.parameters.compare ? ", beside the time before" : ""}`);
+  setText(partOf(section, "about"), `Run #${run.id}: ${about(run.parameters, Date.now())}${run.parameters.compare ? ", beside the time before" : ""}`);
   partOf(section, "words").replaceChildren(...run.words.map((sentence) => el("p", {}, sentence)));
   partOf(section, "figures").replaceChildren(...run.headlines.map(figure));
   partOf(section, "notes").replaceChildren(...run.notes.map((note) => el("li", {}, note)));

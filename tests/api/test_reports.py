@@ -51,9 +51,9 @@ async def test_the_list_says_what_there_is(client: httpx.AsyncClient, monkeypatc
 async def test_a_run_is_started(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(runs, "start_run", lambda *args: asked.append(args) or run(status=Status.QUEUED))
-    answer = await client.post("/api/v1/reports/throughput/runs", json={"from_ms": 5})
+    answer = await client.post("/api/v1/reports/throughput/runs", json={"from_ms": 60_000})
     assert (answer.status_code, answer.headers["location"], answer.json()["status"]) == (202, RUN, "queued")
-    assert asked == [("throughput", {"from_ms": 5, "to_ms": None, "topic": None, "consumer_group": None,
+    assert asked == [("throughput", {"from_ms": 60_000, "to_ms": None, "topic": None, "consumer_group": None,
         "compare": False, "source": "auto"})]
     assert (await client.post("/api/v1/reports/throughput/runs", json={"source": "log"})).status_code == 202
     assert asked[-1][1]["source"] == "log"
@@ -70,9 +70,15 @@ async def test_refusals(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPat
     assert (answer.status_code, answer.json()["detail"]) == (status, str(error))
 
 
-@pytest.mark.parametrize("body", [{"from_ms": 5, "to_ms": 5}, {"from_ms": -1}, {"store": "/etc"}, []])
+@pytest.mark.parametrize("body", [{"from_ms": 60_000, "to_ms": 60_000}, {"from_ms": -60_000}, {"store": "/etc"}, []])
 async def test_a_window_that_is_none_is_refused(client: httpx.AsyncClient, body: Any) -> None:
     assert (await client.post("/api/v1/reports/throughput/runs", json=body)).status_code == 400
+
+
+@pytest.mark.parametrize("name", ["from_ms", "to_ms"])
+async def test_a_window_is_whole_minutes(client: httpx.AsyncClient, name: str) -> None:
+    answer = await client.post("/api/v1/reports/throughput/runs", json={name: 90_000})
+    assert (answer.status_code, answer.json()["detail"]) == (400, f"{name} must be a whole minute, a multiple of 60000")
 
 
 async def test_runs_and_one_run(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

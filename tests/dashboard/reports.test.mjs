@@ -37,11 +37,12 @@ describe("what is asked for", () => {
 });
 
 test("what a run was about is said in words", () => {
-  assert.equal(about({}), "everything");
-  assert.equal(about({ from_ms: Date.UTC(2026, 10, 20), to_ms: Date.UTC(2026, 10, 21, 9, 7), topic: "orders", consumer_group: "a" }),
+  assert.equal(about({}, NOW), "everything");
+  assert.equal(about({ from_ms: Date.UTC(2026, 10, 20), to_ms: Date.UTC(2026, 10, 21, 9, 7), topic: "orders", consumer_group: "a" }, NOW),
     "20 Nov 00:00 to 21 Nov 09:07 UTC, topic orders, group a");
-  assert.equal(about({ from_ms: Date.UTC(2026, 0, 2), to_ms: null }), "from 2 Jan 00:00 UTC on");
-  assert.equal(moment(Date.UTC(2026, 4, 9, 3, 4)), "9 May 03:04");
+  assert.equal(about({ from_ms: Date.UTC(2026, 0, 2), to_ms: null }, NOW), "from 2 Jan 00:00 UTC on");
+  assert.equal(about({ from_ms: 0 }, NOW), "from 1 Jan 1970 00:00 UTC on");
+  assert.equal(moment(Date.UTC(2026, 4, 9, 3, 4), NOW), "9 May 03:04");
 });
 
 test("figures are written in their units, and the unknown as unknown", () => {

@@ -137,7 +137,7 @@ def test_a_store_of_ten_thousand_queues(spark: "SparkSession", tmp_path: Path) -
 
 def test_a_window_narrows_the_tables_and_not_what_was_read(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path / "store", 30)
-    start = 1_700_000_000_000
+    start = 1_700_000_000_000 - 1_700_000_000_000 % MINUTE
     summary = run(spark, tmp_path / "store", tmp_path / "out", from_ms=start + 120_000, to_ms=start + 300_000)
     assert summary["input"]["messages"] == 30
     assert 0 < summary["total"]["messages"] < 30
@@ -216,12 +216,13 @@ def job(**more: Any) -> Job:
 
 def test_periods_are_whole_minutes() -> None:
     assert periods(job()) == [Period(None, None)]
-    assert periods(job(from_ms=MINUTE + 1, to_ms=3 * MINUTE + 1, compare=True)) == [
+    assert periods(job(from_ms=MINUTE, to_ms=4 * MINUTE, compare=True)) == [
         Period(MINUTE, 4 * MINUTE), Period(-2 * MINUTE, MINUTE)]
 
 
-@pytest.mark.parametrize("more", [{"from_ms": 5, "to_ms": -MINUTE}, {"from_ms": 2 * MINUTE, "to_ms": 2 * MINUTE},
-    {"compare": True}, {"compare": True, "from_ms": 5}, {"compare": True, "to_ms": 5}])
+@pytest.mark.parametrize("more", [{"from_ms": MINUTE, "to_ms": -MINUTE}, {"from_ms": 2 * MINUTE, "to_ms": 2 * MINUTE},
+    {"compare": True}, {"compare": True, "from_ms": MINUTE}, {"compare": True, "to_ms": MINUTE},
+    {"from_ms": MINUTE + 1}, {"to_ms": MINUTE - 1}])
 def test_windows_that_are_none(more: dict[str, Any]) -> None:
     with pytest.raises(WindowError):
         periods(job(**more))

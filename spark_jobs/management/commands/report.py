@@ -30,8 +30,8 @@ class Command(BaseCommand):
             help="the store to read, of GlassMQ or RocketMQ; only read (default: %(default)s)")
         run.add_argument("--out", type=Path, required=True, metavar="DIR",
             help="the folder for summary.json, report.html, CSV, JSON and Parquet; made if it is not there")
-        run.add_argument("--from-ms", type=int, metavar="MS", help="only from the minute of this time on")
-        run.add_argument("--to-ms", type=int, metavar="MS", help="only minutes that begin before this time")
+        run.add_argument("--from-ms", type=int, metavar="MS", help="only from this whole minute on")
+        run.add_argument("--to-ms", type=int, metavar="MS", help="only before this whole minute")
         run.add_argument("--topic", metavar="NAME", help="only this topic")
         run.add_argument("--group", dest="consumer_group", metavar="NAME",
             help="only this group, where the report tells groups apart")

@@ -29,6 +29,12 @@ def test_a_path_that_is_no_store(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_window_that_is_not_of_whole_minutes(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="whole minute: a multiple of 60,000 ms"):
+        call_command("report", "run", "throughput", "--out", str(tmp_path / "out"), "--to-ms", "1700000000000")
+    assert not (tmp_path / "out").exists()
+
+
 def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     with pytest.raises(CommandError, match="pyspark is not installed here"):

@@ -4,15 +4,21 @@ from collections.abc import Mapping
 
 import msgspec
 
+from broker_core.commands import Protocol
+
 MAX_QUEUES = 200_000
 
 
 class LastPull(msgspec.Struct, gc=False):
-    """``pull_offset`` is where the next pull goes on; ``mono_ns`` when this one was answered or held."""
+    """``pull_offset`` is where the next pull goes on; ``mono_ns`` when this one was answered or held.
+
+    ``protocol`` is what it came over: a client that pulls over HTTP has no connection that stays open.
+    """
 
     client_id: str
     mono_ns: int
     pull_offset: int
+    protocol: Protocol = "remoting"
 
 
 class PullOffsetTable:

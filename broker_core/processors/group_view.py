@@ -5,7 +5,7 @@ clients' default sum over the queues of this broker alone (of several brokers ea
 and beside it who really asks for it, by its pulls.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import islice
 from typing import Literal
 
@@ -33,6 +33,8 @@ from broker_core.topics import PERM_READ
 MAX_QUEUES = 2000
 POLLING_MS = 10_000
 """So long after its last pull was answered a client is on its way to the next one."""
+HTTP_POLLING_MS = 3000
+"""The same where no open connection says that it is still there."""
 
 State = Literal["held", "polling", "not_polling", "unassigned"]
 
@@ -68,13 +70,15 @@ def get_consumer_group(context: Context, request: Request, now: Now) -> Reply:
     subscriptions = info.subscriptions if info else {}
     topics = [topic for topic in sorted({*subscriptions, *offsets, *held, *(topic for topic, _ in pulls)})
               if context.topics.get(topic) is not None]
+    online = {client.client_id for client in context.clients.values()}
     return ConsumerGroupDetail(
         seq=context.events.seq, broker=context.options.broker_name, group=group,
         consume_type=info.consume_type if info else "", message_model=info.message_model if info else "",
         consume_from_where=info.consume_from_where if info else "",
         members=[client_view(context, client) for client in context.consumers.members(group).values()],
         subscriptions=[subscriptions[topic] for topic in sorted(subscriptions)],
-        queues=list(islice((view for topic in topics for view in _queues(context, group, topic, now)), MAX_QUEUES)),
+        queues=list(islice((view for topic in topics for view in _queues(context, group, topic, online, now)),
+                           MAX_QUEUES)),
         queues_total=sum(context.topics.require(topic).read_queue_nums for topic in topics),
         missing_topics=[topic for topic in sorted(subscriptions)
                         if context.topics.get(topic) is None and not topic.startswith(RETRY_PREFIX)],
@@ -92,26 +96,27 @@ def _retries(context: Context, group: str) -> GroupRetries:
         dead_letters=sum(store.max_offset(dead, queue_id) - store.min_offset(dead, queue_id) for queue_id in queues))
 
 
-def _queues(context: Context, group: str, topic: str, now: Now) -> Iterator[GroupQueueView]:
-    """A topic's queues as the group sees them."""
+def _queues(context: Context, group: str, topic: str, online: Set[str], now: Now) -> Iterator[GroupQueueView]:
+    """A topic's queues as the group sees them; ``online`` are the ids of clients whose connection is open."""
     config, info = context.topics.require(topic), context.consumers.get(group)
     subscribed = info is not None and topic in info.subscriptions
     owners: list[str] = []
     if info is not None and subscribed and info.message_model == "CLUSTERING":
         owners = averagely_owners(config.read_queue_nums, context.consumers.client_ids(group))
     for queue_id in range(config.read_queue_nums):
-        yield _queue(context, group, topic, queue_id, owners[queue_id] if owners else None, subscribed, now)
+        yield _queue(context, group, topic, queue_id, owners[queue_id] if owners else None, subscribed,
+                     online, now)
 
 
 def _queue(context: Context, group: str, topic: str, queue_id: int, owner: str | None, subscribed: bool,
-           now: Now) -> GroupQueueView:
+           online: Set[str], now: Now) -> GroupQueueView:
     held = next((held for held in context.holds.on(topic, queue_id) if held.group == group), None)
     last = context.pulls.queues(group).get((topic, queue_id))
     ago_ms = (now.mono_ns - last.mono_ns) // 1_000_000 if last else None
     state: State = "unassigned"
     if held is not None:
         state = "held"
-    elif ago_ms is not None and ago_ms < POLLING_MS:
+    elif last is not None and ago_ms is not None and ago_ms < _polling_ms(last, online):
         state = "polling"
     elif subscribed:
         state = "not_polling"
@@ -125,11 +130,26 @@ def _queue(context: Context, group: str, topic: str, queue_id: int, owner: str |
         polled_ms_ago=ago_ms, state=state, offset=offset, pull_offset=last.pull_offset if last else None,
         min_offset=at.min_offset, max_offset=at.max_offset, lag=lag, lag_ms=lag_ms,
         locked_by=context.locks.owner(group, topic, queue_id),
-        why=_why(context, group, topic, queue_id, state, owner, held, last, now))
+        why=_why(context, group, topic, queue_id, state, owner, held, last, online, now))
+
+
+def _polling_ms(last: LastPull, online: Set[str]) -> int:
+    """How long its client is said to be on its way to the next pull."""
+    if last.client_id in online:
+        return POLLING_MS
+    return HTTP_POLLING_MS if last.protocol == "http" else 0
+
+
+def _who_is_gone(last: LastPull, since_s: int) -> str:
+    """Of the last pull, whose client has no open connection that is known."""
+    who = last.client_id or "a client"
+    if last.protocol == "http":
+        return f"{who} pulled {since_s} s ago; it is not a member, so nobody knows whether it comes again"
+    return f"{who}'s connection is closed; it pulled {since_s} s ago"
 
 
 def _why(context: Context, group: str, topic: str, queue_id: int, state: State, owner: str | None,
-         held: PullRequest | None, last: LastPull | None, now: Now) -> str:
+         held: PullRequest | None, last: LastPull | None, online: Set[str], now: Now) -> str:
     """In a sentence, why the queue is in this state."""
     config, topic_config = context.subscription_groups.get(group), context.topics.require(topic)
     who, lock = owner or "a member", context.locks.owner(group, topic, queue_id)
@@ -147,15 +167,24 @@ def _why(context: Context, group: str, topic: str, queue_id: int, state: State, 
     reset = context.offsets.pending_reset(group, topic, queue_id)
     if reset is not None:
         return f"{who} is told with its next pull to go on at offset {reset}"
-    if state == "polling":
-        assert last is not None
-        return f"{last.client_id or 'a client'} pulled a moment ago and is about to again"
-    if state == "unassigned":
-        return "no member is there" if context.consumers.get(group) is None else "no member subscribes to the topic"
-    if lock is not None and owner is not None and lock != owner:
+    nobody = "no member is there" if context.consumers.get(group) is None else "no member subscribes to the topic"
+    if lock is not None and owner is not None and lock != owner and state == "not_polling":
         return f"{lock} has it locked; {owner} waits for the lock"
-    if last is None:
-        return f"{who} has not pulled from it yet"
-    since_s = (now.mono_ns - last.mono_ns) // 1_000_000_000
-    return (f"{last.client_id or 'a client'} pulled {since_s} s ago and has not asked for more: it is paused or busy "
-            "with what it has")
+    return _why_not_held(state, owner, nobody, last, online, now)
+
+
+def _why_not_held(state: State, owner: str | None, nobody: str, last: LastPull | None, online: Set[str],
+                  now: Now) -> str:
+    """The same of a queue from which no pull is held, as far as the last pull tells."""
+    since_s = (now.mono_ns - last.mono_ns) // 1_000_000_000 if last is not None else 0
+    is_gone = last is not None and last.client_id not in online
+    if last is not None and is_gone and (owner is None or state == "polling"):
+        return _who_is_gone(last, since_s)
+    if state == "unassigned":
+        return nobody
+    if last is None or is_gone:
+        return f"{owner or 'a member'} has not pulled from it yet"
+    who = last.client_id or "a client"
+    if state == "polling":
+        return f"{who} pulled a moment ago and is about to again"
+    return f"{who} pulled {since_s} s ago and has not asked for more: it is paused or busy with what it has"

@@ -194,7 +194,8 @@ def _hold(context: Context, request: Request, client_id: str, message_filter: Me
         message_filter=message_filter, suspended_ns=now.mono_ns, suspend_timeout_ms=granted,
         short=not context.options.long_polling_enable)
     holds.hold(held)
-    note_pull(context, held.group, command.topic, command.queue_id, held.client_id, command.queue_offset, now)
+    note_pull(context, held.group, command.topic, command.queue_id, held.client_id, held.protocol, command.queue_offset,
+              now)
     context.counters.pulls_held += 1
     deadline_ms = now.wall_ms + granted
     context.events.emit(PullHeld, now, held.hold_id, command.topic, command.queue_id, held.group, held.client_id,
@@ -254,7 +255,7 @@ def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topi
             read_ns: int, now: Now) -> Pulled:
     count = result.message_count
     if outcome is None:
-        note_pull(context, group, topic, queue_id, client_id, result.next_begin_offset, now)
+        note_pull(context, group, topic, queue_id, client_id, protocol, result.next_begin_offset, now)
     else:
         context.pulls.answered(group, topic, queue_id, client_id, result.next_begin_offset, now.mono_ns)
     context.events.emit(PullAnswered, now, topic, queue_id, group, client_id, outcome.hold_id if outcome else 0,
@@ -273,12 +274,12 @@ def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topi
                   read_us=read_ns // 1000, records=result.records, hold=outcome)
 
 
-def note_pull(context: Context, group: str, topic: str, queue_id: int, client_id: str, next_offset: int,
-              now: Now) -> None:
+def note_pull(context: Context, group: str, topic: str, queue_id: int, client_id: str, protocol: Protocol,
+              next_offset: int, now: Now) -> None:
     """Remember who asked for the queue, and where it goes on; say so when it was another member before."""
     if not group:
         return
-    before = context.pulls.note(group, topic, queue_id, LastPull(client_id, now.mono_ns, next_offset))
+    before = context.pulls.note(group, topic, queue_id, LastPull(client_id, now.mono_ns, next_offset, protocol))
     if before is None or before.client_id != client_id:
         info = context.consumers.get(group)
         if info is not None and info.message_model == "CLUSTERING" and client_id in context.consumers.members(group):

@@ -114,6 +114,8 @@ export function explainGroup(group, broker = "") {
 
 function withoutMembers(group) {
   if (!group.holds.length) {
+    const lately = [...new Set(group.queues.filter(({ state }) => state === "polling").map(({ polled_by: by }) => by || "a client"))];
+    if (lately.length) return [{ tone: "calm", text: `No member is online, but ${listed(lately)} pulled in its name a moment ago.` }];
     const waiting = sum(group.queues, "lag");
     return [{ tone: waiting > 0 ? "bad" : "none", text: "No member is online, so nobody asks for its messages." }];
   }

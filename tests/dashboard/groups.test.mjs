@@ -117,6 +117,8 @@ describe("why a group waits", () => {
       { tone: "bad", text: "No member is online, so nobody asks for its messages." },
       { tone: "none", text: "10 messages wait in 1 queue, the oldest for 5 s." }]);
     assert.match(texts(explainGroup(group({ ...alone, holds: [{ client_id: "page-1" }] })))[0], /but 1 pull waits in its name, of page-1\./);
+    const lately = { queues: [queue({ state: "polling", assigned_to: null, polled_by: "10.0.0.1:7" })] };
+    assert.equal(texts(explainGroup(group({ ...alone, ...lately })))[0], "No member is online, but 10.0.0.1:7 pulled in its name a moment ago.");
     assert.equal(explainGroup(group({ members: [], assignment: [], queues: [] }))[0].tone, "none");
   });
   test("a topic that nobody subscribes to any more", () => {

@@ -5,7 +5,7 @@ from typing import Any
 from broker_core import commands as c
 from broker_core.formats.message_properties import encode
 from tests.fakes.engine import Bench
-from tests.fakes.members import failure, join
+from tests.fakes.members import connect, failure, join
 
 
 def detail(bench: Bench, group: str = "g") -> c.ConsumerGroupDetail:
@@ -98,6 +98,36 @@ def test_a_member_that_stops_asking_is_seen() -> None:
     bench.tick(10_000)
     assert queues(bench, "state", "pull_offset") == [("not_polling", 3), ("not_polling", None)]
     assert why(bench) == "A pulled 10 s ago and has not asked for more: it is paused or busy with what it has"
+
+
+def test_a_client_whose_connection_is_closed_is_not_about_to_pull() -> None:
+    bench = orders()
+    join(bench, "A")
+    member_pull(bench, "A", 0, protocol="remoting")
+    bench.tick(2000)
+    assert queues(bench, "state")[0] == ("polling",)
+    bench.call(c.CloseConnection(), "A")
+    assert queues(bench, "state")[0] == ("unassigned",)
+    assert why(bench) == "A's connection is closed; it pulled 2 s ago"
+    join(bench, "B")
+    assert queues(bench, "state")[0] == ("not_polling",) and why(bench) == "B has not pulled from it yet"
+
+
+def test_of_a_pull_over_http_nobody_knows_whether_another_one_comes() -> None:
+    bench = orders()
+    bench.pull("orders", 0, "web", client_id="10.0.0.1:7", protocol="http")
+    expected = "10.0.0.1:7 pulled {} s ago; it is not a member, so nobody knows whether it comes again"
+    assert queues(bench, "state")[0] == ("polling",) and why(bench) == expected.format(0)
+    bench.tick(3000)
+    assert queues(bench, "state")[0] == ("unassigned",) and why(bench) == expected.format(3)
+
+
+def test_a_websocket_that_is_open_is_about_to_pull_again() -> None:
+    bench = orders()
+    connect(bench, "ws", "websocket")
+    bench.pull("orders", 0, "ws", client_id="ws", protocol="websocket")
+    bench.tick(9000)
+    assert queues(bench, "state")[0] == ("polling",) and why(bench) == "ws pulled a moment ago and is about to again"
 
 
 def test_without_members_or_subscription_nobody_is_there() -> None:

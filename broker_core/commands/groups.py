@@ -7,7 +7,7 @@ from broker_core.commands.clients import ClientView, SubscriptionData
 
 
 class GetConsumerGroups(Command, frozen=True):
-    """Every group that has members, offsets or holds. -> ConsumerGroups"""
+    """Every group that has members or offsets, or that pulled. -> ConsumerGroups"""
 
 
 class ConsumerGroupView(Shape, frozen=True):

@@ -1,6 +1,6 @@
 """Who asked for a queue last, when, and where it goes on: what is known of a queue's consumer from its pulls alone."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -59,6 +59,10 @@ class PullOffsetTable:
     def remove_group(self, group: str) -> None:
         """Forget a group's pulls."""
         self._count -= len(self._table.pop(group, ()))
+
+    def groups(self) -> Collection[str]:
+        """Every group that pulled."""
+        return self._table.keys()
 
     def queues(self, group: str) -> Mapping[tuple[str, int], LastPull]:
         """(topic, queue id) -> last pull of one group; empty when it never pulled."""

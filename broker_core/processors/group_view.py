@@ -44,12 +44,14 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Reply:
     assert isinstance(command, GetConsumerGroups)
     holds: dict[str, int] = {}
     topics: dict[str, set[str]] = {}
+    for pulled in context.pulls.groups():
+        topics[pulled] = {topic for topic, _ in context.pulls.queues(pulled)}
     for held in context.holds:
         if held.group:
             holds[held.group] = holds.get(held.group, 0) + 1
             topics.setdefault(held.group, set()).add(held.many.topic)
     groups = []
-    for group in sorted({*context.offsets.groups(), *holds, *context.consumers}):
+    for group in sorted({*context.offsets.groups(), *context.pulls.groups(), *holds, *context.consumers}):
         offsets, info = context.offsets.topics(group), context.consumers.get(group)
         lag = sum(max(0, context.store.max_offset(topic, queue_id) - offset)
                   for topic, queues in offsets.items() for queue_id, offset in queues.items())

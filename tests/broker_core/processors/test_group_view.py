@@ -37,17 +37,18 @@ def commit(bench: Bench, offset: int) -> None:
     bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=offset)]))
 
 
-def test_groups_are_those_with_members_offsets_or_holds() -> None:
+def test_groups_are_those_with_members_offsets_or_pulls() -> None:
     bench = Bench()
     bench.send("orders", b"1")
     bench.pull("orders", 1, consumer_group="waiting")
+    bench.pull("orders", 0, consumer_group="me")
     bench.call(c.UpdateConsumerOffset(group="behind", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=0)]))
     join(bench, "A", "there", topics={"more": "*"})
     reply = bench.call(c.GetConsumerGroups())
     assert isinstance(reply, c.ConsumerGroups)
     assert [(g.group, g.lag, g.holds, g.topics, g.members, g.message_model) for g in reply.groups] == [
-        ("behind", 1, 0, ["orders"], 0, ""), ("there", 0, 0, ["more"], 1, "CLUSTERING"),
-        ("waiting", 0, 1, ["orders"], 0, "")]
+        ("behind", 1, 0, ["orders"], 0, ""), ("me", 0, 0, ["orders"], 0, ""),
+        ("there", 0, 0, ["more"], 1, "CLUSTERING"), ("waiting", 0, 1, ["orders"], 0, "")]
 
 
 def test_a_group_in_full() -> None:

@@ -144,7 +144,7 @@ def test_a_group_with_members_is_deleted_only_where_that_is_asked_for() -> None:
 def test_with_a_group_everything_known_of_it_goes() -> None:
     bench = Bench()
     bench.send("orders", b"1")
-    bench.pull("orders", 1, consumer_group="g")
+    bench.pull("orders", 0, consumer_group="g")
     bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=1)]))
     command = c.DeleteSubscriptionGroup(group="g", clean_offset=True, members_ok=False, missing_ok=False)
     assert bench.call(command) == c.Done()

@@ -85,7 +85,7 @@ def lake_state() -> LakeState:
         gap_bytes=sum(gap.end - gap.start for gap in manifest.gaps),
         missing_journal_files=len(manifest.missing_journal_files),
         ended_by=manifest.ended_by, segments_unread=len(manifest.segments_unread),
-        other_lakes=len([other for other in generations(Path(settings.GLASSMQ_LAKE_DIR), store) if other != folder]),
+        other_lakes=len([other for other in _filled(store) if other != folder]),
         problem=problem, under_way=is_under_way("PENDING", "STARTED"),
         last_try=tried.date_done if tried else None, last_failure=_failure(tried), schedule=schedule())
 
@@ -98,8 +98,13 @@ def folder_of(store: Path) -> Path | None:
     """
     found = lake_position.decode(_read(store / lake_position.FILE_NAME))
     noted = Path(found.lake) if found and found.lake else None
-    here = [folder for folder in generations(Path(settings.GLASSMQ_LAKE_DIR), store) if (folder / FILE_NAME).is_file()]
+    here = _filled(store)
     return here[-1] if here and noted not in here else noted
+
+
+def _filled(store: Path) -> list[Path]:
+    """Lakes below GLASSMQ_LAKE_DIR, oldest first. A folder without a manifest is being filled for the first time."""
+    return [folder for folder in generations(Path(settings.GLASSMQ_LAKE_DIR), store) if (folder / FILE_NAME).is_file()]
 
 
 def begin_sync(*, with_bodies: bool = False) -> None:

@@ -17,7 +17,7 @@ export function bytes(size) {
 
 /** [name, value] of what there is. */
 export function figuresOf(lake, { count, ago, now }) {
-  if (!lake.folder) return [["Lake", "There is none yet."]];
+  if (!lake.folder) return [["State", lake.under_way ? "It is being filled for the first time." : "There is none yet."]];
   const behind = lake.behind_bytes === null ? "not known" : Number(lake.behind_bytes) ? bytes(lake.behind_bytes) : "nothing";
   return [
     ["Messages", `${count(lake.messages.rows)} in ${bytes(lake.messages.size)}`],
@@ -34,10 +34,11 @@ export function notesOf(lake, { count }) {
   if (lake.problem) notes.push(lake.problem);
   if (lake.last_failure) notes.push(`The last try to fill it failed: ${lake.last_failure}`);
   if (Number(lake.gap_bytes)) notes.push(`${bytes(lake.gap_bytes)} of the log were deleted before they could be read.`);
-  if (Number(lake.missing_journal_files)) notes.push(`${count(lake.missing_journal_files)} files of the poll journal were deleted before they could be read.`);
+  if (Number(lake.missing_journal_files)) notes.push(`${Number(lake.missing_journal_files) === 1 ? "1 file of the poll journal was" : `${count(lake.missing_journal_files)} files of the poll journal were`} deleted before being read.`);
   const stop = STOPS[lake.ended_by];
   if (stop) notes.push(`The lake cannot go on behind byte ${count(lake.position)} of the log, since ${stop}; ${count(lake.segments_unread)} segments behind that are not read.`);
-  if (lake.other_lakes) notes.push(`Beside it there are ${count(lake.other_lakes)} lakes of other stores that were at the same path; reports do not read them.`);
+  const others = lake.other_lakes;
+  if (others) notes.push(`Beside it there ${others === 1 ? "is 1 lake of another store that was" : `are ${count(others)} lakes of other stores that were`} at the same path; reports do not read ${others === 1 ? "it" : "them"}.`);
   return notes;
 }
 

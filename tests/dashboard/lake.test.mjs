@@ -23,16 +23,22 @@ test("how far the lake is", () => {
   const other = Object.fromEntries(figuresOf({ ...LAKE, behind_bytes: "0", synced_ms: null }, said));
   assert.deepEqual([other["Behind the log by"], other["Last filled"]], ["nothing", "never"]);
   assert.equal(Object.fromEntries(figuresOf({ ...LAKE, behind_bytes: null }, said))["Behind the log by"], "not known");
-  assert.deepEqual(figuresOf({ ...LAKE, folder: "" }, said), [["Lake", "There is none yet."]]);
+  assert.deepEqual(figuresOf({ ...LAKE, folder: "" }, said), [["State", "There is none yet."]]);
+  assert.deepEqual(figuresOf({ ...LAKE, folder: "", under_way: true }, said), [["State", "It is being filled for the first time."]]);
 });
 
 test("what has to be known", () => {
   assert.deepEqual(notesOf(LAKE, said), []);
   const notes = notesOf({ ...LAKE, problem: "Damaged.", last_failure: "Full.", gap_bytes: "2000", missing_journal_files: 3, ended_by: "invalid record", segments_unread: 5, other_lakes: 2 }, said);
   assert.deepEqual(notes, ["Damaged.", "The last try to fill it failed: Full.",
-    "2.0 kB of the log were deleted before they could be read.", "#3 files of the poll journal were deleted before they could be read.",
+    "2.0 kB of the log were deleted before they could be read.", "#3 files of the poll journal were deleted before being read.",
     "The lake cannot go on behind byte #1000 of the log, since what lies there is not a valid record; #5 segments behind that are not read.",
     "Beside it there are #2 lakes of other stores that were at the same path; reports do not read them."]);
+});
+
+test("one is called one", () => {
+  assert.deepEqual(notesOf({ ...LAKE, missing_journal_files: 1 }, said), ["1 file of the poll journal was deleted before being read."]);
+  assert.deepEqual(notesOf({ ...LAKE, other_lakes: 1 }, said), ["Beside it there is 1 lake of another store that was at the same path; reports do not read it."]);
 });
 
 test("a lake is filled when it says so, or when a try has failed", () => {

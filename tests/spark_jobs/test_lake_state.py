@@ -81,7 +81,10 @@ def test_lakes_of_other_stores_are_counted(settings: Any, store: Written, tmp_pa
     fill(tmp_path)
     assert state().other_lakes == 0
     folder = Path(state().folder)
-    folder.with_name(f"{folder.name}-2").mkdir()
+    another = folder.with_name(f"{folder.name}-2")
+    another.mkdir()
+    assert state().other_lakes == 0  # it is being filled for the first time
+    (another / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
     assert state().other_lakes == 1
 
 

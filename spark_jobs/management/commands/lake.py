@@ -82,9 +82,9 @@ class Command(BaseCommand):
         manifest = lake.manifest
         files, polls = manifest.of_table("messages"), manifest.of_table("polls")
         self.stdout.write(f"{lake.folder}")
-        self.stdout.write(f"messages  {sum(file.rows for file in files):>14,} in {len(files):,} files, "
+        self.stdout.write(f"messages  {sum(file.rows for file in files):>14,} in {counted(len(files))}, "
             f"{sum(file.size for file in files):,} bytes, of the log up to byte {manifest.position:,}")
-        self.stdout.write(f"polls     {sum(file.rows for file in polls):>14,} in {len(polls):,} files, "
+        self.stdout.write(f"polls     {sum(file.rows for file in polls):>14,} in {counted(len(polls))}, "
             f"{sum(file.size for file in polls):,} bytes")
         if manifest.ended_by in CUT_SHORT:
             self.stdout.write(f"end       {CUT_SHORT[manifest.ended_by]}; {len(manifest.segments_unread)} segments "
@@ -107,3 +107,8 @@ def found(store: str, lakes: Path) -> "Lake":
     if lake is None:
         raise CommandError(f"There is no lake of {store} in {lakes}; `manage.py lake sync` makes one.")
     return lake
+
+
+def counted(files: int) -> str:
+    """As ``1 file`` and ``2,000 files``."""
+    return f"{files:,} file{'' if files == 1 else 's'}"

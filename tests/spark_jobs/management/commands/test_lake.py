@@ -11,6 +11,7 @@ from spark_jobs import session
 from spark_jobs.lake import locked
 from spark_jobs.lake_sync import Wanted, sync
 from spark_jobs.lake_tasks import carry_out
+from spark_jobs.management.commands.lake import counted
 from tests.fakes import golden_store
 from tests.spark_jobs.stores import make_store
 from tests.spark_jobs.test_commit_log_source import COUNTS
@@ -40,6 +41,10 @@ def test_a_lake_from_the_command_line_and_a_report_of_it(golden: Path, tmp_path:
     assert golden_store.fingerprint(golden) == before
     with locked(tmp_path / "lakes", golden / "clean-shutdown"), pytest.raises(CommandError, match="another process"):
         called("lake", "sync", *where)
+
+
+def test_one_file_is_called_one() -> None:
+    assert [counted(files) for files in (0, 1, 2_000)] == ["0 files", "1 file", "2,000 files"]
 
 
 def test_the_files_that_count_are_printed(tmp_path: Path) -> None:

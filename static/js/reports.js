@@ -118,7 +118,7 @@ function makeRun(section, run) {
       el("p", { class: "run-error" }, el("span"), " ",
         el("a", { href: `/api/v1${path(run.report, run.id)}/log`, download: true, hidden: true, "aria-label": `Log of run ${run.id}` }, "Log"))),
     cell("started", { class: "quiet" }), cell("took", { class: "num", "data-label": "took" }),
-    cell("messages", { class: "num", "data-label": "messages" }), cell("files", { class: "wide" }, el("div", { class: "run-files" })),
+    cell("messages", { class: "num", "data-label": "read" }), cell("files", { class: "wide" }, el("div", { class: "run-files" })),
     cell("action", {}, button));
 }
 

@@ -113,7 +113,7 @@ def crontab_of(cron: str) -> CrontabSchedule:
     try:
         crontab(**fields).remaining_estimate(timezone.now())
     except (ValueError, KeyError, RuntimeError) as error:
-        raise BadCronError(f"{cron!r} is no time at which anything could run: {error}.") from error
+        raise BadCronError(f"{cron!r} is no time at which anything could run: {str(error).rstrip('.')}.") from error
     known = CrontabSchedule.objects.filter(**fields, timezone="UTC").first()
     return known or CrontabSchedule.objects.create(**fields, timezone="UTC")
 

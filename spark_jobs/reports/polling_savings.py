@@ -5,6 +5,7 @@ Each pull is taken as it was, held for the time ``held``; a short poller that be
 
     found messages that arrived after a = held - wake     1 + ceil(a / i) requests, given to it ceil(a / i) * i - a late
     found nothing                                         max(1, ceil(held / i)) requests
+    timed out                                             the same of what was granted: held is some ms more
     was answered at once                                  1 request, the same
 
 Long polling made one request and was late by ``wake``. Delays are compared over the holds in which an arrival's moment
@@ -19,18 +20,19 @@ from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import names
 from spark_jobs.reports.steps import MINUTE_MS, floored
 
-POLLS = ("at_ms", "kind", "topic", "group", "messages", "held_us", "wake_us")
+POLLS = ("at_ms", "kind", "cause", "topic", "group", "messages", "held_us", "wake_us", "granted_ms")
 KEYS = ("method", "topic", "group", "minute_ts")
 LONG = "long polling"
 INTERVALS_US = {"short polling, 1 s": 1_000_000, "short polling, 100 ms": 100_000}
 
 
 def pulls(polls: DataFrame) -> DataFrame:
-    """A row for each pull: how long it was held, whether it was given messages, and after how long they arrived."""
+    """A row for each pull: how long it was held and meant to wait, whether and after how long messages arrived."""
     held, wake = F.greatest(F.col("held_us"), F.lit(0)).cast("long"), F.col("wake_us").cast("long")
     found = F.col("messages") > 0
+    waited = F.when(F.col("cause") == "timeout", F.col("granted_ms").cast("long") * 1000).otherwise(held)
     return polls.where("kind != 'committed'").select("topic", "group", floored(F.col("at_ms")).alias("minute_ts"),
-        held.alias("held"), found.alias("found"), F.when(found & (F.col("kind") == "woken"), wake).alias("wake"),
+        held.alias("held"), waited.alias("waited"), found.alias("found"), F.when(found & (F.col("kind") == "woken"), wake).alias("wake"),
     ).select("*", F.greatest(F.col("held") - F.coalesce("wake", F.lit(0)), F.lit(0)).alias("arrived"))
 
 
@@ -42,7 +44,7 @@ def asked(pulls: DataFrame) -> DataFrame:
         polls_before = _ceil(F.col("arrived"), interval)
         delay = F.when(F.col("wake").isNotNull(), polls_before * interval - F.col("arrived"))
         requests = F.when(F.col("found"), polls_before + 1).otherwise(
-            F.greatest(_ceil(F.col("held"), interval), F.lit(1)))
+            F.greatest(_ceil(F.col("waited"), interval), F.lit(1)))
         methods.append(F.struct(F.lit(method).alias("method"), requests.alias("requests"), delay.alias("delay"),
             F.lit(0).cast("long").alias("open")))
     return pulls.select("topic", "group", "minute_ts", F.inline(F.array(*methods)))

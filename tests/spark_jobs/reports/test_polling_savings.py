@@ -45,6 +45,14 @@ def test_a_hold_that_found_nothing(spark: "SparkSession", held: int) -> None:
         assert requests == (1 if method == LONG else max(1, math.ceil(held / INTERVALS_US[method])))
 
 
+@pytest.mark.parametrize(("held", "requests"), [(15_004_000, 15), (14_999_000, 15), (15_000_000, 15)])
+def test_a_time_out_that_came_late_was_not_granted_more(spark: "SparkSession", held: int, requests: int) -> None:
+    found = polling_savings.asked(polling_savings.pulls(polls(spark, polling_savings.POLLS,
+        [WOKEN | {"cause": "timeout", "messages": 0, "held_us": held, "granted_ms": 15_000}])))
+    assert {row[0]: row[1:] for row in rows(found, "method", "requests", "open")} == {
+        LONG: (1, held), SHORT: (requests, 0), SHORTER: (150, 0)}
+
+
 def test_what_is_answered_at_once_is_the_same_for_all(spark: "SparkSession") -> None:
     journal = [{"kind": "answered_at_once", "at_ms": 1, "messages": 2, "held_us": 0}, {"kind": "committed", "at_ms": 1}]
     facts = polling_savings.facts(inputs(spark, polling_savings.REPORT, journal=journal))["requests"]

@@ -32,7 +32,8 @@ def pulls(polls: DataFrame) -> DataFrame:
     found = F.col("messages") > 0
     waited = F.when(F.col("cause") == "timeout", F.col("granted_ms").cast("long") * 1000).otherwise(held)
     return polls.where("kind != 'committed'").select("topic", "group", floored(F.col("at_ms")).alias("minute_ts"),
-        held.alias("held"), waited.alias("waited"), found.alias("found"), F.when(found & (F.col("kind") == "woken"), wake).alias("wake"),
+        held.alias("held"), waited.alias("waited"), found.alias("found"),
+        F.when(found & (F.col("kind") == "woken"), wake).alias("wake"),
     ).select("*", F.greatest(F.col("held") - F.coalesce("wake", F.lit(0)), F.lit(0)).alias("arrived"))
 
 

@@ -111,7 +111,7 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
         "total": found.total,
         "parameters": parameters(job),
         "input": source,
-        "words": words(job.report, found.total, found.tables),
+        "words": words(job.report, found.total | {"step_ms": found.step_ms}, found.tables),
         "step_ms": found.step_ms,
         "left_out": found.left_out,
         "notes": [*said, *notes(info, report, inputs, found, job)],

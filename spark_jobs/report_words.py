@@ -14,12 +14,27 @@ import pyarrow.compute as pc
 Total = Mapping[str, Any]
 Tables = Mapping[str, pa.Table]
 _BAD_STATES = ("falling behind", "stalled", "stopped")
+ENDS = {
+    "arrival": "until messages arrived",
+    "timeout": "in vain, until their time was up: nothing arrived for them",
+    "channel_gone": "until their client went away",
+    "filter_advanced": "until a filter passed over what came",
+    "missed_arrival": "until a later look found messages",
+    "short_poll": "for the short time that is waited without long polling",
+    "shutdown": "until the broker was stopped",
+    "cancelled": "until the broker gave them up, as when an offset is reset",
+}
+"""How holds end, by cause."""
+MINUTE_MS = 60_000
 _NAMED = 3
 """How many are named before the others are counted."""
 
 
 def words(report: str, total: Total, tables: Tables) -> list[str]:
-    """The sentences of a report, the most important one first; none where there is nothing to say."""
+    """The sentences of a report, the most important one first; none where there is nothing to say.
+
+    ``total`` has the ``step_ms`` of the tables over time too.
+    """
     return [sentence for sentence in _SAY[report](total, tables) if sentence]
 
 
@@ -28,11 +43,12 @@ def throughput(total: Total, tables: Tables) -> list[str]:
     if not total["messages"]:
         return []
     busiest = top(tables["by_minute"].group_by("minute_ts").aggregate([("messages", "sum")]), "messages_sum")
+    step = "minute" if total["step_ms"] == MINUTE_MS else f"{ms(total['step_ms'])} from"
     return [
         f"{many(total['messages'], 'message')} ({size(total['bytes'])}) lie in "
         f"{many(tables['by_topic'].num_rows, 'topic')}, {share(topic['messages'], total['messages'])} of them in "
         f"{topic['topic']}.",
-        f"Most at a time, {busiest['messages_sum']:,}, were stored from {clock(busiest['minute_ts'])} on."]
+        f"Most at a time, {busiest['messages_sum']:,}, were stored in the {step} {clock(busiest['minute_ts'])}."]
 
 
 def wakeup_latency(total: Total, tables: Tables) -> list[str]:
@@ -57,11 +73,8 @@ def hold_time(total: Total, tables: Tables) -> list[str]:
         return []
     of, groups = total["holds"], only(tables["by_group"], "measure", "held")
     longest = top(groups, "p50_us")
-    ends = {"arrival": "until messages arrived",
-        "timeout": "in vain, until their time was up: nothing arrived for them",
-        "channel_gone": "until their client went away"}
-    said = [f"{share(causes[cause], of)} {text}" for cause, text in ends.items() if cause in causes]
-    others = of - sum(causes.get(cause, 0) for cause in ends)
+    said = [f"{share(causes[cause], of)} {text}" for cause, text in ENDS.items() if cause in causes]
+    others = of - sum(causes.get(cause, 0) for cause in ENDS)
     said += [f"{share(others, of)} until something else ended them"] if others else []
     return [
         f"{many(of, 'pull')} waited: {'; '.join(said)}.",

@@ -5,8 +5,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from broker_core.formats.poll_journal import CAUSES
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.report_words import clock, many, more, ms, percent, size, top, us, words
+from spark_jobs.report_words import ENDS, clock, many, more, ms, percent, size, top, us, words
 from spark_jobs.reports import load
 
 GROUPS = [
@@ -37,13 +38,27 @@ def test_why_consumers_wait() -> None:
         for group, p50 in (("a", 9), ("b", 8))]
     said = words("hold_time", {"holds": 8, "held_p50_us": 2_000_000, "held_p99_us": 15_000_000}, {
         "by_cause": table({"cause": "arrival", "holds": 4}, {"cause": "timeout", "holds": 3},
-            {"cause": "shutdown", "holds": 1}),
+            {"cause": "filter_advanced", "holds": 1}),
         "by_group": table(*held, held[0] | {"measure": "late", "p50_us": 99})})
     assert said == [
         "8 pulls waited: 50 % until messages arrived; 37.5 % in vain, until their time was up: nothing arrived for "
-        "them; 12.5 % until something else ended them.",
+        "them; 12.5 % until a filter passed over what came.",
         "Half of them waited for no longer than 2 s, 99 % for no longer than 15 s.",
         "a waits longest on orders, half of the time for 9 µs or more."]
+
+
+def test_every_cause_has_its_words() -> None:
+    assert set(ENDS) == set(CAUSES)
+
+
+@pytest.mark.parametrize(("step_ms", "when"), [
+    (60_000, "in the minute 2023-11-14 22:13 UTC."), (300_000, "in the 5 min from 2023-11-14 22:13 UTC.")])
+def test_when_most_was_stored(step_ms: int, when: str) -> None:
+    said = words("throughput", {"messages": 3, "bytes": 9, "step_ms": step_ms}, {
+        "by_topic": table({"topic": "orders", "messages": 3}),
+        "by_minute": table({"minute_ts": 1_699_999_980_000, "topic": "orders", "messages": 2},
+            {"minute_ts": 1_700_000_580_000, "topic": "orders", "messages": 1})})
+    assert said[1] == f"Most at a time, 2, were stored {when}"
 
 
 def test_what_long_polling_saves() -> None:

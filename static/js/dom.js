@@ -20,6 +20,11 @@ export function cell(kind, title, ...children) {
   return node;
 }
 
+/** A queue's name; where it does not fit, the topic is cut, its number is not. */
+export function queueName(topic, queueId) {
+  return el("span", { class: "queue-place" }, el("span", { class: "queue-topic" }, topic), el("span", {}, `@${queueId}`));
+}
+
 /** Set a text only when it changed, so that nothing is laid out in vain. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;

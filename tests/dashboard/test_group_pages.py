@@ -181,6 +181,16 @@ def test_nothing_overflows_the_page(open_page: OpenPage, scenario: str, path: st
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize(("path", "table"), [("/groups/mirror-sync", "group-queues"), ("/", "wakeups")])
+def test_a_queues_number_is_seen_where_its_topic_does_not_fit(open_page: OpenPage, path: str, table: str) -> None:
+    page = open_page("working", width=1280, path=path)
+    cell = page.locator(f'[data-panel="{table}"] .queue-cell.long', has_text="debian-packages@").first
+    expect(cell).to_be_visible()
+    inner, number = cell.bounding_box(), cell.locator(".queue-topic + span").bounding_box()
+    assert inner is not None and number is not None
+    assert number["width"] > 0 and number["x"] + number["width"] <= inner["x"] + inner["width"]
+
+
 def test_a_hold_leads_to_its_group_and_client(open_page: OpenPage) -> None:
     page = open_page("working")
     hold = page.locator("[data-hold-id]", has_text="mirror-sync").first

@@ -1,6 +1,6 @@
 /** One group: why it waits, who has which queue, its members, and what they subscribe to. */
 
-import { KeyedRows, cell, el, flash, panel, setText } from "../dom.js";
+import { KeyedRows, cell, el, flash, panel, queueName, setText } from "../dom.js";
 import { count, isKnown, span } from "../format.js";
 import { clientKind, explainGroup, explainQueue, heartbeat, isFiltered, isTakenByAnother, queueState, retryTopic, standsOut, waitingText } from "../explain_group.js";
 import { asked } from "../brokers.js";
@@ -45,7 +45,7 @@ export function groupQueuesPanel() {
     parts.chip = el("span", { class: "chip" }, parts.mark, parts.word);
     const where = queueKey(queue.topic, queue.queue_id);
     const row = el("tr", { role: "row", "data-group-queue": where },
-      cell("mono queue-cell long", where, where, several ? el("span", { class: "quiet" }, ` ${queue.broker}`) : ""),
+      cell("mono queue-cell long", where, queueName(queue.topic, queue.queue_id), several ? el("span", { class: "quiet" }, ` ${queue.broker}`) : ""),
       parts.owner, el("td", { role: "cell", class: "state-cell" }, parts.chip, parts.why),
       el("td", { role: "cell", class: "num mono offsets-cell" }, parts.offset, " / ", parts.end), parts.lag, parts.age);
     row.parts = parts;

@@ -1,6 +1,6 @@
 /** The stream of wake-ups: every end of a hold, newest first, with its cause. */
 
-import { KeyedRows, cell, el, panel, setAttribute, setText } from "../dom.js";
+import { KeyedRows, cell, el, panel, queueName, setAttribute, setText } from "../dom.js";
 import { CAUSES, cause, clockTime, count, micros } from "../format.js";
 import { groupHref } from "../links.js";
 import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
@@ -22,7 +22,7 @@ export function wakeupsPanel() {
       cell("mono quiet", null, clockTime(wakeup.wall_ms)),
       cell("cause-cell", means, el("span", { class: "cause" },
         el("span", { class: "cause-mark", "aria-hidden": "true" }, mark), word)),
-      cell("mono queue-cell", queueKey(wakeup.topic, wakeup.queue_id), queueKey(wakeup.topic, wakeup.queue_id)),
+      cell("mono queue-cell", queueKey(wakeup.topic, wakeup.queue_id), queueName(wakeup.topic, wakeup.queue_id)),
       cell(null, wakeup.group, wakeup.group ? el("a", { class: "quiet-link", href: groupHref(wakeup.group), tabindex: "-1" }, wakeup.group) : "–"),
       cell("quiet client-cell", wakeup.client_id, wakeup.client_id || "–"),
       label(cell("num", `${count(wakeup.held_us)} µs`, micros(wakeup.held_us)), "held"),

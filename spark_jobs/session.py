@@ -71,9 +71,15 @@ def is_alive() -> bool:
     return False
 
 
+def is_not_py4js(record: logging.LogRecord) -> bool:
+    """py4j gives one of its stack traces to the root logger, not to its own."""
+    return Path(record.pathname).parent.name != "py4j"
+
+
 def _make_session(master: str, scratch: Path) -> "SparkSession":
     # It tells of every connection that it closes and, when Java ends, has a stack trace for each; errors it raises too.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(is_not_py4js)
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     # pyspark hands this process's environment on to Java and to its Python workers; there is no other way to tell it.
     environment = os.environ  # noqa: TID251

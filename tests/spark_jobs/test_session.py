@@ -1,5 +1,6 @@
 """One session per process, and what it is told."""
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -53,3 +54,8 @@ def test_a_session_whose_java_died_is_made_again(tmp_path: Path) -> None:
     said = subprocess.run([sys.executable, "-c", LOST_JAVA, str(tmp_path)], cwd=PROJECT, capture_output=True,
                           text=True, timeout=120, check=False)
     assert said.stdout.strip().endswith("rows 5"), said.stderr
+
+
+def test_what_py4j_gives_to_the_root_logger_is_known() -> None:
+    for path, kept in (("/x/site-packages/py4j/java_gateway.py", False), ("/x/py4j.py", True)):
+        assert session.is_not_py4js(logging.makeLogRecord({"pathname": path})) is kept

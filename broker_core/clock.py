@@ -5,10 +5,12 @@ use (it never goes back). Nothing else in the engine asks what time it is.
 """
 
 import time
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 
-class Now(NamedTuple):
+class Now(msgspec.Struct, frozen=True, gc=False):
     """One reading of both clocks."""
 
     wall_ms: int

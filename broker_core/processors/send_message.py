@@ -205,9 +205,8 @@ def _complete(context: Context, command: SendMessage, index: int, now: Now) -> t
 def store_gathered(context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared],
                    now: Now) -> None:
     """Append what several sends brought as one block, dispatch it, wake whom it concerns, acknowledge."""
-    messages: list[PendingMessage] = []
-    for prepared in gathered:
-        messages += prepared.messages
+    messages = gathered[0].messages if len(gathered) == 1 else [
+        message for prepared in gathered for message in prepared.messages]
     stored: list[DispatchRequest] = []
     if messages:
         try:

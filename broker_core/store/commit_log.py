@@ -208,11 +208,12 @@ class CommitLog:
             topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
             front = _front(topic, message.born_host, store_host)
             text = properties.encode("utf-8", "surrogateescape")
-            if len(text) > PROPERTIES_LENGTH_MAX:
-                raise RequestError(f"the properties take {len(text)} bytes; {PROPERTIES_LENGTH_MAX} is the most",
+            body_length, text_length = len(body), len(text)
+            if text_length > PROPERTIES_LENGTH_MAX:
+                raise RequestError(f"the properties take {text_length} bytes; {PROPERTIES_LENGTH_MAX} is the most",
                     code=ResponseCode.MESSAGE_ILLEGAL)
             sys_flag = message.sys_flag & NO_HOST_FLAGS | front.host_flags
-            size = front.size + len(body) + len(text)
+            size = front.size + body_length + text_length
             if position + size > room_end:
                 if size + BLANK_SIZE > segment_size:
                     raise RequestError(f"the message takes {size} bytes; a segment of this log has {segment_size}",
@@ -240,8 +241,8 @@ class CommitLog:
                 arrival.fields += (position, size, code)
             parts += (front.head.pack(size, front.magic, crc32(body) & CRC_MASK, queue_id, message.flag, queue_offset,
                 position, sys_flag, message.born_timestamp, front.born_host, message.born_port, store_timestamp,
-                store_host, store_port, message.reconsume_times, message.prepared_transaction_offset, len(body)),
-                body, front.topic, LENGTH.pack(len(text)), text)
+                store_host, store_port, message.reconsume_times, message.prepared_transaction_offset, body_length),
+                body, front.topic, LENGTH.pack(text_length), text)
             requests.append(DispatchRequest(topic, queue_id, queue_offset, position, size, store_timestamp, properties,
                 tag, sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK))
             position += size

@@ -56,7 +56,12 @@ class ConsumeQueue:
             self._fill_hole(offset)
         if end > self.reserved:
             self.reserve(end)
-        self._write(offset * UNIT_SIZE, UNIT.pack(*fields) if len(fields) == 3 else encode_units(fields))
+        position, units = offset * UNIT_SIZE, UNIT.pack(*fields) if len(fields) == 3 else encode_units(fields)
+        file = self.mapped_files.find(position)
+        if file is not None and position - file.base + len(units) <= file.size:
+            file.write(position - file.base, units)
+        else:
+            self._write(position, units)
         self.max_offset = end
         if self.next_offset < end:
             self.next_offset = end

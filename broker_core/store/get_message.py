@@ -118,7 +118,8 @@ class MessageReader:
         buffer, start = file.buffer, physical_offset - file.base
         if message_filter is not None and not self._matches(message_filter, queue, tags_code, buffer, start):
             return None
-        return GetMessageResult(FOUND, end, queue.min_offset(self._log.min_offset), end,
+        first = self._log.mapped_files.first or file
+        return GetMessageResult(FOUND, end, queue.min_offset(first.base), end,
             bytes(buffer[start:start + size]), 1, offset, offset, arrival.store_timestamp)
 
     def earliest_store_time(self) -> int | None:

@@ -29,6 +29,7 @@ from spark_jobs.commit_log_sums import added_up, sums, sums_schema, wanted
 from spark_jobs.commit_log_topics import QueueTopics
 from spark_jobs.commit_log_walk import RecordWalk
 from spark_jobs.consume_queues import ConsumeQueues
+from spark_jobs.source_options import whole_number
 
 FORMAT = "rocketmq_commitlog"
 SUMS_FORMAT = "rocketmq_commitlog_sums"
@@ -103,9 +104,9 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
         if "path" not in options:
             raise ValueError("say which store: .load(PATH)")
         self._store = options["path"]
-        self._start = _number(options, "start", 0) or 0
-        self._end = _number(options, "end", None)
-        self._split_bytes = max(1, _number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 0)
+        self._start = whole_number(options, "start", 0) or 0
+        self._end = whole_number(options, "end", None)
+        self._split_bytes = max(1, whole_number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 0)
         self._takes_filters = options.get("push_filters", "false").lower() == "true"
         self._conditions: list[Condition] = []
 
@@ -170,14 +171,3 @@ class CommitLogSumsReader(CommitLogReader):
 
     def _batches(self, source: Source, headers: Headers) -> Iterator[pa.RecordBatch]:
         yield sums(Columns(source, headers), self._columns)
-
-
-def _number(options: Mapping[str, str], name: str, default: int | None) -> int | None:
-    """An option that is a whole number; ValueError for one that is not."""
-    text = options.get(name)
-    if text is None:
-        return default
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{name} is a whole number, not {text!r}") from None

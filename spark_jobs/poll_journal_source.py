@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from spark_jobs.poll_journal_columns import COLUMN_TYPES, record_batches
 from spark_jobs.poll_journal_files import JournalFile, begins_behind, find_files, read_file
+from spark_jobs.source_options import whole_number
 
 FORMAT = "glassmq_poll_journal"
 DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
@@ -67,10 +68,10 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
         if "path" not in options:
             raise ValueError("say which store: .load(PATH)")
         self._store = options["path"].removeprefix("file:")
-        self._from_ms = _number(options, "from_ms", None)
-        self._to_ms = _number(options, "to_ms", None)
+        self._from_ms = whole_number(options, "from_ms", None)
+        self._to_ms = whole_number(options, "to_ms", None)
         self._known: dict[str, int] = json.loads(options.get("known", "{}"))
-        self._split_bytes = _number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 1
+        self._split_bytes = whole_number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 1
 
     def partitions(self) -> list[InputPartition]:
         files, _ = find_files(self._store)
@@ -83,17 +84,6 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
             if data is not None:
                 yield from record_batches(data, self._columns, from_ms=self._from_ms, to_ms=self._to_ms,
                     start=begins_behind(data, self._known))
-
-
-def _number(options: Mapping[str, str], name: str, default: int | None) -> int | None:
-    """An option that is a whole number; ValueError for one that is not."""
-    text = options.get(name)
-    if text is None:
-        return default
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{name} is a whole number, not {text!r}") from None
 
 
 def split(files: Sequence[JournalFile], split_bytes: int) -> list[list[JournalFile]]:

@@ -8,7 +8,7 @@ from broker_core.version import VERSION
 PROJECT = Path(__file__).resolve().parent.parent
 SENT_TO_TASKS = ("broker_core/__init__.py", "broker_core/formats/*.py", "spark_jobs/__init__.py",
     "spark_jobs/cluster.py", "spark_jobs/commit_log_*.py", "spark_jobs/consume_queues.py", "spark_jobs/errors.py",
-    "spark_jobs/poll_journal_*.py")
+    "spark_jobs/poll_journal_*.py", "spark_jobs/source_options.py")
 """What the data source imports where it reads."""
 REPORTS = ("spark_jobs/reports/*.py", "spark_jobs/report_*.py", "spark_jobs/histograms.py")
 

@@ -43,7 +43,7 @@ class IndexFile:
         self.file = MappedFile(files, maps, path, 0, file_size(slots, entries))
         self.header = IndexHeader()
         self.ample_until = 0
-        """Number of the entry from which on ``reserve`` must be called before messages are taken."""
+        """Number of the entry from which on ``reserve`` must be called before a message is taken."""
         self._entries_at = HEADER_SIZE + SLOT_SIZE * slots
 
     def load(self) -> None:
@@ -60,6 +60,11 @@ class IndexFile:
     def room(self) -> int:
         """Entries that still fit."""
         return self.entries - self.header.index_count
+
+    @property
+    def is_ample(self) -> bool:
+        """There is room for any message's keys."""
+        return self.header.index_count < self.ample_until
 
     def reserve(self, count: int) -> None:
         """Have room on the disk for as many more entries. OSError when it is full."""

@@ -46,6 +46,8 @@ class IndexService:
         self._topic_hashes: dict[str, int] = {}
         self.index_files: list[IndexFile] = []
         self.dirty = False
+        self.has_room = False
+        """Whether a message may be taken without ``reserve``."""
         self._full: list[IndexFile] = []
 
     # --- writing ------------------------------------------------------------------------------------------------
@@ -68,10 +70,9 @@ class IndexService:
 
     def reserve(self, store_timestamp: int) -> None:
         """Have room on the disk for the keys of a batch, as far as that can be known. OSError when it is full."""
-        files = self.index_files
-        if not files or files[-1].header.index_count >= files[-1].ample_until:
-            file = self._file_with_room(store_timestamp)
-            file.reserve(min(RESERVE_ENTRIES, file.room))
+        file = self._file_with_room(store_timestamp)
+        file.reserve(min(RESERVE_ENTRIES, file.room))
+        self.has_room = file.is_ample
 
     def put(self, requests: Iterable[DispatchRequest]) -> None:
         """File messages, in the order of the log."""
@@ -93,6 +94,7 @@ class IndexService:
             file.put(keys[start:start + count])
             start += count
             self.dirty = True
+            self.has_room = file.is_ample
 
     def _topic_hash(self, topic: str) -> int:
         if len(self._topic_hashes) > 10_000:
@@ -170,6 +172,7 @@ class IndexService:
         ``count`` is what ``last_count`` was when everything before ``physical_end`` was flushed, None if unknown.
         """
         forgotten = 0
+        self.has_room = False
         while self.index_files and (self.index_files[-1].header.index_count <= 1
                 or self.index_files[-1].header.begin_phy_offset >= physical_end):
             file = self.index_files.pop()

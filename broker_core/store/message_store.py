@@ -226,7 +226,7 @@ class MessageStore:
             raise UnavailableError(self.problem, code=ResponseCode.SERVICE_NOT_AVAILABLE)
         self._dispatch_failed = False
         try:
-            if self._index is not None:
+            if self._index is not None and not self._index.has_room:
                 self._index.reserve(now.wall_ms)
             batch = self._log.append(messages, now.wall_ms, self._queues.find)
         except OSError as error:

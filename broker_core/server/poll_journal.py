@@ -124,7 +124,7 @@ class PollJournal:
                 self._dropped += _ends(turn)
                 self._count()
                 return
-            if not self._is_failing:  # a disk that refuses is asked again in its time
+            if not self._is_failing and not self._wake.is_set():  # a disk that refuses is asked again in its time
                 self._wake.set()
         self._handed = handed
         self._turns.append(turn)

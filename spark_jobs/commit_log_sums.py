@@ -16,8 +16,13 @@ from numpy.typing import NDArray
 from spark_jobs.commit_log_columns import COLUMN_TYPES, NUMBERS, Columns
 
 MINUTE_MS = 60_000
-_MOST_CODES = 4096
-"""Different values of a key that are told apart by a table rather than by sorting them."""
+_STEPS = {"minute_ts": MINUTE_MS}
+"""Numbers that are multiples of something."""
+_SHORT = 1 << 16
+"""Below it, numbers are sorted by their digits."""
+_MOST_COUNTED = 1 << 18
+"""Numbers below it are told apart by a table rather than by sorting them."""
+_FEW = 64
 _LARGEST = 1 << 62
 COUNT = "messages"
 KINDS = ("sum", "min", "max")
@@ -82,7 +87,7 @@ def sums(part: Columns, columns: Sequence[str]) -> pa.RecordBatch:
     count = len(part.headers.at)
     coded = [_coded(part, name) for name in keys]
     codes, most = _joined(coded, count)
-    order = np.argsort(codes.astype(np.uint16) if most <= 1 << 16 else codes, kind="stable")
+    order = np.argsort(codes.astype(np.uint16) if most <= _SHORT else codes, kind="stable")
     ordered = codes[order]
     begins = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     made = {key.name: key.values.take(pa.array(key.codes[order[begins]])) for key in coded}
@@ -91,7 +96,7 @@ def sums(part: Columns, columns: Sequence[str]) -> pa.RecordBatch:
             made[COUNT] = pa.array(np.diff(np.append(begins, count)))
         else:
             values = MADE[number](part) if number in MADE else part.number(number)
-            made[f"{kind}_{number}"] = pa.array(_ADDED[kind](values.astype(np.int64)[order], begins))
+            made[f"{kind}_{number}"] = pa.array(_ADDED[kind](values.astype(np.int64, copy=False)[order], begins))
     schema = arrow_sums_schema(columns)
     return pa.RecordBatch.from_arrays([made[name].cast(schema.field(name).type) for name in columns], schema=schema)
 
@@ -131,25 +136,48 @@ def _coded(part: Columns, name: str) -> Coded:
         values, codes = column.dictionary, column.indices
         if codes.null_count:
             values, codes = pa.concat_arrays([values, pa.nulls(1, values.type)]), codes.fill_null(len(values))
-        return Coded(name, codes.to_numpy().astype(np.int64), values)
-    numbers = (MADE[name](part) if name in MADE else part.number(name)).astype(np.int64)
+        return Coded(name, codes.to_numpy().astype(np.int64, copy=False), values)
+    numbers = (MADE[name](part) if name in MADE else part.number(name)).astype(np.int64, copy=False)
+    step = _STEPS.get(name, 1)
+    if step > 1:
+        numbers = numbers // step
     low, high = int(numbers.min()), int(numbers.max())
-    if high - low < _MOST_CODES:
-        return Coded(name, numbers - low, pa.array(np.arange(low, high + 1)))
-    different, codes = np.unique(numbers, return_inverse=True)
-    return Coded(name, codes, pa.array(different))
+    if high - low < _FEW:
+        codes, different = numbers - low, np.arange(low, high + 1)
+    elif high - low < _MOST_COUNTED:
+        codes, different = _ranked(numbers - low, high - low + 1)
+        different += low
+    else:
+        different, codes = np.unique(numbers, return_inverse=True)
+    return Coded(name, codes, pa.array(different * step))
 
 
 def _joined(coded: Sequence[Coded], count: int) -> tuple[Longs, int]:
     """(all keys of each record as one number, which it is below)."""
     codes, most = np.zeros(count, np.int64), 1
     for key in coded:
-        if most * len(key.values) > _LARGEST:
-            different, codes = np.unique(codes, return_inverse=True)
+        width = len(key.values)
+        if most * width > _LARGEST:
+            codes, different = _ranked(codes, most)
             most = len(different)
-        codes = codes * len(key.values) + key.codes
-        most *= len(key.values)
+        if width > 1:
+            codes = codes * width + key.codes
+            most *= width
+    if _SHORT < most <= _MOST_COUNTED:
+        codes, different = _ranked(codes, most)
+        most = len(different)
     return codes, most
+
+
+def _ranked(numbers: Longs, most: int) -> tuple[Longs, Longs]:
+    """(each number's place among the different ones, these in their order); all are from 0 on and below ``most``."""
+    if most > _MOST_COUNTED:
+        different, codes = np.unique(numbers, return_inverse=True)
+        return codes, different
+    is_there = np.zeros(most, np.bool_)
+    is_there[numbers] = True
+    places = np.cumsum(is_there) - 1
+    return places.take(numbers), np.flatnonzero(is_there)
 
 
 def size_classes(lengths: Longs) -> Longs:

@@ -24,10 +24,12 @@ class QueueTopics:
         topics = [names.setdefault(topic, len(names)) for topic, _ in queues]
         encoded = [os.fsencode(topic) for topic in names]
         self.names = [name.decode("utf-8", "replace") for name in encoded]
-        self._topic_of_queue = np.array(topics, np.int32)
+        self._topic_of_queue = np.array(topics, np.intp)
         self._lengths = np.array([len(name) for name in encoded], np.int64)
-        self._tails = np.array([int.from_bytes(name[-_TAIL:], "big") for name in encoded], np.uint64)
-        self._masks = np.array([(1 << 8 * min(_TAIL, len(name))) - 1 for name in encoded], np.uint64)
+        self._tails = np.array([int.from_bytes(name[-_TAIL:].rjust(_TAIL, b"\0"), "little") for name in encoded],
+            np.uint64)
+        self._masks = np.array([int.from_bytes((b"\xff" * len(name))[-_TAIL:].rjust(_TAIL, b"\0"), "little")
+            for name in encoded], np.uint64)
 
     def of(self, segment: Segment, headers: Headers) -> pa.DictionaryArray:
         """The topic of each record; a name is in the dictionary once."""
@@ -47,9 +49,9 @@ class QueueTopics:
         """What the queues say, as places in ``names``; UNNAMED where they say nothing, or nothing right."""
         if not self.names:
             return np.full(len(headers.at), UNNAMED, np.int32)
-        codes: NDArray[np.int32] = self._topic_of_queue[headers.queue]  # UNNAMED takes the last one, and is put right
-        anywhere: NDArray[np.uint64] = np.ndarray((segment.size - _TAIL + 1,), ">u8", segment.buffer, strides=(1,))
-        tails = anywhere[headers.topic_at + headers.topic_length - _TAIL] & self._masks[codes]
-        right = (tails == self._tails[codes]) & (headers.topic_length == self._lengths[codes])
+        codes = self._topic_of_queue.take(headers.queue)  # UNNAMED takes the last one, and is put right
+        anywhere: NDArray[np.uint64] = np.ndarray((segment.size - _TAIL + 1,), "<u8", segment.buffer, strides=(1,))
+        tails = anywhere[headers.topic_at + headers.topic_length - _TAIL] & self._masks.take(codes)
+        right = (tails == self._tails.take(codes)) & (headers.topic_length == self._lengths.take(codes))
         right &= headers.queue != UNNAMED
-        return np.where(right, codes, np.int32(UNNAMED))
+        return codes.astype(np.int32) if right.all() else np.where(right, codes, UNNAMED).astype(np.int32)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MINUTE_MS = 60_000
-_SMALLEST_SPLIT = 16 * 1024 * 1024
-_SPLITS_A_CORE = 3
+_SMALLEST_SPLIT, _LARGEST_SPLIT = 16 * 1024 * 1024, 1024 * 1024 * 1024
+"""Bytes of the log that a task reads; between the two, each core has one task, since each one costs some 20 ms."""
 
 
 class StoreInputs:
@@ -51,7 +51,7 @@ class StoreInputs:
         return Inputs(
             self._messages(report.reads, *((from_ms, self._to_ms) if report.within_window else (None, None))),
             self._polls(report.polls, None if report.looks_back else from_ms),
-            self._offsets, self._topics, self._bounds, self._to_ms, self.of, self._counted)
+            lambda: self._offsets, lambda: self._topics, self._bounds, self._to_ms, self.of, self._counted)
 
     def _messages(self, columns: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> "DataFrame":
         """The log's, with those of a lake stored in [from_ms, to_ms)."""
@@ -62,7 +62,7 @@ class StoreInputs:
 
         plan = self.plan
         if plan is None or not columns:
-            return self._spark.createDataFrame([], pruned(*columns or ("topic",)))
+            return self._nothing(pruned(*columns or ("topic",)))
         tail = self._log(plan, FORMAT, pruned(*columns)) if plan.ranges or not self.lake else None
         if self.lake is None:
             assert tail is not None
@@ -82,7 +82,7 @@ class StoreInputs:
         plan = self.plan
         schema = sums_schema(keys, sums)
         if plan is None:
-            return self._spark.createDataFrame([], schema)
+            return self._nothing(schema)
         tail = self._log(plan, SUMS_FORMAT, schema) if plan.ranges or not self.lake else None
         if self.lake is None:
             assert tail is not None
@@ -94,7 +94,7 @@ class StoreInputs:
 
     def _log(self, plan: LogPlan, source: str, schema: str) -> "DataFrame":
         cores = self._spark.sparkContext.defaultParallelism
-        split_bytes = max(_SMALLEST_SPLIT, (plan.end - plan.start) // (cores * _SPLITS_A_CORE))
+        split_bytes = min(max(_SMALLEST_SPLIT, -(-(plan.end - plan.start) // cores)), _LARGEST_SPLIT)
         return (self._spark.read.format(source).schema(schema).option("split_bytes", str(split_bytes))
             .option("start", str(plan.start)).option("end", str(plan.end)).load(plan.store))
 
@@ -103,7 +103,7 @@ class StoreInputs:
         from spark_jobs.poll_journal_source import FORMAT, pruned
 
         if self.journal is None or not columns or not self.journal.files:
-            return self._spark.createDataFrame([], pruned(*columns or ("topic",)))
+            return self._nothing(pruned(*columns or ("topic",)))
         reader = self._spark.read.format(FORMAT).schema(pruned(*columns)).option("known", json.dumps(self._known))
         if from_ms is not None:
             reader = reader.option("from_ms", str(from_ms))
@@ -113,6 +113,10 @@ class StoreInputs:
         if self.lake is None:
             return tail
         return lake_polls(self._spark, self.lake, columns, from_ms, self._to_ms).unionAll(tail)
+
+    def _nothing(self, schema: str) -> "DataFrame":
+        """A table without rows."""
+        return self._spark.createDataFrame([], schema)
 
     @cached_property
     def _offsets(self) -> "DataFrame":

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+JAVA_OPTIONS = ("-XX:+UseSerialGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000")
+"""Ten times later than usual does Java optimise its code to the full: reports are short, and the planning of queries,
+of which each method is called some thousand times, would be optimised for longer than it runs. Long loops still are."""
+
+
 def require_pyspark() -> None:
     """NoSparkError unless pyspark can be imported; sees one that was installed a moment ago."""
     invalidate_caches()
@@ -98,10 +104,11 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
+        .config("spark.driver.defaultJavaOptions", JAVA_OPTIONS)
         .config("spark.local.dir", str(local_folder(scratch / "local")))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "8")
+        .config("spark.sql.shuffle.partitions", "2")
         .config(PUSHDOWN, "true")
         .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true"))
     if is_local(master):

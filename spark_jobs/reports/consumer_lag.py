@@ -139,7 +139,7 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     if inputs.read:  # all that follows looks at them again and again
         scanned = inputs.read(scanned, 0, 2)
     of_the_log = scanned["stored"]
-    known = of_topics(with_offsets(scanned["seen"], inputs.offsets, of_the_log), inputs.topics)
+    known = of_topics(with_offsets(scanned["seen"], inputs.offsets(), of_the_log), inputs.topics())
     when = timeline(known, of_the_log, inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
     changed = states(changes(known, of_the_log, when))
     return {"stored": of_the_log, "lag": by_step(with_oldest(changed, inputs.messages), when)}

@@ -35,10 +35,10 @@ class Inputs(NamedTuple):
     """The commit log, with the report's ``reads``."""
     polls: "DataFrame"
     """The poll journal, with the report's ``polls``."""
-    offsets: "DataFrame"
-    """How far each group is, as the broker has last stored it: OFFSETS."""
-    topics: "DataFrame"
-    """The topics there are, with or without messages: TOPICS."""
+    offsets: "Callable[[], DataFrame]"
+    """How far each group is, as the broker has last stored it: OFFSETS. Read when it is called for."""
+    topics: "Callable[[], DataFrame]"
+    """The topics there are, with or without messages: TOPICS. Read when it is called for."""
     bounds: tuple[int, ...] = ()
     """Where a period of time begins that has figures of its own, ms, ascending."""
     to_ms: int | None = None

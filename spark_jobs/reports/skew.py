@@ -35,7 +35,7 @@ def given(polls: DataFrame) -> DataFrame:
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
-    return {"stored": with_queues(on_queues(inputs.messages), inputs.topics), "given": given(inputs.polls)}
+    return {"stored": with_queues(on_queues(inputs.messages), inputs.topics()), "given": given(inputs.polls)}
 
 
 def queue_amounts(stored: DataFrame, *keys: str) -> DataFrame:

@@ -58,13 +58,12 @@ def stored(messages: DataFrame, *keys: str) -> DataFrame:
 
 
 def counted(inputs: Inputs, keys: Sequence[str], sums: Sequence[str]) -> DataFrame:
-    """Messages by keys and their sums, as ``commit_log_sums`` names both: a row for each of the keys.
+    """Messages by keys and their sums, as ``commit_log_sums`` names both; several rows may have the same keys.
 
-    Where the input can count its messages itself, only what comes of that is added up here.
+    Where the input can count its messages itself, each part of it has rows of its own. To add them up here would cost
+    as much as the rest, and whoever looks at them adds them up by fewer keys.
     """
-    rows = inputs.counted(keys, sums) if inputs.counted else summed(inputs.messages, keys, sums)
-    return rows.groupBy(*keys).agg(*(_SUMS["sum" if name == COUNT else name.partition("_")[0]](name).alias(name)
-        for name in sums))
+    return inputs.counted(keys, sums) if inputs.counted else summed(inputs.messages, keys, sums)
 
 
 def summed(messages: DataFrame, keys: Sequence[str], sums: Sequence[str]) -> DataFrame:

@@ -21,8 +21,8 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     ``size_class``: the next power of two, bytes.
     """
     keys = ("segment", *_KEYS)
-    sums = counted(inputs, keys, tuple(_SUMS.values())).select(*keys, *(
-        F.col(name).cast("int" if alias in ("min_size", "max_size") else "long").alias(alias)
+    sums = counted(inputs, keys, tuple(_SUMS.values())).selectExpr(*keys, *(
+        f"cast({name} as {'int' if alias in ('min_size', 'max_size') else 'long'}) as {alias}"
         for alias, name in _SUMS.items()))
     return {"stored": sums}
 

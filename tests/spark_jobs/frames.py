@@ -35,7 +35,8 @@ def inputs(spark: "SparkSession", report: Report, *, log: Rows = (), journal: Ro
            bounds: tuple[int, ...] = (), to_ms: int | None = None) -> Inputs:
     """What a report reads of these."""
     return Inputs(messages(spark, report.reads or ("topic",), log), polls(spark, report.polls or ("topic",), journal),
-        spark.createDataFrame(list(offsets), OFFSETS), spark.createDataFrame(list(topics), TOPICS), bounds, to_ms)
+        lambda: spark.createDataFrame(list(offsets), OFFSETS), lambda: spark.createDataFrame(list(topics), TOPICS),
+        bounds, to_ms)
 
 
 def read(facts: dict[str, "DataFrame"], part: int, parts: int) -> dict[str, "DataFrame"]:

@@ -46,10 +46,14 @@ def test_without_keys_there_is_one_row(tmp_path: Path) -> None:
         {"messages": 7, "max_physical_offset": written.records[-1][2]}]
 
 
-@pytest.mark.parametrize(("codes", "largest"), [(4096, 1 << 62), (1, 1 << 62), (4096, 3)])
-def test_keys_far_apart_and_many_of_them_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: int,
-                                                         largest: int) -> None:
-    monkeypatch.setattr(commit_log_sums, "_MOST_CODES", codes)
+@pytest.mark.parametrize(("few", "short", "counted", "largest"), [
+    (64, 1 << 16, 1 << 18, 1 << 62), (1, 1 << 16, 1 << 18, 1 << 62), (1, 1, 1, 1 << 62), (64, 1 << 16, 1 << 18, 3),
+    (64, 1, 1 << 18, 1 << 62)])
+def test_keys_far_apart_and_many_of_them_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int,
+                                                         short: int, counted: int, largest: int) -> None:
+    monkeypatch.setattr(commit_log_sums, "_FEW", few)
+    monkeypatch.setattr(commit_log_sums, "_SHORT", short)
+    monkeypatch.setattr(commit_log_sums, "_MOST_COUNTED", counted)
     monkeypatch.setattr(commit_log_sums, "_LARGEST", largest)
     written = make_store(tmp_path, 40, segment=SIZE)
     found = sums(Columns(*opened(tmp_path)), ("physical_offset", "topic", "store_ts", "messages", "max_store_ts"))

@@ -35,28 +35,23 @@ class Properties:
     def value(self, name: str) -> pa.Array:
         """One property of each record, null where it has none; of two with one name the last one counts."""
         count, key = len(self._text), (name + NAME_END).encode()
-        if self._entries is None and not self._holds(key):
+        if self._entries is None and not re.search(re.escape(key), self._octets().data):
             return pa.nulls(count, pa.string())
         self._entries = entries = self._entries or Entries(self._octets(), self._begins)
         hits = entries.named(key)
         if not len(hits):
             return pa.nulls(count, pa.string())
-        record = entries.record[hits]
+        at = entries.begin[hits]
+        if len(hits) == count and (at > self._begins[:-1]).all() and (at <= self._begins[1:]).all():
+            at += len(key)  # as a rule: each record has it once
+            return as_text(slices(self._octets(), at, entries.begin[hits + 1] - 1 - at))
+        record = np.searchsorted(self._begins, at) - 1
         is_last = np.append(record[1:] != record[:-1], True)
-        if not is_last.all():
-            hits, record = hits[is_last], record[is_last]
-        at = entries.begin[hits] + len(key)
+        hits, record, at = hits[is_last], record[is_last], at[is_last] + len(key)
         length = entries.begin[hits + 1] - 1 - at
-        if len(hits) == count:
-            return as_text(slices(self._octets(), at, length))
         rows = np.full(count, NONE, np.int32)
         rows[record] = np.arange(len(hits))
         return as_text(slices(self._octets(), at, length, rows))
-
-    def _holds(self, key: bytes) -> bool:
-        """Whether the name is anywhere in them; as a rule its first letter alone tells that it is not."""
-        octets = self._octets()
-        return bool((octets == key[0]).any()) and re.search(re.escape(key), octets.data) is not None
 
     def _octets(self) -> NDArray[np.uint8]:
         data = self._text.buffers()[2]
@@ -66,7 +61,7 @@ class Properties:
 class Entries:
     """The entries of many property strings, found by their first eight bytes; by four of them for a first look.
 
-    ``begin`` is where each entry begins, and one more: behind the last one's 0x02; ``record`` is which string it is of.
+    ``begin`` is where each entry begins, and one more: behind the last one's 0x02.
     """
 
     def __init__(self, octets: NDArray[np.uint8], begins: NDArray[np.int32]) -> None:
@@ -74,8 +69,6 @@ class Entries:
         is_end[begins[:-1]] = True
         ends = np.flatnonzero(is_end)
         self.begin = np.append(ends + 1, len(octets) + 1)
-        first = np.searchsorted(ends, begins[:-1])
-        self.record = np.repeat(np.arange(len(begins) - 1), np.diff(np.append(first, len(ends))))
         self._octets = octets if len(octets) >= _WORD else np.append(octets, np.zeros(_WORD, np.uint8))
         self._heads = self._words(self.begin[:-1])
         self._beginnings = self._heads.astype(np.uint32)

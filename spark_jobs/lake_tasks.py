@@ -42,16 +42,20 @@ SUMS = ("messages", "sum_total_size", "sum_body_length", "min_total_size", "max_
 """What is counted of the messages beside them, as ``commit_log_sums`` names it: what reports on weeks then read."""
 SUMS_SCHEMA = arrow_sums_schema((*SUM_KEYS, *SUMS))
 POLL_COLUMNS = tuple(poll_journal_columns.COLUMN_TYPES)
-DELTAS = frozenset(("physical_offset", "queue_offset", "born_ts", "store_ts", "due_ts", "prepared_offset", "at_ms",
-    "from_offset", "next_offset", "max_offset", "oldest_store_ms", "latency_ms"))
+DELTAS = frozenset(("physical_offset", "queue_offset", "queue_id", "total_size", "body_length", "born_ts", "store_ts",
+    "due_ts", "prepared_offset", "at_ms", "from_offset", "next_offset", "max_offset", "oldest_store_ms", "latency_ms"))
 """Numbers that differ little from the one before: the difference is stored."""
-PREFIXES = frozenset(("keys", "uniq_key", "origin_message_id", "properties"))
+DENSE = frozenset(("physical_offset", "queue_offset", "queue_id", "total_size", "body_length"))
+"""Of those, what a compressor would only take time for."""
+PREFIXES = frozenset(("origin_message_id", "properties"))
 """Texts that begin as the one before: what is different is stored."""
 DICTIONARIES = ("topic", "born_host")
 SPLIT = frozenset(("body_crc",))
 """Numbers that are like nothing before: their bytes are stored apart, those that are always 0 take no room."""
-PLAIN = frozenset(("body",))
-"""Values that are like nothing before."""
+PLAIN = frozenset(("body", "keys", "uniq_key", "sys_flag", "flag", "reconsume_times"))
+"""Values that are all different or nearly all the same: the compressor does best with them as they are."""
+UNORDERED = PREFIXES | SPLIT | frozenset(("body", "keys", "uniq_key", "topic", "born_host", "tags"))
+"""Columns of which it says nothing what their smallest and their largest value are."""
 GROUP_ROWS = 262_144
 GROUP_BYTES = 64 * 1024 * 1024
 """Rows, and bytes of them in memory, that are written as one group of rows."""
@@ -324,9 +328,10 @@ def settings(columns: Sequence[str]) -> dict[str, Any]:
     encodings = {name: "DELTA_BINARY_PACKED" for name in columns if name in DELTAS}
     encodings |= {name: "DELTA_BYTE_ARRAY" for name in columns if name in PREFIXES}
     encodings |= {name: "BYTE_STREAM_SPLIT" for name in columns if name in SPLIT}
-    unordered = PREFIXES | SPLIT | PLAIN
     return {
-        "store_schema": False, "compression": "zstd", "compression_level": 1, "column_encoding": encodings,
+        "store_schema": False, "column_encoding": encodings,
+        "compression": {name: "none" if name in DENSE else "zstd" for name in columns},
+        "compression_level": {name: 1 for name in columns if name not in DENSE},
         "use_dictionary": [name for name in columns if name not in encodings and name not in PLAIN],
-        "write_statistics": [name for name in columns if name not in unordered],
+        "write_statistics": [name for name in columns if name not in UNORDERED],
     }

@@ -108,7 +108,7 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
         .config("spark.local.dir", str(local_folder(scratch / "local")))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")  # it asks Java for itself before each step
         .config(PUSHDOWN, "true")
         .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true"))
     if is_local(master):
@@ -116,6 +116,8 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
             .config("spark.driver.bindAddress", "127.0.0.1"))
     session = builder.getOrCreate()
     session.sparkContext.addPyFile(str(pack_sources(scratch)))
+    cores = session.sparkContext.defaultParallelism  # of those that a cluster has given so far
+    session.conf.set("spark.sql.shuffle.partitions", str(cores if is_local(master) else max(8, cores)))
     session.dataSource.register(CommitLogSource)
     session.dataSource.register(CommitLogSumsSource)
     session.dataSource.register(PollJournalSource)

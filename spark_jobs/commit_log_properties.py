@@ -86,11 +86,15 @@ class Entries:
     def named(self, key: bytes) -> NDArray[np.int64]:
         """The entries that begin with this name and its 0x01, and have a value."""
         hits = np.flatnonzero(_begins_with(self._beginnings, key[:_WORD // 2]))
-        hits = hits[_begins_with(self._heads[hits], key[:_WORD])]
+        hits = _chosen(hits, _begins_with(self._heads[hits], key[:_WORD]))
         for start in range(_WORD, len(key), _WORD):
-            hits = hits[_begins_with(self._words(self.begin[hits] + start), key[start:start + _WORD])]
-        valued: NDArray[np.int64] = hits[self.begin[hits + 1] - self.begin[hits] > len(key) + 1]
-        return valued
+            hits = _chosen(hits, _begins_with(self._words(self.begin[hits] + start), key[start:start + _WORD]))
+        return _chosen(hits, self.begin[hits + 1] - self.begin[hits] > len(key) + 1)
+
+
+def _chosen(hits: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """As a rule all of them."""
+    return hits if chosen.all() else hits[chosen]
 
 
 def _begins_with(words: NDArray[Any], head: bytes) -> NDArray[np.bool_]:

@@ -42,7 +42,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     ``path`` has its parameters in braces; they are fields of ``params`` as those of the query are. ``body`` with
     ``body_limit`` bytes is read and decoded before the handler is called, unless ``raw_body``: then the handler
-    gets bytes. ``bodies`` are the structs to document. ``response`` None: an answer without a body, or not JSON.
+    gets bytes. ``bodies`` are the structs to document; with ``body_optional`` no body is the first of them with its
+    defaults. ``response`` None: an answer without a body, or not JSON.
     ``streaming``: the handler sends for itself. ``needs_broker`` False: answered without the engine.
     """
 
@@ -54,6 +55,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     params: type[Params] = Params
     bodies: tuple[type[Any], ...] = ()
     raw_body: bool = False
+    body_optional: bool = False
     body_limit: int = MAX_SMALL_BODY
     response: Any = None
     response_type: str = "application/json"
@@ -129,7 +131,9 @@ class HttpApplication:
         headers = read_headers(scope)
         request: Request[Any] = Request(scope, receive, send, params, headers)
         body = await read_body(receive, headers, route.body_limit)
-        if route.bodies:
+        if route.body_optional and not body and b"content-type" not in headers:
+            request.body = route.bodies[0]()
+        elif route.bodies:
             require_json(headers)
             request.body = body if route.raw_body else decode_json(body, route.bodies[0])
         elif body:

@@ -1,9 +1,12 @@
-"""The lake over HTTP: how far it is, and have it filled."""
+"""The lake over HTTP: how far it is, have it filled, or not any more."""
+
+from typing import Literal
 
 from api.problems import Problem
 from api.reports import ScheduleView, ask, schedule_view
 from api.request import Answer, Params, Request
 from api.schemas import Body, Model
+from bridge.port import ResponseCode
 from spark_jobs import lake_state
 
 
@@ -24,7 +27,8 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     `segments_unread` lie behind that.
     `other_lakes` were filled from other stores that were at the same path.
     `problem` says why the lake cannot be read, `last_failure` why the last try to fill it failed. It is being filled
-    while it is `under_way`.
+    while it is `under_way`; `status` is how far that is, or how the last fill ended, `percent` of the round that is
+    being written. All of this is of fills by the report worker; it is empty where there was none.
     """
 
     folder: str
@@ -40,6 +44,10 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     other_lakes: int
     problem: str
     under_way: bool
+    status: Literal["", "queued", "running", "done", "failed", "cancelled"]
+    percent: int
+    doing: str
+    cancel_requested: bool
     last_try_ms: int | None
     last_failure: str
     schedule: ScheduleView | None
@@ -57,10 +65,28 @@ async def get_lake(request: Request[Params]) -> Answer:
 
 
 async def post_sync(request: Request[Params]) -> Answer:
-    """Has the report worker fill the lake, in rounds between reports: 202. 409 while that is under way."""
+    """Has the report worker fill the lake, in rounds between reports: 202. 409 while that is under way.
+
+    No body is as an empty one.
+    """
     body: NewSync = request.body
     await ask(lambda: lake_state.begin_sync(with_bodies=body.bodies))
     return Answer(status=202)
+
+
+async def delete_sync(request: Request[Params]) -> Answer:
+    """Cancels the fill that is under way: 202, the lake. 404 where the report worker is not filling it.
+
+    What was written before stays in it, and the next fill goes on from there.
+    """
+    def cancel() -> LakeView:
+        lake_state.cancel_sync()
+        return _view(lake_state.lake_state())
+
+    try:
+        return Answer(body=await ask(cancel))
+    except lake_state.NotUnderWayError as error:
+        raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND) from error
 
 
 async def patch_schedule(request: Request[Params]) -> Answer:
@@ -77,7 +103,8 @@ def _view(state: lake_state.LakeState) -> LakeView:
         messages=LakeTable(**state.messages._asdict()), polls=LakeTable(**state.polls._asdict()),
         gap_bytes=state.gap_bytes, missing_journal_files=state.missing_journal_files,
         ended_by=state.ended_by, segments_unread=state.segments_unread, other_lakes=state.other_lakes,
-        problem=state.problem, under_way=state.under_way,
+        problem=state.problem, under_way=state.under_way, status=state.status,  # type: ignore[arg-type]
+        percent=state.percent, doing=state.doing, cancel_requested=state.cancel_requested,
         last_try_ms=None if state.last_try is None else int(state.last_try.timestamp() * 1000),
         last_failure=state.last_failure,
         schedule=None if state.schedule is None else schedule_view(state.schedule))

@@ -99,7 +99,8 @@ def _operation(route: "Route", by_shape: dict[str, dict[str, Any]]) -> dict[str,
         if route.bodies == (dict[str, Any],):
             schemas = [{"$ref": REF.format(name="ConfigChanges")}]
         schema = schemas[0] if len(schemas) == 1 else {"oneOf": schemas}
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        operation["requestBody"] = {"required": not route.body_optional,
+            "content": {"application/json": {"schema": schema}}}
     return operation
 
 

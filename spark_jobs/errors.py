@@ -35,3 +35,7 @@ class LakeError(ReportError):
 
 class LakeBusyError(LakeError):
     """Somebody else is filling it."""
+
+
+class LakeCancelledError(LakeError):
+    """Somebody does not want it filled any more; what was made to count before is in the lake."""

@@ -4,6 +4,7 @@
                                messages/date=2026-01-31/range=<first byte>-<behind the last>.parquet
                                sums/date=2026-01-31/range=<first byte>-<behind the last>.parquet
                                polls/date=2026-01-31/file=<number>-<made, ms>-<first byte>-<behind the last>.parquet
+                               <8 digits>.open
 
 The digits are those of the store's path. Where another store has taken the place of the one that a lake was filled
 from, it gets a lake of its own: ``…-2``, ``…-3``; when the first one comes back, its lake goes on. A lake has one
@@ -18,6 +19,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 from spark_jobs.commit_log_files import read_range
 from spark_jobs.commit_log_segments import find_segments, log_begin
@@ -26,6 +28,8 @@ from spark_jobs.lake_folders import generations, lake_name
 from spark_jobs.lake_manifest import TABLES, Manifest, Witness, read_manifest, sync_folder
 
 LOCK = "lock"
+OPEN = "open"
+"""The file ``<digits>.open`` is in a lake while a round's files are wanted: a task that outlives it removes its own."""
 
 
 class Lake(NamedTuple):
@@ -97,6 +101,8 @@ def sweep(folder: Path) -> int:
     """Remove the files that the manifest on the disk does not name, as killed writers leave them; returns how many."""
     manifest = read_manifest(folder)
     count, known = 0, manifest.files() if manifest else set()
+    for mark in folder.glob(f"*.{OPEN}"):
+        mark.unlink(missing_ok=True)  # before the files: none comes behind this
     for table in TABLES:
         for path in (folder / table).glob("*/*"):
             if path.relative_to(folder).as_posix() not in known:
@@ -106,6 +112,24 @@ def sweep(folder: Path) -> int:
             with suppress(OSError):  # it has files
                 day.rmdir()
     return count
+
+
+def clean_up(lakes: Path, store: str | os.PathLike[str]) -> None:
+    """Remove what a killed writer has left in the lakes of that store. LakeBusyError while somebody else writes."""
+    with locked(lakes, store):
+        for folder in generations(lakes, store):
+            sweep(folder)
+
+
+@contextmanager
+def round_open(folder: Path) -> Iterator[Path]:
+    """Meanwhile, what tasks write into that lake is wanted. Yields the file that says so."""
+    mark = folder / f"{uuid4().hex[:8]}.{OPEN}"
+    mark.touch()
+    try:
+        yield mark
+    finally:
+        mark.unlink(missing_ok=True)
 
 
 def fit(store: str, manifest: Manifest) -> Fit:

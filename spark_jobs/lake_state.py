@@ -6,10 +6,11 @@ Reads what whoever fills the lake leaves behind; knows nothing of Spark, and nee
 import json
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from django.conf import settings
+from django.db.models import Q
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from django_celery_results.models import TaskResult
@@ -19,8 +20,12 @@ from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
 from spark_jobs.lake_folders import generations
 from spark_jobs.lake_manifest import FILE_NAME, LakeFile, Manifest, read_manifest
+from spark_jobs.models import Status
 from spark_jobs.runs import NoWorkerError, RunActiveError, sender
 from spark_jobs.timetable import Schedule, crontab_of, described
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
 
 SYNC_TASK = "spark_jobs.lake_sync"
 SCHEDULE_NAME = "Lake, hourly"
@@ -28,6 +33,17 @@ FROM_THE_BEGINNING = "15 * * * *"
 LONGEST_FAILURE = 1000
 LOST_AFTER = timedelta(hours=2)
 """A round that was asked for, or has begun, so long ago is not waited for any more: its worker is gone."""
+STOPS_WITHIN = timedelta(minutes=1)
+"""A worker that has not stopped so long after it was asked to is gone."""
+WAITING, RUNNING, STOPPING, CANCELLED = "PENDING", "STARTED", "ABORTED", "REVOKED"
+"""Celery's words for how far a round is: STOPPING is asked to stop, CANCELLED has ended because of that."""
+STATUS = {WAITING: Status.QUEUED, RUNNING: Status.RUNNING, STOPPING: Status.RUNNING, CANCELLED: Status.CANCELLED,
+    "SUCCESS": Status.DONE, "FAILURE": Status.FAILED}
+"""The same as the words for runs of reports."""
+
+
+class NotUnderWayError(LookupError):
+    """The report worker is not filling the lake; a sentence."""
 
 
 class Rows(NamedTuple):
@@ -58,6 +74,12 @@ class LakeState(NamedTuple):
     problem: str
     under_way: bool
     """Whether it is being filled, or will be in a moment."""
+    status: str
+    """How far the fill under way is, or how the last one ended, in the words for runs of reports; empty: none yet."""
+    percent: int
+    """Of the round under way."""
+    doing: str
+    cancel_requested: bool
     last_try: datetime | None
     last_failure: str
     """Why the last try failed; empty when it did not."""
@@ -74,8 +96,10 @@ def lake_state() -> LakeState:
         problem = str(error)
     manifest = manifest or Manifest(str(store))
     end = safe_end.decode(_read(store / safe_end.FILE_NAME))
-    ended = TaskResult.objects.filter(task_name=SYNC_TASK, status__in=("SUCCESS", "FAILURE"))
-    tried = ended.order_by("-date_done").first()
+    current = _rounds(RUNNING, STOPPING).first() or _rounds(WAITING).first()
+    ended = TaskResult.objects.filter(task_name=SYNC_TASK, status__in=("SUCCESS", "FAILURE", CANCELLED, STOPPING))
+    tried = ended.exclude(pk=current.pk if current else None).order_by("-date_done").first()
+    percent, doing = _progress(current)
     return LakeState(
         folder=str(folder or ""), position=manifest.position,
         behind_bytes=None if end is None else max(0, end.flushed_offset - max(manifest.position, end.min_offset)),
@@ -86,7 +110,8 @@ def lake_state() -> LakeState:
         missing_journal_files=len(manifest.missing_journal_files),
         ended_by=manifest.ended_by, segments_unread=len(manifest.segments_unread),
         other_lakes=len([other for other in _filled(store) if other != folder]),
-        problem=problem, under_way=is_under_way("PENDING", "STARTED"),
+        problem=problem, under_way=current is not None, status=_status(current, tried), percent=percent, doing=doing,
+        cancel_requested=current is not None and current.status == STOPPING,
         last_try=tried.date_done if tried else None, last_failure=_failure(tried), schedule=schedule())
 
 
@@ -109,25 +134,73 @@ def _filled(store: Path) -> list[Path]:
 
 def begin_sync(*, with_bodies: bool = False) -> None:
     """Have the report worker fill the lake. RunActiveError while that is under way; NoWorkerError if it is not told."""
-    if is_under_way("PENDING", "STARTED"):
+    if _rounds(WAITING, RUNNING, STOPPING).exists():
         raise RunActiveError("The lake is being filled already.")
     _send(with_bodies)
 
 
-def go_on(*, with_bodies: bool) -> None:
-    """Have the report worker do the next round, unless one waits already. NoWorkerError."""
-    if not is_under_way("PENDING"):
+def cancel_sync() -> None:
+    """Have the fill under way stop, its rounds that wait with it. NotUnderWayError when there is none.
+
+    One that is asked to stop already, stops.
+    """
+    now = timezone.now()
+    # In this order: a round that goes on with another one looks behind that whether it was to stop (see ``go_on``).
+    stopped = _rounds(RUNNING).update(status=STOPPING, date_done=now)
+    stopped += _rounds(WAITING).update(status=CANCELLED, date_done=now)
+    if not stopped and not _rounds(STOPPING).exists():
+        raise NotUnderWayError("The report worker is not filling the lake. (One that `manage.py lake sync` fills is "
+            "cancelled by Ctrl-C there.)")
+
+
+def take_up(task_id: str) -> bool:
+    """A worker begins with a round; whether it is still wanted. A schedule's round is not known before."""
+    now = timezone.now()
+    _, is_new = TaskResult.objects.get_or_create(task_id=task_id, defaults={
+        "task_name": SYNC_TASK, "status": RUNNING, "date_started": now})
+    known = TaskResult.objects.filter(task_id=task_id).exclude(status__in=(STOPPING, CANCELLED))
+    return is_new or bool(known.update(status=RUNNING, date_started=now, date_done=now))
+
+
+def tell(task_id: str, percent: int, doing: str) -> None:
+    """How far a round is."""
+    TaskResult.objects.filter(task_id=task_id, status=RUNNING).update(
+        result=json.dumps({"percent": percent, "doing": doing}), date_done=timezone.now())
+
+
+def is_to_stop(task_id: str) -> bool:
+    """Whether somebody has cancelled that round."""
+    return bool(TaskResult.objects.filter(task_id=task_id, status__in=(STOPPING, CANCELLED)).exists())
+
+
+def end_cancelled(task_id: str) -> None:
+    """A round has ended because it was cancelled."""
+    TaskResult.objects.filter(task_id=task_id).update(status=CANCELLED, date_done=timezone.now(), result=None)
+
+
+def go_on(task_id: str, *, with_bodies: bool) -> bool:
+    """Have the report worker do the round behind this one, unless one waits already; False if the fill is to stop.
+
+    NoWorkerError.
+    """
+    if not is_to_stop(task_id) and not _rounds(WAITING).exists():
         _send(with_bodies)
+    if not is_to_stop(task_id):
+        return True
+    _rounds(WAITING).update(status=CANCELLED, date_done=timezone.now())  # the cancel may have come before it was there
+    return False
 
 
-def is_under_way(*states: str) -> bool:
-    """Whether a round is in one of these states, and nothing says that it was lost."""
-    recent = timezone.now() - LOST_AFTER  # date_done is the time of the last change, as long as it is not done
-    return bool(TaskResult.objects.filter(task_name=SYNC_TASK, status__in=states, date_done__gt=recent).exists())
+def _rounds(*states: str) -> "QuerySet[Any]":
+    """Rounds in these states, but for those that were lost."""
+    now = timezone.now()  # date_done is the time of the last change, as long as it is not done
+    lost = Q(date_done__lte=now - LOST_AFTER) | Q(status=STOPPING, date_done__lte=now - STOPS_WITHIN)
+    found: QuerySet[Any] = TaskResult.objects.filter(task_name=SYNC_TASK, status__in=states).exclude(lost)
+    return found
 
 
 def _send(with_bodies: bool) -> None:
-    waits = TaskResult.objects.create(task_id=uuid4().hex, task_name=SYNC_TASK, status="PENDING")
+    waits = TaskResult.objects.create(task_id=uuid4().hex, task_name=SYNC_TASK, status=WAITING)
     try:
         sender().send_task(SYNC_TASK, kwargs={"with_bodies": with_bodies}, task_id=waits.task_id, retry=False)
     except (OperationalError, OSError) as error:
@@ -156,6 +229,25 @@ def change_schedule(cron: str | None, enabled: bool | None) -> Schedule:
 
 def _task() -> PeriodicTask | None:
     return PeriodicTask.objects.filter(task=SYNC_TASK).select_related("crontab").order_by("id").first()
+
+
+def _status(current: TaskResult | None, tried: TaskResult | None) -> str:
+    if current is not None:
+        return STATUS[current.status].value
+    if tried is None:
+        return ""
+    return (Status.CANCELLED if tried.status == STOPPING else STATUS[tried.status]).value  # its worker was gone
+
+
+def _progress(current: TaskResult | None) -> tuple[int, str]:
+    """What ``tell`` has said of a round."""
+    if current is None or current.status == WAITING or not current.result:
+        return 0, ""
+    try:
+        said = json.loads(current.result)
+        return int(said["percent"]), str(said["doing"])
+    except (ValueError, TypeError, KeyError):
+        return 0, ""
 
 
 def _failure(tried: TaskResult | None) -> str:

@@ -97,7 +97,7 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
                 f"writing messages from byte {manifest.position:,} on, of {plan.end:,}")
             try:
                 make_round(wanted, lake, list(run_tasks(works)), now_ms())
-            except Exception:
+            except BaseException:  # Ctrl-C, too
                 with suppress(OSError):  # a full disk needs the room at once
                     sweep(lake.folder)
                 raise

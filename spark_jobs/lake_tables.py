@@ -12,8 +12,9 @@ import msgspec
 
 from spark_jobs import commit_log_source, poll_journal_source
 from spark_jobs.commit_log_sums import sums_schema
-from spark_jobs.lake import Lake
+from spark_jobs.lake import Lake, round_open
 from spark_jobs.lake_manifest import LakeFile
+from spark_jobs.lake_round import carry_out_while_open, decoded
 from spark_jobs.lake_sync import Progress, Synced, Wanted, sync
 from spark_jobs.lake_tasks import SUM_KEYS, SUMS, SUMS_SCHEMA, Done, Work, carry_out_in_spark
 
@@ -34,8 +35,10 @@ def fill(spark: "SparkSession", store: str, lakes: Path, now_ms: Callable[[], in
 def run_in_spark(spark: "SparkSession", works: Sequence[Work]) -> list[Done]:
     """Carry works out, each in a task of its own."""
     encoded = [msgspec.json.encode(work) for work in works]
-    found = spark.range(0, len(works), 1, len(works)).mapInArrow(partial(carry_out_in_spark, encoded), "done string")
-    return [msgspec.json.decode(done, type=Done) for done in found.toArrow().column("done").to_pylist()]
+    with round_open(Path(works[0].lake)) as mark:
+        found = spark.range(0, len(works), 1, len(works)).mapInArrow(
+            partial(carry_out_while_open, mark, carry_out_in_spark, encoded), "done string")
+        return decoded(found.toArrow())
 
 
 def lake_messages(spark: "SparkSession", lake: Lake, columns: Sequence[str], from_ms: int | None = None,

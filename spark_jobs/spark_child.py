@@ -72,8 +72,11 @@ def lake(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -
 
     from spark_jobs.lake_tables import fill
 
+    def told(percent: int, doing: str) -> None:
+        progress(percent, doing, until=99)  # of this round, as its tasks end
+
     synced = fill(spark, arguments["store"], Path(arguments["lakes"]), lambda: int(timezone.now().timestamp() * 1000),
-        progress, with_bodies=arguments["with_bodies"], rounds=1)
+        told, with_bodies=arguments["with_bodies"], rounds=1)
     return synced._asdict() | {"lake": str(synced.lake)}
 
 

@@ -3,11 +3,13 @@
 import logging
 from typing import Any
 
-from celery import shared_task
+from celery import Task, shared_task
+from celery.exceptions import Ignore
 from celery.signals import worker_ready, worker_shutdown
 from django.utils import timezone
 
-from spark_jobs import lake_worker, report_worker, runs, setup
+from spark_jobs import lake_state, lake_worker, report_worker, runs, setup
+from spark_jobs.errors import LakeCancelledError
 from spark_jobs.lake_state import SYNC_TASK
 from spark_jobs.schedules import RUN_SCHEDULED_TASK, parameters_at
 
@@ -47,8 +49,12 @@ def on_worker_shutdown(**_: Any) -> None:
 
 
 @shared_task(  # type: ignore[untyped-decorator, unused-ignore]
-    name=SYNC_TASK, track_started=True, soft_time_limit=lake_worker.TIME_LIMIT.total_seconds() + 60,
+    name=SYNC_TASK, bind=True, soft_time_limit=lake_worker.TIME_LIMIT.total_seconds() + 60,
     time_limit=lake_worker.TIME_LIMIT.total_seconds() + 120)
-def lake_sync(with_bodies: bool = False) -> dict[str, Any]:
+def lake_sync(task: Task, with_bodies: bool = False) -> dict[str, Any]:
     """A round of filling the lake. Its result, or why it failed, is kept with the other tasks' in the admin."""
-    return lake_worker.fill_lake(with_bodies)
+    try:
+        return lake_worker.fill_lake(task.request.id, with_bodies)
+    except LakeCancelledError as error:
+        lake_state.end_cancelled(task.request.id)
+        raise Ignore from error  # Celery has nothing to keep of it

@@ -40,6 +40,7 @@ TESTS_WITHOUT_A_SOURCE = {
     "tests/dashboard/test_page.py": "the live page in a browser",
     "tests/dashboard/test_scripts.py": "static/js, with node's test runner",
     "tests/dashboard/test_vendor.py": "static/vendor",
+    "tests/spark_jobs/test_lake_killed.py": "filling a lake, by real processes that are killed",
     "tests/spark_jobs/test_standalone_cluster.py": "reports on a real Spark cluster",
 }
 """Test files in a room's folder that test something else than a module of the same name."""

@@ -1,9 +1,9 @@
 /** The lake on the page of the reports: how far it is, when it is filled, and "fill it now". */
 
-import { el, setText } from "./dom.js";
+import { el, setAttribute, setText } from "./dom.js";
 import { ago, count } from "./format.js";
 import { request } from "./http.js";
-import { figuresOf, isFilled, notesOf } from "./lake_words.js";
+import { figuresOf, fillOf, isFilled, notesOf } from "./lake_words.js";
 
 const BUSY_MS = 1_000;
 const CALM_MS = 10_000;
@@ -37,8 +37,22 @@ async function act(control, action) {
   await look();
 }
 
+function showFill(lake) {
+  const fill = fillOf(lake);
+  part("fill").hidden = lake.under_way;
+  part("cancel").hidden = !lake.under_way;
+  part("fill-state").hidden = !fill;
+  if (!fill) return;
+  setAttribute(part("status"), "data-status", fill.status);
+  setText(part("status"), fill.word);
+  setText(part("doing"), fill.doing);
+  part("progress").hidden = fill.percent === null;
+  part("progress").value = fill.percent ?? 0;
+}
+
 function show(lake) {
   busy = lake.under_way;
+  showFill(lake);
   const words = figuresOf(lake, { count, ago, now: Date.now() });
   part("figures").replaceChildren(...words.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   part("notes").replaceChildren(...notesOf(lake, { count }).map((text) => el("li", {}, text)));
@@ -48,7 +62,7 @@ function show(lake) {
   if (document.activeElement !== form.elements.cron) form.elements.cron.value = schedule?.cron ?? "15 * * * *";
   if (asked && isFilled(lake, asked.before)) {
     asked = null;
-    say(lake.last_failure ? "" : "Filled.");
+    say(lake.status === "done" ? "Filled." : "");
   } else if (asked && Date.now() - asked.at > PATIENCE_MS) {
     asked = null;
     say("It is still being filled, or the report worker has other work first.");
@@ -70,6 +84,10 @@ part("fill").addEventListener("click", () => act(part("fill"), async () => {
   await request("POST", "/lake/sync", {});
   asked = { before, at: Date.now() };
   say("The report worker is told; it fills the lake when it has nothing else to do.");
+}));
+part("cancel").addEventListener("click", () => act(part("cancel"), async () => {
+  await request("DELETE", "/lake/sync");
+  say("");
 }));
 box.addEventListener("change", () => act(box, () => request("PATCH", "/lake/schedule", { enabled: box.checked })));
 form.addEventListener("submit", (event) => {

@@ -28,6 +28,20 @@ export function figuresOf(lake, { count, ago, now }) {
   ];
 }
 
+const KEPT = "What was written before stays; the next fill goes on from there.";
+
+/** How the fill under way is, or that the last one was cancelled; null: there is nothing to say of it. */
+export function fillOf(lake) {
+  if (!lake.under_way) return lake.status === "cancelled" ? { status: "cancelled", word: "cancelled", doing: KEPT, percent: null } : null;
+  const runs = lake.status === "running";
+  return {
+    status: lake.status,
+    word: lake.cancel_requested ? "stopping" : lake.status,
+    doing: runs && lake.doing ? `${lake.doing}, ${lake.percent} %` : "",
+    percent: runs ? lake.percent : null,
+  };
+}
+
 /** What has to be known, a sentence each. */
 export function notesOf(lake, { count }) {
   const notes = [];

@@ -7,13 +7,13 @@ import httpx
 import pytest
 
 from spark_jobs import lake_state
-from spark_jobs.lake_state import LakeState, Rows
+from spark_jobs.lake_state import LakeState, NotUnderWayError, Rows
 from spark_jobs.runs import NoWorkerError
 from spark_jobs.timetable import BadCronError, Schedule
 
 HOURLY = Schedule(4, "Lake, hourly", "15 * * * *", "Every hour at :15", False, None)
 STATE = LakeState("/data/lake/store-1", 1000, 24, 5, Rows(7, 2, 300), Rows(1, 1, 50), 0, 0, "safe end", 0, 0, "", True,
-    datetime(2026, 1, 1, tzinfo=UTC), "The disk is full.", HOURLY)
+    "running", 40, "writing", False, datetime(2026, 1, 1, tzinfo=UTC), "The disk is full.", HOURLY)
 
 
 async def test_how_far_it_is(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +22,8 @@ async def test_how_far_it_is(client: httpx.AsyncClient, monkeypatch: pytest.Monk
         "folder": "/data/lake/store-1", "position": 1000, "behind_bytes": 24, "synced_ms": 5,
         "messages": {"rows": 7, "files": 2, "size": 300}, "polls": {"rows": 1, "files": 1, "size": 50},
         "gap_bytes": 0, "missing_journal_files": 0, "ended_by": "safe end", "segments_unread": 0,
-        "other_lakes": 0, "problem": "", "under_way": True, "last_try_ms": 1_767_225_600_000,
+        "other_lakes": 0, "problem": "", "under_way": True, "status": "running", "percent": 40,
+        "doing": "writing", "cancel_requested": False, "last_try_ms": 1_767_225_600_000,
         "last_failure": "The disk is full.", "schedule": {"id": 4, "cron": "15 * * * *",
         "when": "Every hour at :15", "enabled": False, "last_run_ms": None}}
     monkeypatch.setattr(lake_state, "lake_state", lambda: STATE._replace(schedule=None, last_try=None))
@@ -35,7 +36,13 @@ async def test_it_is_filled(client: httpx.AsyncClient, monkeypatch: pytest.Monke
     monkeypatch.setattr(lake_state, "begin_sync", lambda *, with_bodies: told.append(with_bodies))
     assert (await client.post("/api/v1/lake/sync", json={})).status_code == 202
     assert (await client.post("/api/v1/lake/sync", json={"bodies": True})).status_code == 202
-    assert told == [False, True]
+    assert (await client.post("/api/v1/lake/sync")).status_code == 202, "as curl -X POST sends it"
+    assert told == [False, True, False]
+    form = await client.post("/api/v1/lake/sync", headers={"content-type": "application/x-www-form-urlencoded"})
+    assert (form.status_code, len(told)) == (415, 3)
+    assert (await client.post("/api/v1/lake/sync", content=b"{}")).status_code == 415
+    assert (await client.post("/api/v1/lake/sync", content=b"",
+        headers={"content-type": "application/json"})).status_code == 400
 
     def nobody(*, with_bodies: bool) -> None:
         raise NoWorkerError("The report worker could not be told.")
@@ -43,6 +50,22 @@ async def test_it_is_filled(client: httpx.AsyncClient, monkeypatch: pytest.Monke
     monkeypatch.setattr(lake_state, "begin_sync", nobody)
     answer = await client.post("/api/v1/lake/sync", json={})
     assert (answer.status_code, answer.json()["detail"]) == (503, "The report worker could not be told.")
+
+
+async def test_a_fill_is_cancelled(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [STATE._replace(cancel_requested=True), STATE._replace(status="cancelled", under_way=False)]
+    monkeypatch.setattr(lake_state, "lake_state", lambda: left.pop(0))
+    monkeypatch.setattr(lake_state, "cancel_sync", lambda: None)
+    answer = await client.delete("/api/v1/lake/sync")
+    assert (answer.status_code, answer.json()["status"], answer.json()["cancel_requested"]) == (202, "running", True)
+    assert (await client.get("/api/v1/lake")).json()["status"] == "cancelled"
+
+    def nothing() -> None:
+        raise NotUnderWayError("The report worker is not filling the lake.")
+
+    monkeypatch.setattr(lake_state, "cancel_sync", nothing)
+    answer = await client.delete("/api/v1/lake/sync")
+    assert (answer.status_code, answer.json()["detail"]) == (404, "The report worker is not filling the lake.")
 
 
 async def test_its_schedule_is_changed(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

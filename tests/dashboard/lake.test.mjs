@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bytes, figuresOf, isFilled, notesOf } from "../../static/js/lake_words.js";
+import { bytes, figuresOf, fillOf, isFilled, notesOf } from "../../static/js/lake_words.js";
 
 const LAKE = {
   folder: "/data/lake/store-1", position: "1000", behind_bytes: "1500000", synced_ms: "5000",
   messages: { rows: "7", files: 2, size: "300" }, polls: { rows: "1", files: 1, size: "50000" },
-  gap_bytes: "0", missing_journal_files: 0, ended_by: "safe end", segments_unread: 0, other_lakes: 0, problem: "", under_way: false, last_try_ms: null, last_failure: "", schedule: null,
+  gap_bytes: "0", missing_journal_files: 0, ended_by: "safe end", segments_unread: 0, other_lakes: 0, problem: "", under_way: false, status: "done", percent: 0, doing: "", cancel_requested: false, last_try_ms: null, last_failure: "", schedule: null,
 };
 const said = { count: (value) => `#${value}`, ago: (ms) => `${ms} ms ago`, now: 9000 };
 
@@ -34,6 +34,20 @@ test("what has to be known", () => {
     "2.0 kB of the log were deleted before they could be read.", "#3 files of the poll journal were deleted before being read.",
     "The lake cannot go on behind byte #1000 of the log, since what lies there is not a valid record; #5 segments behind that are not read.",
     "Beside it there are #2 lakes of other stores that were at the same path; reports do not read them."]);
+});
+
+test("how the fill under way is", () => {
+  assert.equal(fillOf(LAKE), null);
+  assert.equal(fillOf({ ...LAKE, status: "failed" }), null);
+  const queued = { ...LAKE, under_way: true, status: "queued" };
+  assert.deepEqual(fillOf(queued), { status: "queued", word: "queued", doing: "", percent: null });
+  const running = { ...queued, status: "running", percent: 40, doing: "writing" };
+  assert.deepEqual(fillOf(running), { status: "running", word: "running", doing: "writing, 40 %", percent: 40 });
+  assert.deepEqual(fillOf({ ...running, percent: 0, doing: "" }), { status: "running", word: "running", doing: "", percent: 0 });
+  assert.equal(fillOf({ ...running, cancel_requested: true }).word, "stopping");
+  const cancelled = fillOf({ ...LAKE, status: "cancelled" });
+  assert.equal(cancelled.word, "cancelled");
+  assert.match(cancelled.doing, /next fill goes on from there/);
 });
 
 test("one is called one", () => {

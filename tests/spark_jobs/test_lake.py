@@ -9,11 +9,13 @@ import pytest
 from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake import (
     Fit,
+    clean_up,
     find_lake,
     fit,
     keep_files,
     locked,
     next_generation,
+    round_open,
     sweep,
     witness_at,
 )
@@ -121,6 +123,26 @@ def test_a_store_whose_read_segments_are_deleted_may_be_the_same(tmp_path: Path)
     assert fit(str(tmp_path), manifest) is Fit.UNKNOWN
     assert witness_at(str(tmp_path), offset, size) is None
     assert witness_at(str(tmp_path), SEGMENT, 10) is not None
+
+
+def test_a_round_has_a_mark_while_it_is_open(tmp_path: Path) -> None:
+    with round_open(tmp_path) as first, round_open(tmp_path) as second:
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted((first.name, second.name))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_writer_left_is_removed_unless_another_one_writes(tmp_path: Path) -> None:
+    lakes, store = tmp_path / "lakes", tmp_path / "store"
+    folder = next_generation(lakes, store)
+    draft = folder / "messages" / "date=2026-01-01" / "range.parquet.1.new"
+    draft.parent.mkdir(parents=True)
+    draft.touch()
+    with round_open(folder) as mark:
+        with locked(lakes, store), pytest.raises(LakeBusyError):
+            clean_up(lakes, store)
+        assert draft.exists() and mark.exists()
+        clean_up(lakes, store)
+        assert not draft.exists() and not mark.exists()
 
 
 def test_a_lake_that_has_read_no_record_may_be_of_any_store(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from kombu.exceptions import OperationalError
 
 from broker_core.formats import lake_position
 from spark_jobs import lake_state, lake_tasks
-from spark_jobs.lake_state import LakeState, Rows, begin_sync, change_schedule
+from spark_jobs.lake_state import LakeState, NotUnderWayError, Rows, begin_sync, cancel_sync, change_schedule
 from spark_jobs.lake_sync import Wanted, sync
 from spark_jobs.runs import NoWorkerError, RunActiveError
 from spark_jobs.timetable import BadCronError
@@ -150,12 +150,12 @@ def test_the_worker_is_told_once(told: list[Any]) -> None:
     assert (state().under_way, state().last_try) == (True, None)
     with pytest.raises(RunActiveError, match="being filled already"):
         begin_sync()
-    lake_state.go_on(with_bodies=False)
+    assert lake_state.go_on("another", with_bodies=False)
     assert len(told) == 1, "one waits"
-    TaskResult.objects.filter(task_id=task_id).update(status="STARTED")
+    assert lake_state.take_up(task_id)
     with pytest.raises(RunActiveError):
         begin_sync()
-    lake_state.go_on(with_bodies=False)
+    assert lake_state.go_on(task_id, with_bodies=False)
     assert len(told) == 2, "one runs, and asks for the next one"
 
 
@@ -176,3 +176,107 @@ def test_a_worker_that_cannot_be_told(told: list[Any]) -> None:
     with pytest.raises(NoWorkerError, match="nobody there"):
         begin_sync()
     assert not state().under_way
+
+
+def status_of(task_id: str) -> str:
+    return str(TaskResult.objects.get(task_id=task_id).status)
+
+
+@pytest.mark.usefixtures("store")
+def test_how_far_a_fill_is(told: list[Any]) -> None:
+    assert (state().status, state().percent, state().doing) == ("", 0, "")
+    begin_sync()
+    task_id = told[0][2]
+    assert (state().status, state().percent, state().doing) == ("queued", 0, "")
+    assert lake_state.take_up(task_id)
+    assert (state().status, state().percent, state().doing) == ("running", 0, "")
+    lake_state.tell(task_id, 40, "writing")
+    assert (state().status, state().percent, state().doing, state().last_try) == ("running", 40, "writing", None)
+    for nonsense in ("nonsense", "[]", '{"percent": "x", "doing": 1}'):
+        TaskResult.objects.update(result=nonsense)
+        assert (state().percent, state().doing) == (0, "")
+    lake_state.tell(task_id, 40, "writing")
+    lake_state.go_on(task_id, with_bodies=False)
+    assert (state().status, state().percent) == ("running", 40), "what runs tells, not what waits"
+    TaskResult.objects.update(status="SUCCESS", date_done=timezone.now())
+    assert (state().status, state().percent, state().doing, state().under_way) == ("done", 0, "", False)
+    TaskResult.objects.update(status="FAILURE")
+    assert state().status == "failed"
+
+
+@pytest.mark.usefixtures("store")
+def test_a_round_of_the_schedule_is_known_once_it_begins() -> None:
+    assert lake_state.take_up("scheduled")
+    assert (state().under_way, state().status) == (True, "running")
+    assert lake_state.take_up("scheduled"), "its worker was killed, another one has it"
+    assert TaskResult.objects.count() == 1
+
+
+@pytest.mark.usefixtures("store")
+def test_a_fill_that_runs_is_cancelled(told: list[Any]) -> None:
+    lake_state.take_up("a")
+    lake_state.tell("a", 40, "writing")
+    assert not lake_state.is_to_stop("a")
+    cancel_sync()
+    assert lake_state.is_to_stop("a")
+    found = state()
+    assert (found.under_way, found.status, found.cancel_requested, found.percent) == (True, "running", True, 40)
+    with pytest.raises(RunActiveError):
+        begin_sync()
+    asked = TaskResult.objects.get().date_done
+    cancel_sync()
+    assert TaskResult.objects.get().date_done == asked, "who asks again does not begin the wait anew"
+    lake_state.tell("a", 60, "writing")
+    assert state().percent == 40
+    assert not lake_state.take_up("a"), "its worker was killed, and nobody wants it any more"
+    lake_state.end_cancelled("a")
+    found = state()
+    assert (found.under_way, found.status, found.cancel_requested) == (False, "cancelled", False)
+    assert found.last_failure == "" and found.last_try is not None
+    with pytest.raises(NotUnderWayError, match=r"is not filling the lake.*Ctrl-C"):
+        cancel_sync()
+    begin_sync()
+    assert len(told) == 1
+
+
+@pytest.mark.usefixtures("store")
+def test_a_fill_that_waits_is_cancelled(told: list[Any]) -> None:
+    with pytest.raises(NotUnderWayError):
+        cancel_sync()
+    begin_sync()
+    cancel_sync()
+    assert (state().under_way, state().status) == (False, "cancelled")
+    assert not lake_state.take_up(told[0][2])
+    assert state().status == "cancelled"
+
+
+@pytest.mark.usefixtures("store")
+def test_no_round_follows_one_that_is_cancelled(told: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    lake_state.take_up("first")
+    assert lake_state.go_on("first", with_bodies=False)
+    cancel_sync()
+    assert (status_of("first"), status_of(told[0][2])) == (lake_state.STOPPING, lake_state.CANCELLED)
+    assert not lake_state.go_on("first", with_bodies=False)
+    assert len(told) == 1
+    lake_state.take_up("second")
+    send = lake_state._send
+
+    def send_and_cancel(with_bodies: bool) -> None:
+        TaskResult.objects.filter(task_id="second").update(status=lake_state.STOPPING)  # a cancel before it was there
+        send(with_bodies)
+
+    monkeypatch.setattr(lake_state, "_send", send_and_cancel)
+    assert not lake_state.go_on("second", with_bodies=False)
+    assert (len(told), status_of(told[1][2])) == (2, lake_state.CANCELLED)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_worker_that_is_gone_does_not_stop_for_ever(told: list[Any]) -> None:
+    lake_state.take_up("a")
+    cancel_sync()
+    TaskResult.objects.update(date_done=timezone.now() - lake_state.STOPS_WITHIN)
+    assert (state().under_way, state().status, state().cancel_requested) == (False, "cancelled", False)
+    with pytest.raises(NotUnderWayError):
+        cancel_sync()
+    begin_sync()
+    assert state().status == "queued"

@@ -1,6 +1,9 @@
 """A lake that Spark fills and reads: its tasks may be killed, and what it counted is what is there."""
 
 import os
+import signal
+import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,10 +71,23 @@ def test_an_empty_lake(spark: "SparkSession", tmp_path: Path) -> None:
     assert rows(lake_polls(spark, lake, ("topic",))) == []
 
 
+def killed(works: Any, batches: Any) -> Any:
+    """Does the work and is killed before it can say so."""
+    yield from list(lake_tasks.carry_out_in_spark(works, batches))[:0]
+    os._exit(9)
+
+
+def killed_in_the_middle(works: Any, batches: Any) -> Any:
+    """Is killed while its files are being written."""
+    lake_tasks.DayFile.finish = lambda _: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+    yield from lake_tasks.carry_out_in_spark(works, batches)
+
+
+@pytest.mark.parametrize("task", [killed, killed_in_the_middle])
 def test_a_task_that_is_killed_leaves_nothing_and_the_next_one_makes_it_whole(
-        spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: Any) -> None:
     written = make_store(tmp_path / "store", 60)
-    monkeypatch.setattr(lake_tables, "carry_out_in_spark", killed)
+    monkeypatch.setattr(lake_tables, "carry_out_in_spark", task)
     with pytest.raises(Exception, match=r"crashed|exited|EOF"):
         filled(spark, tmp_path)
     assert [path for path in (tmp_path / "lakes").rglob("*") if path.name.endswith((".parquet", ".new"))] == []
@@ -80,10 +96,51 @@ def test_a_task_that_is_killed_leaves_nothing_and_the_next_one_makes_it_whole(
     assert sorted(rows(lake_messages(spark, lake, ("physical_offset",)))) == [(at,) for _, _, at, _ in written.records]
 
 
-def killed(works: Any, batches: Any) -> Any:
-    """Does the work and is killed before it can say so."""
-    yield from list(lake_tasks.carry_out_in_spark(works, batches))[:0]
-    os._exit(9)
+def test_what_is_cancelled_is_removed_though_its_tasks_go_on(spark: "SparkSession", tmp_path: Path,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    written = make_store(tmp_path / "store", 10)  # one task
+    monkeypatch.setattr(lake_tables, "carry_out_in_spark", partial(waits, tmp_path / "begun", tmp_path / "go on"))
+
+    def cancel() -> None:
+        wait_for(tmp_path / "begun")
+        spark.sparkContext._jsc.sc().cancelJobGroup("cancelled")
+
+    spark.sparkContext.setJobGroup("cancelled", "for a test", interruptOnCancel=True)
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    with pytest.raises(Exception, match="cancelled"):
+        filled(spark, tmp_path)
+    spark.sparkContext._jsc.sc().clearJobGroup()
+    canceller.join()
+    folder, = (tmp_path / "lakes").glob("store-*[0-9a-f]")
+    assert list(folder.rglob("*.open")) == []
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+    (tmp_path / "go on").touch()
+    wait_for(tmp_path / "begun.over")
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+    monkeypatch.undo()
+    lake = filled(spark, tmp_path)
+    assert sorted(rows(lake_messages(spark, lake, ("physical_offset",)))) == [(at,) for _, _, at, _ in written.records]
+
+
+def waits(begun: Path, go_on: Path, works: Any, batches: Any) -> Any:
+    """Does not begin to write before it is told to; says when it is over."""
+    begun.touch()
+    wait_for(go_on)
+    try:
+        yield from lake_tasks.carry_out_in_spark(works, batches)
+    finally:
+        begun.with_name("begun.over").touch()
+
+
+def wait_for(path: Path) -> None:
+    """Until the file is there, half a minute at most."""
+    look = threading.Event()
+    for _ in range(3000):
+        if path.exists():
+            return
+        look.wait(0.01)
+    raise TimeoutError(f"there is no {path}")
 
 
 def test_a_full_disk_in_a_task_is_a_sentence(spark: "SparkSession", tmp_path: Path,

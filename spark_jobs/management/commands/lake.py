@@ -3,19 +3,26 @@
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from spark_jobs import setup
-from spark_jobs.errors import ReportError
+from spark_jobs.ctrl_c import cancelled_by_ctrl_c
+from spark_jobs.errors import LakeCancelledError, ReportError
 from spark_jobs.failures import sentence
 from spark_jobs.lake_manifest import CUT_SHORT, TABLES
 from spark_jobs.session import get_session, require_pyspark
 
 if TYPE_CHECKING:
     from spark_jobs.lake import Lake
+    from spark_jobs.lake_sync import Synced
+
+INTERRUPTED = 130
+"""What a shell calls a command that Ctrl-C has ended."""
+CANCELLED = "Cancelled. What was written before counts, and the next `manage.py lake sync` goes on from there."
 
 
 class Command(BaseCommand):
@@ -48,24 +55,18 @@ class Command(BaseCommand):
                 lake = found(options["store"], options["lake"])
                 for file in lake.manifest.of_table(options["table"]):
                     self.stdout.write(str(lake.folder / file.path))
+        except (LakeCancelledError, KeyboardInterrupt) as error:
+            raise CommandError(CANCELLED, returncode=INTERRUPTED) from error
         except ReportError as error:
             raise CommandError(str(error)) from error
 
     def sync(self, store: str, lakes: Path, with_bodies: bool) -> None:
-        """Fill the lake in this process."""
+        """Fill the lake in this process, and say what is new."""
         require_pyspark()
         from spark_jobs.commit_log_segments import find_segments
-        from spark_jobs.lake_tables import fill
 
         find_segments(store)  # before Spark takes its seconds to start
-        spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())
-        try:
-            done = fill(spark, store, lakes.resolve(), lambda: int(timezone.now().timestamp() * 1000), self.progress,
-                with_bodies=with_bodies)
-        except ReportError:
-            raise
-        except Exception as error:
-            raise CommandError(sentence(error)) from error
+        done = self.fill(store, lakes, with_bodies)
         self.stdout.write(f"{done.messages} messages and {done.polls} ends of pulls are new in {done.lake}, which has "
             f"the log up to byte {done.position}.")
         if done.gap_bytes:
@@ -76,6 +77,27 @@ class Command(BaseCommand):
         if done.awaited_lake:
             self.stdout.write(f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of "
                 "this one. If it is to wait for this one, remove the file lakePosition from the store.")
+
+    def fill(self, store: str, lakes: Path, with_bodies: bool) -> "Synced":
+        """Fill it, until Ctrl-C: then LakeCancelledError."""
+        from spark_jobs.lake_tables import fill
+
+        spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())
+        with cancelled_by_ctrl_c(spark, f"lake-{uuid4().hex[:8]}") as is_cancelled:
+            def progress(percent: int, doing: str) -> None:
+                if is_cancelled():
+                    raise LakeCancelledError(CANCELLED)
+                self.progress(percent, doing)
+
+            try:
+                return fill(spark, store, lakes.resolve(), lambda: int(timezone.now().timestamp() * 1000), progress,
+                    with_bodies=with_bodies)
+            except Exception as error:
+                if is_cancelled():
+                    raise LakeCancelledError(CANCELLED) from error
+                if isinstance(error, ReportError):
+                    raise
+                raise CommandError(sentence(error)) from error
 
     def status(self, lake: "Lake") -> None:
         """What is in it."""

@@ -1,0 +1,41 @@
+"""Ctrl-C while a command waits for Spark."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def cancelled_by_ctrl_c(spark: "SparkSession", group: str) -> Iterator[Callable[[], bool]]:
+    """Meanwhile, Spark's jobs are those of ``group``, and Ctrl-C cancels them, also those that are still to come.
+
+    Yields whether that has happened; whoever waits for a job then gets an error of Spark's. A second Ctrl-C is a
+    KeyboardInterrupt. For the main thread only, as signals are.
+    """
+    pressed = threading.Event()
+    context = spark.sparkContext
+
+    def cancel() -> None:
+        with suppress(Exception):  # a Spark that is gone has nothing to cancel
+            context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        pressed.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # By a thread of its own: this one may be in the middle of a talk with Java.
+        threading.Thread(target=cancel, name="cancel", daemon=True).start()
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        context.setJobGroup(group, "for a command", interruptOnCancel=True)
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+        with suppress(Exception):
+            context._jsc.sc().clearJobGroup()

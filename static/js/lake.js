@@ -63,9 +63,11 @@ function show(lake) {
   if (asked && isFilled(lake, asked.before)) {
     asked = null;
     say(lake.status === "done" ? "Filled." : "");
+  } else if (asked && lake.status === "running") {
+    say("");
   } else if (asked && Date.now() - asked.at > PATIENCE_MS) {
     asked = null;
-    say("It is still being filled, or the report worker has other work first.");
+    say("The report worker has other work first.");
   }
 }
 

@@ -66,6 +66,12 @@ def test_the_publish_takes_both_shapes() -> None:
     assert "201" in publish["responses"]
 
 
+def test_a_body_is_required_where_it_is() -> None:
+    optional = {(method, path) for path, methods in DOCUMENT["paths"].items() for method, operation in methods.items()
+        if "requestBody" in operation and not operation["requestBody"]["required"]}
+    assert optional == {("post", "/api/v1/lake/sync")}
+
+
 def test_changeable_options_are_typed() -> None:
     changes = DOCUMENT["components"]["schemas"]["ConfigChanges"]
     assert changes["properties"]["longPollingEnable"]["type"] == "boolean"

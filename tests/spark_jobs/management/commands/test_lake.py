@@ -1,16 +1,20 @@
 """``manage.py lake`` as people type it, and reports of what it has filled."""
 
 import json
+from collections.abc import Callable
+from contextlib import nullcontext
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from spark_jobs import session
+from spark_jobs import lake_tables, session
 from spark_jobs.lake import locked
 from spark_jobs.lake_sync import Wanted, sync
 from spark_jobs.lake_tasks import carry_out
+from spark_jobs.management.commands import lake
 from spark_jobs.management.commands.lake import counted
 from tests.fakes import golden_store
 from tests.spark_jobs.stores import make_store
@@ -41,6 +45,37 @@ def test_a_lake_from_the_command_line_and_a_report_of_it(golden: Path, tmp_path:
     assert golden_store.fingerprint(golden) == before
     with locked(tmp_path / "lakes", golden / "clean-shutdown"), pytest.raises(CommandError, match="another process"):
         called("lake", "sync", *where)
+
+
+def test_ctrl_c_before_spark_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_store(tmp_path / "store", 3)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lake, "get_session", interrupted)
+    with pytest.raises(CommandError, match="goes on from there") as raised:
+        called("lake", "sync", "--store", str(tmp_path / "store"), "--lake", str(tmp_path / "lakes"))
+    assert raised.value.returncode == 130
+
+
+@pytest.mark.parametrize("meanwhile", [lambda progress: progress(5, "writing"), lambda progress: 1 / 0])
+def test_ctrl_c_ends_it_at_the_next_step_or_with_its_job(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Any], None]) -> None:
+    make_store(tmp_path / "store", 3)
+    pressed = [True]
+    monkeypatch.setattr(lake, "get_session", lambda *_: None)
+    monkeypatch.setattr(lake, "cancelled_by_ctrl_c", lambda spark, group: nullcontext(lambda: pressed[0]))
+    monkeypatch.setattr(lake_tables, "fill", lambda *given, **more: meanwhile(given[4]))
+    arguments = ("lake", "sync", "--store", str(tmp_path / "store"), "--lake", str(tmp_path / "lakes"))
+    with pytest.raises(CommandError, match="Cancelled") as raised:
+        called(*arguments)
+    assert raised.value.returncode == 130
+    pressed[0] = False
+    monkeypatch.setattr(lake_tables, "fill", lambda *given, **more: 1 / 0)
+    with pytest.raises(CommandError, match="division by zero") as raised:
+        called(*arguments)
+    assert raised.value.returncode == 1
 
 
 def test_one_file_is_called_one() -> None:

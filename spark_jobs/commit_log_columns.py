@@ -8,7 +8,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from broker_core.formats import message_properties
-from broker_core.formats.commit_log_record import TRANSACTION_MASK
 from spark_jobs.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
 from spark_jobs.commit_log_headers import Headers, Positions, Segment
 from spark_jobs.commit_log_hosts import born_hosts
@@ -48,9 +47,7 @@ PROPERTIES = {
     "delay_level": message_properties.DELAY,
     "origin_message_id": message_properties.ORIGIN_MESSAGE_ID,
 }
-"""Columns that are one property of the message, as text; ``producer_group`` is only of transactions'."""
-HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-"""Where RocketMQ keeps what may yet be rolled back; its records do not have the flag of a transaction."""
+"""Columns that are one property of the message, as text."""
 
 ON_DEMAND = {**{name: "string" for name in PROPERTIES if name not in TEXTS},
     "born_host": "string", "due_ts": "long", "properties": "string", "body": "binary"}
@@ -146,8 +143,6 @@ class Columns:
             return born_hosts(segment, headers)
         if name == "due_ts":
             return self._due()
-        if name == "producer_group":
-            return self._producer_groups()
         if self._properties is None:
             self._properties = Properties(segment, headers)
         return self._properties.whole() if name == "properties" else self._properties.value(PROPERTIES[name])
@@ -169,32 +164,14 @@ class Columns:
         }
         return made[name]() if name in made else headers.number(name)
 
-    def _producer_groups(self) -> pa.Array:
-        """The groups of transactions' producers: no others say theirs, so no other properties are searched."""
-        count, transactional = len(self.headers.at), self.headers.sys_flag & TRANSACTION_MASK != 0
-        transactional |= self._is_of(HALF_TOPIC)
-        at = np.flatnonzero(transactional)
-        if not len(at):
-            return pa.nulls(count, pa.string())
-        groups = Properties(self._source.segment, self.headers.part(at)).value(PROPERTIES["producer_group"])
-        rows = np.zeros(count, np.int32)
-        rows[at] = np.arange(len(at))
-        return groups.take(pa.array(rows, mask=~transactional))
-
-    def _is_of(self, topic: str) -> NDArray[np.bool_]:
-        """Which records are of a topic."""
-        topics = self.column("topic")
-        names = topics.dictionary.to_pylist()
-        if topic not in names:
-            return np.zeros(len(self.headers.at), np.bool_)
-        found: NDArray[np.bool_] = topics.indices.to_numpy() == names.index(topic)
-        return found
-
     def _due(self) -> pa.Array:
         """When each record is due, null for one that is not delayed and for one whose time nothing tells."""
         source = self._source
         times: NDArray[np.int64] = np.full(len(self.headers.at), UNKNOWN, np.int64)
-        delayed = np.flatnonzero(self._is_of(SCHEDULE_TOPIC))
+        topics = self.column("topic")
+        names = topics.dictionary.to_pylist()
+        code = names.index(SCHEDULE_TOPIC) if SCHEDULE_TOPIC in names else -1
+        delayed = np.flatnonzero(topics.indices.to_numpy() == code) if code >= 0 else ()
         if len(delayed):
             part = Columns(source, self.headers.part(delayed))
             times[delayed] = source.due_times.of(part.number("queue_id"), part.number("queue_offset"),

@@ -35,14 +35,14 @@ class Properties:
     def value(self, name: str) -> pa.Array:
         """One property of each record, null where it has none; of two with one name the last one counts."""
         count, key = len(self._text), (name + NAME_END).encode()
-        if self._entries is None and not re.search(re.escape(key), self._octets().data):
+        if self._entries is None and not self._holds(key):
             return pa.nulls(count, pa.string())
         self._entries = entries = self._entries or Entries(self._octets(), self._begins)
         hits = entries.named(key)
         if not len(hits):
             return pa.nulls(count, pa.string())
         at = entries.begin[hits]
-        if len(hits) == count and (at > self._begins[:-1]).all() and (at <= self._begins[1:]).all():
+        if len(hits) == count and (at > self._begins[:-1]).all() and (at < self._begins[1:]).all():
             at += len(key)  # as a rule: each record has it once
             return as_text(slices(self._octets(), at, entries.begin[hits + 1] - 1 - at))
         record = np.searchsorted(self._begins, at) - 1
@@ -52,6 +52,11 @@ class Properties:
         rows = np.full(count, NONE, np.int32)
         rows[record] = np.arange(len(hits))
         return as_text(slices(self._octets(), at, length, rows))
+
+    def _holds(self, key: bytes) -> bool:
+        """Whether the name is anywhere in them; where it is not, its first letter alone often tells that."""
+        octets = self._octets()
+        return bool((octets == key[0]).any()) and re.search(re.escape(key), octets.data) is not None
 
     def _octets(self) -> NDArray[np.uint8]:
         data = self._text.buffers()[2]

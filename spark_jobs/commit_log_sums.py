@@ -143,7 +143,7 @@ def _coded(part: Columns, name: str) -> Coded:
         numbers = numbers // step
     low, high = int(numbers.min()), int(numbers.max())
     if high - low < _FEW:
-        codes, different = numbers - low, np.arange(low, high + 1)
+        codes, different = numbers - low, low + np.arange(high - low + 1)
     elif high - low < _MOST_COUNTED:
         codes, different = _ranked(numbers - low, high - low + 1)
         different += low

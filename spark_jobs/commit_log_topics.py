@@ -32,17 +32,21 @@ class QueueTopics:
             for name in encoded], np.uint64)
 
     def of(self, segment: Segment, headers: Headers) -> pa.DictionaryArray:
-        """The topic of each record; a name is in the dictionary once."""
+        """The topic of each record."""
         codes = self._named(segment, headers)
         names = self.names
         others = np.flatnonzero(codes < 0)
         if len(others):
             part = headers.part(others)
             read = as_text(slices(segment.octets, part.topic_at, part.topic_length)).dictionary_encode()
+            names = [*names]  # two of them may be the same, when they are no text
             places = {name: index for index, name in enumerate(names)}
-            found = [places.setdefault(name, len(places)) for name in read.dictionary.to_pylist()]
+            for name in read.dictionary.to_pylist():
+                if name not in places:
+                    places[name] = len(names)
+                    names.append(name)
+            found = [places[name] for name in read.dictionary.to_pylist()]
             codes[others] = np.array(found, np.int32)[read.indices.to_numpy()]
-            names = list(places)
         return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(names, pa.string()))
 
     def _named(self, segment: Segment, headers: Headers) -> NDArray[np.int32]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-JAVA_OPTIONS = ("-XX:+UseSerialGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000")
+JAVA_OPTIONS = ("-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 "
+    "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000")
 """Ten times later than usual does Java optimise its code to the full: reports are short, and the planning of queries,
 of which each method is called some thousand times, would be optimised for longer than it runs. Long loops still are."""
 
@@ -108,7 +108,8 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
         .config("spark.local.dir", str(local_folder(scratch / "local")))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.python.sql.dataFrameDebugging.enabled", "false")  # it asks Java for itself before each step
+        # Where in Python each step of a query was taken is for errors alone, and costs three calls to Java for each.
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config(PUSHDOWN, "true")
         .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true"))
     if is_local(master):
@@ -117,7 +118,7 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
     session = builder.getOrCreate()
     session.sparkContext.addPyFile(str(pack_sources(scratch)))
     cores = session.sparkContext.defaultParallelism  # of those that a cluster has given so far
-    session.conf.set("spark.sql.shuffle.partitions", str(cores if is_local(master) else max(8, cores)))
+    session.conf.set("spark.sql.shuffle.partitions", str(max(4 if is_local(master) else 8, cores)))
     session.dataSource.register(CommitLogSource)
     session.dataSource.register(CommitLogSumsSource)
     session.dataSource.register(PollJournalSource)

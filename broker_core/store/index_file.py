@@ -63,7 +63,7 @@ class IndexFile:
 
     @property
     def is_ample(self) -> bool:
-        """There is room for any message's keys."""
+        """There is room for AMPLE_ENTRIES more, or for all that the file still takes."""
         return self.header.index_count < self.ample_until
 
     def reserve(self, count: int) -> None:

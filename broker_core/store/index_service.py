@@ -47,7 +47,7 @@ class IndexService:
         self.index_files: list[IndexFile] = []
         self.dirty = False
         self.has_room = False
-        """Whether a message may be taken without ``reserve``."""
+        """Whether ``reserve`` would have nothing to do: there is room for as many keys as it makes room for."""
         self._full: list[IndexFile] = []
 
     # --- writing ------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class IndexService:
         """Have room on the disk for the keys of a batch, as far as that can be known. OSError when it is full."""
         file = self._file_with_room(store_timestamp)
         file.reserve(min(RESERVE_ENTRIES, file.room))
-        self.has_room = file.is_ample
+        self.has_room = True
 
     def put(self, requests: Iterable[DispatchRequest]) -> None:
         """File messages, in the order of the log."""
@@ -106,14 +106,18 @@ class IndexService:
         last = self.index_files[-1] if self.index_files else None
         if last is not None and last.room > 0:
             return last
-        if last is not None:
-            self._full.append(last)
         moment = datetime.fromtimestamp(store_timestamp / 1000)
         name = f"{moment:%Y%m%d%H%M%S}{store_timestamp % 1000:03d}"
         if last is not None and name <= last.path.name:
             name = f"{int(last.path.name) + 1:0{NAME_DIGITS}d}"
         file = IndexFile(self._files, self._maps, self._folder / name, self._slots, self._entries)
-        file.reserve(min(RESERVE_ENTRIES, file.room))
+        try:
+            file.reserve(min(RESERVE_ENTRIES, file.room))
+        except OSError:
+            self._files.remove(file.path)  # or each try would leave one
+            raise
+        if last is not None:
+            self._full.append(last)
         self.index_files.append(file)
         self._maps.new_folders.add(self._folder)
         return file

@@ -35,3 +35,9 @@ def test_a_store_without_queues_has_topics_too() -> None:
 def test_no_records_have_no_topics() -> None:
     segment, headers = records(RIGHT)
     assert QueueTopics(QUEUES).of(segment, headers.part(slice(0))).to_pylist() == []
+
+
+def test_queues_whose_names_are_no_text_shift_no_others() -> None:
+    queues = (("\udcff", 0), ("\udcfe", 0), ("a", 0))
+    found = QueueTopics(queues).of(*records([2, UNNAMED, UNNAMED, UNNAMED, 2, UNNAMED, UNNAMED]))
+    assert found.to_pylist() == TOPICS

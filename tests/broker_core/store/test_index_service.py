@@ -1,4 +1,7 @@
+import errno
 from pathlib import Path
+
+import pytest
 
 from broker_core.formats.index_unit import key_hash
 from broker_core.store.commit_log import DispatchRequest
@@ -104,3 +107,33 @@ def test_sizes_are_read_off_the_files() -> None:
     make(files, 10, 40).put([request(1)])
     service = make(files, 999, 999)
     assert found(service, "k1") == [100]
+
+
+def test_room_is_made_again_when_the_file_is_full_or_was_cut() -> None:
+    service = make(SimulatedFiles())
+    assert not service.has_room
+    service.reserve(1000)
+    assert service.has_room
+    service.put([request(number) for number in range(10)])
+    assert not service.has_room
+    service.reserve(99_000)
+    assert service.has_room
+    service.cut(500, None)
+    assert not service.has_room
+
+
+def test_a_full_disk_leaves_no_file_behind() -> None:
+    files = SimulatedFiles()
+    service = make(files)
+    service.put([request(number) for number in range(10)])
+    before = files.names(FOLDER)
+    for _ in range(3):
+        files.fail("allocate", 1, errno.ENOSPC)
+        with pytest.raises(OSError, match="allocate"):
+            service.reserve(99_000)
+        assert not service.has_room
+    assert files.names(FOLDER) == before
+    assert len(service.take_dirty()) == 1
+    service.put([request(number) for number in range(10, 12)])
+    assert found(service, "k11") == [1100]
+    assert len(service.take_dirty()) == 2

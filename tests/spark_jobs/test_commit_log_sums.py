@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Any
-from typing import Any
 
 import numpy as np
 import pyarrow as pa

@@ -1,6 +1,6 @@
 """A lake that real processes fill, each of which is ended in the middle: by SIGKILL, and by Ctrl-C.
 
-About half a minute, most of it the starts of four Javas.
+About 40 s on two idle cores, most of it the starts of four Javas.
 """
 
 import os
@@ -65,7 +65,7 @@ class Filling:
         while not moment.is_now():
             if process.poll() is not None:
                 pytest.fail(f"it ended before there were {moment.what}: {process.communicate()[0]}")
-            look.wait(0.005)
+            look.wait(0.02)
         if how == signal.SIGKILL:
             process.kill()  # alone: its Java sees by itself that it is gone
         else:
@@ -143,35 +143,26 @@ def filling(tmp_path: Path, clean_environment: dict[str, str]) -> Iterator[Filli
     made.end()
 
 
-def finish(filling: Filling, spark: "SparkSession") -> None:
-    fill(spark, str(filling.store), filling.lakes, lambda: 7, lambda percent, doing: None)
-
-
-def test_a_killed_process_leaves_what_counts_and_the_next_one_goes_on(filling: Filling, spark: "SparkSession") -> None:
+def test_however_it_is_ended_the_next_one_goes_on_and_everything_is_there_once(filling: Filling,
+                                                                               spark: "SparkSession") -> None:
     half = filling.written.end // 2
-    moments = (
-        Moment("drafts, and nothing that counts", lambda: bool(filling.drafts()) and filling.lake() is None),
-        Moment("drafts behind what counts", lambda: filling.position() > 0 and bool(filling.drafts())),
-        Moment("more than half of it", lambda: filling.position() > half),
-    )
-    positions = []
-    for moment in moments:
-        code, said = filling.ended_at(moment, signal.SIGKILL)
-        assert code == -signal.SIGKILL, said
-        positions.append(filling.position())
-        if filling.lake() is not None:
-            filling.expect_part()
-    assert positions == sorted(positions) and half < positions[-1] < filling.written.end
-    finish(filling, spark)
-    filling.expect_whole()
-
-
-def test_ctrl_c_ends_it_in_order_and_the_next_one_goes_on(filling: Filling, spark: "SparkSession") -> None:
     code, said = filling.ended_at(
-        Moment("drafts behind what counts", lambda: filling.position() > 0 and bool(filling.drafts())), signal.SIGINT)
+        Moment("drafts, and nothing that counts", lambda: bool(filling.drafts()) and filling.lake() is None),
+        signal.SIGKILL)
+    assert (code, filling.position()) == (-signal.SIGKILL, 0), said
+    code, said = filling.ended_at(
+        Moment("drafts behind what counts", lambda: filling.position() > 0 and bool(filling.drafts())), signal.SIGKILL)
+    assert code == -signal.SIGKILL, said
+    killed_at = filling.position()
+    filling.expect_part()
+
+    code, said = filling.ended_at(
+        Moment("more than half of it", lambda: filling.position() > half and bool(filling.drafts())), signal.SIGINT)
     assert (code, "Traceback" in said) == (130, False), said
     assert "Cancelled. What was written before counts" in said
+    assert 0 < killed_at < half < filling.position() < filling.written.end
     filling.expect_part()
     assert filling.drafts() == list(filling.lakes.rglob("*.open")) == []
-    finish(filling, spark)
+
+    fill(spark, str(filling.store), filling.lakes, lambda: 7, lambda percent, doing: None)
     filling.expect_whole()

@@ -8,7 +8,7 @@
 
 The digits are those of the store's path. Where another store has taken the place of the one that a lake was filled
 from, it gets a lake of its own: ``…-2``, ``…-3``; when the first one comes back, its lake goes on. A lake has one
-writer at a time, which holds the lock on it.
+writer at a time, which holds the lock on it. The file ``<8 digits>.open`` is there while a round is (``round_open``).
 """
 
 import fcntl
@@ -29,7 +29,7 @@ from spark_jobs.lake_manifest import TABLES, Manifest, Witness, read_manifest, s
 
 LOCK = "lock"
 OPEN = "open"
-"""The file ``<digits>.open`` is in a lake while a round's files are wanted: a task that outlives it removes its own."""
+"""Where it is gone, the files of a round's tasks are not wanted any more: those that come later remove their own."""
 
 
 class Lake(NamedTuple):

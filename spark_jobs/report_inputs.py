@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MINUTE_MS = 60_000
+FEW_ROWS, FEW_RANGES = 200_000, 2
 _SMALLEST_SPLIT, _LARGEST_SPLIT = 16 * 1024 * 1024, 1024 * 1024 * 1024
 """Bytes of the log that a task reads; between the two, each core has one task, since each one costs some 20 ms."""
 
@@ -34,6 +36,7 @@ class StoreInputs:
         self._spark = spark
         self.store = store
         self.lake = lake
+        self._report = report
         self._bounds = tuple(bounds)
         self._to_ms = to_ms
         self._known = known_of_journal(lake)
@@ -45,13 +48,50 @@ class StoreInputs:
             tail = survey(store, self._known)
             self.journal = with_lake(tail, store, lake) if lake else tail
 
+    @cached_property
+    def are_few(self) -> bool:
+        """Whether there is so little to read that to plan and to spread it takes longer than to do it."""
+        ranges = self.plan.ranges if self.plan else ()
+        of_lake = sum(file.rows for part in self.lake.manifest.messages for file in part.files) if self.lake else 0
+        of_journal = self.journal.entries if self.journal else 0
+        return (len(ranges) <= FEW_RANGES and sum(part.stop - part.start for part in ranges) <= _SMALLEST_SPLIT
+            and of_lake + of_journal <= FEW_ROWS)
+
     def of(self, report: Report) -> Inputs:
-        """What there is for a report."""
-        from_ms = self._bounds[0] if self._bounds else None
-        return Inputs(
-            self._messages(report.reads, *((from_ms, self._to_ms) if report.within_window else (None, None))),
-            self._polls(report.polls, None if report.looks_back else from_ms),
-            lambda: self._offsets, lambda: self._topics, self._bounds, self._to_ms, self.of, self._counted)
+        """What there is for a report: the one that this was made for, or a part of it, which reads no more than it."""
+        messages, polls = self._kept_for(report) if self.are_few else self._rows(report)
+        is_kept = self.are_few and report is not self._report
+        return Inputs(messages, polls, lambda: self._offsets, lambda: self._topics, self._bounds, self._to_ms, self.of,
+            None if is_kept else self._counted)
+
+    @property
+    def _from_ms(self) -> int | None:
+        return self._bounds[0] if self._bounds else None
+
+    def _rows(self, report: Report) -> "tuple[DataFrame, DataFrame]":
+        """(messages, polls) as the report asks for them."""
+        window = (self._from_ms, self._to_ms) if report.within_window else (None, None)
+        return self._messages(report.reads, *window), self._polls(report.polls,
+            None if report.looks_back else self._from_ms)
+
+    def _kept_for(self, report: Report) -> "tuple[DataFrame, DataFrame]":
+        """The same, of what is read once for all parts."""
+        messages, polls = self._kept
+        if report.polls and not report.looks_back and self._from_ms is not None:
+            polls = polls.where(f"at_ms >= {self._from_ms}")
+        return messages.select(*report.reads), polls.select(*report.polls)
+
+    @cached_property
+    def _kept(self) -> "tuple[DataFrame, DataFrame]":
+        messages, polls = self._rows(self._report)
+        has_polls = self.journal is not None and self.journal.files > 0
+        return messages.coalesce(1).persist(), polls.coalesce(1).persist() if has_polls else polls
+
+    def forget(self) -> None:
+        """Give back what was kept for the parts."""
+        with suppress(Exception):  # a session whose Java is gone has nothing to give back
+            for rows in self.__dict__.pop("_kept", ()):
+                rows.unpersist()
 
     def _messages(self, columns: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> "DataFrame":
         """The log's, with those of a lake stored in [from_ms, to_ms)."""
@@ -116,7 +156,7 @@ class StoreInputs:
 
     def _nothing(self, schema: str) -> "DataFrame":
         """A table without rows."""
-        return self._spark.createDataFrame([], schema)
+        return self._spark.createDataFrame([], schema).limit(0)  # by which Spark knows that what is made of it is empty
 
     @cached_property
     def _offsets(self) -> "DataFrame":

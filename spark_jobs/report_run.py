@@ -1,7 +1,7 @@
 """One run of a report, from the store to the folder of its files. Knows Spark and no Django."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -28,7 +28,8 @@ class Progress(Protocol):
 MINUTE_MS = 60_000
 SCAN_FROM, SCAN_TO = 5, 80
 """Percent of a run that go by while the facts are made."""
-FEW_FACTS = 500_000
+FEW_FACTS, FEW_ROWS = 500_000, 50_000
+"""Facts that one task looks at; those that are taken out of Spark and given back, as they are made of a few rows."""
 
 
 class Job(NamedTuple):
@@ -80,20 +81,23 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     inputs = StoreInputs(spark, job.store, report, bounds, parts[0].to_ms, lake)
     spark.sparkContext.setJobGroup(job.group, f"{info.title} of {job.store}", interruptOnCancel=True)
     with ExitStack() as stack:
-        if report.only_sums:
-            stack.enter_context(planned_once(spark))
+        stack.callback(inputs.forget)
+        plainly = stack.enter_context(ExitStack())
+        plainly.enter_context(set_for(spark, inputs.are_few, report.only_sums))
         read: list[Made] = []
 
         def read_part(facts: "dict[str, DataFrame]", part: int, parts: int) -> "dict[str, DataFrame]":
-            read.append(stack.enter_context(made(facts, progress, part, parts)))
+            read.append(stack.enter_context(made(facts, progress, part, parts, inputs.are_few)))
             return read[-1].facts
 
         asked = inputs.of(report)._replace(topic=job.topic, group=job.consumer_group, read=read_part)
         to_make = report.facts(asked)
-        if read and all(part.are_few for part in read):
+        if read and all(part.are_few for part in read) and not inputs.are_few:
             stack.enter_context(planned_once(spark))
-        facts, are_few = stack.enter_context(made(to_make, progress))
-        if are_few:
+        facts, are_few = stack.enter_context(made(to_make, progress, from_few=inputs.are_few))
+        if inputs.are_few and not are_few:
+            plainly.close()
+        elif are_few and not inputs.are_few:
             stack.enter_context(planned_once(spark))
         told = concerning(facts, job.topic, job.consumer_group)
         found = result(report, told, parts[0], lambda doing: progress(SCAN_TO, doing))
@@ -165,16 +169,33 @@ def periods(job: Job) -> list[Period]:
 
 
 @contextmanager
-def planned_once(spark: "SparkSession") -> Iterator[None]:
-    """Meanwhile queries are not planned anew while they run: with few rows that costs more than it saves."""
-    name = "spark.sql.adaptive.enabled"
-    before = str(spark.conf.get(name))
-    spark.conf.set(name, "false")
+def settings(spark: "SparkSession", wanted: Mapping[str, str]) -> Iterator[None]:
+    """Meanwhile the session has these settings."""
+    before = {name: str(spark.conf.get(name)) for name in wanted}
     try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
         yield
     finally:
         with suppress(Exception):  # a session whose Java is gone has no settings
-            spark.conf.set(name, before)
+            for name, value in before.items():
+                spark.conf.set(name, value)
+
+
+def planned_once(spark: "SparkSession") -> AbstractContextManager[None]:
+    """Meanwhile queries are not planned anew while they run: with few rows that costs more than it saves."""
+    return settings(spark, {"spark.sql.adaptive.enabled": "false"})
+
+
+def set_for(spark: "SparkSession", few: bool, only_sums: bool) -> AbstractContextManager[None]:
+    """Meanwhile facts are made in the way that suits them.
+
+    Of a few rows: planned once, nothing compiled, nothing spread, since they are done before that.
+    """
+    if few:
+        return settings(spark, {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.shuffle.partitions": "1"})
+    return planned_once(spark) if only_sums else nullcontext()
 
 
 class Made(NamedTuple):
@@ -185,31 +206,42 @@ class Made(NamedTuple):
 
 
 @contextmanager
-def made(facts: "dict[str, DataFrame]", progress: Progress, part: int = 0, parts: int = 1) -> "Iterator[Made]":
+def made(facts: "dict[str, DataFrame]", progress: Progress, part: int = 0, parts: int = 1,
+         from_few: bool = False) -> "Iterator[Made]":
     """Have Spark read what there is to read, once; what comes of it is kept as long as it is looked at.
 
     Few facts are put into one partition: then each table is a single task, since nothing has to be brought together.
+    Of ``from_few`` rows they are a table of their own, of whose making Spark knows nothing when it plans what is next.
     ``part`` of ``parts``: which of all facts these are.
     """
     kept: list[DataFrame] = []
     ready, are_few = {}, True
     try:
-        kept += [rows.persist() for rows in facts.values()]
+        if not from_few or len(facts) > 1:  # one may be made of another
+            kept += [rows.persist() for rows in facts.values()]
         for index, (name, rows) in enumerate(facts.items()):
             begin, until = (SCAN_FROM + (SCAN_TO - SCAN_FROM) * (part * len(facts) + done) // (parts * len(facts))
                 for done in (index, index + 1))
             progress(begin, f"reading: {name.replace('_', ' ')}", until)
-            ready[name] = rows
-            if rows.count() <= FEW_FACTS:
-                ready[name] = rows.coalesce(1).persist()
-                kept.append(ready[name])
-            else:
-                are_few = False
+            table = None
+            if from_few:
+                table = as_table(rows)
+            elif rows.count() <= FEW_FACTS:
+                table = rows.coalesce(1).persist()
+            kept.append(rows.persist() if table is None else table)
+            are_few = are_few and table is not None
+            ready[name] = rows if table is None else table
         yield Made(ready, are_few)
     finally:
         with suppress(Exception):  # a session whose Java is gone has nothing to give back
             for rows in kept:
                 rows.unpersist()
+
+
+def as_table(rows: "DataFrame") -> "DataFrame | None":
+    """Their values alone, in one partition; None when they are not that few."""
+    found = rows.coalesce(1).limit(FEW_ROWS + 1).toArrow()
+    return None if found.num_rows > FEW_ROWS else rows.sparkSession.createDataFrame(found, rows.schema).coalesce(1)
 
 
 def described(inputs: "StoreInputs", facts: "dict[str, DataFrame]") -> dict[str, Any]:

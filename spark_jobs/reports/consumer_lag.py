@@ -135,13 +135,17 @@ def by_step(states: DataFrame, timeline: DataFrame) -> DataFrame:
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
-    scanned = {"stored": stored(inputs.messages), "seen": seen(inputs.polls)}
-    if inputs.read:  # all that follows looks at them again and again
-        scanned = inputs.read(scanned, 0, 2)
+    def read(part: int, **facts: DataFrame) -> dict[str, DataFrame]:
+        """What follows looks at them again and again: as one plan, it would make them each time."""
+        return inputs.read(facts, part, 5) if inputs.read else facts
+
+    scanned = read(0, stored=stored(inputs.messages), seen=seen(inputs.polls))
     of_the_log = scanned["stored"]
     known = of_topics(with_offsets(scanned["seen"], inputs.offsets(), of_the_log), inputs.topics())
+    known = read(1, known=known)["known"]
     when = timeline(known, of_the_log, inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
-    changed = states(changes(known, of_the_log, when))
+    when = read(2, steps=when)["steps"]
+    changed = read(3, states=states(changes(known, of_the_log, when)))["states"]
     return {"stored": of_the_log, "lag": by_step(with_oldest(changed, inputs.messages), when)}
 
 

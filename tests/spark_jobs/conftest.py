@@ -1,6 +1,5 @@
 """What tests of the reports share: the store that RocketMQ wrote, and one Spark session for the whole run."""
 
-import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,13 +23,24 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return golden_store.unpack(tmp_path_factory.mktemp("golden"))
 
 
+JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_lived_java() -> Iterator[None]:
+    """Javas that tests start live for seconds: to compile well what they do takes longer than to do it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(*JAVA_OPTIONS)
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A real Spark on two cores. Its queries are small and many: to compile them takes longer than to run them."""
     from spark_jobs.session import get_session, stop_session
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(os.environ, "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+        patch.setenv(*JAVA_OPTIONS)
         session = get_session("local[2]", tmp_path_factory.mktemp("spark"))
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")

@@ -1,11 +1,13 @@
 """What a report gets to read."""
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry, encode_header, file_name
+from spark_jobs import report_inputs
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.report_inputs import StoreInputs, stored_offsets, stored_topics
 from spark_jobs.reports import load
@@ -44,6 +46,36 @@ def test_of_the_journal_only_the_window_unless_a_report_looks_back(spark: "Spark
     inputs = StoreInputs(spark, tmp_path, load("daily_summary"), (20,), 30)
     assert rows(inputs.of(load("hold_time")).polls, "at_ms") == [(20,)]
     assert rows(inputs.of(load("consumer_lag")).polls, "at_ms") == [(10,), (20,)]
+
+
+def test_a_few_rows_are_read_once_for_all_parts(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path, 5)
+    write_journal(tmp_path, 1, 2)
+    inputs = StoreInputs(spark, tmp_path, load("daily_summary"), (), None)
+    assert inputs.are_few
+    retries, skew = inputs.of(load("retries")), inputs.of(load("skew"))
+    assert (retries.messages.count(), skew.polls.count()) == (5, 2)
+    shutil.rmtree(tmp_path / "commitlog")
+    shutil.rmtree(tmp_path / FOLDER)
+    assert (skew.messages.count(), inputs.of(load("hold_time")).polls.count()) == (5, 2)
+    assert tuple(skew.messages.columns) == load("skew").reads
+    assert skew.counted is None, "that would read them again"
+    inputs.forget()
+    with pytest.raises(Exception, match="NotAStoreError"):  # as one of Spark's
+        skew.messages.count()
+
+
+def test_many_rows_are_read_as_each_part_asks_for_them(spark: "SparkSession", tmp_path: Path,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    make_store(tmp_path / "long", 100)
+    assert not StoreInputs(spark, tmp_path / "long", load("skew"), (), None).are_few
+    make_store(tmp_path, 5)
+    write_journal(tmp_path, 1, 2)
+    monkeypatch.setattr(report_inputs, "FEW_ROWS", 1)
+    inputs = StoreInputs(spark, tmp_path, load("daily_summary"), (), None)
+    assert not inputs.are_few
+    assert inputs.of(load("throughput")).counted is not None
+    inputs.forget()  # of nothing
 
 
 def test_a_store_without_a_journal_has_an_empty_one(spark: "SparkSession", tmp_path: Path) -> None:

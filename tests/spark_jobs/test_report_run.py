@@ -11,6 +11,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from broker_core.formats.poll_journal import FOLDER, file_name
+from spark_jobs import report_run
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import NotAStoreError, WindowError
 from spark_jobs.report_run import Job, Period, periods, run_report
@@ -162,6 +163,18 @@ def test_one_group_alone(made: Callable[..., Any], driven: Path) -> None:
     assert {row["group"] for row in report.table("by_group")} == {"fast"}
     nobody = made("empty_polls", driven, consumer_group="nobody").summary
     assert nobody["notes"] == ["The poll journal has no entry of what was asked for: group nobody."]
+
+
+@pytest.mark.parametrize("few_rows", [50_000, 1])
+def test_many_facts_of_few_rows_say_the_same_and_leave_the_session_as_it_was(
+        spark: "SparkSession", made: Callable[..., Any], driven: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        few_rows: int) -> None:
+    monkeypatch.setattr(report_run, "FEW_ROWS", few_rows)
+    names = ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage", "spark.sql.shuffle.partitions")
+    before = [spark.conf.get(name) for name in names]
+    summary, expected = run(spark, driven, tmp_path / "out", "empty_polls"), made("empty_polls", driven).summary
+    assert [spark.conf.get(name) for name in names] == before
+    assert (summary["total"], summary["rows"]) == (expected["total"], expected["rows"])
 
 
 def test_a_topic_that_there_is_not(spark: "SparkSession", tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What every report promises: of nothing it makes its tables in exactly the schemas that it says."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,13 +14,21 @@ from spark_jobs.reports.shape import LEFT_OUT
 from tests.spark_jobs.frames import inputs
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+
+FactsOf = Callable[[str], "dict[str, DataFrame]"]
+
+
+@pytest.fixture(scope="module")
+def facts_of(spark: "SparkSession") -> FactsOf:
+    """The facts that a report makes of nothing. They are not run, so each is made but once."""
+    return cache(lambda name: load(name).facts(inputs(spark, load(name))))
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_the_schemas_of_its_tables(spark: "SparkSession", name: str) -> None:
-    report = load(name)
-    facts = report.facts(inputs(spark, report))
+def test_the_schemas_of_its_tables(spark: "SparkSession", facts_of: FactsOf, name: str) -> None:
+    report, facts = load(name), facts_of(name)
     for table in report.tables.values():
         made, promised = table.make(facts[table.of]), spark.createDataFrame([], table.schema)
         assert made.schema.simpleString() == promised.schema.simpleString(), table.schema
@@ -30,9 +40,8 @@ def test_the_schemas_of_its_tables(spark: "SparkSession", name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_its_headlines_are_among_its_figures(spark: "SparkSession", name: str) -> None:
-    report = load(name)
-    facts = report.facts(inputs(spark, report))
+def test_its_headlines_are_among_its_figures(facts_of: FactsOf, name: str) -> None:
+    report, facts = load(name), facts_of(name)
     figures = [column for of, make in report.figures.items() for column in make(facts[of]).columns]
     assert len(figures) == len(set(figures))
     assert {figure.name for figure in report.headlines} <= set(figures)

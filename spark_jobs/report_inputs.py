@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 FEW_ROWS, FEW_RANGES = 200_000, 2
-_SMALLEST_SPLIT, _LARGEST_SPLIT = 16 * 1024 * 1024, 1024 * 1024 * 1024
-"""Bytes of the log that a task reads; between the two, each core has one task, since each one costs some 20 ms."""
+_SMALLEST_SPLIT, _LARGEST_SPLIT, _SPLIT = 16 * 1024 * 1024, 512 * 1024 * 1024, 256 * 1024 * 1024
+"""Bytes of the log that a task reads: between the first two each core has one task, since each one costs some 20 ms; of
+more, as many as even out."""
 
 
 class StoreInputs:
@@ -47,6 +48,7 @@ class StoreInputs:
         if report.polls:
             tail = survey(store, self._known)
             self.journal = with_lake(tail, store, lake) if lake else tail
+        self._stored_offsets, self._stored_topics = stored_offsets(store), stored_topics(store)
 
     @cached_property
     def are_few(self) -> bool:
@@ -133,8 +135,7 @@ class StoreInputs:
         return found if tail is None else found.unionAll(tail)
 
     def _log(self, plan: LogPlan, source: str, schema: str) -> "DataFrame":
-        cores = self._spark.sparkContext.defaultParallelism
-        split_bytes = min(max(_SMALLEST_SPLIT, -(-(plan.end - plan.start) // cores)), _LARGEST_SPLIT)
+        split_bytes = split_size(plan.end - plan.start, self._spark.sparkContext.defaultParallelism)
         return (self._spark.read.format(source).schema(schema).option("split_bytes", str(split_bytes))
             .option("start", str(plan.start)).option("end", str(plan.end)).load(plan.store))
 
@@ -160,11 +161,17 @@ class StoreInputs:
 
     @cached_property
     def _offsets(self) -> "DataFrame":
-        return self._spark.createDataFrame(stored_offsets(self.store), OFFSETS)
+        return self._spark.createDataFrame(self._stored_offsets, OFFSETS)
 
     @cached_property
     def _topics(self) -> "DataFrame":
-        return self._spark.createDataFrame(stored_topics(self.store), TOPICS)
+        return self._spark.createDataFrame(self._stored_topics, TOPICS)
+
+
+def split_size(size: int, cores: int) -> int:
+    """How much of a log of so many bytes one task reads."""
+    share = -(-size // cores)
+    return max(_SMALLEST_SPLIT, share) if share <= _LARGEST_SPLIT else _SPLIT
 
 
 def stored_offsets(store: Path) -> list[tuple[str, str, int, int]]:

@@ -36,9 +36,9 @@ class Inputs(NamedTuple):
     polls: "DataFrame"
     """The poll journal, with the report's ``polls``."""
     offsets: "Callable[[], DataFrame]"
-    """How far each group is, as the broker has last stored it: OFFSETS. Read when it is called for."""
+    """How far each group is, as the broker has last stored it: OFFSETS. Made when it is called for."""
     topics: "Callable[[], DataFrame]"
-    """The topics there are, with or without messages: TOPICS. Read when it is called for."""
+    """The topics there are, with or without messages: TOPICS. Made when it is called for."""
     bounds: tuple[int, ...] = ()
     """Where a period of time begins that has figures of its own, ms, ascending."""
     to_ms: int | None = None

@@ -18,7 +18,7 @@ def cancelled_by_ctrl_c(spark: "SparkSession", group: str) -> Iterator[Callable[
     Yields whether that has happened; whoever waits for a job then gets an error of Spark's. A second Ctrl-C is a
     KeyboardInterrupt. For the main thread only, as signals are.
     """
-    pressed = threading.Event()
+    pressed = False  # an Event's lock would be waited for for ever by a second one within the first
     context = spark.sparkContext
 
     def cancel() -> None:
@@ -26,15 +26,16 @@ def cancelled_by_ctrl_c(spark: "SparkSession", group: str) -> Iterator[Callable[
             context._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
-        pressed.set()
+        nonlocal pressed
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        pressed = True
         # By a thread of its own: this one may be in the middle of a talk with Java.
         threading.Thread(target=cancel, name="cancel", daemon=True).start()
 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:
         context.setJobGroup(group, "for a command", interruptOnCancel=True)
-        yield pressed.is_set
+        yield lambda: pressed
     finally:
         signal.signal(signal.SIGINT, before)
         with suppress(Exception):

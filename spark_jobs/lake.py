@@ -115,10 +115,16 @@ def sweep(folder: Path) -> int:
 
 
 def clean_up(lakes: Path, store: str | os.PathLike[str]) -> None:
-    """Remove what a killed writer has left in the lakes of that store. LakeBusyError while somebody else writes."""
+    """Remove what a killed writer has left in the lakes of that store. LakeBusyError while somebody else writes.
+
+    Others than the newest are only looked at where a round was under way: somebody may be mending one of them.
+    """
     with locked(lakes, store):
-        for folder in generations(lakes, store):
-            sweep(folder)
+        known = generations(lakes, store)
+        for folder in known:
+            if folder == known[-1] or any(folder.glob(f"*.{OPEN}")):
+                with suppress(LakeError):  # its manifest is damaged: nobody can say what is to stay
+                    sweep(folder)
 
 
 @contextmanager

@@ -127,8 +127,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file by one that is on the disk, at once."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    """Replace a file by one that is on the disk, at once. What a killed writer has left is overwritten by the next."""
+    draft = path.with_name(f"{path.name}.new")
     try:
         with open(draft, "wb") as file:
             file.write(data)

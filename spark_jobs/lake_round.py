@@ -24,8 +24,9 @@ def carry_out_while_open(mark: Path, carry_out: CarryOut, works: Sequence[bytes]
     Whoever ends a round removes the mark first, then the drafts that it sees: the others are seen here.
     """
     for batch in carry_out(works, batches):
-        if not mark.exists():
-            for draft in (draft for done in decoded(batch) for draft in done.files):
+        drafts = [draft for done in decoded(batch) for draft in done.files]
+        if drafts and not mark.exists():
+            for draft in drafts:
                 Path(draft.draft).unlink(missing_ok=True)
             raise LakeError("The round of filling the lake was over before this task of it.")
         yield batch

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Case, Q, Value, When
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from django_celery_results.models import TaskResult
@@ -33,6 +33,8 @@ FROM_THE_BEGINNING = "15 * * * *"
 LONGEST_FAILURE = 1000
 LOST_AFTER = timedelta(hours=2)
 """A round that was asked for, or has begun, so long ago is not waited for any more: its worker is gone."""
+SILENT_FOR = timedelta(minutes=15)
+"""A worker that fills, says so every second; one that was silent for so long is gone."""
 STOPS_WITHIN = timedelta(minutes=1)
 """A worker that has not stopped so long after it was asked to is gone."""
 WAITING, RUNNING, STOPPING, CANCELLED = "PENDING", "STARTED", "ABORTED", "REVOKED"
@@ -144,10 +146,9 @@ def cancel_sync() -> None:
 
     One that is asked to stop already, stops.
     """
-    now = timezone.now()
-    # In this order: a round that goes on with another one looks behind that whether it was to stop (see ``go_on``).
-    stopped = _rounds(RUNNING).update(status=STOPPING, date_done=now)
-    stopped += _rounds(WAITING).update(status=CANCELLED, date_done=now)
+    # At once: a round that is just taken up is the one or the other.
+    stopped = _rounds(RUNNING, WAITING).update(date_done=timezone.now(), status=Case(
+        When(status=RUNNING, then=Value(STOPPING)), default=Value(CANCELLED)))
     if not stopped and not _rounds(STOPPING).exists():
         raise NotUnderWayError("The report worker is not filling the lake. (One that `manage.py lake sync` fills is "
             "cancelled by Ctrl-C there.)")
@@ -183,29 +184,33 @@ def go_on(task_id: str, *, with_bodies: bool) -> bool:
 
     NoWorkerError.
     """
+    sent = ""
     if not is_to_stop(task_id) and not _rounds(WAITING).exists():
-        _send(with_bodies)
+        sent = _send(with_bodies)
     if not is_to_stop(task_id):
         return True
-    _rounds(WAITING).update(status=CANCELLED, date_done=timezone.now())  # the cancel may have come before it was there
+    # The cancel may have come before it was there.
+    _rounds(WAITING).filter(task_id=sent).update(status=CANCELLED, date_done=timezone.now())
     return False
 
 
 def _rounds(*states: str) -> "QuerySet[Any]":
     """Rounds in these states, but for those that were lost."""
     now = timezone.now()  # date_done is the time of the last change, as long as it is not done
-    lost = Q(date_done__lte=now - LOST_AFTER) | Q(status=STOPPING, date_done__lte=now - STOPS_WITHIN)
+    lost = (Q(date_done__lte=now - LOST_AFTER) | Q(status=RUNNING, date_done__lte=now - SILENT_FOR)
+        | Q(status=STOPPING, date_done__lte=now - STOPS_WITHIN))
     found: QuerySet[Any] = TaskResult.objects.filter(task_name=SYNC_TASK, status__in=states).exclude(lost)
     return found
 
 
-def _send(with_bodies: bool) -> None:
+def _send(with_bodies: bool) -> str:
     waits = TaskResult.objects.create(task_id=uuid4().hex, task_name=SYNC_TASK, status=WAITING)
     try:
         sender().send_task(SYNC_TASK, kwargs={"with_bodies": with_bodies}, task_id=waits.task_id, retry=False)
     except (OperationalError, OSError) as error:
         waits.delete()
         raise NoWorkerError(f"The report worker could not be told: {error}.") from error
+    return str(waits.task_id)
 
 
 def schedule() -> Schedule | None:

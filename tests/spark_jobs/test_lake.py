@@ -145,6 +145,28 @@ def test_what_a_killed_writer_left_is_removed_unless_another_one_writes(tmp_path
         assert not draft.exists() and not mark.exists()
 
 
+def test_a_lake_that_somebody_mends_is_left_alone(tmp_path: Path) -> None:
+    lakes, store = tmp_path / "lakes", tmp_path / "store"
+    old = next_generation(lakes, store)
+    table = old / "messages" / "date=2026-01-01"
+    table.mkdir(parents=True)
+    write_manifest(old, Manifest("s"))
+    new = next_generation(lakes, store)
+    draft = new / "messages" / "date=2026-01-01" / "range.parquet.1.new"
+    draft.parent.mkdir(parents=True)
+    draft.touch()
+    (old / "manifest.json").rename(old / "manifest.away")
+    (table / "range.parquet").touch()
+    clean_up(lakes, store)
+    assert (table / "range.parquet").exists() and not draft.exists()
+    (old / "manifest.json").write_text("damaged")
+    draft.parent.mkdir(parents=True)
+    draft.touch()
+    with round_open(old), round_open(new):
+        clean_up(lakes, store)
+    assert (table / "range.parquet").exists() and not draft.exists()
+
+
 def test_a_lake_that_has_read_no_record_may_be_of_any_store(tmp_path: Path) -> None:
     make_store(tmp_path, 3)
     assert fit(str(tmp_path), Manifest(str(tmp_path))) is Fit.UNKNOWN

@@ -88,7 +88,7 @@ class Filling:
         return lake.manifest.position if lake else 0
 
     def drafts(self) -> list[str]:
-        return [path.name for path in self.lakes.rglob("*.new")]
+        return [path.name for path in self.lakes.rglob("*.parquet.*.new")]
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         lake = self.lake()

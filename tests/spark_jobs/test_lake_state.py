@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from django_celery_results.models import TaskResult
@@ -261,9 +263,9 @@ def test_no_round_follows_one_that_is_cancelled(told: list[Any], monkeypatch: py
     lake_state.take_up("second")
     send = lake_state._send
 
-    def send_and_cancel(with_bodies: bool) -> None:
+    def send_and_cancel(with_bodies: bool) -> str:
         TaskResult.objects.filter(task_id="second").update(status=lake_state.STOPPING)  # a cancel before it was there
-        send(with_bodies)
+        return send(with_bodies)
 
     monkeypatch.setattr(lake_state, "_send", send_and_cancel)
     assert not lake_state.go_on("second", with_bodies=False)
@@ -280,3 +282,32 @@ def test_a_worker_that_is_gone_does_not_stop_for_ever(told: list[Any]) -> None:
         cancel_sync()
     begin_sync()
     assert state().status == "queued"
+
+
+@pytest.mark.usefixtures("store")
+def test_a_round_that_stops_late_takes_no_other_fill_with_it(told: list[Any]) -> None:
+    lake_state.take_up("late")
+    cancel_sync()
+    TaskResult.objects.update(date_done=timezone.now() - lake_state.STOPS_WITHIN)
+    begin_sync()
+    assert not lake_state.go_on("late", with_bodies=False)
+    assert status_of(told[0][2]) == lake_state.WAITING
+
+
+@pytest.mark.usefixtures("store")
+def test_all_rounds_are_cancelled_at_once(told: list[Any]) -> None:
+    begin_sync()
+    lake_state.take_up("a")
+    with CaptureQueriesContext(connection) as asked:
+        cancel_sync()
+    assert sum(query["sql"].startswith("UPDATE") for query in asked) == 1, "none can be taken up between two"
+    assert (status_of("a"), status_of(told[0][2])) == (lake_state.STOPPING, lake_state.CANCELLED)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_worker_that_says_nothing_any_more_is_gone(told: list[Any]) -> None:
+    lake_state.take_up("a")
+    TaskResult.objects.update(date_done=timezone.now() - lake_state.SILENT_FOR)
+    assert not state().under_way
+    begin_sync()
+    assert len(told) == 1

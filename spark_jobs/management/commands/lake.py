@@ -56,7 +56,8 @@ class Command(BaseCommand):
                 for file in lake.manifest.of_table(options["table"]):
                     self.stdout.write(str(lake.folder / file.path))
         except (LakeCancelledError, KeyboardInterrupt) as error:
-            raise CommandError(CANCELLED, returncode=INTERRUPTED) from error
+            said = CANCELLED if options["action"] == "sync" else "Interrupted."
+            raise CommandError(said, returncode=INTERRUPTED) from error
         except ReportError as error:
             raise CommandError(str(error)) from error
 

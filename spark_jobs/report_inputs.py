@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 FEW_ROWS, FEW_RANGES = 200_000, 2
+"""Rows of journal and lake, and ranges of the log, that are read once and kept for all parts of a report."""
 _SMALLEST_SPLIT, _LARGEST_SPLIT, _SPLIT = 16 * 1024 * 1024, 512 * 1024 * 1024, 256 * 1024 * 1024
 """Bytes of the log that a task reads: between the first two each core has one task, since each one costs some 20 ms; of
 more, as many as even out."""
@@ -63,7 +64,7 @@ class StoreInputs:
         """What there is for a report: the one that this was made for, or a part of it, which reads no more than it."""
         messages, polls = self._kept_for(report) if self.are_few else self._rows(report)
         is_kept = self.are_few and report is not self._report
-        return Inputs(messages, polls, lambda: self._offsets, lambda: self._topics, self._bounds, self._to_ms, self.of,
+        return Inputs(messages, polls, self._offsets, self._topics, self._bounds, self._to_ms, self.of,
             None if is_kept else self._counted)
 
     @property
@@ -159,11 +160,9 @@ class StoreInputs:
         """A table without rows."""
         return self._spark.createDataFrame([], schema).limit(0)  # by which Spark knows that what is made of it is empty
 
-    @cached_property
     def _offsets(self) -> "DataFrame":
         return self._spark.createDataFrame(self._stored_offsets, OFFSETS)
 
-    @cached_property
     def _topics(self) -> "DataFrame":
         return self._spark.createDataFrame(self._stored_topics, TOPICS)
 

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from spark_jobs.commit_log_columns import COLUMN_TYPES, NUMBERS, Columns
 
 MINUTE_MS = 60_000
-_STEPS = {"minute_ts": MINUTE_MS}
-"""Numbers that are multiples of something."""
+_STEPS = {"minute_ts": ("store_ts", MINUTE_MS)}
+"""Numbers that are another one, rounded down to a multiple of something."""
 _SHORT = 1 << 16
 """Below it, numbers are sorted by their digits."""
 _MOST_COUNTED = 1 << 18
 """Numbers below it are told apart by a table rather than by sorting them."""
 _FEW = 64
+"""So many different numbers need not all be there."""
 _LARGEST = 1 << 62
 COUNT = "messages"
 KINDS = ("sum", "min", "max")
@@ -95,8 +96,7 @@ def sums(part: Columns, columns: Sequence[str]) -> pa.RecordBatch:
         if kind == COUNT:
             made[COUNT] = pa.array(np.diff(np.append(begins, count)))
         else:
-            values = MADE[number](part) if number in MADE else part.number(number)
-            made[f"{kind}_{number}"] = pa.array(_ADDED[kind](values.astype(np.int64, copy=False)[order], begins))
+            made[f"{kind}_{number}"] = pa.array(_ADDED[kind](_number(part, number)[order], begins))
     schema = arrow_sums_schema(columns)
     return pa.RecordBatch.from_arrays([made[name].cast(schema.field(name).type) for name in columns], schema=schema)
 
@@ -121,6 +121,11 @@ def added_up(batches: Sequence[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
     return summed
 
 
+def _number(part: Columns, name: str) -> Longs:
+    values = MADE[name](part) if name in MADE else part.number(name)
+    return values.astype(np.int64, copy=False)
+
+
 class Coded(NamedTuple):
     """A key of some records as places in its different values."""
 
@@ -137,18 +142,16 @@ def _coded(part: Columns, name: str) -> Coded:
         if codes.null_count:
             values, codes = pa.concat_arrays([values, pa.nulls(1, values.type)]), codes.fill_null(len(values))
         return Coded(name, codes.to_numpy().astype(np.int64, copy=False), values)
-    numbers = (MADE[name](part) if name in MADE else part.number(name)).astype(np.int64, copy=False)
-    step = _STEPS.get(name, 1)
+    of, step = _STEPS.get(name, (name, 1))
+    numbers = _number(part, of)
     if step > 1:
         numbers = numbers // step
     low, high = int(numbers.min()), int(numbers.max())
     if high - low < _FEW:
         codes, different = numbers - low, low + np.arange(high - low + 1)
-    elif high - low < _MOST_COUNTED:
+    else:
         codes, different = _ranked(numbers - low, high - low + 1)
         different += low
-    else:
-        different, codes = np.unique(numbers, return_inverse=True)
     return Coded(name, codes, pa.array(different * step))
 
 

@@ -39,14 +39,11 @@ class QueueTopics:
         if len(others):
             part = headers.part(others)
             read = as_text(slices(segment.octets, part.topic_at, part.topic_length)).dictionary_encode()
-            names = [*names]  # two of them may be the same, when they are no text
-            places = {name: index for index, name in enumerate(names)}
-            for name in read.dictionary.to_pylist():
-                if name not in places:
-                    places[name] = len(names)
-                    names.append(name)
-            found = [places[name] for name in read.dictionary.to_pylist()]
-            codes[others] = np.array(found, np.int32)[read.indices.to_numpy()]
+            told = read.dictionary.to_pylist()
+            known = {*self.names}
+            names = [*self.names, *(name for name in told if name not in known)]
+            places = {name: index for index, name in enumerate(names)}  # fewer, where two names are no text
+            codes[others] = np.array([places[name] for name in told], np.int32)[read.indices.to_numpy()]
         return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(names, pa.string()))
 
     def _named(self, segment: Segment, headers: Headers) -> NDArray[np.int32]:

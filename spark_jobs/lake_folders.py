@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from spark_jobs.commit_log_files import is_local, local_path
+from spark_jobs.lake_manifest import FILE_NAME
 
 
 def lake_name(store: str | os.PathLike[str]) -> str:
@@ -24,3 +25,8 @@ def generations(lakes: Path, store: str | os.PathLike[str]) -> list[Path]:
         if match and folder.is_dir():
             found.append((int(match[1] or 1), folder))
     return [folder for _, folder in sorted(found)]
+
+
+def filled(lakes: Path, store: str | os.PathLike[str]) -> list[Path]:
+    """Those of them that have something in them: one without a manifest is being filled for the first time."""
+    return [folder for folder in generations(lakes, store) if (folder / FILE_NAME).is_file()]

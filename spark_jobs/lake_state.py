@@ -18,8 +18,8 @@ from kombu.exceptions import OperationalError
 
 from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
-from spark_jobs.lake_folders import generations
-from spark_jobs.lake_manifest import FILE_NAME, LakeFile, Manifest, read_manifest
+from spark_jobs.lake_folders import filled
+from spark_jobs.lake_manifest import LakeFile, Manifest, read_manifest
 from spark_jobs.models import Status
 from spark_jobs.runs import NoWorkerError, RunActiveError, sender
 from spark_jobs.timetable import Schedule, crontab_of, described
@@ -130,8 +130,8 @@ def folder_of(store: Path) -> Path | None:
 
 
 def _filled(store: Path) -> list[Path]:
-    """Lakes below GLASSMQ_LAKE_DIR, oldest first. A folder without a manifest is being filled for the first time."""
-    return [folder for folder in generations(Path(settings.GLASSMQ_LAKE_DIR), store) if (folder / FILE_NAME).is_file()]
+    """Lakes below GLASSMQ_LAKE_DIR that have something in them, oldest first."""
+    return filled(Path(settings.GLASSMQ_LAKE_DIR), store)
 
 
 def begin_sync(*, with_bodies: bool = False) -> None:

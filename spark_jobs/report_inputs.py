@@ -18,7 +18,6 @@ from spark_jobs.reports.shape import OFFSETS, TOPICS, Inputs, Report
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MINUTE_MS = 60_000
 FEW_ROWS, FEW_RANGES = 200_000, 2
 """Rows of journal and lake, and ranges of the log, that are read once and kept for all parts of a report."""
 _SMALLEST_SPLIT, _LARGEST_SPLIT, _SPLIT = 16 * 1024 * 1024, 512 * 1024 * 1024, 256 * 1024 * 1024

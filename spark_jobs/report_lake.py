@@ -11,8 +11,8 @@ from typing import Any
 from spark_jobs.commit_log_segments import LogPlan
 from spark_jobs.errors import LakeError
 from spark_jobs.lake import Lake, find_lake
-from spark_jobs.lake_folders import generations
-from spark_jobs.lake_manifest import CUT_SHORT, FILE_NAME
+from spark_jobs.lake_folders import filled
+from spark_jobs.lake_manifest import CUT_SHORT
 from spark_jobs.poll_journal_files import HEAD, JournalSurvey, find_files, name_in, name_of, read_head
 
 SOURCES = ("auto", "lake", "log")
@@ -35,7 +35,7 @@ def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> 
         found = find_lake(lakes, store) if lakes else None
         if found is not None:
             return found, []
-        others = [folder for folder in generations(lakes, store) if (folder / FILE_NAME).is_file()] if lakes else []
+        others = filled(lakes, store) if lakes else []
         if others:
             problem = (f"{others[-1]} was filled from another store that was there; `manage.py lake sync` fills one of "
                 "this store.")

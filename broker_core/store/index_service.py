@@ -114,6 +114,7 @@ class IndexService:
         try:
             file.reserve(min(RESERVE_ENTRIES, file.room))
         except OSError:
+            file.file.unmap()
             self._files.remove(file.path)  # or each try would leave one
             raise
         if last is not None:

@@ -101,3 +101,14 @@ def test_the_largest_number_stays_what_it_is() -> None:
 
     coded = commit_log_sums._coded(Part(), "queue_offset")  # type: ignore[arg-type]
     assert coded.values.take(pa.array(coded.codes)).to_pylist() == [(1 << 63) - 1, (1 << 63) - 3]
+
+
+def test_numbers_from_end_to_end_are_told_apart() -> None:
+    numbers = [(1 << 63) - 1, 0, -(1 << 63), 0, -5]
+
+    class Part:
+        def number(self, name: str) -> np.ndarray[Any, Any]:
+            return np.array(numbers)
+
+    coded = commit_log_sums._coded(Part(), "queue_offset")  # type: ignore[arg-type]
+    assert coded.values.take(pa.array(coded.codes)).to_pylist() == numbers

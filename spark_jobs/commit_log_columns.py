@@ -1,39 +1,38 @@
 """Records as Arrow columns: a column is made only when a report asks for it."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from broker_core.formats import message_properties
 from spark_jobs.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
-from spark_jobs.commit_log_headers import Headers, Positions, Segment
+from spark_jobs.commit_log_groups import same_texts
+from spark_jobs.commit_log_headers import Headers, Longs, Segment
 from spark_jobs.commit_log_hosts import born_hosts
 from spark_jobs.commit_log_properties import Properties
-from spark_jobs.commit_log_slices import slices
-from spark_jobs.commit_log_topics import QueueTopics
+from spark_jobs.commit_log_slices import as_text, slices
 
 BATCH_BYTES = 16 * 1024 * 1024
-"""Bodies and properties of one batch, bytes; a single record may have more."""
+"""Bodies of one batch, bytes; a single record may have more."""
 
-NUMBERS: dict[str, tuple[str, str]] = {
-    "physical_offset": (">i8", "long"),
-    "segment": (">i8", "long"),
-    "queue_id": (">i4", "int"),
-    "queue_offset": (">i8", "long"),
-    "total_size": (">i4", "int"),
-    "body_length": (">i4", "int"),
-    "body_crc": (">i4", "long"),
-    "sys_flag": (">i4", "int"),
-    "flag": (">i4", "int"),
-    "born_ts": (">i8", "long"),
-    "store_ts": (">i8", "long"),
-    "reconsume_times": (">i4", "int"),
-    "prepared_offset": (">i8", "long"),
+NUMBERS = {
+    "physical_offset": "long",
+    "segment": "long",
+    "queue_id": "int",
+    "queue_offset": "long",
+    "total_size": "int",
+    "body_length": "int",
+    "body_crc": "long",
+    "sys_flag": "int",
+    "flag": "int",
+    "born_ts": "long",
+    "store_ts": "long",
+    "reconsume_times": "int",
+    "prepared_offset": "long",
 }
-"""Columns that are numbers: their type in the log, their type in Spark."""
+"""Columns that are numbers, and their types in Spark."""
 
 TEXTS = ("topic", "tags", "keys")
 PROPERTIES = {
@@ -57,8 +56,8 @@ ON_DEMAND = {**{name: "string" for name in PROPERTIES if name not in TEXTS},
 """
 
 COLUMN_TYPES: dict[str, str] = {
-    **{name: kind for name, (_, kind) in list(NUMBERS.items())[:2]}, "topic": "string",
-    **{name: kind for name, (_, kind) in list(NUMBERS.items())[2:]}, "tags": "string", "keys": "string", **ON_DEMAND,
+    **dict(list(NUMBERS.items())[:2]), "topic": "string", **dict(list(NUMBERS.items())[2:]), "tags": "string",
+    "keys": "string", **ON_DEMAND,
 }
 """Every column there is and its type in Spark's DDL."""
 
@@ -72,10 +71,9 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
 
 
 class Source(NamedTuple):
-    """Where records are: their segment, and what the store's consume queues know of them."""
+    """Where records are: their segment, and when those of them are due that are delayed."""
 
     segment: Segment
-    topics: QueueTopics
     due_times: DueTimes
 
 
@@ -93,87 +91,86 @@ def record_batch(part: "Columns", schema: pa.Schema) -> pa.RecordBatch:
 
 def parts(source: "Source", headers: Headers, columns: Sequence[str]) -> "Iterator[Columns]":
     """The records, as many at a time as make a batch of these columns."""
-    for chosen in batch_slices(headers, columns):
-        yield Columns(source, headers.part(chosen))
+    for chosen in batch_slices(headers.body_length) if "body" in columns else (slice(None),):
+        yield Columns(source, headers.part(chosen), columns)
 
 
-def batch_slices(headers: Headers, columns: Sequence[str]) -> Iterator[slice]:
-    """Slices of the records whose bodies and properties, where those are asked for, take about BATCH_BYTES."""
-    count = len(headers.at)
-    sizes: Positions = np.zeros(count, np.int64)
-    if "body" in columns:
-        sizes += headers.body_length
-    if not {*PROPERTIES, "properties"}.isdisjoint(columns):
-        sizes += headers.properties_length
-    ends = np.cumsum(sizes)
+def batch_slices(lengths: Longs) -> Iterator[slice]:
+    """Slices of records whose bodies, of these lengths, take about BATCH_BYTES."""
+    ends = np.cumsum(lengths)
     start = 0
-    while start < count:
+    while start < len(ends):
         before = int(ends[start - 1]) if start else 0
         stop = int(np.searchsorted(ends, before + BATCH_BYTES, "right"))
-        stop = min(max(stop, start + 1), count)
+        stop = min(max(stop, start + 1), len(ends))
         yield slice(start, stop)
         start = stop
 
 
 class Columns:
-    """The columns of some records; what several of them are made of is read once."""
+    """The columns of some records; what several of them are made of is read once.
 
-    def __init__(self, source: Source, headers: Headers) -> None:
+    Of the properties only those of the columns that are ``wanted`` are there.
+    """
+
+    def __init__(self, source: Source, headers: Headers, wanted: Sequence[str]) -> None:
         self._source = source
+        self._wanted = tuple(PROPERTIES[name] for name in PROPERTIES if name in wanted)
         self.headers = headers
         self._properties: Properties | None = None
-        self._numbers: dict[str, NDArray[Any]] = {}
-        self._others: dict[str, pa.Array] = {}
+        self._texts: dict[str, pa.Array] = {}
 
     def column(self, name: str) -> pa.Array:
         """One column; addresses and topics as a dictionary, since there are few different ones."""
         if name in NUMBERS:
             return pa.array(self.number(name))
-        if name not in self._others:
-            self._others[name] = self._read_column(name)
-        return self._others[name]
+        if name not in self._texts:
+            self._texts[name] = self._read_column(name)
+        return self._texts[name]
 
     def _read_column(self, name: str) -> pa.Array:
         segment, headers = self._source.segment, self.headers
         if name == "topic":
-            return self._source.topics.of(segment, headers)
+            return self._topics()
+        if name == "properties":
+            return as_text(slices(headers.texts, headers.properties_at, headers.properties_length))
         if name == "body":
-            return slices(segment.octets, headers.body_at, headers.body_length)
+            return slices(segment, headers.body_at, headers.body_length)
         if name == "born_host":
             return born_hosts(segment, headers)
         if name == "due_ts":
             return self._due()
         if self._properties is None:
-            self._properties = Properties(segment, headers)
-        return self._properties.whole() if name == "properties" else self._properties.value(PROPERTIES[name])
+            self._properties = Properties(headers, self._wanted)
+        return self._properties.value(PROPERTIES[name])
 
-    def number(self, name: str) -> NDArray[Any]:
+    def _topics(self) -> pa.DictionaryArray:
+        headers = self.headers
+        found = same_texts(headers.texts, headers.topic_at, headers.topic_length)
+        different = slices(headers.texts, headers.topic_at[found.first], headers.topic_length[found.first])
+        texts = as_text(different).dictionary_encode()  # fewer, where two of them are no text
+        return pa.DictionaryArray.from_arrays(pa.array(texts.indices.to_numpy()[found.of]), texts.dictionary)
+
+    def number(self, name: str) -> Longs:
         """A numeric column."""
-        if name not in self._numbers:
-            self._numbers[name] = self._read_number(name)
-        return self._numbers[name]
-
-    def _read_number(self, name: str) -> NDArray[Any]:
         segment, headers = self._source.segment, self.headers
-        made: dict[str, Callable[[], NDArray[Any]]] = {
-            "physical_offset": lambda: headers.at + segment.base,
-            "segment": lambda: np.full(len(headers.at), segment.file_base, np.int64),
-            "total_size": lambda: headers.size,
-            "body_length": lambda: headers.body_length,
-            "sys_flag": lambda: headers.sys_flag,
-        }
-        return made[name]() if name in made else headers.number(name)
+        if name == "physical_offset":
+            return headers.at + segment.base
+        if name == "segment":
+            return np.full(len(headers.at), segment.file_base, np.int64)
+        found: Longs = headers.size if name == "total_size" else getattr(headers, name)
+        return found
 
     def _due(self) -> pa.Array:
         """When each record is due, null for one that is not delayed and for one whose time nothing tells."""
         source = self._source
-        times: NDArray[np.int64] = np.full(len(self.headers.at), UNKNOWN, np.int64)
+        times: Longs = np.full(len(self.headers.at), UNKNOWN, np.int64)
         topics = self.column("topic")
         names = topics.dictionary.to_pylist()
         code = names.index(SCHEDULE_TOPIC) if SCHEDULE_TOPIC in names else -1
         delayed = np.flatnonzero(topics.indices.to_numpy() == code) if code >= 0 else ()
         if len(delayed):
-            part = Columns(source, self.headers.part(delayed))
+            part = Columns(source, self.headers.part(delayed), ())
             times[delayed] = source.due_times.of(part.number("queue_id"), part.number("queue_offset"),
                 part.number("physical_offset"))
         return pa.array(times, mask=times == UNKNOWN)

@@ -82,7 +82,7 @@ def fulfilling(source: Source, headers: Headers, conditions: Iterable[Condition]
 
 
 def _kept(source: Source, headers: Headers, one: Condition) -> NDArray[np.bool_]:
-    columns = Columns(source, headers)
+    columns = Columns(source, headers, ())
     if one.column == TOPIC:
         topics = columns.column(TOPIC)
         wanted = pa.array(one.value if one.sign == "in" else [one.value], pa.string())

@@ -1,9 +1,9 @@
-"""The fixed fields of many records at once: vectorised gathers from a segment in memory.
+"""The fixed fields of records, and where their parts lie.
 
-The layout is that of ``broker_core.formats.commit_log_record``. A fancy index over a view with a stride of one byte
-copies what n records begin with, as one piece each; never a Python step per record.
+The layout is that of ``broker_core.formats.commit_log_record``. All positions are those in a segment in memory.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,22 +18,17 @@ from broker_core.formats.commit_log_record import (
     STORE_HOST_V6,
 )
 from spark_jobs.commit_log_files import read_range
+from spark_jobs.compiled import compiled, inlined
 
-Positions: TypeAlias = NDArray[np.int64]
+Octets: TypeAlias = NDArray[np.uint8]
+Longs: TypeAlias = NDArray[np.int64]
 
-UNNAMED = -1
-"""No consume queue, or more than one, names the record."""
 _V6_EXTRA = 12
-_SCAN_BLOCK = 16 * 1024 * 1024
-_MAGIC_BYTES = tuple(MAGIC_V1.to_bytes(4, "big")[:3])
-_FIXED = np.dtype([("size", ">i4"), ("magic", ">u4"), ("body_crc", ">i4"), ("queue_id", ">i4"), ("flag", ">i4"),
-    ("queue_offset", ">i8"), ("physical_offset", ">i8"), ("sys_flag", ">i4"), ("born_ts", ">i8"), ("born_host", ">u4"),
-    ("born_port", ">i4"), ("store_ts", ">i8"), ("store_host", ">u4"), ("store_port", ">i4"), ("reconsume_times", ">i4"),
-    ("prepared_offset", ">i8"), ("body_length", ">i4")])
-"""What records begin with whose addresses are IPv4."""
-_STORE_TS_AT = 56
-_LAST = np.dtype([("reconsume_times", ">i4"), ("prepared_offset", ">i8"), ("body_length", ">i4")])
-"""What is between the addresses and the body."""
+_HEADER_SIZE = 88
+"""Bytes before the body where both addresses are IPv4."""
+_WORD = 8
+_LENGTHS_SIZE = 3
+"""Bytes of the lengths of topic and properties, in V1."""
 
 
 class Segment(NamedTuple):
@@ -54,149 +49,185 @@ class Segment(NamedTuple):
         return cls(found.buffer, file_base + found.start, len(found.buffer), file_base)
 
     @property
-    def octets(self) -> NDArray[np.uint8]:
+    def octets(self) -> Octets:
+        """Its bytes."""
         return np.frombuffer(self.buffer, np.uint8)
 
+    @property
+    def longs(self) -> Longs:
+        """The eight bytes from each position on."""
+        return longs_of(self.buffer)
 
-def gather(segment: Segment, at: Positions, dtype: str) -> NDArray[Any]:
-    """The big-endian number of type ``dtype`` at each position, in the machine's byte order."""
-    kind = np.dtype(dtype)
-    return _anywhere(segment, at, kind).astype(kind.newbyteorder("="))
 
+class Texts(NamedTuple):
+    """What follows the bodies of some records, topics and properties, one behind the other."""
 
-def _anywhere(segment: Segment, at: Positions, kind: np.dtype[Any]) -> NDArray[Any]:
-    """What lies at each position, as it is; a structure is copied as one piece."""
-    if not len(at):
-        return np.empty(0, kind)
-    whole = np.dtype(f"V{kind.itemsize}") if kind.names else kind
-    found: NDArray[Any] = np.ndarray((segment.size - kind.itemsize + 1,), whole, segment.buffer, strides=(1,))[at]
-    return found.view(kind)
+    octets: Octets
+    longs: Longs
+
+    @classmethod
+    def room(cls, size: int) -> "Texts":
+        """For so many bytes, and what ``copy`` writes behind them."""
+        octets = np.empty(size + _WORD, np.uint8)
+        return cls(octets, longs_of(octets))
 
 
 class Headers(NamedTuple):
-    """Where the parts of n valid records lie, and their sizes; all columns have the same length.
+    """The numbers in n valid records, and where their parts lie; all columns have the same length.
 
-    ``queue`` is the place, in ``ConsumeQueues.queues``, of the queue that names the record, or UNNAMED. ``fixed`` are
-    the fields before the body as they are in the log, addresses and ports only where they are IPv4.
+    Bodies lie in the segment, topics and properties in ``texts``. ``born_host`` is the address where that is IPv4, else
+    a part of it.
     """
 
-    at: Positions
-    size: Positions
-    sys_flag: NDArray[np.int32]
-    body_at: Positions
-    body_length: Positions
-    topic_at: Positions
-    topic_length: Positions
-    properties_at: Positions
-    properties_length: Positions
-    queue: NDArray[np.int32]
-    fixed: NDArray[Any]
+    at: Longs
+    size: Longs
+    body_crc: Longs
+    queue_id: Longs
+    flag: Longs
+    queue_offset: Longs
+    sys_flag: Longs
+    born_ts: Longs
+    born_host: Longs
+    store_ts: Longs
+    reconsume_times: Longs
+    prepared_offset: Longs
+    body_at: Longs
+    body_length: Longs
+    topic_at: Longs
+    topic_length: Longs
+    properties_at: Longs
+    properties_length: Longs
+    texts: Texts
 
-    def number(self, name: str) -> NDArray[Any]:
-        """One of the fixed fields, in the machine's byte order."""
-        field = self.fixed[name]
-        return field.astype(field.dtype.newbyteorder("="))
+    @classmethod
+    def of(cls, columns: Iterable[Longs], texts: Texts) -> "Headers":
+        """Those of all columns, in the order of the fields."""
+        return cls._make((*columns, texts))
+
+    @classmethod
+    def room(cls, rows: int) -> Longs:
+        """What ``put_header`` fills: a column for each of them."""
+        return np.empty((len(cls._fields) - 1, rows), np.int64)
+
+    @property
+    def texts_end(self) -> int:
+        """Where the texts of these records end."""
+        return int(self.properties_at[-1] + self.properties_length[-1]) if len(self.at) else 0
 
     def part(self, chosen: Any) -> "Headers":
         """The same columns for some of the records."""
-        return Headers(*(column[chosen] for column in self))
-
-    def joined(self, other: "Headers") -> "Headers":
-        """These records, then the others."""
-        columns: list[NDArray[Any]] = [np.concatenate((self[index], other[index])) for index in range(len(self))]
-        return Headers(*columns)
+        return Headers.of([column[chosen] for column in self[:-1]], self.texts)
 
 
-def read_headers(segment: Segment, at: Positions, stop: int, queue: NDArray[np.int32] | None = None) -> Headers:
-    """Headers of those positions where a valid record begins that ends at ``stop`` or before.
+def longs_of(buffer: Any) -> Longs:
+    """The eight bytes from each position of a buffer on, as the machine reads them: one load, where bytes are eight."""
+    return np.ndarray((max(0, len(buffer) - _WORD + 1),), "<i8", buffer, strides=(1,))
 
-    Valid: what ``commit_log_record.measure`` calls so, the checksum of the body aside.
+
+@compiled
+def big_endian(longs: Longs, at: int) -> np.int64:
+    """The signed number of the eight bytes at ``at``."""
+    value = np.uint64(longs[at])
+    value = (value & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8) | (
+        value >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF))
+    value = (value & np.uint64(0x0000FFFF0000FFFF)) << np.uint64(16) | (
+        value >> np.uint64(16) & np.uint64(0x0000FFFF0000FFFF))
+    return np.int64(value << np.uint64(32) | value >> np.uint64(32))
+
+
+@inlined
+def eight_bytes(longs: Longs, at: int) -> np.int64:
+    """The eight bytes at ``at`` as a number, the first the lowest; anything for those behind the last one."""
+    near = min(at, len(longs) - 1)
+    return np.int64(np.uint64(longs[near]) >> np.uint64(8 * (at - near) & 63))
+
+
+@compiled
+def put_header(octets: Octets, longs: Longs, base: int, at: int, stop: int, headers: Longs, row: int) -> int:
+    """The size of the record at ``at``, whose header is then in ``row``; 0 where no valid one ends by ``stop``.
+
+    Valid is what ``commit_log_record.measure`` calls so, the checksum of the body aside. ``base``: the log's offset of
+    the first byte.
     """
-    queue = np.full(len(at), UNNAMED, np.int32) if queue is None else queue
-    stop = min(stop, segment.size)
-    if len(at) and at[-1] > stop - RECORD_SIZE_MIN:  # they ascend
-        near = at <= stop - RECORD_SIZE_MIN
-        at, queue = at[near], queue[near]
-    fixed = _anywhere(segment, at, _FIXED)
-    magic, size = fixed["magic"].astype(np.uint32), fixed["size"].astype(np.int64)
-    last, is_v2 = at + size, magic == MAGIC_V2
-    keep = (magic == MAGIC_V1) | is_v2
-    keep &= fixed["physical_offset"].astype(np.int64) - segment.base == at
-    keep &= (size >= RECORD_SIZE_MIN) & (last <= stop)
-    if not keep.all():
-        at, size, last, is_v2, queue, fixed = at[keep], size[keep], last[keep], is_v2[keep], queue[keep], fixed[keep]
-    body_at, sys_flag = at + _FIXED.itemsize, fixed["sys_flag"].astype(np.int32)
-    v6 = sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)
-    if v6.any():
-        body_at += _V6_EXTRA * ((v6 & BORN_HOST_V6 != 0).astype(np.int64) + (v6 & STORE_HOST_V6 != 0))
-        _read_moved(segment, fixed, np.flatnonzero((v6 != 0) & (body_at <= last - 3)), at, body_at)
-    fits = body_at <= last - 3
-    body_length = fixed["body_length"].astype(np.int64)
+    if at + RECORD_SIZE_MIN > stop:
+        return 0
+    size_and_magic = big_endian(longs, at)
+    magic = size_and_magic & 0xFFFFFFFF
+    if magic != MAGIC_V1 and magic != MAGIC_V2:
+        return 0
+    size = size_and_magic >> 32
+    last = at + size
+    if size < RECORD_SIZE_MIN or last > stop or big_endian(longs, at + 28) != base + at:
+        return 0
+    sys_flag = big_endian(longs, at + 36) >> 32
+    born_extra = _V6_EXTRA if sys_flag & BORN_HOST_V6 else 0
+    body_at = at + _HEADER_SIZE + born_extra
+    if sys_flag & STORE_HOST_V6:
+        body_at += _V6_EXTRA
+    if body_at > last - _LENGTHS_SIZE:
+        return 0
+    body_length = big_endian(longs, body_at - 8) << 32 >> 32
     topic_at = body_at + body_length
-    fits &= (body_length >= 0) & (topic_at <= last - 3)
-    length_at = _where(fits, topic_at, at)
-    topic_length = gather(segment, length_at, ">u1").astype(np.int64)
-    topic_at = topic_at + 1
-    if is_v2.any():
-        topic_length[is_v2] = gather(segment, length_at[is_v2], ">u2")
-        topic_at += is_v2
-    properties_at = topic_at + topic_length
-    fits &= properties_at <= last - 2
-    properties_length = gather(segment, _where(fits, properties_at, at), ">u2").astype(np.int64)
-    properties_at = properties_at + 2
-    fits &= properties_at + properties_length == last
-    found = Headers(at, size, sys_flag, body_at, body_length, topic_at, topic_length, properties_at,
-        properties_length, queue, fixed)
-    return found if fits.all() else found.part(fits)
+    if body_length < 0 or topic_at > last - _LENGTHS_SIZE:
+        return 0
+    topic_length = np.int64(octets[topic_at])
+    topic_at += 1
+    if magic == MAGIC_V2:
+        topic_length = topic_length << 8 | octets[topic_at]
+        topic_at += 1
+    properties_at = topic_at + topic_length + 2
+    properties_length = last - properties_at
+    if properties_length < 0:
+        return 0
+    if np.int64(octets[properties_at - 2]) << 8 | octets[properties_at - 1] != properties_length:
+        return 0
+    crc_and_queue_id, retries = big_endian(longs, at + 8), big_endian(longs, body_at - 16)
+    headers[0, row], headers[1, row] = at, size
+    headers[2, row], headers[3, row] = crc_and_queue_id >> 32, crc_and_queue_id << 32 >> 32
+    headers[4, row], headers[5, row] = big_endian(longs, at + 16) >> 32, big_endian(longs, at + 20)
+    headers[6, row], headers[7, row] = sys_flag, big_endian(longs, at + 40)
+    headers[8, row] = big_endian(longs, at + 48) >> 32 & 0xFFFFFFFF
+    headers[9, row], headers[10, row] = big_endian(longs, at + 56 + born_extra), retries >> 32
+    headers[11, row], headers[12, row] = big_endian(longs, body_at - 12), body_at
+    headers[13, row], headers[14, row] = body_length, topic_at
+    headers[15, row], headers[16, row] = topic_length, properties_at
+    headers[17, row] = properties_length
+    return int(size)
 
 
-def _read_moved(segment: Segment, fixed: NDArray[Any], moved: Positions, at: Positions, body_at: Positions) -> None:
-    """Set the fields right that IPv6 addresses have moved, of the records ``moved``."""
-    born_v6 = (fixed["sys_flag"][moved] & BORN_HOST_V6 != 0).astype(np.int64)
-    fixed["store_ts"][moved] = gather(segment, at[moved] + _STORE_TS_AT + _V6_EXTRA * born_v6, ">i8")
-    last = _anywhere(segment, body_at[moved] - _LAST.itemsize, _LAST)
-    for name in ("reconsume_times", "prepared_offset", "body_length"):
-        fixed[name][moved] = last[name]
+@inlined
+def copy(longs: Longs, at: int, size: int, to_longs: Longs, to: int) -> None:
+    """Copy so many bytes from ``at`` to ``to``, eight at a time; up to eight more are written behind them."""
+    words = size >> 3
+    for word in range(words):
+        to_longs[to + (word << 3)] = longs[at + (word << 3)]
+    to_longs[to + (words << 3)] = eight_bytes(longs, at + (words << 3))
 
 
-def _where(fits: NDArray[np.bool_], wanted: Positions, instead: Positions) -> Positions:
-    return wanted if fits.all() else np.where(fits, wanted, instead)
-
-
-def scan_magic(segment: Segment, start: int, stop: int) -> Positions:
-    """Every position in [start, stop) where a record might begin, by its magic number."""
-    found = []
-    octets = segment.octets
-    a, b, c = _MAGIC_BYTES
-    stop = min(stop, segment.size)
-    for block in range(start, stop, _SCAN_BLOCK):
-        block_stop = min(block + _SCAN_BLOCK, stop)
-        high = min(block_stop + 4, segment.size)
-        hits: Positions = np.flatnonzero(octets[block + 4:high] == a).astype(np.int64) + block
-        hits = hits[hits + 8 <= segment.size]
-        hits = hits[(octets[hits + 5] == b) & (octets[hits + 6] == c)]
-        found.append(hits)
-    positions: Positions = np.concatenate(found) if found else np.empty(0, np.int64)
-    return positions
+@compiled
+def next_header(octets: Octets, longs: Longs, base: int, at: int, stop: int, headers: Longs, row: int) -> int:
+    """The first position from ``at`` on where a valid record begins that ends by ``stop``, or -1; it is in ``row``."""
+    for candidate in range(at, stop - RECORD_SIZE_MIN + 1):
+        if octets[candidate + 4] == MAGIC_V1 >> 24 and put_header(octets, longs, base, candidate, stop, headers, row):
+            return candidate
+    return -1
 
 
 def first_record(segment: Segment, start: int, stop: int) -> int | None:
     """The first position from ``start`` on where a valid record begins, None when there is none before ``stop``."""
-    step = 64 * 1024
-    while start < stop:
-        found = read_headers(segment, scan_magic(segment, start, min(start + step, stop)), stop).at
-        if len(found):
-            return int(found[0])
-        start += step
-        step = min(step * 4, _SCAN_BLOCK)
-    return None
+    found = next_header(segment.octets, segment.longs, segment.base, start, min(stop, segment.size), Headers.room(1), 0)
+    return None if found < 0 else found
+
+
+@compiled
+def is_blank(longs: Longs, at: int) -> bool:
+    """Whether a segment's filler begins here; fewer than eight bytes that are left count as one."""
+    return at >= len(longs) or big_endian(longs, at) & 0xFFFFFFFF == MAGIC_BLANK
 
 
 def is_blank_at(segment: Segment, at: int) -> bool:
     """Whether the segment's filler begins here; fewer than eight bytes that are left count as one."""
-    if segment.size - at < 8:
-        return True
-    return int.from_bytes(segment.buffer[at + 4:at + 8], "big") == MAGIC_BLANK
+    return bool(is_blank(segment.longs, at))
 
 
 def is_unwritten_at(segment: Segment, at: int) -> bool:

@@ -1,111 +1,101 @@
-"""Properties of many records at once: ``name 0x01 value 0x02`` repeated, as ``formats.message_properties`` reads them.
+"""Properties of many records: ``name 0x01 value 0x02`` repeated, as ``formats.message_properties`` reads them."""
 
-The property strings lie back to back in memory, each with the byte before it, which is made to count as an 0x02. So
-every entry lies between two of those, whether its string ends with one or not, and is known by its first eight bytes.
-"""
-
-import re
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from broker_core.formats.message_properties import ENTRY_END, NAME_END
-from spark_jobs.commit_log_headers import Headers, Segment
+from spark_jobs.commit_log_headers import Headers, Longs, Octets
 from spark_jobs.commit_log_slices import NONE, as_text, slices
+from spark_jobs.compiled import compiled, inlined
 
-_WORD = 8
 _ENTRY_END = ord(ENTRY_END)
+_EVERY_BYTE = 0x0101010101010101
+
+
+class Keys(NamedTuple):
+    """Names that are looked for, each with its 0x01: their bytes one behind the other, where each ends, and for each
+    byte which of them begin with it, a bit for each."""
+
+    octets: Octets
+    ends: Longs
+    beginning_with: Longs
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> "Keys":
+        """For these names."""
+        keys = [(name + NAME_END).encode() for name in names]
+        beginning_with = np.zeros(256, np.int64)
+        for place, key in enumerate(keys):
+            beginning_with[key[0]] |= 1 << place
+        return cls(np.frombuffer(b"".join(keys), np.uint8), np.cumsum([len(key) for key in keys]), beginning_with)
 
 
 class Properties:
-    """The property strings of some records."""
+    """Some properties of some records."""
 
-    def __init__(self, segment: Segment, headers: Headers) -> None:
-        self._text = slices(segment.octets, headers.properties_at - 1, headers.properties_length + 1)
-        self._begins: NDArray[np.int32] = np.frombuffer(self._text.buffers()[1], np.int32)
-        self._entries: Entries | None = None
-
-    def whole(self) -> pa.Array:
-        """The strings themselves."""
-        return as_text(slices(self._octets(), self._begins[:-1].astype(np.int64) + 1,
-            np.diff(self._begins).astype(np.int64) - 1))
+    def __init__(self, headers: Headers, names: Sequence[str]) -> None:
+        self._headers = headers
+        self._names = tuple(names)
+        self._places: NDArray[np.int32] | None = None
+        used = headers.texts.octets[:headers.texts_end]
+        if any((used == ord(name[0])).any() for name in names):  # first letters alone often tell that none is there
+            self._places = np.empty((2, len(names), len(headers.at)), np.int32)
+            find_properties(headers.texts.octets, entry_ends(used), headers.properties_at, headers.properties_length,
+                *Keys.of(names), *self._places)
 
     def value(self, name: str) -> pa.Array:
         """One property of each record, null where it has none; of two with one name the last one counts."""
-        count, key = len(self._text), (name + NAME_END).encode()
-        if self._entries is None and not self._holds(key):
-            return pa.nulls(count, pa.string())
-        self._entries = entries = self._entries or Entries(self._octets(), self._begins)
-        hits = entries.named(key)
-        if not len(hits):
-            return pa.nulls(count, pa.string())
-        at = entries.begin[hits]
-        if len(hits) == count and (at > self._begins[:-1]).all() and (at < self._begins[1:]).all():
-            at += len(key)  # as a rule: each record has it once
-            return as_text(slices(self._octets(), at, entries.begin[hits + 1] - 1 - at))
-        record = np.searchsorted(self._begins, at) - 1
-        is_last = np.append(record[1:] != record[:-1], True)
-        hits, record, at = hits[is_last], record[is_last], at[is_last] + len(key)
-        length = entries.begin[hits + 1] - 1 - at
-        rows = np.full(count, NONE, np.int32)
-        rows[record] = np.arange(len(hits))
-        return as_text(slices(self._octets(), at, length, rows))
-
-    def _holds(self, key: bytes) -> bool:
-        """Whether the name is anywhere in them; where it is not, its first letter alone often tells that."""
-        octets = self._octets()
-        return bool((octets == key[0]).any()) and re.search(re.escape(key), octets.data) is not None
-
-    def _octets(self) -> NDArray[np.uint8]:
-        data = self._text.buffers()[2]
-        return np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8, int(self._begins[-1]))
+        if self._places is None:
+            return pa.nulls(len(self._headers.at), pa.string())
+        return as_text(slices(self._headers.texts, *self._places[:, self._names.index(name)]))
 
 
-class Entries:
-    """The entries of many property strings, found by their first eight bytes; by four of them for a first look.
-
-    ``begin`` is where each entry begins, and one more: behind the last one's 0x02.
-    """
-
-    def __init__(self, octets: NDArray[np.uint8], begins: NDArray[np.int32]) -> None:
-        is_end = octets == _ENTRY_END
-        is_end[begins[:-1]] = True
-        ends = np.flatnonzero(is_end)
-        self.begin = np.append(ends + 1, len(octets) + 1)
-        self._octets = octets if len(octets) >= _WORD else np.append(octets, np.zeros(_WORD, np.uint8))
-        self._heads = self._words(self.begin[:-1])
-        self._beginnings = self._heads.astype(np.uint32)
-
-    def _words(self, at: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """The eight bytes from each position on, with zeros behind the last string; the positions ascend."""
-        last = len(self._octets) - _WORD
-        anywhere: NDArray[np.uint64] = np.ndarray((last + 1,), "<u8", self._octets, strides=(1,))
-        near = int(np.searchsorted(at, last, "right"))
-        if near == len(at):
-            return anywhere[at]
-        beyond = np.minimum(at[near:] - last, _WORD).astype(np.uint64)
-        return np.concatenate((anywhere[at[:near]], anywhere[last] >> (np.uint64(8) * beyond)))
-
-    def named(self, key: bytes) -> NDArray[np.int64]:
-        """The entries that begin with this name and its 0x01, and have a value."""
-        hits = np.flatnonzero(_begins_with(self._beginnings, key[:_WORD // 2]))
-        hits = _chosen(hits, _begins_with(self._heads[hits], key[:_WORD]))
-        for start in range(_WORD, len(key), _WORD):
-            hits = _chosen(hits, _begins_with(self._words(self.begin[hits] + start), key[start:start + _WORD]))
-        return _chosen(hits, self.begin[hits + 1] - self.begin[hits] > len(key) + 1)
+def entry_ends(octets: Octets) -> Longs:
+    """A bit for each byte, whether it is an 0x02, the lowest bit for the first; and one word more."""
+    bits = np.packbits(octets == _ENTRY_END, bitorder="little")
+    words = np.zeros(len(octets) // 64 + 1, np.int64)
+    words.view(np.uint8)[:len(bits)] = bits
+    return words
 
 
-def _chosen(hits: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """As a rule all of them."""
-    return hits if chosen.all() else hits[chosen]
+@compiled
+def find_properties(octets: Octets, entry_ends: Longs, at: Longs, length: Longs, keys: Octets, key_ends: Longs,
+                    beginning_with: Longs, value_at: NDArray[np.int32], value_length: NDArray[np.int32]) -> None:
+    """Where each record's value of each key is and how long, NONE where it has none. The strings are at ``at``."""
+    value_length[:] = NONE
+    for row in range(len(at)):
+        begin, stop = at[row], at[row] + length[row]
+        word = begin >> 6
+        bits = entry_ends[word] & np.int64(-1) << (begin & 63)
+        while begin < stop:
+            while not bits and word < stop >> 6:
+                word += 1
+                bits = entry_ends[word]
+            end = min((word << 6) + lowest(bits), stop) if bits else stop
+            bits &= bits - 1
+            may_be = beginning_with[octets[begin]]
+            while may_be:
+                key = lowest(may_be)
+                may_be &= may_be - 1
+                first = key_ends[key - 1] if key else 0
+                size = key_ends[key] - first
+                same = 0
+                while same < size < end - begin and octets[begin + same] == keys[first + same]:
+                    same += 1
+                if same == size:
+                    value_at[key, row], value_length[key, row] = begin + size, end - begin - size
+            begin = end + 1
 
 
-def _begins_with(words: NDArray[Any], head: bytes) -> NDArray[np.bool_]:
-    """Which of the words, of no fewer bytes than ``head``, begin with it."""
-    word = words.dtype.type
-    if len(head) < word().itemsize:
-        words = words & word((1 << 8 * len(head)) - 1)
-    begins: NDArray[np.bool_] = words == word(int.from_bytes(head, "little"))
-    return begins
+@inlined
+def lowest(bits: np.int64) -> np.int64:
+    """The place of the lowest bit that is set."""
+    below = np.uint64(~bits & bits - np.int64(1))
+    below -= below >> np.uint64(1) & np.uint64(0x5555555555555555)
+    below = (below & np.uint64(0x3333333333333333)) + (below >> np.uint64(2) & np.uint64(0x3333333333333333))
+    below = below + (below >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64(below * np.uint64(_EVERY_BYTE) >> np.uint64(56))

@@ -7,25 +7,29 @@ first invalid record. A segment's size is no end, since segments are preallocate
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from broker_core.formats import commit_log_record, safe_end
 from spark_jobs.commit_log_files import entries, is_file, is_folder, is_local, joined, read_start
-from spark_jobs.commit_log_headers import Positions, Segment, first_record, is_blank_at, is_unwritten_at
+from spark_jobs.commit_log_headers import Longs, Segment, first_record, is_blank_at, is_unwritten_at
 from spark_jobs.commit_log_walk import RecordWalk, positions
-from spark_jobs.consume_queues import ConsumeQueues
 from spark_jobs.errors import NotAStoreError
 
 SEGMENT_NAME = re.compile(r"\d{20}")
-DEFAULT_SPLIT_BYTES = 256 * 1024 * 1024
+SMALLEST_SHARE, LARGEST_SHARE = 16 * 1024 * 1024, 1024 * 1024 * 1024
+"""Bytes of the log that a task reads: a task costs some 50 ms, and one that fails begins anew."""
 LARGEST_RECORD = 20 * 1024 * 1024
 """Bytes; looked at behind the place where a split should begin, so that a record is found there."""
+_SMALL = 8
+"""Times smaller than the largest one."""
 CHECKED_AT_THE_END = 256
 """Records before an end found by walking whose body checksums are compared: a torn write hides there."""
+
+_Piece = TypeVar("_Piece")
 
 
 class SegmentFile(NamedTuple):
@@ -103,7 +107,7 @@ def log_begin(store: str | os.PathLike[str]) -> int:
 
 
 def plan_log(store: str | os.PathLike[str], *, start: int = 0, end: int | None = None,
-             split_bytes: int | Callable[[int], int] = DEFAULT_SPLIT_BYTES, dispatched: bool = False) -> LogPlan:
+             split_bytes: int | Callable[[int], int] = LARGEST_SHARE, dispatched: bool = False) -> LogPlan:
     """What a reader of [start, end) reads; without ``end``, up to where the log ends. A record begins at ``start``.
 
     ``split_bytes`` may be found from how much there is. ``dispatched``: only what the broker's queues have as well.
@@ -113,7 +117,7 @@ def plan_log(store: str | os.PathLike[str], *, start: int = 0, end: int | None =
     published = read_safe_end(store)
     if published is not None:
         start = max(start, published.min_offset)
-    begins: Mapping[str, Positions] = {}
+    begins: Mapping[str, Longs] = {}
     if end is not None:
         ended_by = "the end asked for"
     elif published is not None:
@@ -141,16 +145,15 @@ def _opened(file: SegmentFile, start: int, stop: int) -> Segment:
 
 
 def find_end(store: str | os.PathLike[str], segments: Sequence[SegmentFile], start: int = 0,
-             ) -> tuple[int, str, dict[str, Positions]]:
+             ) -> tuple[int, str, dict[str, Longs]]:
     """(end of the log, why there, where records begin by segment): up to the first invalid record from ``start`` on."""
-    queues = ConsumeQueues.of(store)
-    begins: dict[str, Positions] = {}
+    begins: dict[str, Longs] = {}
     end, ended_by = max(start, segments[0].base) if segments else 0, "no segment"
     for index, file in enumerate(segments):
         if file.limit > start:
             first = max(start, file.base)
             segment = _opened(file, first, file.limit)
-            walk = RecordWalk(segment, first - segment.base, file.limit - segment.base, queues, resume=False)
+            walk = RecordWalk(segment, first - segment.base, file.limit - segment.base, resume=False)
             begins[file.path] = positions(walk) + segment.base - file.base
             end = segment.base + walk.end
             if walk.end < segment.size and not is_blank_at(segment, walk.end):
@@ -164,7 +167,7 @@ def find_end(store: str | os.PathLike[str], segments: Sequence[SegmentFile], sta
 
 
 def check_tail(end: int, ended_by: str, segments: Sequence[SegmentFile],
-               begins: dict[str, Positions]) -> tuple[int, str, dict[str, Positions]]:
+               begins: dict[str, Longs]) -> tuple[int, str, dict[str, Longs]]:
     """``find_end``'s answer, earlier where one of the last records fails the checksum of its body."""
     for file in reversed(segments):
         last = begins.get(file.path, np.empty(0, np.int64))[-CHECKED_AT_THE_END:]
@@ -179,7 +182,7 @@ def check_tail(end: int, ended_by: str, segments: Sequence[SegmentFile],
     return end, ended_by, begins
 
 
-def split(file: SegmentFile, start: int, stop: int, split_bytes: int, begins: Positions | None) -> list[LogRange]:
+def split(file: SegmentFile, start: int, stop: int, split_bytes: int, begins: Longs | None) -> list[LogRange]:
     """[start, stop) of one segment in pieces of about ``split_bytes``, each beginning with a record."""
     cuts = [start]
     for wanted in range(start + split_bytes, stop, split_bytes):
@@ -195,6 +198,29 @@ def split(file: SegmentFile, start: int, stop: int, split_bytes: int, begins: Po
         if cuts[-1] < at < stop:
             cuts.append(at)
     return [LogRange(file.path, file.base, low, high) for low, high in zip(cuts, [*cuts[1:], stop], strict=True)]
+
+
+def share(size: int, cores: int) -> int:
+    """How much of a log of so many bytes one task reads: each core has as many tasks as the others."""
+    tasks = cores * max(1, -(-size // (cores * LARGEST_SHARE)))
+    return max(SMALLEST_SHARE, -(-size // tasks))
+
+
+def bundled(ranges: Iterable[_Piece], size: Callable[[_Piece], int]) -> list[list[_Piece]]:
+    """Ranges of the log by the task that reads them: what ends a segment, or begins the last one, and is small beside
+    the others, is read together with the one before."""
+    pieces = list(ranges)
+    least = max(map(size, pieces), default=0) // _SMALL
+    found: list[list[_Piece]] = []
+    added = 0
+    for piece in pieces:
+        if found and added + size(piece) < least:
+            found[-1].append(piece)
+            added += size(piece)
+        else:
+            found.append([piece])
+            added = 0
+    return found
 
 
 def filler_size(path: str, base: int, end: int, stop: int) -> int | None:

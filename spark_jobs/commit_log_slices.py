@@ -1,35 +1,34 @@
 """Variable parts of many records, as Arrow columns: topics, properties, bodies."""
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Positions = NDArray[np.int64]
+from spark_jobs.commit_log_headers import Longs, Segment, Texts, copy
+from spark_jobs.compiled import compiled
+
 NONE = -1
+"""The length of what is not there."""
 
 
-def slices(octets: NDArray[np.uint8], at: Positions, length: Positions, rows: NDArray[np.int32] | None = None,
-           ) -> pa.Array:
-    """Bytes [at, at + length) of each record as one Arrow column of binary.
+def slices(source: Segment | Texts, at: Longs, length: Longs) -> pa.Array:
+    """Bytes [at, at + length) of each record as one Arrow column of binary; null where ``length`` is NONE."""
+    if not len(at) or length.max() == NONE:
+        return pa.nulls(len(at), pa.binary())
+    nulls = pa.py_buffer(np.packbits(length != NONE, bitorder="little")) if length.min() == NONE else None
+    offsets = np.zeros(len(at) + 1, np.int32)
+    np.cumsum(np.maximum(length, 0), out=offsets[1:])
+    values = Texts.room(int(offsets[-1]))
+    copy_slices(source.longs, at, length, offsets, values.longs)
+    return pa.Array.from_buffers(pa.binary(), len(at), [nulls, pa.py_buffer(offsets), pa.py_buffer(values.octets)])
 
-    With ``rows`` the column has a row for each of these: the slice of that place, null for NONE. Slices must ascend and
-    not overlap. Arrow copies them: it is shown the octets as one column in which wanted values
-    and what lies between them take turns, and takes every second one.
-    """
-    count = len(at)
-    if not count:
-        return pa.array([], pa.binary())
-    low = int(at[0])
-    offsets = np.empty(2 * count, np.int32)
-    np.subtract(at, low, out=offsets[0::2], casting="unsafe")
-    np.add(offsets[0::2], length, out=offsets[1::2], casting="unsafe")
-    shown: Any = octets[low:low + int(offsets[-1])]
-    turns = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(shown)])
-    if rows is None:
-        return turns.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
-    return turns.take(pa.array(2 * rows, mask=rows == NONE))
+
+@compiled
+def copy_slices(longs: Longs, at: Longs, length: Longs, offsets: NDArray[np.int32], values: Longs) -> None:
+    """Copy each slice to where ``offsets`` say."""
+    for row in range(len(at)):
+        if length[row] > 0:
+            copy(longs, at[row], length[row], values, offsets[row])
 
 
 def as_text(binary: pa.Array) -> pa.Array:

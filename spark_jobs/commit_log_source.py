@@ -24,11 +24,9 @@ from spark_jobs.commit_log_due import DueTimes
 from spark_jobs.commit_log_files import local_path
 from spark_jobs.commit_log_filters import Condition, condition, fulfilling, offsets_within
 from spark_jobs.commit_log_headers import Headers, Segment
-from spark_jobs.commit_log_segments import DEFAULT_SPLIT_BYTES, LogRange, plan_log, require_log_folder
+from spark_jobs.commit_log_segments import LARGEST_SHARE, LogRange, bundled, plan_log, require_log_folder
 from spark_jobs.commit_log_sums import added_up, sums, sums_schema, wanted
-from spark_jobs.commit_log_topics import QueueTopics
 from spark_jobs.commit_log_walk import RecordWalk
-from spark_jobs.consume_queues import ConsumeQueues
 from spark_jobs.source_options import whole_number
 
 FORMAT = "rocketmq_commitlog"
@@ -48,10 +46,10 @@ def pruned(*columns: str) -> str:
 
 
 class CommitLogPartition(InputPartition):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
-    """One split: a range of one segment."""
+    """One split: ranges of segments."""
 
-    def __init__(self, log_range: LogRange) -> None:
-        super().__init__(tuple(log_range))
+    def __init__(self, ranges: Iterable[LogRange]) -> None:
+        super().__init__(tuple(map(tuple, ranges)))
 
 
 class CommitLogSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
@@ -106,7 +104,7 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
         self._store = options["path"]
         self._start = whole_number(options, "start", 0) or 0
         self._end = whole_number(options, "end", None)
-        self._split_bytes = max(1, whole_number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 0)
+        self._split_bytes = max(1, whole_number(options, "split_bytes", LARGEST_SHARE) or 0)
         self._takes_filters = options.get("push_filters", "false").lower() == "true"
         self._conditions: list[Condition] = []
 
@@ -125,23 +123,22 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
     def partitions(self) -> list[InputPartition]:
         plan = plan_log(self._store, start=self._start, end=self._end, split_bytes=self._split_bytes)
         low, high = offsets_within(self._conditions)
-        return [CommitLogPartition(log_range) for log_range in plan.ranges
-            if log_range.start < high and log_range.stop > low]
+        ranges = [found for found in plan.ranges if found.start < high and found.stop > low]
+        return [CommitLogPartition(bundle) for bundle in bundled(ranges, lambda found: found.stop - found.start)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The split's records. A segment that retention has deleted since the plan was made is read as empty."""
-        if partition.value is None:  # Spark's stand-in where there is no partition
-            return
-        log_range = LogRange(*partition.value)
-        queues = ConsumeQueues.of(self._store)
+        for values in partition.value or ():  # None is Spark's stand-in where there is no partition
+            yield from self._read_range(LogRange(*values))
+
+    def _read_range(self, log_range: LogRange) -> Iterator[pa.RecordBatch]:
         try:
             segment = Segment.open(log_range.path, log_range.base, log_range.start, log_range.stop)
         except FileNotFoundError:
             require_log_folder(log_range.path)
             return
-        source = Source(segment, QueueTopics(queues.queues), DueTimes(local_path(self._store)))
-        walk = RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base, queues, resume=True)
-        for headers in walk:
+        source = Source(segment, DueTimes(local_path(self._store)))
+        for headers in RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base, resume=True):
             chosen = fulfilling(source, headers, self._conditions)
             if len(chosen.at):
                 yield from self._batches(source, chosen)
@@ -170,4 +167,4 @@ class CommitLogSumsReader(CommitLogReader):
         return filters
 
     def _batches(self, source: Source, headers: Headers) -> Iterator[pa.RecordBatch]:
-        yield sums(Columns(source, headers), self._columns)
+        yield sums(Columns(source, headers, self._columns), self._columns)

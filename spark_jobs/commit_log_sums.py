@@ -11,24 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from spark_jobs.commit_log_columns import COLUMN_TYPES, NUMBERS, Columns
+from spark_jobs.commit_log_groups import same_numbers
+from spark_jobs.commit_log_headers import Longs
+from spark_jobs.compiled import compiled
 
 MINUTE_MS = 60_000
-_STEPS = {"minute_ts": ("store_ts", MINUTE_MS)}
-"""Numbers that are another one, rounded down to a multiple of something."""
-_SHORT = 1 << 16
-"""Below it, numbers are sorted by their digits."""
-_MOST_COUNTED = 1 << 18
-"""Numbers below it are told apart by a table rather than by sorting them."""
-_FEW = 64
-"""So many different numbers need not all be there."""
-_LARGEST = 1 << 62
 COUNT = "messages"
 KINDS = ("sum", "min", "max")
-
-Longs = NDArray[np.int64]
+NULL = -1
+"""What stands for a text that is not there."""
 
 MADE: dict[str, Callable[[Columns], Longs]] = {
     "minute_ts": lambda columns: columns.number("store_ts") // MINUTE_MS * MINUTE_MS,
@@ -37,8 +30,6 @@ MADE: dict[str, Callable[[Columns], Longs]] = {
 }
 """Numbers that no column holds: the minute of the store time (ms), the power of two (bytes) that a body is not larger
 than, and where the record ends in the log."""
-_ADDED: dict[str, Callable[[Longs, Longs], Longs]] = {
-    "sum": np.add.reduceat, "min": np.minimum.reduceat, "max": np.maximum.reduceat}
 TEXT_KEYS = tuple(name for name, kind in COLUMN_TYPES.items() if kind == "string" and name != "properties")
 
 
@@ -85,20 +76,46 @@ def _parted(name: str) -> tuple[str, str] | None:
 def sums(part: Columns, columns: Sequence[str]) -> pa.RecordBatch:
     """These records, summed up; columns in the order asked for."""
     keys, measures = wanted(columns)
-    count = len(part.headers.at)
     coded = [_coded(part, name) for name in keys]
-    codes, most = _joined(coded, count)
-    order = np.argsort(codes.astype(np.uint16) if most <= _SHORT else codes, kind="stable")
-    ordered = codes[order]
-    begins = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    made = {key.name: key.values.take(pa.array(key.codes[order[begins]])) for key in coded}
+    groups = same_numbers(np.stack([key.codes for key in coded] or [np.zeros(len(part.headers.at), np.int64)]))
+    made = {key.name: key.values(key.codes[groups.first]) for key in coded}
     for kind, number in measures:
         if kind == COUNT:
-            made[COUNT] = pa.array(np.diff(np.append(begins, count)))
+            made[COUNT] = pa.array(np.bincount(groups.of, minlength=len(groups.first)))
         else:
-            made[f"{kind}_{number}"] = pa.array(_ADDED[kind](_number(part, number)[order], begins))
+            values = _number(part, number)
+            found = values[groups.first]
+            if kind == "sum":
+                found[:] = 0
+            _ADDED[kind](values, groups.of, found)
+            made[f"{kind}_{number}"] = pa.array(found)
     schema = arrow_sums_schema(columns)
     return pa.RecordBatch.from_arrays([made[name].cast(schema.field(name).type) for name in columns], schema=schema)
+
+
+@compiled
+def add_numbers(values: Longs, groups: Longs, found: Longs) -> None:
+    """Add each value to that of its group."""
+    for row in range(len(values)):
+        found[groups[row]] += values[row]
+
+
+@compiled
+def find_smallest(values: Longs, groups: Longs, found: Longs) -> None:
+    """Put each value in the place of its group's, where it is smaller."""
+    for row in range(len(values)):
+        found[groups[row]] = min(found[groups[row]], values[row])
+
+
+@compiled
+def find_largest(values: Longs, groups: Longs, found: Longs) -> None:
+    """The same, where it is larger."""
+    for row in range(len(values)):
+        found[groups[row]] = max(found[groups[row]], values[row])
+
+
+_ADDED: dict[str, Callable[[Longs, Longs, Longs], None]] = {
+    "sum": add_numbers, "min": find_smallest, "max": find_largest}
 
 
 def arrow_sums_schema(columns: Iterable[str]) -> pa.Schema:
@@ -122,68 +139,27 @@ def added_up(batches: Sequence[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
 
 
 def _number(part: Columns, name: str) -> Longs:
-    values = MADE[name](part) if name in MADE else part.number(name)
-    return values.astype(np.int64, copy=False)
+    return MADE[name](part) if name in MADE else part.number(name)
 
 
 class Coded(NamedTuple):
-    """A key of some records as places in its different values."""
+    """A key as a number of each record, and what makes the column of some of these."""
 
     name: str
     codes: Longs
-    values: pa.Array
+    values: Callable[[Longs], pa.Array]
 
 
 def _coded(part: Columns, name: str) -> Coded:
-    if name in TEXT_KEYS:
-        column = part.column(name)
-        column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        values, codes = column.dictionary, column.indices
-        if codes.null_count:
-            values, codes = pa.concat_arrays([values, pa.nulls(1, values.type)]), codes.fill_null(len(values))
-        return Coded(name, codes.to_numpy().astype(np.int64, copy=False), values)
-    of, step = _STEPS.get(name, (name, 1))
-    numbers = _number(part, of)
-    if step > 1:
-        numbers = numbers // step
-    low, high = int(numbers.min()), int(numbers.max())
-    if high - low < _FEW:
-        codes, different = numbers - low, low + np.arange(high - low + 1)
-    else:
-        codes, different = _ranked(numbers - low, high - low + 1)
-        different += low
-    return Coded(name, codes, pa.array(different * step))
-
-
-def _joined(coded: Sequence[Coded], count: int) -> tuple[Longs, int]:
-    """(all keys of each record as one number, which it is below)."""
-    codes, most = np.zeros(count, np.int64), 1
-    for key in coded:
-        width = len(key.values)
-        if most * width > _LARGEST:
-            codes, different = _ranked(codes, most)
-            most = len(different)
-        if width > 1:
-            codes = codes * width + key.codes
-            most *= width
-    if _SHORT < most <= _MOST_COUNTED:
-        codes, different = _ranked(codes, most)
-        most = len(different)
-    return codes, most
-
-
-def _ranked(numbers: Longs, most: int) -> tuple[Longs, Longs]:
-    """(each number's place among the different ones, these in their order); all are from 0 on and below ``most``."""
-    if most > _MOST_COUNTED:
-        different, codes = np.unique(numbers, return_inverse=True)
-        return codes, different
-    is_there = np.zeros(most, np.bool_)
-    is_there[numbers] = True
-    places = np.cumsum(is_there) - 1
-    return places.take(numbers), np.flatnonzero(is_there)
+    if name not in TEXT_KEYS:
+        return Coded(name, _number(part, name), pa.array)
+    column = part.column(name)
+    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    codes = (column.indices.fill_null(NULL) if column.null_count else column.indices).to_numpy().astype(np.int64)
+    return Coded(name, codes, lambda some: column.dictionary.take(pa.array(some, mask=some == NULL)))
 
 
 def size_classes(lengths: Longs) -> Longs:
     """The power of two that each is not larger than; 1 for 0."""
-    exponents: NDArray[np.int32] = np.frexp(np.maximum(lengths, 1) - 0.5)[1]
+    exponents = np.frexp(np.maximum(lengths, 1) - 0.5)[1]
     return np.left_shift(np.int64(1), np.maximum(exponents, 0).astype(np.int64))

@@ -16,7 +16,7 @@ import msgspec
 from broker_core.formats import lake_position
 from broker_core.formats.poll_journal import decode_header
 from spark_jobs.commit_log_files import is_file, is_local, joined, local_path, read_start
-from spark_jobs.commit_log_segments import LogPlan, log_begin, plan_log
+from spark_jobs.commit_log_segments import LogPlan, log_begin, plan_log, share
 from spark_jobs.errors import LakeError
 from spark_jobs.lake import Lake, find_lake, keep_files, locked, next_generation, sweep, witness_at
 from spark_jobs.lake_folders import lake_name
@@ -37,9 +37,6 @@ logger = logging.getLogger(__name__)
 
 ROUND_BYTES = 4 << 30
 """Bytes of the log that are read before they are made to count."""
-SMALLEST_TASK, LARGEST_TASK = 16 << 20, 256 << 20
-"""Bytes of the log that one task reads, where there are so many."""
-TASKS_A_CORE = 2
 WITNESSES = 3
 """Records by which the store is known again."""
 
@@ -88,7 +85,7 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
         sweep(lake.folder)
         manifest = lake.manifest
         before = msgspec.structs.replace(manifest, messages=[*manifest.messages], polls=[*manifest.polls])
-        plan = plan_log(wanted.store, start=manifest.position, split_bytes=lambda size: task_bytes(size, wanted.cores),
+        plan = plan_log(wanted.store, start=manifest.position, split_bytes=lambda size: share(size, wanted.cores),
             dispatched=True)  # a queue says when a message is due, and what is read now is not read again
         manifest.ended_by, manifest.segments_unread = plan.ended_by, list(plan.segments_unread)
         todo = list(rounds([*journal_works(wanted, lake), *log_works(wanted, lake, plan)]))
@@ -123,11 +120,6 @@ def opened(wanted: Wanted) -> Lake:
         logger.warning("%s is another store than those that were there; its lake is %s.", wanted.store, folder)
     folder.mkdir(parents=True, exist_ok=True)
     return Lake(folder, Manifest(wanted.store, position=begin))
-
-
-def task_bytes(size: int, cores: int) -> int:
-    """How much of so many bytes one task reads."""
-    return max(SMALLEST_TASK, min(LARGEST_TASK, size // (cores * TASKS_A_CORE)))
 
 
 def log_works(wanted: Wanted, lake: Lake, plan: LogPlan) -> list[LogWork]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spark_jobs import commit_log_source, poll_journal_source
+from spark_jobs.commit_log_segments import bundled
 from spark_jobs.commit_log_sums import sums_schema
 from spark_jobs.lake import Lake, round_open
 from spark_jobs.lake_manifest import LakeFile
 from spark_jobs.lake_round import carry_out_while_open, decoded
 from spark_jobs.lake_sync import Progress, Synced, Wanted, sync
-from spark_jobs.lake_tasks import SUM_KEYS, SUMS, SUMS_SCHEMA, Done, Work, carry_out_in_spark
+from spark_jobs.lake_tasks import SUM_KEYS, SUMS, SUMS_SCHEMA, Done, JournalWork, LogWork, Work, carry_out_in_spark
 
 FEW_SUMS = 500_000
 """Rows of sums that one task reads: what is made of them then need not be brought together."""
@@ -33,10 +34,14 @@ def fill(spark: "SparkSession", store: str, lakes: Path, now_ms: Callable[[], in
 
 
 def run_in_spark(spark: "SparkSession", works: Sequence[Work]) -> list[Done]:
-    """Carry works out, each in a task of its own."""
-    encoded = [msgspec.json.encode(work) for work in works]
+    """Carry works out, those of a bundle in one task."""
+    of_log = [work for work in works if isinstance(work, LogWork)]
+    of_journal = [work for work in works if isinstance(work, JournalWork)]
+    bundles: list[Sequence[Work]] = [*([work] for work in of_journal),
+        *bundled(of_log, lambda work: work.end - work.start)]
+    encoded = [msgspec.json.encode(bundle) for bundle in bundles]
     with round_open(Path(works[0].lake)) as mark:
-        found = spark.range(0, len(works), 1, len(works)).mapInArrow(
+        found = spark.range(0, len(bundles), 1, len(bundles)).mapInArrow(
             partial(carry_out_while_open, mark, carry_out_in_spark, encoded), "done string")
         return decoded(found.toArrow())
 

@@ -21,15 +21,13 @@ from pyarrow import parquet
 
 from broker_core.formats.poll_journal import decode_blocks, decode_header
 from spark_jobs import poll_journal_columns
-from spark_jobs.commit_log_columns import COLUMN_TYPES, Source, arrow_schema, parts, record_batch
+from spark_jobs.commit_log_columns import COLUMN_TYPES, NUMBERS, Source, arrow_schema, parts, record_batch
 from spark_jobs.commit_log_due import DueTimes
 from spark_jobs.commit_log_files import local_path
 from spark_jobs.commit_log_headers import Segment
 from spark_jobs.commit_log_segments import require_log_folder
 from spark_jobs.commit_log_sums import added_up, arrow_sums_schema, sums
-from spark_jobs.commit_log_topics import QueueTopics
 from spark_jobs.commit_log_walk import RecordWalk
-from spark_jobs.consume_queues import ConsumeQueues
 from spark_jobs.errors import LakeError
 from spark_jobs.poll_journal_files import read_file
 
@@ -59,6 +57,8 @@ UNORDERED = PREFIXES | SPLIT | frozenset(("body", "keys", "uniq_key", "topic", "
 GROUP_ROWS = 262_144
 GROUP_BYTES = 64 * 1024 * 1024
 """Rows, and bytes of them in memory, that are written as one group of rows."""
+WRITTEN_ROWS = 16_384
+"""Rows of a column that are encoded at a time."""
 MOST_DATES = 64
 """Files that a task has open at once: a log may tell of as many days as it likes."""
 DAY_MS = 86_400_000
@@ -144,27 +144,26 @@ def carry_out(work: Work) -> Done:
     return write_log(work) if isinstance(work, LogWork) else write_journal(work)
 
 
-def carry_out_in_spark(works: Sequence[bytes], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """``carry_out`` as Spark's mapInArrow calls it: numbers of works in, results out."""
+def carry_out_in_spark(bundles: Sequence[bytes], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """``carry_out`` as Spark's mapInArrow calls it: numbers of bundles of works in, results out."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            work: Work = msgspec.json.decode(works[number], type=Work)
-            done = msgspec.json.encode(carry_out(work)).decode()
-            yield pa.RecordBatch.from_arrays([pa.array([done], pa.string())], names=["done"])
+            for work in msgspec.json.decode(bundles[number], type=list[Work]):
+                done = msgspec.json.encode(carry_out(work)).decode()
+                yield pa.RecordBatch.from_arrays([pa.array([done], pa.string())], names=["done"])
 
 
 def write_log(work: LogWork) -> LogDone:
     """A range of the log into a file for each day (UTC) of store time. NotAStoreError where no log is to be seen."""
     columns = MESSAGE_COLUMNS + (BODIES if work.with_bodies else ())
-    schema = with_dictionaries(arrow_schema(columns))
-    queues = ConsumeQueues.of(work.store)
+    schema = as_written(arrow_schema(columns))
     try:
         segment = Segment.open(work.path, work.base, work.start, work.end)
     except FileNotFoundError:
         require_log_folder(work.path)
         return LogDone(work.start, work.end, [], gone=True)
-    source = Source(segment, QueueTopics(queues.queues), DueTimes(local_path(work.store)))
-    walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, queues, resume=True)
+    source = Source(segment, DueTimes(local_path(work.store)))
+    walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, resume=True)
     last_offset, last_size = -1, 0
     counted: list[pa.RecordBatch] = []
     name = f"range={work.start:020d}-{work.end:020d}"
@@ -183,11 +182,14 @@ def write_log(work: LogWork) -> LogDone:
         sums=of_sums)
 
 
-def with_dictionaries(schema: pa.Schema) -> pa.Schema:
-    """The schema with texts of which there are few different ones as they are made; in the files they are texts."""
-    for name in DICTIONARIES:
-        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.dictionary(pa.int32(), pa.string())))
-    return schema
+def as_written(schema: pa.Schema) -> pa.Schema:
+    """The schema as batches are made for a file: texts of which there are few different ones as a dictionary, and what
+    every message has as something that is never null, which need not be looked for in each row."""
+    fields = []
+    for field in schema:
+        kind = pa.dictionary(pa.int32(), pa.string()) if field.name in DICTIONARIES else field.type
+        fields.append(pa.field(field.name, kind, nullable=field.name not in NUMBERS and field.name not in DICTIONARIES))
+    return pa.schema(fields)
 
 
 def write_journal(work: JournalWork) -> JournalDone:
@@ -329,7 +331,8 @@ def settings(columns: Sequence[str]) -> dict[str, Any]:
     encodings |= {name: "DELTA_BYTE_ARRAY" for name in columns if name in PREFIXES}
     encodings |= {name: "BYTE_STREAM_SPLIT" for name in columns if name in SPLIT}
     return {
-        "store_schema": False, "column_encoding": encodings,
+        "store_schema": False, "data_page_version": "2.0", "write_batch_size": WRITTEN_ROWS,
+        "column_encoding": encodings,
         "compression": {name: "none" if name in DENSE else "zstd" for name in columns},
         "compression_level": {name: 1 for name in columns if name not in DENSE},
         "use_dictionary": [name for name in columns if name not in encodings and name not in PLAIN],

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker_core.formats import rocketmq_json
-from spark_jobs.commit_log_segments import LogPlan, filler_size, plan_log
+from spark_jobs.commit_log_segments import SMALLEST_SHARE, LogPlan, filler_size, plan_log, share
 from spark_jobs.commit_log_sums import sums_schema
 from spark_jobs.lake import Lake
 from spark_jobs.poll_journal_files import JournalSurvey, survey
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 FEW_ROWS, FEW_RANGES = 200_000, 2
 """Rows of journal and lake, and ranges of the log, that are read once and kept for all parts of a report."""
-_SMALLEST_SPLIT, _LARGEST_SPLIT, _SPLIT = 16 * 1024 * 1024, 512 * 1024 * 1024, 256 * 1024 * 1024
-"""Bytes of the log that a task reads: between the first two each core has one task, since each one costs some 20 ms; of
-more, as many as even out."""
 
 
 class StoreInputs:
@@ -56,7 +53,7 @@ class StoreInputs:
         ranges = self.plan.ranges if self.plan else ()
         of_lake = sum(file.rows for part in self.lake.manifest.messages for file in part.files) if self.lake else 0
         of_journal = self.journal.entries if self.journal else 0
-        return (len(ranges) <= FEW_RANGES and sum(part.stop - part.start for part in ranges) <= _SMALLEST_SPLIT
+        return (len(ranges) <= FEW_RANGES and sum(part.stop - part.start for part in ranges) <= SMALLEST_SHARE
             and of_lake + of_journal <= FEW_ROWS)
 
     def of(self, report: Report) -> Inputs:
@@ -135,7 +132,7 @@ class StoreInputs:
         return found if tail is None else found.unionAll(tail)
 
     def _log(self, plan: LogPlan, source: str, schema: str) -> "DataFrame":
-        split_bytes = split_size(plan.end - plan.start, self._spark.sparkContext.defaultParallelism)
+        split_bytes = share(plan.end - plan.start, self._spark.sparkContext.defaultParallelism)
         return (self._spark.read.format(source).schema(schema).option("split_bytes", str(split_bytes))
             .option("start", str(plan.start)).option("end", str(plan.end)).load(plan.store))
 
@@ -164,12 +161,6 @@ class StoreInputs:
 
     def _topics(self) -> "DataFrame":
         return self._spark.createDataFrame(self._stored_topics, TOPICS)
-
-
-def split_size(size: int, cores: int) -> int:
-    """How much of a log of so many bytes one task reads."""
-    share = -(-size // cores)
-    return max(_SMALLEST_SPLIT, share) if share <= _LARGEST_SPLIT else _SPLIT
 
 
 def stored_offsets(store: Path) -> list[tuple[str, str, int, int]]:

@@ -1,6 +1,7 @@
 """Which of many records have the same number, or text: each is looked up in a table of those seen before."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,36 +23,38 @@ class Groups(NamedTuple):
 
 def same_numbers(columns: Longs) -> Groups:
     """Groups of the records that have the same number in each of the columns, of shape (columns, records)."""
-    return _grouped(columns.shape[1], lambda table, groups: put_number_groups(columns, table, *groups))
+    return _grouped(columns.shape[1], partial(put_number_groups, columns))
 
 
 def same_texts(source: Segment | Texts, at: Longs, length: Longs) -> Groups:
     """Groups of the records of which [at, at + length) is the same."""
-    return _grouped(len(at), lambda table, groups: put_text_groups(source.longs, at, length, table, *groups))
+    return _grouped(len(at), partial(put_text_groups, source.longs, at, length))
 
 
-def _grouped(count: int, put_groups: Callable[[Longs, Groups], int]) -> Groups:
-    table = np.full(1 << (2 * count).bit_length(), -1, np.int64)
+def _grouped(count: int, put_groups: Callable[[Longs, int, Longs, Longs], int]) -> Groups:
+    bits = (2 * count + 1).bit_length()
     groups = Groups(np.empty(count, np.int64), np.empty(count, np.int64))
-    different = put_groups(table, groups)
+    different = put_groups(np.full(1 << bits, -1, np.int64), 64 - bits, *groups)
     return Groups(groups.of, groups.first[:different])
 
 
 @inlined
 def mixed(value: np.uint64, word: np.int64) -> np.uint64:
-    """The hash of what was before and a word more."""
-    return (value ^ np.uint64(word)) * np.uint64(_MIXES) ^ value >> np.uint64(29)
+    """The hash of what was before and a word more; its highest bits are the best."""
+    value = (value ^ np.uint64(word)) * np.uint64(_MIXES)
+    return value ^ value >> np.uint64(32)
 
 
 @compiled
-def put_number_groups(columns: Longs, table: Longs, group_of: Longs, first: Longs) -> int:
-    """How many groups there are. ``table``: empty, twice as large as there are records or larger, a power of two."""
+def put_number_groups(columns: Longs, table: Longs, shift: int, group_of: Longs, first: Longs) -> int:
+    """How many groups there are. ``table``: empty, at least twice as large as there are records, two to the
+    (64 - ``shift``)."""
     different = 0
     for row in range(columns.shape[1]):
         value = np.uint64(0)
         for column in range(len(columns)):
             value = mixed(value, columns[column, row])
-        place = np.int64(value >> np.uint64(32)) & len(table) - 1
+        place = np.int64(mixed(value, np.int64(0)) >> np.uint64(shift))
         while True:
             group = table[place]
             if group < 0:
@@ -70,7 +73,8 @@ def put_number_groups(columns: Longs, table: Longs, group_of: Longs, first: Long
 
 
 @compiled
-def put_text_groups(longs: Longs, at: Longs, length: Longs, table: Longs, group_of: Longs, first: Longs) -> int:
+def put_text_groups(longs: Longs, at: Longs, length: Longs, table: Longs, shift: int, group_of: Longs,
+                    first: Longs) -> int:
     """The same for texts."""
     different = 0
     for row in range(len(at)):
@@ -78,7 +82,7 @@ def put_text_groups(longs: Longs, at: Longs, length: Longs, table: Longs, group_
         value = np.uint64(size)
         for word in range(size + _WORD - 1 >> 3):
             value = mixed(value, word_of(longs, begin, size, word << 3))
-        place = np.int64(value >> np.uint64(32)) & len(table) - 1
+        place = np.int64(mixed(value, np.int64(0)) >> np.uint64(shift))
         while True:
             group = table[place]
             if group < 0:

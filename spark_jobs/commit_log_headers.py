@@ -181,6 +181,7 @@ def put_header(octets: Octets, longs: Longs, base: int, at: int, stop: int, head
         return 0
     if np.int64(octets[properties_at - 2]) << 8 | octets[properties_at - 1] != properties_length:
         return 0
+    # in the order of Headers
     crc_and_queue_id, retries = big_endian(longs, at + 8), big_endian(longs, body_at - 16)
     headers[0, row], headers[1, row] = at, size
     headers[2, row], headers[3, row] = crc_and_queue_id >> 32, crc_and_queue_id << 32 >> 32

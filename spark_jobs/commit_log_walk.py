@@ -23,16 +23,14 @@ from spark_jobs.commit_log_headers import (
 from spark_jobs.compiled import compiled
 
 ROWS = 16_200
-"""Records that are looked at together: what is read of them stays in the processor's cache."""
-GAPS = 1024
-"""Places without a record that are passed over before the records found until then are given."""
-
+"""Records that are looked at together. Columns of a power of two would lie in the same few places of the cache."""
 TEXT_BYTES = 4 * 1024 * 1024
-"""Bytes of topics and properties of these; a single record has at most 66 kB of them."""
+"""Bytes of their topics and properties; a single record has at most 131 kB of them."""
+GAPS = 1024
+"""Places without a record that are passed over together."""
 TOPIC_AT, PROPERTIES_AT = Headers._fields.index("topic_at"), Headers._fields.index("properties_at")
-AHEAD = 128 * 1024
-SPARSE = 4096
-"""Bytes that are fetched ahead, unless records are larger than so many."""
+AHEAD, SPARSE = 64 * 1024, 4096
+"""Bytes that are fetched ahead, unless records are larger on average than so many."""
 
 
 class Gap(NamedTuple):
@@ -79,7 +77,7 @@ def follow(octets: Octets, longs: Longs, base: int, at: int, stop: int, resume: 
         if at >= stop or is_blank(longs, at):
             return row, passed, at, False
         if at >= fetched and at - first <= row * SPARSE:
-            headers[0, row] = fetch(octets, fetched, min(fetched + AHEAD, stop))
+            headers[0, row] = fetch(octets, fetched, min(fetched + AHEAD, stop))  # overwritten by the header
             fetched += AHEAD
         size = put_header(octets, longs, base, at, stop, headers, row)
         if size:
@@ -119,6 +117,6 @@ def fetch(octets: Octets, at: int, stop: int) -> np.uint8:
 
 def positions(walk: RecordWalk) -> Longs:
     """Where all records of a walk begin."""
-    parts = [headers.at for headers in walk]
+    parts = [headers.at.copy() for headers in walk]  # not all of the headers are to stay in memory
     found: Longs = np.concatenate(parts) if parts else np.empty(0, np.int64)
     return found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SCHEME = "spark://"
-PACKAGES = ("pyarrow", "numpy", "pandas", "msgspec")
+PACKAGES = ("pyarrow", "numpy", "pandas", "numba", "msgspec")
 """What the tasks import beside the sources that are sent to them."""
 MASTER_PATIENCE_S = 5.0
 WORKERS_PATIENCE_S = 60.0

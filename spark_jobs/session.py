@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
-from spark_jobs.cluster import is_local, reach_master, require_workers
+from spark_jobs.cluster import PACKAGES, is_local, reach_master, require_workers
 from spark_jobs.code_version import PROJECT, SENT_TO_TASKS, digest, sources
 from spark_jobs.errors import NoSparkError
 from spark_jobs.java import find_java_home
@@ -30,12 +30,13 @@ JAVA_OPTIONS = ("-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=5
 of which each method is called some thousand times, would be optimised for longer than it runs. Long loops still are."""
 
 
-def require_pyspark() -> None:
-    """NoSparkError unless pyspark can be imported; sees one that was installed a moment ago."""
+def require_packages() -> None:
+    """NoSparkError unless pyspark and what tasks need can be imported; sees what was installed a moment ago."""
     invalidate_caches()
-    if find_spec("pyspark") is None:
-        raise NoSparkError(
-            "pyspark is not installed here: `pip install --require-hashes -r requirements/spark.txt` installs it.")
+    for package in ("pyspark", *PACKAGES):
+        if find_spec(package) is None:
+            raise NoSparkError(f"{package} is not installed here: "
+                "`pip install --require-hashes -r requirements/base.txt -r requirements/spark.txt` installs it.")
 
 
 def get_session(master: str, scratch: Path) -> "SparkSession":
@@ -43,7 +44,7 @@ def get_session(master: str, scratch: Path) -> "SparkSession":
 
     A ReportError, with a sentence, when there can be none: no Spark, no Java, no cluster.
     """
-    require_pyspark()
+    require_packages()
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession() if is_alive() else None

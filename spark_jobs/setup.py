@@ -1,7 +1,7 @@
 """Gets Spark into this environment while everything else already works.
 
-pyspark is half a gigabyte, so it is not part of ``make setup``: the report worker installs it when it starts, in the
-background, from ``requirements/spark.txt`` and nothing that is not in there by its hash.
+pyspark alone is half a gigabyte, so it is not part of ``make setup``: the report worker installs it when it starts, with
+what goes with it, in the background, from ``requirements/spark.txt`` and nothing that is not in there by its hash.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ from spark_jobs.environment import read_environment, touch_environment, write_en
 from spark_jobs.errors import NoJavaError, NoSparkError
 from spark_jobs.java import find_java_home
 from spark_jobs.models import SparkState
-from spark_jobs.session import current_java_home, require_pyspark
+from spark_jobs.session import current_java_home, require_packages
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def scratch_folder() -> Path:
 def problem() -> str:
     """Why reports cannot run in this environment, as a sentence; empty when they can."""
     try:
-        require_pyspark()
+        require_packages()
         find_java_home(current_java_home(), scratch_folder())
     except (NoSparkError, NoJavaError) as error:
         return str(error)
@@ -59,7 +59,7 @@ def begin() -> threading.Thread | None:
     if not missing:
         say_ready()
         return None
-    write_environment(SparkState.INSTALLING, "Getting Spark: about half a gigabyte, some minutes.")
+    write_environment(SparkState.INSTALLING, "Getting Spark and what goes with it: about 640 MB, some minutes.")
     thread = threading.Thread(target=_install_and_say, name="spark set-up", daemon=True)
     thread.start()
     return thread

@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
@@ -10,6 +11,7 @@ from zipfile import ZipFile
 import pytest
 
 from spark_jobs import session
+from spark_jobs.cluster import PACKAGES
 from spark_jobs.errors import NoSparkError
 from tests.conftest import PROJECT
 
@@ -25,6 +27,13 @@ def test_without_pyspark_a_sentence_says_so(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     with pytest.raises(NoSparkError, match=r"requirements/spark\.txt"):
         session.get_session("local[2]", tmp_path)
+
+
+@pytest.mark.parametrize("package", ["pyspark", *PACKAGES])
+def test_what_else_is_missing_is_named_as_well(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else find_spec(name))
+    with pytest.raises(NoSparkError, match=rf"^{package} is not installed here"):
+        session.require_packages()
 
 
 def test_tasks_get_the_modules_that_they_import(tmp_path: Path) -> None:

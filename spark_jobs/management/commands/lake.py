@@ -14,7 +14,7 @@ from spark_jobs.ctrl_c import cancelled_by_ctrl_c
 from spark_jobs.errors import LakeCancelledError, ReportError
 from spark_jobs.failures import sentence
 from spark_jobs.lake_manifest import CUT_SHORT, TABLES
-from spark_jobs.session import get_session, require_pyspark
+from spark_jobs.session import get_session, require_packages
 
 if TYPE_CHECKING:
     from spark_jobs.lake import Lake
@@ -63,7 +63,7 @@ class Command(BaseCommand):
 
     def sync(self, store: str, lakes: Path, with_bodies: bool) -> None:
         """Fill the lake in this process, and say what is new."""
-        require_pyspark()
+        require_packages()
         from spark_jobs.commit_log_segments import find_segments
 
         find_segments(store)  # before Spark takes its seconds to start

@@ -12,7 +12,7 @@ from spark_jobs import setup
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import ReportError
 from spark_jobs.report_run import Job, periods, run_report
-from spark_jobs.session import get_session, require_pyspark
+from spark_jobs.session import get_session, require_packages
 
 
 class Command(BaseCommand):
@@ -56,7 +56,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no report {job.report!r}, but {', '.join(REPORTS)}.")
         try:
             periods(job)
-            require_pyspark()
+            require_packages()
             from spark_jobs.commit_log_segments import find_segments
 
             find_segments(job.store)  # before Spark takes its seconds to start

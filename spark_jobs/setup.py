@@ -1,7 +1,7 @@
 """Gets Spark into this environment while everything else already works.
 
-pyspark alone is half a gigabyte, so it is not part of ``make setup``: the report worker installs it when it starts, with
-what goes with it, in the background, from ``requirements/spark.txt`` and nothing that is not in there by its hash.
+pyspark alone is half a gigabyte, so it is not part of ``make setup``: the report worker installs it, and what goes with
+it, when it starts, in the background, from ``requirements/spark.txt`` and nothing that is not in there by its hash.
 """
 
 import fcntl

@@ -9,8 +9,9 @@ import pyarrow as pa
 from broker_core.formats import message_properties
 from spark_jobs.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
 from spark_jobs.commit_log_groups import same_texts
-from spark_jobs.commit_log_headers import Headers, Longs, Segment
+from spark_jobs.commit_log_headers import Headers, Segment
 from spark_jobs.commit_log_hosts import born_hosts
+from spark_jobs.commit_log_loops import Longs
 from spark_jobs.commit_log_properties import Properties
 from spark_jobs.commit_log_slices import as_text, slices
 

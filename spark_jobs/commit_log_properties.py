@@ -5,15 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from broker_core.formats.message_properties import ENTRY_END, NAME_END
-from spark_jobs.commit_log_headers import Headers, Longs, Octets
-from spark_jobs.commit_log_slices import NONE, as_text, slices
-from spark_jobs.compiled import compiled, inlined
+from spark_jobs.commit_log_headers import Headers
+from spark_jobs.commit_log_loops import Ints, Longs, Octets, find_properties
+from spark_jobs.commit_log_slices import as_text, slices
 
 _ENTRY_END = ord(ENTRY_END)
-_EVERY_BYTE = 0x0101010101010101
 
 
 class Keys(NamedTuple):
@@ -40,7 +38,7 @@ class Properties:
     def __init__(self, headers: Headers, names: Sequence[str]) -> None:
         self._headers = headers
         self._names = tuple(names)
-        self._places: NDArray[np.int32] | None = None
+        self._places: Ints | None = None
         used = headers.texts.octets[:headers.texts_end]
         if any((used == ord(name[0])).any() for name in names):  # first letters alone often tell that none is there
             self._places = np.empty((2, len(names), len(headers.at)), np.int32)
@@ -60,42 +58,3 @@ def entry_ends(octets: Octets) -> Longs:
     words = np.zeros(len(octets) // 64 + 1, np.int64)
     words.view(np.uint8)[:len(bits)] = bits
     return words
-
-
-@compiled
-def find_properties(octets: Octets, entry_ends: Longs, at: Longs, length: Longs, keys: Octets, key_ends: Longs,
-                    beginning_with: Longs, value_at: NDArray[np.int32], value_length: NDArray[np.int32]) -> None:
-    """Where each record's value of each key is and how long, NONE where it has none. The strings are at ``at``."""
-    value_length[:] = NONE
-    for row in range(len(at)):
-        begin, stop = at[row], at[row] + length[row]
-        word = begin >> 6
-        bits = entry_ends[word] & np.int64(-1) << (begin & 63)
-        while begin < stop:
-            while not bits and word < stop >> 6:
-                word += 1
-                bits = entry_ends[word]
-            end = min((word << 6) + lowest(bits), stop) if bits else stop
-            bits &= bits - 1
-            may_be = beginning_with[octets[begin]]
-            while may_be:
-                key = lowest(may_be)
-                may_be &= may_be - 1
-                first = key_ends[key - 1] if key else 0
-                size = key_ends[key] - first
-                same = 0
-                while same < size < end - begin and octets[begin + same] == keys[first + same]:
-                    same += 1
-                if same == size:
-                    value_at[key, row], value_length[key, row] = begin + size, end - begin - size
-            begin = end + 1
-
-
-@inlined
-def lowest(bits: np.int64) -> np.int64:
-    """The place of the lowest bit that is set."""
-    below = np.uint64(~bits & bits - np.int64(1))
-    below -= below >> np.uint64(1) & np.uint64(0x5555555555555555)
-    below = (below & np.uint64(0x3333333333333333)) + (below >> np.uint64(2) & np.uint64(0x3333333333333333))
-    below = below + (below >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64(below * np.uint64(_EVERY_BYTE) >> np.uint64(56))

@@ -15,7 +15,8 @@ import numpy as np
 
 from broker_core.formats import commit_log_record, safe_end
 from spark_jobs.commit_log_files import entries, is_file, is_folder, is_local, joined, read_start
-from spark_jobs.commit_log_headers import Longs, Segment, first_record, is_blank_at, is_unwritten_at
+from spark_jobs.commit_log_headers import Segment, first_record, is_blank_at, is_unwritten_at
+from spark_jobs.commit_log_loops import Longs
 from spark_jobs.commit_log_walk import RecordWalk, positions
 from spark_jobs.errors import NotAStoreError
 

@@ -2,13 +2,9 @@
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from spark_jobs.commit_log_headers import Longs, Segment, Texts, copy
-from spark_jobs.compiled import compiled
-
-NONE = -1
-"""The length of what is not there."""
+from spark_jobs.commit_log_headers import Segment, Texts
+from spark_jobs.commit_log_loops import NONE, Longs, copy_slices
 
 
 def slices(source: Segment | Texts, at: Longs, length: Longs) -> pa.Array:
@@ -21,14 +17,6 @@ def slices(source: Segment | Texts, at: Longs, length: Longs) -> pa.Array:
     values = Texts.room(int(offsets[-1]))
     copy_slices(source.longs, at, length, offsets, values.longs)
     return pa.Array.from_buffers(pa.binary(), len(at), [nulls, pa.py_buffer(offsets), pa.py_buffer(values.octets)])
-
-
-@compiled
-def copy_slices(longs: Longs, at: Longs, length: Longs, offsets: NDArray[np.int32], values: Longs) -> None:
-    """Copy each slice to where ``offsets`` say."""
-    for row in range(len(at)):
-        if length[row] > 0:
-            copy(longs, at[row], length[row], values, offsets[row])
 
 
 def as_text(binary: pa.Array) -> pa.Array:

@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from spark_jobs.commit_log_columns import COLUMN_TYPES, NUMBERS, Columns
 from spark_jobs.commit_log_groups import same_numbers
-from spark_jobs.commit_log_headers import Longs
-from spark_jobs.compiled import compiled
+from spark_jobs.commit_log_loops import Longs, add_numbers, find_largest, find_smallest
 
 MINUTE_MS = 60_000
 COUNT = "messages"
@@ -91,27 +90,6 @@ def sums(part: Columns, columns: Sequence[str]) -> pa.RecordBatch:
             made[f"{kind}_{number}"] = pa.array(found)
     schema = arrow_sums_schema(columns)
     return pa.RecordBatch.from_arrays([made[name].cast(schema.field(name).type) for name in columns], schema=schema)
-
-
-@compiled
-def add_numbers(values: Longs, groups: Longs, found: Longs) -> None:
-    """Add each value to that of its group."""
-    for row in range(len(values)):
-        found[groups[row]] += values[row]
-
-
-@compiled
-def find_smallest(values: Longs, groups: Longs, found: Longs) -> None:
-    """Put each value in the place of its group's, where it is smaller."""
-    for row in range(len(values)):
-        found[groups[row]] = min(found[groups[row]], values[row])
-
-
-@compiled
-def find_largest(values: Longs, groups: Longs, found: Longs) -> None:
-    """The same, where it is larger."""
-    for row in range(len(values)):
-        found[groups[row]] = max(found[groups[row]], values[row])
 
 
 _ADDED: dict[str, Callable[[Longs, Longs, Longs], None]] = {

@@ -1,22 +1,28 @@
-"""Loops over the bytes of a log, compiled to machine code where they first run, by Numba.
+"""Compiles loops to machine code where they first run, with Numba, and keeps it.
 
-What a report reads is found record by record: each one says where the next begins. In Python such a step takes
-microseconds; compiled, as long as the memory takes. Compiled code does not look whether an index is within its array,
-but with ``NUMBA_BOUNDSCHECK=1``: what could lie outside is held against its bounds before it is read.
+Numba looks at a function's own file alone: functions that call one another, and the numbers that they are made of, have
+to be in one file. Compiled code does not look whether an index is within its array, but with ``NUMBA_BOUNDSCHECK=1``.
 """
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import numba
 from numba import njit
+from numba.core.caching import _CacheLocator
+from numba.misc.appdirs import user_cache_dir
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+config: Any = numba.config
 
 
 def compiled(function: _Function) -> _Function:
-    """The function as machine code, kept beside its source, or in the user's cache where nothing can be written there.
+    """The function as machine code, kept where ``CodeLocator`` says.
 
-    Where there is neither (``NUMBA_CACHE_DIR`` can name one), each process compiles it for itself, in some seconds.
+    Where there is no folder for it, each process compiles it for itself, in some seconds.
     """
     try:
         return cast("_Function", njit(cache=True)(function))
@@ -27,3 +33,50 @@ def compiled(function: _Function) -> _Function:
 def inlined(function: _Function) -> _Function:
     """The function as a part of the compiled ones that call it: a call with arrays costs more than most of them do."""
     return cast("_Function", njit(inline="always")(function))
+
+
+class CodeLocator(_CacheLocator):
+    """Tells Numba where machine code is kept: in a folder for each state of a function's file.
+
+    By itself Numba would use code that has bounds checks, or has none, for the other; and could not find that of
+    sources that Spark sends along as a zip, which lie elsewhere each time.
+    """
+
+    def __init__(self, folder: Path, line: int) -> None:
+        self._folder = folder
+        self._line = line
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "CodeLocator | None":
+        """None where no folder can be written to."""
+        source: bytes = py_func.__globals__["__loader__"].get_data(py_file)
+        digest = hashlib.sha256(source + repr(config.BOUNDSCHECK).encode()).hexdigest()[:12]
+        for folder in folders(Path(py_file).parent):
+            locator = cls(folder / f"glassmq-{digest}", py_func.__code__.co_firstlineno)
+            with suppress(OSError):
+                locator.ensure_cache_path()  # type: ignore[no-untyped-call]
+                return locator
+        return None
+
+    def get_cache_path(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        """What the folder's name does not say of the source: nothing."""
+        return ""
+
+    def get_disambiguator(self) -> str:
+        """What tells functions of one name in one file apart."""
+        return str(self._line)
+
+
+config.CACHE_LOCATOR_CLASSES = f"{__name__}.{CodeLocator.__name__}"
+
+
+def folders(sources: Path) -> Iterator[Path]:
+    """Where to try: in the folder that ``NUMBA_CACHE_DIR`` names, beside the sources, in the user's cache."""
+    if config.CACHE_DIR:
+        yield Path(config.CACHE_DIR)
+    yield sources / "__pycache__"
+    yield Path(user_cache_dir("numba"))  # type: ignore[no-untyped-call]

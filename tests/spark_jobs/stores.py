@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from broker_core.formats import commit_log_record, consume_queue_unit, message_properties, safe_end
+from broker_core.formats import commit_log_record, message_properties, safe_end
 
 SEGMENT = 4096
 
@@ -16,7 +16,7 @@ class Written:
     end: int = 0
 
 
-def make_store(root: Path, count: int, *, queues: bool = True, topics: tuple[str, ...] = ("orders", "Größe"),
+def make_store(root: Path, count: int, *, topics: tuple[str, ...] = ("orders", "Größe"),
                born_host: str = "127.0.0.1", body: bytes | None = None, segment: int = SEGMENT) -> Written:
     """A store of ``count`` records in segments of ``segment`` bytes, with fillers; each body its own number."""
     (root / "commitlog").mkdir(parents=True)
@@ -37,8 +37,6 @@ def make_store(root: Path, count: int, *, queues: bool = True, topics: tuple[str
         written.end += len(record)
     for index, data in enumerate(segments):
         segment_path(root, index, segment).write_bytes(data)
-    if queues:
-        write_queues(root, written)
     return written
 
 
@@ -60,17 +58,6 @@ def encode(number: int, topic: str, queue: int, offset: int, physical: int, born
 def segment_path(root: Path, index: int, segment: int = SEGMENT) -> Path:
     """The file of a segment."""
     return root / "commitlog" / f"{index * segment:020d}"
-
-
-def write_queues(root: Path, written: Written) -> None:
-    """Consume queues with a unit for each record, and zeros behind them as in a preallocated file."""
-    units: dict[tuple[str, int], list[int]] = {}
-    for topic, queue, physical, size in written.records:
-        units.setdefault((topic, queue), []).extend((physical, size, 0))
-    for (topic, queue), fields in units.items():
-        folder = root / "consumequeue" / topic / str(queue)
-        folder.mkdir(parents=True)
-        (folder / f"{0:020d}").write_bytes(consume_queue_unit.encode_units(fields) + bytes(200))
 
 
 def publish_end(root: Path, end: int) -> None:

@@ -3,8 +3,20 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from spark_jobs.commit_log_segments import filler_size, find_segments, plan_log, read_safe_end, require_log_folder
+from spark_jobs.commit_log_segments import (
+    LARGEST_SHARE,
+    SMALLEST_SHARE,
+    bundled,
+    filler_size,
+    find_segments,
+    plan_log,
+    read_safe_end,
+    require_log_folder,
+    share,
+)
 from spark_jobs.errors import NotAStoreError
 from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_path, tear
 
@@ -129,3 +141,40 @@ def test_a_machine_that_does_not_see_the_store_does_not_take_it_for_empty(tmp_pa
     require_log_folder(str(tmp_path / "commitlog" / "00000000000000000000"))
     with pytest.raises(NotAStoreError, match=r"does not see .* on storage that they share"):
         require_log_folder(str(tmp_path / "elsewhere" / "commitlog" / "00000000000000000000"))
+
+
+def test_each_core_reads_one_part_of_a_small_log_and_several_of_a_large_one() -> None:
+    mib, gib = 1 << 20, 1 << 30
+    assert share(0, 2) == share(10 * mib, 2) == share(32 * mib, 2) == SMALLEST_SHARE
+    assert share(gib, 2) == gib // 2
+    assert share(gib - 1, 2) * 2 >= gib - 1
+    assert share(2 * gib, 2) == LARGEST_SHARE
+    assert share(3 * gib, 2) == 3 * gib // 4
+    assert share(100 * gib, 16) == -(-100 * gib // 112)
+
+
+@given(size=st.integers(0, 1 << 45), cores=st.integers(1, 500))
+def test_no_core_reads_more_than_the_others(size: int, cores: int) -> None:
+    found = share(size, cores)
+    assert SMALLEST_SHARE <= found <= max(LARGEST_SHARE, SMALLEST_SHARE)
+    tasks = -(-size // found)
+    assert tasks <= cores or tasks % cores == 0 or found == SMALLEST_SHARE
+
+
+def test_what_is_small_is_read_together_with_what_is_before() -> None:
+    def sizes(*pieces: int) -> list[list[int]]:
+        return bundled(pieces, lambda size: size)
+
+    assert sizes() == []
+    assert sizes(0) == [[0]]
+    assert sizes(100, 100, 12) == [[100], [100], [12]]
+    assert sizes(100, 100, 11) == [[100], [100, 11]]
+    assert sizes(100, 5, 6, 5, 100) == [[100, 5, 6], [5], [100]]
+    assert sizes(3, 100, 3) == [[3], [100, 3]]
+
+
+@given(st.lists(st.integers(0, 1000), max_size=30))
+def test_bundles_hold_every_piece_once_and_are_none_much_larger_than_the_largest_piece(pieces: list[int]) -> None:
+    found = bundled(pieces, lambda size: size)
+    assert [piece for bundle in found for piece in bundle] == pieces
+    assert all(len(bundle) == 1 or sum(bundle[1:]) < max(pieces) / 8 for bundle in found)

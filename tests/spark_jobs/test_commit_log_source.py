@@ -10,9 +10,15 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from broker_core.formats import commit_log_record
 from spark_jobs import commit_log_source, commit_log_walk
-from spark_jobs.commit_log_source import CommitLogSource, CommitLogSumsReader, pruned
+from spark_jobs.commit_log_source import (
+    CommitLogPartition,
+    CommitLogReader,
+    CommitLogSource,
+    CommitLogSumsReader,
+    pruned,
+)
 from tests.fakes import golden_store
-from tests.spark_jobs.stores import make_store, publish_end, tear
+from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_path, tear
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +115,46 @@ def test_bodies_and_properties_come_when_a_schema_names_them(spark: "SparkSessio
     rows = load(spark, tmp_path, pruned("properties", "body")).collect()
     assert bytes(rows[1]["body"]) == b"body 1body 1"
     assert rows[1]["properties"].startswith("UNIQ_KEY\x01")
+
+
+def reader_of(store: Path, **options: str) -> CommitLogReader:
+    return CommitLogReader(StructType().add("physical_offset", LongType()), {"path": str(store), **options})
+
+
+def test_small_ranges_are_read_with_the_one_before(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 200, segment=1 << 15)
+    assert written.end < 2 << 15
+    publish_end(tmp_path, next(at for _, _, at, _ in written.records if at > (1 << 15) + 1000))
+    reader = reader_of(tmp_path)
+    part, = reader.partitions()
+    assert [begin for _, _, begin, _ in part.value] == [0, 1 << 15]
+    found = [row["physical_offset"] for batch in reader.read(part) for row in batch.to_pylist()]
+    assert found == [at for _, _, at, _ in written.records if at <= (1 << 15) + 1000]
+    parts = reader_of(tmp_path, split_bytes="8000").partitions()
+    assert len(parts) > 3
+    assert found == [
+        row["physical_offset"] for each in parts for batch in reader.read(each) for row in batch.to_pylist()]
+
+
+def test_sums_of_a_split_are_those_of_all_its_ranges(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 200, topics=("orders",), segment=1 << 15)
+    stop = next(at for _, _, at, _ in written.records if at > (1 << 15) + 1000)
+    publish_end(tmp_path, stop)
+    reader = CommitLogSumsReader(StructType().add("topic", StringType()).add("messages", LongType()),
+        {"path": str(tmp_path)})
+    part, = reader.partitions()
+    assert [row for batch in reader.read(part) for row in batch.to_pylist()] == [
+        {"topic": "orders", "messages": sum(at < stop for _, _, at, _ in written.records)}]
+
+
+def test_a_segment_that_is_deleted_meanwhile_is_read_as_empty(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 60)
+    reader = reader_of(tmp_path)
+    parts = reader.partitions()
+    segment_path(tmp_path, 0).unlink()
+    found = [row["physical_offset"] for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+    assert found == [at for _, _, at, _ in written.records if at >= SEGMENT]
+    assert list(reader.read(CommitLogPartition(()))) == []
 
 
 @pytest.mark.parametrize("most", [0, 1 << 20])

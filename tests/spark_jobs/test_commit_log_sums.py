@@ -1,16 +1,20 @@
 """Sums made by the source against sums made record by record."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker_core.formats import commit_log_record
-from spark_jobs import commit_log_sums
-from spark_jobs.commit_log_columns import Columns
+from spark_jobs.commit_log_columns import Columns, Source
+from spark_jobs.commit_log_due import DueTimes
 from spark_jobs.commit_log_sums import added_up, arrow_sums_schema, size_classes, sums, sums_schema, wanted
+from tests.spark_jobs.segments import headers_of, log_of, segment_of
 from tests.spark_jobs.stores import make_store, segment_path
 from tests.spark_jobs.test_commit_log_columns import SIZE, opened
 
@@ -22,7 +26,7 @@ def test_sums_are_those_of_the_records(tmp_path: Path) -> None:
     source, headers = opened(tmp_path)
     columns = ("topic", "messages", "queue_id", "minute_ts", "size_class", "sum_total_size", "min_store_ts", "max_end",
         "born_host", "tags")
-    found = sums(Columns(source, headers), columns)
+    found = sums(Columns(source, headers, columns), columns)
     data = segment_path(tmp_path, 0).read_bytes()
     expected: dict[tuple[Any, ...], list[int]] = {}
     for topic, queue, offset, size in written.records:
@@ -42,21 +46,14 @@ def test_sums_are_those_of_the_records(tmp_path: Path) -> None:
 
 def test_without_keys_there_is_one_row(tmp_path: Path) -> None:
     written = make_store(tmp_path, 7, segment=SIZE)
-    assert sums(Columns(*opened(tmp_path)), ("messages", "max_physical_offset")).to_pylist() == [
+    assert sums(Columns(*opened(tmp_path), ()), ("messages", "max_physical_offset")).to_pylist() == [
         {"messages": 7, "max_physical_offset": written.records[-1][2]}]
 
 
-@pytest.mark.parametrize(("few", "short", "counted", "largest"), [
-    (64, 1 << 16, 1 << 18, 1 << 62), (1, 1 << 16, 1 << 18, 1 << 62), (1, 1, 1, 1 << 62), (64, 1 << 16, 1 << 18, 3),
-    (64, 1, 1 << 18, 1 << 62)])
-def test_keys_far_apart_and_many_of_them_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int,
-                                                         short: int, counted: int, largest: int) -> None:
-    monkeypatch.setattr(commit_log_sums, "_FEW", few)
-    monkeypatch.setattr(commit_log_sums, "_SHORT", short)
-    monkeypatch.setattr(commit_log_sums, "_MOST_COUNTED", counted)
-    monkeypatch.setattr(commit_log_sums, "_LARGEST", largest)
+def test_keys_far_apart_and_many_of_them_are_told_apart(tmp_path: Path) -> None:
     written = make_store(tmp_path, 40, segment=SIZE)
-    found = sums(Columns(*opened(tmp_path)), ("physical_offset", "topic", "store_ts", "messages", "max_store_ts"))
+    columns = ("physical_offset", "topic", "store_ts", "messages", "max_store_ts")
+    found = sums(Columns(*opened(tmp_path), columns), columns)
     assert [(row["topic"], row["physical_offset"]) for row in sorted(found.to_pylist(),
         key=lambda row: row["physical_offset"])] == [(topic, at) for topic, _, at, _ in written.records]
     assert all(row["messages"] == 1 and row["max_store_ts"] == row["store_ts"] for row in found.to_pylist())
@@ -94,21 +91,42 @@ def test_what_cannot_be_counted_is_refused(keys: tuple[str, ...], measures: tupl
         sums_schema(keys, measures)
 
 
-def test_the_largest_number_stays_what_it_is() -> None:
-    class Part:
-        def number(self, name: str) -> np.ndarray[Any, Any]:
-            return np.array([(1 << 63) - 1, (1 << 63) - 3])
+NUMBERS = [(1 << 63) - 1, 0, -(1 << 63), 0, -5, (1 << 63) - 3, (1 << 63) - 1]
 
-    coded = commit_log_sums._coded(Part(), "queue_offset")  # type: ignore[arg-type]
-    assert coded.values.take(pa.array(coded.codes)).to_pylist() == [(1 << 63) - 1, (1 << 63) - 3]
+
+def part_of(*columns: str, **fields: Sequence[int | str]) -> Columns:
+    """Records whose fields are these, one after the other."""
+    segment = segment_of(log_of([dict(zip(fields, values, strict=True))
+        for values in zip(*fields.values(), strict=True)]))
+    return Columns(Source(segment, DueTimes(Path("nowhere"))), headers_of(segment), columns)
 
 
 def test_numbers_from_end_to_end_are_told_apart() -> None:
-    numbers = [(1 << 63) - 1, 0, -(1 << 63), 0, -5]
+    columns = ("queue_offset", "messages")
+    assert [tuple(row.values()) for row in sums(part_of(*columns, queue_offset=NUMBERS), columns).to_pylist()] == [
+        ((1 << 63) - 1, 2), (0, 2), (-(1 << 63), 1), (-5, 1), ((1 << 63) - 3, 1)]
 
-    class Part:
-        def number(self, name: str) -> np.ndarray[Any, Any]:
-            return np.array(numbers)
 
-    coded = commit_log_sums._coded(Part(), "queue_offset")  # type: ignore[arg-type]
-    assert coded.values.take(pa.array(coded.codes)).to_pylist() == numbers
+def test_the_smallest_and_the_largest_are_found_from_end_to_end() -> None:
+    columns = ("topic", "min_queue_offset", "max_queue_offset", "messages")
+    topics = ["a", "b", "a", "c", "b", "a", "b"]
+    part = part_of(*columns, topic=topics, queue_offset=NUMBERS)
+    assert [tuple(row.values()) for row in sums(part, columns).to_pylist()] == [
+        (topic, min(of), max(of), len(of)) for topic in "abc"
+        for of in [[number for name, number in zip(topics, NUMBERS, strict=True) if name == topic]]]
+
+
+VALUES = st.integers(-(1 << 31), (1 << 31) - 1) | st.integers(-2, 2)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "TAGS"]), st.sampled_from(["", "TAGS\x01t\x02", "TAGS\x01u"]),
+    VALUES, VALUES), min_size=1, max_size=30))
+def test_whatever_the_records_hold_the_sums_are_theirs(drawn: list[tuple[str, str, int, int]]) -> None:
+    topics, properties, flags, queues = zip(*drawn, strict=True)
+    columns = ("queue_id", "tags", "messages", "topic", "sum_flag", "min_flag", "max_flag")
+    part = part_of(*columns, topic=topics, properties=properties, flag=flags, queue_id=queues)
+    expected: dict[tuple[int, str | None, str], list[int]] = {}
+    for topic, text, flag, queue in drawn:
+        expected.setdefault((queue, text[5:6] or None, topic), []).append(flag)
+    assert [tuple(row.values()) for row in sums(part, columns).to_pylist()] == [
+        (queue, tag, len(of), topic, sum(of), min(of), max(of)) for (queue, tag, topic), of in expected.items()]

@@ -12,13 +12,13 @@ import pytest
 from pyarrow import parquet
 
 from broker_core.formats import lake_position, safe_end
-from spark_jobs import lake_sync
+from spark_jobs import commit_log_segments, lake_sync
 from spark_jobs.commit_log_files import joined
 from spark_jobs.errors import LakeBusyError, LakeError, NotAStoreError
 from spark_jobs.lake import Lake, find_lake, locked
 from spark_jobs.lake_folders import lake_name
 from spark_jobs.lake_manifest import Manifest
-from spark_jobs.lake_sync import Synced, Wanted, add_journal, rounds, sync, task_bytes
+from spark_jobs.lake_sync import Synced, Wanted, add_journal, rounds, sync
 from spark_jobs.lake_tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Work, carry_out
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
@@ -163,7 +163,7 @@ def test_a_large_log_is_made_to_count_bit_by_bit(tmp_path: Path, written: Writte
                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     publish_end(tmp_path / "store", written.end)
     monkeypatch.setattr(lake_sync, "ROUND_BYTES", SEGMENT)
-    monkeypatch.setattr(lake_sync, "SMALLEST_TASK", 1000)
+    monkeypatch.setattr(commit_log_segments, "SMALLEST_SHARE", 1000)
     positions, told = [], []
 
     def run(works: Sequence[Work]) -> list[Done]:
@@ -270,7 +270,7 @@ def test_stores_that_change_places_have_a_lake_each(tmp_path: Path, written: Wri
 
 def test_a_damaged_record_does_not_make_another_lake(tmp_path: Path, written: Written,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lake_sync, "SMALLEST_TASK", 1000)
+    monkeypatch.setattr(commit_log_segments, "SMALLEST_SHARE", 1000)
     first = fill(tmp_path)
     assert len(lake_of(tmp_path).manifest.witnesses) == 3
     tear(tmp_path / "store", written.records[39][2] + 40, 1)
@@ -392,7 +392,7 @@ def store_in_two_stages(root: Path, segments: int) -> tuple[Written, Callable[[]
 def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(tmp_path: Path,
                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_sync, "ROUND_BYTES", 6000)
-    monkeypatch.setattr(lake_sync, "SMALLEST_TASK", 2000)
+    monkeypatch.setattr(commit_log_segments, "SMALLEST_SHARE", 2000)
     step, finished = 0, False
     while not finished:
         root = tmp_path / str(step)
@@ -420,7 +420,7 @@ def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(tmp_path: Pat
     assert step > 40
 
 
-def test_works_are_cut_into_rounds_and_tasks_by_their_bytes() -> None:
+def test_works_are_cut_into_rounds_by_their_bytes() -> None:
     def log(size: int) -> LogWork:
         return LogWork("s", "l", joined("s", "commitlog"), 0, 0, size, False)
 
@@ -428,6 +428,3 @@ def test_works_are_cut_into_rounds_and_tasks_by_their_bytes() -> None:
     half = log(lake_sync.ROUND_BYTES // 2)
     assert list(rounds([journal, half, half, log(1)])) == [[journal, half, half], [log(1)]]
     assert list(rounds([])) == []
-    assert task_bytes(50 << 20, 2) == lake_sync.SMALLEST_TASK
-    assert task_bytes(1 << 30, 2) == 256 << 20
-    assert task_bytes(10 << 30, 2) == lake_sync.LARGEST_TASK

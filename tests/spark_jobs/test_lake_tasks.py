@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from broker_core.formats import commit_log_record
 from spark_jobs import lake_tasks
+from spark_jobs.commit_log_columns import NUMBERS
 from spark_jobs.commit_log_files import joined
 from spark_jobs.errors import LakeError, NotAStoreError
 from spark_jobs.lake_tasks import (
@@ -185,12 +186,17 @@ def test_a_journal_file_in_whose_place_another_lies_is_left_alone(tmp_path: Path
 def test_spark_gives_numbers_of_works_and_gets_what_became_of_them(tmp_path: Path) -> None:
     written = make_store(tmp_path, 30)
     works = [log_work(tmp_path, 0, SEGMENT), log_work(tmp_path, SEGMENT, written.end, base=SEGMENT)]
-    encoded = [msgspec.json.encode(work) for work in works]
-    numbers = [pa.RecordBatch.from_arrays([pa.array([1])], names=["id"])]
-    done, = carry_out_in_spark(encoded, numbers)
-    found = msgspec.json.decode(done.column("done")[0].as_py(), type=lake_tasks.Done)
-    assert isinstance(found, LogDone)
-    assert found.start == SEGMENT
+    journal, = make_journal(tmp_path, [entry(1)])
+    encoded = [msgspec.json.encode(bundle) for bundle in (works[:1], [journal_work(tmp_path, journal), *works])]
+
+    def done(*numbers: int) -> list[LogDone | JournalDone]:
+        batches = [pa.RecordBatch.from_arrays([pa.array([number])], names=["id"]) for number in numbers]
+        return [msgspec.json.decode(text, type=lake_tasks.Done) for batch in carry_out_in_spark(encoded, batches)
+            for text in batch.column("done").to_pylist()]
+
+    assert [(type(one), one.start) for one in done(1)] == [(JournalDone, 0), (LogDone, 0), (LogDone, SEGMENT)]
+    assert [one.start for one in done(0, 0)] == [0, 0]
+    assert done() == []
 
 
 def test_messages_are_counted_beside(tmp_path: Path, written: Written) -> None:
@@ -205,6 +211,11 @@ def test_messages_are_counted_beside(tmp_path: Path, written: Written) -> None:
     assert {row["topic"] for row in sums} == {row["topic"] for row in messages}
     schema = parquet.read_schema(done.drafts[0].draft)
     assert schema.field("topic").type == schema.field("born_host").type == pa.string()
+
+
+def test_columns_that_every_message_has_are_never_null(tmp_path: Path, written: Written) -> None:
+    schema = parquet.read_schema(carry_out(log_work(tmp_path, 0, SIZE, bodies=True)).drafts[0].draft)
+    assert {field.name for field in schema if not field.nullable} == {*NUMBERS, "topic", "born_host"}
 
 
 def test_a_machine_that_does_not_see_the_store_does_not_take_the_log_for_deleted(tmp_path: Path) -> None:

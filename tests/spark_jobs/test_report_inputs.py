@@ -9,7 +9,7 @@ import pytest
 from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry, encode_header, file_name
 from spark_jobs import report_inputs
 from spark_jobs.errors import NotAStoreError
-from spark_jobs.report_inputs import StoreInputs, split_size, stored_offsets, stored_topics
+from spark_jobs.report_inputs import StoreInputs, stored_offsets, stored_topics
 from spark_jobs.reports import load
 from tests.spark_jobs.frames import rows
 from tests.spark_jobs.stores import make_store
@@ -118,11 +118,3 @@ def test_offsets_are_those_of_the_moment_the_inputs_are_made(spark: "SparkSessio
     inputs = StoreInputs(spark, tmp_path, load("consumer_lag"), (), None)
     table.write_text('{"offsetTable": {"orders@g": {0: 99}}}')
     assert rows(inputs.of(load("consumer_lag")).offsets()) == [("g", "orders", 0, 1)]
-
-
-def test_each_core_reads_one_part_of_a_small_log_and_several_of_a_large_one() -> None:
-    mib, gib = 1 << 20, 1 << 30
-    assert split_size(10 * mib, 2) == 16 * mib
-    assert split_size(gib, 2) == 512 * mib
-    assert split_size(gib - 1, 2) * 2 >= gib - 1
-    assert split_size(3 * gib, 2) == split_size(100 * gib, 16) == 256 * mib

@@ -1,0 +1,47 @@
+"""Parts of a log in memory, made of records that are valid or not."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from broker_core.formats import commit_log_record
+from broker_core.formats.commit_log_record import HEADS, LENGTH, MAGIC_V1, MAGIC_V2
+from spark_jobs.commit_log_headers import Headers, Segment, Texts, longs_of
+from spark_jobs.commit_log_walk import RecordWalk
+
+
+def segment_of(data: bytes, base: int = 0) -> Segment:
+    """A segment that begins at this offset of the log."""
+    return Segment(memoryview(data), base, len(data), base)
+
+
+def log_of(records: Iterable[Mapping[str, Any]], base: int = 0) -> bytes:
+    """Records one behind the other, as ``commit_log_record.encode`` makes them of these fields."""
+    data = b""
+    for fields in records:
+        made: dict[str, Any] = {"topic": "t", "queue_id": 0, "queue_offset": 0, "body": b"", **fields}
+        data += commit_log_record.encode(**made, physical_offset=base + len(data))
+    return data
+
+
+def raw_record(at: int, topic: bytes, properties: bytes = b"", body: bytes = b"", *, v2: bool = False) -> bytes:
+    """A record whose texts are any bytes, of any length that its fields can hold."""
+    length = LENGTH.pack(len(topic)) if v2 else bytes([len(topic)])
+    size = HEADS[0].size + len(body) + len(length) + len(topic) + 2 + len(properties)
+    head = HEADS[0].pack(size, MAGIC_V2 if v2 else MAGIC_V1, commit_log_record.body_crc(body), 0, 0, 0, at, 0, 0,
+        bytes(4), 0, 0, bytes(4), 0, 0, 0, len(body))
+    return head + body + length + topic + LENGTH.pack(len(properties)) + properties
+
+
+def texts_of(data: bytes) -> Texts:
+    """These bytes, eight or more, and nothing behind them."""
+    octets = np.frombuffer(data, np.uint8).copy()
+    return Texts(octets, longs_of(octets))
+
+
+def headers_of(segment: Segment) -> Headers:
+    """All records of a segment that has some and nothing else; behind their texts there is nothing."""
+    headers, = RecordWalk(segment, 0, segment.size, resume=False)
+    used = headers.texts.octets[:headers.texts_end].tobytes()
+    return headers._replace(texts=texts_of(used.ljust(8, b"\x02")))

@@ -87,7 +87,9 @@ def record_batches(source: Source, headers: Headers, columns: Sequence[str]) -> 
 
 def record_batch(part: "Columns", schema: pa.Schema) -> pa.RecordBatch:
     """Records as a batch of the schema's columns."""
-    return pa.RecordBatch.from_arrays([part.column(field.name).cast(field.type) for field in schema], schema=schema)
+    columns = [part.column(field.name) for field in schema]
+    return pa.RecordBatch.from_arrays([column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(columns, schema, strict=True)], schema=schema)
 
 
 def parts(source: "Source", headers: Headers, columns: Sequence[str]) -> "Iterator[Columns]":
@@ -124,7 +126,8 @@ class Columns:
     def column(self, name: str) -> pa.Array:
         """One column; addresses and topics as a dictionary, since there are few different ones."""
         if name in NUMBERS:
-            return pa.array(self.number(name))
+            number = self.number(name)
+            return pa.array(number if NUMBERS[name] == "long" else number.astype(np.int32))  # four bytes in the log
         if name not in self._texts:
             self._texts[name] = self._read_column(name)
         return self._texts[name]

@@ -12,9 +12,13 @@ _BORN_HOST_AT = 48
 
 def born_hosts(segment: Segment, headers: Headers) -> pa.DictionaryArray:
     """The address of each record's producer, without its port."""
-    at, length = headers.at + _BORN_HOST_AT, np.where(headers.sys_flag & BORN_HOST_V6 != 0, 16, 4)
-    is_v6 = (length == 16).any()
-    found = same_texts(segment, at, length) if is_v6 else same_numbers(headers.born_host[np.newaxis])
-    texts = [host_text(bytes(segment.buffer[begin:begin + size]))
-        for begin, size in zip(at[found.first].tolist(), length[found.first].tolist(), strict=True)]
-    return pa.DictionaryArray.from_arrays(pa.array(found.of, pa.int32()), pa.array(texts, pa.string()))
+    is_v6 = headers.sys_flag & BORN_HOST_V6 != 0
+    if is_v6.any():
+        found = same_texts(segment, headers.at + _BORN_HOST_AT, np.where(is_v6, 16, 4))
+    else:
+        found = same_numbers(headers.born_host[np.newaxis])
+    texts = []
+    for row in found.first.tolist():
+        at = int(headers.at[row]) + _BORN_HOST_AT
+        texts.append(host_text(bytes(segment.buffer[at:at + (16 if is_v6[row] else 4)])))
+    return pa.DictionaryArray.from_arrays(pa.array(found.of.astype(np.int32)), pa.array(texts, pa.string()))

@@ -11,6 +11,8 @@ from spark_jobs.commit_log_headers import Headers
 from spark_jobs.commit_log_loops import Ints, Longs, Octets, find_properties
 from spark_jobs.commit_log_slices import as_text, slices
 
+FEW = 2
+"""Names of which the first letters are looked for first: where there are none, that is quickly known."""
 _ENTRY_END = ord(ENTRY_END)
 
 
@@ -40,7 +42,7 @@ class Properties:
         self._names = tuple(names)
         self._places: Ints | None = None
         used = headers.texts.octets[:headers.texts_end]
-        if any((used == ord(name[0])).any() for name in names):  # first letters alone often tell that none is there
+        if len(names) > FEW or any((used == ord(name[0])).any() for name in names):
             self._places = np.empty((2, len(names), len(headers.at)), np.int32)
             find_properties(headers.texts.octets, entry_ends(used), headers.properties_at, headers.properties_length,
                 *Keys.of(names), *self._places)

@@ -132,6 +132,8 @@ def _coded(part: Columns, name: str) -> Coded:
     if name not in TEXT_KEYS:
         return Coded(name, _number(part, name), pa.array)
     column = part.column(name)
+    if column.null_count == len(column):
+        return Coded(name, np.full(len(column), NULL), lambda some: pa.nulls(len(some), pa.string()))
     column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     codes = (column.indices.fill_null(NULL) if column.null_count else column.indices).to_numpy().astype(np.int64)
     return Coded(name, codes, lambda some: column.dictionary.take(pa.array(some, mask=some == NULL)))

@@ -101,7 +101,8 @@ class Headers(NamedTuple):
 
 
 def longs_of(buffer: Any) -> Longs:
-    """The eight bytes from each position of a buffer on, as the machine reads them: one load, where bytes are eight."""
+    """The eight bytes from each position of a buffer on: one load, where bytes are eight. Most of them are not aligned,
+    and the first byte is the lowest: the machine has to be one that reads them so."""
     return np.ndarray((max(0, len(buffer) - WORD + 1),), "<i8", buffer, strides=(1,))
 
 

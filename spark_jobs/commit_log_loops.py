@@ -2,8 +2,11 @@
 
 What a report reads is found record by record: each one says where the next begins. In Python such a step takes
 microseconds; compiled, as long as the memory takes. No index is looked at (see ``compiled``): what could lie outside is
-held against its bounds before it is read. All loops are in this file, with the numbers that they are made of; the
-layout is that of ``broker_core.formats.commit_log_record``.
+held against its bounds before it is read. All loops are in this file, with the numbers that they are made of: those of
+``broker_core.formats.commit_log_record``, whose layout this is.
+
+``np.uint64`` stands where bits are meant: ``>>`` of a signed number repeats its sign, and a signed and an unsigned one
+together would become a float.
 """
 
 from typing import TypeAlias
@@ -41,7 +44,7 @@ MIXES = 0x9E3779B97F4A7C15
 
 @compiled
 def big_endian(longs: Longs, at: int) -> np.int64:
-    """The signed number of the eight bytes at ``at``."""
+    """The signed number of the eight bytes at ``at``: turned round, for which processors have an instruction."""
     value = np.uint64(longs[at])
     value = (value & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8) | (
         value >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF))
@@ -157,15 +160,20 @@ def fetch(octets: Octets, at: int, stop: int) -> np.uint8:
 @compiled
 def follow(octets: Octets, longs: Longs, base: int, at: int, stop: int, resume: bool, headers: Longs,
            texts: Longs, gaps: Longs) -> tuple[int, int, int, bool]:
-    """Records from ``at`` on, until there is no room for more of them, or of gaps: (records, gaps, where the last
-    record ended or the next one begins, whether there may be more)."""
+    """Records from ``at`` on, until there is no room for more of them, of their texts, or of gaps.
+
+    (records, gaps, where the last record ended or the next one begins, whether there may be more)
+
+    Topics and properties are copied to ``texts``: TOPIC_AT and PROPERTIES_AT are places there, BODY_AT is one in the
+    segment. ``first`` and ``fetched`` only steer what is fetched ahead.
+    """
     row, passed, first, fetched, text_end = 0, 0, at, at, 0
     while row < headers.shape[1] and passed < len(gaps):
         if at >= stop or is_blank(longs, at):
             return row, passed, at, False
         if at >= fetched and at - first <= row * SPARSE:
-            headers[AT, row] = fetch(octets, fetched, min(fetched + AHEAD, stop))  # overwritten by the header
-            fetched += AHEAD
+            headers[AT, row] = fetch(octets, at, min(at + AHEAD, stop))  # overwritten by the header
+            fetched = at + AHEAD
         size = put_header(octets, longs, base, at, stop, headers, row)
         if size:
             text_at = headers[TOPIC_AT, row]
@@ -200,7 +208,7 @@ def copy_slices(longs: Longs, at: Longs, length: Longs, offsets: Ints, values: L
 
 @inlined
 def lowest(bits: np.int64) -> np.int64:
-    """The place of the lowest bit that is set."""
+    """The place of the lowest bit that is set: the bits below it, counted, for which processors have an instruction."""
     below = np.uint64(~bits & bits - np.int64(1))
     below -= below >> np.uint64(1) & np.uint64(0x5555555555555555)
     below = (below & np.uint64(0x3333333333333333)) + (below >> np.uint64(2) & np.uint64(0x3333333333333333))
@@ -211,7 +219,11 @@ def lowest(bits: np.int64) -> np.int64:
 @compiled
 def find_properties(octets: Octets, entry_ends: Longs, at: Longs, length: Longs, keys: Octets, key_ends: Longs,
                     beginning_with: Longs, value_at: Ints, value_length: Ints) -> None:
-    """Where each record's value of each key is and how long, NONE where it has none. The strings are at ``at``."""
+    """Where each record's value of each key is and how long, NONE where it has none. The strings are at ``at``.
+
+    ``entry_ends`` has a bit for each byte, whether it is an 0x02; the keys are as ``commit_log_properties.Keys`` has
+    them.
+    """
     value_length[:] = NONE
     for row in range(len(at)):
         begin, stop = at[row], at[row] + length[row]
@@ -223,16 +235,17 @@ def find_properties(octets: Octets, entry_ends: Longs, at: Longs, length: Longs,
                 bits = entry_ends[word]
             end = min((word << 6) + lowest(bits), stop) if bits else stop
             bits &= bits - 1
-            may_be = beginning_with[octets[begin]]
-            while may_be:
-                key = lowest(may_be)
-                may_be &= may_be - 1
+            candidates = beginning_with[octets[begin]]
+            while candidates:
+                key = lowest(candidates)
+                candidates &= candidates - 1
                 first = key_ends[key - 1] if key else 0
                 size = key_ends[key] - first
-                same = 0
-                while same < size < end - begin and octets[begin + same] == keys[first + same]:
-                    same += 1
-                if same == size:
+                equal = 0
+                if size < end - begin:  # an entry without a value does not count
+                    while equal < size and octets[begin + equal] == keys[first + equal]:
+                        equal += 1
+                if equal == size:
                     value_at[key, row], value_length[key, row] = begin + size, end - begin - size
             begin = end + 1
 
@@ -245,12 +258,15 @@ def mixed(value: np.uint64, word: np.int64) -> np.uint64:
 
 
 @compiled
-def put_number_groups(columns: Longs, table: Longs, shift: int, group_of: Longs, first: Longs) -> int:
-    """How many groups there are. ``table``: empty, at least twice as large as there are records, two to the
-    (64 - ``shift``)."""
+def put_number_groups(columns: Longs, table: Longs, shift: int, seed: np.uint64, group_of: Longs, first: Longs) -> int:
+    """How many groups there are of records with the same number in each column.
+
+    ``table`` is empty, at least twice as large as there are records, and two to the (64 - ``shift``). ``seed`` is what
+    nobody knows who chooses numbers so that they fall together.
+    """
     different = 0
     for row in range(columns.shape[1]):
-        value = np.uint64(0)
+        value = seed
         for column in range(len(columns)):
             value = mixed(value, columns[column, row])
         place = np.int64(mixed(value, np.int64(0)) >> np.uint64(shift))
@@ -279,13 +295,13 @@ def word_of(longs: Longs, at: int, size: int, word: int) -> np.int64:
 
 
 @compiled
-def put_text_groups(longs: Longs, at: Longs, length: Longs, table: Longs, shift: int, group_of: Longs,
+def put_text_groups(longs: Longs, at: Longs, length: Longs, table: Longs, shift: int, seed: np.uint64, group_of: Longs,
                     first: Longs) -> int:
-    """The same for texts."""
+    """How many groups there are of records whose texts [at, at + length) are the same, as ``put_number_groups``."""
     different = 0
     for row in range(len(at)):
         begin, size = at[row], length[row]
-        value = np.uint64(size)
+        value = seed ^ np.uint64(size)
         for word in range(size + WORD - 1 >> 3):
             value = mixed(value, word_of(longs, begin, size, word << 3))
         place = np.int64(mixed(value, np.int64(0)) >> np.uint64(shift))
@@ -324,6 +340,6 @@ def find_smallest(values: Longs, groups: Longs, found: Longs) -> None:
 
 @compiled
 def find_largest(values: Longs, groups: Longs, found: Longs) -> None:
-    """The same, where it is larger."""
+    """Put each value in the place of its group's, where it is larger."""
     for row in range(len(values)):
         found[groups[row]] = max(found[groups[row]], values[row])

@@ -48,10 +48,14 @@ class Properties:
                 *Keys.of(names), *self._places)
 
     def value(self, name: str) -> pa.Array:
-        """One property of each record, null where it has none; of two with one name the last one counts."""
+        """One property of each record, null where it has none; of two with one name the last one counts.
+
+        ValueError for a name that was not given.
+        """
+        place = self._names.index(name)
         if self._places is None:
             return pa.nulls(len(self._headers.at), pa.string())
-        return as_text(slices(self._headers.texts, *self._places[:, self._names.index(name)]))
+        return as_text(slices(self._headers.texts, *self._places[:, place]))
 
 
 def entry_ends(octets: Octets) -> Longs:

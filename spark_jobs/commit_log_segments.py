@@ -25,8 +25,6 @@ SMALLEST_SHARE, LARGEST_SHARE = 16 * 1024 * 1024, 1024 * 1024 * 1024
 """Bytes of the log that a task reads: a task costs some 50 ms, and one that fails begins anew."""
 LARGEST_RECORD = 20 * 1024 * 1024
 """Bytes; looked at behind the place where a split should begin, so that a record is found there."""
-_SMALL = 8
-"""Times smaller than the largest one."""
 CHECKED_AT_THE_END = 256
 """Records before an end found by walking whose body checksums are compared: a torn write hides there."""
 
@@ -202,16 +200,16 @@ def split(file: SegmentFile, start: int, stop: int, split_bytes: int, begins: Lo
 
 
 def share(size: int, cores: int) -> int:
-    """How much of a log of so many bytes one task reads: each core has as many tasks as the others."""
+    """How much of a log of so many bytes one task reads, so that each core has about as many tasks as the others."""
     tasks = cores * max(1, -(-size // (cores * LARGEST_SHARE)))
     return max(SMALLEST_SHARE, -(-size // tasks))
 
 
 def bundled(ranges: Iterable[_Piece], size: Callable[[_Piece], int]) -> list[list[_Piece]]:
-    """Ranges of the log by the task that reads them: what ends a segment, or begins the last one, and is small beside
-    the others, is read together with the one before."""
+    """Ranges of the log by the task that reads them: what is left of a segment, or begins the last one, goes with the
+    range before it, up to an eighth of the largest one. So little is not worth a task."""
     pieces = list(ranges)
-    least = max(map(size, pieces), default=0) // _SMALL
+    least = max(map(size, pieces), default=0) // 8
     found: list[list[_Piece]] = []
     added = 0
     for piece in pieces:

@@ -25,14 +25,12 @@ from spark_jobs.commit_log_files import local_path
 from spark_jobs.commit_log_filters import Condition, condition, fulfilling, offsets_within
 from spark_jobs.commit_log_headers import Headers, Segment
 from spark_jobs.commit_log_segments import LARGEST_SHARE, LogRange, bundled, plan_log, require_log_folder
-from spark_jobs.commit_log_sums import added_up, sums, sums_schema, wanted
+from spark_jobs.commit_log_sums import WAITING_SUMS, added_up, sums, sums_schema, wanted
 from spark_jobs.commit_log_walk import RecordWalk
 from spark_jobs.source_options import whole_number
 
 FORMAT = "rocketmq_commitlog"
 SUMS_FORMAT = "rocketmq_commitlog_sums"
-WAITING_SUMS = 500_000
-"""Rows of sums of one split that are in memory at a time."""
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 """Has to be ``true`` in a session that reads this format: Spark refuses a source that takes conditions otherwise."""
 

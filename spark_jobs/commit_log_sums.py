@@ -17,6 +17,8 @@ from spark_jobs.commit_log_groups import same_numbers
 from spark_jobs.commit_log_loops import Longs, add_numbers, find_largest, find_smallest
 
 MINUTE_MS = 60_000
+WAITING_SUMS = 500_000
+"""Rows of sums of one task that wait in memory to be added up."""
 COUNT = "messages"
 KINDS = ("sum", "min", "max")
 NULL = -1

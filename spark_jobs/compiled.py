@@ -1,10 +1,13 @@
 """Compiles loops to machine code where they first run, with Numba, and keeps it.
 
-Numba looks at a function's own file alone: functions that call one another, and the numbers that they are made of, have
-to be in one file. Compiled code does not look whether an index is within its array, but with ``NUMBA_BOUNDSCHECK=1``.
+Functions that call one another, and the numbers that they are made of, have to be in one file: what is kept is made
+anew only where a function's own file has changed. Compiled code does not look whether an index is within its array, but
+with ``NUMBA_BOUNDSCHECK=1``.
 """
 
+import fcntl
 import hashlib
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,22 +15,24 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba import njit
-from numba.core.caching import _CacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.misc.appdirs import user_cache_dir
+
+logger = logging.getLogger(__name__)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 config: Any = numba.config
 
 
 def compiled(function: _Function) -> _Function:
-    """The function as machine code, kept where ``CodeLocator`` says.
+    """The function as machine code, kept where ``CodeLocator`` says; other threads run meanwhile.
 
     Where there is no folder for it, each process compiles it for itself, in some seconds.
     """
-    try:
-        return cast("_Function", njit(cache=True)(function))
-    except RuntimeError:  # no folder for it
-        return cast("_Function", njit(function))
+    made: Any = njit(nogil=True)(function)
+    with suppress(RuntimeError):  # no folder for it
+        made._cache = CodeCache(function)  # type: ignore[no-untyped-call]
+    return cast("_Function", made)
 
 
 def inlined(function: _Function) -> _Function:
@@ -71,7 +76,33 @@ class CodeLocator(_CacheLocator):
         return str(self._line)
 
 
-config.CACHE_LOCATOR_CLASSES = f"{__name__}.{CodeLocator.__name__}"
+class _Kept(CompileResultCacheImpl):
+    _locator_classes: list[type[object]] = [CodeLocator]  # noqa: RUF012 - so it is in Numba
+
+
+class CodeCache(FunctionCache):
+    """What is kept of one function. What cannot be read is made anew; what cannot be written is not kept."""
+
+    _impl_class = _Kept
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The machine code for arguments of these types; None where there is none, or a file of it is damaged."""
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception as error:  # whatever a file makes of itself that a power cut has left half written
+            logger.warning("What is kept in %s of %s cannot be read, and is made anew: %r", self.cache_path, sig, error)
+            with suppress(OSError):
+                self.flush()  # type: ignore[no-untyped-call]
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the machine code for arguments of these types."""
+        try:
+            with open(Path(self.cache_path) / "lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # Numba reads which files there are, and then writes the next one
+                super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            logger.warning("What was compiled is not kept in %s: %s", self.cache_path, error)
 
 
 def folders(sources: Path) -> Iterator[Path]:

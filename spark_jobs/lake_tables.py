@@ -34,7 +34,7 @@ def fill(spark: "SparkSession", store: str, lakes: Path, now_ms: Callable[[], in
 
 
 def run_in_spark(spark: "SparkSession", works: Sequence[Work]) -> list[Done]:
-    """Carry works out, those of a bundle in one task."""
+    """Carry works out, those of a bundle in one task; each file of the journal has one of its own."""
     of_log = [work for work in works if isinstance(work, LogWork)]
     of_journal = [work for work in works if isinstance(work, JournalWork)]
     bundles: list[Sequence[Work]] = [*([work] for work in of_journal),

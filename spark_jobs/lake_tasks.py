@@ -26,7 +26,7 @@ from spark_jobs.commit_log_due import DueTimes
 from spark_jobs.commit_log_files import local_path
 from spark_jobs.commit_log_headers import Segment
 from spark_jobs.commit_log_segments import require_log_folder
-from spark_jobs.commit_log_sums import added_up, arrow_sums_schema, sums
+from spark_jobs.commit_log_sums import WAITING_SUMS, added_up, arrow_sums_schema, sums
 from spark_jobs.commit_log_walk import RecordWalk
 from spark_jobs.errors import LakeError
 from spark_jobs.poll_journal_files import read_file
@@ -166,6 +166,7 @@ def write_log(work: LogWork) -> LogDone:
     walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, resume=True)
     last_offset, last_size = -1, 0
     counted: list[pa.RecordBatch] = []
+    waiting = 0
     name = f"range={work.start:020d}-{work.end:020d}"
     with (DayFiles(Path(work.lake), "messages", name, schema, "store_ts") as files,
             DayFiles(Path(work.lake), "sums", name, SUMS_SCHEMA, "minute_ts") as sums_files):
@@ -174,6 +175,11 @@ def write_log(work: LogWork) -> LogDone:
             for part in parts(source, headers, columns):
                 files.write(record_batch(part, schema))
                 counted.append(sums(part, SUMS_SCHEMA.names))
+                waiting += counted[-1].num_rows
+            if waiting > WAITING_SUMS:
+                for batch in added_up(counted):
+                    sums_files.write(batch)
+                counted, waiting = [], 0
         for batch in added_up(counted):
             sums_files.write(batch)
         drafts, of_sums = files.finish(), sums_files.finish()
@@ -183,8 +189,8 @@ def write_log(work: LogWork) -> LogDone:
 
 
 def as_written(schema: pa.Schema) -> pa.Schema:
-    """The schema as batches are made for a file: texts of which there are few different ones as a dictionary, and what
-    every message has as something that is never null, which need not be looked for in each row."""
+    """The schema of batches for a file: topics and addresses as dictionaries, since there are few different ones, and
+    these and numbers as never null, so that no row is asked."""
     fields = []
     for field in schema:
         kind = pa.dictionary(pa.int32(), pa.string()) if field.name in DICTIONARIES else field.type

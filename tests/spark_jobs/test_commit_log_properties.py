@@ -79,6 +79,12 @@ def test_the_last_text_may_end_at_any_place(size: int) -> None:
             assert found.value(name).to_pylist() == [None, expected(text, name), expected("KEYS\x01k", name), None]
 
 
+@pytest.mark.parametrize("text", ["TAGS\x01a\x02", ""])
+def test_a_property_that_was_not_asked_for_is_not_said_to_be_missing(text: str) -> None:
+    with pytest.raises(ValueError, match="not in tuple"):
+        properties([text], names=("TAGS",)).value("KEYS")
+
+
 def test_some_of_the_records_have_theirs() -> None:
     texts = [f"KEYS\x01k{number}\x02TAGS\x01t{number}" for number in range(30)]
     data = b""

@@ -89,6 +89,24 @@ def test_sources_that_lie_in_a_zip_are_known_again_elsewhere(tmp_path: Path) -> 
         assert run(CALL, tmp_path, PYTHONPATH=f"{tmp_path / name}.zip:{PROJECT}") == found
 
 
+@pytest.mark.parametrize(("pattern", "left"), [("*.nbi", 0), ("*.nbi", 20), ("*.nbc", 0), ("*.nbc", 900)])
+def test_what_a_power_cut_has_left_half_written_is_made_anew(loops: Path, pattern: str, left: int) -> None:
+    assert run(CALL, loops) == "42 0"
+    found = list(loops.rglob(pattern))
+    assert found
+    for path in found:
+        path.write_bytes(path.read_bytes()[:left])
+    assert run(CALL, loops) == "42 0"
+    assert run(CALL, loops) == "42 1", "and mended"
+
+
+def test_on_a_full_disk_it_is_compiled_and_not_kept(loops: Path) -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
+    assert run(limit + CALL, loops) == "42 0"
+    assert run(CALL, loops) == "42 0"
+    assert run(CALL, loops) == "42 1"
+
+
 @inlined
 def larger(number: int) -> int:
     return number + 1

@@ -1,6 +1,7 @@
 """Parquet files against the records and entries that they were made of."""
 
 import errno
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 from pyarrow import parquet
 
 from broker_core.formats import commit_log_record
-from spark_jobs import lake_tasks
+from spark_jobs import commit_log_walk, lake_tasks
 from spark_jobs.commit_log_columns import NUMBERS
 from spark_jobs.commit_log_files import joined
+from spark_jobs.commit_log_sums import added_up
 from spark_jobs.errors import LakeError, NotAStoreError
 from spark_jobs.lake_tasks import (
     MESSAGE_COLUMNS,
@@ -230,3 +232,24 @@ def test_a_machine_that_does_not_see_the_lake_writes_nothing(tmp_path: Path, wri
         with pytest.raises(LakeError, match=r"does not see .* on storage that they share"):
             carry_out(work)
     assert not lake.exists()
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_sums_that_wait_are_written_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                            most: int) -> None:
+    monkeypatch.setattr(lake_tasks, "WAITING_SUMS", most)
+    monkeypatch.setattr(commit_log_walk, "ROWS", 5)
+    together = []
+
+    def counted(batches: Sequence[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        together.append(len(batches))
+        return added_up(batches)
+
+    monkeypatch.setattr(lake_tasks, "added_up", counted)
+    written = make_store(tmp_path, 30, segment=SIZE)
+    (tmp_path / "lake").mkdir(exist_ok=True)
+    done = carry_out(log_work(tmp_path, 0, written.end))
+    assert isinstance(done, LogDone)
+    assert together == ([6] if most else [1, 1, 1, 1, 1, 1, 0])
+    rows = [row for draft in done.sums for row in parquet.read_table(draft.draft).to_pylist()]
+    assert sum(row["messages"] for row in rows) == 30

@@ -21,8 +21,9 @@ from spark_jobs.commit_log_walk import RecordWalk, positions
 from spark_jobs.errors import NotAStoreError
 
 SEGMENT_NAME = re.compile(r"\d{20}")
-SMALLEST_SHARE, LARGEST_SHARE = 16 * 1024 * 1024, 1024 * 1024 * 1024
-"""Bytes of the log that a task reads: a task costs some 50 ms, and one that fails begins anew."""
+SMALLEST_SHARE, LARGEST_SHARE = 16 * 1024 * 1024, 1152 * 1024 * 1024
+"""Bytes of the log that a task reads, at most a segment and a bit: a task costs some 50 ms, and one that fails begins
+anew."""
 LARGEST_RECORD = 20 * 1024 * 1024
 """Bytes; looked at behind the place where a split should begin, so that a record is found there."""
 CHECKED_AT_THE_END = 256

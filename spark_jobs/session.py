@@ -35,8 +35,9 @@ def require_packages() -> None:
     invalidate_caches()
     for package in ("pyspark", *PACKAGES):
         if find_spec(package) is None:
-            raise NoSparkError(f"{package} is not installed here: "
-                "`pip install --require-hashes -r requirements/base.txt -r requirements/spark.txt` installs it.")
+            raise NoSparkError(f"{package} is not installed here. A broker that runs installs it in the background, "
+                f"and says on its Reports page how far that is; without one, `{sys.executable} -m pip install "
+                "--require-hashes -r requirements/base.txt -r requirements/spark.txt` does.")
 
 
 def get_session(master: str, scratch: Path) -> "SparkSession":

@@ -151,7 +151,8 @@ function drawTime(chart, state, rows, box, note) {
   const text = (value) => `${write[kind](value)}${chart.per_second ? "/s" : ""}`;
   state.plot = new uPlot({
     width: box.clientWidth, height: HEIGHT, tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-    scales: { x: { range: (_, low, high) => [low - stepMs / 2000, high + stepMs / 2000] }, y: { range: (_, low, high) => [0, high * 1.05 || 1] } },
+    // of a single time uPlot would show years
+    scales: { x: { range: (_, low, high) => [low - stepMs / 2000, (count === 1 ? low : high) + stepMs / 2000] }, y: { range: (_, low, high) => [0, high * 1.05 || 1] } },
     axes: axes(kind, { space: 60, values: (_, ticks, __, ___, step) => timeTicks(ticks, step) }, chart.per_second ? "/s" : ""),
     series: [{ label: "UTC", value: (_, seconds) => seconds === null ? "" : write.time(seconds * 1000) }, ...names.map((name, index) => ({
       label: chart.split ? worded(chart.split, chart.label_kind, name) : called(name), stroke: COLOURS[index % COLOURS.length], width: bars ? 0 : 1.5,

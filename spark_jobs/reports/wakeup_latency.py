@@ -19,17 +19,19 @@ KEYS = ("stage", "topic", "group", "cause", "minute_ts")
 def with_stages(polls: DataFrame) -> DataFrame:
     """A row for each stage of each hold that ended with messages, its time in us.
 
-    The journal's times of day are whole milliseconds: less than one that is missing is none.
+    The journal's times of day are those at which the engine began a turn, in whole milliseconds. So a hold that was
+    answered in the turn that stored its message took as long as it took to wake; a time that is negative is a clock's.
     """
     woken = polls.where("kind = 'woken' and messages > 0").select("topic", "group", "cause",
         floored(F.col("at_ms")).alias("minute_ts"), F.col("wake_us").cast("long").alias("wake_us"),
         ((F.col("at_ms") - F.col("oldest_store_ms")) * 1000).alias("stored_us"))
-    before = F.col("stored_us") - F.col("wake_us")
+    stored, wake = F.col("stored_us"), F.col("wake_us")
+    until_woken = F.when(wake.isNotNull(), F.when(stored < 0, stored).otherwise(F.greatest(stored - wake, F.lit(0))))
+    until_answered = F.when(stored < 0, stored).otherwise(F.greatest(stored, wake))
     stages = F.array(
-        F.struct(F.lit("stored_to_woken").alias("stage"), F.when(
-            (before < 0) & (before > -1000), 0).otherwise(before).alias("value")),
-        F.struct(F.lit("woken_to_answered").alias("stage"), F.col("wake_us").alias("value")),
-        F.struct(F.lit("stored_to_answered").alias("stage"), F.col("stored_us").alias("value")))
+        F.struct(F.lit("stored_to_woken").alias("stage"), until_woken.alias("value")),
+        F.struct(F.lit("woken_to_answered").alias("stage"), wake.alias("value")),
+        F.struct(F.lit("stored_to_answered").alias("stage"), until_answered.alias("value")))
     return woken.select("*", F.inline(stages)).where("value is not null").select(*KEYS, "value")
 
 

@@ -1,7 +1,4 @@
-"""The fixed fields of records, and where their parts lie.
-
-The layout is that of ``broker_core.formats.commit_log_record``. All positions are those in a segment in memory.
-"""
+"""The fields of records, and where their parts lie: in a segment in memory, topics and properties in ``Texts``."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple

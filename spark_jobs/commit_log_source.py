@@ -25,7 +25,7 @@ from spark_jobs.commit_log_files import local_path
 from spark_jobs.commit_log_filters import Condition, condition, fulfilling, offsets_within
 from spark_jobs.commit_log_headers import Headers, Segment
 from spark_jobs.commit_log_segments import LARGEST_SHARE, LogRange, bundled, plan_log, require_log_folder
-from spark_jobs.commit_log_sums import WAITING_SUMS, added_up, sums, sums_schema, wanted
+from spark_jobs.commit_log_sums import WaitingSums, sums, sums_schema, wanted
 from spark_jobs.commit_log_walk import RecordWalk
 from spark_jobs.source_options import whole_number
 
@@ -150,15 +150,10 @@ class CommitLogSumsReader(CommitLogReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The split's sums; those of its parts are added up as long as there are not too many to wait for."""
-        waiting: list[pa.RecordBatch] = []
-        rows = 0
+        waiting = WaitingSums()
         for batch in super().read(partition):
-            waiting.append(batch)
-            rows += batch.num_rows
-            if rows > WAITING_SUMS:
-                yield from added_up(waiting)
-                waiting, rows = [], 0
-        yield from added_up(waiting)
+            yield from waiting.add(batch)
+        yield from waiting.rest()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """None: a condition on a sum is none on the records."""

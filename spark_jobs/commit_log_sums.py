@@ -118,6 +118,25 @@ def added_up(batches: Sequence[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
     return summed
 
 
+class WaitingSums:
+    """Sums of one task until they are added up: at its end, or when there are too many to wait for."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Have these wait too; given is what then has waited long enough."""
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        return self.rest() if self._rows > WAITING_SUMS else ()
+
+    def rest(self) -> Iterable[pa.RecordBatch]:
+        """All that waits, added up."""
+        batches, self._batches, self._rows = self._batches, [], 0
+        return added_up(batches)
+
+
 def _number(part: Columns, name: str) -> Longs:
     return MADE[name](part) if name in MADE else part.number(name)
 

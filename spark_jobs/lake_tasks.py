@@ -26,7 +26,7 @@ from spark_jobs.commit_log_due import DueTimes
 from spark_jobs.commit_log_files import local_path
 from spark_jobs.commit_log_headers import Segment
 from spark_jobs.commit_log_segments import require_log_folder
-from spark_jobs.commit_log_sums import WAITING_SUMS, added_up, arrow_sums_schema, sums
+from spark_jobs.commit_log_sums import WaitingSums, arrow_sums_schema, sums
 from spark_jobs.commit_log_walk import RecordWalk
 from spark_jobs.errors import LakeError
 from spark_jobs.poll_journal_files import read_file
@@ -165,8 +165,7 @@ def write_log(work: LogWork) -> LogDone:
     source = Source(segment, DueTimes(local_path(work.store)))
     walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, resume=True)
     last_offset, last_size = -1, 0
-    counted: list[pa.RecordBatch] = []
-    waiting = 0
+    waiting = WaitingSums()
     name = f"range={work.start:020d}-{work.end:020d}"
     with (DayFiles(Path(work.lake), "messages", name, schema, "store_ts") as files,
             DayFiles(Path(work.lake), "sums", name, SUMS_SCHEMA, "minute_ts") as sums_files):
@@ -174,13 +173,9 @@ def write_log(work: LogWork) -> LogDone:
             last_offset, last_size = segment.base + int(headers.at[-1]), int(headers.size[-1])
             for part in parts(source, headers, columns):
                 files.write(record_batch(part, schema))
-                counted.append(sums(part, SUMS_SCHEMA.names))
-                waiting += counted[-1].num_rows
-            if waiting > WAITING_SUMS:
-                for batch in added_up(counted):
+                for batch in waiting.add(sums(part, SUMS_SCHEMA.names)):
                     sums_files.write(batch)
-                counted, waiting = [], 0
-        for batch in added_up(counted):
+        for batch in waiting.rest():
             sums_files.write(batch)
         drafts, of_sums = files.finish(), sums_files.finish()
     return LogDone(work.start, work.end, drafts, torn_places=len(walk.gaps),

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.types import LongType, StringType, StructType
 
 from broker_core.formats import commit_log_record
-from spark_jobs import commit_log_source, commit_log_walk
+from spark_jobs import commit_log_sums, commit_log_walk
 from spark_jobs.commit_log_source import (
     CommitLogPartition,
     CommitLogReader,
@@ -160,7 +160,7 @@ def test_a_segment_that_is_deleted_meanwhile_is_read_as_empty(tmp_path: Path) ->
 @pytest.mark.parametrize("most", [0, 1 << 20])
 def test_sums_of_a_split_are_added_up_as_far_as_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                               most: int) -> None:
-    monkeypatch.setattr(commit_log_source, "WAITING_SUMS", most)
+    monkeypatch.setattr(commit_log_sums, "WAITING_SUMS", most)
     monkeypatch.setattr(commit_log_walk, "ROWS", 5)
     make_store(tmp_path, 30, topics=("orders",), segment=1 << 16)
     schema = StructType().add("topic", StringType()).add("messages", LongType())

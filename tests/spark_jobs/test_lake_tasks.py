@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from broker_core.formats import commit_log_record
-from spark_jobs import commit_log_walk, lake_tasks
+from spark_jobs import commit_log_sums, commit_log_walk, lake_tasks
 from spark_jobs.commit_log_columns import NUMBERS
 from spark_jobs.commit_log_files import joined
 from spark_jobs.commit_log_sums import added_up
@@ -237,7 +237,7 @@ def test_a_machine_that_does_not_see_the_lake_writes_nothing(tmp_path: Path, wri
 @pytest.mark.parametrize("most", [0, 1 << 20])
 def test_sums_that_wait_are_written_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                             most: int) -> None:
-    monkeypatch.setattr(lake_tasks, "WAITING_SUMS", most)
+    monkeypatch.setattr(commit_log_sums, "WAITING_SUMS", most)
     monkeypatch.setattr(commit_log_walk, "ROWS", 5)
     together = []
 
@@ -245,7 +245,7 @@ def test_sums_that_wait_are_written_when_there_are_too_many(tmp_path: Path, monk
         together.append(len(batches))
         return added_up(batches)
 
-    monkeypatch.setattr(lake_tasks, "added_up", counted)
+    monkeypatch.setattr(commit_log_sums, "added_up", counted)
     written = make_store(tmp_path, 30, segment=SIZE)
     (tmp_path / "lake").mkdir(exist_ok=True)
     done = carry_out(log_work(tmp_path, 0, written.end))

@@ -43,7 +43,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     ``path`` has its parameters in braces; they are fields of ``params`` as those of the query are. ``body`` with
     ``body_limit`` bytes is read and decoded before the handler is called, unless ``raw_body``: then the handler
     gets bytes. ``bodies`` are the structs to document; with ``body_optional`` no body is the first of them with its
-    defaults. ``response`` None: an answer without a body, or not JSON.
+    defaults. ``response`` None: an answer without a body, or one of ``response_type``, which is not JSON.
+    ``or_nothing``: a 204 without a body is an answer too.
     ``streaming``: the handler sends for itself. ``needs_broker`` False: answered without the engine.
     """
 
@@ -58,8 +59,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body_optional: bool = False
     body_limit: int = MAX_SMALL_BODY
     response: Any = None
-    response_type: str = "application/json"
+    response_type: str = ""
     status: int = 200
+    or_nothing: bool = False
     headers: tuple[Header, ...] = ()
     problems: tuple[int, ...] = ()
     streaming: bool = False

@@ -143,9 +143,11 @@ def _responses(route: "Route", by_shape: dict[str, dict[str, Any]]) -> dict[str,
     good: dict[str, Any] = {"description": HTTPStatus(route.status).phrase}
     if route.response is not None:
         good["content"] = {"application/json": {"schema": by_shape[repr(route.response)]}}
-    elif route.status != 204:
+    elif route.response_type:
         good["content"] = {route.response_type: {"schema": {"type": "string"}}}
     responses = {str(route.status): good}
+    if route.or_nothing:
+        responses["204"] = {"description": HTTPStatus.NO_CONTENT.phrase}
     body_problems = (408, 413, 415) if route.bodies else ()
     for status in sorted({*ALWAYS, *(WITH_BROKER if route.needs_broker else ()), *body_problems, *route.problems}):
         responses[str(status)] = {"description": HTTPStatus(status).phrase, "content": {

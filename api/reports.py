@@ -161,7 +161,10 @@ def _reports() -> Reports:
 
 
 async def post_run(request: Request[ReportParams]) -> Answer:
-    """Starts a run: 202, and the run to watch. 409 while another one of the report is under way."""
+    """Starts a run: 202, and the run to watch. 409 while another one of the report is under way.
+
+    400 for a window that is none, and for `compare` without both ends of it.
+    """
     body: NewRun = request.body
     for name in ("from_ms", "to_ms"):
         if (getattr(body, name) or 0) % MINUTE_MS:

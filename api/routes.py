@@ -157,7 +157,7 @@ _REPORTS = (
         params=reports.RunParams, response=reports.RunView, problems=(404,), needs_broker=False),
     Route(method="DELETE", path=RUN, handler=reports.delete_run, group="Reports",
         summary="Cancel a run, or remove one that has ended", params=reports.RunParams, response=reports.RunView,
-        status=202, problems=(404,), needs_broker=False),
+        status=202, or_nothing=True, problems=(404,), needs_broker=False),
     Route(method="GET", path=f"{RUN}/log", handler=reports.get_log, group="Reports",
         summary="What was said during a run that did not end well", params=reports.RunParams,
         response_type="text/plain", streaming=True, problems=(404,), needs_broker=False),

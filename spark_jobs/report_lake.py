@@ -37,13 +37,13 @@ def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> 
             return found, []
         others = filled(lakes, store) if lakes else []
         if others:
-            problem = (f"{others[-1]} was filled from another store that was there; `manage.py lake sync` fills one of "
-                "this store.")
+            problem = (f"{others[-1]} was filled from another store that was there; `.venv/bin/python manage.py lake "
+                "sync` fills one of this store.")
     except LakeError as error:
         problem = str(error)
     if source == "lake":
         raise LakeError(problem or
-            f"There is no lake of {os.fspath(store)} in {lakes}. `manage.py lake sync` fills one.")
+            f"There is no lake of {os.fspath(store)} in {lakes}. `.venv/bin/python manage.py lake sync` fills one.")
     said = f"The lake was not read, and what is deleted from the log is missing here: {problem}"
     return None, [said] if problem else []
 

@@ -116,7 +116,7 @@ def find_run(name: str, run_id: int) -> ReportRun:
     take_up_lost_runs()
     run = ReportRun.objects.filter(report=name, pk=run_id).first()
     if run is None:
-        raise UnknownReportError(f"{name} has no run {run_id}; old runs are removed.")
+        raise UnknownReportError(f"{name} has no run {run_id}: it was removed, is another report's, or never was.")
     return run
 
 

@@ -53,6 +53,16 @@ def test_what_a_page_names_is_there(page) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == [], "links that lead nowhere"
 
 
+@pytest.mark.parametrize("page", [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))],
+    ids=lambda page: page.name)
+def test_a_page_says_how_its_commands_are_typed(page) -> None:
+    text = page.read_text(encoding="utf-8")
+    short = re.findall(r"(?<!python )manage\.py [a-z]", text)
+    assert not short or "`manage.py …` stands for `.venv/bin/python manage.py …`" in text
+    to_copy = "\n".join(re.findall(r"^ {4,}.*manage\.py.*$", text, flags=re.MULTILINE))
+    assert to_copy.count("manage.py") == to_copy.count(".venv/bin/python manage.py")
+
+
 def test_make_explains_every_target() -> None:
     explained = set(re.findall(r"^([a-z][a-z-]*):.*## ", MAKEFILE, flags=re.MULTILINE))
     assert explained == TARGETS

@@ -66,6 +66,18 @@ def test_the_publish_takes_both_shapes() -> None:
     assert "201" in publish["responses"]
 
 
+def test_what_deleting_a_run_may_answer() -> None:
+    delete = DOCUMENT["paths"]["/api/v1/reports/{name}/runs/{id}"]["delete"]
+    assert set(delete["responses"]) == {"202", "204", "400", "404"}
+    assert "content" in delete["responses"]["202"] and "content" not in delete["responses"]["204"]
+
+
+def test_an_answer_without_a_body_has_none() -> None:
+    sync = DOCUMENT["paths"]["/api/v1/lake/sync"]["post"]["responses"]
+    assert "content" not in sync["202"]
+    assert set(DOCUMENT["paths"]["/metrics"]["get"]["responses"]["200"]["content"]) == {"text/plain"}
+
+
 def test_a_body_is_required_where_it_is() -> None:
     optional = {(method, path) for path, methods in DOCUMENT["paths"].items() for method, operation in methods.items()
         if "requestBody" in operation and not operation["requestBody"]["required"]}

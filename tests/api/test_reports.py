@@ -75,6 +75,13 @@ async def test_a_window_that_is_none_is_refused(client: httpx.AsyncClient, body:
     assert (await client.post("/api/v1/reports/throughput/runs", json=body)).status_code == 400
 
 
+@pytest.mark.parametrize("body", [{}, {"from_ms": 60_000}, {"to_ms": 60_000}])
+async def test_a_comparison_needs_both_ends_of_a_window(client: httpx.AsyncClient, body: Any) -> None:
+    answer = await client.post("/api/v1/reports/throughput/runs", json=body | {"compare": True})
+    assert (answer.status_code, answer.json()["detail"]) == (
+        400, "a comparison with the time before needs from_ms and to_ms")
+
+
 @pytest.mark.parametrize("name", ["from_ms", "to_ms"])
 async def test_a_window_is_whole_minutes(client: httpx.AsyncClient, name: str) -> None:
     answer = await client.post("/api/v1/reports/throughput/runs", json={name: 90_000})

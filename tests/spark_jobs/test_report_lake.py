@@ -150,7 +150,8 @@ def test_which_lake_is_read(tmp_path: Path) -> None:
     store, lakes = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 5)
     assert lake_for(store, None, "auto") == lake_for(store, lakes, "auto") == (None, [])
-    with pytest.raises(LakeError, match=r"There is no lake of .*store in .*lakes. `manage.py lake sync` fills one."):
+    with pytest.raises(LakeError,
+            match=r"There is no lake of .*store in .*lakes. `.venv/bin/python manage.py lake sync` fills one."):
         lake_for(store, lakes, "lake")
     with pytest.raises(LakeError, match="There is no lake"):
         lake_for(store, None, "lake")

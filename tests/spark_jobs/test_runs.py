@@ -60,6 +60,14 @@ def test_a_report_that_there_is_not(sent: list[int]) -> None:
         runs.start_run("nix", {})
 
 
+def test_a_run_that_there_is_not(sent: list[int]) -> None:
+    other = runs.start_run("skew", {})
+    for number in (other.pk, other.pk + 1):
+        with pytest.raises(runs.UnknownReportError,
+                match=f"throughput has no run {number}: it was removed, is another report's, or never was."):
+            runs.find_run("throughput", number)
+
+
 def test_a_run_that_cannot_be_handed_over_is_not_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise OperationalError("no queue")

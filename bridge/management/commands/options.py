@@ -15,7 +15,7 @@ RocketMQ's names and, unless the description says otherwise, RocketMQ's defaults
 (lines of `name=value`) that `GLASSMQ_BROKER_CONF` names. Options that a running broker may change are changed with
 `PATCH /api/v1/broker/config` too, until it restarts.
 
-This file is written by `manage.py options --markdown > docs/options.md`.
+This file is written by `.venv/bin/python manage.py options --markdown > docs/options.md`.
 
 | option | default | takes | while it runs | meaning |
 |---|---|---|---|---|

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """What a shell calls a command that Ctrl-C has ended."""
-CANCELLED = "Cancelled. What was written before counts, and the next `manage.py lake sync` goes on from there."
+CANCELLED = "Cancelled. What was written before counts, and the next `lake sync` goes on from there."
 
 
 class Command(BaseCommand):
@@ -128,7 +128,8 @@ def found(store: str, lakes: Path) -> "Lake":
 
     lake = find_lake(lakes.resolve(), store)
     if lake is None:
-        raise CommandError(f"There is no lake of {store} in {lakes}; `manage.py lake sync` makes one.")
+        raise CommandError(f"There is no lake of {store} in {lakes}; `.venv/bin/python manage.py lake sync` makes "
+            "one.")
     return lake
 
 

@@ -100,7 +100,7 @@ def test_the_files_that_count_are_printed(tmp_path: Path) -> None:
 
 def test_a_lake_that_there_is_not(golden: Path, tmp_path: Path) -> None:
     where = ("--store", str(golden / "clean-shutdown"), "--lake", str(tmp_path))
-    with pytest.raises(CommandError, match=r"There is no lake of .*; `manage.py lake sync` makes one"):
+    with pytest.raises(CommandError, match=r"There is no lake of .*; `.venv/bin/python manage.py lake sync` makes one"):
         called("lake", "status", *where)
 
 

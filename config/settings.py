@@ -396,6 +396,7 @@ LOGGING = {
         "celery": {"level": "WARNING"},
         "kombu.connection": {"level": "ERROR"},  # it warns that a transport of files has no host name
         "django_celery_beat": {"level": "WARNING"},
+        "spark_jobs.setup": {"level": "INFO"},  # the report worker shows warnings alone: a long download is told, too
     },
 }
 

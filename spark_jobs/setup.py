@@ -31,6 +31,7 @@ REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements" / "spark.
 RAW_PROGRESS_SINCE = (24, 1)
 """The pip from which on progress can be read line by line."""
 SIGN_OF_LIFE_S = 15.0
+GETTING = "Getting Spark and what goes with it: about 640 MB, some minutes."
 _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 _TELLING = re.compile(r"(Collecting|Downloading|Using cached|Building wheel|Installing|Preparing|Successfully)\b.*")
 _MIB = 1024 * 1024
@@ -59,15 +60,18 @@ def begin() -> threading.Thread | None:
     if not missing:
         say_ready()
         return None
-    write_environment(SparkState.INSTALLING, "Getting Spark and what goes with it: about 640 MB, some minutes.")
+    write_environment(SparkState.INSTALLING, GETTING)
+    logger.info("%s It goes on in the background; the page /reports says how far it is.", GETTING)
     thread = threading.Thread(target=_install_and_say, name="spark set-up", daemon=True)
     thread.start()
     return thread
 
 
-def say_ready() -> None:
-    """Spark can be used from now on."""
-    write_environment(SparkState.READY, f"Spark {version('pyspark')} is ready.")
+def say_ready() -> str:
+    """Spark can be used from now on. Returns the sentence that says so."""
+    text = f"Spark {version('pyspark')} is ready."
+    write_environment(SparkState.READY, text)
+    return text
 
 
 def _install_and_say() -> None:
@@ -79,7 +83,7 @@ def _install_and_say() -> None:
             logger.error("Spark cannot be set up: %s", failure)
             write_environment(SparkState.FAILED, failure)
         else:
-            say_ready()
+            logger.info("%s", say_ready())
     except Exception:
         logger.exception("Setting Spark up failed.")
         write_environment(SparkState.FAILED, "Setting Spark up failed; the report worker's log says why.")

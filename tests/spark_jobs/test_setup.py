@@ -1,5 +1,7 @@
 """Getting Spark, with a stand-in for the program that installs."""
 
+import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -11,6 +13,7 @@ from spark_jobs import setup
 from spark_jobs.environment import read_environment
 from spark_jobs.errors import NoJavaError
 from spark_jobs.models import SparkState
+from tests.conftest import PROJECT
 
 PIP = [
     "Collecting pyspark==4.3.0 (from -r requirements/spark.txt (line 5))",
@@ -104,9 +107,12 @@ def test_an_installation_that_is_silent_is_still_alive(monkeypatch: pytest.Monke
 
 
 @pytest.mark.django_db
-def test_where_nothing_is_missing_it_is_ready_at_once(settings: Any, tmp_path: Path) -> None:
+def test_where_nothing_is_missing_it_is_ready_at_once(
+        settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings.GLASSMQ_DATA_DIR = tmp_path
+    caplog.set_level("INFO")
     assert setup.begin() is None
+    assert caplog.messages == [], "nobody has to know"
     assert read_environment() == (SparkState.READY, "Spark 4.3.0 is ready.")
     assert setup.is_ready()
 
@@ -123,17 +129,51 @@ def test_what_is_missing_is_named(settings: Any, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("after", "failure", "state", "text"), [
-    ("", "", SparkState.READY, "Spark 4.3.0 is ready."),
-    ("", "pip failed.", SparkState.FAILED, "pip failed."),
-    ("Still no Java.", "", SparkState.FAILED, "Still no Java."),
+def test_where_something_is_missing_it_is_said_that_it_comes(
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(setup, "problem", lambda: "No pyspark.")
+    monkeypatch.setattr(setup, "_install_and_say", lambda: None)
+    caplog.set_level("INFO")
+    installing = setup.begin()
+    assert installing is not None
+    installing.join()
+    assert read_environment().state == SparkState.INSTALLING
+    [said] = caplog.messages
+    assert "640 MB" in said
+    assert "/reports" in said
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("after", "failure", "state", "text", "said"), [
+    ("", "", SparkState.READY, "Spark 4.3.0 is ready.", "Spark 4.3.0 is ready."),
+    ("", "pip failed.", SparkState.FAILED, "pip failed.", "Spark cannot be set up: pip failed."),
+    ("Still no Java.", "", SparkState.FAILED, "Still no Java.", "Spark cannot be set up: Still no Java."),
 ])
-def test_an_installation_ends_in_a_state(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str,
-                                         failure: str, state: SparkState, text: str) -> None:
+def test_an_installation_ends_in_a_state_and_says_so(
+        settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, after: str,
+        failure: str, state: SparkState, text: str, said: str) -> None:
     problems = ["No pyspark.", after]
     settings.GLASSMQ_DATA_DIR = tmp_path
     monkeypatch.setattr(setup, "problem", lambda: problems.pop(0))
     monkeypatch.setattr(setup, "install", lambda say, lock: failure)
     monkeypatch.setattr(setup.connection, "close", lambda: None)
+    caplog.set_level("INFO")
     setup._install_and_say()
     assert read_environment() == (state, text)
+    assert caplog.messages == [said]
+
+
+def test_the_terminal_of_a_broker_shows_it() -> None:
+    """The report worker's own level is WARNING."""
+    code = """
+import django, logging
+django.setup()
+from config.celery import app
+app.log.setup(loglevel="WARNING")
+logging.getLogger("spark_jobs").info("something else")
+logging.getLogger("spark_jobs.setup").info("Spark is ready.")
+"""
+    said = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"})
+    assert said.stderr.strip().endswith("INFO    spark_jobs.setup: Spark is ready.")
+    assert "something else" not in said.stderr

@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,10 +19,14 @@ from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.misc.appdirs import user_cache_dir
 
+from spark_jobs.leftovers import take_up
+
 logger = logging.getLogger(__name__)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 config: Any = numba.config
+FOLDERS = "glassmq-" + "[0-9a-f]" * 12
+take_up_once = cache(take_up)  # many functions have the same folder
 
 
 def compiled(function: _Function) -> _Function:
@@ -30,9 +35,19 @@ def compiled(function: _Function) -> _Function:
     Where there is no folder for it, each process compiles it for itself, in some seconds.
     """
     made: Any = njit(nogil=True)(function)
-    with suppress(RuntimeError):  # no folder for it
+    try:
         made._cache = CodeCache(function)  # type: ignore[no-untyped-call]
+    except RuntimeError:  # no folder for it
+        warn(Path(function.__code__.co_filename).parent)
     return cast("_Function", made)
+
+
+@cache  # it is said once
+def warn(sources: Path) -> None:
+    """Say that nothing is kept: what Spark's Python processes say is in the log of their run, or of their executor."""
+    logger.warning("Compiled loops are kept nowhere, so each of Spark's Python processes compiles them anew, in some "
+        "seconds: none of %s can be written to. NUMBA_CACHE_DIR names another folder.",
+        ", ".join(map(str, folders(sources))))
 
 
 def inlined(function: _Function) -> _Function:
@@ -60,6 +75,7 @@ class CodeLocator(_CacheLocator):
             locator = cls(folder / f"glassmq-{digest}", py_func.__code__.co_firstlineno)
             with suppress(OSError):
                 locator.ensure_cache_path()  # type: ignore[no-untyped-call]
+                take_up_once(locator._folder, FOLDERS)
                 return locator
         return None
 

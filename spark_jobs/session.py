@@ -19,6 +19,7 @@ from spark_jobs.cluster import PACKAGES, is_local, reach_master, require_workers
 from spark_jobs.code_version import PROJECT, SENT_TO_TASKS, digest, sources
 from spark_jobs.errors import NoSparkError
 from spark_jobs.java import find_java_home
+from spark_jobs.leftovers import take_up
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,7 +158,7 @@ def is_running(process: int) -> bool:
 def pack_sources(scratch: Path) -> Path:
     """A zip file of the modules that tasks import, so that a cluster's machines need no checkout.
 
-    It must lie there as long as tasks may start, so it is named by its content and left there.
+    It must lie there as long as tasks may start, so it is named by its content and left there, for a month at least.
     """
     path = scratch / f"glassmq_sources_{digest(SENT_TO_TASKS)}.zip"
     if not path.exists():
@@ -166,6 +167,7 @@ def pack_sources(scratch: Path) -> Path:
             for source in sources(SENT_TO_TASKS):
                 archive.write(source, source.relative_to(PROJECT))
         draft.replace(path)
+    take_up(path, "glassmq_sources_*")
     return path
 
 

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from shutil import copytree
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
@@ -24,11 +26,16 @@ CALL = "import loops; print(loops.doubled(21), sum(loops.doubled.stats.cache_hit
 
 def run(code: str, folder: Path, **environment: str) -> str:
     """What Python prints that imports from this folder before the project; it has a home of its own there."""
+    return run_to_end(code, folder, **environment).stdout.strip()
+
+
+def run_to_end(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same with what it says in its log."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
     return subprocess.run([sys.executable, "-c", code], cwd=folder, text=True, check=True, capture_output=True,
-        env={**inherited, "HOME": str(home), "PYTHONPATH": f"{folder}:{PROJECT}", **environment}).stdout.strip()
+        env={**inherited, "HOME": str(home), "PYTHONPATH": f"{folder}:{PROJECT}", **environment})
 
 
 def kept(folder: Path) -> list[Path]:
@@ -44,7 +51,7 @@ def loops(tmp_path: Path) -> Path:
 
 
 def test_what_was_compiled_once_is_not_compiled_again(loops: Path) -> None:
-    assert run(CALL, loops) == "42 0"
+    assert run_to_end(CALL, loops).stderr == ""
     assert run(CALL, loops) == "42 1"
 
 
@@ -69,12 +76,32 @@ def test_where_nothing_can_be_written_beside_the_source_it_is_kept_in_the_users_
     assert [path.parts[0] for path in kept(loops)] == ["home"]
 
 
-def test_where_nothing_can_be_kept_it_is_compiled_each_time(loops: Path) -> None:
+def test_where_nothing_can_be_kept_it_is_compiled_each_time_and_that_is_said_once(loops: Path) -> None:
+    (loops / "loops.py").write_text(LOOPS + LOOPS.replace("doubled", "doubled_too"))
     for name in ("__pycache__", "no folder"):
         (loops / name).write_text("")
+    nowhere = str(loops / "no folder")
     for _ in range(2):
-        assert run(CALL, loops, HOME=str(loops / "no folder"), XDG_CACHE_HOME=str(loops / "no folder")) == "42 0"
+        ended = run_to_end(CALL, loops, HOME=nowhere, XDG_CACHE_HOME=nowhere, NUMBA_CACHE_DIR=nowhere)
+        assert ended.stdout.strip() == "42 0"
+        [said] = ended.stderr.strip().splitlines()
+        assert "NUMBA_CACHE_DIR" in said
+        for place in (nowhere, loops / "__pycache__"):
+            assert str(place) in said
     assert kept(loops) == []
+
+
+def test_what_was_kept_of_older_sources_is_removed_a_month_after_its_last_use(loops: Path) -> None:
+    assert run(CALL, loops) == "42 0"
+    [current] = [loops / path for path in kept(loops)]
+    others = {current.with_name(f"glassmq-{digit * 12}"): days for digit, days in (("0", 31), ("1", 29))}
+    for folder, days in {**others, current: 31}.items():
+        if folder != current:
+            copytree(current, folder)
+        then = time.time() - days * 24 * 3600
+        os.utime(folder, (then, then))
+    assert run(CALL, loops) == "42 1"
+    assert [folder.exists() for folder in (current, *others)] == [True, False, True]
 
 
 def test_code_with_bounds_checks_is_not_taken_for_code_without_them(loops: Path) -> None:

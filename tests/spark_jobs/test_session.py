@@ -1,6 +1,7 @@
 """One session per process, and what it is told."""
 
 import logging
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ import pytest
 from spark_jobs import session
 from spark_jobs.cluster import PACKAGES
 from spark_jobs.errors import NoSparkError
+from spark_jobs.leftovers import UNUSED_S
 from tests.conftest import PROJECT
 
 if TYPE_CHECKING:
@@ -44,6 +46,19 @@ def test_tasks_get_the_modules_that_they_import(tmp_path: Path) -> None:
                           check=True, env={"PATH": "/usr/bin:/bin"})
     assert str(tmp_path / "sent") in said.stdout
     assert session.pack_sources(tmp_path) in list(tmp_path.iterdir())
+
+
+def test_what_was_sent_of_older_sources_is_removed_after_a_month(tmp_path: Path) -> None:
+    current = session.pack_sources(tmp_path)
+    old, recent = (tmp_path / f"glassmq_sources_{digit * 12}.zip" for digit in "01")
+    then = current.stat().st_mtime - UNUSED_S - 60
+    for path in (current, old, recent):
+        path.touch()
+    for path in (current, old):
+        os.utime(path, (then, then))
+    assert session.pack_sources(tmp_path) == current
+    assert current.stat().st_mtime > then
+    assert sorted(tmp_path.iterdir()) == sorted((current, recent))
 
 
 LOST_JAVA = """

@@ -25,11 +25,14 @@ from spark_jobs.commit_log_files import read_range
 from spark_jobs.commit_log_segments import find_segments, log_begin
 from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake_folders import generations, lake_name
-from spark_jobs.lake_manifest import TABLES, Manifest, Witness, read_manifest, sync_folder
+from spark_jobs.lake_manifest import TABLES, Manifest, Retired, Witness, read_manifest, sync_folder
 
 LOCK = "lock"
 OPEN = "open"
 """Where it is gone, the files of a round's tasks are not wanted any more: those that come later remove their own."""
+READ_ON_MS = 6 * 3_600_000
+"""How long files that were merged or dropped are left to whoever reads an earlier manifest: a run of the report worker
+ends within an hour, people's own questions may take longer."""
 
 
 class Lake(NamedTuple):
@@ -97,10 +100,13 @@ def next_generation(lakes: Path, store: str | os.PathLike[str]) -> Path:
     return lakes / f"{lake_name(store)}-{int(number or 1) + 1}"
 
 
-def sweep(folder: Path) -> int:
-    """Remove the files that the manifest on the disk does not name, as killed writers leave them; returns how many."""
+def sweep(folder: Path, now_ms: int = 0) -> int:
+    """Remove the files that the manifest on the disk does not name, as killed writers leave them; returns how many.
+
+    Those that it has retired stay until nobody may read them any more; without a time all of them stay.
+    """
     manifest = read_manifest(folder)
-    count, known = 0, manifest.files() if manifest else set()
+    count, known = 0, manifest.files() | {file.path for file in still_read(manifest, now_ms)} if manifest else set()
     for mark in folder.glob(f"*.{OPEN}"):
         mark.unlink(missing_ok=True)  # before the files: none comes behind this
     for table in TABLES:
@@ -112,6 +118,11 @@ def sweep(folder: Path) -> int:
             with suppress(OSError):  # it has files
                 day.rmdir()
     return count
+
+
+def still_read(manifest: Manifest, now_ms: int) -> list[Retired]:
+    """The retired files that somebody who has read an earlier manifest may still open."""
+    return [file for file in manifest.retired if now_ms - file.at_ms < READ_ON_MS]
 
 
 def clean_up(lakes: Path, store: str | os.PathLike[str]) -> None:

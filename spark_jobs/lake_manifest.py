@@ -1,10 +1,12 @@
 """What is in a lake: the file ``manifest.json`` in its folder, written anew after the Parquet files that it names.
 
 The ranges in it are the state: what they cover has been read, what comes behind them has not, and a file that it does
-not name does not count, whatever lies in the folder.
+not name does not count, whatever lies in the folder. Fields that are not there have their defaults, so lakes of before
+such a field are read on.
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -40,6 +42,13 @@ class LogPart(msgspec.Struct, frozen=True):
     with_bodies: bool = False
     sums: list[LakeFile] = []
     """Files in which the same messages are counted, by minute."""
+    merged: bool = False
+    """Whether it was made of several by ``lake_merge``."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(file.size for file in (*self.files, *self.sums))
 
 
 class LogGap(msgspec.Struct, frozen=True):
@@ -59,7 +68,22 @@ class JournalPart(msgspec.Struct, frozen=True):
     end: int
     closed: bool
     files: list[LakeFile]
+    """Where it was merged with parts of other files, the first of them has the rows of all."""
     lost: int = 0
+    merged: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(file.size for file in self.files)
+
+
+class Retired(msgspec.Struct, frozen=True):
+    """A file that does not count any more since ``at_ms``, left for those who read the manifest before."""
+
+    path: str
+    size: int
+    at_ms: int
 
 
 class Witness(msgspec.Struct, frozen=True):
@@ -89,6 +113,7 @@ class Manifest(msgspec.Struct):
     """Why the log ended where it did when the lake was last filled, as ``commit_log_segments.LogPlan`` has it."""
     segments_unread: list[str] = []
     """Segments behind that end that held something."""
+    retired: list[Retired] = []
 
     def of_table(self, table: str) -> list[LakeFile]:
         """The files of a table that count, in the order in which they were written."""
@@ -99,6 +124,10 @@ class Manifest(msgspec.Struct):
     def files(self) -> set[str]:
         """The paths of all files that count."""
         return {file.path for table in TABLES for file in self.of_table(table)}
+
+    def retire(self, files: Iterable[LakeFile], now_ms: int) -> None:
+        """These do not count any more."""
+        self.retired = [*self.retired, *(Retired(file.path, file.size, now_ms) for file in files)]
 
     def journal_ends(self) -> dict[tuple[int, int], JournalPart]:
         """The last part of each journal file, by its number and when it was made."""

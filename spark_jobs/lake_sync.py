@@ -2,12 +2,13 @@
 
 A round at a time: tasks write what is new into files whose names do not count; when all are there they get their names;
 then the manifest that names them takes the place of the one before. Whoever comes next begins where the manifest ends,
-and removes what it does not name. So a round counts wholly or not at all.
+and removes what it does not name. So a round counts wholly or not at all. When everything is read, small files are
+merged (``lake_merge``), in rounds of the same kind.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,10 +16,11 @@ import msgspec
 
 from broker_core.formats import lake_position
 from broker_core.formats.poll_journal import decode_header
+from spark_jobs import lake_merge
 from spark_jobs.commit_log_files import is_file, is_local, joined, local_path, read_start
 from spark_jobs.commit_log_segments import LogPlan, log_begin, plan_log, share
 from spark_jobs.errors import LakeError
-from spark_jobs.lake import Lake, find_lake, keep_files, locked, next_generation, sweep, witness_at
+from spark_jobs.lake import Lake, find_lake, keep_files, locked, next_generation, still_read, sweep, witness_at
 from spark_jobs.lake_folders import lake_name
 from spark_jobs.lake_manifest import (
     FILE_NAME,
@@ -30,7 +32,7 @@ from spark_jobs.lake_manifest import (
     write_manifest,
     write_whole,
 )
-from spark_jobs.lake_tasks import Done, Draft, JournalDone, JournalWork, LogDone, LogWork, Work
+from spark_jobs.lake_tasks import Done, Draft, JournalDone, JournalWork, LogDone, LogWork, MergeDone, Work
 from spark_jobs.poll_journal_files import HEAD, find_files
 
 logger = logging.getLogger(__name__)
@@ -75,15 +77,19 @@ class Synced(NamedTuple):
     awaited_lake: str = ""
     """Another lake, whose position the broker knows in place of this one's."""
     is_all: bool = True
-    """Whether everything that there was to read has been read."""
+    """Whether everything that there was to read has been read, and what was to be merged is merged."""
+    merged_files: int = 0
+    """Files in whose place fewer ones are now."""
 
 
 def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:
     """Fill the lake. NotAStoreError; LakeBusyError; LakeError; OSError when a disk refuses."""
     with locked(wanted.lakes, wanted.store):
         lake = opened(wanted)
-        sweep(lake.folder)
+        begun_ms = now_ms()
+        sweep(lake.folder, begun_ms)
         manifest = lake.manifest
+        manifest.retired = still_read(manifest, begun_ms)
         before = msgspec.structs.replace(manifest, messages=[*manifest.messages], polls=[*manifest.polls])
         plan = plan_log(wanted.store, start=manifest.position, split_bytes=lambda size: share(size, wanted.cores),
             dispatched=True)  # a queue says when a message is due, and what is read now is not read again
@@ -92,21 +98,48 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
         for works in todo[:wanted.rounds]:
             progress(percent(before.position, manifest.position, plan.end),
                 f"writing messages from byte {manifest.position:,} on, of {plan.end:,}")
-            try:
+            with swept_up(lake):
                 make_round(wanted, lake, list(run_tasks(works)), now_ms())
-            except BaseException:  # Ctrl-C, too
-                with suppress(OSError):  # a full disk needs the room at once
-                    sweep(lake.folder)
-                raise
-        if plan.start > manifest.position:  # what was to be read is gone, and nothing came behind it
+        is_gap = plan.start > manifest.position  # what was to be read is gone, and nothing came behind it
+        if is_gap:
             add_log(wanted, manifest, [LogDone(plan.start, plan.start, [])], now_ms())
-            todo = []
-        if not todo:
+        if is_gap or not todo:
             manifest.synced_ms = now_ms()
             write_manifest(lake.folder, manifest)
         publish(wanted.store, lake, now_ms())
-        return told(lake, before)._replace(awaited_lake=awaited_lake(wanted.store, lake),
-            is_all=len(todo[:wanted.rounds]) == len(todo))
+        synced = told(lake, before)._replace(awaited_lake=awaited_lake(wanted.store, lake))
+        if wanted.rounds is not None and wanted.rounds < len(todo):
+            return synced._replace(is_all=False)
+        left = None if wanted.rounds is None else wanted.rounds - len(todo)
+        return merge(lake, left, run_tasks, now_ms, progress, synced)
+
+
+def merge(lake: Lake, most: int | None, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress,
+          synced: Synced) -> Synced:
+    """Merge small files, in so many rounds at most."""
+    todo = list(lake_merge.rounds(lake_merge.due(lake.manifest, str(lake.folder))))
+    for index, merges in enumerate(todo[:most]):
+        works = [work for one in merges for work in one.works]
+        progress(percent(0, index, len(todo)), f"merging {sum(len(work.paths) for work in works):,} small files")
+        with swept_up(lake):
+            done = [one for one in run_tasks(works) if isinstance(one, MergeDone)]
+            keep_files(lake.folder, {Path(draft.draft): draft.path for one in done for draft in one.files})
+            written = {(one.table, one.name): kept(one.drafts) for one in done}
+            count = lake_merge.put_together(lake.manifest, merges, written, now_ms())
+            write_manifest(lake.folder, lake.manifest)
+        synced = synced._replace(merged_files=synced.merged_files + count)
+    return synced._replace(is_all=len(todo[:most]) == len(todo))
+
+
+@contextmanager
+def swept_up(lake: Lake) -> Iterator[None]:
+    """What is written meanwhile goes where it comes to nothing: a full disk needs the room at once."""
+    try:
+        yield
+    except BaseException:  # Ctrl-C, too
+        with suppress(OSError):
+            sweep(lake.folder)
+        raise
 
 
 def opened(wanted: Wanted) -> Lake:

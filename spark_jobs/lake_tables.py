@@ -17,7 +17,7 @@ from spark_jobs.lake import Lake, round_open
 from spark_jobs.lake_manifest import LakeFile
 from spark_jobs.lake_round import carry_out_while_open, decoded
 from spark_jobs.lake_sync import Progress, Synced, Wanted, sync
-from spark_jobs.lake_tasks import SUM_KEYS, SUMS, SUMS_SCHEMA, Done, JournalWork, LogWork, Work, carry_out_in_spark
+from spark_jobs.lake_tasks import SUM_KEYS, SUMS, SUMS_SCHEMA, Done, LogWork, Work, carry_out_in_spark
 
 FEW_SUMS = 500_000
 """Rows of sums that one task reads: what is made of them then need not be brought together."""
@@ -34,10 +34,9 @@ def fill(spark: "SparkSession", store: str, lakes: Path, now_ms: Callable[[], in
 
 
 def run_in_spark(spark: "SparkSession", works: Sequence[Work]) -> list[Done]:
-    """Carry works out, those of a bundle in one task; each file of the journal has one of its own."""
+    """Carry works out, those of a bundle in one task; each file of the journal, or to be merged, has one of its own."""
     of_log = [work for work in works if isinstance(work, LogWork)]
-    of_journal = [work for work in works if isinstance(work, JournalWork)]
-    bundles: list[Sequence[Work]] = [*([work] for work in of_journal),
+    bundles: list[Sequence[Work]] = [*([work] for work in works if not isinstance(work, LogWork)),
         *bundled(of_log, lambda work: work.end - work.start)]
     encoded = [msgspec.json.encode(bundle) for bundle in bundles]
     with round_open(Path(works[0].lake)) as mark:

@@ -40,6 +40,8 @@ SUMS = ("messages", "sum_total_size", "sum_body_length", "min_total_size", "max_
 """What is counted of the messages beside them, as ``commit_log_sums`` names it: what reports on weeks then read."""
 SUMS_SCHEMA = arrow_sums_schema((*SUM_KEYS, *SUMS))
 POLL_COLUMNS = tuple(poll_journal_columns.COLUMN_TYPES)
+TIMES = {"messages": "store_ts", "sums": "minute_ts", "polls": "at_ms"}
+"""By which a row of a table belongs to a day."""
 DELTAS = frozenset(("physical_offset", "queue_offset", "queue_id", "total_size", "body_length", "born_ts", "store_ts",
     "due_ts", "prepared_offset", "at_ms", "from_offset", "next_offset", "max_offset", "oldest_store_ms", "latency_ms"))
 """Numbers that differ little from the one before: the difference is stored."""
@@ -58,7 +60,7 @@ GROUP_ROWS = 262_144
 GROUP_BYTES = 64 * 1024 * 1024
 """Rows, and bytes of them in memory, that are written as one group of rows."""
 WRITTEN_ROWS = 16_384
-"""Rows of a column that are encoded at a time."""
+"""Rows of a column that are encoded, or read to be merged, at a time."""
 MOST_DATES = 64
 """Files that a task has open at once: a log may tell of as many days as it likes."""
 DAY_MS = 86_400_000
@@ -86,6 +88,16 @@ class JournalWork(msgspec.Struct, frozen=True, tag="journal"):
     number: int
     created_ms: int
     start: int
+
+
+class MergeWork(msgspec.Struct, frozen=True, tag="merge"):
+    """Files of a table, by their paths below the lake's folder, of which one for each day is made, called ``name``."""
+
+    lake: str
+    table: str
+    name: str
+    paths: list[str]
+    with_bodies: bool = False
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -135,12 +147,27 @@ class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
         return self.drafts
 
 
-Work = LogWork | JournalWork
-Done = LogDone | JournalDone
+class MergeDone(msgspec.Struct, frozen=True, tag="merge"):
+    """What became of a MergeWork."""
+
+    table: str
+    name: str
+    drafts: list[Draft]
+
+    @property
+    def files(self) -> list[Draft]:
+        """All that was written."""
+        return self.drafts
+
+
+Work = LogWork | JournalWork | MergeWork
+Done = LogDone | JournalDone | MergeDone
 
 
 def carry_out(work: Work) -> Done:
     """Write the files of one work."""
+    if isinstance(work, MergeWork):
+        return write_merged(work)
     return write_log(work) if isinstance(work, LogWork) else write_journal(work)
 
 
@@ -156,7 +183,7 @@ def carry_out_in_spark(bundles: Sequence[bytes], batches: Iterable[pa.RecordBatc
 def write_log(work: LogWork) -> LogDone:
     """A range of the log into a file for each day (UTC) of store time. NotAStoreError where no log is to be seen."""
     columns = MESSAGE_COLUMNS + (BODIES if work.with_bodies else ())
-    schema = as_written(arrow_schema(columns))
+    schema = schema_of("messages", work.with_bodies)
     try:
         segment = Segment.open(work.path, work.base, work.start, work.end)
     except FileNotFoundError:
@@ -167,8 +194,8 @@ def write_log(work: LogWork) -> LogDone:
     last_offset, last_size = -1, 0
     waiting = WaitingSums()
     name = f"range={work.start:020d}-{work.end:020d}"
-    with (DayFiles(Path(work.lake), "messages", name, schema, "store_ts") as files,
-            DayFiles(Path(work.lake), "sums", name, SUMS_SCHEMA, "minute_ts") as sums_files):
+    with (DayFiles(Path(work.lake), "messages", name, schema) as files,
+            DayFiles(Path(work.lake), "sums", name, SUMS_SCHEMA) as sums_files):
         for headers in walk:
             last_offset, last_size = segment.base + int(headers.at[-1]), int(headers.size[-1])
             for part in parts(source, headers, columns):
@@ -181,6 +208,13 @@ def write_log(work: LogWork) -> LogDone:
     return LogDone(work.start, work.end, drafts, torn_places=len(walk.gaps),
         torn_bytes=sum(gap.stop - gap.start for gap in walk.gaps), last_offset=last_offset, last_size=last_size,
         sums=of_sums)
+
+
+def schema_of(table: str, with_bodies: bool = False) -> pa.Schema:
+    """The columns of a table's files."""
+    if table == "messages":
+        return as_written(arrow_schema(MESSAGE_COLUMNS + (BODIES if with_bodies else ())))
+    return SUMS_SCHEMA if table == "sums" else poll_journal_columns.arrow_schema(POLL_COLUMNS)
 
 
 def as_written(schema: pa.Schema) -> pa.Schema:
@@ -204,11 +238,40 @@ def write_journal(work: JournalWork) -> JournalDone:
         lost += block.lost if block.end > work.start else 0
         end, closed = max(end, block.end), block.closes
     name = f"file={work.number:020d}-{work.created_ms:013d}-{work.start:010d}-{end:010d}"
-    with DayFiles(Path(work.lake), "polls", name, poll_journal_columns.arrow_schema(POLL_COLUMNS), "at_ms") as files:
+    with DayFiles(Path(work.lake), "polls", name, schema_of("polls")) as files:
         for batch in poll_journal_columns.record_batches(data, POLL_COLUMNS, start=work.start, stop=end):
             files.write(batch)
         drafts = files.finish()
     return JournalDone(work.number, work.created_ms, work.start, end, drafts, closed, lost)
+
+
+def write_merged(work: MergeWork) -> MergeDone:
+    """The rows of files, in their order, in a file for each day; sums of the same keys are added up.
+
+    LakeError for a file that cannot be read.
+    """
+    lake, schema, waiting = Path(work.lake), schema_of(work.table, work.with_bodies), WaitingSums()
+    with DayFiles(lake, work.table, work.name, schema) as files:
+        for path in work.paths:
+            for batch in rows_of(lake / path, schema):
+                for found in waiting.add(batch) if work.table == "sums" else (batch,):
+                    files.write(found)
+        for batch in waiting.rest():
+            files.write(batch)
+        return MergeDone(work.table, work.name, files.finish())
+
+
+def rows_of(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """A file's rows; columns that were not known when it was written are null."""
+    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    try:
+        with parquet.ParquetFile(path, read_dictionary=texts) as file:
+            for batch in file.iter_batches(WRITTEN_ROWS, columns=schema.names):
+                known = {*batch.schema.names}
+                yield pa.RecordBatch.from_arrays([batch.column(field.name) if field.name in known
+                    else pa.nulls(batch.num_rows, field.type) for field in schema], schema=schema)
+    except (FileNotFoundError, pa.ArrowInvalid) as error:
+        raise LakeError(f"{path} cannot be read and merged with the other files of its day: {error}.") from error
 
 
 class DayFiles:
@@ -217,12 +280,12 @@ class DayFiles:
     LakeError on a machine that does not see the lake: what it writes would be nowhere.
     """
 
-    def __init__(self, lake: Path, table: str, name: str, schema: pa.Schema, time: str) -> None:
+    def __init__(self, lake: Path, table: str, name: str, schema: pa.Schema) -> None:
         self._lake = lake
         self._table = table
         self._name = name
         self._schema = schema
-        self._time = time
+        self._time = TIMES[table]
         self._open: OrderedDict[int, DayFile] = OrderedDict()
         self._done: list[Draft] = []
         if not lake.is_dir():

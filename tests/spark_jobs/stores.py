@@ -17,7 +17,8 @@ class Written:
 
 
 def make_store(root: Path, count: int, *, topics: tuple[str, ...] = ("orders", "Größe"),
-               born_host: str = "127.0.0.1", body: bytes | None = None, segment: int = SEGMENT) -> Written:
+               born_host: str = "127.0.0.1", body: bytes | None = None, segment: int = SEGMENT,
+               step_ms: int = 20_000) -> Written:
     """A store of ``count`` records in segments of ``segment`` bytes, with fillers; each body its own number."""
     (root / "commitlog").mkdir(parents=True)
     written, segments, offsets = Written(), [bytearray(segment)], {}
@@ -25,12 +26,12 @@ def make_store(root: Path, count: int, *, topics: tuple[str, ...] = ("orders", "
         topic, queue = topics[number % len(topics)], number % 3
         offset = offsets.get((topic, queue), 0)
         position = written.end % segment
-        record = encode(number, topic, queue, offset, written.end, born_host, body)
+        record = encode(number, topic, queue, offset, written.end, born_host, body, step_ms)
         if len(record) + 8 > segment - position:
             segments[-1][position:position + 8] = commit_log_record.blank(segment - position)
             written.end += segment - position
             segments.append(bytearray(segment))
-            record, position = encode(number, topic, queue, offset, written.end, born_host, body), 0
+            record, position = encode(number, topic, queue, offset, written.end, born_host, body, step_ms), 0
         segments[-1][position:position + len(record)] = record
         written.records.append((topic, queue, written.end, len(record)))
         offsets[topic, queue] = offset + 1
@@ -41,8 +42,8 @@ def make_store(root: Path, count: int, *, topics: tuple[str, ...] = ("orders", "
 
 
 def encode(number: int, topic: str, queue: int, offset: int, physical: int, born_host: str = "127.0.0.1",
-           body: bytes | None = None) -> bytes:
-    """Record ``number``: tag on every second one, keys on every third, stored 20 s after the one before."""
+           body: bytes | None = None, step_ms: int = 20_000) -> bytes:
+    """Record ``number``: tag on every second one, keys on every third, stored ``step_ms`` after the one before."""
     properties = {"UNIQ_KEY": f"{number:032X}"}
     if number % 2 == 0:
         properties["TAGS"] = f"tag{number % 4}"
@@ -51,7 +52,7 @@ def encode(number: int, topic: str, queue: int, offset: int, physical: int, born
     return commit_log_record.encode(topic=topic, queue_id=queue, queue_offset=offset, physical_offset=physical,
         body=f"body {number}".encode() * (1 + number % 5) if body is None else body, flag=number,
         properties=message_properties.encode(properties), born_timestamp=1_700_000_000_000 + number,
-        born_host=born_host, store_timestamp=1_700_000_000_000 + 20_000 * number, reconsume_times=number % 4,
+        born_host=born_host, store_timestamp=1_700_000_000_000 + step_ms * number, reconsume_times=number % 4,
         prepared_transaction_offset=number * 7)
 
 

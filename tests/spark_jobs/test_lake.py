@@ -8,6 +8,7 @@ import pytest
 
 from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake import (
+    READ_ON_MS,
     Fit,
     clean_up,
     find_lake,
@@ -16,11 +17,12 @@ from spark_jobs.lake import (
     locked,
     next_generation,
     round_open,
+    still_read,
     sweep,
     witness_at,
 )
 from spark_jobs.lake_folders import generations
-from spark_jobs.lake_manifest import LakeFile, LogPart, Manifest, write_manifest
+from spark_jobs.lake_manifest import LakeFile, LogPart, Manifest, Retired, write_manifest
 from tests.spark_jobs.stores import SEGMENT, make_store, segment_path, tear
 
 
@@ -86,6 +88,22 @@ def test_what_the_manifest_does_not_name_is_swept_away(tmp_path: Path) -> None:
     assert [path.exists() for path in names] == [True, False, False, False]
     assert not (tmp_path / "messages/date=2026-01-02").exists()
     assert sweep(tmp_path / "nothing there") == 0
+
+
+def test_retired_files_stay_until_nobody_reads_them(tmp_path: Path) -> None:
+    paths = [tmp_path / "messages" / "date=2026-01-01" / name for name in ("a", "b", "c")]
+    paths[0].parent.mkdir(parents=True)
+    for path in paths:
+        path.touch()
+    manifest = Manifest("s", retired=[Retired(path.relative_to(tmp_path).as_posix(), 1, at_ms)
+        for path, at_ms in zip(paths, (1000, 2000, 9000), strict=True)])
+    write_manifest(tmp_path, manifest)
+    assert sweep(tmp_path) == sweep(tmp_path, 1000) == sweep(tmp_path, READ_ON_MS + 999) == 0
+    assert sweep(tmp_path, READ_ON_MS + 1000) == 1
+    assert still_read(manifest, READ_ON_MS + 1000) == manifest.retired[1:]
+    assert [path.exists() for path in paths] == [False, True, True]
+    assert sweep(tmp_path, READ_ON_MS + 9000) == 2
+    assert still_read(manifest, READ_ON_MS + 9000) == []
 
 
 def test_files_get_their_names(tmp_path: Path) -> None:

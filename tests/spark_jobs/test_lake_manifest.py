@@ -13,6 +13,7 @@ from spark_jobs.lake_manifest import (
     LogGap,
     LogPart,
     Manifest,
+    Retired,
     Witness,
     read_manifest,
     write_manifest,
@@ -27,9 +28,13 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     manifest = Manifest("/store", position=9, messages=[LogPart(0, 9, [FILE], 1, 2, True)], gaps=[LogGap(3, 4, 5)],
         polls=[JournalPart(1, 77, 0, 9, False, [OTHER], 4)], missing_journal_files=[0], ended_by="invalid record",
         segments_unread=["7"], witnesses=[Witness(3, 4, "ab")])
+    manifest.retire([LakeFile("messages/gone", 3, 70, 5, 7)], 55)
+    manifest.retire([LakeFile("polls/gone", 3, 80, 5, 7)], 66)
     write_manifest(tmp_path, manifest)
     assert read_manifest(tmp_path) == manifest
     assert manifest.files() == {FILE.path, OTHER.path}
+    assert manifest.retired == [Retired("messages/gone", 70, 55), Retired("polls/gone", 80, 66)]
+    assert [part.size for part in (*manifest.messages, *manifest.polls)] == [100, 50]
 
 
 def test_of_a_journal_file_the_last_part_counts() -> None:

@@ -3,6 +3,7 @@
 import builtins
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,18 +13,20 @@ import pytest
 from pyarrow import parquet
 
 from broker_core.formats import lake_position, safe_end
-from spark_jobs import commit_log_segments, lake_sync
+from spark_jobs import commit_log_segments, lake_merge, lake_sync
 from spark_jobs.commit_log_files import joined
-from spark_jobs.errors import LakeBusyError, LakeError, NotAStoreError
-from spark_jobs.lake import Lake, find_lake, locked
+from spark_jobs.commit_log_sums import added_up
+from spark_jobs.errors import LakeBusyError, LakeCancelledError, LakeError, NotAStoreError
+from spark_jobs.lake import READ_ON_MS, Lake, find_lake, locked
 from spark_jobs.lake_folders import lake_name
 from spark_jobs.lake_manifest import Manifest
 from spark_jobs.lake_sync import Synced, Wanted, add_journal, rounds, sync
-from spark_jobs.lake_tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Work, carry_out
-from tests.spark_jobs.journals import entry, make_journal
+from spark_jobs.lake_tasks import Done, JournalDone, JournalWork, LogDone, LogWork, MergeWork, Work, carry_out
+from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
 
 NOW = 1_700_000_000_000
+HOUR = 3_600_000
 
 
 def run_here(works: Sequence[Work]) -> list[Done]:
@@ -76,7 +79,7 @@ def written(tmp_path: Path) -> Written:
 def test_everything_is_there_once_and_what_is_new_follows(tmp_path: Path, written: Written) -> None:
     first = fill(tmp_path)
     assert (first.messages, first.polls, first.position) == (40, 21, written.records[40][2])
-    assert fill(tmp_path)[1:] == (0, 0, first.position, 0, 0, 0, "safe end", 1, "", True)
+    assert fill(tmp_path)[1:] == (0, 0, first.position, 0, 0, 0, "safe end", 1, "", True, 0)
     publish_end(tmp_path / "store", written.end)
     second = fill(tmp_path, with_bodies=True)
     assert (second.messages, second.polls, second.position) == (20, 0, written.end)
@@ -147,7 +150,7 @@ def test_what_the_queues_do_not_have_yet_waits(tmp_path: Path, written: Written)
 
 def test_where_a_log_cannot_be_read_on_is_said(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
-    assert fill(tmp_path)[-4:-1] == ("unwritten space", 0, "")
+    assert fill(tmp_path)[-5:-2] == ("unwritten space", 0, "")
     torn = next(offset for offset in expected(written) if offset > SEGMENT + 500)
     root = tmp_path / "torn"
     make_store(root / "store", 60)
@@ -428,3 +431,198 @@ def test_works_are_cut_into_rounds_by_their_bytes() -> None:
     half = log(lake_sync.ROUND_BYTES // 2)
     assert list(rounds([journal, half, half, log(1)])) == [[journal, half, half], [log(1)]]
     assert list(rounds([])) == []
+
+
+class Growing:
+    """A store of four days, a message and the end of a pull each hour, that grows a bit at a time."""
+
+    def __init__(self, root: Path, hours: int = 100) -> None:
+        self.root, self.hours, self.now = root, hours, NOW
+        self.written = make_store(root / "store", hours, step_ms=HOUR)
+        (root / "store" / "glassmq").write_text("1")
+        halves = [[entry(number, at_ms=BEGIN_MS + HOUR * number) for number in range(first, first + hours // 2)]
+            for first in (0, hours // 2)]
+        self._journals = make_journal(root / "store", *halves, block=1)
+        self._whole = [path.read_bytes() for path in self._journals]
+
+    def grow(self, hours: int) -> None:
+        """As it is when so many are over."""
+        records = self.written.records
+        publish_end(self.root / "store", records[hours][2] if hours < len(records) else self.written.end)
+        for number, (path, whole) in enumerate(zip(self._journals, self._whole, strict=True)):
+            share = min(max(2 * hours / self.hours - number, 0), 1)
+            path.write_bytes(whole[:max(200, int(len(whole) * share))])
+
+    def fill(self, run: Callable[[Sequence[Work]], list[Done]] = run_here, **more: Any) -> Synced:
+        return sync(Wanted(str(self.root / "store"), self.root / "lakes", **more), run, lambda: self.now,
+            lambda percent, doing: None)
+
+    def fill_bit_by_bit(self, until: int, step: int = 3) -> None:
+        for hours in range(step, until + 1, step):
+            self.grow(hours)
+            self.fill()
+
+
+def counted(root: Path) -> list[dict[str, Any]]:
+    """What the lake has counted, rows of the same keys added up."""
+    lake = lake_of(root)
+    batches = [batch for file in lake.manifest.of_table("sums")
+        for batch in parquet.read_table(lake.folder / file.path, partitioning=None).to_batches()]
+    return sorted((row for batch in added_up(batches) for row in batch.to_pylist()), key=repr)
+
+
+def unmerged(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lake_merge, "FEW", 1 << 30)
+    patch.setattr(lake_merge, "MANY", 1 << 30)
+
+
+def test_what_is_merged_has_the_same_rows_in_the_same_order(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        unmerged(patch)
+        (tmp_path / "small").mkdir()
+        Growing(tmp_path / "small").fill_bit_by_bit(100)
+    (tmp_path / "merged").mkdir()
+    store = Growing(tmp_path / "merged")
+    store.fill_bit_by_bit(100)
+    for table in ("messages", "polls"):
+        assert rows(tmp_path / "merged", table) == rows(tmp_path / "small", table)
+    assert [row["physical_offset"] for row in rows(tmp_path / "merged")] == expected(store.written)[:99]
+    assert counted(tmp_path / "merged") == counted(tmp_path / "small")
+    small, merged = (lake_of(tmp_path / name).manifest for name in ("small", "merged"))
+    assert (small.position, small.witnesses) == (merged.position, merged.witnesses)
+    assert {known: (part.end, part.closed) for known, part in small.journal_ends().items()} == {
+        known: (part.end, part.closed) for known, part in merged.journal_ends().items()}
+    for table in ("messages", "sums", "polls"):
+        assert len(small.of_table(table)) > 30
+        assert len(merged.of_table(table)) < 20, "two for each day that is over, and those of the last one"
+
+
+def test_who_has_read_the_manifest_before_can_read_its_files_for_hours(tmp_path: Path) -> None:
+    store = Growing(tmp_path)
+    store.fill_bit_by_bit(27)
+    before = lake_of(tmp_path)
+    store.grow(33)
+    done = store.fill()
+    after = lake_of(tmp_path).manifest
+    gone = {file.path for file in after.retired}
+    assert before.manifest.files() - after.files() <= gone
+    assert (done.messages, len(gone)) == (6, done.merged_files) and len(gone) >= 3 * 8
+    store.now += READ_ON_MS - 1
+    assert store.fill().merged_files == 0
+    assert all((before.folder / path).is_file() for path in before.manifest.files())
+    assert files_of(tmp_path) == sorted(after.files() | gone)
+    store.now += 1
+    store.fill()
+    assert files_of(tmp_path) == sorted(after.files())
+    assert lake_of(tmp_path).manifest.retired == []
+
+
+def test_merging_goes_a_round_at_a_time_behind_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Growing(tmp_path)
+    with monkeypatch.context() as patch:
+        unmerged(patch)
+        store.fill_bit_by_bit(99)
+    store.grow(100)
+    monkeypatch.setattr(lake_merge, "ROUND_BYTES", 1)
+    done = [store.fill(rounds=1)]
+    merges = len(lake_merge.due(lake_of(tmp_path).manifest, ""))
+    done += [store.fill(rounds=1) for _ in range(merges + 1)]
+    assert done[0][1:3] == (1, 1) and merges >= 6, "three days that are over, of messages and of ends of pulls"
+    assert [one.merged_files > 0 for one in done] == [False, *[True] * merges, False]
+    assert [one.is_all for one in done] == [*[False] * merges, True, True]
+    assert offsets(tmp_path) == expected(store.written)
+
+
+def test_what_fails_or_is_cancelled_while_it_merges_has_read_what_is_new(tmp_path: Path) -> None:
+    store = Growing(tmp_path)
+    store.fill_bit_by_bit(27)
+
+    def full(works: Sequence[Work]) -> list[Done]:
+        done = run_here(works)
+        if isinstance(works[0], MergeWork):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return done
+
+    def cancel(percent: int, doing: str) -> None:
+        if "merging" in doing:
+            raise LakeCancelledError("cancelled")
+
+    store.grow(40)
+    with pytest.raises(OSError, match="No space left"):
+        store.fill(full)
+    assert offsets(tmp_path) == expected(store.written)[:40]
+    assert files_of(tmp_path) == sorted(lake_of(tmp_path).manifest.files())
+    store.grow(45)
+    with pytest.raises(LakeCancelledError):
+        sync(Wanted(str(tmp_path / "store"), tmp_path / "lakes"), run_here, lambda: NOW, cancel)
+    assert offsets(tmp_path) == expected(store.written)[:45]
+    told = lake_position.decode((tmp_path / "store" / "lakePosition").read_bytes())
+    assert told is not None and told.physical_offset == store.written.records[45][2]
+    assert store.fill().merged_files > 0
+    assert offsets(tmp_path) == expected(store.written)[:45]
+
+
+def test_a_file_that_cannot_be_merged_is_named_and_what_is_new_is_read_all_the_same(tmp_path: Path) -> None:
+    store = Growing(tmp_path)
+    store.fill_bit_by_bit(27)
+    damaged = lake_of(tmp_path).folder / lake_of(tmp_path).manifest.of_table("polls")[2].path
+    whole = damaged.read_bytes()
+    damaged.write_bytes(b"x" * len(whole))
+    for hours in (33, 36):
+        store.grow(hours)
+        with pytest.raises(LakeError, match=rf"{damaged.name} cannot be read and merged"):
+            store.fill()
+        assert offsets(tmp_path) == expected(store.written)[:hours]
+    damaged.unlink()
+    with pytest.raises(LakeError, match=rf"{damaged.name} cannot be read and merged"):
+        store.fill()
+    damaged.write_bytes(whole)
+    assert store.fill().merged_files > 0
+
+
+def test_bodies_are_merged_too_and_a_column_of_later_is_null(tmp_path: Path) -> None:
+    store = Growing(tmp_path)
+    for hours in range(4, 41, 4):
+        store.grow(hours)
+        store.fill(with_bodies=hours <= 20)
+        if hours == 8:
+            folder = lake_of(tmp_path).folder
+            for file in lake_of(tmp_path).manifest.of_table("messages"):
+                table = parquet.read_table(folder / file.path, partitioning=None)
+                parquet.write_table(table.drop_columns(["tags"]), folder / file.path, store_schema=False)
+    found = rows(tmp_path)
+    assert [row["physical_offset"] for row in found] == expected(store.written)[:40]
+    assert [row["body"].decode()[:6] for row in found[:20]] == [f"body {number}"[:6] for number in range(20)]
+    assert not any("body" in row for row in found[20:])
+    assert [row["tags"] for row in found[4:12]] == [*[None] * 4, "tag0", None, "tag2", None]
+
+
+def test_whenever_the_writer_is_killed_while_it_merges_nothing_is_lost_or_twice(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Growing(tmp_path / "one")
+    with monkeypatch.context() as patch:
+        unmerged(patch)
+        store.fill_bit_by_bit(35, 5)
+    before, everything = lake_of(tmp_path / "one"), expected(store.written)[:35]
+    shutil.copytree(tmp_path / "one", tmp_path / "kept")
+    step, finished, merged_at = 0, False, 0
+    while not finished:
+        shutil.rmtree(tmp_path / "one")
+        shutil.copytree(tmp_path / "kept", tmp_path / "one")
+        with killed_at(step) as done, suppress(KilledError):
+            store.fill()
+            finished = True
+        assert [row["physical_offset"] for row in rows(tmp_path / "one")] == everything, f"killed after {done}"
+        assert all((before.folder / path).is_file() for path in before.manifest.files()), "somebody reads them"
+        merged_at = merged_at or (step if lake_of(tmp_path / "one").manifest.retired else 0)
+        with killed_at(step // 2), suppress(KilledError):
+            store.fill()
+        store.fill()
+        manifest = lake_of(tmp_path / "one").manifest
+        assert [row["physical_offset"] for row in rows(tmp_path / "one")] == everything
+        assert sum(row["messages"] for row in counted(tmp_path / "one")) == 35
+        assert [row["client_id"] for row in rows(tmp_path / "one", "polls")] == [f"c{n}" for n in range(35)]
+        assert files_of(tmp_path / "one") == sorted(manifest.files() | {file.path for file in manifest.retired})
+        assert len(manifest.files()) < len(before.manifest.files())
+        step += 1
+    assert 20 < merged_at < step

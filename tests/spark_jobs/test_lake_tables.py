@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs import lake_tables, lake_tasks
+from spark_jobs import lake_merge, lake_tables, lake_tasks
 from spark_jobs.failures import sentence
 from spark_jobs.lake import Lake, find_lake
+from spark_jobs.lake_manifest import TABLES
+from spark_jobs.lake_sync import Wanted, sync
 from spark_jobs.lake_tables import fill, lake_messages, lake_polls, lake_sums
-from spark_jobs.lake_tasks import SUM_KEYS, SUMS
+from spark_jobs.lake_tasks import MESSAGE_COLUMNS, POLL_COLUMNS, SUM_KEYS, SUMS, carry_out
 from spark_jobs.reports.steps import summed
 from tests.spark_jobs.frames import rows
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
-from tests.spark_jobs.stores import make_store
+from tests.spark_jobs.stores import make_store, publish_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +64,31 @@ def test_what_was_counted_is_what_is_there(spark: "SparkSession", tmp_path: Path
         assert sorted(rows(counted), key=repr) == sorted(rows(expected), key=repr)
     with pytest.raises(ValueError, match="has not counted tags"):
         lake_sums(spark, lake, ("tags",), ("messages",))
+
+
+def test_spark_merges_the_files_of_a_day_and_reads_the_same(spark: "SparkSession", tmp_path: Path,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    written = make_store(tmp_path / "store", 40, step_ms=60 * MINUTE)
+    make_journal(tmp_path / "store", *([entry(number, at_ms=BEGIN_MS + 60 * MINUTE * number)] for number in range(40)))
+    wanted = Wanted(str(tmp_path / "store"), tmp_path / "lakes")
+    with monkeypatch.context() as patch:
+        patch.setattr(lake_merge, "FEW", 1 << 30)
+        patch.setattr(lake_merge, "MANY", 1 << 30)
+        for hours in range(4, 40, 4):
+            publish_end(tmp_path / "store", written.records[hours][2])
+            sync(wanted, lambda works: [carry_out(work) for work in works], lambda: 7, lambda percent, doing: None)
+    before = find_lake(tmp_path / "lakes", tmp_path / "store")
+    assert before is not None
+    after = filled(spark, tmp_path)
+    for table in TABLES:
+        assert len(after.manifest.of_table(table)) < len(before.manifest.of_table(table))
+    window = (BEGIN_MS // MINUTE * MINUTE + 5 * 60 * MINUTE, BEGIN_MS // MINUTE * MINUTE + 30 * 60 * MINUTE)
+    for bounds in ((None, None), window):
+        for read, columns in ((lake_messages, MESSAGE_COLUMNS), (lake_polls, POLL_COLUMNS)):
+            found, expected = rows(read(spark, after, columns, *bounds)), rows(read(spark, before, columns, *bounds))
+            assert sorted(found, key=repr) == sorted(expected, key=repr) and len(found) > 20
+        counted = [rows(lake_sums(spark, lake, SUM_KEYS, SUMS, *bounds)) for lake in (after, before)]
+        assert sorted(counted[0], key=repr) == sorted(counted[1], key=repr)
 
 
 def test_an_empty_lake(spark: "SparkSession", tmp_path: Path) -> None:

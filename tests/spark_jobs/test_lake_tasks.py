@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from spark_jobs.errors import LakeError, NotAStoreError
 from spark_jobs.lake_tasks import (
     MESSAGE_COLUMNS,
     POLL_COLUMNS,
+    Draft,
     JournalDone,
     JournalWork,
     LogDone,
     LogWork,
+    MergeWork,
     carry_out,
     carry_out_in_spark,
 )
@@ -183,6 +186,73 @@ def test_a_journal_file_in_whose_place_another_lies_is_left_alone(tmp_path: Path
     assert carry_out(journal_work(tmp_path, path)) == JournalDone(0, 0, 0, 0, [])
     path.unlink()
     assert carry_out(JournalWork(str(tmp_path), str(path), 3, 7, 9)) == JournalDone(3, 7, 9, 9, [])
+
+
+def put(lake: Path, drafts: Iterable[Draft]) -> list[str]:
+    """Give drafts their names, as the round does; these."""
+    names = []
+    for draft in drafts:
+        Path(draft.draft).replace(lake / draft.path)
+        names.append(draft.path)
+    return names
+
+
+@pytest.mark.parametrize("bodies", [False, True])
+def test_files_are_merged_row_by_row_as_if_they_had_been_written_at_once(
+        tmp_path: Path, lake: Path, written: Written, bodies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake_tasks, "GROUP_ROWS", 25)
+    monkeypatch.setattr(lake_tasks, "WRITTEN_ROWS", 10)
+    cuts = [0, *(written.records[index][2] for index in (7, 20, 21, 50)), written.end]
+    parts = [carry_out(log_work(tmp_path, start, end, bodies=bodies)) for start, end in pairwise(cuts)]
+    whole, = carry_out(log_work(tmp_path, 0, written.end, bodies=bodies)).files[:1]
+    names = [put(lake, part.files[:1])[0] for part in parts]
+    done = carry_out(MergeWork(str(lake), "messages", "together", names, bodies))
+    merged, = done.files
+    assert merged.path == "messages/date=2023-11-14/together.parquet"
+    assert parquet.read_table(merged.draft).equals(parquet.read_table(whole.draft))
+    assert (merged.rows, merged.min_ms, merged.max_ms) == (whole.rows, whole.min_ms, whole.max_ms)
+    one, other = parquet.read_metadata(merged.draft), parquet.read_metadata(whole.draft)
+    groups = [one.row_group(index) for index in range(one.num_row_groups)]
+    assert [group.num_rows for group in groups] == [31, 29], "files of 7, 13, 1, 29 and 10 rows"
+    for column in range(other.num_columns):
+        ours, its = groups[0].column(column), other.row_group(0).column(column)
+        assert (ours.encodings, ours.compression) == (its.encodings, its.compression)
+    assert parquet.read_schema(merged.draft).equals(parquet.read_schema(whole.draft))
+
+
+def test_sums_of_the_same_keys_are_added_up_when_they_are_merged(tmp_path: Path, lake: Path) -> None:
+    written = make_store(tmp_path, 60, segment=SIZE, step_ms=100)
+    cuts = [0, *(record[2] for record in written.records[1:]), written.end]
+    parts = [carry_out(log_work(tmp_path, start, end)) for start, end in pairwise(cuts)]
+    whole = carry_out(log_work(tmp_path, 0, written.end)).files[1]
+    names = [put(lake, part.files[1:])[0] for part in parts]
+    merged, = carry_out(MergeWork(str(lake), "sums", "together", names)).files
+    keys = [(name, "ascending") for name in lake_tasks.SUM_KEYS]
+    assert parquet.read_table(merged.draft).sort_by(keys).equals(parquet.read_table(whole.draft).sort_by(keys))
+    assert merged.rows < len(names) == 60
+
+
+def test_files_of_several_days_are_merged_day_by_day(tmp_path: Path, lake: Path) -> None:
+    times = [DAY - 2, DAY - 1, DAY, DAY - 1, DAY + 7, DAY + 1]
+    store_at(tmp_path, times)
+    end = segment_path(tmp_path, 0).stat().st_size
+    cuts = [end * number // 6 for number in range(0, 7, 2)]
+    parts = [carry_out(log_work(tmp_path, start, end)) for start, end in pairwise(cuts)]
+    names = [name for part in parts for name in put(lake, [file for file in part.files if "messages" in file.path])]
+    assert len(names) == 4
+    done = carry_out(MergeWork(str(lake), "messages", "together", names))
+    found = [parquet.read_table(draft.draft).column("store_ts").to_pylist() for draft in done.files]
+    assert found == [[DAY - 2, DAY - 1, DAY - 1], [DAY, DAY + 7, DAY + 1]]
+
+
+def test_what_cannot_be_read_is_not_merged_and_leaves_nothing(tmp_path: Path, lake: Path, written: Written) -> None:
+    name, = put(lake, carry_out(log_work(tmp_path, 0, written.end)).files[:1])
+    damaged = lake / "messages" / "damaged.parquet"
+    damaged.write_bytes((lake / name).read_bytes()[:-100])
+    for bad in ("messages/damaged.parquet", "messages/gone.parquet"):
+        with pytest.raises(LakeError, match=rf"{bad} cannot be read and merged with the other files of its day"):
+            carry_out(MergeWork(str(lake), "messages", "together", [name, bad]))
+    assert not list(lake.rglob("together*"))
 
 
 def test_spark_gives_numbers_of_works_and_gets_what_became_of_them(tmp_path: Path) -> None:

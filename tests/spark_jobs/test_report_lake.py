@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs import lake_tasks, report_inputs
+from spark_jobs import lake_merge, lake_tasks, report_inputs
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.commit_log_segments import plan_log
 from spark_jobs.errors import LakeError
@@ -29,13 +29,18 @@ def fill(store: Path, lakes: Path) -> None:
 
 @pytest.fixture(scope="module")
 def half(driven: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """(the driven store, its lakes), the lake filled when the store had half of its log."""
+    """(the driven store, its lakes), the lake filled while the store came to half of its log, and merged."""
     root = tmp_path_factory.mktemp("half")
     store = shutil.copytree(driven, root / "store")
     whole = (store / "safe_end").read_bytes()
     first = plan_log(store, split_bytes=1).ranges
-    publish_end(store, first[len(first) // 2].start)
-    fill(store, root / "lakes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lake_merge, "MANY", 2)
+        for share in (8, 4, 3, 2):
+            publish_end(store, first[len(first) // share].start)
+            fill(store, root / "lakes")
+    lake = find_lake(root / "lakes", store)
+    assert lake is not None and len(lake.manifest.retired) > 3
     (store / "safe_end").write_bytes(whole)
     return store, root / "lakes"
 

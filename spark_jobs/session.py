@@ -30,6 +30,8 @@ JAVA_OPTIONS = ("-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=5
 """Ten times later than usual does Java optimise its code to the full: reports are short, and the planning of queries,
 of which each method is called some thousand times, would be optimised for longer than it runs. Long loops still are."""
 
+LOGGING = Path(__file__).parent / "assets" / "log4j2.properties"
+
 
 def require_packages() -> None:
     """NoSparkError unless pyspark and what tasks need can be imported; sees what was installed a moment ago."""
@@ -106,8 +108,7 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
     builder = (SparkSession.builder.master(master).appName("GlassMQ reports")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.driver.defaultJavaOptions", JAVA_OPTIONS)
+        .config("spark.driver.defaultJavaOptions", java_options(environment.get("SPARK_CONF_DIR")))
         .config("spark.local.dir", str(local_folder(scratch / "local")))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.sql.session.timeZone", "UTC")
@@ -132,6 +133,13 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
             session.stop()
             raise
     return session
+
+
+def java_options(conf: str | None) -> str:
+    """Java's options; where the folder ``conf`` does not configure what Java says, it says errors alone."""
+    if conf and any(Path(conf).glob("log4j2*")):
+        return JAVA_OPTIONS
+    return f"{JAVA_OPTIONS} -Dlog4j2.configurationFile={LOGGING.as_uri()}"
 
 
 def local_folder(parent: Path) -> Path:

@@ -80,6 +80,34 @@ def test_a_session_whose_java_died_is_made_again(tmp_path: Path) -> None:
     assert said.stdout.strip().endswith("rows 5"), said.stderr
 
 
+TOLD = """
+import sys
+from pathlib import Path
+from spark_jobs.session import get_session
+
+java = get_session("local[1]", Path(sys.argv[1]))._jvm
+logger = java.org.apache.logging.log4j.LogManager.getLogger("org.apache.spark.Something")
+logger.warn("a warning")
+logger.error("an error", java.java.lang.RuntimeException("of a reason"))
+"""
+
+
+def test_of_what_java_has_to_say_errors_are_told(tmp_path: Path) -> None:
+    said = subprocess.run([sys.executable, "-c", TOLD, str(tmp_path)], cwd=PROJECT, capture_output=True, text=True,
+                          timeout=120, check=True)
+    ours = [line for line in said.stderr.splitlines() if not line.startswith(("NOTE: ", "WARNING: Using incubator"))]
+    assert ours[0].endswith("ERROR   Something: an error")
+    assert ours[1] == "java.lang.RuntimeException: of a reason"
+    assert all(line.startswith("\tat ") for line in ours[2:])
+
+
+def test_who_configures_what_java_says_is_left_alone(tmp_path: Path) -> None:
+    assert session.LOGGING.as_uri() in session.java_options(None)
+    assert session.LOGGING.as_uri() in session.java_options(str(tmp_path))
+    (tmp_path / "log4j2.properties").touch()
+    assert session.java_options(str(tmp_path)) == session.JAVA_OPTIONS
+
+
 def test_what_py4j_gives_to_the_root_logger_is_known() -> None:
     for path, kept in (("/x/site-packages/py4j/java_gateway.py", False), ("/x/py4j.py", True)):
         assert session.is_not_py4js(logging.makeLogRecord({"pathname": path})) is kept

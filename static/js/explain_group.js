@@ -1,15 +1,13 @@
 /** Sentences about groups, their members and queues, and about what becomes of them. Pure. */
 
 import { acceptsAll } from "./explain.js";
-import { count, isKnown, span } from "./format.js";
+import { count, isKnown, some, span } from "./format.js";
 import { queueKey } from "./reducer.js";
 
 const RECENTLY_MS = 20_000;
 const NAMED_AT_MOST = 4;
 const EXPIRES_MS = 120_000;
 const LATE_HEARTBEAT_MS = 45_000;
-
-const some = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 
 /** "a", "a and b", "a, b, c, d and 3 more". */
 export function listed(names) {

@@ -13,6 +13,11 @@ export function count(value) {
   return GROUPED.format(typeof value === "string" ? BigInt(value) : value);
 }
 
+/** "1 queue", "2 queues". */
+export function some(number, one, many = `${one}s`) {
+  return `${count(number)} ${Number(number) === 1 ? one : many}`;
+}
+
 /** For narrow places: 12,345 -> "12.3k". */
 export function shortCount(value) {
   if (!isKnown(value)) return UNKNOWN;

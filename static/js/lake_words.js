@@ -50,7 +50,7 @@ export function notesOf(lake, { count }) {
   if (Number(lake.gap_bytes)) notes.push(`${bytes(lake.gap_bytes)} of the log were deleted before they could be read.`);
   if (Number(lake.missing_journal_files)) notes.push(`${Number(lake.missing_journal_files) === 1 ? "1 file of the poll journal was" : `${count(lake.missing_journal_files)} files of the poll journal were`} deleted before being read.`);
   const stop = STOPS[lake.ended_by];
-  if (stop) notes.push(`The lake cannot go on behind byte ${count(lake.position)} of the log, since ${stop}; ${count(lake.segments_unread)} segments behind that are not read.`);
+  if (stop) notes.push(`The lake cannot go on behind byte ${count(lake.position)} of the log, since ${stop}; ${Number(lake.segments_unread) === 1 ? "1 segment behind that is" : `${count(lake.segments_unread)} segments behind that are`} not read.`);
   const others = lake.other_lakes;
   if (others) notes.push(`Beside it there ${others === 1 ? "is 1 lake of another store that was" : `are ${count(others)} lakes of other stores that were`} at the same path; reports do not read ${others === 1 ? "it" : "them"}.`);
   return notes;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import { explainEnd, explainHold, explainPull } from "../../static/js/explain.js";
-import { ago, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, span } from "../../static/js/format.js";
+import { ago, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, some, span } from "../../static/js/format.js";
 import { backoff } from "../../static/js/socket.js";
 import { counterRate, percentile, queueRate, rateSeries, visibleBuckets } from "../../static/js/stats.js";
 
@@ -114,6 +114,11 @@ describe("rates", () => {
     assert.equal(counterRate(history.slice(1), ["a"]), null);
     assert.deepEqual(rateSeries(history, ["a"]), [[10], [2]]);
   });
+});
+
+test("one is called one, none and many are not", () => {
+  assert.deepEqual([0, 1, 2000].map((number) => some(number, "queue")), ["0 queues", "1 queue", "2,000 queues"]);
+  assert.equal(some("1", "is", "are"), "1 is");
 });
 
 test("reconnects wait longer each time, never all at the same moment, and not for ever", () => {

@@ -52,6 +52,7 @@ test("how the fill under way is", () => {
 
 test("one is called one", () => {
   assert.deepEqual(notesOf({ ...LAKE, missing_journal_files: 1 }, said), ["1 file of the poll journal was deleted before being read."]);
+  assert.match(notesOf({ ...LAKE, ended_by: "invalid record", segments_unread: 1 }, said)[0], /; 1 segment behind that is not read\.$/);
   assert.deepEqual(notesOf({ ...LAKE, other_lakes: 1 }, said), ["Beside it there is 1 lake of another store that was at the same path; reports do not read it."]);
 });
 

@@ -170,7 +170,7 @@ def test_hostile_names_stay_texts(open_page: OpenPage, path: str) -> None:
     assert page.title() != "owned"
 
 
-@pytest.mark.parametrize("width", [390, 820, 1440])
+@pytest.mark.parametrize("width", [320, 820, 1440])
 @pytest.mark.parametrize(("scenario", "path"), [
     ("working", "/groups"), ("working", "/connections"), ("broken", "/groups/billing"), ("hostile", HOSTILE_PATH),
     ("hostile", "/connections"), ("idle", "/groups")])

@@ -211,7 +211,7 @@ def test_a_hostile_body_stays_a_text(open_page: OpenPage) -> None:
     assert page.title() == "Live · GlassMQ"
 
 
-@pytest.mark.parametrize("width", [390, 820, 1440])
+@pytest.mark.parametrize("width", [320, 820, 1440])
 @pytest.mark.parametrize("scenario", ["idle", "working", "hostile"])
 def test_nothing_overflows_the_page(open_page: OpenPage, scenario: str, width: int) -> None:
     page = open_page(scenario, width=width, height=844)
@@ -219,6 +219,42 @@ def test_nothing_overflows_the_page(open_page: OpenPage, scenario: str, width: i
     page.get_by_role("button", name="Show me").click()
     expect(page.locator('[data-part="steps"] li').first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [721, 768, 1280])
+@pytest.mark.parametrize(("scenario", "path", "rows"), [
+    ("busy", "/", "[data-hold-id]"), ("broken", "/connections", "[data-client]"),
+    ("broken", "/groups/billing", "[data-member]"), ("broken", "/groups", "[data-group-row]")])
+def test_no_text_of_a_table_lies_over_its_neighbour(open_page: OpenPage, scenario: str, path: str, rows: str,
+                                                    width: int) -> None:
+    page = open_page(scenario, width=width, path=path)
+    expect(page.locator(rows).first).to_be_visible()
+    over = page.evaluate("""rows => [...document.querySelectorAll(`${rows} td:not(.long)`)].filter((cell) => {
+        const text = document.createRange();
+        text.selectNodeContents(cell);
+        return text.getBoundingClientRect().right > cell.getBoundingClientRect().right;
+    }).map((cell) => cell.textContent)""", rows)
+    assert over == []
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_last_hold_is_seen_to_go_before_the_board_is_empty(open_page: OpenPage, width: int) -> None:
+    page = open_page("idle", width=width)
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+    page.evaluate("""() => {
+        window.over = 0;
+        const board = document.querySelector('[data-panel="holds"]');
+        new MutationObserver(() => {
+            const row = board.querySelector("[data-leaving]");
+            const empty = board.querySelector('[data-part="empty"]');
+            if (row && empty.getClientRects().length) window.over += 1;
+        }).observe(board, { subtree: true, attributes: true, childList: true });
+    }""")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("[data-hold-id]")).to_have_count(4)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Nothing is held.")).to_be_visible()
+    assert page.evaluate("window.over") == 0
 
 
 def test_the_board_can_be_read_by_keyboard(open_page: OpenPage) -> None:

@@ -2,7 +2,7 @@
 
 import { KeyedRows, calm, cell, el, panel, setAttribute, setText } from "../dom.js";
 import { acceptsAll } from "../explain.js";
-import { count, seconds } from "../format.js";
+import { count, seconds, some } from "../format.js";
 import { groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
 import { holdDetail } from "./hold_detail.js";
@@ -127,7 +127,7 @@ export function holdsPanel({ isOwn }) {
     if (chosen.words.length && known) left.push(`${count(matching)} match`);
     if (shown < matching) left.push(`showing ${count(shown)} of ${count(matching)}`);
     if (known && state.holdsTotal > state.holds.size) {
-      left.push(`${count(state.holdsTotal - state.holds.size)} more are held than a page is told of; narrow them with /api/v1/holds?topic=`);
+      left.push(`${some(state.holdsTotal - state.holds.size, "more is", "more are")} held than a page is told of; narrow them with /api/v1/holds?topic=`);
     }
     setText(part("left-out"), left.join("; ") || (shown ? "every hold is shown" : ""));
     part("more").hidden = shown >= matching;

@@ -1,7 +1,7 @@
 /** Queues: where they begin and end, how fast they grow, and how many pulls wait on them. */
 
 import { KeyedRows, cell, el, flash, panel, setAttribute, setText } from "../dom.js";
-import { ago, count, isSystemTopic, rate } from "../format.js";
+import { ago, count, isSystemTopic, rate, some } from "../format.js";
 import { queueRate } from "../stats.js";
 
 const MOST_ROWS = 300;
@@ -63,12 +63,12 @@ export function queuesPanel() {
 
   function showCounts(state, system, visible, matching) {
     const known = state.queuesTotal !== null;
-    setText(part("count"), known ? `${count(visible)} queues` : "unknown");
+    setText(part("count"), known ? some(visible, "queue") : "unknown");
     const left = [];
     if (matching > MOST_ROWS) left.push(`showing ${count(MOST_ROWS)} of ${count(matching)}; filter to see others`);
-    if (system) left.push(`${count(system)} of system topics are hidden`);
+    if (system) left.push(`${some(system, "of a system topic is", "of system topics are")} hidden`);
     if (known && state.queuesTotal > state.queues.size) {
-      left.push(`${count(state.queuesTotal - state.queues.size)} more exist than a page is told of; see /api/v1/topics`);
+      left.push(`${some(state.queuesTotal - state.queues.size, "more exists", "more exist")} than a page is told of; see /api/v1/topics`);
     }
     setText(part("left-out"), left.join("; ") || (matching ? "every queue is shown" : ""));
     part("empty").hidden = !known || matching > 0;

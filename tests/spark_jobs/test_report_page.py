@@ -11,9 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from playwright.sync_api import sync_playwright
 
 from spark_jobs.report_page import facts, lead, notes, page, words
 from spark_jobs.reports.shape import Chart
+from tests.fakes.browser import launch
 
 SUMMARY: dict[str, Any] = {
     "report": "throughput", "title": "Throughput",
@@ -118,6 +120,38 @@ def test_its_script_is_one_that_a_browser_takes(tmp_path: Path) -> None:
     (tmp_path / "page.mjs").write_text(script)
     done = subprocess.run(["node", "--check", tmp_path / "page.mjs"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_edge_behind_which_a_table_goes_on_is_shaded(tmp_path: Path, theme: str) -> None:
+    wide = pa.table({"topic": ["orders"] * 3} | {f"messages_of_day_{day}": [day] * 3 for day in range(9)})
+    (tmp_path / "report.html").write_text(page(SUMMARY, TABLES | {"by_topic": wide}, CHARTS), encoding="utf-8")
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        opened = browser.new_page(viewport={"width": 360, "height": 780}, color_scheme=theme)
+        opened.goto((tmp_path / "report.html").as_uri())
+        table = opened.get_by_role("region", name="by topic, scrollable")
+        table.scroll_into_view_if_needed()
+        box = table.bounding_box()
+        assert box is not None
+
+        def edges() -> tuple[bytes, bytes]:
+            """Left and right, of the last row, below its text."""
+            line = {"y": box["y"] + box["height"] - 4, "width": 3, "height": 3}
+            left, right = box["x"], box["x"] + box["width"] - 3
+            return opened.screenshot(clip={"x": left, **line}), opened.screenshot(clip={"x": right, **line})
+
+        plain, shaded = edges()
+        assert plain != shaded
+        table.evaluate("table => table.scrollLeft = table.scrollWidth")
+        left, right = edges()
+        assert left != plain and right == plain
+        table.focus()
+        opened.keyboard.press("ArrowLeft")
+        opened.wait_for_function("table => table.scrollWidth - table.clientWidth - table.scrollLeft > 30",
+            arg=table.element_handle())
+        assert plain not in edges()
+        browser.close()
 
 
 def test_it_says_what_it_is_about_and_what_is_missing() -> None:

@@ -23,6 +23,9 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
 
     It has the log up to `position`; `behind_bytes` of it are still to be read, null where the store does not say where
     its log ends. `gap_bytes` of the log and `missing_journal_files` were deleted before they could be read.
+    `retired_bytes` are in files that were merged into others, or dropped, and are removed when nobody reads them.
+    What was stored before `dropped_before_ms`, null where nothing was dropped, is in it no longer, since it keeps
+    GLASSMQ_LAKE_KEEP_DAYS: `dropped_messages`, and `dropped_polls`.
     `ended_by` says why the log ended there: at an `invalid record` or a `missing segment` the lake cannot go on, and
     `segments_unread` lie behind that.
     `other_lakes` were filled from other stores that were at the same path.
@@ -39,6 +42,10 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     polls: LakeTable
     gap_bytes: int
     missing_journal_files: int
+    retired_bytes: int
+    dropped_before_ms: int | None
+    dropped_messages: int
+    dropped_polls: int
     ended_by: str
     segments_unread: int
     other_lakes: int
@@ -102,6 +109,8 @@ def _view(state: lake_state.LakeState) -> LakeView:
         folder=state.folder, position=state.position, behind_bytes=state.behind_bytes, synced_ms=state.synced_ms,
         messages=LakeTable(**state.messages._asdict()), polls=LakeTable(**state.polls._asdict()),
         gap_bytes=state.gap_bytes, missing_journal_files=state.missing_journal_files,
+        retired_bytes=state.retired_bytes, dropped_before_ms=state.dropped.before_ms or None,
+        dropped_messages=state.dropped.messages, dropped_polls=state.dropped.polls,
         ended_by=state.ended_by, segments_unread=state.segments_unread, other_lakes=state.other_lakes,
         problem=state.problem, under_way=state.under_way, status=state.status,  # type: ignore[arg-type]
         percent=state.percent, doing=state.doing, cancel_requested=state.cancel_requested,

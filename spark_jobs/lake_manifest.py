@@ -86,6 +86,14 @@ class Retired(msgspec.Struct, frozen=True):
     at_ms: int
 
 
+class Dropped(msgspec.Struct, frozen=True):
+    """What the lake had and has no more, since it was to keep so many days: of before a time, how many rows."""
+
+    before_ms: int = 0
+    messages: int = 0
+    polls: int = 0
+
+
 class Witness(msgspec.Struct, frozen=True):
     """A record that was read: by it the store is known again, or that another one is in its place."""
 
@@ -114,6 +122,7 @@ class Manifest(msgspec.Struct):
     segments_unread: list[str] = []
     """Segments behind that end that held something."""
     retired: list[Retired] = []
+    dropped: Dropped = Dropped()
 
     def of_table(self, table: str) -> list[LakeFile]:
         """The files of a table that count, in the order in which they were written."""

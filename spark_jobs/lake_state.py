@@ -19,7 +19,7 @@ from kombu.exceptions import OperationalError
 from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
 from spark_jobs.lake_folders import filled
-from spark_jobs.lake_manifest import LakeFile, Manifest, read_manifest
+from spark_jobs.lake_manifest import Dropped, LakeFile, Manifest, read_manifest
 from spark_jobs.models import Status
 from spark_jobs.runs import NoWorkerError, RunActiveError, sender
 from spark_jobs.timetable import Schedule, crontab_of, described
@@ -68,6 +68,10 @@ class LakeState(NamedTuple):
     polls: Rows
     gap_bytes: int
     missing_journal_files: int
+    retired_bytes: int
+    """In files that were merged or dropped, and that may still be read."""
+    dropped: Dropped
+    """What the lake had and was not to keep any longer."""
     ended_by: str
     """Why the lake has no more of the log, as ``LogPlan.ended_by``; ``segments_unread`` behind that hold something."""
     segments_unread: int
@@ -110,6 +114,7 @@ def lake_state() -> LakeState:
         polls=_counted([file for part in manifest.polls for file in part.files]),
         gap_bytes=sum(gap.end - gap.start for gap in manifest.gaps),
         missing_journal_files=len(manifest.missing_journal_files),
+        retired_bytes=sum(file.size for file in manifest.retired), dropped=manifest.dropped,
         ended_by=manifest.ended_by, segments_unread=len(manifest.segments_unread),
         other_lakes=len([other for other in _filled(store) if other != folder]),
         problem=problem, under_way=current is not None, status=_status(current, tried), percent=percent, doing=doing,

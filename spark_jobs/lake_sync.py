@@ -32,6 +32,7 @@ from spark_jobs.lake_manifest import (
     write_manifest,
     write_whole,
 )
+from spark_jobs.lake_retention import drop_before, first_kept_ms
 from spark_jobs.lake_tasks import Done, Draft, JournalDone, JournalWork, LogDone, LogWork, MergeDone, Work
 from spark_jobs.poll_journal_files import HEAD, find_files
 
@@ -50,7 +51,7 @@ Progress = Callable[[int, str], None]
 class Wanted(NamedTuple):
     """What to fill: the lake of ``store`` below ``lakes``, with bodies or without, by ``cores`` tasks at a time.
 
-    Of so many ``rounds`` at most; None: until everything is read.
+    Of so many ``rounds`` at most; None: until everything is read. The lake keeps ``keep_days`` whole days; 0: all.
     """
 
     store: str
@@ -58,6 +59,7 @@ class Wanted(NamedTuple):
     with_bodies: bool = False
     cores: int = 2
     rounds: int | None = None
+    keep_days: int = 0
 
 
 class Synced(NamedTuple):
@@ -80,6 +82,8 @@ class Synced(NamedTuple):
     """Whether everything that there was to read has been read, and what was to be merged is merged."""
     merged_files: int = 0
     """Files in whose place fewer ones are now."""
+    dropped_messages: int = 0
+    """Messages of days that the lake was not to keep any longer."""
 
 
 def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:
@@ -90,6 +94,9 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
         sweep(lake.folder, begun_ms)
         manifest = lake.manifest
         manifest.retired = still_read(manifest, begun_ms)
+        had = manifest.dropped.messages
+        if wanted.keep_days and drop_before(manifest, first_kept_ms(begun_ms, wanted.keep_days), begun_ms):
+            write_manifest(lake.folder, manifest)
         before = msgspec.structs.replace(manifest, messages=[*manifest.messages], polls=[*manifest.polls])
         plan = plan_log(wanted.store, start=manifest.position, split_bytes=lambda size: share(size, wanted.cores),
             dispatched=True)  # a queue says when a message is due, and what is read now is not read again
@@ -107,7 +114,8 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
             manifest.synced_ms = now_ms()
             write_manifest(lake.folder, manifest)
         publish(wanted.store, lake, now_ms())
-        synced = told(lake, before)._replace(awaited_lake=awaited_lake(wanted.store, lake))
+        synced = told(lake, before)._replace(awaited_lake=awaited_lake(wanted.store, lake),
+            dropped_messages=manifest.dropped.messages - had)
         if wanted.rounds is not None and wanted.rounds < len(todo):
             return synced._replace(is_all=False)
         left = None if wanted.rounds is None else wanted.rounds - len(todo)

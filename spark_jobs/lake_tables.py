@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def fill(spark: "SparkSession", store: str, lakes: Path, now_ms: Callable[[], int], progress: Progress, *,
-         with_bodies: bool = False, rounds: int | None = None) -> Synced:
+         with_bodies: bool = False, rounds: int | None = None, keep_days: int = 0) -> Synced:
     """Fill the lake of a store below ``lakes`` with what is new. Raises what ``lake_sync.sync`` does."""
-    wanted = Wanted(store, lakes, with_bodies, spark.sparkContext.defaultParallelism, rounds)
+    wanted = Wanted(store, lakes, with_bodies, spark.sparkContext.defaultParallelism, rounds, keep_days)
     return sync(wanted, partial(run_in_spark, spark), now_ms, progress)
 
 

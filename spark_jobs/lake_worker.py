@@ -71,7 +71,8 @@ def fill_lake(task_id: str, with_bodies: bool) -> dict[str, Any]:
     order = {
         "job": "lake", "group": f"lake-{uuid4().hex[:8]}",
         "master": settings.GLASSMQ_SPARK_MASTER, "scratch": str(setup.scratch_folder()),
-        "arguments": {"store": store, "lakes": str(lakes), "with_bodies": with_bodies},
+        "arguments": {"store": store, "lakes": str(lakes), "with_bodies": with_bodies,
+            "keep_days": settings.GLASSMQ_LAKE_KEEP_DAYS},
     }
     log, watch = lakes / "sync.log", Watch(task_id)
     try:

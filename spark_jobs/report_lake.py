@@ -5,6 +5,7 @@ lake, then the log and the journal from where the lake ends. So it never says le
 """
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,8 @@ def lake_described(lake: Lake, plan: LogPlan | None, messages: int) -> dict[str,
     """What a summary says of the lake; ``messages`` of them were read from it."""
     manifest = lake.manifest
     return {"folder": str(lake.folder), "position": manifest.position, "messages": messages,
-        "synced_ms": manifest.synced_ms, "gap_bytes": gap_bytes(lake, plan),
+        "synced_ms": manifest.synced_ms, "dropped_before_ms": manifest.dropped.before_ms,
+        "gap_bytes": gap_bytes(lake, plan),
         "missing_journal_files": len(manifest.missing_journal_files)}
 
 
@@ -97,9 +99,15 @@ def log_with_lake(log: dict[str, Any], lake: Lake, messages: int) -> dict[str, A
         "torn_bytes": log["torn_bytes"] + sum(part.torn_bytes for part in parts)}
 
 
-def lake_notes(lake: Lake, plan: LogPlan | None, journal: JournalSurvey | None) -> list[str]:
-    """What the reader of a report has to know of the lake."""
-    said, lost = [], gap_bytes(lake, plan)
+def lake_notes(lake: Lake, plan: LogPlan | None, journal: JournalSurvey | None,
+               from_ms: int | None = None) -> list[str]:
+    """What the reader of a report has to know of the lake; it begins at ``from_ms``, or with all there is."""
+    said, lost, dropped = [], gap_bytes(lake, plan), lake.manifest.dropped
+    is_read = (plan is not None and dropped.messages) or (journal is not None and dropped.polls)
+    if is_read and (from_ms is None or from_ms < dropped.before_ms):
+        before = datetime.fromtimestamp(dropped.before_ms / 1000, UTC).date()
+        said.append(f"The lake has dropped what it had of before {before} (UTC), as GLASSMQ_LAKE_KEEP_DAYS says; that "
+            "is missing here.")
     if plan is not None and lost:
         said.append(f"{lost:,} bytes of the log were deleted before the lake had read them; their messages are missing "
             "here. The lake has to be filled more often, or fileReservedTime to be longer.")

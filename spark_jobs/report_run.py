@@ -291,7 +291,8 @@ def notes(info: ReportInfo, report: "Report", inputs: "StoreInputs", found: "Res
     if journal is not None and journal.lost:
         said.append(f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here.")
     if inputs.lake is not None:
-        said += lake_notes(inputs.lake, plan, journal)
+        begins = [part.from_ms for part in periods(job) if part.from_ms is not None]
+        said += lake_notes(inputs.lake, plan, journal, min(begins, default=None))
     said += [f"The table {name} is longer than can be kept here; it has its first rows only." for name in found.cut]
     return said
 

@@ -67,7 +67,7 @@ def report(arguments: dict[str, Any], spark: "SparkSession", progress: Progress)
 
 
 def lake(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -> dict[str, Any]:
-    """One round of filling the lake of a store; the arguments are ``store``, ``lakes`` and ``with_bodies``."""
+    """One round of filling the lake of a store: ``store``, ``lakes``, ``with_bodies``, and ``keep_days`` if not all."""
     from django.utils import timezone
 
     from spark_jobs.lake_tables import fill
@@ -76,7 +76,7 @@ def lake(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -
         progress(percent, doing, until=99)  # of this round, as its tasks end
 
     synced = fill(spark, arguments["store"], Path(arguments["lakes"]), lambda: int(timezone.now().timestamp() * 1000),
-        told, with_bodies=arguments["with_bodies"], rounds=1)
+        told, with_bodies=arguments["with_bodies"], rounds=1, keep_days=arguments.get("keep_days", 0))
     return synced._asdict() | {"lake": str(synced.lake)}
 
 

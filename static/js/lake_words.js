@@ -24,6 +24,7 @@ export function figuresOf(lake, { count, ago, now }) {
     ["Ends of pulls", `${count(lake.polls.rows)} in ${bytes(lake.polls.size)}`],
     ["Behind the log by", lake.under_way ? `${behind}; it is being filled` : behind],
     ["Last filled", lake.synced_ms === null ? "never" : ago(now - Number(lake.synced_ms))],
+    ...(Number(lake.retired_bytes) ? [["Merged or dropped", `${bytes(lake.retired_bytes)}, removed when nobody reads it`]] : []),
     ["Folder", lake.folder],
   ];
 }
@@ -49,6 +50,10 @@ export function notesOf(lake, { count }) {
   if (lake.last_failure) notes.push(`The last try to fill it failed: ${lake.last_failure}`);
   if (Number(lake.gap_bytes)) notes.push(`${bytes(lake.gap_bytes)} of the log were deleted before they could be read.`);
   if (Number(lake.missing_journal_files)) notes.push(`${Number(lake.missing_journal_files) === 1 ? "1 file of the poll journal was" : `${count(lake.missing_journal_files)} files of the poll journal were`} deleted before being read.`);
+  if (lake.dropped_before_ms !== null) {
+    const day = new Date(Number(lake.dropped_before_ms)).toISOString().slice(0, 10);
+    notes.push(`What is of before ${day} (UTC) was dropped, as GLASSMQ_LAKE_KEEP_DAYS says: messages ${count(lake.dropped_messages)}, ends of pulls ${count(lake.dropped_polls)}.`);
+  }
   const stop = STOPS[lake.ended_by];
   if (stop) notes.push(`The lake cannot go on behind byte ${count(lake.position)} of the log, since ${stop}; ${Number(lake.segments_unread) === 1 ? "1 segment behind that is" : `${count(lake.segments_unread)} segments behind that are`} not read.`);
   const others = lake.other_lakes;

@@ -8,7 +8,7 @@ import { bytes, figuresOf, fillOf, isFilled, notesOf } from "../../static/js/lak
 const LAKE = {
   folder: "/data/lake/store-1", position: "1000", behind_bytes: "1500000", synced_ms: "5000",
   messages: { rows: "7", files: 2, size: "300" }, polls: { rows: "1", files: 1, size: "50000" },
-  gap_bytes: "0", missing_journal_files: 0, ended_by: "safe end", segments_unread: 0, other_lakes: 0, problem: "", under_way: false, status: "done", percent: 0, doing: "", cancel_requested: false, last_try_ms: null, last_failure: "", schedule: null,
+  gap_bytes: "0", missing_journal_files: 0, retired_bytes: "0", dropped_before_ms: null, dropped_messages: "0", dropped_polls: "0", ended_by: "safe end", segments_unread: 0, other_lakes: 0, problem: "", under_way: false, status: "done", percent: 0, doing: "", cancel_requested: false, last_try_ms: null, last_failure: "", schedule: null,
 };
 const said = { count: (value) => `#${value}`, ago: (ms) => `${ms} ms ago`, now: 9000 };
 
@@ -34,6 +34,13 @@ test("what has to be known", () => {
     "2.0 kB of the log were deleted before they could be read.", "#3 files of the poll journal were deleted before being read.",
     "The lake cannot go on behind byte #1000 of the log, since what lies there is not a valid record; #5 segments behind that are not read.",
     "Beside it there are #2 lakes of other stores that were at the same path; reports do not read them."]);
+});
+
+test("what is dropped, and what is not removed yet", () => {
+  const lake = { ...LAKE, retired_bytes: "7000", dropped_before_ms: "1767225600000", dropped_messages: "12", dropped_polls: "3" };
+  assert.deepEqual(notesOf(lake, said), [
+    "What is of before 2026-01-01 (UTC) was dropped, as GLASSMQ_LAKE_KEEP_DAYS says: messages #12, ends of pulls #3."]);
+  assert.deepEqual(figuresOf(lake, said).at(-2), ["Merged or dropped", "7.0 kB, removed when nobody reads it"]);
 });
 
 test("how the fill under way is", () => {

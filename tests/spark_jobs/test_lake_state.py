@@ -14,6 +14,7 @@ from kombu.exceptions import OperationalError
 
 from broker_core.formats import lake_position
 from spark_jobs import lake_state, lake_tasks
+from spark_jobs.lake_manifest import Dropped
 from spark_jobs.lake_state import LakeState, NotUnderWayError, Rows, begin_sync, cancel_sync, change_schedule
 from spark_jobs.lake_sync import Wanted, sync
 from spark_jobs.runs import NoWorkerError, RunActiveError
@@ -62,6 +63,19 @@ def test_how_far_it_is(store: Written, tmp_path: Path) -> None:
     assert (found.messages.rows, found.polls.rows, found.gap_bytes) == (30, 20, 0)
     assert found.messages.size > 0 < found.polls.files
     assert (found.ended_by, found.segments_unread) == ("safe end", 0)
+
+
+def test_what_is_dropped_and_what_is_still_there(store: Written, tmp_path: Path) -> None:
+    fill(tmp_path)
+    assert (state().dropped, state().retired_bytes) == (Dropped(), 0)
+    size = state().messages.size
+    later = NOW + 9 * 86_400_000
+    sync(Wanted(str(tmp_path / "store"), tmp_path / "lakes", keep_days=2), lambda works: [], lambda: later,
+        lambda percent, doing: None)
+    found = state()
+    assert found.dropped == Dropped(later // 86_400_000 * 86_400_000 - 2 * 86_400_000, 40, 0)
+    assert (found.messages, found.position) == (Rows(0, 0, 0), store.end)
+    assert found.retired_bytes > size
 
 
 def test_the_lake_in_the_folder_of_this_broker_is_the_one(settings: Any, store: Written, tmp_path: Path) -> None:

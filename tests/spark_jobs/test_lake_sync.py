@@ -13,15 +13,16 @@ import pytest
 from pyarrow import parquet
 
 from broker_core.formats import lake_position, safe_end
+from broker_core.formats.poll_journal import decode_blocks, decode_header
 from spark_jobs import commit_log_segments, lake_merge, lake_sync
 from spark_jobs.commit_log_files import joined
 from spark_jobs.commit_log_sums import added_up
 from spark_jobs.errors import LakeBusyError, LakeCancelledError, LakeError, NotAStoreError
 from spark_jobs.lake import READ_ON_MS, Lake, find_lake, locked
 from spark_jobs.lake_folders import lake_name
-from spark_jobs.lake_manifest import Manifest
+from spark_jobs.lake_manifest import Dropped, Manifest
 from spark_jobs.lake_sync import Synced, Wanted, add_journal, rounds, sync
-from spark_jobs.lake_tasks import Done, JournalDone, JournalWork, LogDone, LogWork, MergeWork, Work, carry_out
+from spark_jobs.lake_tasks import DAY_MS, Done, JournalDone, JournalWork, LogDone, LogWork, MergeWork, Work, carry_out
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
 
@@ -79,7 +80,7 @@ def written(tmp_path: Path) -> Written:
 def test_everything_is_there_once_and_what_is_new_follows(tmp_path: Path, written: Written) -> None:
     first = fill(tmp_path)
     assert (first.messages, first.polls, first.position) == (40, 21, written.records[40][2])
-    assert fill(tmp_path)[1:] == (0, 0, first.position, 0, 0, 0, "safe end", 1, "", True, 0)
+    assert fill(tmp_path)[1:] == (0, 0, first.position, 0, 0, 0, "safe end", 1, "", True, 0, 0)
     publish_end(tmp_path / "store", written.end)
     second = fill(tmp_path, with_bodies=True)
     assert (second.messages, second.polls, second.position) == (20, 0, written.end)
@@ -150,7 +151,7 @@ def test_what_the_queues_do_not_have_yet_waits(tmp_path: Path, written: Written)
 
 def test_where_a_log_cannot_be_read_on_is_said(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
-    assert fill(tmp_path)[-5:-2] == ("unwritten space", 0, "")
+    assert fill(tmp_path)[7:10] == ("unwritten space", 0, "")
     torn = next(offset for offset in expected(written) if offset > SEGMENT + 500)
     root = tmp_path / "torn"
     make_store(root / "store", 60)
@@ -437,11 +438,11 @@ class Growing:
     """A store of four days, a message and the end of a pull each hour, that grows a bit at a time."""
 
     def __init__(self, root: Path, hours: int = 100) -> None:
-        self.root, self.hours, self.now = root, hours, NOW
+        self.root, self.now, self._half = root, NOW, hours // 2
         self.written = make_store(root / "store", hours, step_ms=HOUR)
         (root / "store" / "glassmq").write_text("1")
-        halves = [[entry(number, at_ms=BEGIN_MS + HOUR * number) for number in range(first, first + hours // 2)]
-            for first in (0, hours // 2)]
+        halves = [[entry(number, at_ms=BEGIN_MS + HOUR * number) for number in range(first, first + self._half)]
+            for first in (0, self._half)]
         self._journals = make_journal(root / "store", *halves, block=1)
         self._whole = [path.read_bytes() for path in self._journals]
 
@@ -450,8 +451,11 @@ class Growing:
         records = self.written.records
         publish_end(self.root / "store", records[hours][2] if hours < len(records) else self.written.end)
         for number, (path, whole) in enumerate(zip(self._journals, self._whole, strict=True)):
-            share = min(max(2 * hours / self.hours - number, 0), 1)
-            path.write_bytes(whole[:max(200, int(len(whole) * share))])
+            entries = hours - number * self._half
+            header = decode_header(whole)
+            assert header is not None
+            ends = [block.end for block in decode_blocks(whole, header)]
+            path.write_bytes(whole if entries >= self._half else whole[:ends[entries - 1]] if entries > 0 else b"")
 
     def fill(self, run: Callable[[Sequence[Work]], list[Done]] = run_here, **more: Any) -> Synced:
         return sync(Wanted(str(self.root / "store"), self.root / "lakes", **more), run, lambda: self.now,
@@ -626,3 +630,58 @@ def test_whenever_the_writer_is_killed_while_it_merges_nothing_is_lost_or_twice(
         assert len(manifest.files()) < len(before.manifest.files())
         step += 1
     assert 20 < merged_at < step
+
+
+def test_days_that_are_not_to_be_kept_are_dropped_and_not_read_again(tmp_path: Path) -> None:
+    store = Growing(tmp_path)
+    store.fill_bit_by_bit(75)
+    everything, before = expected(store.written)[:75], lake_of(tmp_path)
+    told = (tmp_path / "store" / "lakePosition").read_bytes()
+    store.now = NOW + 74 * HOUR
+    midnight = store.now // DAY_MS * DAY_MS
+    assert store.fill(keep_days=4).dropped_messages == 0
+    old = len([number for number in range(75) if NOW + HOUR * number < midnight - DAY_MS])
+    done = store.fill(keep_days=1)
+    assert (done.messages, done.polls, done.dropped_messages) == (0, 0, old) and 20 < old < 60
+    assert [row["physical_offset"] for row in rows(tmp_path)] == everything[old:]
+    assert [row["client_id"] for row in rows(tmp_path, "polls")] == [f"c{number}" for number in range(old, 75)]
+    assert sum(row["messages"] for row in counted(tmp_path)) == 75 - old
+    manifest = lake_of(tmp_path).manifest
+    assert manifest.dropped == Dropped(midnight - DAY_MS, old, old)
+    assert lake_position.decode(told) == lake_position.decode((tmp_path / "store" / "lakePosition").read_bytes()
+        )._replace(wall_ms=NOW)
+    assert all((before.folder / path).is_file() for path in before.manifest.files()), "somebody reads them"
+    store.now += READ_ON_MS
+    for _ in range(2):
+        assert store.fill(keep_days=1)[1:3] == (0, 0)
+        assert files_of(tmp_path) == sorted(lake_of(tmp_path).manifest.files())
+    store.grow(100)
+    store.now = NOW + 200 * HOUR
+    done = store.fill(keep_days=1)
+    assert (done.messages, done.dropped_messages) == (25, 75 - old), "what is old is read first"
+    assert store.fill(keep_days=1).dropped_messages == 25
+    assert rows(tmp_path) == rows(tmp_path, "polls") == lake_of(tmp_path).manifest.messages == []
+    assert store.fill(keep_days=1)[1:4] == (0, 0, store.written.end)
+
+
+def test_what_is_dropped_stays_dropped_whenever_the_writer_is_killed(tmp_path: Path) -> None:
+    step, finished = 0, False
+    while not finished:
+        store = Growing(tmp_path / str(step), 60)
+        store.fill_bit_by_bit(50, 25)
+        store.grow(60)
+        store.now = NOW + 51 * HOUR
+        everything, kept = expected(store.written), [number for number in range(60) if number > 25]
+        with killed_at(step) as done, suppress(KilledError):
+            store.fill(keep_days=1)
+            finished = True
+        found = [row["physical_offset"] for row in rows(store.root)]
+        assert found in (everything[:50], everything[26:50], everything[26:]), f"killed after {done}"
+        store.fill(keep_days=1)
+        assert [row["physical_offset"] for row in rows(store.root)] == everything[26:]
+        assert [row["client_id"] for row in rows(store.root, "polls")] == [f"c{number}" for number in kept]
+        manifest = lake_of(store.root).manifest
+        assert (manifest.dropped.messages, manifest.dropped.polls) == (26, 26)
+        assert files_of(store.root) == sorted(manifest.files() | {file.path for file in manifest.retired})
+        step += 1
+    assert step > 20

@@ -48,6 +48,7 @@ class FakeSpark:
 def answering(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> Callable[[Any], FakeSpark]:
     settings.GLASSMQ_LAKE_DIR = tmp_path / "lake"
     settings.GLASSMQ_STORE_DIR = tmp_path / "store"
+    settings.GLASSMQ_LAKE_KEEP_DAYS = 31
     monkeypatch.setattr(setup, "is_ready", lambda: True)
 
     def answer(with_what: Any) -> FakeSpark:
@@ -64,7 +65,7 @@ def test_the_lake_of_this_brokers_store_is_filled(answering: Callable[[Any], Fak
     order, = spark.orders
     assert order["job"] == "lake"
     assert order["arguments"] == {"store": str(tmp_path / "store"), "lakes": str(tmp_path / "lake"),
-        "with_bodies": True}
+        "with_bodies": True, "keep_days": 31}
     assert not (tmp_path / "lake" / "sync.log").exists()
 
 

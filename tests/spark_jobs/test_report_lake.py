@@ -140,6 +140,27 @@ def test_gaps_that_the_lake_knows_are_said(tmp_path: Path) -> None:
     assert lake_notes(lake, None, None) == []
 
 
+def test_what_the_lake_has_dropped_is_said_where_it_is_missing(made: Callable[..., Any], tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 60, step_ms=3_600_000)
+    fill(tmp_path / "store", tmp_path / "lakes")
+    now = 1_700_000_000_000 + 60 * 3_600_000
+    sync(Wanted(str(tmp_path / "store"), tmp_path / "lakes", keep_days=1), lambda works: [], lambda: now,
+        lambda percent, doing: None)
+    midnight = now // 86_400_000 * 86_400_000 - 86_400_000
+    early = [number for number in range(60) if 1_700_000_000_000 + number * 3_600_000 < midnight]
+    for window, said in (({}, True), ({"from_ms": midnight - 60_000}, True), ({"from_ms": midnight}, False),
+            ({"from_ms": midnight + 60_000, "to_ms": midnight + 180_000, "compare": True}, True)):
+        report = made("throughput", tmp_path / "store", lakes=tmp_path / "lakes", **window)
+        notes = [note for note in report.summary["notes"] if "GLASSMQ_LAKE_KEEP_DAYS" in note]
+        assert notes == (["The lake has dropped what it had of before 2023-11-16 (UTC), as GLASSMQ_LAKE_KEEP_DAYS "
+            "says; that is missing here."] if said else []), window
+        if not window:
+            assert report.summary["total"]["messages"] == 60 - len(early)
+        assert report.summary["input"]["lake"]["dropped_before_ms"] == midnight
+    report = made("hold_time", tmp_path / "store", lakes=tmp_path / "lakes")
+    assert not [note for note in report.summary["notes"] if "KEEP_DAYS" in note], "it had no ends of pulls"
+
+
 def test_a_log_that_cannot_be_read_on_is_said(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     torn = written.records[30][2]

@@ -1,6 +1,7 @@
 """``manage.py lake``: fill a lake, or look what is in it, without a worker, a schedule or a page."""
 
 from argparse import ArgumentParser
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -70,6 +71,11 @@ class Command(BaseCommand):
         done = self.fill(store, lakes, with_bodies)
         self.stdout.write(f"{done.messages} messages and {done.polls} ends of pulls are new in {done.lake}, which has "
             f"the log up to byte {done.position}.")
+        if done.merged_files:
+            self.stdout.write(f"{counted(done.merged_files)} of days that are over were merged into larger ones.")
+        if done.dropped_messages:
+            self.stdout.write(f"{done.dropped_messages} messages were dropped: they are older than "
+                "GLASSMQ_LAKE_KEEP_DAYS.")
         if done.gap_bytes:
             self.stdout.write(f"{done.gap_bytes} bytes of the log were gone before they could be read.")
         if done.ended_by in CUT_SHORT:
@@ -92,7 +98,7 @@ class Command(BaseCommand):
 
             try:
                 return fill(spark, store, lakes.resolve(), lambda: int(timezone.now().timestamp() * 1000), progress,
-                    with_bodies=with_bodies)
+                    with_bodies=with_bodies, keep_days=settings.GLASSMQ_LAKE_KEEP_DAYS)
             except Exception as error:
                 if is_cancelled():
                     raise LakeCancelledError(CANCELLED) from error
@@ -114,6 +120,12 @@ class Command(BaseCommand):
                 "behind that are not read")
         for gap in manifest.gaps:
             self.stdout.write(f"gap       bytes {gap.start:,} to {gap.end:,} of the log were gone before they could be")
+        if manifest.dropped.before_ms:
+            self.stdout.write(f"dropped   {manifest.dropped.messages:,} messages and {manifest.dropped.polls:,} polls "
+                f"of before {day(manifest.dropped.before_ms)}, by GLASSMQ_LAKE_KEEP_DAYS")
+        if manifest.retired:
+            self.stdout.write(f"retired   {counted(len(manifest.retired))}, "
+                f"{sum(file.size for file in manifest.retired):,} bytes, which a fill removes when nobody reads them")
         if manifest.missing_journal_files:
             self.stdout.write(f"gap       {len(manifest.missing_journal_files)} files of the poll journal were gone")
 
@@ -131,6 +143,11 @@ def found(store: str, lakes: Path) -> "Lake":
         raise CommandError(f"There is no lake of {store} in {lakes}; `.venv/bin/python manage.py lake sync` makes "
             "one.")
     return lake
+
+
+def day(at_ms: int) -> str:
+    """As ``2026-01-31``, of UTC."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()
 
 
 def counted(files: int) -> str:

@@ -1,9 +1,11 @@
 """``manage.py lake`` as people type it, and reports of what it has filled."""
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from io import StringIO
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,28 @@ def test_the_files_that_count_are_printed(tmp_path: Path) -> None:
         assert str(more) not in printed
     with pytest.raises(CommandError, match="There is no lake"):
         called("lake", "files", "--store", str(store), "--lake", str(tmp_path))
+
+
+def test_what_is_dropped_and_what_is_not_removed_yet_is_said(tmp_path: Path) -> None:
+    store, lakes = tmp_path / "store", tmp_path / "lakes"
+    make_store(store, 20)
+    for now in (repeat(5), repeat(1_701_000_000_000)):
+        sync(Wanted(str(store), lakes, keep_days=3), lambda works: [carry_out(work) for work in works], now.__next__,
+            lambda percent, doing: None)
+    *_, dropped, retired = called("lake", "status", "--store", str(store), "--lake", str(lakes)).splitlines()
+    assert dropped == "dropped   20 messages and 0 polls of before 2023-11-23, by GLASSMQ_LAKE_KEEP_DAYS"
+    assert re.fullmatch(r"retired   2 files, [\d,]+ bytes, which a fill removes when nobody reads them", retired)
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_a_fill_drops_and_merges_is_said(tmp_path: Path, settings: Any) -> None:
+    where = ("--store", str(tmp_path / "store"), "--lake", str(tmp_path / "lakes"))
+    make_store(tmp_path / "store", 60, segment=1024, step_ms=3_600_000)
+    said = called("lake", "sync", *where).splitlines()
+    assert re.fullmatch(r"\d\d files of days that are over were merged into larger ones\.", said[1])
+    settings.GLASSMQ_LAKE_KEEP_DAYS = 30
+    assert called("lake", "sync", *where).splitlines()[1:] == [
+        "60 messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS."]
 
 
 def test_a_lake_that_there_is_not(golden: Path, tmp_path: Path) -> None:

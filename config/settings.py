@@ -198,12 +198,11 @@ GLASSMQ_BROKER_NAMES = [name.strip() for name in text(
 # Where reports run
 
 GLASSMQ_SPARK_MASTER = text("GLASSMQ_SPARK_MASTER", "local[*]")
-_masters = r"local(\[[\d*, ]+\])?|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*|yarn|k8s://\S+"
+_masters = r"local(\[[\d*, ]+\])?|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*|yarn|k8s://\S+|sc://[^\s/]+(/;\S*)?"
 if not re.fullmatch(_masters, GLASSMQ_SPARK_MASTER):
     raise ImproperlyConfigured(
-        "GLASSMQ_SPARK_MASTER must be local[*], local[2] or the like, spark://host:port, yarn or k8s://…, not "
-        f"{GLASSMQ_SPARK_MASTER!r}. Spark Connect (sc://…) is not among them: a run is watched and cancelled through a "
-        "Spark of its own.")
+        "GLASSMQ_SPARK_MASTER must be local[*], local[2] or the like, spark://host:port, sc://host:port (Spark "
+        f"Connect), yarn or k8s://…, not {GLASSMQ_SPARK_MASTER!r}.")
 GLASSMQ_SPARK_IDLE_MINUTES = number("GLASSMQ_SPARK_IDLE_MINUTES", 10, 1, 1440)
 
 

@@ -1,39 +1,27 @@
-"""A Spark cluster: whether its master is there, gives workers, and whether those have what the tasks import.
+"""A Spark cluster: whether its master is there, gives workers, and whether those can do what is asked of them.
 
 Spark by itself asks a master that is away for a minute, waits for workers without end, and tells of a missing package
-in a page of Java. Here each of that is a sentence, in bounded time.
+in a page of Java. Here each of that is a sentence, in bounded time. All of it holds for a Spark Connect server, too.
 """
 
-import logging
 import socket
-import sys
 import threading
-from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from spark_jobs import connect
+from spark_jobs.cluster_workers import Worker, look_around, what_is_missing
 from spark_jobs.errors import ClusterError, PassingError
+from spark_jobs.job_group import job_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import SparkSession
 
-logger = logging.getLogger(__name__)
-
 SCHEME = "spark://"
-PACKAGES = ("pyarrow", "numpy", "pandas", "numba", "msgspec")
-"""What the tasks import beside the sources that are sent to them."""
 MASTER_PATIENCE_S = 5.0
 WORKERS_PATIENCE_S = 60.0
-LOOK_S = 0.2
-
-
-class Worker(NamedTuple):
-    """What a task found where it ran: the versions are "" for what is not installed."""
-
-    host: str
-    python: str
-    packages: tuple[tuple[str, str], ...]
+MOST_TASKS = 10_000
+"""At once, as far as anybody asks for it."""
 
 
 def is_local(master: str) -> bool:
@@ -42,75 +30,71 @@ def is_local(master: str) -> bool:
 
 
 def reach_master(master: str, patience_s: float = MASTER_PATIENCE_S) -> str:
-    """The address of this machine by which the master's is reached; "" where ``master`` is none of Spark's own.
+    """The address of this machine by which the master's is reached; "" where ``master`` is none that can be asked.
 
     PassingError when nobody answers at any of its addresses.
     """
-    if not master.startswith(SCHEME):
-        return ""
+    addresses = [connect.address(master)] if connect.is_connect(master) else []
+    if master.startswith(SCHEME):
+        for address in master.removeprefix(SCHEME).split(","):
+            name, _, number = address.rpartition(":")
+            addresses.append((name.strip("[]"), int(number)))
     failures = []
-    for address in master.removeprefix(SCHEME).split(","):
-        host, _, port = address.rpartition(":")
+    for host, port in addresses:
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=patience_s) as probe:
+            with socket.create_connection((host, port), timeout=patience_s) as probe:
                 return str(probe.getsockname()[0])
         except OSError as error:
-            failures.append(f"{address}: {error.strerror or error}")
-    raise PassingError(
-        f"The Spark master {master} (GLASSMQ_SPARK_MASTER) does not answer ({'; '.join(failures)}): start it, or name "
-        "another.")
+            failures.append(f"{host}:{port}: {error.strerror or error}")
+    if failures:
+        raise PassingError(f"{named(master)} does not answer ({'; '.join(failures)}): start it, or name another.")
+    return ""
+
+
+def named(master: str) -> str:
+    """What it is, and where it was said."""
+    what = "server" if connect.is_connect(master) else "master"
+    return f"The Spark {what} {connect.without_parameters(master)} (GLASSMQ_SPARK_MASTER)"
+
+
+def parallelism(spark: "SparkSession") -> int:
+    """Tasks that run at once, with the workers that there are so far."""
+    if not connect.is_of_connect(spark):
+        return spark.sparkContext.defaultParallelism
+    from pyspark.sql import functions as F
+
+    parts = spark.range(MOST_TASKS).select(F.spark_partition_id().alias("part"))
+    last: int = parts.agg(F.max("part")).collect()[0][0]
+    return last + 1
 
 
 def require_workers(spark: "SparkSession", master: str, patience_s: float = WORKERS_PATIENCE_S) -> None:
-    """Wait until the cluster has given an executor, then look whether its Python is one that the tasks can run in.
+    """Have tasks look whether the Python of the cluster's executors is one that the tasks can run in.
 
-    PassingError when there is no executor in time, ClusterError when one lacks something.
+    PassingError when they have not run in time, ClusterError when an executor lacks something.
     """
-    context = spark.sparkContext
-    pause = threading.Event()
-    for _ in range(round(patience_s / LOOK_S)):
-        if context._jsc.sc().getExecutorMemoryStatus().size() > 1:  # the driver is one of them
-            break
-        pause.wait(LOOK_S)
-    else:
-        raise PassingError(
-            f"The Spark master {master} (GLASSMQ_SPARK_MASTER) has given no executor within {patience_s:g} s: it has "
-            "no worker, or none with enough free cores and memory.")
-    context.setJobGroup("look at the workers", "what the workers have", interruptOnCancel=True)
-    tasks = max(2, context.defaultParallelism)
-    found = set(context.parallelize(range(tasks), tasks).map(look_around).collect())
-    problem = what_is_missing(found)
+    from pyspark.sql import functions as F
+
+    over = threading.Event()
+    with job_group(spark, f"look at the workers {uuid4().hex[:8]}") as jobs:
+        def give_up() -> None:
+            over.set()
+            jobs.cancel()
+
+        timer = threading.Timer(patience_s, give_up)
+        timer.start()
+        try:
+            tasks = max(2, parallelism(spark))
+            # Without Arrow, which is one of the packages that are looked for.
+            looking = F.udf(look_around, "string", useArrow=False)
+            found = spark.range(0, tasks, 1, tasks).select(looking("id").alias("found")).collect()
+        except Exception as error:
+            if over.is_set():
+                raise PassingError(f"{named(master)} has given no executor within {patience_s:g} s: it has no worker, "
+                    "or none with enough free cores and memory.") from error
+            raise
+        finally:
+            timer.cancel()
+    problem = what_is_missing({Worker.decode(row["found"]) for row in found})
     if problem:
         raise ClusterError(problem)
-
-
-def look_around(_: object = None) -> Worker:
-    """What is here."""
-    return Worker(socket.gethostname(), f"{sys.version_info.major}.{sys.version_info.minor}",
-        tuple((name, installed(name)) for name in PACKAGES))
-
-
-def installed(package: str) -> str:
-    """The package's version, "" when it is not here."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
-
-
-def what_is_missing(workers: "Iterable[Worker]") -> str:
-    """A sentence about workers that lack a package, or ""; other versions than here are told to the log alone."""
-    here = dict(look_around().packages)
-    lacking: dict[str, list[str]] = {}
-    for worker in sorted(workers):
-        for name, found in worker.packages:
-            if not found and here[name]:
-                lacking.setdefault(worker.host, []).append(name)
-            elif found != here[name]:
-                logger.warning("%s has %s %s, this machine has %s.", worker.host, name, found, here[name] or "none")
-    if not lacking:
-        return ""
-    return ("Reports need packages that workers of the cluster lack ("
-        + "; ".join(f"{host}: {', '.join(sorted(set(names)))}" for host, names in lacking.items())
-        + "): install requirements/base.txt and requirements/spark.txt there, or set PYSPARK_PYTHON to a Python that "
-        "has them.")

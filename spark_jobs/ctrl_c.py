@@ -5,25 +5,22 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from spark_jobs.job_group import JobGroup
 
 
 @contextmanager
-def cancelled_by_ctrl_c(spark: "SparkSession", group: str) -> Iterator[Callable[[], bool]]:
-    """Meanwhile, Spark's jobs are those of ``group``, and Ctrl-C cancels them, also those that are still to come.
+def cancelled_by_ctrl_c(jobs: JobGroup) -> Iterator[Callable[[], bool]]:
+    """Meanwhile, Ctrl-C cancels these jobs of Spark's.
 
     Yields whether that has happened; whoever waits for a job then gets an error of Spark's. A second Ctrl-C is a
     KeyboardInterrupt. For the main thread only, as signals are.
     """
     pressed = False  # an Event's lock would be waited for for ever by a second one within the first
-    context = spark.sparkContext
 
     def cancel() -> None:
         with suppress(Exception):  # a Spark that is gone has nothing to cancel
-            context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+            jobs.cancel()
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal pressed
@@ -34,9 +31,6 @@ def cancelled_by_ctrl_c(spark: "SparkSession", group: str) -> Iterator[Callable[
 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:
-        context.setJobGroup(group, "for a command", interruptOnCancel=True)
         yield lambda: pressed
     finally:
         signal.signal(signal.SIGINT, before)
-        with suppress(Exception):
-            context._jsc.sc().clearJobGroup()

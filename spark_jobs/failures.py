@@ -2,12 +2,18 @@
 
 import re
 
+from spark_jobs.connect import grpc_status, is_of_server
 from spark_jobs.errors import PassingError, ReportError
 
 LONGEST = 1000
 _FULL = "No space left on device"
 _OURS = re.compile(r"^spark_jobs\.errors\.(\w+): (.+)$", re.MULTILINE)
 _OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\]|Python in worker has different version")
+_OF_SERVER = {
+    "UNAVAILABLE": "The Spark server (GLASSMQ_SPARK_MASTER) does not answer any more.",
+    "UNAUTHENTICATED": "The Spark server refuses the token of GLASSMQ_SPARK_MASTER, or wants one: "
+        "sc://host:port/;token=…",
+}
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception)\b(?:: .+)?)$", re.MULTILINE)
 
@@ -26,6 +32,8 @@ def sentence(error: Exception) -> str:
     if _OTHER_PYTHON.search(text):
         return ("The cluster's Python is of another version than this machine's: set PYSPARK_PYTHON to one of the same "
             "minor version that all of its machines have.")
+    if grpc_status(error) in _OF_SERVER:
+        return _OF_SERVER[grpc_status(error)]
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename or 'the result could not be written'}."
     raised = _RAISED.findall(text) if _TRACEBACK in text else []
@@ -40,15 +48,15 @@ def is_passing(error: Exception) -> bool:
     if isinstance(error, ReportError) or said_in_a_task:
         return isinstance(error, PassingError) or (
             said_in_a_task is not None and said_in_a_task[1] == PassingError.__name__)
-    if _FULL in text or _TRACEBACK in text or _OTHER_PYTHON.search(text):
+    if _FULL in text or _TRACEBACK in text or _OTHER_PYTHON.search(text) or grpc_status(error) == "UNAUTHENTICATED":
         return False
     return isinstance(error, ConnectionError) or is_sparks(error)
 
 
 def is_sparks(error: Exception) -> bool:
-    """Whether Spark's Java, or the way to it, is where the error comes from."""
+    """Whether Spark's Java or its server, or the way to it, is where the error comes from."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.errors.exceptions.captured import UnknownException
 
-    return isinstance(error, Py4JError | PySparkRuntimeError | UnknownException)
+    return isinstance(error, Py4JError | PySparkRuntimeError | UnknownException) or is_of_server(error)

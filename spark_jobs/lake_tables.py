@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spark_jobs import commit_log_source, poll_journal_source
+from spark_jobs.cluster import parallelism
 from spark_jobs.commit_log_segments import bundled
 from spark_jobs.commit_log_sums import sums_schema
 from spark_jobs.lake import Lake, round_open
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def fill(spark: "SparkSession", store: str, lakes: Path, now_ms: Callable[[], int], progress: Progress, *,
          with_bodies: bool = False, rounds: int | None = None, keep_days: int = 0) -> Synced:
     """Fill the lake of a store below ``lakes`` with what is new. Raises what ``lake_sync.sync`` does."""
-    wanted = Wanted(store, lakes, with_bodies, spark.sparkContext.defaultParallelism, rounds, keep_days)
+    wanted = Wanted(store, lakes, with_bodies, parallelism(spark), rounds, keep_days)
     return sync(wanted, partial(run_in_spark, spark), now_ms, progress)
 
 

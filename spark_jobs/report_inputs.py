@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker_core.formats import rocketmq_json
+from spark_jobs.cluster import parallelism
 from spark_jobs.commit_log_segments import SMALLEST_SHARE, LogPlan, filler_size, plan_log, share
 from spark_jobs.commit_log_sums import sums_schema
 from spark_jobs.lake import Lake
@@ -132,7 +133,7 @@ class StoreInputs:
         return found if tail is None else found.unionAll(tail)
 
     def _log(self, plan: LogPlan, source: str, schema: str) -> "DataFrame":
-        split_bytes = share(plan.end - plan.start, self._spark.sparkContext.defaultParallelism)
+        split_bytes = share(plan.end - plan.start, parallelism(self._spark))
         return (self._spark.read.format(source).schema(schema).option("split_bytes", str(split_bytes))
             .option("start", str(plan.start)).option("end", str(plan.end)).load(plan.store))
 

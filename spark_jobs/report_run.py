@@ -33,17 +33,13 @@ FEW_FACTS, FEW_ROWS = 500_000, 50_000
 
 
 class Job(NamedTuple):
-    """What to run, in minutes of time that begin in [from_ms, to_ms); None leaves that side open.
-
-    ``group`` names its Spark jobs, by which they can be watched and cancelled.
-    """
+    """What to run, in minutes of time that begin in [from_ms, to_ms); None leaves that side open."""
 
     report: str
     store: Path
     folder: Path
     from_ms: int | None = None
     to_ms: int | None = None
-    group: str = "report"
     topic: str | None = None
     consumer_group: str | None = None
     compare: bool = False
@@ -79,7 +75,6 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     bounds = [part.from_ms for part in reversed(parts) if part.from_ms is not None]
     lake, said = lake_for(job.store, job.lakes, job.source)
     inputs = StoreInputs(spark, job.store, report, bounds, parts[0].to_ms, lake)
-    spark.sparkContext.setJobGroup(job.group, f"{info.title} of {job.store}", interruptOnCancel=True)
     with ExitStack() as stack:
         stack.callback(inputs.forget)
         plainly = stack.enter_context(ExitStack())

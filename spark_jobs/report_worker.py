@@ -31,7 +31,7 @@ KEPT_RUNS = 30
 """Ended runs of a report that are kept, with their files."""
 LOOK_AGAIN_S = 2.0
 TELL_S = 0.5
-PARAMETERS = frozenset(Job._fields) - {"report", "store", "folder", "lakes", "group"}
+PARAMETERS = frozenset(Job._fields) - {"report", "store", "folder", "lakes"}
 """What of a job people may say; all else comes from here."""
 HOUSEKEEPING_S = 5.0
 
@@ -86,12 +86,11 @@ def folder_of(run: ReportRun) -> str:
 
 def order_for(run: ReportRun) -> dict[str, Any]:
     """What Spark's process is asked for. The group is another one in each attempt: what is cancelled stays so."""
-    group = f"report-run-{run.pk}-{run.attempt}"
     return {
-        "job": "report", "group": group,
+        "job": "report", "group": f"report-run-{run.pk}-{run.attempt}",
         "master": settings.GLASSMQ_SPARK_MASTER, "scratch": str(setup.scratch_folder()),
         "arguments": {name: value for name, value in run.parameters.items() if name in PARAMETERS} | {
-            "report": run.report, "group": group, "store": str(settings.GLASSMQ_STORE_DIR),
+            "report": run.report, "store": str(settings.GLASSMQ_STORE_DIR),
             "folder": str(Path(settings.GLASSMQ_REPORTS_DIR) / folder_of(run)),
             "lakes": str(settings.GLASSMQ_LAKE_DIR),
         },

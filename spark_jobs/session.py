@@ -4,18 +4,23 @@ Never call this in the parent of a prefork worker: a session does not survive a 
 """
 
 import glob
+import io
 import logging
 import os
 import shutil
 import socket
+import subprocess
 import sys
+from contextlib import suppress
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
-from spark_jobs.cluster import PACKAGES, is_local, reach_master, require_workers
+from spark_jobs import connect
+from spark_jobs.cluster import is_local, parallelism, reach_master, require_workers
+from spark_jobs.cluster_workers import PACKAGES
 from spark_jobs.code_version import PROJECT, SENT_TO_TASKS, digest, sources
 from spark_jobs.errors import NoSparkError
 from spark_jobs.java import find_java_home
@@ -24,19 +29,19 @@ from spark_jobs.leftovers import take_up
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
 JAVA_OPTIONS = ("-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 "
     "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000")
 """Ten times later than usual does Java optimise its code to the full: reports are short, and the planning of queries,
 of which each method is called some thousand times, would be optimised for longer than it runs. Long loops still are."""
 
 LOGGING = Path(__file__).parent / "assets" / "log4j2.properties"
+JAVA_GRACE_S = 4.0
 
 
-def require_packages() -> None:
-    """NoSparkError unless pyspark and what tasks need can be imported; sees what was installed a moment ago."""
+def require_packages(master: str) -> None:
+    """NoSparkError unless all that a session on ``master`` needs can be imported; sees what was installed just now."""
     invalidate_caches()
-    for package in ("pyspark", *PACKAGES):
+    for package in ("pyspark", *PACKAGES, *connect.PACKAGES * connect.is_connect(master)):
         if find_spec(package) is None:
             raise NoSparkError(f"{package} is not installed here. A broker that runs installs it in the background, "
                 f"and says on its Reports page how far that is; without one, `{sys.executable} -m pip install "
@@ -48,11 +53,23 @@ def get_session(master: str, scratch: Path) -> "SparkSession":
 
     A ReportError, with a sentence, when there can be none: no Spark, no Java, no cluster.
     """
-    require_packages()
+    require_packages(master)
     from pyspark.sql import SparkSession
 
-    session = SparkSession.getActiveSession() if is_alive() else None
-    return session if session is not None else _make_session(master, scratch)
+    if connect.is_connect(master):
+        session = connect.current_session()
+    else:
+        session = SparkSession.getActiveSession() if is_alive() else None
+    if session is None:
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        address = reach_master(master)
+        session = connect.open_session(master) if connect.is_connect(master) else start(master, address, scratch)
+        try:
+            prepare(session, master, scratch)
+        except BaseException:
+            session.stop()
+            raise
+    return session
 
 
 def current_java_home() -> str:
@@ -87,23 +104,20 @@ def is_not_py4js(record: logging.LogRecord) -> bool:
     return Path(record.pathname).parent.name != "py4j"
 
 
-def _make_session(master: str, scratch: Path) -> "SparkSession":
+def start(master: str, address: str, scratch: Path) -> "SparkSession":
+    """A new session of a Spark whose driver is this process, and found by executors at ``address``, if there is one."""
     # It tells of every connection that it closes and, when Java ends, has a stack trace for each; errors it raises too.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(is_not_py4js)
-    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     # pyspark hands this process's environment on to Java and to its Python workers; there is no other way to tell it.
     environment = os.environ  # noqa: TID251
     environment["JAVA_HOME"] = str(find_java_home(current_java_home(), scratch))
     if is_local(master):
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
-    address = "127.0.0.1" if is_local(master) else reach_master(master)
-    if address:  # by which executors find this process; without it Spark would trust the machine's name
+        environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    elif address:  # without it Spark would trust the machine's name
         environment.setdefault("SPARK_LOCAL_IP", address)
     from pyspark.sql import SparkSession
-
-    from spark_jobs.commit_log_source import PUSHDOWN, CommitLogSource, CommitLogSumsSource
-    from spark_jobs.poll_journal_source import PollJournalSource
 
     builder = (SparkSession.builder.master(master).appName("GlassMQ reports")
         .config("spark.ui.enabled", "false")
@@ -111,28 +125,32 @@ def _make_session(master: str, scratch: Path) -> "SparkSession":
         .config("spark.driver.defaultJavaOptions", java_options(environment.get("SPARK_CONF_DIR")))
         .config("spark.local.dir", str(local_folder(scratch / "local")))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config("spark.sql.session.timeZone", "UTC")
         # Where in Python each step of a query was taken is for errors alone, and costs three calls to Java for each.
-        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
-        .config(PUSHDOWN, "true")
-        .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true"))
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false"))
     if is_local(master):
         builder = (builder.config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1"))
-    session = builder.getOrCreate()
-    session.sparkContext.addPyFile(str(pack_sources(scratch)))
-    cores = session.sparkContext.defaultParallelism  # of those that a cluster has given so far
-    session.conf.set("spark.sql.shuffle.partitions", str(max(4 if is_local(master) else 8, cores)))
-    session.dataSource.register(CommitLogSource)
-    session.dataSource.register(CommitLogSumsSource)
-    session.dataSource.register(PollJournalSource)
+    return builder.getOrCreate()
+
+
+def prepare(session: "SparkSession", master: str, scratch: Path) -> None:
+    """Set a new session up, send it what its tasks need, and look whether they can run."""
+    from spark_jobs.commit_log_source import PUSHDOWN, CommitLogSource, CommitLogSumsSource
+    from spark_jobs.poll_journal_source import PollJournalSource
+
+    packed = str(pack_sources(scratch))
+    if connect.is_connect(master):
+        session.addArtifacts(packed, pyfile=True)
+    else:
+        session.sparkContext.addPyFile(packed)
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true")
+    session.conf.set(PUSHDOWN, "true")
     if not is_local(master):
-        try:
-            require_workers(session, master)
-        except BaseException:
-            session.stop()
-            raise
-    return session
+        require_workers(session, master)
+    session.conf.set("spark.sql.shuffle.partitions", str(max(4 if is_local(master) else 8, parallelism(session))))
+    for source in (CommitLogSource, CommitLogSumsSource, PollJournalSource):
+        session.dataSource.register(source)
 
 
 def java_options(conf: str | None) -> str:
@@ -190,3 +208,24 @@ def stop_session() -> None:
             session.stop()
 
 
+def end_spark(session: "SparkSession | None") -> None:
+    """End what the process has of Spark: its session at a server, or its Java, in order, so that it removes its files.
+
+    At once if it takes too long. For a process that ends.
+    """
+    if session is not None and connect.is_of_connect(session):
+        session.stop()
+        return
+    if "pyspark" not in sys.modules:
+        return
+    from pyspark import SparkContext
+
+    java = getattr(SparkContext._gateway, "proc", None)
+    sys.stderr = io.StringIO()  # pyspark's own server says a traceback about the Java that it misses
+    if java is not None:
+        with suppress(OSError):
+            java.stdin.close()
+        try:
+            java.wait(JAVA_GRACE_S)
+        except subprocess.TimeoutExpired:
+            java.kill()

@@ -19,6 +19,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import connection
 
+from spark_jobs.connect import is_connect
 from spark_jobs.environment import read_environment, touch_environment, write_environment
 from spark_jobs.errors import NoJavaError, NoSparkError
 from spark_jobs.java import find_java_home
@@ -47,8 +48,9 @@ def scratch_folder() -> Path:
 def problem() -> str:
     """Why reports cannot run in this environment, as a sentence; empty when they can."""
     try:
-        require_packages()
-        find_java_home(current_java_home(), scratch_folder())
+        require_packages(settings.GLASSMQ_SPARK_MASTER)
+        if not is_connect(settings.GLASSMQ_SPARK_MASTER):  # whose server has the Java
+            find_java_home(current_java_home(), scratch_folder())
     except (NoSparkError, NoJavaError) as error:
         return str(error)
     return ""

@@ -13,13 +13,11 @@ MARK before it; everything else there, Java's words among them, is log.
 Standard input is a leash as well: when it ends, so does this process, and its Java with it.
 """
 
-import io
 import json
 import logging
 import os
 import queue
 import resource
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -27,18 +25,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
+from spark_jobs.connect import is_of_connect
 from spark_jobs.failures import is_passing, sentence
-from spark_jobs.session import get_session
+from spark_jobs.job_group import JobGroup, job_group
+from spark_jobs.session import end_spark, get_session
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
 
 MARK = "\x1e"
 LOOK_S = 0.2
-JAVA_GRACE_S = 4.0
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -91,8 +89,9 @@ class Child:
     def __init__(self, say: Say) -> None:
         self._say = say
         self._wanted = True
-        self._context: SparkContext | None = None
-        self._group = ""
+        self._jobs: JobGroup | None = None
+        self.spark: SparkSession | None = None
+        """The session of the last job."""
         self._percent = 0
         self._scan = (0, 0)
         self._doing = ""
@@ -104,21 +103,21 @@ class Child:
     def cancel(self) -> None:
         """End the job under way, if there is one."""
         self._wanted = False
-        if self._context is not None:  # those that are not there yet, too
-            self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+        jobs = self._jobs
+        if jobs is not None:
+            jobs.cancel()
 
     def run(self, order: dict[str, Any]) -> None:
         """Carry the order out, whatever comes of it."""
-        self._percent, self._scan, self._group = 0, (0, 0), order["group"]
+        self._percent, self._scan = 0, (0, 0)
         try:
             self._progress(0, "starting Spark")
-            spark = get_session(order["master"], Path(order["scratch"]))
-            self._context = spark.sparkContext
-            spark.sparkContext.setJobGroup(self._group, order["job"], interruptOnCancel=True)
-            self._progress(1, "Spark is there")
-            with self._scan_watched(spark.sparkContext):
-                done = JOBS[order["job"]](order["arguments"], spark, self._progress)
-            self._say({"done": done, "memory": memory(spark.sparkContext)})
+            self.spark = spark = get_session(order["master"], Path(order["scratch"]))
+            with job_group(spark, order["group"]) as self._jobs:
+                self._progress(1, "Spark is there")
+                with self._scan_watched(self._jobs):
+                    done = JOBS[order["job"]](order["arguments"], spark, self._progress)
+            self._say({"done": done, "memory": memory(spark)})
         except Exception as error:
             if self._wanted:
                 logger.exception("%s failed.", order["group"])
@@ -126,19 +125,18 @@ class Child:
             else:
                 self._say({"cancelled": True})
         finally:
-            if self._context is not None:
-                with suppress(Exception):  # what was cancelled stays so: nothing more belongs to this group
-                    self._context._jsc.sc().clearJobGroup()
-            self._context = None
+            self._jobs = None
 
     def _progress(self, percent: int, doing: str, until: int = 0) -> None:
         if not self._wanted:
             raise CancelledError
+        if until and self._jobs is not None:
+            self._jobs.begin_scan()
         self._percent, self._doing, self._scan = max(self._percent, percent), doing, (percent, until)
         self._say({"progress": [self._percent, doing]})
 
     @contextmanager
-    def _scan_watched(self, context: "SparkContext") -> Iterator[None]:
+    def _scan_watched(self, jobs: JobGroup) -> Iterator[None]:
         """Meanwhile, tell how far the scan is."""
         over = threading.Event()
 
@@ -147,7 +145,7 @@ class Child:
                 begin, until = self._scan
                 if self._percent < until:
                     with suppress(Exception):  # a session that ends says so elsewhere
-                        done, total = scan_progress(context, self._group)
+                        done, total = jobs.scan_progress()
                         percent = begin + (until - begin) * done // max(total, 1)
                         if percent > self._percent:
                             self._percent = percent
@@ -162,41 +160,15 @@ class Child:
             thread.join()
 
 
-def scan_progress(context: "SparkContext", group: str) -> tuple[int, int]:
-    """(finished, all) tasks of the stage that reads: the first stage of the group's newest job.
-
-    Only that one, since the total over all stages grows while they are submitted.
-    """
-    tracker = context.statusTracker()
-    jobs = [info for number in sorted(tracker.getJobIdsForGroup(group)) if (info := tracker.getJobInfo(number))]
-    stages = sorted(jobs[-1].stageIds) if jobs else []
-    stage = tracker.getStageInfo(stages[0]) if stages else None
-    return (stage.numCompletedTasks, stage.numTasks) if stage else (0, 0)
-
-
-def memory(context: "SparkContext") -> int:
-    """Bytes that this process had at most and that its Java's heap takes."""
+def memory(spark: "SparkSession") -> int:
+    """Bytes that this process had at most and that its Java's heap takes, if it has one."""
     unit = 1 if sys.platform == "darwin" else 1024
-    java: Any = context._jvm
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    if is_of_connect(spark):
+        return own
+    java: Any = spark.sparkContext._jvm
     heap: int = java.java.lang.Runtime.getRuntime().totalMemory()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit + heap
-
-
-def end_java() -> None:
-    """End Java in order, so that it removes its files; at once if it takes too long."""
-    if "pyspark" not in sys.modules:
-        return
-    from pyspark import SparkContext
-
-    java = getattr(SparkContext._gateway, "proc", None)
-    sys.stderr = io.StringIO()  # pyspark's own server says a traceback about the Java that it misses
-    if java is not None:
-        with suppress(OSError):
-            java.stdin.close()
-        try:
-            java.wait(JAVA_GRACE_S)
-        except subprocess.TimeoutExpired:
-            java.kill()
+    return own + heap
 
 
 def serve(orders: BinaryIO, say: Say) -> None:
@@ -213,7 +185,7 @@ def serve(orders: BinaryIO, say: Say) -> None:
             else:
                 child.prepare()
                 waiting.put(order)
-        end_java()  # whoever asked is gone, or needs this process no more
+        end_spark(child.spark)  # whoever asked is gone, or needs this process no more
         os._exit(0)
 
     threading.Thread(target=listen, name="orders", daemon=True).start()

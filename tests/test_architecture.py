@@ -40,6 +40,7 @@ TESTS_WITHOUT_A_SOURCE = {
     "tests/dashboard/test_page.py": "the live page in a browser",
     "tests/dashboard/test_scripts.py": "static/js, with node's test runner",
     "tests/dashboard/test_vendor.py": "static/vendor",
+    "tests/spark_jobs/test_connect_server.py": "reports and the lake at a real Spark Connect server",
     "tests/spark_jobs/test_lake_killed.py": "filling a lake, by real processes that are killed",
     "tests/spark_jobs/test_standalone_cluster.py": "reports on a real Spark cluster",
 }
@@ -61,6 +62,8 @@ MAY_TOUCH_THE_ENVIRONMENT = {
     "bridge/processes.py": "hands it on to child processes, with what is different for one of them",
     "spark_jobs/session.py": "JAVA_HOME: Spark's launcher reads it from there and nowhere else",
 }
+MAY_KNOW_WHERE_SPARK_IS = {"spark_jobs/cluster.py", "spark_jobs/job_group.py", "spark_jobs/session.py",
+    "spark_jobs/spark_child.py"}
 CLOCK = re.compile(r"\btime\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns)\b"
                    r"|\bdatetime\.(now|utcnow)\(")
 ENVIRONMENT = re.compile(r"\bos\.(environ|getenv|putenv)\b")
@@ -183,6 +186,12 @@ def test_only_the_settings_read_the_environment() -> None:
     paths = [path for path in [*SOURCES, PROJECT / "manage.py"] if name_of(path) not in MAY_TOUCH_THE_ENVIRONMENT]
     found = find(ENVIRONMENT, paths)
     assert not found, "read django.conf.settings, and the variable in config/settings.py:\n" + "\n".join(found)
+
+
+def test_reports_and_the_lake_take_dataframes_alone() -> None:
+    paths = [path for path in SOURCES if name_of(path) not in MAY_KNOW_WHERE_SPARK_IS]
+    found = find(re.compile(r"\bsparkContext\b|\.rdd\b|\._j(vm|sc|df)\b"), paths)
+    assert not found, "a session at a Spark Connect server has none of it:\n" + "\n".join(found)
 
 
 def test_nothing_is_left_for_later() -> None:

@@ -33,7 +33,7 @@ class SparkCluster:
         self.environment = {
             "JAVA_HOME": str(find_java_home(current_java_home(), folder)), "SPARK_CONF_DIR": str(conf),
             "SPARK_HOME": str(Path(find_spec("pyspark").origin).parent),  # type: ignore[union-attr, arg-type]
-            "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "512m",
         }
         """What processes that use the cluster need in their environment."""
 
@@ -48,6 +48,16 @@ class SparkCluster:
         self._start(name, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0",
             "--cores", "1", "--memory", "600m", "--work-dir", str(self._folder / name), self.url,
             until="Successfully registered with master")
+
+    def start_connect(self, master: str, port: int = 0) -> str:
+        """Start a Spark Connect server that runs its jobs on ``master``, and wait until it listens; its URL."""
+        said = self._start("connect", "org.apache.spark.deploy.SparkSubmit", "--master", master,
+            "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+            "--conf", "spark.connect.grpc.binding.address=127.0.0.1", "--conf",
+            f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.progress.reportInterval=100ms",
+            "--conf", "spark.ui.enabled=false", "spark-internal",
+            until=r"Spark Connect server started at: \S+:(\d+)")
+        return f"sc://127.0.0.1:{said[1]}"
 
     def executors(self, worker: str) -> list[int]:
         """Process ids of a worker's executors."""

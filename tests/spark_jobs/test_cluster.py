@@ -1,13 +1,13 @@
 """What is said of a cluster; a real one is in test_standalone_cluster."""
 
 import socket
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spark_jobs import cluster
-from spark_jobs.cluster import Worker, look_around, reach_master, require_workers, what_is_missing
+from spark_jobs.cluster import parallelism, reach_master, require_workers
+from spark_jobs.cluster_workers import Worker, look_around
 from spark_jobs.errors import ClusterError, PassingError
 from tests.fakes.ports import unused_ports
 
@@ -31,38 +31,28 @@ def test_a_master_that_is_away_is_said_to_be() -> None:
         reach_master("spark://no-such-host.invalid:7077")
 
 
-def test_a_master_that_gives_no_executor_is_said_to_do_so() -> None:
-    status = SimpleNamespace(size=lambda: 1)
-    context = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=lambda: status)))
-    with pytest.raises(PassingError, match=r"has given no executor within 0\.4 s"):
-        require_workers(SimpleNamespace(sparkContext=context), "spark://m:7077", 0.4)  # type: ignore[arg-type]
+def test_a_server_is_reached_and_its_token_kept_a_secret() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert reach_master(f"sc://127.0.0.1:{server.getsockname()[1]}/;token=hush") == "127.0.0.1"
+    [nobody] = unused_ports(1)
+    with pytest.raises(PassingError, match=rf"The Spark server sc://127\.0\.0\.1:{nobody} .*does not answer") as found:
+        reach_master(f"sc://127.0.0.1:{nobody}/;use_ssl=true;token=hush")
+    assert "hush" not in str(found.value)
 
 
-def test_what_is_here_is_found() -> None:
-    here = look_around()
-    assert here.host == socket.gethostname()
-    assert set(dict(here.packages)) == set(cluster.PACKAGES)
-    assert all(dict(here.packages).values())
-
-
-def test_workers_that_lack_something_are_named(caplog: pytest.LogCaptureFixture) -> None:
-    here = look_around()
-    assert what_is_missing([here]) == ""
-    bare = Worker("host-b", here.python, tuple((name, "" if name in ("numpy", "pyarrow") else found)
-        for name, found in here.packages))
-    assert "(host-b: numpy, pyarrow)" in what_is_missing([here, bare, bare])
-    older = Worker("host-c", here.python, tuple((name, "1.0") for name, _ in here.packages))
-    assert what_is_missing([older]) == ""
-    assert "host-c has pyarrow 1.0" in caplog.text
+def test_workers_that_do_not_come_in_time_are_said_not_to(spark: "SparkSession") -> None:
+    with pytest.raises(PassingError, match=r"The Spark master spark://m:7077 .*has given no executor within 0 s"):
+        require_workers(spark, "spark://m:7077", 0.0)
+    assert spark.range(3).count() == 3
 
 
 def test_the_workers_are_asked(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(cluster, "what_is_missing", lambda found: asked.append(found) or "They lack pyarrow.")
-    status = SimpleNamespace(size=lambda: 2)
-    jsc = SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=lambda: status))
-    context = SimpleNamespace(_jsc=jsc, setJobGroup=spark.sparkContext.setJobGroup, defaultParallelism=2,
-        parallelize=spark.sparkContext.parallelize)
     with pytest.raises(ClusterError, match=r"They lack pyarrow\."):
-        require_workers(SimpleNamespace(sparkContext=context), "spark://m:7077")  # type: ignore[arg-type]
-    assert asked == [{look_around()}]
+        require_workers(spark, "spark://m:7077")
+    assert asked == [{Worker.decode(look_around())}]
+
+
+def test_tasks_run_on_as_many_cores_as_there_are(spark: "SparkSession") -> None:
+    assert parallelism(spark) == 2

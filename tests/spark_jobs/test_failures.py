@@ -2,10 +2,12 @@
 
 import errno
 
+import grpc
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
 from pyspark.errors.exceptions.captured import UnknownException
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
 from spark_jobs.errors import ClusterError, NotAStoreError, PassingError
 from spark_jobs.failures import is_passing, sentence
@@ -61,6 +63,12 @@ class JavaError(UnknownException):
      "(the run's log has the rest)", True),
     (Py4JNetworkError("Answer from Java side is empty"),
      "Py4JNetworkError: Answer from Java side is empty (the run's log has the rest)", True),
+    (SparkConnectGrpcException("<_MultiThreadedRendezvous", grpc_status_code=grpc.StatusCode.UNAVAILABLE),
+     "The Spark server (GLASSMQ_SPARK_MASTER) does not answer any more.", True),
+    (SparkConnectGrpcException("no", grpc_status_code=grpc.StatusCode.UNAUTHENTICATED),
+     "The Spark server refuses the token of GLASSMQ_SPARK_MASTER, or wants one: sc://host:port/;token=…", False),
+    (SparkConnectGrpcException("[INVALID_HANDLE.SESSION_NOT_FOUND] gone\nmore"),
+     "SparkConnectGrpcException: [INVALID_HANDLE.SESSION_NOT_FOUND] gone (the run's log has the rest)", True),
     (ConnectionRefusedError("refused"), "ConnectionRefusedError: refused (the run's log has the rest)", True),
     (ValueError("first line\nsecond line"), "ValueError: first line (the run's log has the rest)", False),
     (KeyError(), "KeyError: KeyError (the run's log has the rest)", False),

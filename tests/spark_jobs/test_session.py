@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import pytest
 
 from spark_jobs import session
-from spark_jobs.cluster import PACKAGES
+from spark_jobs.cluster_workers import PACKAGES
 from spark_jobs.errors import NoSparkError
 from spark_jobs.leftovers import UNUSED_S
 from tests.conftest import PROJECT
@@ -35,7 +35,14 @@ def test_without_pyspark_a_sentence_says_so(tmp_path: Path, monkeypatch: pytest.
 def test_what_else_is_missing_is_named_as_well(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else find_spec(name))
     with pytest.raises(NoSparkError, match=rf"^{package} is not installed here"):
-        session.require_packages()
+        session.require_packages("local[2]")
+
+
+def test_only_a_server_takes_what_speaks_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda name: None if name == "grpc" else find_spec(name))
+    session.require_packages("spark://m:7077")
+    with pytest.raises(NoSparkError, match=r"^grpc is not installed here"):
+        session.require_packages("sc://m")
 
 
 def test_tasks_get_the_modules_that_they_import(tmp_path: Path) -> None:
@@ -111,3 +118,8 @@ def test_who_configures_what_java_says_is_left_alone(tmp_path: Path) -> None:
 def test_what_py4j_gives_to_the_root_logger_is_known() -> None:
     for path, kept in (("/x/site-packages/py4j/java_gateway.py", False), ("/x/py4j.py", True)):
         assert session.is_not_py4js(logging.makeLogRecord({"pathname": path})) is kept
+
+
+def test_without_pyspark_there_is_nothing_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    session.end_spark(None)

@@ -10,7 +10,8 @@ import pytest
 
 from spark_jobs import spark_child
 from spark_jobs.errors import PassingError
-from spark_jobs.spark_child import Child, scan_progress
+from spark_jobs.job_group import _OwnJobGroup
+from spark_jobs.spark_child import Child
 from tests.spark_jobs.stores import make_store
 
 if TYPE_CHECKING:
@@ -70,7 +71,6 @@ def test_a_cancel_reaches_spark_and_the_session_goes_on(spark: "SparkSession", t
     child = Child(said)
 
     def endless(arguments: Any, session: "SparkSession", progress: Any) -> dict[str, Any]:
-        session.sparkContext.setJobGroup("endless", "for a test", interruptOnCancel=True)
         progress(5, "reading")
         session.range(FOR_EVER, numPartitions=2).selectExpr("sum(hash(id))").collect()
         return {}
@@ -110,19 +110,11 @@ def test_what_is_cancelled_between_two_steps_takes_no_other(spark: "SparkSession
     assert (steps, said[-1]) == ([10], {"cancelled": True})
 
 
-def test_progress_is_that_of_the_scan(spark: "SparkSession") -> None:
-    context = spark.sparkContext
-    context.setJobGroup("scanned", "for a test")
-    context.parallelize(range(30), 3).map(lambda number: (number % 2, 1)).reduceByKey(lambda a, b: a + b).collect()
-    assert scan_progress(context, "scanned") == (3, 3)
-    assert scan_progress(context, "nobody's") == (0, 0)
-
-
 def test_the_scan_is_told_while_it_goes_on(spark: "SparkSession", tmp_path: Path,
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     said, counts = Said(), iter([(0, 4), (1, 4), (1, 4), (2, 4)])
     monkeypatch.setattr(spark_child, "LOOK_S", 0.001)
-    monkeypatch.setattr(spark_child, "scan_progress", lambda *_: next(counts, (2, 4)))
+    monkeypatch.setattr(_OwnJobGroup, "scan_progress", lambda _: next(counts, (2, 4)))
 
     def scans(arguments: Any, session: "SparkSession", progress: Any) -> dict[str, Any]:
         progress(5, "reading", until=90)
@@ -151,15 +143,10 @@ def test_orders_come_as_lines_and_the_end_of_them_is_the_end(monkeypatch: pytest
 
     monkeypatch.setattr(Child, "run", run)
     monkeypatch.setattr(Child, "cancel", lambda child: done.append("cancel"))
-    monkeypatch.setattr(spark_child, "end_java", lambda: done.append("java"))
+    monkeypatch.setattr(spark_child, "end_spark", lambda session: done.append("java"))
     monkeypatch.setattr(spark_child.os, "_exit", lambda code: over.set())
     orders = io.BytesIO(b"".join(json.dumps(line).encode() + b"\n" for line in (
         {"job": "first"}, {"cancel": True}, {"job": "second"})))
     with pytest.raises(Ended):
         spark_child.serve(orders, done.append)
     assert sorted(done) == ["cancel", "first", "java", "second"]
-
-
-def test_without_pyspark_there_is_no_java_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(spark_child.sys.modules, "pyspark", raising=False)
-    spark_child.end_java()

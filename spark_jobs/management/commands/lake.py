@@ -14,6 +14,7 @@ from spark_jobs import setup
 from spark_jobs.ctrl_c import cancelled_by_ctrl_c
 from spark_jobs.errors import LakeCancelledError, ReportError
 from spark_jobs.failures import sentence
+from spark_jobs.job_group import job_group
 from spark_jobs.lake_manifest import CUT_SHORT, TABLES
 from spark_jobs.session import get_session, require_packages
 
@@ -64,7 +65,7 @@ class Command(BaseCommand):
 
     def sync(self, store: str, lakes: Path, with_bodies: bool) -> None:
         """Fill the lake in this process, and say what is new."""
-        require_packages()
+        require_packages(settings.GLASSMQ_SPARK_MASTER)
         from spark_jobs.commit_log_segments import find_segments
 
         find_segments(store)  # before Spark takes its seconds to start
@@ -90,7 +91,7 @@ class Command(BaseCommand):
         from spark_jobs.lake_tables import fill
 
         spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())
-        with cancelled_by_ctrl_c(spark, f"lake-{uuid4().hex[:8]}") as is_cancelled:
+        with job_group(spark, f"lake-{uuid4().hex[:8]}") as jobs, cancelled_by_ctrl_c(jobs) as is_cancelled:
             def progress(percent: int, doing: str) -> None:
                 if is_cancelled():
                     raise LakeCancelledError(CANCELLED)

@@ -56,7 +56,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no report {job.report!r}, but {', '.join(REPORTS)}.")
         try:
             periods(job)
-            require_packages()
+            require_packages(settings.GLASSMQ_SPARK_MASTER)
             from spark_jobs.commit_log_segments import find_segments
 
             find_segments(job.store)  # before Spark takes its seconds to start

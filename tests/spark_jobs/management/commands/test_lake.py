@@ -67,7 +67,8 @@ def test_ctrl_c_ends_it_at_the_next_step_or_with_its_job(
     make_store(tmp_path / "store", 3)
     pressed = [True]
     monkeypatch.setattr(lake, "get_session", lambda *_: None)
-    monkeypatch.setattr(lake, "cancelled_by_ctrl_c", lambda spark, group: nullcontext(lambda: pressed[0]))
+    monkeypatch.setattr(lake, "job_group", lambda spark, name: nullcontext())
+    monkeypatch.setattr(lake, "cancelled_by_ctrl_c", lambda jobs: nullcontext(lambda: pressed[0]))
     monkeypatch.setattr(lake_tables, "fill", lambda *given, **more: meanwhile(given[4]))
     arguments = ("lake", "sync", "--store", str(tmp_path / "store"), "--lake", str(tmp_path / "lakes"))
     with pytest.raises(CommandError, match="Cancelled") as raised:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import subprocess
 
 READY_SECONDS = 60
+PATIENCE_MS = 240_000
+"""What Spark needs on a busy machine, and a minute until a schedule is due."""
 
 
 class Broker:
@@ -91,6 +93,29 @@ def page(broker: Broker) -> Iterator[Page]:
         opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
         opened.goto(broker.address)
         opened.wait_for_selector("body[data-live=live]")
+        yield opened
+        browser.close()
+        assert problems == []
+
+
+@pytest.fixture
+def whole_broker(manage: Manage) -> Broker:
+    """A fresh broker with the report worker and the scheduler."""
+    return wait_until_ready(manage, manage.start("broker", GLASSMQ_SPARK_MASTER="local[1]"))
+
+
+@pytest.fixture
+def reports(whole_broker: Broker) -> Iterator[Page]:
+    """The page of the reports, patient; a script error or a blocked resource fails the test."""
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        opened = browser.new_page(viewport={"width": 1280, "height": 1000})
+        opened.set_default_timeout(PATIENCE_MS)
+        problems: list[str] = []
+        opened.context.on("weberror", lambda error: problems.append(str(error.error)))  # of a report's page too
+        opened.on("console", lambda message: problems.append(message.text)
+            if message.type == "error" and "status of 400" not in message.text else None)  # asked for in the tests
+        opened.goto(f"{whole_broker.address}/reports")
         yield opened
         browser.close()
         assert problems == []

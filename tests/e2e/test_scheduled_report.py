@@ -2,47 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-from tests.conftest import Manage
-from tests.e2e.conftest import Broker, wait_until_ready
-from tests.fakes.browser import launch
+from tests.e2e.conftest import PATIENCE_MS, Broker
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_MS = 240_000
-"""A minute until the schedule is due, and what Spark needs on a busy machine."""
 
-
-@pytest.fixture
-def broker(manage: Manage) -> Broker:
-    """A whole broker, with the report worker and the scheduler."""
-    return wait_until_ready(manage, manage.start("broker", GLASSMQ_SPARK_MASTER="local[1]"))
-
-
-@pytest.fixture
-def reports(broker: Broker) -> Iterator[Page]:
-    """The page of the reports; a script error or a blocked resource fails the test."""
-    with sync_playwright() as playwright:
-        browser = launch(playwright)
-        opened = browser.new_page(viewport={"width": 1280, "height": 1000})
-        opened.set_default_timeout(PATIENCE_MS)
-        problems: list[str] = []
-        opened.context.on("weberror", lambda error: problems.append(str(error.error)))  # of the report's page too
-        opened.on("console", lambda message: problems.append(message.text)
-            if message.type == "error" and "status of 400" not in message.text else None)  # asked for in the test
-        opened.goto(f"{broker.address}/reports")
-        yield opened
-        browser.close()
-        assert problems == []
-
-
-def test_a_schedule_set_on_the_page_runs_by_itself_and_shows_how_far_it_is(broker: Broker, reports: Page) -> None:
+def test_a_schedule_set_on_the_page_runs_by_itself_and_shows_how_far_it_is(whole_broker: Broker, reports: Page) -> None:
     for number in range(5):
-        broker.publish("orders", f"message {number}")
+        whole_broker.publish("orders", f"message {number}")
     expect(reports.locator('[data-panel="spark"]')).to_have_attribute("data-state", "ready", timeout=PATIENCE_MS)
     report = reports.locator('[data-report="throughput"]')
     report.get_by_role("button", name="Add a schedule").click()
@@ -61,7 +32,7 @@ def test_a_schedule_set_on_the_page_runs_by_itself_and_shows_how_far_it_is(broke
     each_minute.get_by_role("checkbox").uncheck()
     expect(run.locator("progress")).to_have_attribute("value", re.compile("[1-9][0-9]?"), timeout=PATIENCE_MS)
     expect(run).to_have_attribute("data-status", "done", timeout=PATIENCE_MS)
-    [made] = broker.call("GET", "/api/v1/reports/throughput/runs")["runs"][-1:]
+    [made] = whole_broker.call("GET", "/api/v1/reports/throughput/runs")["runs"][-1:]
     assert (made["requested_by"], made["messages"]) == ("schedule", 5)
     with reports.expect_popup() as opened:
         run.get_by_role("link", name="Open").click()
@@ -77,5 +48,5 @@ def test_a_schedule_set_on_the_page_runs_by_itself_and_shows_how_far_it_is(broke
     expect(each_minute).to_have_attribute("data-enabled", "false")
     each_minute.get_by_role("button", name="Remove").click()
     expect(each_minute).to_have_count(0)
-    schedules = broker.call("GET", "/api/v1/reports/throughput/schedules")["schedules"]
+    schedules = whole_broker.call("GET", "/api/v1/reports/throughput/schedules")["schedules"]
     assert [schedule["cron"] for schedule in schedules] == ["30 2 * * *"]

@@ -1,4 +1,4 @@
-"""A Spark Connect server (``sc://…``): a Spark that runs elsewhere, for many, and is spoken to by gRPC, without a Java."""
+"""A Spark Connect server (``sc://…``): a Spark that runs elsewhere, for many, and is spoken to without a Java here."""
 
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit

@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from channels.testing import WebsocketCommunicator
-
 from api.consumer_socket import consumer_application
+from tests.fakes.websocket import WebsocketCommunicator
 
 
 class Client(WebsocketCommunicator):  # type: ignore[misc]

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from channels.testing import WebsocketCommunicator
 
 from api import events_socket
 from api.events_socket import EventsSocket, events_application
 from bridge.port import EventBatch, PortUnavailable, commands, set_port
 from tests.fakes.fake_port import FakePort, delta, hold_view, queue_view, snapshot, wake_up
+from tests.fakes.websocket import WebsocketCommunicator
 
 
 @pytest.fixture

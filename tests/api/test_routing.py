@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 from channels.routing import URLRouter
-from channels.testing import WebsocketCommunicator
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -14,6 +13,7 @@ from api.routes import ROUTES
 from api.routing import API_PREFIXES, close_websockets, websocket_urlpatterns
 from tests.conftest import Manage
 from tests.fakes.fake_port import FakePort
+from tests.fakes.websocket import WebsocketCommunicator
 
 TOKEN = "a-token-of-sixteen"
 ROUTER = URLRouter(websocket_urlpatterns)

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from channels.testing import WebsocketCommunicator
 
 from api.auth import Gate
 from api.outbox import SCOPE_KEY
 from api.security import SecurityMiddleware
 from tests.api.asgi_client import AsgiRequest
+from tests.fakes.websocket import WebsocketCommunicator
 
 TOKEN = "a-token-of-sixteen"
 LOCAL = {"Host": "localhost:8000"}

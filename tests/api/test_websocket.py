@@ -5,13 +5,13 @@ import json
 from typing import Any
 
 import pytest
-from channels.testing import WebsocketCommunicator
 
 from api.consumer_socket import ConsumerSocket, consumer_application
 from api.limits import MAX_FRAME
 from api.websocket import Socket, close_all
 from bridge.port import set_port
 from tests.fakes.fake_port import FakePort
+from tests.fakes.websocket import WebsocketCommunicator
 
 
 def communicator(app: Any = consumer_application, path: str = "/ws/v1/consumer",

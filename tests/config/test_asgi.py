@@ -6,11 +6,11 @@ from typing import Any
 
 import httpx
 import pytest
-from channels.testing import WebsocketCommunicator
 
 from bridge.port import set_port
 from config.asgi import application
 from tests.conftest import PROJECT
+from tests.fakes.websocket import WebsocketCommunicator
 
 
 @pytest.fixture

@@ -7,20 +7,25 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from pyarrow import parquet
 
 from broker_core.formats import lake_position, safe_end
 from broker_core.formats.poll_journal import decode_blocks, decode_header
-from spark_jobs import commit_log_segments, lake_merge, lake_sync
+from spark_jobs import commit_log_segments, lake, lake_merge, lake_sync
 from spark_jobs.commit_log_files import joined
 from spark_jobs.commit_log_sums import added_up
 from spark_jobs.errors import LakeBusyError, LakeCancelledError, LakeError, NotAStoreError
 from spark_jobs.lake import READ_ON_MS, Lake, find_lake, locked
 from spark_jobs.lake_folders import lake_name
 from spark_jobs.lake_manifest import Dropped, Manifest
+from spark_jobs.lake_merge import due
 from spark_jobs.lake_sync import Synced, Wanted, add_journal, rounds, sync
 from spark_jobs.lake_tasks import DAY_MS, Done, JournalDone, JournalWork, LogDone, LogWork, MergeWork, Work, carry_out
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
@@ -685,3 +690,109 @@ def test_what_is_dropped_stays_dropped_whenever_the_writer_is_killed(tmp_path: P
         assert files_of(store.root) == sorted(manifest.files() | {file.path for file in manifest.retired})
         step += 1
     assert step > 20
+
+
+LONG_MS = 30 * HOUR
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """A lake that is filled, killed, merged and shortened while the log grows, readers read and hours pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(lake_merge, "FEW", 2)
+        self.patch.setattr(lake_merge, "MANY", 5)
+        self.patch.setattr(lake, "READ_ON_MS", LONG_MS)
+        self.folder = TemporaryDirectory()
+        self.root = Path(self.folder.name)
+        self.store = Growing(self.root, 80)
+        self.hours = 0
+        self.there: list[int] = []
+        """Numbers of the messages, and of the ends of pulls, that are in the lake."""
+        self.read_ms = 0
+        self.reader: tuple[Path, set[str]] | None = None
+        self.grow(3)
+        self.fill(keep_days=0, with_bodies=False, rounds=None)
+
+    def teardown(self) -> None:
+        for _ in range(3):
+            self.store.fill()
+            self.store.now += LONG_MS
+        self.store.fill()
+        assert files_of(self.root) == sorted(lake_of(self.root).manifest.files())
+        assert due(lake_of(self.root).manifest, "") == []
+        self.folder.cleanup()
+        self.patch.undo()
+
+    @rule(hours=st.integers(1, 12))
+    def grow(self, hours: int) -> None:
+        """Hours of work."""
+        self.hours = min(self.hours + hours, 80)
+        self.store.now += hours * HOUR
+        self.store.grow(self.hours)
+
+    @rule(keep_days=st.sampled_from([0, 0, 0, 1, 2]), with_bodies=st.booleans(), rounds=st.sampled_from([1, 1, None]))
+    def fill(self, keep_days: int, with_bodies: bool, rounds: int | None) -> None:
+        """A fill; a single round of it only merges where there is nothing new."""
+        left, new = self.left(keep_days), self.new()
+        done = self.store.fill(keep_days=keep_days, with_bodies=with_bodies, rounds=rounds)
+        assert (done.messages, done.polls, done.dropped_messages) == (len(new), len(new), len(self.there) - len(left))
+        self.there = [*left, *new]
+
+    def new(self) -> list[int]:
+        """What the lake has not read yet."""
+        known = find_lake(self.root / "lakes", self.root / "store")
+        position = known.manifest.position if known else 0
+        return [number for number in range(self.hours) if self.store.written.records[number][2] >= position]
+
+    def left(self, keep_days: int) -> list[int]:
+        """What stays in the lake before anything new is read."""
+        if not keep_days:
+            return self.there
+        begin = (self.store.now // DAY_MS - keep_days) * DAY_MS
+        return [number for number in self.there if NOW + number * HOUR >= begin]
+
+    @rule(step=st.integers(0, 90), keep_days=st.sampled_from([0, 1]))
+    def be_killed(self, step: int, keep_days: int) -> None:
+        """A fill that is killed after so many steps: all of a part of it counts."""
+        left, new = self.left(keep_days), self.new()
+        with killed_at(step), suppress(KilledError):
+            self.store.fill(keep_days=keep_days)
+        found = self.numbers()
+        assert found in (self.there, left, [*left, *new])
+        self.there = found
+
+    @rule()
+    def begin_to_read(self) -> None:
+        """Somebody reads the manifest."""
+        found = lake_of(self.root)
+        self.reader, self.read_ms = (found.folder, found.manifest.files()), self.store.now
+
+    @rule(hours=st.integers(1, 8))
+    def wait(self, hours: int) -> None:
+        """Time passes."""
+        self.store.now += hours * HOUR
+
+    def numbers(self) -> list[int]:
+        """Which messages are there, in their order."""
+        places = {offset: number for number, offset in enumerate(expected(self.store.written))}
+        return [places[row["physical_offset"]] for row in rows(self.root)]
+
+    @invariant()
+    def everything_is_there_once(self) -> None:
+        """Each table has what the store had, once, in its order."""
+        assert self.numbers() == self.there
+        assert [row["client_id"] for row in rows(self.root, "polls")] == [f"c{number}" for number in self.there]
+        assert sum(row["messages"] for row in counted(self.root)) == len(self.there)
+
+    @invariant()
+    def readers_find_their_files(self) -> None:
+        """Whoever reads an earlier manifest is not disturbed for hours."""
+        if self.reader and self.store.now - self.read_ms < LONG_MS:
+            folder, paths = self.reader
+            assert all((folder / path).is_file() for path in paths)
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = hypothesis_settings(max_examples=25, stateful_step_count=30, deadline=None)

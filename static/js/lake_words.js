@@ -17,7 +17,7 @@ export function bytes(size) {
 
 /** [name, value] of what there is. */
 export function figuresOf(lake, { count, ago, now }) {
-  if (!lake.folder) return [["State", lake.under_way ? "It is being filled for the first time." : "There is none yet."]];
+  if (!lake.folder) return [["State", lake.under_way && lake.status !== "queued" ? "It is being filled for the first time." : "There is none yet."]];
   const behind = lake.behind_bytes === null ? "not known" : Number(lake.behind_bytes) ? bytes(lake.behind_bytes) : "nothing";
   return [
     ["Messages", `${count(lake.messages.rows)} in ${bytes(lake.messages.size)}`],
@@ -38,7 +38,7 @@ export function fillOf(lake) {
   return {
     status: lake.status,
     word: lake.cancel_requested ? "stopping" : lake.status,
-    doing: runs && lake.doing ? `${lake.doing}, ${lake.percent} %` : "",
+    doing: lake.status === "queued" ? "until a report worker takes it up" : runs && lake.doing ? `${lake.doing}, ${lake.percent} %` : "",
     percent: runs ? lake.percent : null,
   };
 }

@@ -1,8 +1,9 @@
 /** What a run of a report is asked for, and how its headlines are written. Pure. */
 
-import { UNKNOWN, count, isKnown, micros, millis } from "./format.js";
+import { UNKNOWN, count, isKnown, micros, millis, span } from "./format.js";
 
 const MINUTE = 60_000;
+const SOON_MS = 30_000;
 const DAY = 86_400_000;
 
 /** The parts of time that are offered, and how long they are. Days begin at midnight UTC. */
@@ -70,6 +71,12 @@ export function numbered(run) {
   const number = (value) => isKnown(value) ? Number(value) : null;
   return { ...run, created_ms: number(run.created_ms), started_ms: number(run.started_ms), finished_ms: number(run.finished_ms),
     headlines: run.headlines.map((figure) => ({ ...figure, value: number(figure.value), before: number(figure.before) })) };
+}
+
+/** Why a run that is queued has not begun: the worker has others to do, or there may be none. */
+export function queuedText({ created_ms: created }, isWorkerBusy, now) {
+  if (isWorkerBusy || now - created < SOON_MS) return "until the report worker has time";
+  return `for ${span(now - created)}; no report worker has taken it up: is one running?`;
 }
 
 /** How a figure changed: {text, tone}, tone good or bad where it has a direction; null without a figure before. */

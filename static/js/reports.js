@@ -3,7 +3,7 @@
 import { KeyedRows, el, setAttribute, setText } from "./dom.js";
 import { count, span } from "./format.js";
 import { request } from "./http.js";
-import { WINDOWS, about, asked, change, numbered, written } from "./report_window.js";
+import { WINDOWS, about, asked, change, numbered, queuedText, written } from "./report_window.js";
 import { Schedules } from "./schedules.js";
 
 const BUSY_MS = 1_000;
@@ -22,6 +22,7 @@ const template = document.getElementById("report-template");
 const partOf = (root, name) => root.querySelector(`[data-part="${name}"]`);
 const path = (name, run = "") => `/reports/${encodeURIComponent(name)}/runs${run && `/${run}`}`;
 let timer = null;
+let isWorkerBusy = false;
 
 function told(section, text, failed = false) {
   const note = partOf(section, "note");
@@ -129,7 +130,7 @@ function showRun(row, run) {
   setAttribute(row, "data-status", run.status);
   setAttribute(status, "data-status", run.status);
   setText(status, run.cancel_requested && active ? "stopping" : WORDS[run.status] ?? run.status);
-  setText(row.querySelector(".run-doing"), active && run.doing ? ` ${run.doing}${run.status === "running" ? `, ${run.percent} %` : ""}` : "");
+  setText(row.querySelector(".run-doing"), active ? ` ${doingText(run)}` : "");
   const bar = row.querySelector("progress");
   bar.hidden = run.status !== "running";
   bar.value = run.percent;
@@ -142,6 +143,11 @@ function showRun(row, run) {
   setText(button, active ? "Cancel" : "Remove");
   setAttribute(button, "aria-label", `${active ? "Cancel" : "Remove"} run ${run.id}`);
   showFiles(row, run);
+}
+
+function doingText(run) {
+  if (run.status === "queued" && !run.doing) return queuedText(run, isWorkerBusy, Date.now());
+  return run.doing && run.status === "running" ? `${run.doing}, ${run.percent} %` : run.doing;
 }
 
 const whenText = (run) => new Date(run.started_ms ?? run.created_ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
@@ -204,6 +210,7 @@ async function look() {
     const answer = await request("GET", "/reports");
     banner.hidden = true;
     for (const report of answer.reports) report.runs = report.runs.map(numbered);
+    isWorkerBusy = answer.reports.some((report) => report.runs.some((run) => run.status === "running"));
     showSpark(answer.spark);
     links.show(answer.reports, (report) => report.name);
     reports.show(answer.reports, (report) => report.name);

@@ -24,6 +24,7 @@ test("how far the lake is", () => {
   assert.deepEqual([other["Behind the log by"], other["Last filled"]], ["nothing", "never"]);
   assert.equal(Object.fromEntries(figuresOf({ ...LAKE, behind_bytes: null }, said))["Behind the log by"], "not known");
   assert.deepEqual(figuresOf({ ...LAKE, folder: "" }, said), [["State", "There is none yet."]]);
+  assert.deepEqual(figuresOf({ ...LAKE, folder: "", under_way: true, status: "queued" }, said), [["State", "There is none yet."]]);
   assert.deepEqual(figuresOf({ ...LAKE, folder: "", under_way: true }, said), [["State", "It is being filled for the first time."]]);
 });
 
@@ -47,7 +48,7 @@ test("how the fill under way is", () => {
   assert.equal(fillOf(LAKE), null);
   assert.equal(fillOf({ ...LAKE, status: "failed" }), null);
   const queued = { ...LAKE, under_way: true, status: "queued" };
-  assert.deepEqual(fillOf(queued), { status: "queued", word: "queued", doing: "", percent: null });
+  assert.deepEqual(fillOf(queued), { status: "queued", word: "queued", doing: "until a report worker takes it up", percent: null });
   const running = { ...queued, status: "running", percent: 40, doing: "writing" };
   assert.deepEqual(fillOf(running), { status: "running", word: "running", doing: "writing, 40 %", percent: 40 });
   assert.deepEqual(fillOf({ ...running, percent: 0, doing: "" }), { status: "running", word: "running", doing: "", percent: 0 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { about, asked, change, moment, numbered, windowOf, written } from "../../static/js/report_window.js";
+import { about, asked, change, moment, numbered, queuedText, windowOf, written } from "../../static/js/report_window.js";
 
 const NOW = Date.UTC(2026, 10, 21, 17, 5, 33);
 const form = (fields = {}) => ({ choice: "all", from: "", to: "", topic: "", group: "", compare: false, ...fields });
@@ -43,6 +43,13 @@ test("what a run was about is said in words", () => {
   assert.equal(about({ from_ms: Date.UTC(2026, 0, 2), to_ms: null }, NOW), "from 2 Jan 00:00 UTC on");
   assert.equal(about({ from_ms: 0 }, NOW), "from 1 Jan 1970 00:00 UTC on");
   assert.equal(moment(Date.UTC(2026, 4, 9, 3, 4), NOW), "9 May 03:04");
+});
+
+test("a run that waits says for what, and asks for a worker where none seems to be", () => {
+  const run = { created_ms: 1_000 };
+  assert.equal(queuedText(run, false, 30_000), "until the report worker has time");
+  assert.equal(queuedText(run, true, 900_000), "until the report worker has time");
+  assert.equal(queuedText(run, false, 181_000), "for 3 min; no report worker has taken it up: is one running?");
 });
 
 test("figures are written in their units, and the unknown as unknown", () => {

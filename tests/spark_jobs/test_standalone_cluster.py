@@ -89,7 +89,7 @@ def run(cluster: SparkCluster, process: SparkProcess, store: Path, tmp_path: Pat
     """Runs the report on the cluster, into ``tmp_path / "run"``."""
     def run(watching: Watching, group: str) -> dict[str, Any]:
         order = {"job": "report", "group": group, "master": cluster.url, "scratch": str(tmp_path / "scratch"),
-            "arguments": {"report": "throughput", "store": str(store), "folder": str(tmp_path / "run"), "group": group}}
+            "arguments": {"report": "throughput", "store": str(store), "folder": str(tmp_path / "run")}}
         return process.run(order, tmp_path / "log", watching)
     return run
 

@@ -32,6 +32,7 @@ settings.configure(
 django.setup()
 
 import fake_groups  # noqa: E402
+import fake_reports  # noqa: E402
 from daphne.server import Server  # noqa: E402
 from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
@@ -47,6 +48,7 @@ class Scenarios:
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
         self.groups = fake_groups.empty()
+        self.reports, self.lake = fake_reports.empty()
         self.down = False
         self.brokers: list[dict[str, Any]] = []
         self.playing: set[asyncio.Task[None]] = set()
@@ -59,6 +61,7 @@ class Scenarios:
             self.playing.clear()
             broker.reset()
             self.down = False
+            self.reports, self.lake = fake_reports.empty()
             self.brokers = [{"broker": "broker-a", "available": True}]
             getattr(self, name)()
             broker.client_events = self.groups.events
@@ -98,6 +101,7 @@ class Scenarios:
 
     def broken(self) -> None:
         self.groups = fake_groups.broken()
+        self.reports, self.lake = fake_reports.broken()
 
     def hostile(self) -> None:
         self.groups = fake_groups.hostile(HOSTILE_NAME)
@@ -185,6 +189,10 @@ class StandIn:
             case "GET", ["broker"]:
                 return 200, {"broker": "broker-a", "epoch": broker.epoch, "started_at_ms": str(broker.started_at_ms),
                              "version": "0.1.0", "store_path": "data/store"}
+            case "GET", ["reports"]:
+                return 200, self.scenarios.reports
+            case "GET", ["lake"]:
+                return 200, self.scenarios.lake
             case "GET", ["groups" | "clients", *_] if self.scenarios.groups.failing:
                 return problem(504, self.scenarios.groups.failing, "SYSTEM_ERROR")
             case "GET", ["groups"]:

@@ -1,8 +1,13 @@
-"""The frame of the Reports page."""
+"""The Reports page: its frame, and what it is in a browser, over the stand-in."""
 
 import re
+from collections.abc import Callable
 
+import pytest
 from django.test import Client
+from playwright.sync_api import Page, expect
+
+OpenPage = Callable[..., Page]
 
 
 def test_the_page_is_there_without_any_inline_script_or_style() -> None:
@@ -28,3 +33,32 @@ def test_a_name_in_the_address_that_is_no_page() -> None:
 
 def test_it_only_shows() -> None:
     assert Client().post("/reports").status_code == 405
+
+
+def test_it_says_what_to_do_where_nothing_has_run(open_page: OpenPage) -> None:
+    page = open_page("idle", path="/reports")
+    report = page.locator('[data-report="skew"]')
+    expect(report.get_by_text("It has not run yet.")).to_be_visible()
+    expect(report.get_by_role("button", name="Run Skew now")).to_be_visible()
+    expect(page.locator('[data-panel="spark"]')).to_contain_text("Spark: absent No report worker has started yet.")
+    expect(page.locator('[data-panel="lake"]')).to_contain_text("There is none yet.")
+
+
+def test_a_run_that_nobody_takes_up_asks_for_a_worker(open_page: OpenPage) -> None:
+    page = open_page("broken", path="/reports")
+    queued = page.locator('[data-run="6"]')
+    expect(queued).to_contain_text(re.compile(r"queued for 3 min.*; no report worker has taken it up"))
+    expect(queued.get_by_role("button", name="Cancel run 6")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [320, 360, 721, 768, 1280])
+def test_nothing_is_cut_or_overlaps(open_page: OpenPage, width: int) -> None:
+    page = open_page("broken", width=width, path="/reports")
+    expect(page.locator('[data-panel="lake"]')).to_contain_text("34.0 MB")
+    page.locator('[data-report="throughput"]').get_by_role("button", name="Earlier runs (1)").click()
+    page.locator('[data-report="throughput"]').get_by_text("CSV, JSON, Parquet").last.click()
+    page.locator('[data-report="skew"]').get_by_role("button", name="Change").click()
+    wide = page.evaluate("""() => [...document.querySelectorAll(".panel, .scroller, .panel-foot, .result, main td")]
+        .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => `${box.className} ${box.textContent}`)""")
+    assert wide == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

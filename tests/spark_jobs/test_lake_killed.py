@@ -107,7 +107,8 @@ class Filling:
         assert sorted(row["client_id"] for row in self.rows("polls")) == sorted(f"c{n}" for n in range(ENTRIES))
         assert sum(row["messages"] for row in self.rows("sums")) == RECORDS
         found = {path.relative_to(lake.folder).as_posix() for path in lake.folder.rglob("*") if path.is_file()}
-        assert found == lake.manifest.files() | {"manifest.json"}
+        assert found == lake.manifest.files() | {"manifest.json"} | {file.path for file in lake.manifest.retired}
+        assert lake.manifest.retired, "the first of two days is merged"
         told = lake_position.decode((self.store / lake_position.FILE_NAME).read_bytes())
         assert told is not None and told.physical_offset == self.position() == self.written.end
         assert lake.manifest.gaps == lake.manifest.missing_journal_files == []

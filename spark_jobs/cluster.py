@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SCHEME = "spark://"
 MASTER_PATIENCE_S = 5.0
-WORKERS_PATIENCE_S = 60.0
+WORKERS_PATIENCE_S = 120.0
 MOST_TASKS = 10_000
 """At once, as far as anybody asks for it."""
 
@@ -90,7 +90,7 @@ def require_workers(spark: "SparkSession", master: str, patience_s: float = WORK
             found = spark.range(0, tasks, 1, tasks).select(looking("id").alias("found")).collect()
         except Exception as error:
             if over.is_set():
-                raise PassingError(f"{named(master)} has given no executor within {patience_s:g} s: it has no worker, "
+                raise PassingError(f"{named(master)} has run no task within {patience_s:g} s: it has no worker, "
                     "or none with enough free cores and memory.") from error
             raise
         finally:

@@ -61,7 +61,7 @@ function makeReport(report) {
   const earlier = partOf(section, "earlier");
   earlier.addEventListener("click", () => {
     section.showsAll = !section.showsAll;
-    showRuns(section);
+    look();
   });
   section.schedules = new Schedules(partOf(section, "schedules"), report.name, report.title,
     (control, action, options) => act(section, control, action, options));
@@ -84,7 +84,7 @@ function showRuns(section) {
   section.runs.show(section.showsAll ? section.all : section.all.slice(0, 1), (run) => run.id);
   earlier.hidden = section.all.length < 2;
   setAttribute(earlier, "aria-expanded", Boolean(section.showsAll));
-  setText(earlier, section.showsAll ? "Newest run only" : `Earlier runs (${section.all.length - 1})`);
+  setText(earlier, section.showsAll ? "Newest run only" : "Earlier runs");
 }
 
 /** What the newest finished run says in short. */
@@ -209,7 +209,10 @@ async function look() {
   try {
     const answer = await request("GET", "/reports");
     banner.hidden = true;
-    for (const report of answer.reports) report.runs = report.runs.map(numbered);
+    for (const report of answer.reports) {
+      if (reports.rows.get(report.name)?.showsAll) report.runs = (await request("GET", path(report.name))).runs;
+      report.runs = report.runs.map(numbered);
+    }
     isWorkerBusy = answer.reports.some((report) => report.runs.some((run) => run.status === "running"));
     showSpark(answer.spark);
     links.show(answer.reports, (report) => report.name);

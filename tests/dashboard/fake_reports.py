@@ -25,6 +25,12 @@ def run(number: int, **more: Any) -> dict[str, Any]:
             "started_ms": str(now - 187_000), "finished_ms": str(now - 100_000), "files": []} | more
 
 
+def earlier() -> list[dict[str, Any]]:
+    """More runs than the overview has of a report."""
+    return [run(number, files=["report.html", "summary.json", "by_producer_and_minute.parquet"])
+            for number in range(12, 0, -1)]
+
+
 def overview(runs: dict[str, list[dict[str, Any]]], spark: dict[str, str]) -> dict[str, Any]:
     return {"spark": spark, "reports": [
         {"name": name, "title": title, "description": f"What there is to say of {title.lower()}, in a sentence.",

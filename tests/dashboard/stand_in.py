@@ -191,6 +191,8 @@ class StandIn:
                              "version": "0.1.0", "store_path": "data/store"}
             case "GET", ["reports"]:
                 return 200, self.scenarios.reports
+            case "GET", ["reports", _, "runs"]:
+                return 200, {"runs": fake_reports.earlier()}
             case "GET", ["lake"]:
                 return 200, self.scenarios.lake
             case "GET", ["groups" | "clients", *_] if self.scenarios.groups.failing:

@@ -51,11 +51,20 @@ def test_a_run_that_nobody_takes_up_asks_for_a_worker(open_page: OpenPage) -> No
     expect(queued.get_by_role("button", name="Cancel run 6")).to_be_visible()
 
 
+def test_all_runs_of_a_report_are_there_when_they_are_asked_for(open_page: OpenPage) -> None:
+    report = open_page("broken", path="/reports").locator('[data-report="throughput"]')
+    expect(report.locator("[data-run]")).to_have_count(1)
+    report.get_by_role("button", name="Earlier runs").click()
+    expect(report.locator("[data-run]")).to_have_count(12)
+    report.get_by_role("button", name="Newest run only").click()
+    expect(report.locator("[data-run]")).to_have_count(1)
+
+
 @pytest.mark.parametrize("width", [320, 360, 721, 768, 1280])
 def test_nothing_is_cut_or_overlaps(open_page: OpenPage, width: int) -> None:
     page = open_page("broken", width=width, path="/reports")
     expect(page.locator('[data-panel="lake"]')).to_contain_text("34.0 MB")
-    page.locator('[data-report="throughput"]').get_by_role("button", name="Earlier runs (1)").click()
+    page.locator('[data-report="throughput"]').get_by_role("button", name="Earlier runs").click()
     page.locator('[data-report="throughput"]').get_by_text("CSV, JSON, Parquet").last.click()
     page.locator('[data-report="skew"]').get_by_role("button", name="Change").click()
     wide = page.evaluate("""() => [...document.querySelectorAll(".panel, .scroller, .panel-foot, .result, main td")]

@@ -13,6 +13,7 @@ writer at a time, which holds the lock on it. The file ``<8 digits>.open`` is th
 
 import fcntl
 import hashlib
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +27,8 @@ from spark_jobs.commit_log_segments import find_segments, log_begin
 from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake_folders import generations, lake_name
 from spark_jobs.lake_manifest import TABLES, Manifest, Retired, Witness, read_manifest, sync_folder
+
+logger = logging.getLogger(__name__)
 
 LOCK = "lock"
 OPEN = "open"
@@ -103,17 +106,23 @@ def next_generation(lakes: Path, store: str | os.PathLike[str]) -> Path:
 def sweep(folder: Path, now_ms: int = 0) -> int:
     """Remove the files that the manifest on the disk does not name, as killed writers leave them; returns how many.
 
-    Those that it has retired stay until nobody may read them any more; without a time all of them stay.
+    Those that it has retired stay until nobody may read them any more; without a time all of them stay. Where one is
+    missing that it names, only drafts go: it may be an old copy, and the others what its files were merged into.
     """
-    manifest = read_manifest(folder)
-    count, known = 0, manifest.files() | {file.path for file in still_read(manifest, now_ms)} if manifest else set()
+    manifest = read_manifest(folder) or Manifest("")
+    known = manifest.files() | {file.path for file in still_read(manifest, now_ms)}
     for mark in folder.glob(f"*.{OPEN}"):
-        mark.unlink(missing_ok=True)  # before the files: none comes behind this
+        mark.unlink(missing_ok=True)  # before the files are looked for: none comes behind this
+    found = {path.relative_to(folder).as_posix(): path for table in TABLES for path in (folder / table).glob("*/*")}
+    lost = manifest.files() - found.keys()
+    if lost:
+        logger.warning("%s has no %s, which its manifest names; no file of it is removed.", folder, min(lost))
+    count = 0
+    for name, path in found.items():
+        if name not in known and not (lost and path.suffix == ".parquet"):
+            path.unlink(missing_ok=True)
+            count += 1
     for table in TABLES:
-        for path in (folder / table).glob("*/*"):
-            if path.relative_to(folder).as_posix() not in known:
-                path.unlink(missing_ok=True)
-                count += 1
         for day in (folder / table).glob("*"):
             with suppress(OSError):  # it has files
                 day.rmdir()

@@ -106,6 +106,23 @@ def test_retired_files_stay_until_nobody_reads_them(tmp_path: Path) -> None:
     assert still_read(manifest, READ_ON_MS + 9000) == []
 
 
+def test_where_a_file_is_missing_only_drafts_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "messages" / "date=2026-01-01"
+    folder.mkdir(parents=True)
+    merged, draft, old = folder / "range=0-20.parquet", folder / "range=20-30.parquet.12.new", folder / "old.parquet"
+    for path in (merged, draft, old):
+        path.touch()
+    retired = Retired(old.relative_to(tmp_path).as_posix(), 1, 0)
+    write_manifest(tmp_path, Manifest("s", messages=[LogPart(0, 9, [
+        LakeFile("messages/date=2026-01-01/range=0-9.parquet", 1, 1, 0, 0)])], retired=[retired]))
+    assert sweep(tmp_path, READ_ON_MS) == 1
+    assert (merged.exists(), draft.exists(), old.exists()) == (True, False, True)
+    assert "has no messages/date=2026-01-01/range=0-9.parquet, which its manifest names" in caplog.text
+    (folder / "range=0-9.parquet").touch()
+    assert sweep(tmp_path, READ_ON_MS) == 2
+    assert not merged.exists() and not old.exists()
+
+
 def test_files_get_their_names(tmp_path: Path) -> None:
     draft = tmp_path / "messages" / "d" / "x.new"
     draft.parent.mkdir(parents=True)

@@ -198,8 +198,15 @@ GLASSMQ_BROKER_NAMES = [name.strip() for name in text(
 # Where reports run
 
 GLASSMQ_SPARK_MASTER = text("GLASSMQ_SPARK_MASTER", "local[*]")
-_masters = r"local(\[[\d*, ]+\])?|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*|yarn|k8s://\S+|sc://[^\s/]+(/;\S*)?"
-if not re.fullmatch(_masters, GLASSMQ_SPARK_MASTER):
+_masters = r"local(\[[\d*, ]+\])?|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*|yarn|k8s://\S+"
+_connect = r"sc://(\[[\da-fA-F:.]+\]|[\w.-]+)(:(?P<port>\d+))?(/(;\w+=[^;=/?#\s]*)*)?"
+if GLASSMQ_SPARK_MASTER.startswith("sc:"):
+    _url = re.fullmatch(_connect, GLASSMQ_SPARK_MASTER)
+    if _url is None or int(_url["port"] or 0) > 65535:  # and is not said again: there may be a token in it
+        raise ImproperlyConfigured(
+            "GLASSMQ_SPARK_MASTER must be sc://host:port for Spark Connect, with parameters sc://host:port/;name=value;"
+            "name=value, where %3D stands for = in a value, %2F for /, %3B for ; and %25 for %.")
+elif not re.fullmatch(_masters, GLASSMQ_SPARK_MASTER):
     raise ImproperlyConfigured(
         "GLASSMQ_SPARK_MASTER must be local[*], local[2] or the like, spark://host:port, sc://host:port (Spark "
         f"Connect), yarn or k8s://…, not {GLASSMQ_SPARK_MASTER!r}.")

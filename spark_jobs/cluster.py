@@ -53,8 +53,8 @@ def reach_master(master: str, patience_s: float = MASTER_PATIENCE_S) -> str:
 
 def named(master: str) -> str:
     """What it is, and where it was said."""
-    what = "server" if connect.is_connect(master) else "master"
-    return f"The Spark {what} {connect.without_parameters(master)} (GLASSMQ_SPARK_MASTER)"
+    what = f"server {connect.without_parameters(master)}" if connect.is_connect(master) else f"master {master}"
+    return f"The Spark {what} (GLASSMQ_SPARK_MASTER)"
 
 
 def parallelism(spark: "SparkSession") -> int:
@@ -84,14 +84,15 @@ def require_workers(spark: "SparkSession", master: str, patience_s: float = WORK
         timer = threading.Timer(patience_s, give_up)
         timer.start()
         try:
+            spark.range(1).count()  # ends when there is an executor: before that nobody knows what can run at once
             tasks = max(2, parallelism(spark))
             # Without Arrow, which is one of the packages that are looked for.
             looking = F.udf(look_around, "string", useArrow=False)
             found = spark.range(0, tasks, 1, tasks).select(looking("id").alias("found")).collect()
         except Exception as error:
             if over.is_set():
-                raise PassingError(f"{named(master)} has run no task within {patience_s:g} s: it has no worker, "
-                    "or none with enough free cores and memory.") from error
+                raise PassingError(f"{named(master)} has not carried out a few small tasks within {patience_s:g} s: it "
+                    "has no worker, none with enough free cores and memory, or a very slow one.") from error
             raise
         finally:
             timer.cancel()

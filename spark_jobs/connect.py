@@ -1,5 +1,7 @@
 """A Spark Connect server (``sc://…``): a Spark that runs elsewhere, for many, and is spoken to without a Java here."""
 
+import atexit
+import threading
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -11,9 +13,15 @@ PORT = 15002
 PACKAGES = ("grpc", "grpc_status")
 """What speaking to a server takes beside pyspark."""
 RETRIES = 4
-"""How often a call is tried again while the server is away: for 5 s in all. Left alone, pyspark goes on for minutes."""
+"""How often a call is tried again when the server's machine refuses it: for 5 s in all. Left alone, pyspark goes on for
+minutes."""
+CLOSE_S = 4.0
+"""How long a server may take to hear that a session is over."""
 _ERRORS = "pyspark.errors.exceptions.connect"
 _PASSING = ("SparkConnectException", "SparkConnectGrpcException", "SparkException", "UnknownException")
+
+_open: list["SparkSession"] = []
+"""This process's session, if there is one. pyspark keeps its own by thread, and goes on to do so when it has ended."""
 
 
 def is_connect(master: str) -> bool:
@@ -28,7 +36,7 @@ def is_of_connect(spark: "SparkSession") -> bool:
 
 def without_parameters(url: str) -> str:
     """The URL as it may be shown: among its parameters, as in ``sc://host:443/;token=…``, may be a secret."""
-    return url.partition("/;")[0]
+    return SCHEME + url.removeprefix(SCHEME).partition("/")[0]
 
 
 def address(url: str) -> tuple[str, int]:
@@ -43,30 +51,42 @@ def open_session(url: str) -> "SparkSession":
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     session = SparkSession.builder.remote(url).getOrCreate()
+    _open.append(session)
+    atexit.register(leave)
     cast("Any", session).client.set_retry_policies([DefaultPolicy(max_retries=RETRIES)])
     return session
 
 
 def current_session() -> "SparkSession | None":
-    """This thread's session, if there is one that the server still has; forgets one that it has not."""
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is None:
+    """This process's session, if there is one that the server still has; forgets one that it has not."""
+    if not _open:
         return None
     try:
-        session.conf.get("spark.sql.session.timeZone")
+        _open[0].conf.get("spark.sql.session.timeZone")
     except Exception:
-        cast("Any", session).release_session_on_close = False  # there is nobody to be told
-        session.stop()
+        cast("Any", _open[0]).release_session_on_close = False  # nobody answers
+        close_session()
         return None
-    return session
+    return _open[0]
+
+
+def close_session() -> None:
+    """End this process's session, if there is one, and what the server does for it."""
+    while _open:
+        _open.pop().stop()
+
+
+def leave() -> None:
+    """The same, for a process that ends: a server that does not answer in time is not waited for."""
+    closing = threading.Thread(target=close_session, name="close the session", daemon=True)
+    closing.start()
+    closing.join(CLOSE_S)
 
 
 def grpc_status(error: Exception) -> str:
     """The name of the status that an answer of the server has, or the lack of one; "" for other errors."""
-    return str(cast("Any", error).getGrpcStatusCode().name) if type(error).__module__ == _ERRORS and hasattr(
-        error, "getGrpcStatusCode") else ""
+    status = getattr(error, "getGrpcStatusCode", None)
+    return "" if status is None else str(status().name)
 
 
 def is_of_server(error: Exception) -> bool:

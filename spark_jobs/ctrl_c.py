@@ -1,9 +1,8 @@
 """Ctrl-C while a command waits for Spark."""
 
 import signal
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 
 from spark_jobs.job_group import JobGroup
@@ -18,16 +17,11 @@ def cancelled_by_ctrl_c(jobs: JobGroup) -> Iterator[Callable[[], bool]]:
     """
     pressed = False  # an Event's lock would be waited for for ever by a second one within the first
 
-    def cancel() -> None:
-        with suppress(Exception):  # a Spark that is gone has nothing to cancel
-            jobs.cancel()
-
     def on_interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal pressed
         signal.signal(signal.SIGINT, signal.default_int_handler)
         pressed = True
-        # By a thread of its own: this one may be in the middle of a talk with Java.
-        threading.Thread(target=cancel, name="cancel", daemon=True).start()
+        jobs.cancel()
 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:

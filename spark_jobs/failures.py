@@ -9,11 +9,11 @@ LONGEST = 1000
 _FULL = "No space left on device"
 _OURS = re.compile(r"^spark_jobs\.errors\.(\w+): (.+)$", re.MULTILINE)
 _OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\]|Python in worker has different version")
+REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _OF_SERVER = {
     "UNAVAILABLE": "The Spark server (GLASSMQ_SPARK_MASTER) does not answer any more.",
-    "UNAUTHENTICATED": "The Spark server refuses the token of GLASSMQ_SPARK_MASTER, or wants one: "
-        "sc://host:port/;token=…",
-}
+} | dict.fromkeys(REFUSED, "The Spark server refuses the token that it was given, or wants one: a parameter of "
+    "GLASSMQ_SPARK_MASTER, or SPARK_CONNECT_AUTHENTICATE_TOKEN.")
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception)\b(?:: .+)?)$", re.MULTILINE)
 
@@ -48,7 +48,7 @@ def is_passing(error: Exception) -> bool:
     if isinstance(error, ReportError) or said_in_a_task:
         return isinstance(error, PassingError) or (
             said_in_a_task is not None and said_in_a_task[1] == PassingError.__name__)
-    if _FULL in text or _TRACEBACK in text or _OTHER_PYTHON.search(text) or grpc_status(error) == "UNAUTHENTICATED":
+    if _FULL in text or _TRACEBACK in text or _OTHER_PYTHON.search(text) or grpc_status(error) in REFUSED:
         return False
     return isinstance(error, ConnectionError) or is_sparks(error)
 

@@ -132,8 +132,12 @@ class StoreInputs:
             *(F.lit(LAKE_SEGMENT).cast("long").alias(name) if name == "segment" else name for name in (*keys, *sums)))
         return found if tail is None else found.unionAll(tail)
 
+    @cached_property
+    def _parallelism(self) -> int:
+        return parallelism(self._spark)
+
     def _log(self, plan: LogPlan, source: str, schema: str) -> "DataFrame":
-        split_bytes = share(plan.end - plan.start, parallelism(self._spark))
+        split_bytes = share(plan.end - plan.start, self._parallelism)
         return (self._spark.read.format(source).schema(schema).option("split_bytes", str(split_bytes))
             .option("start", str(plan.start)).option("end", str(plan.end)).load(plan.store))
 

@@ -12,6 +12,7 @@ from django.db import DatabaseError, close_old_connections, connection
 from django.utils import timezone
 
 from spark_jobs import runs, setup
+from spark_jobs.connect import is_connect
 from spark_jobs.environment import read_environment
 from spark_jobs.models import ACTIVE, ReportRun, SparkState, Status
 from spark_jobs.report_run import Job
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 TIME_LIMIT_S = 3600
 START_LIMIT_S = 240
 """How long Spark may take to start, with the wait for a cluster's workers."""
+SERVER_CANCEL = timedelta(seconds=20)
+"""How long ending a job may take at a Spark Connect server: what somebody killed has kept there stays there."""
 KEPT_RUNS = 30
 """Ended runs of a report that are kept, with their files."""
 LOOK_AGAIN_S = 2.0
@@ -39,7 +42,10 @@ HOUSEKEEPING_S = 5.0
 @cache
 def spark() -> SparkProcess:
     """The worker's one process with a Spark session."""
-    return SparkProcess(Policy(idle=timedelta(minutes=settings.GLASSMQ_SPARK_IDLE_MINUTES)))
+    policy = Policy(idle=timedelta(minutes=settings.GLASSMQ_SPARK_IDLE_MINUTES))
+    if is_connect(settings.GLASSMQ_SPARK_MASTER):
+        policy = policy._replace(cancel=SERVER_CANCEL)
+    return SparkProcess(policy)
 
 
 def carry_out(run_id: int) -> None:

@@ -15,14 +15,14 @@ from contextlib import suppress
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from zipfile import ZipFile
 
 from spark_jobs import connect
-from spark_jobs.cluster import is_local, parallelism, reach_master, require_workers
+from spark_jobs.cluster import is_local, named, parallelism, reach_master, require_workers
 from spark_jobs.cluster_workers import PACKAGES
 from spark_jobs.code_version import PROJECT, SENT_TO_TASKS, digest, sources
-from spark_jobs.errors import NoSparkError
+from spark_jobs.errors import NoSparkError, PassingError
 from spark_jobs.java import find_java_home
 from spark_jobs.leftovers import take_up
 
@@ -66,8 +66,11 @@ def get_session(master: str, scratch: Path) -> "SparkSession":
         session = connect.open_session(master) if connect.is_connect(master) else start(master, address, scratch)
         try:
             prepare(session, master, scratch)
-        except BaseException:
-            session.stop()
+        except BaseException as error:
+            stop_session()
+            if connect.grpc_status(cast("Exception", error)) == "UNAVAILABLE":
+                raise PassingError(f"{named(master)} answers, but not as a Spark Connect server does. With "
+                    "use_ssl=true, or a token and another host than localhost, it is spoken to by TLS.") from error
             raise
     return session
 
@@ -202,20 +205,19 @@ def stop_session() -> None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    connect.close_session()
     if SparkContext._active_spark_context is not None:
         session = SparkSession.getActiveSession()
         if session is not None:
             session.stop()
 
 
-def end_spark(session: "SparkSession | None") -> None:
+def end_spark() -> None:
     """End what the process has of Spark: its session at a server, or its Java, in order, so that it removes its files.
 
     At once if it takes too long. For a process that ends.
     """
-    if session is not None and connect.is_of_connect(session):
-        session.stop()
-        return
+    connect.leave()
     if "pyspark" not in sys.modules:
         return
     from pyspark import SparkContext

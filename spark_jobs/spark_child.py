@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from spark_jobs.connect import is_of_connect
+from spark_jobs import connect
 from spark_jobs.failures import is_passing, sentence
 from spark_jobs.job_group import JobGroup, job_group
 from spark_jobs.session import end_spark, get_session
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 MARK = "\x1e"
 LOOK_S = 0.2
+GIVE_UP_S = 15.0
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -90,8 +91,8 @@ class Child:
         self._say = say
         self._wanted = True
         self._jobs: JobGroup | None = None
-        self.spark: SparkSession | None = None
-        """The session of the last job."""
+        self._idle = threading.Event()
+        self._idle.set()
         self._percent = 0
         self._scan = (0, 0)
         self._doing = ""
@@ -99,6 +100,7 @@ class Child:
     def prepare(self) -> None:
         """A job comes; a cancel from now on is its."""
         self._wanted = True
+        self._idle.clear()
 
     def cancel(self) -> None:
         """End the job under way, if there is one."""
@@ -107,12 +109,18 @@ class Child:
         if jobs is not None:
             jobs.cancel()
 
+    def give_up(self) -> None:
+        """The process ends. What a job keeps at a server, which goes on for others, it takes away before that."""
+        if connect.current_session() is not None:
+            self.cancel()
+            self._idle.wait(GIVE_UP_S)
+
     def run(self, order: dict[str, Any]) -> None:
         """Carry the order out, whatever comes of it."""
         self._percent, self._scan = 0, (0, 0)
         try:
             self._progress(0, "starting Spark")
-            self.spark = spark = get_session(order["master"], Path(order["scratch"]))
+            spark = get_session(order["master"], Path(order["scratch"]))
             with job_group(spark, order["group"]) as self._jobs:
                 self._progress(1, "Spark is there")
                 with self._scan_watched(self._jobs):
@@ -126,6 +134,7 @@ class Child:
                 self._say({"cancelled": True})
         finally:
             self._jobs = None
+            self._idle.set()
 
     def _progress(self, percent: int, doing: str, until: int = 0) -> None:
         if not self._wanted:
@@ -164,7 +173,7 @@ def memory(spark: "SparkSession") -> int:
     """Bytes that this process had at most and that its Java's heap takes, if it has one."""
     unit = 1 if sys.platform == "darwin" else 1024
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    if is_of_connect(spark):
+    if connect.is_of_connect(spark):
         return own
     java: Any = spark.sparkContext._jvm
     heap: int = java.java.lang.Runtime.getRuntime().totalMemory()
@@ -185,7 +194,9 @@ def serve(orders: BinaryIO, say: Say) -> None:
             else:
                 child.prepare()
                 waiting.put(order)
-        end_spark(child.spark)  # whoever asked is gone, or needs this process no more
+        with suppress(Exception):
+            child.give_up()  # whoever asked is gone, or needs this process no more
+        end_spark()
         os._exit(0)
 
     threading.Thread(target=listen, name="orders", daemon=True).start()
@@ -200,7 +211,7 @@ def main() -> None:
 
     def say(answer: dict[str, Any]) -> None:
         line = f"{MARK}{json.dumps(answer)}\n".encode()
-        with speaking:
+        with speaking, suppress(BrokenPipeError):  # whoever asked is gone
             sys.stdout.flush()
             sys.stderr.flush()
             os.write(1, line)

@@ -29,19 +29,21 @@ PROJECT = Path(__file__).resolve().parent.parent
 COMMAND = (sys.executable, "-m", "spark_jobs.spark_child")
 LOOK_S = 0.1
 """How often a run is asked whether it is still wanted, and so how long a cancel takes to get through."""
-CANCEL_GRACE = timedelta(seconds=3)
-"""A child that was asked to cancel and does not answer within this is killed."""
 END_GRACE_S = 5.0
 LOG_BYTES = 1024 * 1024
 """What is kept of a run's log, from its beginning."""
 
 
 class Policy(NamedTuple):
-    """When a session is ended: after ``idle``, after so many runs, or above so much memory (bytes) after one."""
+    """When a session is ended: after ``idle``, after so many runs, or above so much memory (bytes) after one.
+
+    And when it is killed: ``cancel`` after it was asked to end what it does, and has not answered.
+    """
 
     idle: timedelta = timedelta(minutes=10)
     runs: int = 50
     memory: int = 3 * 1024 ** 3
+    cancel: timedelta = timedelta(seconds=3)
 
 
 class Watcher(Protocol):
@@ -156,7 +158,7 @@ class SparkProcess:
             if asked is None and not watcher.is_wanted():
                 asked = timezone.now()
                 self._send({"cancel": True})
-            elif asked is not None and timezone.now() - asked > CANCEL_GRACE:
+            elif asked is not None and timezone.now() - asked > self._policy.cancel:
                 self._kill()
 
     def _settle(self, answer: dict[str, Any]) -> None:

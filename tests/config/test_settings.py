@@ -189,16 +189,25 @@ def test_redis_brings_the_layer_the_queue_and_the_remote_engine(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*,3]", "spark://a.example:7077,b:7078", "yarn",
-    "sc://spark", "sc://[::1]:15002", "sc://spark.example:443/;use_ssl=true;token=a/b+c="])
+    "sc://spark", "sc://[::1]:15002", "sc://spark/", "sc://spark.example:443/;use_ssl=true;token=a%2Fb+c%3D"])
 def test_masters_that_reports_run_on(tmp_path: Path, master: str) -> None:
     assert read(tmp_path, "GLASSMQ_SPARK_MASTER", GLASSMQ_SPARK_MASTER=master) == {"GLASSMQ_SPARK_MASTER": master}
 
 
 @pytest.mark.parametrize("master", [
-    "sc://", "sc://spark:15002/reports", "sc://a b", "spark://nowhere", "http://a:1", "localhost"])
+    "spark://nowhere", "http://a:1", "localhost", "localhost:15002"])
 def test_masters_that_they_do_not_run_on(tmp_path: Path, master: str) -> None:
     said = refusal(tmp_path, GLASSMQ_SPARK_MASTER=master)
-    assert "GLASSMQ_SPARK_MASTER must be" in said
+    assert "GLASSMQ_SPARK_MASTER must be local" in said
+
+
+@pytest.mark.parametrize("master", ["sc://", "sc:/spark", "sc://spark:15002/reports", "sc://a b", "sc://spark:65536",
+    "sc://spark/;token=hush==", "sc://spark:1/;token=hush/abc", "sc://spark:1;token=hush", "sc://spark;token=hush",
+    "sc://spark:1?token=hush", "sc://me:hush@spark:1", "sc://spark:1/ ;token=hush"])
+def test_urls_that_are_no_servers_are_not_said_again(tmp_path: Path, master: str) -> None:
+    said = refusal(tmp_path, GLASSMQ_SPARK_MASTER=master)
+    assert "GLASSMQ_SPARK_MASTER must be sc://host:port for Spark Connect" in said
+    assert "hush" not in said
 
 
 def test_a_remote_engine_needs_redis(tmp_path: Path) -> None:

@@ -49,15 +49,14 @@ class SparkCluster:
             "--cores", "1", "--memory", "600m", "--work-dir", str(self._folder / name), self.url,
             until="Successfully registered with master")
 
-    def start_connect(self, master: str, port: int = 0) -> str:
-        """Start a Spark Connect server that runs its jobs on ``master``, and wait until it listens; its URL."""
-        said = self._start("connect", "org.apache.spark.deploy.SparkSubmit", "--master", master,
+    def start_connect(self, master: str, port: int, token: str) -> None:
+        """Start a Spark Connect server, which runs jobs on ``master`` for who has the token; wait until it listens."""
+        self._start("connect", "org.apache.spark.deploy.SparkSubmit", "--master", master,
             "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
             "--conf", "spark.connect.grpc.binding.address=127.0.0.1", "--conf",
             f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.progress.reportInterval=100ms",
-            "--conf", "spark.ui.enabled=false", "spark-internal",
-            until=r"Spark Connect server started at: \S+:(\d+)")
-        return f"sc://127.0.0.1:{said[1]}"
+            "--conf", "spark.ui.enabled=false", "--conf", f"spark.connect.authenticate.token={token}", "spark-internal",
+            until="Spark Connect server started")
 
     def executors(self, worker: str) -> list[int]:
         """Process ids of a worker's executors."""

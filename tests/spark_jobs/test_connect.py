@@ -12,6 +12,7 @@ from spark_jobs.connect import address, grpc_status, is_connect, is_of_connect, 
     ("sc://spark", "sc://spark", ("spark", 15002)),
     ("sc://spark.example:443/;use_ssl=true;token=hush", "sc://spark.example:443", ("spark.example", 443)),
     ("sc://[::1]:7/;token=a/;b", "sc://[::1]:7", ("::1", 7)),
+    ("sc://spark/", "sc://spark", ("spark", 15002)),
 ])
 def test_urls(url: str, shown: str, found: tuple[str, int]) -> None:
     assert is_connect(url)

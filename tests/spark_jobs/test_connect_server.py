@@ -55,10 +55,11 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self._processes = SparkCluster(folder)
         [self._port] = unused_ports(1)
-        self.url = f"sc://127.0.0.1:{self._port}"
+        self.host = f"sc://localhost:{self._port}"
+        self.url = f"{self.host}/;token=hush%3D%3D"
 
     def start(self) -> None:
-        assert self._processes.start_connect("local[2]", self._port) == self.url
+        self._processes.start_connect("local[2]", self._port, "hush==")
 
     def kill(self) -> None:
         self._processes.kill("connect")
@@ -95,10 +96,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def do(server: Server, process: SparkProcess, tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Has one job done at the server."""
-    def do(job: str, group: str, watching: Watching | None = None, **arguments: Any) -> dict[str, Any]:
-        order = {"job": job, "group": group, "master": server.url, "scratch": str(tmp_path / "scratch"),
+    def do(job: str, group: str, watching: Watching | None = None, *, url: str = server.url,
+           **arguments: Any) -> dict[str, Any]:
+        order = {"job": job, "group": group, "master": url, "scratch": str(tmp_path / "scratch"),
             "arguments": {name: str(value) if isinstance(value, Path) else value for name, value in arguments.items()}}
-        return process.run(order, tmp_path / "log", watching or Watching())
+        try:
+            return process.run(order, tmp_path / "log", watching or Watching())
+        finally:
+            assert "hush" not in (tmp_path / "log").read_text()
     return do
 
 
@@ -113,6 +118,19 @@ def test_a_report_is_the_one_of_a_spark_of_its_own(do: Any, made: Callable[..., 
     answer = do("report", f"the same {report}", report=report, store=driven, folder=tmp_path / "run")
     assert "done" in answer, answer
     assert tables_of(tmp_path / "run") == tables_of(made(report, driven).folder) != {}
+
+
+@pytest.mark.parametrize(("url", "said", "passing"), [
+    ("sc://localhost:{}/;token=hush", "The Spark server refuses the token that it was given, or wants one", False),
+    ("sc://127.0.0.1:{}/;token=hush%3D%3D", "answers, but not as a Spark Connect server does", True),
+], ids=["another token", "TLS"])
+def test_who_is_not_let_in_is_told_why(do: Any, server: Server, process: SparkProcess, store: Path, tmp_path: Path,
+                                       url: str, said: str, passing: bool) -> None:
+    process.end()  # a session that there is would go on
+    answer = do("report", "not let in", report="throughput", store=store, folder=tmp_path / "run",
+        url=url.format(server.host.rpartition(":")[2]))
+    assert said in answer["failed"]
+    assert (answer["passing"], "hush" in answer["failed"]) == (passing, False)
 
 
 def test_the_lake_is_filled_and_read(do: Any, store: Path, tmp_path: Path) -> None:
@@ -165,4 +183,4 @@ def test_a_server_that_dies_in_the_middle_is_worth_another_try(do: Any, server: 
     assert not (tmp_path / "run" / SUMMARY).exists()
     away = do("report", "away", report="throughput", store=store, folder=tmp_path / "run")
     assert away["passing"]
-    assert f"The Spark server {server.url} (GLASSMQ_SPARK_MASTER) does not answer" in away["failed"]
+    assert f"The Spark server {server.host} (GLASSMQ_SPARK_MASTER) does not answer" in away["failed"]

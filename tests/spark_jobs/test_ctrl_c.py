@@ -6,30 +6,24 @@ import threading
 import pytest
 
 from spark_jobs.ctrl_c import cancelled_by_ctrl_c
+from spark_jobs.job_group import JobGroup
 
 
-class Jobs:
+class Jobs(JobGroup):
     """Jobs of Spark's that note that they are cancelled."""
 
-    def __init__(self, *, is_gone: bool = False) -> None:
+    def __init__(self) -> None:
+        super().__init__()
         self.cancelled = threading.Event()
-        self._is_gone = is_gone
 
-    def cancel(self) -> None:
+    def cancel_now(self) -> None:
         self.cancelled.set()
-        if self._is_gone:
-            raise ConnectionError("its Java is gone")
 
-    def begin_scan(self) -> None:
-        raise AssertionError("nobody has asked")
-
-    def scan_progress(self) -> tuple[int, int]:
-        raise AssertionError("nobody has asked")
+    begin = leave = begin_scan = scan_progress = cancel_now  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize("is_gone", [False, True])
-def test_the_first_cancels_and_the_second_interrupts(is_gone: bool) -> None:
-    before, jobs = signal.getsignal(signal.SIGINT), Jobs(is_gone=is_gone)
+def test_the_first_cancels_and_the_second_interrupts() -> None:
+    before, jobs = signal.getsignal(signal.SIGINT), Jobs()
     with cancelled_by_ctrl_c(jobs) as is_cancelled:
         assert not is_cancelled()
         signal.raise_signal(signal.SIGINT)
@@ -38,6 +32,7 @@ def test_the_first_cancels_and_the_second_interrupts(is_gone: bool) -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+    jobs.end()
 
 
 def test_who_is_left_alone_changes_nothing() -> None:

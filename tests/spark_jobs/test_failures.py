@@ -66,7 +66,8 @@ class JavaError(UnknownException):
     (SparkConnectGrpcException("<_MultiThreadedRendezvous", grpc_status_code=grpc.StatusCode.UNAVAILABLE),
      "The Spark server (GLASSMQ_SPARK_MASTER) does not answer any more.", True),
     (SparkConnectGrpcException("no", grpc_status_code=grpc.StatusCode.UNAUTHENTICATED),
-     "The Spark server refuses the token of GLASSMQ_SPARK_MASTER, or wants one: sc://host:port/;token=…", False),
+     "The Spark server refuses the token that it was given, or wants one: a parameter of GLASSMQ_SPARK_MASTER, or "
+     "SPARK_CONNECT_AUTHENTICATE_TOKEN.", False),
     (SparkConnectGrpcException("[INVALID_HANDLE.SESSION_NOT_FOUND] gone\nmore"),
      "SparkConnectGrpcException: [INVALID_HANDLE.SESSION_NOT_FOUND] gone (the run's log has the rest)", True),
     (ConnectionRefusedError("refused"), "ConnectionRefusedError: refused (the run's log has the rest)", True),

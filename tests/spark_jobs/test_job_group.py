@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs import job_group as module
-from spark_jobs.job_group import _ConnectJobGroup, job_group
+from spark_jobs.job_group import ConnectJobGroup, job_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,7 +72,7 @@ class Server:
 
 def connected(server: Server, name: str) -> Any:
     session: Any = server
-    return _ConnectJobGroup(session, name)
+    return ConnectJobGroup(session, name)
 
 
 def test_a_server_tells_of_an_operations_stages() -> None:

@@ -13,6 +13,7 @@ from spark_jobs import report_worker, runs, setup
 from spark_jobs.environment import write_environment
 from spark_jobs.models import ReportRun, SparkState, Status
 from spark_jobs.report_worker import Watch, carry_out
+from spark_jobs.spark_process import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -269,5 +270,9 @@ def test_spark_is_ended_when_it_has_been_idle_for_as_long_as_is_set(settings: An
     try:
         assert report_worker.spark() is report_worker.spark()
         assert report_worker.spark()._policy.idle.total_seconds() == 420
+        assert report_worker.spark()._policy.cancel == Policy().cancel
+        settings.GLASSMQ_SPARK_MASTER = "sc://spark"
+        report_worker.spark.cache_clear()
+        assert report_worker.spark()._policy.cancel == report_worker.SERVER_CANCEL
     finally:
         report_worker.spark.cache_clear()

@@ -122,4 +122,4 @@ def test_what_py4j_gives_to_the_root_logger_is_known() -> None:
 
 def test_without_pyspark_there_is_nothing_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
-    session.end_spark(None)
+    session.end_spark()

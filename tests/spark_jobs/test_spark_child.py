@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs import spark_child
+from spark_jobs import connect, spark_child
 from spark_jobs.errors import PassingError
-from spark_jobs.job_group import _OwnJobGroup
+from spark_jobs.job_group import OwnJobGroup
 from spark_jobs.spark_child import Child
 from tests.spark_jobs.stores import make_store
 
@@ -114,7 +114,7 @@ def test_the_scan_is_told_while_it_goes_on(spark: "SparkSession", tmp_path: Path
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     said, counts = Said(), iter([(0, 4), (1, 4), (1, 4), (2, 4)])
     monkeypatch.setattr(spark_child, "LOOK_S", 0.001)
-    monkeypatch.setattr(_OwnJobGroup, "scan_progress", lambda _: next(counts, (2, 4)))
+    monkeypatch.setattr(OwnJobGroup, "scan_progress", lambda _: next(counts, (2, 4)))
 
     def scans(arguments: Any, session: "SparkSession", progress: Any) -> dict[str, Any]:
         progress(5, "reading", until=90)
@@ -143,10 +143,42 @@ def test_orders_come_as_lines_and_the_end_of_them_is_the_end(monkeypatch: pytest
 
     monkeypatch.setattr(Child, "run", run)
     monkeypatch.setattr(Child, "cancel", lambda child: done.append("cancel"))
-    monkeypatch.setattr(spark_child, "end_spark", lambda session: done.append("java"))
+    monkeypatch.setattr(spark_child, "end_spark", lambda: done.append("java"))
     monkeypatch.setattr(spark_child.os, "_exit", lambda code: over.set())
     orders = io.BytesIO(b"".join(json.dumps(line).encode() + b"\n" for line in (
         {"job": "first"}, {"cancel": True}, {"job": "second"})))
     with pytest.raises(Ended):
         spark_child.serve(orders, done.append)
     assert sorted(done) == ["cancel", "first", "java", "second"]
+
+
+@pytest.mark.parametrize("is_at_a_server", [True, False])
+def test_before_the_process_ends_a_job_takes_away_what_it_keeps_at_a_server(
+        spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_at_a_server: bool) -> None:
+    said, steps, given_up = Said(), [], threading.Event()
+    child = Child(said)
+
+    def in_steps(arguments: Any, session: "SparkSession", progress: Any) -> dict[str, Any]:
+        try:
+            steps.append("begins")
+            giving_up.start()
+            if is_at_a_server:
+                session.range(FOR_EVER, numPartitions=2).selectExpr("sum(hash(id))").collect()
+            assert given_up.wait(30)
+        finally:
+            steps.append("ends")
+        return {}
+
+    def give_up() -> None:
+        child.give_up()
+        steps.append("given up")
+        given_up.set()
+
+    giving_up = threading.Thread(target=give_up)
+    monkeypatch.setattr(connect, "current_session", lambda: spark if is_at_a_server else None)
+    monkeypatch.setitem(spark_child.JOBS, "steps", in_steps)
+    child.prepare()
+    child.run(order(tmp_path, "steps", f"given up {is_at_a_server}"))
+    giving_up.join()
+    assert steps == (["begins", "ends", "given up"] if is_at_a_server else ["begins", "given up", "ends"])
+    assert ({"cancelled": True} in said) == is_at_a_server

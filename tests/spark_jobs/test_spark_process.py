@@ -129,9 +129,8 @@ def test_a_cancel_ends_the_job_and_not_the_child(make: Any, tmp_path: Path) -> N
     assert process.pid is not None
 
 
-def test_a_child_that_does_not_hear_is_killed(make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_process, "CANCEL_GRACE", timedelta(0))
-    process = make()
+def test_a_child_that_does_not_hear_is_killed(make: Any, tmp_path: Path) -> None:
+    process = make(cancel=timedelta(0))
     assert process.run({"job": "deaf"}, tmp_path / "log", Wanting(until="pid")) == {"gone": -signal.SIGKILL}
     assert process.pid is None
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from spark_jobs import setup
 from spark_jobs.ctrl_c import cancelled_by_ctrl_c
-from spark_jobs.errors import LakeCancelledError, ReportError
+from spark_jobs.errors import LakeCancelledError
 from spark_jobs.failures import sentence
 from spark_jobs.job_group import job_group
 from spark_jobs.lake_manifest import CUT_SHORT, TABLES
@@ -60,8 +60,10 @@ class Command(BaseCommand):
         except (LakeCancelledError, KeyboardInterrupt) as error:
             said = CANCELLED if options["action"] == "sync" else "Interrupted."
             raise CommandError(said, returncode=INTERRUPTED) from error
-        except ReportError as error:
-            raise CommandError(str(error)) from error
+        except CommandError:
+            raise
+        except Exception as error:
+            raise CommandError(sentence(error)) from error
 
     def sync(self, store: str, lakes: Path, with_bodies: bool) -> None:
         """Fill the lake in this process, and say what is new."""
@@ -103,9 +105,7 @@ class Command(BaseCommand):
             except Exception as error:
                 if is_cancelled():
                     raise LakeCancelledError(CANCELLED) from error
-                if isinstance(error, ReportError):
-                    raise
-                raise CommandError(sentence(error)) from error
+                raise
 
     def status(self, lake: "Lake") -> None:
         """What is in it."""

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from spark_jobs import setup
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.errors import ReportError
+from spark_jobs.failures import sentence
 from spark_jobs.report_run import Job, periods, run_report
 from spark_jobs.session import get_session, require_packages
 
@@ -62,10 +62,10 @@ class Command(BaseCommand):
             find_segments(job.store)  # before Spark takes its seconds to start
             spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())
             summary = run_report(job, spark, timezone.now, self.progress)
-        except ReportError as error:
-            raise CommandError(str(error)) from error
         except OSError as error:
             raise CommandError(f"The report could not be written: {error}.") from error
+        except Exception as error:
+            raise CommandError(sentence(error)) from error
         for note in summary["notes"]:
             self.stderr.write(note)
         self.stdout.write(f"{summary['title']} of {read(summary['input'])}, in {summary['duration_s']:.1f} s: "

@@ -4,6 +4,7 @@ import json
 import logging
 import socket
 from collections.abc import Iterable
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
@@ -47,7 +48,7 @@ def installed(package: str) -> str:
 def complaint() -> str:
     """Why Numba cannot be imported although it is here: a NumPy that is newer than it knows."""
     try:
-        import spark_jobs.compiled  # noqa: F401
+        import_module("numba")
     except ImportError as error:
         return str(error) if installed("numba") else ""
     return ""

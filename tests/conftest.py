@@ -32,6 +32,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(metafunc.config.getoption("--seeds") or marker.args[0]))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long ones first, so that at the end no worker is left with one of them while the others have nothing to do."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture
 def free_ports() -> list[int]:
     """Eight ports of 127.0.0.1 that nobody listens on."""

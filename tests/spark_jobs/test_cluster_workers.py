@@ -33,7 +33,6 @@ def test_workers_that_lack_something_are_named(here: Worker, caplog: pytest.LogC
 
 def test_a_numpy_that_is_too_new_for_its_numba_is_told_of(here: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "spark_jobs.compiled", raising=False)
     refused = complaint()
     assert "numba" in refused
     assert f"(host-b: {refused})" in what_is_missing([here, here._replace(host="host-b", complaint=f"{refused}.")])

@@ -209,7 +209,7 @@ if GLASSMQ_SPARK_MASTER.startswith("sc:"):
 elif not re.fullmatch(_masters, GLASSMQ_SPARK_MASTER):
     raise ImproperlyConfigured(
         "GLASSMQ_SPARK_MASTER must be local[*], local[2] or the like, spark://host:port, sc://host:port (Spark "
-        f"Connect), yarn or k8s://…, not {GLASSMQ_SPARK_MASTER!r}.")
+        f"Connect), yarn or k8s://…, not {re.split('[;?@]', GLASSMQ_SPARK_MASTER)[0]!r}.")
 GLASSMQ_SPARK_IDLE_MINUTES = number("GLASSMQ_SPARK_IDLE_MINUTES", 10, 1, 1440)
 
 

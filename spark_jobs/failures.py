@@ -14,6 +14,7 @@ _OF_SERVER = {
     "UNAVAILABLE": "The Spark server (GLASSMQ_SPARK_MASTER) does not answer any more.",
 } | dict.fromkeys(REFUSED, "The Spark server refuses the token that it was given, or wants one: a parameter of "
     "GLASSMQ_SPARK_MASTER, or SPARK_CONNECT_AUTHENTICATE_TOKEN.")
+_DETAILS = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception)\b(?:: .+)?)$", re.MULTILINE)
 
@@ -34,6 +35,9 @@ def sentence(error: Exception) -> str:
             "minor version that all of its machines have.")
     if grpc_status(error) in _OF_SERVER:
         return _OF_SERVER[grpc_status(error)]
+    details = _DETAILS.search(text) if is_of_server(error) else None
+    if details is not None:
+        return f"The Spark server broke off: {details[1][:400]} (the run's log has the rest)"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename or 'the result could not be written'}."
     raised = _RAISED.findall(text) if _TRACEBACK in text else []

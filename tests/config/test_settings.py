@@ -195,10 +195,12 @@ def test_masters_that_reports_run_on(tmp_path: Path, master: str) -> None:
 
 
 @pytest.mark.parametrize("master", [
-    "spark://nowhere", "http://a:1", "localhost", "localhost:15002"])
+    "spark://nowhere", "http://a:1", "localhost", "localhost:15002",
+    "sc//spark:1/;token=hush", "SC://spark:1/;token=hush", "spark://m:1/;token=hush", "'sc://spark?token=hush'"])
 def test_masters_that_they_do_not_run_on(tmp_path: Path, master: str) -> None:
     said = refusal(tmp_path, GLASSMQ_SPARK_MASTER=master)
     assert "GLASSMQ_SPARK_MASTER must be local" in said
+    assert "hush" not in said
 
 
 @pytest.mark.parametrize("master", ["sc://", "sc:/spark", "sc://spark:15002/reports", "sc://a b", "sc://spark:65536",

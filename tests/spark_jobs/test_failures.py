@@ -65,6 +65,9 @@ class JavaError(UnknownException):
      "Py4JNetworkError: Answer from Java side is empty (the run's log has the rest)", True),
     (SparkConnectGrpcException("<_MultiThreadedRendezvous", grpc_status_code=grpc.StatusCode.UNAVAILABLE),
      "The Spark server (GLASSMQ_SPARK_MASTER) does not answer any more.", True),
+    (SparkConnectGrpcException("<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNKNOWN\n"
+        '\tdetails = "Application error processing RPC"\n>'),
+     "The Spark server broke off: Application error processing RPC (the run's log has the rest)", True),
     (SparkConnectGrpcException("no", grpc_status_code=grpc.StatusCode.UNAUTHENTICATED),
      "The Spark server refuses the token that it was given, or wants one: a parameter of GLASSMQ_SPARK_MASTER, or "
      "SPARK_CONNECT_AUTHENTICATE_TOKEN.", False),

@@ -16,37 +16,13 @@ from tests.fakes.ports import unused_ports
 from tests.fakes.spark_cluster import SparkCluster
 from tests.spark_jobs.conftest import Made
 from tests.spark_jobs.stores import make_store
+from tests.spark_jobs.watching import Watching, tables_of
 
 pytestmark = pytest.mark.slow
 
 RECORDS = 600
 SEGMENT = 4096
 """Small, so that there are some thirty splits, and time for something in the middle."""
-
-
-class Watching:
-    """A watcher that does one thing when some of the scan is done, and some is left."""
-
-    def __init__(self, in_the_middle: Callable[[], Any] = lambda: None) -> None:
-        self.steps: list[int] = []
-        self.is_over = False
-        self._waiting = [in_the_middle]
-
-    def progress(self, percent: int, doing: str) -> None:
-        self.steps.append(percent)
-        if 5 < percent < 70 and self._waiting:
-            self._waiting.pop()()
-
-    def is_wanted(self) -> bool:
-        return not self.is_over
-
-    def give_up(self) -> None:
-        self.is_over = True
-
-    @property
-    def is_done(self) -> bool:
-        """Whether there was a middle in which to do it."""
-        return not self._waiting
 
 
 class Server:
@@ -105,10 +81,6 @@ def do(server: Server, process: SparkProcess, tmp_path: Path) -> Callable[..., d
         finally:
             assert "hush" not in (tmp_path / "log").read_text()
     return do
-
-
-def tables_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("*.csv")}
 
 
 @pytest.mark.parametrize("report", ["throughput", "wakeup_latency", "daily_summary"])

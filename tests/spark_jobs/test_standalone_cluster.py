@@ -17,6 +17,7 @@ from spark_jobs.run_folders import SUMMARY
 from spark_jobs.spark_process import COMMAND, SparkProcess
 from tests.fakes.spark_cluster import SparkCluster
 from tests.spark_jobs.stores import make_store
+from tests.spark_jobs.watching import Watching, tables_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,27 +27,6 @@ pytestmark = pytest.mark.slow
 RECORDS = 500
 SEGMENT = 8192
 """Small, so that there are some ten splits, and time to lose something in the middle."""
-
-
-class Watching:
-    """A watcher that does one thing when some of the scan is done, and some is left."""
-
-    def __init__(self, in_the_middle: Callable[[], Any] = lambda: None) -> None:
-        self.steps: list[int] = []
-        self._waiting = [in_the_middle]
-
-    def progress(self, percent: int, doing: str) -> None:
-        self.steps.append(percent)
-        if 5 < percent < 70 and self._waiting:
-            self._waiting.pop()()
-
-    def is_wanted(self) -> bool:
-        return True
-
-    @property
-    def is_done(self) -> bool:
-        """Whether there was a middle in which to do it."""
-        return not self._waiting
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +72,6 @@ def run(cluster: SparkCluster, process: SparkProcess, store: Path, tmp_path: Pat
             "arguments": {"report": "throughput", "store": str(store), "folder": str(tmp_path / "run")}}
         return process.run(order, tmp_path / "log", watching)
     return run
-
-
-def tables_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("*.csv")}
 
 
 def kill_executor(cluster: SparkCluster) -> None:

@@ -24,6 +24,7 @@ ROUND_BYTES = 1 << 30
 
 Part = LogPart | JournalPart
 P = TypeVar("P", LogPart, JournalPart)
+T = TypeVar("T")
 Files = Mapping[tuple[str, str], list[LakeFile]]
 """What was written, by table and name."""
 
@@ -59,14 +60,7 @@ def due(manifest: Manifest, lake: str) -> list[Merge]:
 
 def rounds(merges: Iterable[Merge]) -> Iterator[list[Merge]]:
     """What is merged together, ROUND_BYTES or a little more each time."""
-    together: list[Merge] = []
-    for merge in merges:
-        together.append(merge)
-        if sum(one.size for one in together) >= ROUND_BYTES:
-            yield together
-            together = []
-    if together:
-        yield together
+    return cut(merges, lambda merge: merge.size, ROUND_BYTES)
 
 
 def groups(parts: Sequence[P], goes_on: Callable[[P, P], bool]) -> list[range]:
@@ -76,7 +70,8 @@ def groups(parts: Sequence[P], goes_on: Callable[[P, P], bool]) -> list[range]:
     for day in of_days:
         is_over = day is not of_days[-1]
         begin = day.start if is_over else max((index + 1 for index in day if parts[index].merged), default=day.start)
-        found += [group for group in cut(parts, range(begin, day.stop))
+        found += [range(group[0], group[-1] + 1)
+            for group in cut(range(begin, day.stop), lambda index: parts[index].size, ENOUGH_BYTES)
             if sum(bool(parts[index].files) for index in group) >= (FEW if is_over else MANY)]
     return found
 
@@ -95,16 +90,18 @@ def days(parts: Sequence[P], goes_on: Callable[[P, P], bool]) -> Iterator[range]
         yield range(begin, len(parts))
 
 
-def cut(parts: Sequence[Part], group: range) -> Iterator[range]:
-    """The same parts, cut where there is enough for a file."""
-    begin, size = group.start, 0
-    for index in group:
-        size += parts[index].size
-        if size >= ENOUGH_BYTES:
-            yield range(begin, index + 1)
-            begin, size = index + 1, 0
-    if begin < group.stop:
-        yield range(begin, group.stop)
+def cut(pieces: Iterable[T], size: Callable[[T], int], enough: int) -> Iterator[list[T]]:
+    """The pieces in their order, cut behind each with which there is enough."""
+    together: list[T] = []
+    total = 0
+    for piece in pieces:
+        together.append(piece)
+        total += size(piece)
+        if total >= enough:
+            yield together
+            together, total = [], 0
+    if together:
+        yield together
 
 
 def put_together(manifest: Manifest, merges: Iterable[Merge], written: Files, now_ms: int) -> int:

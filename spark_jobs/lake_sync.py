@@ -187,16 +187,7 @@ def journal_works(wanted: Wanted, lake: Lake) -> list[JournalWork]:
 
 def rounds(works: Sequence[Work]) -> Iterator[list[Work]]:
     """The works in their order, cut where ROUND_BYTES of the log are reached."""
-    part: list[Work] = []
-    size = 0
-    for work in works:
-        part.append(work)
-        size += work.end - work.start if isinstance(work, LogWork) else 0
-        if size >= ROUND_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+    return lake_merge.cut(works, lambda work: work.end - work.start if isinstance(work, LogWork) else 0, ROUND_BYTES)
 
 
 def make_round(wanted: Wanted, lake: Lake, done: Sequence[Done], now_ms: int) -> None:

@@ -55,6 +55,7 @@ bench-spark: .venv/dev-installed .venv/spark-installed ## measure reports and th
 	$(PYTHON) benchmarks/spark.py
 
 check: .venv/dev-installed .venv/spark-installed ## lint, types, architecture and documentation
+	$(PYTHON) -m ruff format --check --quiet .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports --no-logo

@@ -47,8 +47,11 @@ def tag_of(frame: type[msgspec.Struct]) -> str:
 
 def build() -> dict[str, Any]:
     """The whole document."""
-    every = list(dict.fromkeys(frame for channel in _CHANNELS.values() for side in ("receive", "send")
-        for frame in get_args(channel[side])))
+    every = list(
+        dict.fromkeys(
+            frame for channel in _CHANNELS.values() for side in ("receive", "send") for frame in get_args(channel[side])
+        )
+    )
     _, components = schemas_of(every)
     document: dict[str, Any] = {
         "asyncapi": "3.0.0",
@@ -63,22 +66,32 @@ def build() -> dict[str, Any]:
     }
     for name, channel in _CHANNELS.items():
         document["channels"][name] = {
-            "address": channel["address"], "title": channel["title"], "description": channel["description"],
-            "messages": {frame.__name__: {"$ref": f"#/components/messages/{frame.__name__}"}
-                for side in ("receive", "send") for frame in get_args(channel[side])},
+            "address": channel["address"],
+            "title": channel["title"],
+            "description": channel["description"],
+            "messages": {
+                frame.__name__: {"$ref": f"#/components/messages/{frame.__name__}"}
+                for side in ("receive", "send")
+                for frame in get_args(channel[side])
+            },
         }
         for action in ("receive", "send"):
             document["operations"][f"{name}_{action}"] = {
-                "action": action, "channel": {"$ref": f"#/channels/{name}"},
-                "messages": [{"$ref": f"#/channels/{name}/messages/{frame.__name__}"}
-                    for frame in get_args(channel[action])],
+                "action": action,
+                "channel": {"$ref": f"#/channels/{name}"},
+                "messages": [
+                    {"$ref": f"#/channels/{name}/messages/{frame.__name__}"} for frame in get_args(channel[action])
+                ],
             }
     return document
 
 
 def _message(frame: type[msgspec.Struct]) -> dict[str, Any]:
-    return {"name": tag_of(frame), "summary": (frame.__doc__ or "").split("\n")[0],
-        "payload": {"$ref": f"#/components/schemas/{frame.__name__}"}}
+    return {
+        "name": tag_of(frame),
+        "summary": (frame.__doc__ or "").split("\n")[0],
+        "payload": {"$ref": f"#/components/schemas/{frame.__name__}"},
+    }
 
 
 def main() -> None:

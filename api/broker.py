@@ -24,8 +24,9 @@ def _option_type(schema: dict[str, Any]) -> Any:
     return Annotated[_TYPES[schema["type"]], Meta(**bounds)]
 
 
-OPTION_TYPES = msgspec.defstruct("OptionTypes", [(name, _option_type(schema) | UnsetType, UNSET)
-    for name, schema in OPTION_DESCRIPTIONS.items()])
+OPTION_TYPES = msgspec.defstruct(
+    "OptionTypes", [(name, _option_type(schema) | UnsetType, UNSET) for name, schema in OPTION_DESCRIPTIONS.items()]
+)
 """Every option with its type: a wrong value is refused here, pointing at it."""
 
 
@@ -37,8 +38,9 @@ class SnapshotParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 async def get_brokers(request: Request[Params]) -> Answer:
     """All brokers that this process reaches; one that does not answer is there by its name and its problem."""
     ports = brokers.named(request.params.broker)
-    views = await asyncio.gather(*(ask(port, commands.GetBroker(), commands.BrokerView) for port in ports.values()),
-        return_exceptions=True)
+    views = await asyncio.gather(
+        *(ask(port, commands.GetBroker(), commands.BrokerView) for port in ports.values()), return_exceptions=True
+    )
     lines = []
     for name, view in zip(ports, views, strict=True):
         if isinstance(view, BrokerError):
@@ -65,11 +67,25 @@ async def get_config(request: Request[Params]) -> Answer:
 
 def _options(view: commands.BrokerView) -> BrokerOptions:
     """Every option of the broker with what it takes, what it is, and whether it may be changed now."""
-    return BrokerOptions(broker=view.broker, seq=view.seq, config=view.config, options=[BrokerOption(
-        name=name, type=_type_of(schema), default=schema.get("default"), value=view.config.get(name),
-        changeable=name in view.changeable, description=schema.get("description", ""),
-        schema={key: value for key, value in schema.items() if key not in ("description", "changeable", "default")},
-    ) for name, schema in OPTION_DESCRIPTIONS.items()])
+    return BrokerOptions(
+        broker=view.broker,
+        seq=view.seq,
+        config=view.config,
+        options=[
+            BrokerOption(
+                name=name,
+                type=_type_of(schema),
+                default=schema.get("default"),
+                value=view.config.get(name),
+                changeable=name in view.changeable,
+                description=schema.get("description", ""),
+                schema={
+                    key: value for key, value in schema.items() if key not in ("description", "changeable", "default")
+                },
+            )
+            for name, schema in OPTION_DESCRIPTIONS.items()
+        ],
+    )
 
 
 def _type_of(schema: dict[str, Any]) -> str:
@@ -83,8 +99,9 @@ async def patch_config(request: Request[Params]) -> Answer:
         raise Problem(400, "name at least one option to change", pointer="/")
     for name in changes:
         if name not in OPTION_DESCRIPTIONS:
-            raise Problem(400, f"{name} is not an option of this broker; GET /api/v1/broker/config lists them",
-                pointer=f"/{name}")
+            raise Problem(
+                400, f"{name} is not an option of this broker; GET /api/v1/broker/config lists them", pointer=f"/{name}"
+            )
     try:
         msgspec.convert(changes, OPTION_TYPES)
     except msgspec.ValidationError as error:
@@ -97,6 +114,7 @@ async def patch_config(request: Request[Params]) -> Answer:
 async def get_snapshot(request: Request[SnapshotParams]) -> Answer:
     params = request.params
     broker = await brokers.one(params.broker)
-    snapshot = await ask(broker.port, commands.GetSnapshot(max_holds=params.max_holds, max_queues=params.max_queues),
-        commands.Snapshot)
+    snapshot = await ask(
+        broker.port, commands.GetSnapshot(max_holds=params.max_holds, max_queues=params.max_queues), commands.Snapshot
+    )
     return Answer(body=copied(SnapshotView, snapshot))

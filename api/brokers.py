@@ -93,8 +93,9 @@ async def one(broker: str, topic: str = "") -> Broker:
     if len(ports) > 1:
         names = await having(topic) if topic else list(ports)
         if len(names) > 1:
-            raise Problem(400, f"several brokers could be meant: name one of {', '.join(names)} with ?broker=",
-                pointer="/broker")
+            raise Problem(
+                400, f"several brokers could be meant: name one of {', '.join(names)} with ?broker=", pointer="/broker"
+            )
         ports = {names[0]: ports[names[0]]}
     return Broker(*next(iter(ports.items())))
 

@@ -30,11 +30,18 @@ def render(client: commands.ClientView) -> Client:
 
 async def get_clients(request: Request[ClientsParams]) -> Answer:
     params = request.params
-    replies = await brokers.ask_all(params.broker, commands.GetClients(group=params.group, limit=params.limit),
-        commands.Clients)
+    replies = await brokers.ask_all(
+        params.broker, commands.GetClients(group=params.group, limit=params.limit), commands.Clients
+    )
     tables = list(replies.by_broker.values())
-    return Answer(body=Clients(seq=replies.seq, total=sum(table.total for table in tables),
-        clients=[render(client) for table in tables for client in table.clients], unavailable=replies.missing))
+    return Answer(
+        body=Clients(
+            seq=replies.seq,
+            total=sum(table.total for table in tables),
+            clients=[render(client) for table in tables for client in table.clients],
+            unavailable=replies.missing,
+        )
+    )
 
 
 async def get_client(request: Request[ClientParams]) -> Answer:

@@ -119,8 +119,12 @@ class ConsumerSocket(Socket):
 
     async def _hello(self, hello: Hello) -> None:
         if self._client_id:
-            raise Problem(409, f"this socket is {self._client_id} already; hello comes first, and once",
-                code=ResponseCode.ILLEGAL_OPERATION, pointer="/type")
+            raise Problem(
+                409,
+                f"this socket is {self._client_id} already; hello comes first, and once",
+                code=ResponseCode.ILLEGAL_OPERATION,
+                pointer="/type",
+            )
         await self._introduce(hello.client_id)
         self.put(Welcome(broker=self._broker, client_id=self._client_id, supported=SUPPORTED, limits=Limits()))
 
@@ -128,8 +132,11 @@ class ConsumerSocket(Socket):
         """Tell the engine who this is, unless it knows."""
         if not self._client_id:
             self._client_id = client_id or f"{self._remote}:{self._remote_port}#{next(_numbers)}"
-            await self._connection.call(commands.OpenConnection(client_id=self._client_id, protocol="websocket",
-                remote=f"{self._remote}:{self._remote_port}"))
+            await self._connection.call(
+                commands.OpenConnection(
+                    client_id=self._client_id, protocol="websocket", remote=f"{self._remote}:{self._remote_port}"
+                )
+            )
 
     # subscribe and its kin
 
@@ -138,8 +145,9 @@ class ConsumerSocket(Socket):
             raise _id_taken("pull", request.id)
         await self._introduce()
         if self._membership is None:
-            self._membership = Membership(self, self._client_id, f"{self._remote}:{self._remote_port}",
-                self._connections)
+            self._membership = Membership(
+                self, self._client_id, f"{self._remote}:{self._remote_port}", self._connections
+            )
         membership = self._membership
         match request:
             case Subscribe():
@@ -160,8 +168,12 @@ class ConsumerSocket(Socket):
         if pull.id in self._pulls or (self._membership is not None and pull.id in self._membership):
             raise _id_taken("pull" if pull.id in self._pulls else "subscription", pull.id)
         if len(self._pulls) >= MAX_PULLS_PER_SOCKET:
-            raise Problem(429, f"{MAX_PULLS_PER_SOCKET} pulls are under way on this socket, the most it takes",
-                code=ResponseCode.FLOW_CONTROL, retry_after_s=1)
+            raise Problem(
+                429,
+                f"{MAX_PULLS_PER_SOCKET} pulls are under way on this socket, the most it takes",
+                code=ResponseCode.FLOW_CONTROL,
+                retry_after_s=1,
+            )
         request_id = self._connection.next_request_id()
         self._pulls[pull.id] = request_id
         self.start(self._pull(pull, request_id))
@@ -193,10 +205,18 @@ class ConsumerSocket(Socket):
 
     def _pull_command(self, pull: Pull) -> commands.PullMessage:
         return commands.PullMessage(
-            topic=pull.topic, queue_id=pull.queue_id, queue_offset=pull.offset, max_msg_nums=pull.limit,
-            suspend_timeout_ms=clamp_wait(pull.wait_ms), consumer_group=pull.group, client_id=self._client_id,
-            protocol="websocket", subscription=pull.filter or "*", expression_type=pull.filter_type.upper(),
-            report_hold=True)
+            topic=pull.topic,
+            queue_id=pull.queue_id,
+            queue_offset=pull.offset,
+            max_msg_nums=pull.limit,
+            suspend_timeout_ms=clamp_wait(pull.wait_ms),
+            consumer_group=pull.group,
+            client_id=self._client_id,
+            protocol="websocket",
+            subscription=pull.filter or "*",
+            expression_type=pull.filter_type.upper(),
+            report_hold=True,
+        )
 
     def _put_pulled(self, pull: Pull, pulled: commands.Pulled) -> None:
         hold = pulled.hold
@@ -208,8 +228,12 @@ class ConsumerSocket(Socket):
     async def _cancel(self, cancel: Cancel) -> None:
         request_id = self._pulls.get(cancel.id)
         if request_id is None:
-            raise Problem(404, f"no pull with the id {cancel.id!r} is under way on this socket",
-                code=ResponseCode.QUERY_NOT_FOUND, pointer="/id")
+            raise Problem(
+                404,
+                f"no pull with the id {cancel.id!r} is under way on this socket",
+                code=ResponseCode.QUERY_NOT_FOUND,
+                pointer="/id",
+            )
         self._cancelled.add(request_id)
         await self._connection.call(commands.CancelPull(request_id=request_id))
 
@@ -219,15 +243,25 @@ class ConsumerSocket(Socket):
         await self._introduce()
         offsets = _offsets(commit)
         await self._connection.call(commit_command(commit.group, offsets, self._client_id))
-        self.put(Committed(id=commit.id, group=commit.group,
-            offsets=[copied(CommittedOffset, entry) for entry in offsets]))
+        self.put(
+            Committed(id=commit.id, group=commit.group, offsets=[copied(CommittedOffset, entry) for entry in offsets])
+        )
 
     def _start_publish(self, publish: Publish, size: int) -> None:
         if self._publishes >= MAX_PUBLISHES_PER_SOCKET or self._published_bytes + size > MAX_PUBLISHED_BYTES_PER_SOCKET:
-            raise Problem(429, "too much of what this socket published is not stored yet; wait for `published`",
-                code=ResponseCode.FLOW_CONTROL, retry_after_s=1)
-        command = commands.SendMessage(topic=publish.topic, messages=_messages(publish), born_host=self._remote,
-            born_port=self._remote_port, idempotency_key=publish.idempotency_key)
+            raise Problem(
+                429,
+                "too much of what this socket published is not stored yet; wait for `published`",
+                code=ResponseCode.FLOW_CONTROL,
+                retry_after_s=1,
+            )
+        command = commands.SendMessage(
+            topic=publish.topic,
+            messages=_messages(publish),
+            born_host=self._remote,
+            born_port=self._remote_port,
+            idempotency_key=publish.idempotency_key,
+        )
         self._publishes += 1
         self._published_bytes += size
         self.start(self._publish(publish.id, command, size))
@@ -246,8 +280,12 @@ class ConsumerSocket(Socket):
 
 
 def _id_taken(what: str, frame_id: int | str) -> Problem:
-    return Problem(409, f"a {what} with the id {frame_id!r} is under way on this socket",
-        code=ResponseCode.ILLEGAL_OPERATION, pointer="/id")
+    return Problem(
+        409,
+        f"a {what} with the id {frame_id!r} is under way on this socket",
+        code=ResponseCode.ILLEGAL_OPERATION,
+        pointer="/id",
+    )
 
 
 def _offsets(commit: Commit) -> list[OffsetToCommit]:
@@ -255,8 +293,12 @@ def _offsets(commit: Commit) -> list[OffsetToCommit]:
     topic, queue_id, offset = commit.topic, commit.queue_id, commit.offset
     if commit.offsets and topic is queue_id is offset is UNSET:
         return commit.offsets
-    if not (commit.offsets or isinstance(topic, UnsetType) or isinstance(queue_id, UnsetType)
-            or isinstance(offset, UnsetType)):
+    if not (
+        commit.offsets
+        or isinstance(topic, UnsetType)
+        or isinstance(queue_id, UnsetType)
+        or isinstance(offset, UnsetType)
+    ):
         return [OffsetToCommit(topic=topic, queue_id=queue_id, offset=offset)]
     raise Problem(400, "send offsets, or topic, queue_id and offset", pointer="/offsets")
 
@@ -269,8 +311,19 @@ def _messages(publish: Publish) -> list[commands.OutgoingMessage]:
         return [outgoing(message, f"/messages/{index}") for index, message in enumerate(publish.messages)]
     if publish.messages:
         raise Problem(400, "a publish has a body or messages, not both", pointer="/messages")
-    return [outgoing(PublishMessage(body=publish.body, body_encoding=publish.body_encoding, tag=publish.tag,
-        keys=publish.keys, properties=publish.properties, queue_id=publish.queue_id), "")]
+    return [
+        outgoing(
+            PublishMessage(
+                body=publish.body,
+                body_encoding=publish.body_encoding,
+                tag=publish.tag,
+                keys=publish.keys,
+                properties=publish.properties,
+                queue_id=publish.queue_id,
+            ),
+            "",
+        )
+    ]
 
 
 async def consumer_application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -26,8 +26,13 @@ _PAGE = 1000
 
 
 class EventsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    types: Annotated[str, Meta(pattern=r"^[a-z_,]{0,500}$(?!\n)",
-        description="Only these types, separated by commas: `pull_held,pull_woken`.")] = ""
+    types: Annotated[
+        str,
+        Meta(
+            pattern=r"^[a-z_,]{0,500}$(?!\n)",
+            description="Only these types, separated by commas: `pull_held,pull_woken`.",
+        ),
+    ] = ""
     topic: OptionalTopicName = ""
     group: OptionalGroupName = ""
 

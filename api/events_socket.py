@@ -117,16 +117,29 @@ class EventsSocket(Socket):
 
     def _narrowed_delta(self, delta: Delta) -> DeltaFrame:
         return DeltaFrame(
-            broker=delta.broker, epoch=delta.epoch, seq_from=self._seq + 1, seq_to=delta.seq_to,
-            wall_ms=delta.wall_ms, wakeup_us=delta.wakeup_us,
+            broker=delta.broker,
+            epoch=delta.epoch,
+            seq_from=self._seq + 1,
+            seq_to=delta.seq_to,
+            wall_ms=delta.wall_ms,
+            wakeup_us=delta.wakeup_us,
             wakeups=self._wakeups([wakeup for wakeup in delta.wakeups if wakeup.seq > self._seq]),
             client_events=self._client_events([event for event in delta.client_events if event["seq"] > self._seq]),
-            held_ms=delta.held_ms, long_polling_enable=delta.long_polling_enable, problem=delta.problem,
-            dropped=delta.dropped, counters=delta.counters if "counters" in self._wanted.panels else {},
-            holds=HoldChanges(added=self._holds(delta.holds_added), total=delta.holds_total,
-                removed=delta.holds_removed if "holds" in self._wanted.panels else []),
-            queues=QueueChanges(changed=self._queues(delta.queues),
-                removed=delta.queues_removed if "queues" in self._wanted.panels else []))
+            held_ms=delta.held_ms,
+            long_polling_enable=delta.long_polling_enable,
+            problem=delta.problem,
+            dropped=delta.dropped,
+            counters=delta.counters if "counters" in self._wanted.panels else {},
+            holds=HoldChanges(
+                added=self._holds(delta.holds_added),
+                total=delta.holds_total,
+                removed=delta.holds_removed if "holds" in self._wanted.panels else [],
+            ),
+            queues=QueueChanges(
+                changed=self._queues(delta.queues),
+                removed=delta.queues_removed if "queues" in self._wanted.panels else [],
+            ),
+        )
 
     def _holds(self, holds: list[commands.HoldView]) -> list[commands.HoldView]:
         if "holds" not in self._wanted.panels:
@@ -148,8 +161,11 @@ class EventsSocket(Socket):
         wanted = self._wanted
         if "clients" not in wanted.panels:
             return []
-        return [event for event in events if wanted.topic in ("", event.get("topic", wanted.topic))
-            and wanted.group in ("", event.get("group"))]
+        return [
+            event
+            for event in events
+            if wanted.topic in ("", event.get("topic", wanted.topic)) and wanted.group in ("", event.get("group"))
+        ]
 
     @property
     def _narrow(self) -> bool:

@@ -54,8 +54,7 @@ class ClientFrame(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Base of what a client sends."""
 
 
-class ServerFrame(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="type",
-                  tag=_tag):
+class ServerFrame(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="type", tag=_tag):
     """Base of what the server sends."""
 
 
@@ -178,8 +177,19 @@ class Unsubscribe(ClientFrame, frozen=True, kw_only=True):
 
 
 ConsumerRequest = Hello | Pull | Cancel | Commit | Publish | Ping | Subscribe | Permit | Ack | Nack | Unsubscribe
-SUPPORTED = ["hello", "pull", "cancel", "commit", "publish", "ping", "subscribe", "permit", "ack", "nack",
-    "unsubscribe"]
+SUPPORTED = [
+    "hello",
+    "pull",
+    "cancel",
+    "commit",
+    "publish",
+    "ping",
+    "subscribe",
+    "permit",
+    "ack",
+    "nack",
+    "unsubscribe",
+]
 
 
 # --- /ws/v1/consumer, from the server -------------------------------------------------------------------------
@@ -330,8 +340,19 @@ class Bye(ServerFrame, frozen=True, kw_only=True):
 
 
 ConsumerAnswer = (
-    Welcome | HeldFrame | Woken | PulledFrame | Cancelled | Committed | Assigned | MessageFrame | Unsubscribed
-    | PublishedFrame | ProblemFrame | Pong | Bye
+    Welcome
+    | HeldFrame
+    | Woken
+    | PulledFrame
+    | Cancelled
+    | Committed
+    | Assigned
+    | MessageFrame
+    | Unsubscribed
+    | PublishedFrame
+    | ProblemFrame
+    | Pong
+    | Bye
 )
 
 

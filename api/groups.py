@@ -28,23 +28,35 @@ async def get_groups(request: Request[Params]) -> Answer:
 async def get_group(request: Request[GroupParams]) -> Answer:
     """One group at all its brokers, or at the one that is named."""
     params = request.params
-    replies = await brokers.ask_all(params.broker, commands.GetConsumerGroup(group=params.group),
-        commands.ConsumerGroupDetail)
+    replies = await brokers.ask_all(
+        params.broker, commands.GetConsumerGroup(group=params.group), commands.ConsumerGroupDetail
+    )
     holds = await brokers.ask_all(params.broker, commands.GetHolds(group=params.group), commands.Holds)
     views = replies.by_broker
     one = next((view for view in views.values() if view.members), next(iter(views.values())))
     members = _members(views.values())
     queues = _queues(views, sorted(members))
     subscriptions = {entry.topic: entry for view in views.values() for entry in view.subscriptions}
-    return Answer(body=copied(GroupDetail, one, broker=", ".join(views), seq=replies.seq,
-        topics=sorted({*subscriptions, *(queue.topic for queue in queues)}),
-        lag=sum(queue.lag or 0 for queue in queues), members=[render(member) for member in members.values()],
-        subscriptions=list(subscriptions.values()), assignment=_assignment(members, queues), queues=queues,
-        queues_total=sum(view.queues_total for view in views.values()),
-        offsets=[_offset(queue, queue.offset) for queue in queues if queue.offset is not None],
-        holds=[hold for table in holds.by_broker.values() for hold in table.holds],
-        missing_topics=await _missing_topics(params.broker, replies),
-        retries=[view.retries for view in views.values()], unavailable=replies.missing))
+    return Answer(
+        body=copied(
+            GroupDetail,
+            one,
+            broker=", ".join(views),
+            seq=replies.seq,
+            topics=sorted({*subscriptions, *(queue.topic for queue in queues)}),
+            lag=sum(queue.lag or 0 for queue in queues),
+            members=[render(member) for member in members.values()],
+            subscriptions=list(subscriptions.values()),
+            assignment=_assignment(members, queues),
+            queues=queues,
+            queues_total=sum(view.queues_total for view in views.values()),
+            offsets=[_offset(queue, queue.offset) for queue in queues if queue.offset is not None],
+            holds=[hold for table in holds.by_broker.values() for hold in table.holds],
+            missing_topics=await _missing_topics(params.broker, replies),
+            retries=[view.retries for view in views.values()],
+            unavailable=replies.missing,
+        )
+    )
 
 
 async def _missing_topics(broker: str, replies: brokers.Replies[commands.ConsumerGroupDetail]) -> list[str]:
@@ -74,20 +86,30 @@ async def _is_nowhere(topic: str) -> bool:
 async def delete_group(request: Request[GroupParams]) -> Answer:
     """Refused by every broker while one has members of it, or does not say whether it has."""
     params = request.params
-    known = await brokers.ask_all(params.broker, commands.GetConsumerGroup(group=params.group),
-        commands.ConsumerGroupDetail)
+    known = await brokers.ask_all(
+        params.broker, commands.GetConsumerGroup(group=params.group), commands.ConsumerGroupDetail
+    )
     members = {member.client_id for view in known.by_broker.values() for member in view.members}
     if members:
-        raise ConflictError(f"group {params.group} has {len(members)} {'member' if len(members) == 1 else 'members'} "
-            "online; it can be deleted when they have left", pointer="/group")
+        raise ConflictError(
+            f"group {params.group} has {len(members)} {'member' if len(members) == 1 else 'members'} "
+            "online; it can be deleted when they have left",
+            pointer="/group",
+        )
     if known.unavailable:
-        raise UnavailableError(f"{', '.join(known.unavailable)} cannot be asked for members of group {params.group}; "
-            "nothing was deleted, ask again later or name a broker with ?broker=")
-    done = await brokers.ask_all(params.broker, commands.DeleteSubscriptionGroup(
-        group=params.group, clean_offset=True, members_ok=False, missing_ok=False), commands.Done)
+        raise UnavailableError(
+            f"{', '.join(known.unavailable)} cannot be asked for members of group {params.group}; "
+            "nothing was deleted, ask again later or name a broker with ?broker="
+        )
+    done = await brokers.ask_all(
+        params.broker,
+        commands.DeleteSubscriptionGroup(group=params.group, clean_offset=True, members_ok=False, missing_ok=False),
+        commands.Done,
+    )
     if done.unavailable:
-        raise UnavailableError(f"the group is deleted at {', '.join(done.by_broker)}, but not at "
-            f"{', '.join(done.unavailable)}; ask again")
+        raise UnavailableError(
+            f"the group is deleted at {', '.join(done.by_broker)}, but not at {', '.join(done.unavailable)}; ask again"
+        )
     return Answer()
 
 
@@ -97,15 +119,18 @@ def _members(views: Iterable[commands.ConsumerGroupDetail]) -> dict[str, command
     for view in views:
         for member in view.members:
             known = members.get(member.client_id)
-            members[member.client_id] = member if known is None else structs.replace(known,
-                holds=known.holds + member.holds)
+            members[member.client_id] = (
+                member if known is None else structs.replace(known, holds=known.holds + member.holds)
+            )
     return members
 
 
 def _queues(views: Mapping[str, commands.ConsumerGroupDetail], client_ids: list[str]) -> list[GroupQueue]:
     """All brokers' queues. Members share them together, which no broker alone can know: of several it is done here."""
-    queues = sorted((copied(GroupQueue, queue, broker=broker) for broker, view in views.items()
-        for queue in view.queues), key=lambda queue: (queue.topic, queue.broker, queue.queue_id))
+    queues = sorted(
+        (copied(GroupQueue, queue, broker=broker) for broker, view in views.items() for queue in view.queues),
+        key=lambda queue: (queue.topic, queue.broker, queue.queue_id),
+    )
     if len(views) == 1:
         return queues
     owners: dict[tuple[str, str, int], str] = {}
@@ -113,15 +138,32 @@ def _queues(views: Mapping[str, commands.ConsumerGroupDetail], client_ids: list[
         places = [(queue.topic, queue.broker, queue.queue_id) for queue in queues if queue.topic == topic]
         for client_id in client_ids:
             owners |= dict.fromkeys(allocate_averagely(places, client_ids, client_id), client_id)
-    return [structs.replace(queue, assigned_to=owners.get((queue.topic, queue.broker, queue.queue_id)))
-            for queue in queues]
+    return [
+        structs.replace(queue, assigned_to=owners.get((queue.topic, queue.broker, queue.queue_id))) for queue in queues
+    ]
 
 
 def _assignment(client_ids: Iterable[str], queues: list[GroupQueue]) -> list[Assignment]:
-    return [Assignment(client_id=client_id, queues=[QueueName(broker=queue.broker, topic=queue.topic,
-        queue_id=queue.queue_id) for queue in queues if queue.assigned_to == client_id]) for client_id in client_ids]
+    return [
+        Assignment(
+            client_id=client_id,
+            queues=[
+                QueueName(broker=queue.broker, topic=queue.topic, queue_id=queue.queue_id)
+                for queue in queues
+                if queue.assigned_to == client_id
+            ],
+        )
+        for client_id in client_ids
+    ]
 
 
 def _offset(queue: GroupQueue, offset: int) -> commands.GroupQueueOffset:
-    return commands.GroupQueueOffset(topic=queue.topic, queue_id=queue.queue_id, offset=offset,
-        min_offset=queue.min_offset, max_offset=queue.max_offset, lag=queue.lag or 0, lag_ms=queue.lag_ms)
+    return commands.GroupQueueOffset(
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        offset=offset,
+        min_offset=queue.min_offset,
+        max_offset=queue.max_offset,
+        lag=queue.lag or 0,
+        lag_ms=queue.lag_ms,
+    )

@@ -26,13 +26,22 @@ async def get_holds(request: Request[HoldsParams]) -> Answer:
     params = request.params
     if params.after:
         await brokers.one(params.broker)  # pages are one broker's: each numbers its holds by itself
-    replies = await brokers.ask_all(params.broker, commands.GetHolds(topic=params.topic, group=params.group,
-        after=params.after, limit=params.limit), commands.Holds)
+    replies = await brokers.ask_all(
+        params.broker,
+        commands.GetHolds(topic=params.topic, group=params.group, after=params.after, limit=params.limit),
+        commands.Holds,
+    )
     tables = list(replies.by_broker.values())
     more = tables[0].next if len(tables) == 1 else None
-    return Answer(body=Holds(seq=replies.seq, total=sum(table.total for table in tables),
-        holds=[hold for table in tables for hold in table.holds], next=UNSET if more is None else more,
-        unavailable=replies.missing))
+    return Answer(
+        body=Holds(
+            seq=replies.seq,
+            total=sum(table.total for table in tables),
+            holds=[hold for table in tables for hold in table.holds],
+            next=UNSET if more is None else more,
+            unavailable=replies.missing,
+        )
+    )
 
 
 async def get_hold(request: Request[HoldParams]) -> Answer:

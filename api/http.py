@@ -114,16 +114,21 @@ class HttpApplication:
             answer = self._refuse(problem_of(error), scope)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            answer = self._refuse(Problem(500, "the API failed to answer; the server's log says why",
-                code=ResponseCode.SYSTEM_ERROR), scope)
+            answer = self._refuse(
+                Problem(500, "the API failed to answer; the server's log says why", code=ResponseCode.SYSTEM_ERROR),
+                scope,
+            )
         if answer is not None:
             await self._send(scope, send, answer)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Answer | None:
         found = self._router.find(path_segments(scope))
         if found is None:
-            raise Problem(404, f"there is nothing at {scope['path']}; /api/docs lists what there is",
-                code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+            raise Problem(
+                404,
+                f"there is nothing at {scope['path']}; /api/docs lists what there is",
+                code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            )
         methods, path_values = found
         method: str = scope["method"]
         route = methods.get("GET" if method == "HEAD" else method)
@@ -163,8 +168,12 @@ class HttpApplication:
         allowed = sorted({*methods, "OPTIONS"} | ({"HEAD"} if get is not None and not get.streaming else set()))
         if method == "OPTIONS":
             return Answer(status=204, headers={"allow": ", ".join(allowed)})
-        raise Problem(405, f"{method} is not possible here, but {', '.join(allowed)}",
-            code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, headers={"allow": ", ".join(allowed)})
+        raise Problem(
+            405,
+            f"{method} is not possible here, but {', '.join(allowed)}",
+            code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            headers={"allow": ", ".join(allowed)},
+        )
 
     def _encode(self, body: Any, params: Params) -> bytes:
         if params.int64 == "string":
@@ -175,8 +184,12 @@ class HttpApplication:
         headers = dict(problem.headers)
         if problem.retry_after_s:
             headers["retry-after"] = str(problem.retry_after_s)
-        return Answer(content=self._encoder.encode(problem.details(scope["path"])), status=problem.status,
-            content_type="application/problem+json", headers=headers)
+        return Answer(
+            content=self._encoder.encode(problem.details(scope["path"])),
+            status=problem.status,
+            content_type="application/problem+json",
+            headers=headers,
+        )
 
     @staticmethod
     async def _send(scope: Scope, send: Send, answer: Answer) -> None:

@@ -86,6 +86,7 @@ async def delete_sync(request: Request[Params]) -> Answer:
 
     What was written before stays in it, and the next fill goes on from there.
     """
+
     def cancel() -> LakeView:
         lake_state.cancel_sync()
         return _view(lake_state.lake_state())
@@ -106,14 +107,28 @@ async def patch_schedule(request: Request[Params]) -> Answer:
 
 def _view(state: lake_state.LakeState) -> LakeView:
     return LakeView(
-        folder=state.folder, position=state.position, behind_bytes=state.behind_bytes, synced_ms=state.synced_ms,
-        messages=LakeTable(**state.messages._asdict()), polls=LakeTable(**state.polls._asdict()),
-        gap_bytes=state.gap_bytes, missing_journal_files=state.missing_journal_files,
-        retired_bytes=state.retired_bytes, dropped_before_ms=state.dropped.before_ms or None,
-        dropped_messages=state.dropped.messages, dropped_polls=state.dropped.polls,
-        ended_by=state.ended_by, segments_unread=state.segments_unread, other_lakes=state.other_lakes,
-        problem=state.problem, under_way=state.under_way, status=state.status,  # type: ignore[arg-type]
-        percent=state.percent, doing=state.doing, cancel_requested=state.cancel_requested,
+        folder=state.folder,
+        position=state.position,
+        behind_bytes=state.behind_bytes,
+        synced_ms=state.synced_ms,
+        messages=LakeTable(**state.messages._asdict()),
+        polls=LakeTable(**state.polls._asdict()),
+        gap_bytes=state.gap_bytes,
+        missing_journal_files=state.missing_journal_files,
+        retired_bytes=state.retired_bytes,
+        dropped_before_ms=state.dropped.before_ms or None,
+        dropped_messages=state.dropped.messages,
+        dropped_polls=state.dropped.polls,
+        ended_by=state.ended_by,
+        segments_unread=state.segments_unread,
+        other_lakes=state.other_lakes,
+        problem=state.problem,
+        under_way=state.under_way,
+        status=state.status,  # type: ignore[arg-type]
+        percent=state.percent,
+        doing=state.doing,
+        cancel_requested=state.cancel_requested,
         last_try_ms=None if state.last_try is None else int(state.last_try.timestamp() * 1000),
         last_failure=state.last_failure,
-        schedule=None if state.schedule is None else schedule_view(state.schedule))
+        schedule=None if state.schedule is None else schedule_view(state.schedule),
+    )

@@ -52,8 +52,14 @@ class Joined(NamedTuple):
 class Membership:
     """The groups of one socket. Made with its first subscription; ``leave`` commits, once, when the socket goes."""
 
-    def __init__(self, client: Client, client_id: str, remote: str, connections: dict[str, PortConnection],
-                 clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        client_id: str,
+        remote: str,
+        connections: dict[str, PortConnection],
+        clock: Clock | None = None,
+    ) -> None:
         self._client = client
         self._client_id = client_id
         self._remote = remote
@@ -61,13 +67,13 @@ class Membership:
         self._clock = clock or SystemClock()
         self._subscriptions: dict[int | str, Subscription] = {}
         self._joined: dict[int | str, Joined] = {}
-        self._turns = asyncio.Lock()     # heartbeats and rebalances, one after the other
+        self._turns = asyncio.Lock()  # heartbeats and rebalances, one after the other
         self._look = asyncio.Event()
         self._changed: set[str] = set()  # groups that the engine gave notice of
-        self._astray = False             # something failed: say who we are, and look at everything again
-        self._left: set[str] = set()     # groups that the engine may still take this client for a member of
+        self._astray = False  # something failed: say who we are, and look at everything again
+        self._left: set[str] = set()  # groups that the engine may still take this client for a member of
         self._lives = False
-        self._told = ""                  # the last commit that was refused
+        self._told = ""  # the last commit that was refused
 
     def __len__(self) -> int:
         return len(self._subscriptions)
@@ -78,8 +84,12 @@ class Membership:
     def get(self, frame_id: int | str) -> Subscription:
         """Problem 404 for an id that is no subscription's."""
         if frame_id not in self._subscriptions:
-            raise Problem(404, f"no subscription with the id {frame_id!r} is on this socket",
-                code=ResponseCode.QUERY_NOT_FOUND, pointer="/id")
+            raise Problem(
+                404,
+                f"no subscription with the id {frame_id!r} is on this socket",
+                code=ResponseCode.QUERY_NOT_FOUND,
+                pointer="/id",
+            )
         return self._subscriptions[frame_id]
 
     def _of(self, group: str) -> list[Subscription]:
@@ -97,11 +107,18 @@ class Membership:
         async with self._turns:
             joined = Joined(self._clock.now().wall_ms, len(await self._queues(frame.topic, must_exist=True)))
             if joined.queues + sum(other.queues for other in self._joined.values()) > MAX_QUEUES_PER_SOCKET:
-                raise Problem(429, f"the topics of this socket would have more than {MAX_QUEUES_PER_SOCKET} queues, "
-                    "the most it takes", code=ResponseCode.FLOW_CONTROL, pointer="/topic")
+                raise Problem(
+                    429,
+                    f"the topics of this socket would have more than {MAX_QUEUES_PER_SOCKET} queues, the most it takes",
+                    code=ResponseCode.FLOW_CONTROL,
+                    pointer="/topic",
+                )
             subscription = Subscription(self._client, self._client_id, frame, self._on_trouble)
-            await self._ask(commands.CheckClientConfig(client_id=self._client_id, group=frame.group,
-                subscription=_subscription_data(subscription, joined)))
+            await self._ask(
+                commands.CheckClientConfig(
+                    client_id=self._client_id, group=frame.group, subscription=_subscription_data(subscription, joined)
+                )
+            )
             await self._claim(frame.group)
             self._subscriptions[frame.id], self._joined[frame.id] = subscription, joined
             try:
@@ -118,34 +135,55 @@ class Membership:
         await self._beat()
         try:
             if self._client_id not in await self._member_ids(group):
-                raise Problem(404, f"the group {group} does not exist, and members do not create it here",
-                    code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, pointer="/group")
+                raise Problem(
+                    404,
+                    f"the group {group} does not exist, and members do not create it here",
+                    code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                    pointer="/group",
+                )
             await self._rebalance(group)
         except _AWAY as error:
             self._on_trouble(problem_of(error))
 
     def _check(self, frame: Subscribe) -> None:
         if frame.id in self._subscriptions:
-            raise Problem(409, f"there is a subscription with the id {frame.id!r} on this socket",
-                code=ResponseCode.ILLEGAL_OPERATION, pointer="/id")
+            raise Problem(
+                409,
+                f"there is a subscription with the id {frame.id!r} on this socket",
+                code=ResponseCode.ILLEGAL_OPERATION,
+                pointer="/id",
+            )
         if frame.topic == RETRY_PREFIX + frame.group:
             raise Problem(400, "a group's own retry topic comes with its other subscriptions", pointer="/topic")
         if any(other.topic == frame.topic for other in self._of(frame.group)):
-            raise Problem(409, f"this socket consumes {frame.topic} for {frame.group} already; a second member of the "
-                "group is a second socket, with a client id of its own", code=ResponseCode.ILLEGAL_OPERATION,
-                pointer="/topic")
+            raise Problem(
+                409,
+                f"this socket consumes {frame.topic} for {frame.group} already; a second member of the "
+                "group is a second socket, with a client id of its own",
+                code=ResponseCode.ILLEGAL_OPERATION,
+                pointer="/topic",
+            )
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS_PER_SOCKET:
-            raise Problem(429, f"{MAX_SUBSCRIPTIONS_PER_SOCKET} subscriptions are on this socket, the most it takes",
-                code=ResponseCode.FLOW_CONTROL)
+            raise Problem(
+                429,
+                f"{MAX_SUBSCRIPTIONS_PER_SOCKET} subscriptions are on this socket, the most it takes",
+                code=ResponseCode.FLOW_CONTROL,
+            )
 
     async def _claim(self, group: str) -> None:
         """A client id is one member's: two sockets with one id would both take the same queues."""
         clients = expect(await self._ask(commands.GetClients(group=group)), commands.Clients).clients
         if _members.get(self._client_id, self) is not self or any(
-                other.client_id == self._client_id and other.remote != self._remote for other in clients):
-            raise Problem(409, f"another connection is the member {self._client_id}; give each socket a client_id of "
+            other.client_id == self._client_id and other.remote != self._remote for other in clients
+        ):
+            raise Problem(
+                409,
+                f"another connection is the member {self._client_id}; give each socket a client_id of "
                 "its own, or none. If it is this client's own from before, it is gone within a minute",
-                code=ResponseCode.ILLEGAL_OPERATION, pointer="/client_id", retry_after_s=10)
+                code=ResponseCode.ILLEGAL_OPERATION,
+                pointer="/client_id",
+                retry_after_s=10,
+            )
         _members[self._client_id] = self
 
     async def unsubscribe(self, frame_id: int | str) -> None:
@@ -173,8 +211,9 @@ class Membership:
             else:
                 for connection in list(self._connections.values()):
                     with contextlib.suppress(UnavailableError):  # an engine that is away forgets this client
-                        await connection.call(commands.UnregisterClient(client_id=self._client_id,
-                            consumer_group=group))
+                        await connection.call(
+                            commands.UnregisterClient(client_id=self._client_id, consumer_group=group)
+                        )
             self._left.discard(group)
 
     def _remove(self, frame_id: int | str) -> list[Offset]:
@@ -235,10 +274,17 @@ class Membership:
 
     async def _beat(self) -> None:
         """Say at every broker which groups this client is in. The error of the first, when none has heard it."""
-        command = commands.HeartBeat(client_id=self._client_id, protocol="websocket", language="HTTP",
-            consumers=[self._membership(group) for group in self._groups()])
-        errors = [error for error in await asyncio.gather(*(self._beat_at(broker, command) for broker in get_ports()))
-            if error is not None]
+        command = commands.HeartBeat(
+            client_id=self._client_id,
+            protocol="websocket",
+            language="HTTP",
+            consumers=[self._membership(group) for group in self._groups()],
+        )
+        errors = [
+            error
+            for error in await asyncio.gather(*(self._beat_at(broker, command) for broker in get_ports()))
+            if error is not None
+        ]
         if len(errors) == len(get_ports()):
             raise errors[0]
 
@@ -248,8 +294,9 @@ class Membership:
             try:
                 await connection.call(command)
             except ConflictError:  # a connection that the engine does not know, or not any more
-                await connection.call(commands.OpenConnection(client_id=self._client_id, protocol="websocket",
-                    remote=self._remote))
+                await connection.call(
+                    commands.OpenConnection(client_id=self._client_id, protocol="websocket", remote=self._remote)
+                )
                 await connection.call(command)
         except BrokerError as error:
             return error
@@ -260,8 +307,11 @@ class Membership:
         topics = [_subscription_data(subscription, self._joined[subscription.id]) for subscription in own]
         retries = commands.SubscriptionData(topic=RETRY_PREFIX + group, sub_version=self._joined[own[0].id].version)
         where = {"first": "CONSUME_FROM_FIRST_OFFSET", "last": "CONSUME_FROM_LAST_OFFSET"}
-        return commands.ConsumerData(group=group, subscriptions=[*topics, retries],
-            consume_from_where=where.get(str(own[0].wanted.start), "CONSUME_FROM_TIMESTAMP"))
+        return commands.ConsumerData(
+            group=group,
+            subscriptions=[*topics, retries],
+            consume_from_where=where.get(str(own[0].wanted.start), "CONSUME_FROM_TIMESTAMP"),
+        )
 
     def _connection(self, broker: str) -> PortConnection:
         if broker not in self._connections:
@@ -320,15 +370,21 @@ class Membership:
             return []
         if replies.unavailable:
             raise UnavailableError(f"{', '.join(replies.unavailable)} did not say which queues of {topic} it has")
-        return sorted(Queue(topic, broker, queue_id) for broker, reply in replies.by_broker.items()
-            for view in reply.topics if view.perm & READABLE for queue_id in range(view.read_queues))
+        return sorted(
+            Queue(topic, broker, queue_id)
+            for broker, reply in replies.by_broker.items()
+            for view in reply.topics
+            if view.perm & READABLE
+            for queue_id in range(view.read_queues)
+        )
 
     # --- Commits ---
 
     async def _commit_all(self) -> None:
         for group in self._groups():
-            await self._commit(group, [offset for subscription in self._of(group)
-                for offset in subscription.to_commit()])
+            await self._commit(
+                group, [offset for subscription in self._of(group) for offset in subscription.to_commit()]
+            )
 
     async def _commit(self, group: str, offsets: Iterable[Offset]) -> None:
         """Each topic by itself: one that was deleted, say, keeps no other back."""
@@ -337,9 +393,18 @@ class Membership:
             by_topic.setdefault(entry.consumer.queue[:2], []).append(entry)
         for (_, broker), entries in by_topic.items():
             try:
-                await self._connection(broker).call(commands.UpdateConsumerOffset(group=group,
-                    client_id=self._client_id, offsets=[commands.QueueOffset(topic=consumer.queue.topic,
-                        queue_id=consumer.queue.queue_id, offset=offset) for consumer, offset in entries]))
+                await self._connection(broker).call(
+                    commands.UpdateConsumerOffset(
+                        group=group,
+                        client_id=self._client_id,
+                        offsets=[
+                            commands.QueueOffset(
+                                topic=consumer.queue.topic, queue_id=consumer.queue.queue_id, offset=offset
+                            )
+                            for consumer, offset in entries
+                        ],
+                    )
+                )
             except _AWAY:
                 raise
             except BrokerError as error:
@@ -353,5 +418,9 @@ class Membership:
 
 
 def _subscription_data(subscription: Subscription, joined: Joined) -> commands.SubscriptionData:
-    return commands.SubscriptionData(topic=subscription.topic, sub_string=subscription.wanted.filter,
-        expression_type=subscription.wanted.filter_type, sub_version=joined.version)
+    return commands.SubscriptionData(
+        topic=subscription.topic,
+        sub_string=subscription.wanted.filter,
+        expression_type=subscription.wanted.filter_type,
+        sub_version=joined.version,
+    )

@@ -48,33 +48,50 @@ async def publish(request: Request[PublishParams]) -> Answer:
     """201 only after the broker stored the messages, as durably as its flushDiskType promises."""
     host, client_port = request.client
     key = check_idempotency_key(request.header(b"idempotency-key"))
-    command = commands.SendMessage(topic=request.params.topic, messages=read_publish(request.body), born_host=host,
-        born_port=client_port, idempotency_key=key)
-    broker = await brokers.for_publishing(request.params.broker, command.topic, key=key,
-        queue_named=any(message.queue_id >= 0 for message in command.messages))
+    command = commands.SendMessage(
+        topic=request.params.topic,
+        messages=read_publish(request.body),
+        born_host=host,
+        born_port=client_port,
+        idempotency_key=key,
+    )
+    broker = await brokers.for_publishing(
+        request.params.broker,
+        command.topic,
+        key=key,
+        queue_named=any(message.queue_id >= 0 for message in command.messages),
+    )
     return Answer(body=published(await ask(broker.port, command, commands.Sent), broker.name))
 
 
 async def get_message(request: Request[MessageParams]) -> Answer:
     params = request.params
-    name, records = await brokers.ask_first(params.broker,
-        commands.ViewMessage(message_id=params.id, topic=params.topic), commands.Records)
+    name, records = await brokers.ask_first(
+        params.broker, commands.ViewMessage(message_id=params.id, topic=params.topic), commands.Records
+    )
     return Answer(body=render_records(records.records, name)[0])
 
 
 async def find_messages(request: Request[KeyParams]) -> Answer:
     params = request.params
-    replies = await brokers.ask_all(params.broker, commands.QueryMessage(topic=params.topic, key=params.key,
-        max_num=params.limit, begin_ms=params.begin_ms, end_ms=params.end_ms), commands.Records)
-    found = [message for name, records in replies.by_broker.items()
-             for message in render_records(records.records, name)]
+    replies = await brokers.ask_all(
+        params.broker,
+        commands.QueryMessage(
+            topic=params.topic, key=params.key, max_num=params.limit, begin_ms=params.begin_ms, end_ms=params.end_ms
+        ),
+        commands.Records,
+    )
+    found = [
+        message for name, records in replies.by_broker.items() for message in render_records(records.records, name)
+    ]
     if len(replies.by_broker) > 1:
-        found = sorted(found, key=lambda message: message.store_time_ms)[-params.limit:]
+        found = sorted(found, key=lambda message: message.store_time_ms)[-params.limit :]
     return Answer(body=Messages(messages=found))
 
 
 async def get_timeline(request: Request[MessageParams]) -> Answer:
     params = request.params
-    name, timeline = await brokers.ask_first(params.broker,
-        commands.GetMessageTimeline(message_id=params.id, topic=params.topic), commands.Timeline)
+    name, timeline = await brokers.ask_first(
+        params.broker, commands.GetMessageTimeline(message_id=params.id, topic=params.topic), commands.Timeline
+    )
     return Answer(body=copied(TimelineView, timeline, broker=name, message_id=params.id))

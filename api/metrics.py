@@ -42,19 +42,22 @@ class SnapshotCollector(Collector):
         yield from self._state()
         yield from self._counters()
         yield self._queues()
-        yield self._histogram("glassmq_wakeup_seconds", "From an arrival to the answer of the pull it woke.",
-            "wakeup_us", 1_000_000)
+        yield self._histogram(
+            "glassmq_wakeup_seconds", "From an arrival to the answer of the pull it woke.", "wakeup_us", 1_000_000
+        )
         yield self._histogram("glassmq_held_seconds", "How long pulls were held.", "held_ms", 1000)
 
     def _state(self) -> Iterable[Metric]:
-        info = GaugeMetricFamily("glassmq_broker_info", "1; the labels say which broker this is.",
-            labels=["broker", "epoch"])
+        info = GaugeMetricFamily(
+            "glassmq_broker_info", "1; the labels say which broker this is.", labels=["broker", "epoch"]
+        )
         accepts = GaugeMetricFamily("glassmq_accepts_messages", "1 when a message can be published.", labels=["broker"])
         holds = GaugeMetricFamily("glassmq_held_pulls", "Rows of the pullRequestTable.", labels=["broker"])
         queues = GaugeMetricFamily("glassmq_queues", "Queues of all topics.", labels=["broker"])
         long_polling = GaugeMetricFamily("glassmq_long_polling_enabled", "longPollingEnable.", labels=["broker"])
-        positions = GaugeMetricFamily("glassmq_commit_log_offset_bytes", "Physical offsets of the commit log.",
-            labels=["broker", "position"])
+        positions = GaugeMetricFamily(
+            "glassmq_commit_log_offset_bytes", "Physical offsets of the commit log.", labels=["broker", "position"]
+        )
         for snapshot in self._snapshots:
             broker = snapshot.broker
             info.add_metric([broker, str(snapshot.epoch)], 1)
@@ -68,8 +71,9 @@ class SnapshotCollector(Collector):
 
     def _counters(self) -> Iterable[Metric]:
         """One counter each, or gauge for what goes down too; the wake-ups are one counter with their cause as label."""
-        woken = CounterMetricFamily("glassmq_pulls_woken", "Held pulls that were answered, by cause.",
-            labels=["broker", "cause"])
+        woken = CounterMetricFamily(
+            "glassmq_pulls_woken", "Held pulls that were answered, by cause.", labels=["broker", "cause"]
+        )
         families: dict[str, CounterMetricFamily] = {}
         now: dict[str, GaugeMetricFamily] = {}
         for snapshot in self._snapshots:
@@ -80,14 +84,21 @@ class SnapshotCollector(Collector):
                     gauge = now.setdefault(name, GaugeMetricFamily(*_NOW[name], labels=["broker"]))
                     gauge.add_metric([snapshot.broker], value)
                 elif name != "holds_now":  # a gauge of the snapshot's own
-                    family = families.setdefault(name, CounterMetricFamily(f"glassmq_{name}",
-                        f"{name.replace('_', ' ')} since the engine's start.", labels=["broker"]))
+                    family = families.setdefault(
+                        name,
+                        CounterMetricFamily(
+                            f"glassmq_{name}", f"{name.replace('_', ' ')} since the engine's start.", labels=["broker"]
+                        ),
+                    )
                     family.add_metric([snapshot.broker], value)
         return *now.values(), *families.values(), woken
 
     def _queues(self) -> Metric:
-        offsets = GaugeMetricFamily("glassmq_queue_max_offset",
-            f"Max offset of a queue; of {MAX_QUEUES} queues at most.", labels=["broker", "topic", "queue_id"])
+        offsets = GaugeMetricFamily(
+            "glassmq_queue_max_offset",
+            f"Max offset of a queue; of {MAX_QUEUES} queues at most.",
+            labels=["broker", "topic", "queue_id"],
+        )
         for snapshot in self._snapshots:
             for queue in snapshot.queues:
                 offsets.add_metric([snapshot.broker, queue.topic, str(queue.queue_id)], queue.max_offset)

@@ -29,10 +29,17 @@ OptionalTopicName = Annotated[str, Meta(pattern=OPTIONAL_TOPIC_PATTERN, descript
 GroupName = Annotated[str, Meta(pattern=GROUP_PATTERN, description="Name of a consumer group.")]
 OptionalGroupName = Annotated[str, Meta(pattern=OPTIONAL_GROUP_PATTERN, description="A consumer group.")]
 ClientId = Annotated[str, Meta(pattern=CLIENT_ID_PATTERN, description="How the board names this client.")]
-MessageId = Annotated[str, Meta(min_length=1, max_length=255, pattern=PLAIN_PATTERN,
-    description="UNIQ_KEY or offset message id.")]
-Expression = Annotated[str, Meta(max_length=8192, pattern=PLAIN_PATTERN,
-    description="Tags (`TagA || TagB`, `*` for all), or SQL92 where the filter type says so.")]
+MessageId = Annotated[
+    str, Meta(min_length=1, max_length=255, pattern=PLAIN_PATTERN, description="UNIQ_KEY or offset message id.")
+]
+Expression = Annotated[
+    str,
+    Meta(
+        max_length=8192,
+        pattern=PLAIN_PATTERN,
+        description="Tags (`TagA || TagB`, `*` for all), or SQL92 where the filter type says so.",
+    ),
+]
 
 DELAY = "DELAY"
 """How a RocketMQ producer asks for a later delivery: by a level."""
@@ -40,18 +47,72 @@ DELAY = "DELAY"
 TIMER_PROPERTIES = frozenset({"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"})
 """How a RocketMQ producer asks for delivery at any time."""
 
-RESERVED_PROPERTIES = TIMER_PROPERTIES | frozenset({
-    "KEYS", "TAGS", "WAIT", "UNIQ_KEY", "EXTEND_UNIQ_INFO", "RETRY_TOPIC", "REAL_TOPIC", "REAL_QID",
-    "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "TRAN_MSG", "PGROUP", "__transactionId__",
-    "TRANSACTION_CHECK_TIMES", "CHECK_IMMUNITY_TIME_IN_SECONDS", "TRAN_PREPARED_QUEUE_OFFSET", "MSG_REGION",
-    "TRACE_ON", "CLUSTER", "INSTANCE_ID", "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG",
-    "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL", "ARRIVE_TIME", "PUSH_REPLY_TIME", "MSG_TYPE", "TIMER_OUT_MS",
-    "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES", "TIMER_DEL_UNIQKEY", "TIMER_DELAY_LEVEL",
-    "TIMER_ROLL_LABEL", "POP_CK", "POP_CK_OFFSET", "1ST_POP_TIME", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID",
-    "INNER_NUM", "INNER_BASE", "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET", "MIN_OFFSET", "MAX_OFFSET",
-    "CONSUME_START_TIME", "TRACE_CONTEXT", "__BORNHOST", "BORN_TIMESTAMP", "DUP_INFO", "REDIRECT",
-    "PROPERTY_FORWARD_QUEUE_ID", "_SYS_MSG_PRIORITY_", "__LITE_TOPIC", "ORIGIN_GROUP", "TRANS_OFFSET", "__CRC32#",
-    "IDEMPOTENCY_KEY", "IDEMPOTENCY_PLACE",
-})
+RESERVED_PROPERTIES = TIMER_PROPERTIES | frozenset(
+    {
+        "KEYS",
+        "TAGS",
+        "WAIT",
+        "UNIQ_KEY",
+        "EXTEND_UNIQ_INFO",
+        "RETRY_TOPIC",
+        "REAL_TOPIC",
+        "REAL_QID",
+        "ORIGIN_MESSAGE_ID",
+        "RECONSUME_TIME",
+        "MAX_RECONSUME_TIMES",
+        "TRAN_MSG",
+        "PGROUP",
+        "__transactionId__",
+        "TRANSACTION_CHECK_TIMES",
+        "CHECK_IMMUNITY_TIME_IN_SECONDS",
+        "TRAN_PREPARED_QUEUE_OFFSET",
+        "MSG_REGION",
+        "TRACE_ON",
+        "CLUSTER",
+        "INSTANCE_ID",
+        "BUYER_ID",
+        "TRANSFER_FLAG",
+        "CORRECTION_FLAG",
+        "MQ2_FLAG",
+        "CORRELATION_ID",
+        "REPLY_TO_CLIENT",
+        "TTL",
+        "ARRIVE_TIME",
+        "PUSH_REPLY_TIME",
+        "MSG_TYPE",
+        "TIMER_OUT_MS",
+        "TIMER_ENQUEUE_MS",
+        "TIMER_DEQUEUE_MS",
+        "TIMER_ROLL_TIMES",
+        "TIMER_DEL_UNIQKEY",
+        "TIMER_DELAY_LEVEL",
+        "TIMER_ROLL_LABEL",
+        "POP_CK",
+        "POP_CK_OFFSET",
+        "1ST_POP_TIME",
+        "DLQ_ORIGIN_TOPIC",
+        "DLQ_ORIGIN_MESSAGE_ID",
+        "INNER_NUM",
+        "INNER_BASE",
+        "INNER_MULTI_DISPATCH",
+        "INNER_MULTI_QUEUE_OFFSET",
+        "MIN_OFFSET",
+        "MAX_OFFSET",
+        "CONSUME_START_TIME",
+        "TRACE_CONTEXT",
+        "__BORNHOST",
+        "BORN_TIMESTAMP",
+        "DUP_INFO",
+        "REDIRECT",
+        "PROPERTY_FORWARD_QUEUE_ID",
+        "_SYS_MSG_PRIORITY_",
+        "__LITE_TOPIC",
+        "ORIGIN_GROUP",
+        "TRANS_OFFSET",
+        "__CRC32#",
+        "IDEMPOTENCY_KEY",
+        "IDEMPOTENCY_PLACE",
+    }
+)
 """Names that mean something to RocketMQ's brokers and clients. The order keys (``__SHARDINGKEY``,
 ``SHARDING_KEY``) are not among them: applications set those."""

@@ -17,15 +17,21 @@ class GroupOffsetsParams(Params, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def commit_command(group: str, offsets: list[OffsetToCommit], client_id: str) -> commands.UpdateConsumerOffset:
-    return commands.UpdateConsumerOffset(group=group, client_id=client_id, offsets=[
-        commands.QueueOffset(topic=entry.topic, queue_id=entry.queue_id, offset=entry.offset) for entry in offsets])
+    return commands.UpdateConsumerOffset(
+        group=group,
+        client_id=client_id,
+        offsets=[
+            commands.QueueOffset(topic=entry.topic, queue_id=entry.queue_id, offset=entry.offset) for entry in offsets
+        ],
+    )
 
 
 async def get_offsets(request: Request[GroupOffsetsParams]) -> Answer:
     params = request.params
     broker = await brokers.one(params.broker, params.topic)
-    reply = await ask(broker.port, commands.QueryConsumerOffset(group=params.group, topic=params.topic),
-        commands.ConsumerOffsets)
+    reply = await ask(
+        broker.port, commands.QueryConsumerOffset(group=params.group, topic=params.topic), commands.ConsumerOffsets
+    )
     return Answer(body=copied(GroupOffsets, reply, broker=broker.name))
 
 
@@ -42,6 +48,11 @@ async def reset_offsets(request: Request[GroupParams]) -> Answer:
     """Moves the group in one topic; with ``dry_run`` only says what would change."""
     body = request.body
     broker = await brokers.one(request.params.broker, body.topic)
-    reply = await ask(broker.port, commands.ResetConsumerOffset(group=request.params.group, topic=body.topic,
-        to=str(body.to), dry_run=body.dry_run), commands.OffsetsReset)
+    reply = await ask(
+        broker.port,
+        commands.ResetConsumerOffset(
+            group=request.params.group, topic=body.topic, to=str(body.to), dry_run=body.dry_run
+        ),
+        commands.OffsetsReset,
+    )
     return Answer(body=copied(OffsetsReset, reply, broker=broker.name))

@@ -51,9 +51,17 @@ def _mark_int64(name: str, field: dict[str, Any]) -> None:
 
 def changeable_options() -> dict[str, Any]:
     """What PATCH takes: the changeable options under RocketMQ's names, each with its type."""
-    return {"type": "object", "title": "ConfigChanges", "additionalProperties": False, "minProperties": 1,
-        "properties": {name: {key: value for key, value in schema.items() if key not in ("changeable", "default")}
-            for name, schema in OPTION_DESCRIPTIONS.items() if schema["changeable"]}}
+    return {
+        "type": "object",
+        "title": "ConfigChanges",
+        "additionalProperties": False,
+        "minProperties": 1,
+        "properties": {
+            name: {key: value for key, value in schema.items() if key not in ("changeable", "default")}
+            for name, schema in OPTION_DESCRIPTIONS.items()
+            if schema["changeable"]
+        },
+    }
 
 
 @lru_cache(1)
@@ -77,8 +85,9 @@ def build(routes: "tuple[Route, ...]") -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": dict(sorted(components.items())),
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer",
-                "description": "GLASSMQ_API_TOKEN, where it is set."}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "GLASSMQ_API_TOKEN, where it is set."}
+            },
         },
         "security": [{"token": []}, {}],
     }
@@ -99,8 +108,10 @@ def _operation(route: "Route", by_shape: dict[str, dict[str, Any]]) -> dict[str,
         if route.bodies == (dict[str, Any],):
             schemas = [{"$ref": REF.format(name="ConfigChanges")}]
         schema = schemas[0] if len(schemas) == 1 else {"oneOf": schemas}
-        operation["requestBody"] = {"required": not route.body_optional,
-            "content": {"application/json": {"schema": schema}}}
+        operation["requestBody"] = {
+            "required": not route.body_optional,
+            "content": {"application/json": {"schema": schema}},
+        }
     return operation
 
 
@@ -135,8 +146,10 @@ _COMMON = {
 
 
 def _headers(route: "Route") -> list[dict[str, Any]]:
-    return [{"name": header.name, "in": "header", "description": header.description, "schema": {"type": "string"}}
-        for header in route.headers]
+    return [
+        {"name": header.name, "in": "header", "description": header.description, "schema": {"type": "string"}}
+        for header in route.headers
+    ]
 
 
 def _responses(route: "Route", by_shape: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -150,8 +163,10 @@ def _responses(route: "Route", by_shape: dict[str, dict[str, Any]]) -> dict[str,
         responses["204"] = {"description": HTTPStatus.NO_CONTENT.phrase}
     body_problems = (408, 413, 415) if route.bodies else ()
     for status in sorted({*ALWAYS, *(WITH_BROKER if route.needs_broker else ()), *body_problems, *route.problems}):
-        responses[str(status)] = {"description": HTTPStatus(status).phrase, "content": {
-            "application/problem+json": {"schema": {"$ref": REF.format(name="ProblemDetails")}}}}
+        responses[str(status)] = {
+            "description": HTTPStatus(status).phrase,
+            "content": {"application/problem+json": {"schema": {"$ref": REF.format(name="ProblemDetails")}}},
+        }
     return responses
 
 

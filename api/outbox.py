@@ -26,8 +26,14 @@ def server_buffer(scope: Scope, send: Send) -> Callable[[], int] | None:
     if SCOPE_KEY in scope:
         found: Callable[[], int] | None = scope[SCOPE_KEY]
         return found
-    transport: Any = next((argument.transport for argument in getattr(send, "args", ())
-        if getattr(argument, "transport", None) is not None), None)
+    transport: Any = next(
+        (
+            argument.transport
+            for argument in getattr(send, "args", ())
+            if getattr(argument, "transport", None) is not None
+        ),
+        None,
+    )
     while transport is not None and not hasattr(transport, "dataBuffer"):
         transport = getattr(transport, "transport", None)  # TLS wraps the connection's own transport
     if transport is None:
@@ -42,8 +48,16 @@ class Outbox:
     more than ``max_unsent`` bytes or ``max_frames`` frames wait.
     """
 
-    def __init__(self, scope: Scope, send: Send, on_slow: Callable[[str], None], *, max_unsent: int = MAX_UNSENT,
-                 max_frames: int = 1 << 20, stall_seconds: float = STALL_SECONDS) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        send: Send,
+        on_slow: Callable[[str], None],
+        *,
+        max_unsent: int = MAX_UNSENT,
+        max_frames: int = 1 << 20,
+        stall_seconds: float = STALL_SECONDS,
+    ) -> None:
         self._send = send
         self._server_buffer = server_buffer(scope, send)
         self._on_slow = on_slow

@@ -47,8 +47,16 @@ class Problem(Exception):
     ``retry_after_s`` becomes the Retry-After header where it is above 0; ``headers`` are added as they are.
     """
 
-    def __init__(self, status: int, detail: str, *, code: ResponseCode = ResponseCode.INVALID_PARAMETER,
-                 pointer: str = "", retry_after_s: int = 0, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        code: ResponseCode = ResponseCode.INVALID_PARAMETER,
+        pointer: str = "",
+        retry_after_s: int = 0,
+        headers: dict[str, str] | None = None,
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
@@ -58,8 +66,14 @@ class Problem(Exception):
         self.headers = headers or {}
 
     def details(self, instance: str = "") -> ProblemDetails:
-        return ProblemDetails(title=HTTPStatus(self.status).phrase, status=self.status, detail=self.detail,
-            instance=instance, code=self.code.name, errors=self.errors)
+        return ProblemDetails(
+            title=HTTPStatus(self.status).phrase,
+            status=self.status,
+            detail=self.detail,
+            instance=instance,
+            code=self.code.name,
+            errors=self.errors,
+        )
 
 
 _STATUS_OF_CODE = {

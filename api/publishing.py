@@ -33,8 +33,11 @@ def read_publish(data: bytes) -> list[commands.OutgoingMessage]:
 def check_idempotency_key(key: str) -> str:
     """At most 128 printable ASCII characters, or none."""
     if len(key) > MAX_IDEMPOTENCY_KEY or not key.isascii() or (key and not key.isprintable()):
-        raise Problem(400, f"an Idempotency-Key has 1 to {MAX_IDEMPOTENCY_KEY} printable ASCII characters",
-            pointer="/Idempotency-Key")
+        raise Problem(
+            400,
+            f"an Idempotency-Key has 1 to {MAX_IDEMPOTENCY_KEY} printable ASCII characters",
+            pointer="/Idempotency-Key",
+        )
     return key
 
 
@@ -60,13 +63,21 @@ def _body(message: PublishMessage, at: str) -> bytes:
             text = msgspec.json.decode(message.body, type=str)
             body = text.encode("utf-8") if message.body_encoding == "utf8" else _from_base64(text, at)
     except msgspec.ValidationError as error:
-        raise Problem(400, f"with body_encoding {message.body_encoding} the body is a string; "
-            "use body_encoding json to send any JSON value", pointer=at) from error
+        raise Problem(
+            400,
+            f"with body_encoding {message.body_encoding} the body is a string; "
+            "use body_encoding json to send any JSON value",
+            pointer=at,
+        ) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Problem(400, "the body is not UTF-8", pointer=at) from error
     if len(body) > MAX_MESSAGE_BODY:
-        raise Problem(413, f"the body has {len(body)} bytes; {MAX_MESSAGE_BODY} is the most",
-            code=ResponseCode.MESSAGE_ILLEGAL, pointer=at)
+        raise Problem(
+            413,
+            f"the body has {len(body)} bytes; {MAX_MESSAGE_BODY} is the most",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            pointer=at,
+        )
     return body
 
 
@@ -96,13 +107,17 @@ def _properties(message: PublishMessage, at: str) -> dict[str, str]:
 
 def _check_property(name: str, value: str, where: str) -> None:
     if name in TIMER_PROPERTIES:
-        raise Problem(400, f"{name} asks for delivery at any time, which this broker does not have; "
-            f"{DELAY} takes a delay level", pointer=where)
+        raise Problem(
+            400,
+            f"{name} asks for delivery at any time, which this broker does not have; {DELAY} takes a delay level",
+            pointer=where,
+        )
     if name == DELAY and not _LEVEL.fullmatch(value):
         raise Problem(400, f"{DELAY} is the number of a delay level, 1 or more", pointer=where)
     if name in ("TAGS", "KEYS"):
-        raise Problem(400, f"the property {name} is set by the field `{name.lower().replace('tags', 'tag')}`",
-            pointer=where)
+        raise Problem(
+            400, f"the property {name} is set by the field `{name.lower().replace('tags', 'tag')}`", pointer=where
+        )
     if name in RESERVED_PROPERTIES:
         raise Problem(400, f"{name} is reserved by RocketMQ; choose another name", pointer=where)
     if not name or not value:
@@ -114,18 +129,34 @@ def _check_property(name: str, value: str, where: str) -> None:
 def _clean(text: str, where: str) -> str:
     """``text``, unless it holds what separates properties in a record."""
     if "\x01" in text or "\x02" in text:
-        raise Problem(400, "the characters U+0001 and U+0002 separate properties and cannot be part of one",
-            pointer=where)
+        raise Problem(
+            400, "the characters U+0001 and U+0002 separate properties and cannot be part of one", pointer=where
+        )
     return text
 
 
 def published(sent: commands.Sent, broker: str) -> Published:
     """The answer to a publish. Problem 504 when the broker stored it, but not on the disk in time."""
     if sent.code == ResponseCode.FLUSH_DISK_TIMEOUT:
-        raise Problem(504, "the messages are stored, but were not on the disk within syncFlushTimeout; repeating the "
-            "request with the same Idempotency-Key does not store them twice", code=ResponseCode.FLUSH_DISK_TIMEOUT,
-            retry_after_s=1)
-    return Published(messages=[PublishedMessage(
-        broker=broker, message_id=message.message_id, offset_message_id=message.offset_message_id, topic=sent.topic,
-        queue_id=message.queue_id, queue_offset=message.queue_offset, physical_offset=message.physical_offset,
-        store_time_ms=message.store_time_ms) for message in sent.messages])
+        raise Problem(
+            504,
+            "the messages are stored, but were not on the disk within syncFlushTimeout; repeating the "
+            "request with the same Idempotency-Key does not store them twice",
+            code=ResponseCode.FLUSH_DISK_TIMEOUT,
+            retry_after_s=1,
+        )
+    return Published(
+        messages=[
+            PublishedMessage(
+                broker=broker,
+                message_id=message.message_id,
+                offset_message_id=message.offset_message_id,
+                topic=sent.topic,
+                queue_id=message.queue_id,
+                queue_offset=message.queue_offset,
+                physical_offset=message.physical_offset,
+                store_time_ms=message.store_time_ms,
+            )
+            for message in sent.messages
+        ]
+    )

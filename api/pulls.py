@@ -19,10 +19,15 @@ from api.schemas import AnyOffset, HoldResult, PullResult, QueueId
 from bridge.port import PortConnection, ResponseCode, commands
 
 FilterType = Literal["tag", "sql92"]
-Limit = Annotated[int, Meta(ge=1, le=MAX_PULL_MESSAGES,
-    description="At most so many messages; the broker's own limits may make it fewer.")]
-WaitMs = Annotated[int, Meta(
-    description=f"How long to wait for a message, ms; clamped to 0 to {MAX_WAIT_MS}. 0 asks not to be held.")]
+Limit = Annotated[
+    int,
+    Meta(
+        ge=1, le=MAX_PULL_MESSAGES, description="At most so many messages; the broker's own limits may make it fewer."
+    ),
+]
+WaitMs = Annotated[
+    int, Meta(description=f"How long to wait for a message, ms; clamped to 0 to {MAX_WAIT_MS}. 0 asks not to be held.")
+]
 
 _STATUS: dict[int, Literal["found", "no_new", "no_match", "offset_moved"]] = {
     ResponseCode.SUCCESS: "found",
@@ -59,20 +64,40 @@ def pull_result(pulled: commands.Pulled, broker: str) -> PullResult:
     """The engine's answer in the API's shape."""
     hold = None
     if pulled.hold is not None:
-        hold = HoldResult(id=pulled.hold.hold_id, held_ms=pulled.hold.held_us // 1000, held_us=pulled.hold.held_us,
-            wake_us=pulled.hold.wake_us, wake_cause=pulled.hold.wake_cause)
-    return PullResult(broker=broker, status=_STATUS[pulled.code], messages=render_records(pulled.records, broker),
-        next_offset=pulled.next_begin_offset, min_offset=pulled.min_offset, max_offset=pulled.max_offset,
-        effective_wait_ms=pulled.suspend_timeout_ms, hold=hold)
+        hold = HoldResult(
+            id=pulled.hold.hold_id,
+            held_ms=pulled.hold.held_us // 1000,
+            held_us=pulled.hold.held_us,
+            wake_us=pulled.hold.wake_us,
+            wake_cause=pulled.hold.wake_cause,
+        )
+    return PullResult(
+        broker=broker,
+        status=_STATUS[pulled.code],
+        messages=render_records(pulled.records, broker),
+        next_offset=pulled.next_begin_offset,
+        min_offset=pulled.min_offset,
+        max_offset=pulled.max_offset,
+        effective_wait_ms=pulled.suspend_timeout_ms,
+        hold=hold,
+    )
 
 
 def _command(request: Request[PullParams], wait_ms: int) -> commands.PullMessage:
     params = request.params
     host, client_port = request.client
     return commands.PullMessage(
-        topic=params.topic, queue_id=params.queue_id, queue_offset=params.offset, max_msg_nums=params.limit,
-        suspend_timeout_ms=wait_ms, consumer_group=params.group, client_id=params.client_id or f"{host}:{client_port}",
-        protocol="http", subscription=params.filter or "*", expression_type=params.filter_type.upper())
+        topic=params.topic,
+        queue_id=params.queue_id,
+        queue_offset=params.offset,
+        max_msg_nums=params.limit,
+        suspend_timeout_ms=wait_ms,
+        consumer_group=params.group,
+        client_id=params.client_id or f"{host}:{client_port}",
+        protocol="http",
+        subscription=params.filter or "*",
+        expression_type=params.filter_type.upper(),
+    )
 
 
 async def pull(request: Request[PullParams]) -> Answer | None:
@@ -98,8 +123,9 @@ async def pull(request: Request[PullParams]) -> Answer | None:
     return Answer(body=pull_result(pulled, broker.name), headers=headers)
 
 
-async def _answer_or_gone(connection: PortConnection, command: commands.PullMessage,
-                          request: Request[PullParams]) -> commands.Reply | None:
+async def _answer_or_gone(
+    connection: PortConnection, command: commands.PullMessage, request: Request[PullParams]
+) -> commands.Reply | None:
     """The engine's answer, or None when the client went away first."""
     if not command.suspend_timeout_ms:
         return await connection.call(command)

@@ -62,9 +62,16 @@ class QueueConsumer:
     ``trouble`` is the failure that is under way, in words; empty when all is well.
     """
 
-    def __init__(self, queue: Queue, wanted: Wanted, shared: Shared, connection: PortConnection, *,
-                 send: Callable[[MessageView], None],
-                 on_trouble: Callable[[Queue, Problem], None]) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        wanted: Wanted,
+        shared: Shared,
+        connection: PortConnection,
+        *,
+        send: Callable[[MessageView], None],
+        on_trouble: Callable[[Queue, Problem], None],
+    ) -> None:
         self.queue = queue
         self.trouble = ""
         self.progress: QueueProgress | None = None
@@ -104,8 +111,11 @@ class QueueConsumer:
     async def _begin(self) -> QueueProgress:
         queue = self.queue
         try:
-            committed = await self._offset(commands.QueryOffset(group=self._wanted.group, topic=queue.topic,
-                queue_id=queue.queue_id, set_zero_if_not_found=False))
+            committed = await self._offset(
+                commands.QueryOffset(
+                    group=self._wanted.group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
+                )
+            )
         except NotFoundError as error:
             if error.code != ResponseCode.QUERY_NOT_FOUND:
                 raise
@@ -163,20 +173,38 @@ class QueueConsumer:
         place = Place(self._shared.places)
         await place.take()
         try:
-            return expect(await self._connection.call(commands.PullMessage(
-                topic=queue.topic, queue_id=queue.queue_id, queue_offset=progress.next_offset,
-                max_msg_nums=max(1, min(self._shared.permits.left, DEFAULT_PULL_MESSAGES)),
-                suspend_timeout_ms=DEFAULT_WAIT_MS, consumer_group=wanted.group, client_id=wanted.client_id,
-                protocol="websocket", subscription="*" if retries else wanted.filter,
-                expression_type="TAG" if retries else wanted.filter_type, report_hold=True, check_group=True),
-                on_held=lambda held: place.give_back()), commands.Pulled)
+            return expect(
+                await self._connection.call(
+                    commands.PullMessage(
+                        topic=queue.topic,
+                        queue_id=queue.queue_id,
+                        queue_offset=progress.next_offset,
+                        max_msg_nums=max(1, min(self._shared.permits.left, DEFAULT_PULL_MESSAGES)),
+                        suspend_timeout_ms=DEFAULT_WAIT_MS,
+                        consumer_group=wanted.group,
+                        client_id=wanted.client_id,
+                        protocol="websocket",
+                        subscription="*" if retries else wanted.filter,
+                        expression_type="TAG" if retries else wanted.filter_type,
+                        report_hold=True,
+                        check_group=True,
+                    ),
+                    on_held=lambda held: place.give_back(),
+                ),
+                commands.Pulled,
+            )
         finally:
             place.give_back()
 
     async def _gap_closed(self, progress: QueueProgress) -> None:
-        self._tell(Problem(429, f"{self.queue}: offset {progress.done_to} is not acknowledged, and the queue is "
-            f"{progress.span} offsets ahead of it; nothing more comes from it until that message is acknowledged",
-            code=ResponseCode.FLOW_CONTROL))
+        self._tell(
+            Problem(
+                429,
+                f"{self.queue}: offset {progress.done_to} is not acknowledged, and the queue is "
+                f"{progress.span} offsets ahead of it; nothing more comes from it until that message is acknowledged",
+                code=ResponseCode.FLOW_CONTROL,
+            )
+        )
         while progress.span >= MAX_SPAN:
             self._finished.clear()
             await self._finished.wait()

@@ -10,8 +10,14 @@ from api.request import Answer, Params, Request
 from api.schemas import Body, Model
 from spark_jobs import runs, timetable
 
-Cron = Annotated[str, Meta(max_length=timetable.LONGEST_CRON,
-    description="Minute, hour, day of the month, month and day of the week, UTC: `30 2 * * *` is every day at 02:30.")]
+Cron = Annotated[
+    str,
+    Meta(
+        max_length=timetable.LONGEST_CRON,
+        description="Minute, hour, day of the month, month and day of the week, UTC: "
+        "`30 2 * * *` is every day at 02:30.",
+    ),
+]
 ScheduleId = Annotated[int, Meta(ge=1, le=(1 << 31) - 1, description="Number of a schedule.")]
 
 

@@ -25,11 +25,17 @@ CHUNK = 256 * 1024
 MINUTE_MS = 60_000
 T = TypeVar("T")
 
-_FILE_TYPES = {".log": "text/plain; charset=utf-8",
-    ".json": "application/json", ".html": "text/html; charset=utf-8", ".csv": "text/csv; charset=utf-8",
-    ".parquet": "application/vnd.apache.parquet"}
-_REPORT_POLICY = ("sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+_FILE_TYPES = {
+    ".log": "text/plain; charset=utf-8",
+    ".json": "application/json",
+    ".html": "text/html; charset=utf-8",
+    ".csv": "text/csv; charset=utf-8",
+    ".parquet": "application/vnd.apache.parquet",
+}
+_REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 """A report shows what is in the log: it runs as a page of nobody's, and its own policy admits its own script alone."""
 
 
@@ -155,9 +161,17 @@ def _reports() -> Reports:
     found = runs.overview()
     return Reports(
         spark=SparkView(state=found.environment.state.value, text=found.environment.text),  # type: ignore[arg-type]
-        reports=[ReportView(name=report.info.name, title=report.info.title, description=report.info.description,
-            schedules=[schedule_view(schedule) for schedule in report.schedules],
-            runs=[_view(run) for run in report.runs]) for report in found.reports])
+        reports=[
+            ReportView(
+                name=report.info.name,
+                title=report.info.title,
+                description=report.info.description,
+                schedules=[schedule_view(schedule) for schedule in report.schedules],
+                runs=[_view(run) for run in report.runs],
+            )
+            for report in found.reports
+        ],
+    )
 
 
 async def post_run(request: Request[ReportParams]) -> Answer:
@@ -188,6 +202,7 @@ async def get_run(request: Request[RunParams]) -> Answer:
 
 async def delete_run(request: Request[RunParams]) -> Answer:
     """Cancels a run that is under way (202, the run), removes one that has ended with its files (204)."""
+
     def cancel_or_remove() -> RunView | None:
         run = runs.cancel_or_remove(request.params.name, request.params.id)
         return None if run is None else _view(run)
@@ -221,8 +236,13 @@ async def send_file(send: Send, path: Path, saved_as: str) -> None:
         size = await asyncio.to_thread(file.seek, 0, 2)
         await asyncio.to_thread(file.seek, 0)
         headers["content-length"] = str(size)
-        await send({"type": "http.response.start", "status": 200, "headers": [
-            (name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()],
+            }
+        )
         while chunk := await asyncio.to_thread(file.read, CHUNK):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
@@ -248,17 +268,34 @@ def _ms(when: datetime | None) -> int | None:
 
 def schedule_view(schedule: timetable.Schedule) -> ScheduleView:
     """An entry of the timetable."""
-    return ScheduleView(id=schedule.id, cron=schedule.cron, when=schedule.when, enabled=schedule.enabled,
-        last_run_ms=_ms(schedule.last_run))
+    return ScheduleView(
+        id=schedule.id,
+        cron=schedule.cron,
+        when=schedule.when,
+        enabled=schedule.enabled,
+        last_run_ms=_ms(schedule.last_run),
+    )
 
 
 def _view(run: ReportRun) -> RunView:
-    return RunView(id=run.pk, report=run.report, status=run.status,  # type: ignore[arg-type]
-        attempt=run.attempt, percent=run.percent, doing=run.doing, error=run.error, has_log=runs.has_log(run),
+    return RunView(
+        id=run.pk,
+        report=run.report,
+        status=run.status,  # type: ignore[arg-type]
+        attempt=run.attempt,
+        percent=run.percent,
+        doing=run.doing,
+        error=run.error,
+        has_log=runs.has_log(run),
         cancel_requested=run.cancel_requested,
         requested_by=run.requested_by,  # type: ignore[arg-type]
-        parameters=run.parameters, messages=run.messages,
+        parameters=run.parameters,
+        messages=run.messages,
         words=run.result.get("words", []),
-        headlines=convert(run.result.get("headlines", []), list[HeadlineView]), notes=run.result.get("notes", []),
+        headlines=convert(run.result.get("headlines", []), list[HeadlineView]),
+        notes=run.result.get("notes", []),
         created_ms=int(run.created.timestamp() * 1000),
-        started_ms=_ms(run.started), finished_ms=_ms(run.finished), files=runs.files_of(run))
+        started_ms=_ms(run.started),
+        finished_ms=_ms(run.finished),
+        files=runs.files_of(run),
+    )

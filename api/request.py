@@ -71,8 +71,11 @@ async def ask(port: EnginePort, command: commands.Command, expected: type[R]) ->
 def expect(reply: commands.Reply, expected: type[R]) -> R:
     """``reply``, which must be of the expected type: anything else is a defect on this side."""
     if not isinstance(reply, expected):
-        raise Problem(500, f"the broker answered {type(reply).__name__} where {expected.__name__} was expected",
-            code=ResponseCode.SYSTEM_ERROR)
+        raise Problem(
+            500,
+            f"the broker answered {type(reply).__name__} where {expected.__name__} was expected",
+            code=ResponseCode.SYSTEM_ERROR,
+        )
     return reply
 
 
@@ -129,8 +132,12 @@ def read_params(values: dict[str, str], shape: type[P]) -> P:
 
 
 def too_large(limit: int) -> Problem:
-    return Problem(413, f"the request body is larger than {limit} bytes", code=ResponseCode.MESSAGE_ILLEGAL,
-        headers={"connection": "close"})
+    return Problem(
+        413,
+        f"the request body is larger than {limit} bytes",
+        code=ResponseCode.MESSAGE_ILLEGAL,
+        headers={"connection": "close"},
+    )
 
 
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
@@ -145,8 +152,12 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -
         async with asyncio.timeout(BODY_READ_SECONDS):
             return await _read_all(receive, limit)
     except TimeoutError as error:
-        raise Problem(408, f"the request body did not arrive within {BODY_READ_SECONDS:.0f} s",
-            code=ResponseCode.SYSTEM_BUSY, headers={"connection": "close"}) from error
+        raise Problem(
+            408,
+            f"the request body did not arrive within {BODY_READ_SECONDS:.0f} s",
+            code=ResponseCode.SYSTEM_BUSY,
+            headers={"connection": "close"},
+        ) from error
 
 
 class ClientGone(Exception):
@@ -181,8 +192,12 @@ def require_json(headers: dict[bytes, bytes]) -> None:
     media_type, _, rest = headers.get(b"content-type", b"").lower().partition(b";")
     charset = rest.replace(b" ", b"").replace(b'"', b"")
     if media_type.strip() != b"application/json" or charset not in (b"", b"charset=utf-8"):
-        raise Problem(415, "the body must be JSON: send Content-Type: application/json", pointer="/Content-Type",
-            headers={"accept": "application/json"})
+        raise Problem(
+            415,
+            "the body must be JSON: send Content-Type: application/json",
+            pointer="/Content-Type",
+            headers={"accept": "application/json"},
+        )
 
 
 def decode_json(data: bytes | msgspec.Raw, shape: type[Any]) -> Any:

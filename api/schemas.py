@@ -16,19 +16,67 @@ from bridge.port import commands
 
 QueueId = Annotated[int, Meta(ge=0, le=(1 << 31) - 1, description="Number of the queue in its topic.")]
 QueueOffset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="Position in a queue, in messages.")]
-AnyOffset = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1,
-    description="Position in a queue, in messages; one that the queue does not have is answered `offset_moved`.")]
+AnyOffset = Annotated[
+    int,
+    Meta(
+        ge=-(1 << 63),
+        le=(1 << 63) - 1,
+        description="Position in a queue, in messages; one that the queue does not have is answered `offset_moved`.",
+    ),
+]
 Milliseconds = Annotated[int, Meta(ge=0, le=1 << 62, description="Milliseconds since 1970, UTC.")]
 BodyEncoding = Literal["utf8", "base64", "json"]
 
-INT64_FIELDS = frozenset({
-    "queue_offset", "physical_offset", "offset", "next_offset", "min_offset", "max_offset", "queue_max_offset",
-    "pull_from_offset", "from_offset", "to_offset", "next_begin_offset", "flushed_offset", "previous", "before",
-    "after", "lag", "size", "min", "appended", "flushed", "dispatched", "store_time_ms", "born_time_ms",
-    "last_store_time_ms", "suspended_at_ms", "deadline_ms", "started_at_ms", "uptime_ms", "wall_ms", "lag_ms",
-    "latency_ms", "mono_ns", "pull_offset", "polled_ms_ago", "connected_at_ms", "last_heartbeat_ms", "sub_version",
-    "seq", "seq_from", "seq_to", "first_seq", "epoch", "messages", "next_due_ms", "dead_letters", "dead_letters_from",
-})
+INT64_FIELDS = frozenset(
+    {
+        "queue_offset",
+        "physical_offset",
+        "offset",
+        "next_offset",
+        "min_offset",
+        "max_offset",
+        "queue_max_offset",
+        "pull_from_offset",
+        "from_offset",
+        "to_offset",
+        "next_begin_offset",
+        "flushed_offset",
+        "previous",
+        "before",
+        "after",
+        "lag",
+        "size",
+        "min",
+        "appended",
+        "flushed",
+        "dispatched",
+        "store_time_ms",
+        "born_time_ms",
+        "last_store_time_ms",
+        "suspended_at_ms",
+        "deadline_ms",
+        "started_at_ms",
+        "uptime_ms",
+        "wall_ms",
+        "lag_ms",
+        "latency_ms",
+        "mono_ns",
+        "pull_offset",
+        "polled_ms_ago",
+        "connected_at_ms",
+        "last_heartbeat_ms",
+        "sub_version",
+        "seq",
+        "seq_from",
+        "seq_to",
+        "first_seq",
+        "epoch",
+        "messages",
+        "next_due_ms",
+        "dead_letters",
+        "dead_letters_from",
+    }
+)
 
 
 def with_int64_as_text(value: Any) -> Any:

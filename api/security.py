@@ -30,8 +30,10 @@ OPEN_PREFIX = "/static/"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 CLOSE_NOT_AUTHENTICATED = 4401
 
-_PAGE_POLICY = (b"default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
-    b"frame-ancestors 'none'")
+_PAGE_POLICY = (
+    b"default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    b"frame-ancestors 'none'"
+)
 _DEFAULT_HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
@@ -45,13 +47,22 @@ _DEFAULT_HEADERS = {
 class SecurityMiddleware:
     """An ASGI application around another. What is not given is taken from Django's settings."""
 
-    def __init__(self, app: Application, *, allowed_hosts: Sequence[str] | None = None,
-                 trusted_origins: Sequence[str] | None = None, gate: Gate | None = None) -> None:
+    def __init__(
+        self,
+        app: Application,
+        *,
+        allowed_hosts: Sequence[str] | None = None,
+        trusted_origins: Sequence[str] | None = None,
+        gate: Gate | None = None,
+    ) -> None:
         self._app = app
         self._hosts = [*(settings.ALLOWED_HOSTS if allowed_hosts is None else allowed_hosts), *LOCAL_HOSTS]
         self._origins = frozenset(settings.CSRF_TRUSTED_ORIGINS if trusted_origins is None else trusted_origins)
-        self._gate = gate or Gate(getattr(settings, "GLASSMQ_API_TOKEN", ""), settings.SECRET_KEY,
-            https=getattr(settings, "GLASSMQ_HTTPS", False))
+        self._gate = gate or Gate(
+            getattr(settings, "GLASSMQ_API_TOKEN", ""),
+            settings.SECRET_KEY,
+            https=getattr(settings, "GLASSMQ_HTTPS", False),
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -77,8 +88,16 @@ class SecurityMiddleware:
         elif wants_page(scope):
             await to_login(scope, send)
         else:
-            await send_problem(Problem(401, "this broker asks for its access token: send Authorization: Bearer TOKEN",
-                code=ResponseCode.NO_PERMISSION, headers={"www-authenticate": 'Bearer realm="glassmq"'}), scope, send)
+            await send_problem(
+                Problem(
+                    401,
+                    "this broker asks for its access token: send Authorization: Bearer TOKEN",
+                    code=ResponseCode.NO_PERMISSION,
+                    headers={"www-authenticate": 'Bearer realm="glassmq"'},
+                ),
+                scope,
+                send,
+            )
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -104,12 +123,14 @@ class SecurityMiddleware:
             raise Problem(414, f"the path is longer than {MAX_PATH_BYTES} bytes")
         host = header(scope, b"host")
         if not self._is_our_host(host) and scope["path"] not in PROBES:
-            raise Problem(400, f"the host {host!r} is not one of this broker's; add it to GLASSMQ_ALLOWED_HOSTS",
-                pointer="/Host")
+            raise Problem(
+                400, f"the host {host!r} is not one of this broker's; add it to GLASSMQ_ALLOWED_HOSTS", pointer="/Host"
+            )
         origin = header(scope, b"origin")
         if unsafe and origin and not self._is_our_origin(origin, host):
-            raise Problem(403, f"a page of {origin} may not do this", code=ResponseCode.NO_PERMISSION,
-                pointer="/Origin")
+            raise Problem(
+                403, f"a page of {origin} may not do this", code=ResponseCode.NO_PERMISSION, pointer="/Origin"
+            )
 
     def _is_our_host(self, host: str) -> bool:
         domain, _ = split_domain_port(host)
@@ -144,8 +165,11 @@ def _with_default_headers(send: Send) -> Send:
 async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
     """Answer with a problem where no route is involved yet."""
     content = msgspec.json.encode(problem.details(scope["path"]))
-    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(content)).encode("ascii")),
-        (b"cache-control", b"no-store")]
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(content)).encode("ascii")),
+        (b"cache-control", b"no-store"),
+    ]
     headers += [(name.encode("ascii"), value.encode("latin-1")) for name, value in problem.headers.items()]
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})

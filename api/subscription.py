@@ -68,8 +68,16 @@ class Subscription:
         self._by_queue_id = {}
         for queue, consumer in self._consumers.items():
             self._by_queue_id.setdefault(queue.queue_id, []).append(consumer)
-        self._client.put(Assigned(id=self.id, members=members, queues=[AssignedQueue(topic=queue.topic,
-            broker=queue.broker, queue_id=queue.queue_id) for queue in sorted(wanted)]))
+        self._client.put(
+            Assigned(
+                id=self.id,
+                members=members,
+                queues=[
+                    AssignedQueue(topic=queue.topic, broker=queue.broker, queue_id=queue.queue_id)
+                    for queue in sorted(wanted)
+                ],
+            )
+        )
         return offsets
 
     def end(self) -> list[Offset]:
@@ -79,8 +87,7 @@ class Subscription:
     def _take(self, queue: Queue, connection: PortConnection) -> None:
         client = self._client
         shared = Shared(self._permits, client.places, client.buffer, client.outbox)
-        consumer = QueueConsumer(queue, self.wanted, shared, connection, send=self._send,
-            on_trouble=self._on_trouble)
+        consumer = QueueConsumer(queue, self.wanted, shared, connection, send=self._send, on_trouble=self._on_trouble)
         self._consumers[queue] = consumer
         self._tasks[queue] = client.start(consumer.run())
 
@@ -90,8 +97,11 @@ class Subscription:
 
     def _send(self, message: MessageView) -> None:
         self._seq += 1
-        self._client.put(MessageFrame(id=self.id, seq=self._seq,
-            **{name: getattr(message, name) for name in message.__struct_fields__}))
+        self._client.put(
+            MessageFrame(
+                id=self.id, seq=self._seq, **{name: getattr(message, name) for name in message.__struct_fields__}
+            )
+        )
 
     def _on_trouble(self, queue: Queue, problem: Problem) -> None:
         """Told once, though all queues may have it at once."""
@@ -109,9 +119,13 @@ class Subscription:
         """Problem 429 when the client would be owed, and owe, more than a window."""
         left, unacknowledged = self._permits.left, sum(map(_open, self._consumers.values()))
         if left + unacknowledged + number > MAX_WINDOW:
-            raise Problem(429, f"{left} permits are not used and {unacknowledged} messages not acknowledged; with "
-                f"{number} more permits that is above {MAX_WINDOW}, the most", code=ResponseCode.FLOW_CONTROL,
-                pointer="/n")
+            raise Problem(
+                429,
+                f"{left} permits are not used and {unacknowledged} messages not acknowledged; with "
+                f"{number} more permits that is above {MAX_WINDOW}, the most",
+                code=ResponseCode.FLOW_CONTROL,
+                pointer="/n",
+            )
         self._permits.add(number)
 
     def ack(self, ack: Ack) -> None:
@@ -126,13 +140,22 @@ class Subscription:
         entry = OpenMessage(offset=nack.offset, queue_id=nack.queue_id, topic=nack.topic, broker=nack.broker)
         found = _Finder(self._by_queue_id)(entry, "/offset")
         if found is None:
-            raise Problem(404, "this message is not open here (any more): it is acknowledged, or its queue is now "
-                "another client's", code=ResponseCode.QUERY_NOT_FOUND, pointer="/offset")
+            raise Problem(
+                404,
+                "this message is not open here (any more): it is acknowledged, or its queue is now another client's",
+                code=ResponseCode.QUERY_NOT_FOUND,
+                pointer="/offset",
+            )
         consumer, offset = found
         assert consumer.progress is not None
-        await connections[consumer.queue.broker].call(commands.ConsumerSendMsgBack(
-            group=self.group, physical_offset=consumer.progress.physical_offset(offset),
-            delay_level=nack.delay_level, origin_topic=consumer.queue.topic))
+        await connections[consumer.queue.broker].call(
+            commands.ConsumerSendMsgBack(
+                group=self.group,
+                physical_offset=consumer.progress.physical_offset(offset),
+                delay_level=nack.delay_level,
+                origin_topic=consumer.queue.topic,
+            )
+        )
         consumer.finish(offset)
 
 
@@ -141,8 +164,11 @@ def _open(consumer: QueueConsumer) -> int:
 
 
 def _to_commit(consumers: Iterable[QueueConsumer]) -> list[Offset]:
-    return [Offset(consumer, consumer.progress.done_to) for consumer in consumers
-            if consumer.progress is not None and consumer.progress.done_to != consumer.progress.committed]
+    return [
+        Offset(consumer, consumer.progress.done_to)
+        for consumer in consumers
+        if consumer.progress is not None and consumer.progress.done_to != consumer.progress.committed
+    ]
 
 
 class _Finder:
@@ -155,13 +181,21 @@ class _Finder:
     def __call__(self, entry: int | OpenMessage, pointer: str) -> tuple[QueueConsumer, int] | None:
         if isinstance(entry, int):
             entry = OpenMessage(offset=entry)
-        found = [consumer for consumer in self._candidates(entry)
-                 if consumer.progress is not None and entry.offset in consumer.progress
-                 and entry.topic in (UNSET, consumer.queue.topic) and entry.broker in (UNSET, consumer.queue.broker)]
+        found = [
+            consumer
+            for consumer in self._candidates(entry)
+            if consumer.progress is not None
+            and entry.offset in consumer.progress
+            and entry.topic in (UNSET, consumer.queue.topic)
+            and entry.broker in (UNSET, consumer.queue.broker)
+        ]
         if len(found) > 1:
             places = ", ".join(f"{consumer.queue} at {consumer.queue.broker}" for consumer in found[:4])
-            raise Problem(400, f"offset {entry.offset} is open in {places}: name topic, queue_id and broker as the "
-                "message had them", pointer=pointer)
+            raise Problem(
+                400,
+                f"offset {entry.offset} is open in {places}: name topic, queue_id and broker as the message had them",
+                pointer=pointer,
+            )
         return (found[0], entry.offset) if found else None
 
     def _candidates(self, entry: OpenMessage) -> list[QueueConsumer]:

@@ -48,11 +48,16 @@ async def put_topic(request: Request[TopicParams]) -> Answer:
     body: TopicConfig = request.body
     if body.queues is not None and body.read_queues is not None and body.write_queues is not None:
         raise Problem(400, "queues sets read_queues and write_queues; send it or those two", pointer="/queues")
-    _, reply = await brokers.ask_first(request.params.broker, commands.UpdateAndCreateTopic(
-        topic=request.params.topic,
-        read_queues=body.queues if body.read_queues is None else body.read_queues,
-        write_queues=body.queues if body.write_queues is None else body.write_queues,
-        perm=body.perm), commands.Topics)
+    _, reply = await brokers.ask_first(
+        request.params.broker,
+        commands.UpdateAndCreateTopic(
+            topic=request.params.topic,
+            read_queues=body.queues if body.read_queues is None else body.read_queues,
+            write_queues=body.queues if body.write_queues is None else body.write_queues,
+            perm=body.perm,
+        ),
+        commands.Topics,
+    )
     brokers.forget_topics()
     return Answer(body=reply.topics[0])
 
@@ -75,7 +80,13 @@ async def search_offset(request: Request[SearchParams]) -> Answer:
     """The offset in a queue at a store time: RocketMQ's SEARCH_OFFSET_BY_TIMESTAMP."""
     params = request.params
     broker = await brokers.one(params.broker, params.topic)
-    found = await ask(broker.port, commands.SearchOffset(topic=params.topic, queue_id=params.queue_id,
-        timestamp_ms=params.timestamp_ms, boundary=params.boundary), commands.FoundOffset)
-    return Answer(body=FoundOffset(broker=broker.name, topic=params.topic, queue_id=params.queue_id,
-        offset=found.offset))
+    found = await ask(
+        broker.port,
+        commands.SearchOffset(
+            topic=params.topic, queue_id=params.queue_id, timestamp_ms=params.timestamp_ms, boundary=params.boundary
+        ),
+        commands.FoundOffset,
+    )
+    return Answer(
+        body=FoundOffset(broker=broker.name, topic=params.topic, queue_id=params.queue_id, offset=found.offset)
+    )

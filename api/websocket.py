@@ -101,8 +101,17 @@ class Socket:
 
     def put_problem(self, problem: Problem, frame_id: Any = msgspec.UNSET) -> None:
         details = problem.details()
-        self.put(ProblemFrame(id=frame_id, title=details.title, status=details.status, detail=details.detail,
-            code=details.code, errors=details.errors, retry_after_ms=problem.retry_after_s * 1000))
+        self.put(
+            ProblemFrame(
+                id=frame_id,
+                title=details.title,
+                status=details.status,
+                detail=details.detail,
+                code=details.code,
+                errors=details.errors,
+                retry_after_ms=problem.retry_after_s * 1000,
+            )
+        )
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine beside the others; it is cancelled when the socket goes."""

@@ -65,8 +65,12 @@ async def wakeups(port: int, busy: bool) -> tuple[list[float], list[float]]:
 def measure(mode: str, busy: bool) -> dict[str, float]:
     with broker(GLASSMQ_ENGINE=mode) as (port, _):
         seen, inside = asyncio.run(asyncio.wait_for(wakeups(port, busy), 300))
-    return {"client p50": percentile(seen, 0.5), "client p99": percentile(seen, 0.99),
-            "engine p50": percentile(inside, 0.5), "engine p99": percentile(inside, 0.99)}
+    return {
+        "client p50": percentile(seen, 0.5),
+        "client p99": percentile(seen, 0.99),
+        "engine p50": percentile(inside, 0.5),
+        "engine p99": percentile(inside, 0.99),
+    }
 
 
 def main() -> None:

@@ -66,8 +66,16 @@ class Producer:
         """A turn's sends."""
         chance = self._random
         chosen = chance.choices(self.topics, cum_weights=self._topic_weights, k=A_TURN)
-        return [SendMessage(topic=topic, producer_group="shop", born_host=f"10.0.0.{1 + chance.randrange(8)}",
-            born_port=40_000, messages=self._messages(now)) for topic in chosen]
+        return [
+            SendMessage(
+                topic=topic,
+                producer_group="shop",
+                born_host=f"10.0.0.{1 + chance.randrange(8)}",
+                born_port=40_000,
+                messages=self._messages(now),
+            )
+            for topic in chosen
+        ]
 
     def _messages(self, now: Now) -> list[OutgoingMessage]:
         chance, text = self._random, self._text
@@ -81,12 +89,22 @@ class Producer:
             size = low if low == high else low + int(chance.random() * (high - low + 1))
             start = int(chance.random() * (len(text) - size))
             properties = f"TAGS\x01{tag}\x02" + (f"KEYS\x01order-{number}\x02" if number % 3 else "")
-            made.append(OutgoingMessage(text[start:start + size], properties, queue_id, born_timestamp=born))
+            made.append(OutgoingMessage(text[start : start + size], properties, queue_id, born_timestamp=born))
         return made
 
 
-def make_store(path: Path, size: int, *, body: tuple[int, int] = (128, 128), topics: int = 8, queues: int = 4,
-               seed: int = 1, a_second: int = 1000, begin_ms: int = BEGIN_MS, options: Options | None = None) -> int:
+def make_store(
+    path: Path,
+    size: int,
+    *,
+    body: tuple[int, int] = (128, 128),
+    topics: int = 8,
+    queues: int = 4,
+    seed: int = 1,
+    a_second: int = 1000,
+    begin_ms: int = BEGIN_MS,
+    options: Options | None = None,
+) -> int:
     """A store in ``path`` whose log has ``size`` bytes or somewhat more; returns how many messages were added to it.
 
     It goes on behind what is there; ``begin_ms`` is the store time of the first message that is added.
@@ -97,8 +115,13 @@ def make_store(path: Path, size: int, *, body: tuple[int, int] = (128, 128), top
     count = 0
     try:
         producer = Producer(seed, topics, queues, body)
-        engine.handle_batch([("maker", 0, UpdateAndCreateTopic(topic=topic, read_queues=queues, write_queues=queues))
-            for topic in producer.topics], clock.now())
+        engine.handle_batch(
+            [
+                ("maker", 0, UpdateAndCreateTopic(topic=topic, read_queues=queues, write_queues=queues))
+                for topic in producer.topics
+            ],
+            clock.now(),
+        )
         store = engine.context.store
         while store.appended_offset < size:
             now = clock.now()
@@ -129,8 +152,15 @@ def main() -> None:
     chosen = parser.parse_args()
     title(f"Making a store of {chosen.gib:g} GiB")
     began = time.perf_counter()
-    count = make_store(chosen.path, int(chosen.gib * (1 << 30)), body=chosen.body, topics=chosen.topics,
-        queues=chosen.queues, seed=chosen.seed, a_second=chosen.per_second)
+    count = make_store(
+        chosen.path,
+        int(chosen.gib * (1 << 30)),
+        body=chosen.body,
+        topics=chosen.topics,
+        queues=chosen.queues,
+        seed=chosen.seed,
+        a_second=chosen.per_second,
+    )
     took = time.perf_counter() - began
     print(f"  {count:,} messages in {took:.1f} s, {count / took:,.0f} a second: {chosen.path}")
 

@@ -40,8 +40,7 @@ def parts(store: Path, processes: int) -> list[Part]:
         end = min(published.flushed_offset, base + segment.stat().st_size)
         if end > base:
             cuts = np.linspace(base, end, processes + 1).astype(int)
-            found += [Part(str(store), str(segment), int(low), int(high))
-                for low, high in itertools.pairwise(cuts)]
+            found += [Part(str(store), str(segment), int(low), int(high)) for low, high in itertools.pairwise(cuts)]
     return found
 
 
@@ -78,8 +77,15 @@ def measure(part: Part) -> tuple[int, dict[tuple[int, int], tuple[int, int, int,
     most, late = np.zeros(many, np.int64), np.zeros(many, np.int64)
     np.maximum.at(most, key, queue_offset)
     np.maximum.at(late, key, stored - born)
-    return int(count.sum()), {(int(place) // minutes, int(place) % minutes + first):
-        (int(count[place]), int(total[place]), int(most[place]), int(late[place])) for place in np.flatnonzero(count)}
+    return int(count.sum()), {
+        (int(place) // minutes, int(place) % minutes + first): (
+            int(count[place]),
+            int(total[place]),
+            int(most[place]),
+            int(late[place]),
+        )
+        for place in np.flatnonzero(count)
+    }
 
 
 def yardstick(store: Path, pool: Pool, processes: int = 2) -> int:

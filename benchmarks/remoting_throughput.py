@@ -21,8 +21,14 @@ WAYS = {
 def main() -> None:
     headline("Messages a second, stock Java client")
     figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    arguments = ["--seconds", str(number("seconds", 5)), "--warmup", str(number("warmup", 5)),
-                 "--messages", str(number("messages", 500_000))]
+    arguments = [
+        "--seconds",
+        str(number("seconds", 5)),
+        "--warmup",
+        str(number("warmup", 5)),
+        "--messages",
+        str(number("messages", 500_000)),
+    ]
     with brokers() as found:
         for broker, counts in in_turn(found, number("rounds", 3)):
             for way, words in WAYS.items():

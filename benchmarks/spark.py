@@ -183,8 +183,10 @@ class Bench:
 
         def query() -> None:
             lake_messages(self.spark, self.lake(store), columns).groupBy(
-                "topic", (F.col("store_ts") / 60_000).cast("long")).agg(F.count("*"), F.sum("total_size"),
-                F.max("queue_offset"), F.max(F.col("store_ts") - F.col("born_ts"))).toArrow()
+                "topic", (F.col("store_ts") / 60_000).cast("long")
+            ).agg(
+                F.count("*"), F.sum("total_size"), F.max("queue_offset"), F.max(F.col("store_ts") - F.col("born_ts"))
+            ).toArrow()
 
         return query
 
@@ -197,16 +199,24 @@ class Bench:
             bare = median(lambda: yardstick(store, pool))
         line("NumPy alone, 2 processes (the yardstick)", bare, messages)
         took = median(lambda: self.facts(store, of_lake=False))
-        line("throughput from the log: its sums", took, messages, f"{times(took, bare)}; "
-            + goal(took.wall <= 1.5 * bare.wall, "1.5 x"))
+        line(
+            "throughput from the log: its sums",
+            took,
+            messages,
+            f"{times(took, bare)}; " + goal(took.wall <= 1.5 * bare.wall, "1.5 x"),
+        )
         assert self.report(store, of_lake=False) == messages
         took = median(lambda: self.report(store, of_lake=False))
         line("throughput from the log: all tables and pages", took, messages, times(took, bare))
         assert self.fill_anew(store) == messages
         took = median(lambda: self.fill_anew(store))
         size = sum(file.size for part in self.lake(store).manifest.messages for file in part.files)
-        line("log to lake, headers and properties", took, messages,
-            f"{size / messages:.1f} B a message; " + goal(messages / took.wall >= 2e6, "2 M/s"))
+        line(
+            "log to lake, headers and properties",
+            took,
+            messages,
+            f"{size / messages:.1f} B a message; " + goal(messages / took.wall >= 2e6, "2 M/s"),
+        )
         took = median(lambda: self.facts(store, of_lake=True))
         line("throughput from the lake: its sums", took, messages, goal(took.wall < 0.5, "0.5 s"))
         assert self.report(store, of_lake=True) == messages
@@ -237,8 +247,12 @@ class Bench:
             found: list[int] = []
             took = timed(lambda found=found: found.append(self.fill(store)))
             memory = sum(own.memory for own in processes()) / 1e6
-            line(f"{size:3d} GiB", took, found[0],
-                f"{took.wall / size:.2f} s a GiB, {took.cpu / size:.2f} s busy; {memory:,.0f} MB of memory")
+            line(
+                f"{size:3d} GiB",
+                took,
+                found[0],
+                f"{took.wall / size:.2f} s a GiB, {took.cpu / size:.2f} s busy; {memory:,.0f} MB of memory",
+            )
             if size == gib:
                 break
             size *= 2

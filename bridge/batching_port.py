@@ -46,8 +46,16 @@ class Call:
 
     __slots__ = ("batch", "connection", "deadline_ms", "future", "is_pull", "on_held", "raw", "request_id", "size")
 
-    def __init__(self, connection: int, request_id: int, raw: Raw, deadline_ms: int, is_pull: bool,
-                 future: "asyncio.Future[Reply] | None", on_held: OnHeld | None) -> None:
+    def __init__(
+        self,
+        connection: int,
+        request_id: int,
+        raw: Raw,
+        deadline_ms: int,
+        is_pull: bool,
+        future: "asyncio.Future[Reply] | None",
+        on_held: OnHeld | None,
+    ) -> None:
         self.connection = connection
         self.request_id = request_id
         self.raw = raw  # empty after it was sent
@@ -67,8 +75,11 @@ class Call:
 
 
 def _time_out(call: Call, timeout_ms: int) -> None:
-    call.fail(PortTimeout(
-        f"the broker's engine did not answer within {timeout_ms} ms; what was asked may or may not have been done"))
+    call.fail(
+        PortTimeout(
+            f"the broker's engine did not answer within {timeout_ms} ms; what was asked may or may not have been done"
+        )
+    )
 
 
 def _ignore(notice: Notice) -> None:
@@ -90,8 +101,14 @@ class BatchingConnection:
     def next_request_id(self) -> int:
         return next(self._request_ids)
 
-    async def call(self, command: Command, *, timeout_ms: int | None = None, on_held: OnHeld | None = None,
-                   request_id: int | None = None) -> Reply:
+    async def call(
+        self,
+        command: Command,
+        *,
+        timeout_ms: int | None = None,
+        on_held: OnHeld | None = None,
+        request_id: int | None = None,
+    ) -> Reply:
         if self.closed:
             raise PortUnavailable("this connection to the broker was closed", retry_after_ms=0)
         if isinstance(command, CloseConnection):
@@ -122,9 +139,9 @@ class BatchingPort:
         self._waiting_bytes = 0
         self._connections: dict[int, BatchingConnection] = {}
         self._closings: set[int] = set()
-        self._number = 0          # of the batch sent last, or under way
-        self._number_sent = 0     # of the batch sent last
-        self._first = 0           # first batch that reached the engine as it is now
+        self._number = 0  # of the batch sent last, or under way
+        self._number_sent = 0  # of the batch sent last
+        self._first = 0  # first batch that reached the engine as it is now
         self._away = "the broker's engine has not answered yet"  # why it cannot be asked; empty: it can
         self._heard_ns = 0
         self._pump = Pump(self._send_next)
@@ -164,8 +181,9 @@ class BatchingPort:
         """Every few seconds: I am here, this I want to watch; and notice when the engine does not answer."""
         while True:
             self._alive_now.clear()
-            alive = wire.Alive(self._name, self._transport.reply_to, self._number_sent, self._watchers.deltas,
-                self._watchers.events)
+            alive = wire.Alive(
+                self._name, self._transport.reply_to, self._number_sent, self._watchers.deltas, self._watchers.events
+            )
             await self._try_send(wire.encode_to_engine(alive))
             silence_ms = (self._clock.mono_ns() - self._heard_ns) // 1_000_000
             if silence_ms > self.limits.engine_silence_ms and not self._away:
@@ -194,16 +212,29 @@ class BatchingPort:
         self._connections[connection.number] = connection
         return connection
 
-    async def call_on(self, connection: BatchingConnection, request_id: int, command: Command,
-                      timeout_ms: int | None, on_held: OnHeld | None) -> Reply:
+    async def call_on(
+        self,
+        connection: BatchingConnection,
+        request_id: int,
+        command: Command,
+        timeout_ms: int | None,
+        on_held: OnHeld | None,
+    ) -> Reply:
         """One command of one connection, from encoding to reply."""
         if timeout_ms is None:
             timeout_ms = self.limits.call_timeout_ms
             timeout_ms += command.suspend_timeout_ms if isinstance(command, PullMessage) else 0
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Reply] = loop.create_future()
-        call = Call(connection.number, request_id, wire.encode_command(command),
-            self._clock.now().wall_ms + timeout_ms, isinstance(command, PullMessage), future, on_held)
+        call = Call(
+            connection.number,
+            request_id,
+            wire.encode_command(command),
+            self._clock.now().wall_ms + timeout_ms,
+            isinstance(command, PullMessage),
+            future,
+            on_held,
+        )
         self._admit(call)
         self._calls[call.connection, request_id] = call
         self._call_bytes += call.size
@@ -220,12 +251,12 @@ class BatchingPort:
             raise self._unavailable()
         size = call.size
         if size + 1024 > self.limits.message_bytes:
-            raise RequestError(f"a command of {size} bytes is too large for the way to the engine",
-                code=ResponseCode.MESSAGE_ILLEGAL)
+            raise RequestError(
+                f"a command of {size} bytes is too large for the way to the engine", code=ResponseCode.MESSAGE_ILLEGAL
+            )
         if (call.connection, call.request_id) in self._calls:
             raise RequestError(f"request id {call.request_id} is in use on this connection")
-        if len(self._calls) >= self.limits.calls or (
-                self._calls and self._call_bytes + size > self.limits.call_bytes):
+        if len(self._calls) >= self.limits.calls or (self._calls and self._call_bytes + size > self.limits.call_bytes):
             raise PortUnavailable(f"{len(self._calls)} calls of this web process wait for an answer; no more are taken")
         if self._is_full(size):
             self._drop_unwanted()
@@ -234,8 +265,9 @@ class BatchingPort:
         self._enqueue(call)
 
     def _is_full(self, size: int) -> bool:
-        return (len(self._waiting) >= self.limits.waiting_count
-            or (bool(self._waiting) and self._waiting_bytes + size > self.limits.waiting_bytes))
+        return len(self._waiting) >= self.limits.waiting_count or (
+            bool(self._waiting) and self._waiting_bytes + size > self.limits.waiting_bytes
+        )
 
     def _drop_unwanted(self) -> None:
         self._waiting = deque(call for call in self._waiting if call.wanted())
@@ -253,8 +285,17 @@ class BatchingPort:
         answered = self._calls.pop((call.connection, call.request_id), None) is None
         abandoned = call.is_pull and call.batch and not answered and not connection.closed and not self._away
         if abandoned and not self._is_full(64):
-            self._enqueue(Call(call.connection, 0, wire.encode_command(CancelPull(request_id=call.request_id)),
-                call.deadline_ms, False, None, None))
+            self._enqueue(
+                Call(
+                    call.connection,
+                    0,
+                    wire.encode_command(CancelPull(request_id=call.request_id)),
+                    call.deadline_ms,
+                    False,
+                    None,
+                    None,
+                )
+            )
 
     def closed(self, connection: BatchingConnection) -> None:
         """A client is gone: its calls end here, and at the engine what it holds."""
@@ -290,8 +331,15 @@ class BatchingPort:
             connection = self._connections.get(call.connection)
             if connection is not None:
                 connection.sent = True
-        data = wire.encode_to_engine(wire.EncodedRequests(self._name, self._transport.reply_to, self._number,
-            list(closings), [(call.connection, call.request_id, call.deadline_ms, call.raw) for call in calls]))
+        data = wire.encode_to_engine(
+            wire.EncodedRequests(
+                self._name,
+                self._transport.reply_to,
+                self._number,
+                list(closings),
+                [(call.connection, call.request_id, call.deadline_ms, call.raw) for call in calls],
+            )
+        )
         for call in calls:
             call.raw = _SENT
         try:
@@ -362,8 +410,9 @@ class BatchingPort:
 
     def _end_lost_calls(self) -> None:
         """What an engine was asked that is no more (or has forgotten this process) is not going to be answered."""
-        _fail_sent([call for call in self._calls.values() if 0 < call.batch < self._first],
-            "the broker's engine was restarted")
+        _fail_sent(
+            [call for call in self._calls.values() if 0 < call.batch < self._first], "the broker's engine was restarted"
+        )
 
     def _lost(self, reason: str) -> None:
         """There is no engine for now."""
@@ -393,5 +442,7 @@ def _fail(calls: Iterable[Call], error: Callable[[], BrokerError]) -> None:
 def _fail_sent(calls: list[Call], reason: str) -> None:
     """A pull changes nothing and can be repeated at once; of anything else nobody knows whether it was done."""
     _fail([call for call in calls if call.is_pull], lambda: PortUnavailable(reason))
-    _fail([call for call in calls if not call.is_pull],
-        lambda: PortTimeout(f"{reason}; what was asked may or may not have been done"))
+    _fail(
+        [call for call in calls if not call.is_pull],
+        lambda: PortTimeout(f"{reason}; what was asked may or may not have been done"),
+    )

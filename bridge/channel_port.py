@@ -1,7 +1,7 @@
 """The engine port over the Channels layer: the in-memory one of one process, or Redis between many.
 
-    web process --- {"type": "engine.batch", "data": ...} ---> channel  broker-engine.<broker name>
-    web process <-- {"type": "engine.replies", "data": ...} -- channel  glassmq-web.<process>!<id>
+web process --- {"type": "engine.batch", "data": ...} ---> channel  broker-engine.<broker name>
+web process <-- {"type": "engine.replies", "data": ...} -- channel  glassmq-web.<process>!<id>
 """
 
 import asyncio
@@ -92,7 +92,8 @@ async def send(layer: Any, channel: str, message: dict[str, Any]) -> None:
 class ChannelPort(BatchingPort):
     """An EnginePort over a channel layer."""
 
-    def __init__(self, layer: Any, broker_name: str, *, limits: Limits | None = None,
-                 clock: Clock | None = None) -> None:
+    def __init__(
+        self, layer: Any, broker_name: str, *, limits: Limits | None = None, clock: Clock | None = None
+    ) -> None:
         limits = limits or Limits()
         super().__init__(ChannelTransport(layer, broker_name, limits), limits=limits, clock=clock)

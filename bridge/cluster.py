@@ -57,6 +57,12 @@ def cluster(settings: Any, count: int) -> list[BrokerPlace]:
             store = settings.GLASSMQ_DATA_DIR / "brokers" / name / "store"
             socket = socket.with_name(f"{socket.stem}-{name}{socket.suffix}")
         port = first_port + PORT_STEP * number if first_port else 0
-        places.append(BrokerPlace(name, socket, shared | {
-            "GLASSMQ_BROKER_NAME": name, "GLASSMQ_BROKER_PORT": str(port), "GLASSMQ_STORE_DIR": str(store)}))
+        places.append(
+            BrokerPlace(
+                name,
+                socket,
+                shared
+                | {"GLASSMQ_BROKER_NAME": name, "GLASSMQ_BROKER_PORT": str(port), "GLASSMQ_STORE_DIR": str(store)},
+            )
+        )
     return places

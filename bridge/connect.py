@@ -63,11 +63,13 @@ def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
     except ValueError:  # not an address: the store will say so when it is opened
         keys = UniqKeyGenerator("127.0.0.1", os.getpid(), random.SystemRandom())
     files = RealFiles()
-    open_engine = partial(Engine.open, settings.GLASSMQ_STORE_DIR, options, files, clock, keys.next,
-        adopt=settings.GLASSMQ_STORE_ADOPT)
+    open_engine = partial(
+        Engine.open, settings.GLASSMQ_STORE_DIR, options, files, clock, keys.next, adopt=settings.GLASSMQ_STORE_ADOPT
+    )
     runner = EngineRunner(open_engine, clock, journal=PollJournal(files, clock))
-    return EngineHost(runner, clock, limits, remoting=make_remoting(settings, runner),
-                      routes=make_routes(settings, runner, clock))
+    return EngineHost(
+        runner, clock, limits, remoting=make_remoting(settings, runner), routes=make_routes(settings, runner, clock)
+    )
 
 
 def make_remoting(settings: Any, runner: EngineRunner) -> RemotingServer | None:
@@ -80,10 +82,16 @@ def make_remoting(settings: Any, runner: EngineRunner) -> RemotingServer | None:
         return None
     sessions = BrokerSessions(runner, Identity(options.broker_name, options.broker_id))
     return RemotingServer(
-        sessions.make_session, settings.GLASSMQ_BROKER_HOST, [port, port - 2] if port > 2 else [port],
-        port_setting="GLASSMQ_BROKER_PORT", tls=make_tls(options), limits=RemotingLimits(connections=most_connections(
-            settings.GLASSMQ_MAX_CONNECTIONS, own_files=open_files_limit() // 2)),  # the other half is the store's
-        largest_answer=lambda: runner.engine.context.options.max_message_size + BESIDE_THE_BODY)
+        sessions.make_session,
+        settings.GLASSMQ_BROKER_HOST,
+        [port, port - 2] if port > 2 else [port],
+        port_setting="GLASSMQ_BROKER_PORT",
+        tls=make_tls(options),
+        limits=RemotingLimits(
+            connections=most_connections(settings.GLASSMQ_MAX_CONNECTIONS, own_files=open_files_limit() // 2)
+        ),  # the other half is the store's
+        largest_answer=lambda: runner.engine.context.options.max_message_size + BESIDE_THE_BODY,
+    )
 
 
 def make_routes(settings: Any, runner: EngineRunner, clock: Clock) -> BrokerRoutes | None:
@@ -96,16 +104,23 @@ def make_routes(settings: Any, runner: EngineRunner, clock: Clock) -> BrokerRout
     beside = None
     if settings.GLASSMQ_NAMESRV_PORT:
         beside = make_name_server(settings, own_files=open_files_limit() * 3 // 4)
-    return BrokerRoutes(runner, settings.GLASSMQ_OPTIONS, clock, beside,
-                        register_read_only=bool(settings.GLASSMQ_NAMESRV_ADDR))
+    return BrokerRoutes(
+        runner, settings.GLASSMQ_OPTIONS, clock, beside, register_read_only=bool(settings.GLASSMQ_NAMESRV_ADDR)
+    )
 
 
 def make_name_server(settings: Any, *, own_files: int = OWN_FILES) -> NameServer:
     """The name server on ``GLASSMQ_NAMESRV_PORT``. Nothing is opened yet."""
     return NameServer(
-        settings.GLASSMQ_DATA_DIR / "namesrv", RealFiles(), SystemClock(), settings.GLASSMQ_BROKER_HOST,
-        settings.GLASSMQ_NAMESRV_PORT, port_setting="GLASSMQ_NAMESRV_PORT", tls=make_tls(settings.GLASSMQ_OPTIONS),
-        limits=RemotingLimits(connections=most_connections(settings.GLASSMQ_MAX_CONNECTIONS, own_files)))
+        settings.GLASSMQ_DATA_DIR / "namesrv",
+        RealFiles(),
+        SystemClock(),
+        settings.GLASSMQ_BROKER_HOST,
+        settings.GLASSMQ_NAMESRV_PORT,
+        port_setting="GLASSMQ_NAMESRV_PORT",
+        tls=make_tls(settings.GLASSMQ_OPTIONS),
+        limits=RemotingLimits(connections=most_connections(settings.GLASSMQ_MAX_CONNECTIONS, own_files)),
+    )
 
 
 def make_tls(options: Options) -> TlsOptions:

@@ -50,8 +50,11 @@ class LimitedServer(Server):  # type: ignore[misc]
         self.open_connections += 1
         is_full = self.open_connections > self.max_connections
         if is_full and not self._is_full:
-            logger.warning("%d connections are open, which is the most: further ones are closed (%s)",
-                           self.max_connections, "GLASSMQ_MAX_CONNECTIONS, or the limit of open files")
+            logger.warning(
+                "%d connections are open, which is the most: further ones are closed (%s)",
+                self.max_connections,
+                "GLASSMQ_MAX_CONNECTIONS, or the limit of open files",
+            )
         self._is_full = is_full
         return not is_full
 
@@ -60,8 +63,10 @@ class LimitedServer(Server):  # type: ignore[misc]
 
     def open_websockets(self) -> int:
         """WebSockets that have not been closed by both sides yet."""
-        return sum(isinstance(protocol, WebSocketProtocol) and "disconnected" not in details
-                   for protocol, details in self.connections.items())
+        return sum(
+            isinstance(protocol, WebSocketProtocol) and "disconnected" not in details
+            for protocol, details in self.connections.items()
+        )
 
 
 class LimitedChannel(HTTPChannel):
@@ -123,8 +128,9 @@ class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
             super().handle_reply(message)
             return
         reason = str(message.get("reason") or "").encode()[:MAX_CLOSE_REASON]
-        self.sendCloseFrame(code=message.get("code") or 1000,
-                            reasonUtf8=reason.decode("utf-8", "ignore").encode())  # no half characters
+        self.sendCloseFrame(
+            code=message.get("code") or 1000, reasonUtf8=reason.decode("utf-8", "ignore").encode()
+        )  # no half characters
 
     def connectionLost(self, reason: Any = None) -> None:
         self.factory.server_class.connection_closed()
@@ -134,10 +140,27 @@ class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
 def too_large(limit: int) -> bytes:
     """The whole answer to a body of more than ``limit`` bytes, as RFC 9457 has it."""
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    body = json.dumps({
-        "type": "about:blank", "title": status.phrase, "status": status.value, "code": "MESSAGE_ILLEGAL",
-        "detail": f"the request body is larger than {limit} bytes", "instance": "", "errors": []}).encode()
-    return b"\r\n".join([
-        f"HTTP/1.1 {status.value} {status.phrase}".encode(), b"content-type: application/problem+json",
-        b"cache-control: no-store", b"x-content-type-options: nosniff", b"server: GlassMQ", b"connection: close",
-        f"content-length: {len(body)}".encode(), b"", body])
+    body = json.dumps(
+        {
+            "type": "about:blank",
+            "title": status.phrase,
+            "status": status.value,
+            "code": "MESSAGE_ILLEGAL",
+            "detail": f"the request body is larger than {limit} bytes",
+            "instance": "",
+            "errors": [],
+        }
+    ).encode()
+    return b"\r\n".join(
+        [
+            f"HTTP/1.1 {status.value} {status.phrase}".encode(),
+            b"content-type: application/problem+json",
+            b"cache-control: no-store",
+            b"x-content-type-options: nosniff",
+            b"server: GlassMQ",
+            b"connection: close",
+            f"content-length: {len(body)}".encode(),
+            b"",
+            body,
+        ]
+    )

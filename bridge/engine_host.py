@@ -31,8 +31,15 @@ class EngineHost:
 
     fanout: EventFanout
 
-    def __init__(self, runner: EngineRunner, clock: Clock, limits: Limits | None = None, *,
-                 remoting: RemotingServer | None = None, routes: BrokerRoutes | None = None) -> None:
+    def __init__(
+        self,
+        runner: EngineRunner,
+        clock: Clock,
+        limits: Limits | None = None,
+        *,
+        remoting: RemotingServer | None = None,
+        routes: BrokerRoutes | None = None,
+    ) -> None:
         self.runner = runner
         self.remoting = remoting
         self.routes = routes
@@ -196,8 +203,10 @@ class EngineHost:
 
     def _watch(self) -> None:
         if self._accepting:
-            self.fanout.watch(deltas=any(process.deltas for process in self._processes.values()),
-                events=any(process.events for process in self._processes.values()))
+            self.fanout.watch(
+                deltas=any(process.deltas for process in self._processes.values()),
+                events=any(process.events for process in self._processes.values()),
+            )
 
     def _on_observed(self, delta: Delta | None, events: EventBatch | None) -> None:
         raw_delta = None if delta is None else wire.encode_delta(delta)
@@ -206,5 +215,9 @@ class EngineHost:
             process.put_observed(raw_delta, raw_events)
 
 
-_TOO_LATE = Failed(code=ResponseCode.SYSTEM_BUSY, kind="unavailable", retry_after_ms=1000,
-    remark="the engine got this after its deadline and did nothing: it was away, or the clocks of the machines differ")
+_TOO_LATE = Failed(
+    code=ResponseCode.SYSTEM_BUSY,
+    kind="unavailable",
+    retry_after_ms=1000,
+    remark="the engine got this after its deadline and did nothing: it was away, or the clocks of the machines differ",
+)

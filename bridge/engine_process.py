@@ -78,7 +78,8 @@ async def open_store(host: EngineHost) -> None:
     except OSError as error:
         raise CannotStart(
             f"The store cannot be opened ({error}): set GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR to a folder that this "
-            "user may write to.") from error
+            "user may write to."
+        ) from error
 
 
 async def reach(layer: Any, channel: str, host: EngineHost) -> None:
@@ -99,4 +100,5 @@ async def reach(layer: Any, channel: str, host: EngineHost) -> None:
     except TimeoutError:
         raise CannotStart(
             f"The channel layer cannot be reached ({error or 'it does not answer'}): is the Redis of "
-            "GLASSMQ_REDIS_URL running?") from error
+            "GLASSMQ_REDIS_URL running?"
+        ) from error

@@ -43,8 +43,9 @@ _encode_json = msgspec.json.Encoder().encode
 class EventFanout:
     """Collects the events of one engine. ``deliver`` is called on the loop with what is due (one of both or both)."""
 
-    def __init__(self, engine: Engine, clock: Clock, limits: Limits,
-                 deliver: Callable[[Delta | None, EventBatch | None], None]) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, limits: Limits, deliver: Callable[[Delta | None, EventBatch | None], None]
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._limits = limits
@@ -52,15 +53,19 @@ class EventFanout:
         self._deltas = False
         self._events = False
         self._timer: asyncio.TimerHandle | None = None
-        self._snapshots = 0     # asked for and not answered yet
-        self._exact = False     # a page's snapshot falls into this interval
+        self._snapshots = 0  # asked for and not answered yet
+        self._exact = False  # a page's snapshot falls into this interval
         self._reset(engine.events.seq)
         self._single: list[Event] = []
         self._single_dropped = 0
         self._handlers: dict[type[Event], Callable[[Event], None]] = {
-            PullHeld: self._held, PullWoken: self._ended, PullReleased: self._ended,
-            MessagesDispatched: self._dispatched, TopicChanged: self._topic_changed,
-            SegmentDeleted: self._segment_deleted, **dict.fromkeys(CLIENT_EVENTS, self._client_event),
+            PullHeld: self._held,
+            PullWoken: self._ended,
+            PullReleased: self._ended,
+            MessagesDispatched: self._dispatched,
+            TopicChanged: self._topic_changed,
+            SegmentDeleted: self._segment_deleted,
+            **dict.fromkeys(CLIENT_EVENTS, self._client_event),
             **dict.fromkeys(RETRY_EVENTS, self._retry_event),
         }
 
@@ -204,18 +209,28 @@ class EventFanout:
         context, counters = self._engine.context, self._engine.counters
         broker = context.options.broker_name
         delta = Delta(
-            broker=broker, epoch=context.epoch, seq_from=self._seq_from, seq_to=self._seq,
+            broker=broker,
+            epoch=context.epoch,
+            seq_from=self._seq_from,
+            seq_to=self._seq,
             wall_ms=self._clock.now().wall_ms,
             holds_added=[_hold_view(broker, event) for event in self._added.values()],
-            holds_removed=self._removed, holds_total=len(context.holds),
-            queues=[context.queue_view(*key) for key in self._changed], queues_removed=list(self._gone),
+            holds_removed=self._removed,
+            holds_total=len(context.holds),
+            queues=[context.queue_view(*key) for key in self._changed],
+            queues_removed=list(self._gone),
             wakeups=[wake_up(event) for event in self._wakeups],
-            client_events=[msgspec.to_builtins(event) for event in merge(
-                self._client_events, self._retry_events, key=attrgetter("seq"))],
+            client_events=[
+                msgspec.to_builtins(event)
+                for event in merge(self._client_events, self._retry_events, key=attrgetter("seq"))
+            ],
             counters=counters.as_dict(),
-            wakeup_us=counters.wakeup_us.view(), held_ms=counters.held_ms.view(),
-            long_polling_enable=context.options.long_polling_enable, problem=context.problem(),
-            dropped=self._dropped)
+            wakeup_us=counters.wakeup_us.view(),
+            held_ms=counters.held_ms.view(),
+            long_polling_enable=context.options.long_polling_enable,
+            problem=context.problem(),
+            dropped=self._dropped,
+        )
         self._reset(self._seq)
         return delta
 
@@ -224,13 +239,25 @@ class EventFanout:
         events, dropped = self._single, self._single_dropped
         self._single, self._single_dropped = [], 0
         return EventBatch(
-            broker=context.options.broker_name, epoch=context.epoch, dropped=dropped,
-            events=[(event.seq, str(event.__struct_config__.tag), _encode_json(event)) for event in events])
+            broker=context.options.broker_name,
+            epoch=context.epoch,
+            dropped=dropped,
+            events=[(event.seq, str(event.__struct_config__.tag), _encode_json(event)) for event in events],
+        )
 
 
 def _hold_view(broker: str, event: PullHeld) -> HoldView:
     return HoldView(
-        broker=broker, id=event.hold_id, topic=event.topic, queue_id=event.queue_id, group=event.group,
-        client_id=event.client_id, protocol=event.protocol, pull_from_offset=event.pull_from_offset,
-        queue_max_offset=event.queue_max_offset, suspended_at_ms=event.wall_ms, deadline_ms=event.deadline_ms,
-        filter=event.filter)
+        broker=broker,
+        id=event.hold_id,
+        topic=event.topic,
+        queue_id=event.queue_id,
+        group=event.group,
+        client_id=event.client_id,
+        protocol=event.protocol,
+        pull_from_offset=event.pull_from_offset,
+        queue_max_offset=event.queue_max_offset,
+        suspended_at_ms=event.wall_ms,
+        deadline_ms=event.deadline_ms,
+        filter=event.filter,
+    )

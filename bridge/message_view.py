@@ -79,14 +79,25 @@ def _message(record: CommitLogRecord, body: bytes, problem: str, broker: str) ->
     properties = message_properties.decode(text)
     offset_id = encode_offset_message_id(record.store_host, record.store_port, record.physical_offset)
     return Message(
-        broker=broker, message_id=properties.get(message_properties.UNIQ_KEY, offset_id), offset_message_id=offset_id,
-        topic=record.topic, queue_id=record.queue_id, queue_offset=record.queue_offset,
-        physical_offset=record.physical_offset, tag=properties.get(message_properties.TAGS, ""),
-        keys=properties.get(message_properties.KEYS, "").split(), properties=properties, body=body,
-        born_time_ms=record.born_timestamp, store_time_ms=record.store_timestamp,
+        broker=broker,
+        message_id=properties.get(message_properties.UNIQ_KEY, offset_id),
+        offset_message_id=offset_id,
+        topic=record.topic,
+        queue_id=record.queue_id,
+        queue_offset=record.queue_offset,
+        physical_offset=record.physical_offset,
+        tag=properties.get(message_properties.TAGS, ""),
+        keys=properties.get(message_properties.KEYS, "").split(),
+        properties=properties,
+        body=body,
+        born_time_ms=record.born_timestamp,
+        store_time_ms=record.store_timestamp,
         born_host=_address(record.born_host, record.born_port),
         store_host=_address(record.store_host, record.store_port),
-        reconsume_times=record.reconsume_times, size=record.size, problem=problem)
+        reconsume_times=record.reconsume_times,
+        size=record.size,
+        problem=problem,
+    )
 
 
 def _address(host: str, port: int) -> str:
@@ -95,6 +106,22 @@ def _address(host: str, port: int) -> str:
 
 def _unreadable(size: int, broker: str, error: ValueError) -> Message:
     return Message(
-        broker=broker, message_id="", offset_message_id="", topic="", queue_id=-1, queue_offset=-1, physical_offset=-1,
-        tag="", keys=[], properties={}, body=b"", born_time_ms=0, store_time_ms=0, born_host="", store_host="",
-        reconsume_times=0, size=size, problem=f"{size} bytes cannot be read: {error}")
+        broker=broker,
+        message_id="",
+        offset_message_id="",
+        topic="",
+        queue_id=-1,
+        queue_offset=-1,
+        physical_offset=-1,
+        tag="",
+        keys=[],
+        properties={},
+        body=b"",
+        born_time_ms=0,
+        store_time_ms=0,
+        born_host="",
+        store_host="",
+        reconsume_times=0,
+        size=size,
+        problem=f"{size} bytes cannot be read: {error}",
+    )

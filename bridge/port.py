@@ -22,10 +22,29 @@ from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.remoting.codes import ResponseCode, version_text
 
 __all__ = [
-    "OPTION_DESCRIPTIONS", "BrokerError", "Clock", "ConflictError", "Delta", "EnginePort", "EventBatch", "Message",
-    "NotFoundError", "PortConnection", "PortTimeout", "PortUnavailable", "RequestError", "ResponseCode", "SystemClock",
-    "UnavailableError", "Watcher", "allocate_averagely", "commands", "encode_properties", "raise_failed",
-    "read_messages", "version_text",
+    "OPTION_DESCRIPTIONS",
+    "BrokerError",
+    "Clock",
+    "ConflictError",
+    "Delta",
+    "EnginePort",
+    "EventBatch",
+    "Message",
+    "NotFoundError",
+    "PortConnection",
+    "PortTimeout",
+    "PortUnavailable",
+    "RequestError",
+    "ResponseCode",
+    "SystemClock",
+    "UnavailableError",
+    "Watcher",
+    "allocate_averagely",
+    "commands",
+    "encode_properties",
+    "raise_failed",
+    "read_messages",
+    "version_text",
 ]
 
 
@@ -96,8 +115,14 @@ class PortConnection(Protocol):
 
     on_notice: Callable[[Notice], None]
 
-    async def call(self, command: Command, *, timeout_ms: int | None = None,
-                   on_held: Callable[[Held], None] | None = None, request_id: int | None = None) -> Reply:
+    async def call(
+        self,
+        command: Command,
+        *,
+        timeout_ms: int | None = None,
+        on_held: Callable[[Held], None] | None = None,
+        request_id: int | None = None,
+    ) -> Reply:
         """Send, await the answer. Raises BrokerError's kinds, PortUnavailable, PortTimeout.
 
         The default time-out is 10 s, and for a pull its suspend time more. ``request_id`` (from
@@ -174,6 +199,9 @@ def get_port(broker: str = "") -> EnginePort:
     if not broker:
         return next(iter(ports.values()))
     if broker not in ports:
-        raise NotFoundError(f"there is no broker {broker!r} here, but {', '.join(ports)}",
-            code=ResponseCode.QUERY_NOT_FOUND, pointer="/broker")
+        raise NotFoundError(
+            f"there is no broker {broker!r} here, but {', '.join(ports)}",
+            code=ResponseCode.QUERY_NOT_FOUND,
+            pointer="/broker",
+        )
     return ports[broker]

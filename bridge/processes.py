@@ -46,8 +46,15 @@ class ChildProcess:
     its own: a Ctrl-C in the terminal reaches the parent alone, which stops its children in its own order.
     """
 
-    def __init__(self, name: str, program: Sequence[str], *, environment: Mapping[str, str] | None = None,
-                 first_pause_s: float = FIRST_PAUSE_S, on_refusal: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        program: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        first_pause_s: float = FIRST_PAUSE_S,
+        on_refusal: Callable[[], None] | None = None,
+    ) -> None:
         """``environment`` is what differs from this process's. ``on_refusal``: called, instead of another start, when
         the very first run ends with exit code 1. That is how a command ends that cannot start and has said why.
         """
@@ -102,8 +109,15 @@ class ChildProcess:
 
     async def _spawn(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "bridge.processes", *self._program, stdin=PIPE, start_new_session=True, cwd=_PROJECT,
-            env=self._environment)
+            sys.executable,
+            "-m",
+            "bridge.processes",
+            *self._program,
+            stdin=PIPE,
+            start_new_session=True,
+            cwd=_PROJECT,
+            env=self._environment,
+        )
         if self._stopping:  # stop() came while the child was being started
             self.kill()
 

@@ -1,8 +1,8 @@
 """The engine port over a Unix socket: an engine in a child process, nothing to install beside.
 
-    frame   +-----------------+---------------------------+
-            | length u32 (be) | message (bridge/wire.py)  |
-            +-----------------+---------------------------+
+frame   +-----------------+---------------------------+
+        | length u32 (be) | message (bridge/wire.py)  |
+        +-----------------+---------------------------+
 """
 
 import asyncio

@@ -99,14 +99,31 @@ class WebProcess:
             raw = wire.encode_reply(reply)
         except Exception as error:  # text that is not Unicode, somewhere in a store written by others
             log.warning("a reply cannot be encoded: %s", error)
-            raw = wire.encode_reply(Failed(code=ResponseCode.SYSTEM_ERROR, kind="store",
-                remark=f"the broker's answer cannot be written down: {error}"))
+            raw = wire.encode_reply(
+                Failed(
+                    code=ResponseCode.SYSTEM_ERROR,
+                    kind="store",
+                    remark=f"the broker's answer cannot be written down: {error}",
+                )
+            )
         if len(raw) > self._limits.message_bytes // 2:
-            raw = wire.encode_reply(Failed(code=ResponseCode.SYSTEM_ERROR, kind="request",
-                remark=f"the answer takes {len(raw)} bytes, more than can be sent in one piece; ask for less at once"))
+            raw = wire.encode_reply(
+                Failed(
+                    code=ResponseCode.SYSTEM_ERROR,
+                    kind="request",
+                    remark=f"the answer takes {len(raw)} bytes, more than can be sent in one piece; "
+                    "ask for less at once",
+                )
+            )
         elif self._reply_bytes + len(raw) > self._limits.reply_bytes and isinstance(reply, Pulled | Records):
-            raw = wire.encode_reply(Failed(code=ResponseCode.SYSTEM_BUSY, kind="unavailable", retry_after_ms=100,
-                remark="the way back from the broker's engine is full; ask again in a moment"))
+            raw = wire.encode_reply(
+                Failed(
+                    code=ResponseCode.SYSTEM_BUSY,
+                    kind="unavailable",
+                    retry_after_ms=100,
+                    remark="the way back from the broker's engine is full; ask again in a moment",
+                )
+            )
         self._replies.append((connection, request_id, raw))
         self._reply_bytes += len(raw)
         if len(self._replies) > self._limits.reply_count:
@@ -146,8 +163,11 @@ class WebProcess:
         self._events.clear()
         context = self._host.runner.engine.context
         leaving = self.leaving and not self._replies
-        data = wire.encode_to_web(wire.EncodedReplies(
-            context.options.broker_name, context.epoch, self.first, leaving, replies, deltas, events))
+        data = wire.encode_to_web(
+            wire.EncodedReplies(
+                context.options.broker_name, context.epoch, self.first, leaving, replies, deltas, events
+            )
+        )
         if not await self._deliver(data):
             self._host.batches_dropped += 1
             self._host.replies_dropped += len(replies)

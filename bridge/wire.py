@@ -156,8 +156,17 @@ def _decode_one_by_one(data: bytes) -> tuple[ToEngine, list[tuple[int, int, Fail
         try:
             good.append((connection, request_id, deadline_ms, _command.decode(raw)))
         except msgspec.MsgspecError as error:
-            bad.append((connection, request_id, Failed(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, kind="request",
-                remark=f"the engine does not understand this command: {error}")))
+            bad.append(
+                (
+                    connection,
+                    request_id,
+                    Failed(
+                        code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                        kind="request",
+                        remark=f"the engine does not understand this command: {error}",
+                    ),
+                )
+            )
     return Requests(batch.process, batch.reply_to, batch.number, batch.closed, good), bad
 
 

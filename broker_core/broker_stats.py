@@ -80,7 +80,7 @@ class Notes:
         rows, width = self._rows, self._width
         for row in range(0, len(rows), width):
             if rows[row] >= time_ns:
-                return rows[row + 1:row + width]
+                return rows[row + 1 : row + width]
         return totals
 
 

@@ -7,8 +7,26 @@ from bisect import bisect_right
 
 from broker_core.commands import Histogram
 
-WAKEUP_US_BOUNDS = [10, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 2000, 5000, 10_000, 50_000, 100_000,
-                    1_000_000]
+WAKEUP_US_BOUNDS = [
+    10,
+    20,
+    30,
+    50,
+    75,
+    100,
+    150,
+    200,
+    300,
+    500,
+    750,
+    1000,
+    2000,
+    5000,
+    10_000,
+    50_000,
+    100_000,
+    1_000_000,
+]
 HELD_MS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 15_100, 20_000, 30_000, 30_100]
 """Holds of 15 and 30 s end some milliseconds later: their buckets are narrow, so that nobody reads 17 s from them."""
 
@@ -45,11 +63,33 @@ class Counters:
     """RocketMQ's BrokerStats, for what this broker shows live."""
 
     __slots__ = (
-        "bytes_stored", "connections_now", "delays_elapsed", "groups_now", "held_ms", "holds_now", "journal_entries",
-        "journal_lost", "journal_write_errors", "members_now", "messages_dead_lettered", "messages_delayed",
-        "messages_delivered", "messages_dispatched", "messages_sent_back", "messages_stored", "offsets_committed",
-        "pulls_answered_at_once", "pulls_held", "pulls_passed_over", "pulls_read", "pulls_received",
-        "rebalances_notified", "released", "requests_refused", "wakeup_us", "woken",
+        "bytes_stored",
+        "connections_now",
+        "delays_elapsed",
+        "groups_now",
+        "held_ms",
+        "holds_now",
+        "journal_entries",
+        "journal_lost",
+        "journal_write_errors",
+        "members_now",
+        "messages_dead_lettered",
+        "messages_delayed",
+        "messages_delivered",
+        "messages_dispatched",
+        "messages_sent_back",
+        "messages_stored",
+        "offsets_committed",
+        "pulls_answered_at_once",
+        "pulls_held",
+        "pulls_passed_over",
+        "pulls_read",
+        "pulls_received",
+        "rebalances_notified",
+        "released",
+        "requests_refused",
+        "wakeup_us",
+        "woken",
     )
 
     def __init__(self) -> None:
@@ -78,7 +118,8 @@ class Counters:
         self.groups_now = 0
         self.members_now = 0
         self.woken: dict[str, int] = dict.fromkeys(
-            ("arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown"), 0)
+            ("arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown"), 0
+        )
         self.wakeup_us = Buckets(WAKEUP_US_BOUNDS)
         self.held_ms = Buckets(HELD_MS_BOUNDS)
 

@@ -159,8 +159,10 @@ def _load(store: MessageStore, name: str, make: Callable[[dict[Any, Any] | None]
     try:
         return make(store.load_table(name))
     except (msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
-        raise StoreCorruptError(f"{name}.json in {store.root / 'config'} does not have RocketMQ's form ({error}); mend "
-                                "it, or put its .bak file in its place") from error
+        raise StoreCorruptError(
+            f"{name}.json in {store.root / 'config'} does not have RocketMQ's form ({error}); mend "
+            "it, or put its .bak file in its place"
+        ) from error
 
 
 class Engine:
@@ -176,8 +178,16 @@ class Engine:
         self._next_offsets_write_ns = self._next_delayed_write_ns = 0
 
     @classmethod
-    def open(cls, root: Path, options: Options, files: CopyingFiles, clock: Clock, unique_key: Callable[[int], str], *,
-             adopt: bool = False) -> "Engine":
+    def open(
+        cls,
+        root: Path,
+        options: Options,
+        files: CopyingFiles,
+        clock: Clock,
+        unique_key: Callable[[int], str],
+        *,
+        adopt: bool = False,
+    ) -> "Engine":
         """Open or make the store in ``root``, recover it, and be ready. Raises StoreError's kinds."""
         now = clock.now()
         store = MessageStore.open(root, options, files, now, adopt=adopt)
@@ -194,8 +204,15 @@ class Engine:
         unknown = {topic: count for topic, count in queues.items() if topics.get(topic) is None}
         for topic, count in unknown.items():
             topics.adopt(topic, count, now)
-        context = Context(options=options, store=store, topics=topics, clock=clock, unique_key=unique_key,
-                          offsets=offsets, subscription_groups=groups)
+        context = Context(
+            options=options,
+            store=store,
+            topics=topics,
+            clock=clock,
+            unique_key=unique_key,
+            offsets=offsets,
+            subscription_groups=groups,
+        )
         for step, detail in store.recovery_steps:
             context.events.emit(RecoveryStep, now, step, detail)
         for topic in unknown:
@@ -288,8 +305,9 @@ class Engine:
     def _next_check_ns(self) -> int | None:
         """When the periodic check is due, by the options as they are now."""
         options = self.context.options
-        interval_ms = (options.hold_check_interval_mills if options.long_polling_enable
-                       else options.short_polling_time_mills)
+        interval_ms = (
+            options.hold_check_interval_mills if options.long_polling_enable else options.short_polling_time_mills
+        )
         return self._last_check_ns + interval_ms * 1_000_000 if interval_ms else None
 
     def _delayed_due_ns(self) -> int | None:
@@ -300,15 +318,29 @@ class Engine:
         """Monotonic ns at which ``tick`` has something to do; 0 means at once."""
         context = self.context
         store = context.store
-        if (context.waking or context.holds.checking or context.changed_groups or store.index_is_behind
-                or store.dispatched_offset < store.confirmed_offset
-                or context.stats.unsettled + context.counters.unsettled > UNSETTLED):
+        if (
+            context.waking
+            or context.holds.checking
+            or context.changed_groups
+            or store.index_is_behind
+            or store.dispatched_offset < store.confirmed_offset
+            or context.stats.unsettled + context.counters.unsettled > UNSETTLED
+        ):
             return 0
-        due = [when for when in (
-            context.holds.next_deadline_ns(), self._commit.next_deadline_ns(), self._delayed_due_ns(),
-            context.consumers.memberships.next_look_ns(), context.producers.next_look_ns(),
-            context.locks.next_look_ns(), context.second_notices.next_look_ns(),
-            self._next_check_ns() if len(context.holds) else None) if when is not None]
+        due = [
+            when
+            for when in (
+                context.holds.next_deadline_ns(),
+                self._commit.next_deadline_ns(),
+                self._delayed_due_ns(),
+                context.consumers.memberships.next_look_ns(),
+                context.producers.next_look_ns(),
+                context.locks.next_look_ns(),
+                context.second_notices.next_look_ns(),
+                self._next_check_ns() if len(context.holds) else None,
+            )
+            if when is not None
+        ]
         return min(due) if due else None
 
     def _end_turn(self, now: Now) -> Out:

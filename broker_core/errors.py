@@ -1,14 +1,14 @@
 """What can go wrong, whose fault it is, and which RocketMQ code says so.
 
-    BrokerError                 has a code, a remark and a field it points to
-      RequestError              the client's fault: mend the request, then try again
-        NotFoundError           it asked for something that is not there
-        ConflictError           it asked for something that contradicts what is there
-      UnavailableError          nobody's fault: try again after ``retry_after_ms``
-      StoreError                the broker's or the disk's fault
-        StoreLockedError        another process owns the store
-        StoreReadOnlyError      the store belongs to another broker and was not adopted
-        StoreCorruptError       bytes that recovery does not understand; nothing was deleted
+BrokerError                 has a code, a remark and a field it points to
+  RequestError              the client's fault: mend the request, then try again
+    NotFoundError           it asked for something that is not there
+    ConflictError           it asked for something that contradicts what is there
+  UnavailableError          nobody's fault: try again after ``retry_after_ms``
+  StoreError                the broker's or the disk's fault
+    StoreLockedError        another process owns the store
+    StoreReadOnlyError      the store belongs to another broker and was not adopted
+    StoreCorruptError       bytes that recovery does not understand; nothing was deleted
 """
 
 from broker_core.remoting.codes import ResponseCode

@@ -16,8 +16,13 @@ RebalanceCause = Literal["joined", "reconnected", "left", "subscription", "retry
 UnlockCause = Literal["unlock", "unregister", "expired"]
 
 
-class Event(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag=lambda name: "".join(
-        "_" + c.lower() if c.isupper() else c for c in name).lstrip("_")):
+class Event(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    tag_field="type",
+    tag=lambda name: "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_"),
+):
     """Base of all events; ``type`` in JSON is the class's name in snake_case."""
 
     seq: int
@@ -367,16 +372,55 @@ class RequestRefused(Event, frozen=True):
 
 
 AnyEvent = (
-    MessagesStored | MessagesDispatched | PullReceived | PullHeld | PullPassedOver | PullWoken | PullReleased
-    | PullAnswered | MessagesDelivered | OffsetCommitted | TopicChanged | ConfigChanged | ClientConnected | ClientLost
-    | FlushDone | SegmentRolled | SegmentDeleted | RecoveryStep | RequestRefused | ClientIdentified
-    | GroupMemberJoined | GroupMemberLeft | SubscriptionChanged | ConsumerIdsNotified | ConsumerListQueried
-    | QueueTaken | QueueLocked | QueueUnlocked | OffsetReset | SubscriptionGroupChanged | MessagesDelayed
-    | DelayElapsed | DelayedMessagesLost | MessageSentBack | MessageDeadLettered
+    MessagesStored
+    | MessagesDispatched
+    | PullReceived
+    | PullHeld
+    | PullPassedOver
+    | PullWoken
+    | PullReleased
+    | PullAnswered
+    | MessagesDelivered
+    | OffsetCommitted
+    | TopicChanged
+    | ConfigChanged
+    | ClientConnected
+    | ClientLost
+    | FlushDone
+    | SegmentRolled
+    | SegmentDeleted
+    | RecoveryStep
+    | RequestRefused
+    | ClientIdentified
+    | GroupMemberJoined
+    | GroupMemberLeft
+    | SubscriptionChanged
+    | ConsumerIdsNotified
+    | ConsumerListQueried
+    | QueueTaken
+    | QueueLocked
+    | QueueUnlocked
+    | OffsetReset
+    | SubscriptionGroupChanged
+    | MessagesDelayed
+    | DelayElapsed
+    | DelayedMessagesLost
+    | MessageSentBack
+    | MessageDeadLettered
 )
 CLIENT_EVENTS: tuple[type[Event], ...] = (
-    ClientConnected, ClientIdentified, ClientLost, GroupMemberJoined, GroupMemberLeft, SubscriptionChanged,
-    ConsumerIdsNotified, QueueTaken, QueueLocked, QueueUnlocked, OffsetReset, SubscriptionGroupChanged,
+    ClientConnected,
+    ClientIdentified,
+    ClientLost,
+    GroupMemberJoined,
+    GroupMemberLeft,
+    SubscriptionChanged,
+    ConsumerIdsNotified,
+    QueueTaken,
+    QueueLocked,
+    QueueUnlocked,
+    OffsetReset,
+    SubscriptionGroupChanged,
 )
 """What becomes of clients and groups."""
 RETRY_EVENTS: tuple[type[Event], ...] = (MessageSentBack, MessageDeadLettered)

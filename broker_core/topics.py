@@ -20,9 +20,16 @@ MAX_GROUP_LENGTH = 120
 MAX_QUEUES = 1024
 MAX_TOPICS = 20_000
 AUTO_CREATE_TOPIC = "TBW102"
-NO_SEND_TOPICS = frozenset((
-    "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
-    "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"))
+NO_SEND_TOPICS = frozenset(
+    (
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    )
+)
 _SYSTEM = NO_SEND_TOPICS | {AUTO_CREATE_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 ATTRIBUTES = {
@@ -55,8 +62,11 @@ def validate_group(group: str) -> str:
 
 def not_exist(topic: str) -> NotFoundError:
     """The error of an unknown topic."""
-    return NotFoundError(f"topic {topic} does not exist on this broker; publish to it, or create it",
-                         code=ResponseCode.TOPIC_NOT_EXIST, pointer="/topic")
+    return NotFoundError(
+        f"topic {topic} does not exist on this broker; publish to it, or create it",
+        code=ResponseCode.TOPIC_NOT_EXIST,
+        pointer="/topic",
+    )
 
 
 class TopicConfig(msgspec.Struct, kw_only=True, rename=rocketmq_name):
@@ -84,8 +94,11 @@ class TopicConfigManager:
         self._rest = dict(loaded or {})
         self._table: dict[str, TopicConfig] = {}
         version = self._rest.get("dataVersion") or {}
-        self._version = {"counter": int(version.get("counter", 0)), "stateVersion": int(version.get("stateVersion", 0)),
-                         "timestamp": int(version.get("timestamp", now.wall_ms))}
+        self._version = {
+            "counter": int(version.get("counter", 0)),
+            "stateVersion": int(version.get("stateVersion", 0)),
+            "timestamp": int(version.get("timestamp", now.wall_ms)),
+        }
         self.dirty = False
         self._changed: set[str] = set()
         for name, entry in (self._rest.get("topicConfigTable") or {}).items():
@@ -97,10 +110,19 @@ class TopicConfigManager:
 
     def _ready_made(self) -> Iterable[TopicConfig]:
         queues = self._options.default_topic_queue_nums
-        yield TopicConfig(topic_name=AUTO_CREATE_TOPIC, read_queue_nums=queues, write_queue_nums=queues,
-                          perm=PERM_READ | PERM_WRITE | PERM_INHERIT)
-        for name, count in (("SELF_TEST_TOPIC", 1), ("OFFSET_MOVED_EVENT", 1), ("SCHEDULE_TOPIC_XXXX", 18),
-                            ("RMQ_SYS_TRANS_HALF_TOPIC", 1), ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1)):
+        yield TopicConfig(
+            topic_name=AUTO_CREATE_TOPIC,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=PERM_READ | PERM_WRITE | PERM_INHERIT,
+        )
+        for name, count in (
+            ("SELF_TEST_TOPIC", 1),
+            ("OFFSET_MOVED_EVENT", 1),
+            ("SCHEDULE_TOPIC_XXXX", 18),
+            ("RMQ_SYS_TRANS_HALF_TOPIC", 1),
+            ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1),
+        ):
             yield TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
 
     def _put(self, config: TopicConfig, now: Now) -> TopicConfig:
@@ -152,11 +174,18 @@ class TopicConfigManager:
         template = self._table.get(default_topic)
         allowed = self._options.auto_create_topic_enable or default_topic != AUTO_CREATE_TOPIC
         if template is None or not allowed or not template.perm & PERM_INHERIT:
-            raise NotFoundError(f"topic {topic} does not exist on this broker and may not be created automatically",
-                code=ResponseCode.TOPIC_NOT_EXIST, pointer="/topic")
+            raise NotFoundError(
+                f"topic {topic} does not exist on this broker and may not be created automatically",
+                code=ResponseCode.TOPIC_NOT_EXIST,
+                pointer="/topic",
+            )
         queues = max(1, min(client_queues, template.write_queue_nums))
-        return self._add(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues,
-                                     perm=template.perm & ~PERM_INHERIT), now)
+        return self._add(
+            TopicConfig(
+                topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=template.perm & ~PERM_INHERIT
+            ),
+            now,
+        )
 
     def _add(self, config: TopicConfig, now: Now) -> TopicConfig:
         self.require_room(1)
@@ -165,8 +194,9 @@ class TopicConfigManager:
     def require_room(self, topics: int) -> None:
         """RequestError when there cannot be so many more."""
         if topics and len(self._table) + topics > MAX_TOPICS:
-            raise RequestError(f"this broker takes {MAX_TOPICS} topics at most, and has {len(self._table)}; delete "
-                               "some first")
+            raise RequestError(
+                f"this broker takes {MAX_TOPICS} topics at most, and has {len(self._table)}; delete some first"
+            )
 
     def create_in_send_message_back(self, topic: str, queues: int, perm: int, now: Now) -> tuple[TopicConfig, bool]:
         """A group's retry or dead letter topic, and whether it was made just now; one that exists stays as it is."""
@@ -174,21 +204,32 @@ class TopicConfigManager:
         if config is not None:
             return config, False
         validate_topic(topic)
-        return self._add(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm),
-                         now), True
+        return self._add(
+            TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm), now
+        ), True
 
     def adopt(self, topic: str, queues: int, now: Now) -> TopicConfig:
         """A topic whose queues were found in the store, but which topics.json does not know."""
         return self._put(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues), now)
 
-    def update(self, topic: str, read: int | None, write: int | None, perm: int | None, now: Now,
-               **more: Any) -> TopicConfig:
+    def update(
+        self, topic: str, read: int | None, write: int | None, perm: int | None, now: Now, **more: Any
+    ) -> TopicConfig:
         """Create or change, see ``changed``."""
         return self.put(self.changed(topic, read, write, perm, **more), now)
 
-    def changed(self, topic: str, read: int | None, write: int | None, perm: int | None, *, order: bool | None = None,
-                filter_type: str | None = None, sys_flag: int | None = None,
-                attributes: dict[str, str] | None = None) -> TopicConfig:
+    def changed(
+        self,
+        topic: str,
+        read: int | None,
+        write: int | None,
+        perm: int | None,
+        *,
+        order: bool | None = None,
+        filter_type: str | None = None,
+        sys_flag: int | None = None,
+        attributes: dict[str, str] | None = None,
+    ) -> TopicConfig:
         """What a topic, new or not, is to be; None leaves as it is. RequestError for what is not allowed.
 
         ``attributes`` are changes: ``+name`` sets one, ``-name`` takes one away.
@@ -203,11 +244,15 @@ class TopicConfigManager:
             raise RequestError("perm is 4 (read) + 2 (write) + 1 (inherit): 0 to 7", pointer="/perm")
         base = self._table.get(topic) or TopicConfig(topic_name=topic)
         return msgspec.structs.replace(
-            base, read_queue_nums=read or base.read_queue_nums, write_queue_nums=write or base.write_queue_nums,
-            perm=base.perm if perm is None else perm, order=base.order if order is None else order,
+            base,
+            read_queue_nums=read or base.read_queue_nums,
+            write_queue_nums=write or base.write_queue_nums,
+            perm=base.perm if perm is None else perm,
+            order=base.order if order is None else order,
             topic_filter_type=filter_type or base.topic_filter_type,
             topic_sys_flag=base.topic_sys_flag if sys_flag is None else sys_flag,
-            attributes=_changed_attributes(base.attributes, attributes or {}))
+            attributes=_changed_attributes(base.attributes, attributes or {}),
+        )
 
     def put(self, config: TopicConfig, now: Now) -> TopicConfig:
         """Let a topic be what ``changed`` said. RequestError when there are too many."""
@@ -232,8 +277,10 @@ class TopicConfigManager:
 
     def as_table(self) -> dict[str, Any]:
         """The content of topics.json; what a newer RocketMQ put there beside the table is kept."""
-        return self._rest | {"dataVersion": dict(self._version),
-                             "topicConfigTable": {name: msgspec.to_builtins(c) for name, c in self._table.items()}}
+        return self._rest | {
+            "dataVersion": dict(self._version),
+            "topicConfigTable": {name: msgspec.to_builtins(c) for name, c in self._table.items()},
+        }
 
 
 def _changed_attributes(attributes: dict[str, Any], changes: dict[str, str]) -> dict[str, Any]:
@@ -248,8 +295,10 @@ def _changed_attributes(attributes: dict[str, Any], changes: dict[str, str]) -> 
         elif sign == "+" and name in ATTRIBUTES:
             raise _attribute_error(f"{name} is one of {', '.join(ATTRIBUTES[name])}, not {value[:100]!r}")
         else:
-            raise _attribute_error(f"{signed[:100]!r} is no attribute to set (+ and one of {', '.join(ATTRIBUTES)}) or "
-                                   "to take away (- and one that the topic has)")
+            raise _attribute_error(
+                f"{signed[:100]!r} is no attribute to set (+ and one of {', '.join(ATTRIBUTES)}) or "
+                "to take away (- and one that the topic has)"
+            )
     return new
 
 

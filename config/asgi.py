@@ -27,7 +27,11 @@ async def api_or_pages(scope: Any, receive: Any, send: Any) -> None:
     await answering(scope, receive, send)
 
 
-application = SecurityMiddleware(ProtocolTypeRouter({
-    "http": api_or_pages,
-    "websocket": URLRouter(websocket_urlpatterns),
-}))
+application = SecurityMiddleware(
+    ProtocolTypeRouter(
+        {
+            "http": api_or_pages,
+            "websocket": URLRouter(websocket_urlpatterns),
+        }
+    )
+)

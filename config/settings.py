@@ -82,10 +82,12 @@ def prepare_data_dir(path: Path) -> None:
     except OSError as error:
         raise ImproperlyConfigured(
             f"The data folder {path} cannot be made ({error.strerror}): set GLASSMQ_DATA_DIR to a folder that "
-            "this user may write to.") from error
+            "this user may write to."
+        ) from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise ImproperlyConfigured(
-            f"The data folder {path} cannot be written to by this user: set GLASSMQ_DATA_DIR to a folder that can.")
+            f"The data folder {path} cannot be written to by this user: set GLASSMQ_DATA_DIR to a folder that can."
+        )
 
 
 prepare_data_dir(GLASSMQ_DATA_DIR)
@@ -111,11 +113,13 @@ if GLASSMQ_API_TOKEN and len(GLASSMQ_API_TOKEN) < 16:
 if not is_loopback(GLASSMQ_HOST) and not GLASSMQ_API_TOKEN and not GLASSMQ_ALLOW_INSECURE:
     raise ImproperlyConfigured(
         f"GLASSMQ_HOST={GLASSMQ_HOST} lets other machines in, and nothing would ask them who they are: set "
-        "GLASSMQ_API_TOKEN to a secret that clients send, or GLASSMQ_ALLOW_INSECURE=1 if that is what you want.")
+        "GLASSMQ_API_TOKEN to a secret that clients send, or GLASSMQ_ALLOW_INSECURE=1 if that is what you want."
+    )
 if not is_loopback(GLASSMQ_BROKER_HOST) and not GLASSMQ_ALLOW_INSECURE:
     raise ImproperlyConfigured(
         f"GLASSMQ_BROKER_HOST={GLASSMQ_BROKER_HOST} lets RocketMQ's clients on other machines in, and their protocol "
-        "says nothing here of who they are: set GLASSMQ_ALLOW_INSECURE=1 if everybody who can reach it may.")
+        "says nothing here of who they are: set GLASSMQ_ALLOW_INSECURE=1 if everybody who can reach it may."
+    )
 
 # The broker's own options: RocketMQ's broker.conf, and over it the environment
 
@@ -128,7 +132,8 @@ def address_for_clients() -> str:
     if GLASSMQ_BROKER_HOST in {"0.0.0.0", "::"}:
         GLASSMQ_WARNINGS.append(
             f"GLASSMQ_BROKER_HOST={GLASSMQ_BROKER_HOST} takes RocketMQ's clients from everywhere, but sends them to "
-            "127.0.0.1: brokerIP1 in the file of GLASSMQ_BROKER_CONF is the address that clients elsewhere need.")
+            "127.0.0.1: brokerIP1 in the file of GLASSMQ_BROKER_CONF is the address that clients elsewhere need."
+        )
         return "127.0.0.1"
     return "127.0.0.1" if GLASSMQ_BROKER_HOST == "localhost" else GLASSMQ_BROKER_HOST
 
@@ -136,7 +141,8 @@ def address_for_clients() -> str:
 GLASSMQ_NAMESRV_ADDR = text("GLASSMQ_NAMESRV_ADDR")
 if not re.match(ADDRESSES, GLASSMQ_NAMESRV_ADDR):
     raise ImproperlyConfigured(
-        f"GLASSMQ_NAMESRV_ADDR must be host:port, or several with semicolons between, not {GLASSMQ_NAMESRV_ADDR!r}.")
+        f"GLASSMQ_NAMESRV_ADDR must be host:port, or several with semicolons between, not {GLASSMQ_NAMESRV_ADDR!r}."
+    )
 
 
 def read_options(broker_port: int | None) -> Options:
@@ -152,7 +158,8 @@ def read_options(broker_port: int | None) -> Options:
         if unknown:
             GLASSMQ_WARNINGS.append(
                 f"{path}: {', '.join(unknown)} are not options of this broker and were passed over; "
-                "docs/options.md lists those it has.")
+                "docs/options.md lists those it has."
+            )
     if "brokerIP1" not in values:
         values["brokerIP1"] = address_for_clients()
     if text("GLASSMQ_BROKER_NAME"):
@@ -181,18 +188,20 @@ GLASSMQ_SOCKET = GLASSMQ_DATA_DIR / "engine.sock"
 """The Unix socket between the web process and the engine while ``GLASSMQ_ENGINE`` is ``child``."""
 _socket_fits = len(os.fsencode(GLASSMQ_SOCKET)) <= 100
 _beside = "child" if _socket_fits else "embedded"
-GLASSMQ_ENGINE = choice("GLASSMQ_ENGINE", default="remote" if GLASSMQ_REDIS_URL else _beside,
-                        allowed=("embedded", "child", "remote"))
+GLASSMQ_ENGINE = choice(
+    "GLASSMQ_ENGINE", default="remote" if GLASSMQ_REDIS_URL else _beside, allowed=("embedded", "child", "remote")
+)
 if GLASSMQ_ENGINE == "remote" and not GLASSMQ_REDIS_URL:
-    raise ImproperlyConfigured(
-        "GLASSMQ_ENGINE=remote reaches the engine through Redis: set GLASSMQ_REDIS_URL as well.")
+    raise ImproperlyConfigured("GLASSMQ_ENGINE=remote reaches the engine through Redis: set GLASSMQ_REDIS_URL as well.")
 if GLASSMQ_ENGINE == "child" and not _socket_fits:
     raise ImproperlyConfigured(
         f"GLASSMQ_DATA_DIR={GLASSMQ_DATA_DIR} is too long a path for a Unix socket below it (100 bytes in all): "
-        "choose a shorter one, or GLASSMQ_ENGINE=embedded.")
+        "choose a shorter one, or GLASSMQ_ENGINE=embedded."
+    )
 
-GLASSMQ_BROKER_NAMES = [name.strip() for name in text(
-    "GLASSMQ_BROKER_NAMES", GLASSMQ_OPTIONS.broker_name).split(",") if name.strip()]
+GLASSMQ_BROKER_NAMES = [
+    name.strip() for name in text("GLASSMQ_BROKER_NAMES", GLASSMQ_OPTIONS.broker_name).split(",") if name.strip()
+]
 """The brokers that this web process reaches through Redis, by name."""
 
 # Where reports run
@@ -205,15 +214,18 @@ if GLASSMQ_SPARK_MASTER.startswith("sc:"):
     if _url is None or int(_url["port"] or 0) > 65535:  # and is not said again: there may be a token in it
         raise ImproperlyConfigured(
             "GLASSMQ_SPARK_MASTER must be sc://host:port for Spark Connect, with parameters sc://host:port/;name=value;"
-            "name=value, where %3D stands for = in a value, %2F for /, %3B for ; and %25 for %.")
+            "name=value, where %3D stands for = in a value, %2F for /, %3B for ; and %25 for %."
+        )
 elif not re.fullmatch(_masters, GLASSMQ_SPARK_MASTER):
     raise ImproperlyConfigured(
         "GLASSMQ_SPARK_MASTER must be local[*], local[2] or the like, spark://host:port, sc://host:port (Spark "
-        f"Connect), yarn or k8s://…, not {re.split('[;?@]', GLASSMQ_SPARK_MASTER)[0]!r}.")
+        f"Connect), yarn or k8s://…, not {re.split('[;?@]', GLASSMQ_SPARK_MASTER)[0]!r}."
+    )
 GLASSMQ_SPARK_IDLE_MINUTES = number("GLASSMQ_SPARK_IDLE_MINUTES", 10, 1, 1440)
 
 
 # Django
+
 
 def keep_secret_key(path: Path) -> str:
     """The key in ``path``, made once, readable by its owner only. Two processes that start together agree on one."""
@@ -232,7 +244,8 @@ def keep_secret_key(path: Path) -> str:
     except OSError as error:
         raise ImproperlyConfigured(
             f"The secret key in {path} cannot be kept ({error.strerror}): set GLASSMQ_SECRET_KEY, or GLASSMQ_DATA_DIR "
-            "to a folder that this user may write to.") from error
+            "to a folder that this user may write to."
+        ) from error
 
 
 def database() -> dict[str, Any]:
@@ -242,16 +255,19 @@ def database() -> dict[str, Any]:
         config: dict[str, Any] = env.db_url("GLASSMQ_DATABASE_URL")
         if not config.get("ENGINE"):
             raise ImproperlyConfigured(
-                "GLASSMQ_DATABASE_URL must be a database URL such as postgres://user:password@host:5432/name.")
+                "GLASSMQ_DATABASE_URL must be a database URL such as postgres://user:password@host:5432/name."
+            )
         if config["ENGINE"] != "django.db.backends.sqlite3":
             return config | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
     else:
         config = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(GLASSMQ_DATA_DIR / "glassmq.sqlite3")}
-    return config | {"OPTIONS": {
-        "timeout": 20,
-        "transaction_mode": "IMMEDIATE",
-        "init_command": "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
-    }}
+    return config | {
+        "OPTIONS": {
+            "timeout": 20,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
+        }
+    }
 
 
 DEBUG = False
@@ -290,16 +306,20 @@ MIDDLEWARE = [
 ]
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
-TEMPLATES = [{
-    "BACKEND": "django.template.backends.django.DjangoTemplates",
-    "DIRS": [BASE_DIR / "templates"],
-    "APP_DIRS": True,
-    "OPTIONS": {"context_processors": [
-        "django.template.context_processors.request",
-        "django.contrib.auth.context_processors.auth",
-        "django.contrib.messages.context_processors.messages",
-    ]},
-}]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
 DATABASES = {"default": database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LANGUAGE_CODE = "en"
@@ -317,8 +337,12 @@ WHITENOISE_USE_FINDERS = True
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator",
-                 "NumericPasswordValidator")
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
 ]
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
@@ -341,22 +365,26 @@ if GLASSMQ_HTTPS:  # a proxy in front speaks HTTPS and sets X-Forwarded-Proto
 # Channels: the way between web processes and an engine elsewhere
 
 if GLASSMQ_REDIS_URL:
-    CHANNEL_LAYERS: dict[str, dict[str, Any]] = {"default": {
-        "BACKEND": "channels_redis.core.RedisChannelLayer",
-        "CONFIG": {
-            # A blocking read waits 5 s: a socket timeout that short would end every idle worker. The pool's own
-            # limit is below what one web process may have under way.
-            "hosts": [{"address": GLASSMQ_REDIS_URL, "socket_timeout": 30, "max_connections": 2000}],
-            "prefix": "glassmq",
-            "capacity": 10_000,
-            "expiry": 60,
-        },
-    }}
+    CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
+        "default": {
+            "BACKEND": "channels_redis.core.RedisChannelLayer",
+            "CONFIG": {
+                # A blocking read waits 5 s: a socket timeout that short would end every idle worker. The pool's own
+                # limit is below what one web process may have under way.
+                "hosts": [{"address": GLASSMQ_REDIS_URL, "socket_timeout": 30, "max_connections": 2000}],
+                "prefix": "glassmq",
+                "capacity": 10_000,
+                "expiry": 60,
+            },
+        }
+    }
 else:
-    CHANNEL_LAYERS = {"default": {
-        "BACKEND": "channels.layers.InMemoryChannelLayer",
-        "CONFIG": {"capacity": 10_000, "expiry": 60},
-    }}
+    CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels.layers.InMemoryChannelLayer",
+            "CONFIG": {"capacity": 10_000, "expiry": 60},
+        }
+    }
 
 # Celery: schedules and reports
 
@@ -409,4 +437,6 @@ LOGGING = {
 
 GLASSMQ_WARNINGS += [
     f"{name} is set, but is not a variable of GLASSMQ; docs/operations.md lists them."
-    for name in sorted(os.environ) if name.startswith("GLASSMQ_") and name not in _known]
+    for name in sorted(os.environ)
+    if name.startswith("GLASSMQ_") and name not in _known
+]

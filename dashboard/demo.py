@@ -48,8 +48,11 @@ class Group(NamedTuple):
     members: bool = False
 
 
-GROUPS = (Group("search-index", 2, "*", 1, members=True), Group("mirror", 1, "*", 50),
-          Group("game-lovers", 1, "games || graphics", 1))
+GROUPS = (
+    Group("search-index", 2, "*", 1, members=True),
+    Group("mirror", 1, "*", 50),
+    Group("game-lovers", 1, "games || graphics", 1),
+)
 
 
 def records(file: Path | None) -> list[dict[str, Any]]:
@@ -99,8 +102,9 @@ def message(record: dict[str, Any]) -> dict[str, Any]:
 class Demo:
     """The clients of the demo against the broker at ``url`` (http://host:port)."""
 
-    def __init__(self, url: str, topic: str, *, rate: float, count: int | None, token: str = "",
-                 say: Any = print) -> None:
+    def __init__(
+        self, url: str, topic: str, *, rate: float, count: int | None, token: str = "", say: Any = print
+    ) -> None:
         self.socket_url = url.replace("http", "ws", 1).rstrip("/") + "/ws/v1/consumer"
         self.topic = topic
         self.rate = rate
@@ -115,8 +119,11 @@ class Demo:
 
     async def run(self, entries: list[dict[str, Any]]) -> None:
         """Until ``count`` messages are published and the consumers have had a moment, or for ever."""
-        consumers = [asyncio.create_task(self._keep(self._belong if group.members else self._consume, group, client))
-                     for group in GROUPS for client in range(group.clients)]
+        consumers = [
+            asyncio.create_task(self._keep(self._belong if group.members else self._consume, group, client))
+            for group in GROUPS
+            for client in range(group.clients)
+        ]
         producer = asyncio.create_task(self._keep(self._produce, itertools.cycle(entries)))
         status = asyncio.create_task(self._report())
         try:
@@ -145,8 +152,12 @@ class Demo:
 
     @asynccontextmanager
     async def _socket(self, client_id: str) -> AsyncIterator[ClientConnection]:
-        async with connect(self.socket_url, subprotocols=[Subprotocol(SUBPROTOCOL)], additional_headers=self.headers,
-                           max_size=16 * 1024 * 1024) as socket:
+        async with connect(
+            self.socket_url,
+            subprotocols=[Subprotocol(SUBPROTOCOL)],
+            additional_headers=self.headers,
+            max_size=16 * 1024 * 1024,
+        ) as socket:
             await socket.send(json.dumps({"type": "hello", "client_id": client_id}))
             await _frame(socket, "welcome")
             if self._is_away:
@@ -162,8 +173,12 @@ class Demo:
                 burst = max(1, round(self.rate / 50))
                 if self.count is not None:
                     burst = min(burst, self.count - self.published)
-                frame = {"type": "publish", "id": self.published, "topic": self.topic,
-                         "messages": [message(next(entries)) for _ in range(burst)]}
+                frame = {
+                    "type": "publish",
+                    "id": self.published,
+                    "topic": self.topic,
+                    "messages": [message(next(entries)) for _ in range(burst)],
+                }
                 await socket.send(json.dumps(frame))
                 await _frame(socket, "published")
                 self.published += burst
@@ -173,8 +188,16 @@ class Demo:
     async def _belong(self, group: Group, client: int) -> None:
         """Be a member of the group: acknowledge what comes, and permit as much again."""
         async with self._socket(f"demo-{group.name}-{client}-{self._name}") as socket:
-            subscribe = json.dumps({"type": "subscribe", "id": 1, "topic": self.topic, "group": group.name,
-                                    "filter": group.filter, "from": "first"})
+            subscribe = json.dumps(
+                {
+                    "type": "subscribe",
+                    "id": 1,
+                    "topic": self.topic,
+                    "group": group.name,
+                    "filter": group.filter,
+                    "from": "first",
+                }
+            )
             await socket.send(subscribe)
             await self._joined(socket, subscribe)
             await socket.send(json.dumps({"type": "permit", "id": 1, "n": PERMITS}))
@@ -216,14 +239,34 @@ class Demo:
                 pending[queue_id] += len(frame["messages"])
                 if pending[queue_id] >= group.commit_every:
                     pending[queue_id] = 0
-                    await socket.send(json.dumps({"type": "commit", "group": group.name, "topic": self.topic,
-                                                  "queue_id": queue_id, "offset": offset}))
+                    await socket.send(
+                        json.dumps(
+                            {
+                                "type": "commit",
+                                "group": group.name,
+                                "topic": self.topic,
+                                "queue_id": queue_id,
+                                "offset": offset,
+                            }
+                        )
+                    )
                 await self._pull(socket, group, queue_id, offset)
 
     async def _pull(self, socket: ClientConnection, group: Group, queue_id: int, offset: int) -> None:
-        await socket.send(json.dumps({"type": "pull", "id": queue_id, "topic": self.topic, "queue_id": queue_id,
-                                      "offset": offset, "filter": group.filter, "group": group.name,
-                                      "wait_ms": 15_000}))
+        await socket.send(
+            json.dumps(
+                {
+                    "type": "pull",
+                    "id": queue_id,
+                    "topic": self.topic,
+                    "queue_id": queue_id,
+                    "offset": offset,
+                    "filter": group.filter,
+                    "group": group.name,
+                    "wait_ms": 15_000,
+                }
+            )
+        )
 
     async def _wait_for_topic(self, socket: ClientConnection, frame: dict[str, Any], group: Group) -> None:
         if frame.get("code") != "TOPIC_NOT_EXIST" or "id" not in frame:

@@ -77,6 +77,7 @@ def require_workers(spark: "SparkSession", master: str, patience_s: float = WORK
 
     over = threading.Event()
     with job_group(spark, f"look at the workers {uuid4().hex[:8]}") as jobs:
+
         def give_up() -> None:
             over.set()
             jobs.cancel()
@@ -91,8 +92,10 @@ def require_workers(spark: "SparkSession", master: str, patience_s: float = WORK
             found = spark.range(0, tasks, 1, tasks).select(looking("id").alias("found")).collect()
         except Exception as error:
             if over.is_set():
-                raise PassingError(f"{named(master)} has not carried out a few small tasks within {patience_s:g} s: it "
-                    "has no worker, none with enough free cores and memory, or a very slow one.") from error
+                raise PassingError(
+                    f"{named(master)} has not carried out a few small tasks within {patience_s:g} s: it "
+                    "has no worker, none with enough free cores and memory, or a very slow one."
+                ) from error
             raise
         finally:
             timer.cancel()

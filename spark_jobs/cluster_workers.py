@@ -68,7 +68,9 @@ def what_is_missing(workers: Iterable[Worker]) -> str:
             wrong.setdefault(worker.host, []).append(worker.complaint.rstrip("."))
     if not wrong:
         return ""
-    return ("Reports need packages that workers of the cluster lack ("
+    return (
+        "Reports need packages that workers of the cluster lack ("
         + "; ".join(f"{host}: {', '.join(dict.fromkeys(what))}" for host, what in wrong.items())
         + "): install requirements/base.txt and requirements/spark.txt there, or set PYSPARK_PYTHON to a Python that "
-        "has them.")
+        "has them."
+    )

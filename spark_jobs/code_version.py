@@ -6,10 +6,20 @@ from pathlib import Path
 from broker_core.version import VERSION
 
 PROJECT = Path(__file__).resolve().parent.parent
-SENT_TO_TASKS = ("broker_core/__init__.py", "broker_core/formats/*.py", "spark_jobs/__init__.py",
-    "spark_jobs/cluster_workers.py", "spark_jobs/commit_log_*.py", "spark_jobs/compiled.py", "spark_jobs/errors.py",
-    "spark_jobs/lake_round.py", "spark_jobs/lake_tasks.py", "spark_jobs/leftovers.py", "spark_jobs/poll_journal_*.py",
-    "spark_jobs/source_options.py")
+SENT_TO_TASKS = (
+    "broker_core/__init__.py",
+    "broker_core/formats/*.py",
+    "spark_jobs/__init__.py",
+    "spark_jobs/cluster_workers.py",
+    "spark_jobs/commit_log_*.py",
+    "spark_jobs/compiled.py",
+    "spark_jobs/errors.py",
+    "spark_jobs/lake_round.py",
+    "spark_jobs/lake_tasks.py",
+    "spark_jobs/leftovers.py",
+    "spark_jobs/poll_journal_*.py",
+    "spark_jobs/source_options.py",
+)
 """What tasks import: the data sources where they read, the lake where it is filled."""
 REPORTS = ("spark_jobs/reports/*.py", "spark_jobs/report_*.py", "spark_jobs/histograms.py")
 

@@ -49,16 +49,25 @@ PROPERTIES = {
 }
 """Columns that are one property of the message, as text."""
 
-ON_DEMAND = {**{name: "string" for name in PROPERTIES if name not in TEXTS},
-    "born_host": "string", "due_ts": "long", "properties": "string", "body": "binary"}
+ON_DEMAND = {
+    **{name: "string" for name in PROPERTIES if name not in TEXTS},
+    "born_host": "string",
+    "due_ts": "long",
+    "properties": "string",
+    "body": "binary",
+}
 """Columns that are only read when a schema names them: few need them, or they are most of a log.
 
 ``due_ts``: when a message that lies in SCHEDULE_TOPIC_XXXX is due, null for all others.
 """
 
 COLUMN_TYPES: dict[str, str] = {
-    **dict(list(NUMBERS.items())[:2]), "topic": "string", **dict(list(NUMBERS.items())[2:]), "tags": "string",
-    "keys": "string", **ON_DEMAND,
+    **dict(list(NUMBERS.items())[:2]),
+    "topic": "string",
+    **dict(list(NUMBERS.items())[2:]),
+    "tags": "string",
+    "keys": "string",
+    **ON_DEMAND,
 }
 """Every column there is and its type in Spark's DDL."""
 
@@ -88,8 +97,13 @@ def record_batches(source: Source, headers: Headers, columns: Sequence[str]) -> 
 def record_batch(part: "Columns", schema: pa.Schema) -> pa.RecordBatch:
     """Records as a batch of the schema's columns."""
     columns = [part.column(field.name) for field in schema]
-    return pa.RecordBatch.from_arrays([column if column.type == field.type else column.cast(field.type)
-        for column, field in zip(columns, schema, strict=True)], schema=schema)
+    return pa.RecordBatch.from_arrays(
+        [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(columns, schema, strict=True)
+        ],
+        schema=schema,
+    )
 
 
 def parts(source: "Source", headers: Headers, columns: Sequence[str]) -> "Iterator[Columns]":
@@ -175,6 +189,7 @@ class Columns:
         delayed = np.flatnonzero(topics.indices.to_numpy() == code) if code >= 0 else ()
         if len(delayed):
             part = Columns(source, self.headers.part(delayed), ())
-            times[delayed] = source.due_times.of(part.number("queue_id"), part.number("queue_offset"),
-                part.number("physical_offset"))
+            times[delayed] = source.due_times.of(
+                part.number("queue_id"), part.number("queue_offset"), part.number("physical_offset")
+            )
         return pa.array(times, mask=times == UNKNOWN)

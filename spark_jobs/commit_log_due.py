@@ -39,7 +39,7 @@ class DueTimes(NamedTuple):
         due = np.full(len(queue_offsets), UNKNOWN, np.int64)
         folder = Path(SCHEDULE_TOPIC) / str(queue_id)
         for base, octets in _files(self.store / "consumequeue" / folder):
-            units = octets[:len(octets) // UNIT_SIZE * UNIT_SIZE].view(_UNIT)
+            units = octets[: len(octets) // UNIT_SIZE * UNIT_SIZE].view(_UNIT)
             index = queue_offsets - base // UNIT_SIZE
             inside = np.flatnonzero((index >= 0) & (index < len(units)))
             found = units[index[inside]]

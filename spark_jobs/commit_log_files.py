@@ -123,8 +123,10 @@ def _remote_entries(folder: str) -> list[Entry]:
         found = filesystem.get_file_info(FileSelector(inside, allow_not_found=True))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(Entry(info.base_name, joined(folder, info.base_name), info.type.name == "File", info.size or 0)
-        for info in found)
+    return sorted(
+        Entry(info.base_name, joined(folder, info.base_name), info.type.name == "File", info.size or 0)
+        for info in found
+    )
 
 
 @lru_cache(256)
@@ -144,8 +146,10 @@ def _remote(url: str) -> tuple[Any, str]:
 
         filesystem, path = url_to_fs(url)
     except ImportError as error:
-        raise NotAStoreError(f"{url} cannot be read here: pyarrow does not know such URLs, and fsspec, or what it "
-            f"needs for them, is not installed ({error}).") from error
+        raise NotAStoreError(
+            f"{url} cannot be read here: pyarrow does not know such URLs, and fsspec, or what it "
+            f"needs for them, is not installed ({error})."
+        ) from error
     except ValueError as error:
         raise NotAStoreError(f"{url} cannot be read: {error}.") from error
     return PyFileSystem(FSSpecHandler(filesystem)), path

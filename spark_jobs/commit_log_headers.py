@@ -116,4 +116,4 @@ def is_blank_at(segment: Segment, at: int) -> bool:
 
 def is_unwritten_at(segment: Segment, at: int) -> bool:
     """Whether nothing was ever written here: segments are made full of zeros, and no record begins with a zero."""
-    return not any(segment.buffer[at:at + 8])
+    return not any(segment.buffer[at : at + 8])

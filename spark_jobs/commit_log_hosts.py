@@ -20,5 +20,5 @@ def born_hosts(segment: Segment, headers: Headers) -> pa.DictionaryArray:
     texts = []
     for row in found.first.tolist():
         at = int(headers.at[row]) + _BORN_HOST_AT
-        texts.append(host_text(bytes(segment.buffer[at:at + (16 if is_v6[row] else 4)])))
+        texts.append(host_text(bytes(segment.buffer[at : at + (16 if is_v6[row] else 4)])))
     return pa.DictionaryArray.from_arrays(pa.array(found.of.astype(np.int32)), pa.array(texts, pa.string()))

@@ -30,8 +30,26 @@ LENGTHS_SIZE = 3
 RECORD_SIZE_MIN = HEADER_SIZE + LENGTHS_SIZE
 WORD = 8
 
-(AT, SIZE, BODY_CRC, QUEUE_ID, FLAG, QUEUE_OFFSET, SYS_FLAG, BORN_TS, BORN_HOST, STORE_TS, RECONSUME_TIMES,
-    PREPARED_OFFSET, BODY_AT, BODY_LENGTH, TOPIC_AT, TOPIC_LENGTH, PROPERTIES_AT, PROPERTIES_LENGTH) = range(18)
+(
+    AT,
+    SIZE,
+    BODY_CRC,
+    QUEUE_ID,
+    FLAG,
+    QUEUE_OFFSET,
+    SYS_FLAG,
+    BORN_TS,
+    BORN_HOST,
+    STORE_TS,
+    RECONSUME_TIMES,
+    PREPARED_OFFSET,
+    BODY_AT,
+    BODY_LENGTH,
+    TOPIC_AT,
+    TOPIC_LENGTH,
+    PROPERTIES_AT,
+    PROPERTIES_LENGTH,
+) = range(18)
 """The columns of headers, as ``commit_log_headers.Headers`` has them."""
 
 AHEAD, SPARSE = 64 * 1024, 4096
@@ -47,9 +65,11 @@ def big_endian(longs: Longs, at: int) -> np.int64:
     """The signed number of the eight bytes at ``at``: turned round, for which processors have an instruction."""
     value = np.uint64(longs[at])
     value = (value & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8) | (
-        value >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF))
+        value >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF)
+    )
     value = (value & np.uint64(0x0000FFFF0000FFFF)) << np.uint64(16) | (
-        value >> np.uint64(16) & np.uint64(0x0000FFFF0000FFFF))
+        value >> np.uint64(16) & np.uint64(0x0000FFFF0000FFFF)
+    )
     return np.int64(value << np.uint64(32) | value >> np.uint64(32))
 
 
@@ -158,8 +178,9 @@ def fetch(octets: Octets, at: int, stop: int) -> np.uint8:
 
 
 @compiled
-def follow(octets: Octets, longs: Longs, base: int, at: int, stop: int, resume: bool, headers: Longs,
-           texts: Longs, gaps: Longs) -> tuple[int, int, int, bool]:
+def follow(
+    octets: Octets, longs: Longs, base: int, at: int, stop: int, resume: bool, headers: Longs, texts: Longs, gaps: Longs
+) -> tuple[int, int, int, bool]:
     """Records from ``at`` on, until there is no room for more of them, of their texts, or of gaps.
 
     (records, gaps, where the last record ended or the next one begins, whether there may be more)
@@ -217,8 +238,17 @@ def lowest(bits: np.int64) -> np.int64:
 
 
 @compiled
-def find_properties(octets: Octets, entry_ends: Longs, at: Longs, length: Longs, keys: Octets, key_ends: Longs,
-                    beginning_with: Longs, value_at: Ints, value_length: Ints) -> None:
+def find_properties(
+    octets: Octets,
+    entry_ends: Longs,
+    at: Longs,
+    length: Longs,
+    keys: Octets,
+    key_ends: Longs,
+    beginning_with: Longs,
+    value_at: Ints,
+    value_length: Ints,
+) -> None:
     """Where each record's value of each key is and how long, NONE where it has none. The strings are at ``at``.
 
     ``entry_ends`` has a bit for each byte, whether it is an 0x02; the keys are as ``commit_log_properties.Keys`` has
@@ -295,8 +325,9 @@ def word_of(longs: Longs, at: int, size: int, word: int) -> np.int64:
 
 
 @compiled
-def put_text_groups(longs: Longs, at: Longs, length: Longs, table: Longs, shift: int, seed: np.uint64, group_of: Longs,
-                    first: Longs) -> int:
+def put_text_groups(
+    longs: Longs, at: Longs, length: Longs, table: Longs, shift: int, seed: np.uint64, group_of: Longs, first: Longs
+) -> int:
     """How many groups there are of records whose texts [at, at + length) are the same, as ``put_number_groups``."""
     different = 0
     for row in range(len(at)):

@@ -41,11 +41,17 @@ class Properties:
         self._headers = headers
         self._names = tuple(names)
         self._places: Ints | None = None
-        used = headers.texts.octets[:headers.texts_end]
+        used = headers.texts.octets[: headers.texts_end]
         if len(names) > FEW or any((used == ord(name[0])).any() for name in names):
             self._places = np.empty((2, len(names), len(headers.at)), np.int32)
-            find_properties(headers.texts.octets, entry_ends(used), headers.properties_at, headers.properties_length,
-                *Keys.of(names), *self._places)
+            find_properties(
+                headers.texts.octets,
+                entry_ends(used),
+                headers.properties_at,
+                headers.properties_length,
+                *Keys.of(names),
+                *self._places,
+            )
 
     def value(self, name: str) -> pa.Array:
         """One property of each record, null where it has none; of two with one name the last one counts.
@@ -62,5 +68,5 @@ def entry_ends(octets: Octets) -> Longs:
     """A bit for each byte, whether it is an 0x02, the lowest bit for the first; and one word more."""
     bits = np.packbits(octets == _ENTRY_END, bitorder="little")
     words = np.zeros(len(octets) // 64 + 1, np.int64)
-    words.view(np.uint8)[:len(bits)] = bits
+    words.view(np.uint8)[: len(bits)] = bits
     return words

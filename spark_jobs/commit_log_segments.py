@@ -106,8 +106,14 @@ def log_begin(store: str | os.PathLike[str]) -> int:
     return first if published is None else max(first, published.min_offset)
 
 
-def plan_log(store: str | os.PathLike[str], *, start: int = 0, end: int | None = None,
-             split_bytes: int | Callable[[int], int] = LARGEST_SHARE, dispatched: bool = False) -> LogPlan:
+def plan_log(
+    store: str | os.PathLike[str],
+    *,
+    start: int = 0,
+    end: int | None = None,
+    split_bytes: int | Callable[[int], int] = LARGEST_SHARE,
+    dispatched: bool = False,
+) -> LogPlan:
     """What a reader of [start, end) reads; without ``end``, up to where the log ends. A record begins at ``start``.
 
     ``split_bytes`` may be found from how much there is. ``dispatched``: only what the broker's queues have as well.
@@ -144,8 +150,11 @@ def _opened(file: SegmentFile, start: int, stop: int) -> Segment:
     return Segment.open(file.path, file.base, start, stop)
 
 
-def find_end(store: str | os.PathLike[str], segments: Sequence[SegmentFile], start: int = 0,
-             ) -> tuple[int, str, dict[str, Longs]]:
+def find_end(
+    store: str | os.PathLike[str],
+    segments: Sequence[SegmentFile],
+    start: int = 0,
+) -> tuple[int, str, dict[str, Longs]]:
     """(end of the log, why there, where records begin by segment): up to the first invalid record from ``start`` on."""
     begins: dict[str, Longs] = {}
     end, ended_by = max(start, segments[0].base) if segments else 0, "no segment"
@@ -166,8 +175,9 @@ def find_end(store: str | os.PathLike[str], segments: Sequence[SegmentFile], sta
     return check_tail(end, ended_by, segments, begins)
 
 
-def check_tail(end: int, ended_by: str, segments: Sequence[SegmentFile],
-               begins: dict[str, Longs]) -> tuple[int, str, dict[str, Longs]]:
+def check_tail(
+    end: int, ended_by: str, segments: Sequence[SegmentFile], begins: dict[str, Longs]
+) -> tuple[int, str, dict[str, Longs]]:
     """``find_end``'s answer, earlier where one of the last records fails the checksum of its body."""
     for file in reversed(segments):
         last = begins.get(file.path, np.empty(0, np.int64))[-CHECKED_AT_THE_END:]
@@ -241,4 +251,5 @@ def require_log_folder(path: str) -> None:
     if is_local(path) and not is_folder(folder):
         raise NotAStoreError(
             f"{socket.gethostname()} does not see {folder}: the machines of a cluster need the store under the same "
-            "path, on storage that they share.")
+            "path, on storage that they share."
+        )

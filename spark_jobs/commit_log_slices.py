@@ -19,8 +19,9 @@ def slices(source: Segment | Texts, at: Longs, length: Longs) -> pa.Array:
     size = int(offsets[-1])
     values = Texts.room(size)
     copy_slices(source.longs, at, length, offsets, values.longs)
-    return pa.Array.from_buffers(pa.binary(), len(at),
-        [nulls, pa.py_buffer(offsets), pa.py_buffer(values.octets[:size])])
+    return pa.Array.from_buffers(
+        pa.binary(), len(at), [nulls, pa.py_buffer(offsets), pa.py_buffer(values.octets[:size])]
+    )
 
 
 def as_text(binary: pa.Array) -> pa.Array:
@@ -31,5 +32,6 @@ def as_text(binary: pa.Array) -> pa.Array:
     try:
         return binary.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([None if item is None else item.decode("utf-8", "replace") for item in binary.to_pylist()],
-            pa.string())
+        return pa.array(
+            [None if item is None else item.decode("utf-8", "replace") for item in binary.to_pylist()], pa.string()
+        )

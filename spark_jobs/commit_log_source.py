@@ -89,7 +89,8 @@ def require_schema(schema: StructType, types: Mapping[str, str]) -> None:
         if {"long": "bigint"}.get(kind, kind) != field.dataType.simpleString():
             raise ValueError(
                 f"a commit log has no column {field.name} of type {field.dataType.simpleString()}; "
-                f"it has {', '.join(f'{name} {kind}' for name, kind in types.items())}")
+                f"it has {', '.join(f'{name} {kind}' for name, kind in types.items())}"
+            )
 
 
 class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed

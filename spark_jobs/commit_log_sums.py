@@ -95,13 +95,20 @@ def sums(part: Columns, columns: Sequence[str]) -> pa.RecordBatch:
 
 
 _ADDED: dict[str, Callable[[Longs, Longs, Longs], None]] = {
-    "sum": add_numbers, "min": find_smallest, "max": find_largest}
+    "sum": add_numbers,
+    "min": find_smallest,
+    "max": find_largest,
+}
 
 
 def arrow_sums_schema(columns: Iterable[str]) -> pa.Schema:
     """The schema of sums with these columns."""
-    return pa.schema([(name, pa.string() if name in TEXT_KEYS else
-        pa.int32() if COLUMN_TYPES.get(name) == "int" else pa.int64()) for name in columns])
+    return pa.schema(
+        [
+            (name, pa.string() if name in TEXT_KEYS else pa.int32() if COLUMN_TYPES.get(name) == "int" else pa.int64())
+            for name in columns
+        ]
+    )
 
 
 def added_up(batches: Sequence[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -113,7 +120,8 @@ def added_up(batches: Sequence[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
     names = [(COUNT, "sum") if kind == COUNT else (f"{kind}_{number}", kind) for kind, number in measures]
     found = table.group_by(list(keys), use_threads=False).aggregate(names)
     found = found.select([*keys, *(f"{name}_{kind}" for name, kind in names)]).rename_columns(
-        [*keys, *(name for name, _ in names)])
+        [*keys, *(name for name, _ in names)]
+    )
     summed: Iterable[pa.RecordBatch] = found.select(table.schema.names).cast(table.schema).to_batches()
     return summed
 

@@ -47,8 +47,9 @@ class RecordWalk:
         segment, goes_on = self._segment, True
         while goes_on:
             room, texts = Headers.room(ROWS), Texts.room(TEXT_BYTES)
-            rows, passed, self.end, goes_on = follow(segment.octets, segment.longs, segment.base, self.end, self._stop,
-                self._resume, room, texts.longs, gaps)
+            rows, passed, self.end, goes_on = follow(
+                segment.octets, segment.longs, segment.base, self.end, self._stop, self._resume, room, texts.longs, gaps
+            )
             self.gaps += [Gap(start, stop) for start, stop in gaps[:passed].tolist()]
             if rows:
                 yield Headers.of(room[:, :rows], texts)

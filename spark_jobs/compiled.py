@@ -45,9 +45,11 @@ def compiled(function: _Function) -> _Function:
 @cache  # it is said once
 def warn(sources: Path) -> None:
     """Say that nothing is kept: what Spark's Python processes say is in the log of their run, or of their executor."""
-    logger.warning("Compiled loops are kept nowhere, so each of Spark's Python processes compiles them anew, in some "
+    logger.warning(
+        "Compiled loops are kept nowhere, so each of Spark's Python processes compiles them anew, in some "
         "seconds: none of %s can be written to. NUMBA_CACHE_DIR names another folder.",
-        ", ".join(map(str, folders(sources))))
+        ", ".join(map(str, folders(sources))),
+    )
 
 
 def inlined(function: _Function) -> _Function:

@@ -28,15 +28,18 @@ def read_environment() -> Environment:
         return Environment(SparkState.ABSENT, "No report worker has started yet.")
     state = SparkState(row.state)
     if state == SparkState.INSTALLING and timezone.now() - row.updated > SILENCE:
-        return Environment(SparkState.FAILED,
-            "The installation of Spark stopped without a word; it begins again when the report worker starts.")
+        return Environment(
+            SparkState.FAILED,
+            "The installation of Spark stopped without a word; it begins again when the report worker starts.",
+        )
     return Environment(state, row.text)
 
 
 def write_environment(state: SparkState, text: str) -> None:
     """Say how it stands."""
     SparkEnvironment.objects.update_or_create(
-        pk=SparkEnvironment.ROW, defaults={"state": state, "text": text[:2000], "updated": timezone.now()})
+        pk=SparkEnvironment.ROW, defaults={"state": state, "text": text[:2000], "updated": timezone.now()}
+    )
 
 
 def touch_environment() -> None:

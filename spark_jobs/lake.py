@@ -87,8 +87,9 @@ def locked(lakes: Path, store: str | os.PathLike[str]) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise LakeBusyError(f"The lake of {os.fspath(store)} is being filled by another process; wait for it.",
-                ) from error
+            raise LakeBusyError(
+                f"The lake of {os.fspath(store)} is being filled by another process; wait for it.",
+            ) from error
         yield
 
 
@@ -175,7 +176,7 @@ def witness_at(store: str, physical_offset: int, size: int) -> Witness | None:
                 found = read_range(segment.path, start, start + size)
             except FileNotFoundError:
                 return None
-            data = found.buffer[start - found.start:start - found.start + size]
+            data = found.buffer[start - found.start : start - found.start + size]
             return Witness(physical_offset, size, hashlib.blake2b(data, digest_size=16).hexdigest())
     return None
 

@@ -15,7 +15,9 @@ from spark_jobs.errors import LakeError
 
 FILE_NAME = "manifest.json"
 CUT_SHORT = {
-    "invalid record": "what lies there is not a valid record", "missing segment": "the next segment is missing"}
+    "invalid record": "what lies there is not a valid record",
+    "missing segment": "the next segment is missing",
+}
 """Ends of a log behind which there may be more, by their names; in words."""
 VERSION = 1
 TABLES = ("messages", "sums", "polls")
@@ -126,8 +128,11 @@ class Manifest(msgspec.Struct):
 
     def of_table(self, table: str) -> list[LakeFile]:
         """The files of a table that count, in the order in which they were written."""
-        parts = {"messages": [part.files for part in self.messages], "sums": [part.sums for part in self.messages],
-            "polls": [part.files for part in self.polls]}[table]
+        parts = {
+            "messages": [part.files for part in self.messages],
+            "sums": [part.sums for part in self.messages],
+            "polls": [part.files for part in self.polls],
+        }[table]
         return [file for files in parts for file in files]
 
     def files(self) -> set[str]:
@@ -152,8 +157,10 @@ def read_manifest(folder: Path) -> Manifest | None:
     try:
         found = msgspec.json.decode(data, type=Manifest)
     except msgspec.MsgspecError as error:
-        raise LakeError(f"{folder / FILE_NAME} is damaged ({error}): put a copy of it in its place, or remove the "
-            "folder, and the lake is filled anew with what the store still has.") from error
+        raise LakeError(
+            f"{folder / FILE_NAME} is damaged ({error}): put a copy of it in its place, or remove the "
+            "folder, and the lake is filled anew with what the store still has."
+        ) from error
     if found.version != VERSION:
         raise LakeError(f"{folder / FILE_NAME} has version {found.version}; this version of GlassMQ reads {VERSION}.")
     return found

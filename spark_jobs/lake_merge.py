@@ -41,18 +41,24 @@ class Merge(NamedTuple):
 def due(manifest: Manifest, lake: str) -> list[Merge]:
     """What is to be merged now."""
     found = []
-    for group in groups(manifest.messages, lambda one, other: one.end == other.start
-            and one.with_bodies == other.with_bodies):
-        parts = manifest.messages[group.start:group.stop]
+    for group in groups(
+        manifest.messages, lambda one, other: one.end == other.start and one.with_bodies == other.with_bodies
+    ):
+        parts = manifest.messages[group.start : group.stop]
         name = f"range={parts[0].start:020d}-{parts[-1].end:020d}"
-        works = [MergeWork(lake, table, name, [file.path for file in files], parts[0].with_bodies)
-            for table, files in (("messages", files_of(parts)), ("sums", sums_of(parts))) if files]
+        works = [
+            MergeWork(lake, table, name, [file.path for file in files], parts[0].with_bodies)
+            for table, files in (("messages", files_of(parts)), ("sums", sums_of(parts)))
+            if files
+        ]
         found.append(Merge(True, group, works, sum(part.size for part in parts)))
     for group in groups(manifest.polls, lambda one, other: True):
-        polls = manifest.polls[group.start:group.stop]
+        polls = manifest.polls[group.start : group.stop]
         first, last = polls[0], polls[-1]
-        name = (f"file={first.number:020d}-{first.created_ms:013d}-{first.start:010d}-"
-            f"{last.number:020d}-{last.created_ms:013d}-{last.end:010d}")
+        name = (
+            f"file={first.number:020d}-{first.created_ms:013d}-{first.start:010d}-"
+            f"{last.number:020d}-{last.created_ms:013d}-{last.end:010d}"
+        )
         work = MergeWork(lake, "polls", name, [file.path for file in files_of(polls)])
         found.append(Merge(False, group, [work], sum(part.size for part in polls)))
     return found
@@ -70,9 +76,11 @@ def groups(parts: Sequence[P], goes_on: Callable[[P, P], bool]) -> list[range]:
     for day in of_days:
         is_over = day is not of_days[-1]
         begin = day.start if is_over else max((index + 1 for index in day if parts[index].merged), default=day.start)
-        found += [range(group[0], group[-1] + 1)
+        found += [
+            range(group[0], group[-1] + 1)
             for group in cut(range(begin, day.stop), lambda index: parts[index].size, ENOUGH_BYTES)
-            if sum(bool(parts[index].files) for index in group) >= (FEW if is_over else MANY)]
+            if sum(bool(parts[index].files) for index in group) >= (FEW if is_over else MANY)
+        ]
     return found
 
 
@@ -129,8 +137,16 @@ def put_together(manifest: Manifest, merges: Iterable[Merge], written: Files, no
 def merged_log(parts: Sequence[LogPart], files: list[LakeFile], sums: Sequence[LakeFile] = ()) -> LogPart:
     """Parts that follow on each other, as one with these files. LakeError where these lack rows."""
     require_all_rows(parts, files)
-    return LogPart(parts[0].start, parts[-1].end, files, sum(part.torn_places for part in parts),
-        sum(part.torn_bytes for part in parts), parts[0].with_bodies, [*sums], merged=True)
+    return LogPart(
+        parts[0].start,
+        parts[-1].end,
+        files,
+        sum(part.torn_places for part in parts),
+        sum(part.torn_bytes for part in parts),
+        parts[0].with_bodies,
+        [*sums],
+        merged=True,
+    )
 
 
 def merged_journal(parts: Sequence[JournalPart], files: list[LakeFile]) -> list[JournalPart]:
@@ -139,8 +155,13 @@ def merged_journal(parts: Sequence[JournalPart], files: list[LakeFile]) -> list[
     found: dict[tuple[int, int], JournalPart] = {}
     for part in parts:
         known = found.get((part.number, part.created_ms))
-        found[part.number, part.created_ms] = msgspec.structs.replace(part, files=[], merged=True,
-            start=known.start if known else part.start, lost=part.lost + (known.lost if known else 0))
+        found[part.number, part.created_ms] = msgspec.structs.replace(
+            part,
+            files=[],
+            merged=True,
+            start=known.start if known else part.start,
+            lost=part.lost + (known.lost if known else 0),
+        )
     first, *others = found.values()
     return [msgspec.structs.replace(first, files=files), *others]
 

@@ -27,16 +27,19 @@ def drop_before(manifest: Manifest, before_ms: int, now_ms: int) -> bool:
 
     messages, polls = manifest.messages, manifest.polls
     rows = _rows(messages), _rows(polls)
-    manifest.messages = [msgspec.structs.replace(part, files=kept(part.files), sums=kept(part.sums))
-        for part in messages]
+    manifest.messages = [
+        msgspec.structs.replace(part, files=kept(part.files), sums=kept(part.sums)) for part in messages
+    ]
     manifest.polls = [msgspec.structs.replace(part, files=kept(part.files)) for part in polls]
     if not dropped:
         return False
     known = manifest.dropped
-    manifest.dropped = Dropped(before_ms, known.messages + rows[0] - _rows(manifest.messages),
-        known.polls + rows[1] - _rows(manifest.polls))
-    manifest.messages = [part for part, before in zip(manifest.messages, messages, strict=True)
-        if part.files or not before.files]
+    manifest.dropped = Dropped(
+        before_ms, known.messages + rows[0] - _rows(manifest.messages), known.polls + rows[1] - _rows(manifest.polls)
+    )
+    manifest.messages = [
+        part for part, before in zip(manifest.messages, messages, strict=True) if part.files or not before.files
+    ]
     manifest.retire(dropped, now_ms)
     return True
 

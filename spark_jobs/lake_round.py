@@ -17,8 +17,9 @@ CarryOut = Callable[[Sequence[bytes], Iterable[pa.RecordBatch]], Iterator[pa.Rec
 """``lake_tasks.carry_out_in_spark``."""
 
 
-def carry_out_while_open(mark: Path, carry_out: CarryOut, works: Sequence[bytes],
-                         batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def carry_out_while_open(
+    mark: Path, carry_out: CarryOut, works: Sequence[bytes], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """What ``carry_out`` yields. LakeError, and what it has written is removed, once the mark is not there any more.
 
     Whoever ends a round removes the mark first, then the drafts that it sees: the others are seen here.

@@ -39,8 +39,14 @@ STOPS_WITHIN = timedelta(minutes=1)
 """A worker that has not stopped so long after it was asked to is gone."""
 WAITING, RUNNING, STOPPING, CANCELLED = "PENDING", "STARTED", "ABORTED", "REVOKED"
 """Celery's words for how far a round is: STOPPING is asked to stop, CANCELLED has ended because of that."""
-STATUS = {WAITING: Status.QUEUED, RUNNING: Status.RUNNING, STOPPING: Status.RUNNING, CANCELLED: Status.CANCELLED,
-    "SUCCESS": Status.DONE, "FAILURE": Status.FAILED}
+STATUS = {
+    WAITING: Status.QUEUED,
+    RUNNING: Status.RUNNING,
+    STOPPING: Status.RUNNING,
+    CANCELLED: Status.CANCELLED,
+    "SUCCESS": Status.DONE,
+    "FAILURE": Status.FAILED,
+}
 """The same as the words for runs of reports."""
 
 
@@ -107,19 +113,29 @@ def lake_state() -> LakeState:
     tried = ended.exclude(pk=current.pk if current else None).order_by("-date_done").first()
     percent, doing = _progress(current)
     return LakeState(
-        folder=str(folder or ""), position=manifest.position,
+        folder=str(folder or ""),
+        position=manifest.position,
         behind_bytes=None if end is None else max(0, end.flushed_offset - max(manifest.position, end.min_offset)),
         synced_ms=manifest.synced_ms or None,
         messages=_counted([file for part in manifest.messages for file in part.files]),
         polls=_counted([file for part in manifest.polls for file in part.files]),
         gap_bytes=sum(gap.end - gap.start for gap in manifest.gaps),
         missing_journal_files=len(manifest.missing_journal_files),
-        retired_bytes=sum(file.size for file in manifest.retired), dropped=manifest.dropped,
-        ended_by=manifest.ended_by, segments_unread=len(manifest.segments_unread),
+        retired_bytes=sum(file.size for file in manifest.retired),
+        dropped=manifest.dropped,
+        ended_by=manifest.ended_by,
+        segments_unread=len(manifest.segments_unread),
         other_lakes=len([other for other in _filled(store) if other != folder]),
-        problem=problem, under_way=current is not None, status=_status(current, tried), percent=percent, doing=doing,
+        problem=problem,
+        under_way=current is not None,
+        status=_status(current, tried),
+        percent=percent,
+        doing=doing,
         cancel_requested=current is not None and current.status == STOPPING,
-        last_try=tried.date_done if tried else None, last_failure=_failure(tried), schedule=schedule())
+        last_try=tried.date_done if tried else None,
+        last_failure=_failure(tried),
+        schedule=schedule(),
+    )
 
 
 def folder_of(store: Path) -> Path | None:
@@ -152,18 +168,22 @@ def cancel_sync() -> None:
     One that is asked to stop already, stops.
     """
     # At once: a round that is just taken up is the one or the other.
-    stopped = _rounds(RUNNING, WAITING).update(date_done=timezone.now(), status=Case(
-        When(status=RUNNING, then=Value(STOPPING)), default=Value(CANCELLED)))
+    stopped = _rounds(RUNNING, WAITING).update(
+        date_done=timezone.now(), status=Case(When(status=RUNNING, then=Value(STOPPING)), default=Value(CANCELLED))
+    )
     if not stopped and not _rounds(STOPPING).exists():
-        raise NotUnderWayError("The report worker is not filling the lake. (One that `manage.py lake sync` fills is "
-            "cancelled by Ctrl-C there.)")
+        raise NotUnderWayError(
+            "The report worker is not filling the lake. (One that `manage.py lake sync` fills is "
+            "cancelled by Ctrl-C there.)"
+        )
 
 
 def take_up(task_id: str) -> bool:
     """A worker begins with a round; whether it is still wanted. A schedule's round is not known before."""
     now = timezone.now()
-    _, is_new = TaskResult.objects.get_or_create(task_id=task_id, defaults={
-        "task_name": SYNC_TASK, "status": RUNNING, "date_started": now})
+    _, is_new = TaskResult.objects.get_or_create(
+        task_id=task_id, defaults={"task_name": SYNC_TASK, "status": RUNNING, "date_started": now}
+    )
     known = TaskResult.objects.filter(task_id=task_id).exclude(status__in=(STOPPING, CANCELLED))
     return is_new or bool(known.update(status=RUNNING, date_started=now, date_done=now))
 
@@ -171,7 +191,8 @@ def take_up(task_id: str) -> bool:
 def tell(task_id: str, percent: int, doing: str) -> None:
     """How far a round is."""
     TaskResult.objects.filter(task_id=task_id, status=RUNNING).update(
-        result=json.dumps({"percent": percent, "doing": doing}), date_done=timezone.now())
+        result=json.dumps({"percent": percent, "doing": doing}), date_done=timezone.now()
+    )
 
 
 def is_to_stop(task_id: str) -> bool:
@@ -202,8 +223,11 @@ def go_on(task_id: str, *, with_bodies: bool) -> bool:
 def _rounds(*states: str) -> "QuerySet[Any]":
     """Rounds in these states, but for those that were lost."""
     now = timezone.now()  # date_done is the time of the last change, as long as it is not done
-    lost = (Q(date_done__lte=now - LOST_AFTER) | Q(status=RUNNING, date_done__lte=now - SILENT_FOR)
-        | Q(status=STOPPING, date_done__lte=now - STOPS_WITHIN))
+    lost = (
+        Q(date_done__lte=now - LOST_AFTER)
+        | Q(status=RUNNING, date_done__lte=now - SILENT_FOR)
+        | Q(status=STOPPING, date_done__lte=now - STOPS_WITHIN)
+    )
     found: QuerySet[Any] = TaskResult.objects.filter(task_name=SYNC_TASK, status__in=states).exclude(lost)
     return found
 
@@ -226,8 +250,9 @@ def schedule() -> Schedule | None:
 
 def change_schedule(cron: str | None, enabled: bool | None) -> Schedule:
     """Change when, or whether, the lake is filled by itself. BadCronError."""
-    task = _task() or PeriodicTask(name=SCHEDULE_NAME, task=SYNC_TASK, enabled=False,
-        crontab=crontab_of(FROM_THE_BEGINNING))
+    task = _task() or PeriodicTask(
+        name=SCHEDULE_NAME, task=SYNC_TASK, enabled=False, crontab=crontab_of(FROM_THE_BEGINNING)
+    )
     if cron is not None:
         task.crontab, task.interval, task.solar, task.clocked = crontab_of(cron), None, None, None
     if enabled is not None:

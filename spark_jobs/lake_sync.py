@@ -98,13 +98,16 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
         if wanted.keep_days and drop_before(manifest, first_kept_ms(begun_ms, wanted.keep_days), begun_ms):
             write_manifest(lake.folder, manifest)
         before = msgspec.structs.replace(manifest, messages=[*manifest.messages], polls=[*manifest.polls])
-        plan = plan_log(wanted.store, start=manifest.position, split_bytes=lambda size: share(size, wanted.cores),
-            dispatched=True)  # a queue says when a message is due, and what is read now is not read again
+        plan = plan_log(
+            wanted.store, start=manifest.position, split_bytes=lambda size: share(size, wanted.cores), dispatched=True
+        )  # a queue says when a message is due, and what is read now is not read again
         manifest.ended_by, manifest.segments_unread = plan.ended_by, list(plan.segments_unread)
         todo = list(rounds([*journal_works(wanted, lake), *log_works(wanted, lake, plan)]))
-        for works in todo[:wanted.rounds]:
-            progress(percent(before.position, manifest.position, plan.end),
-                f"writing messages from byte {manifest.position:,} on, of {plan.end:,}")
+        for works in todo[: wanted.rounds]:
+            progress(
+                percent(before.position, manifest.position, plan.end),
+                f"writing messages from byte {manifest.position:,} on, of {plan.end:,}",
+            )
             with swept_up(lake):
                 make_round(wanted, lake, list(run_tasks(works)), now_ms())
         is_gap = plan.start > manifest.position  # what was to be read is gone, and nothing came behind it
@@ -114,16 +117,18 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
             manifest.synced_ms = now_ms()
             write_manifest(lake.folder, manifest)
         publish(wanted.store, lake, now_ms())
-        synced = told(lake, before)._replace(awaited_lake=awaited_lake(wanted.store, lake),
-            dropped_messages=manifest.dropped.messages - had)
+        synced = told(lake, before)._replace(
+            awaited_lake=awaited_lake(wanted.store, lake), dropped_messages=manifest.dropped.messages - had
+        )
         if wanted.rounds is not None and wanted.rounds < len(todo):
             return synced._replace(is_all=False)
         left = None if wanted.rounds is None else wanted.rounds - len(todo)
         return merge(lake, left, run_tasks, now_ms, progress, synced)
 
 
-def merge(lake: Lake, most: int | None, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress,
-          synced: Synced) -> Synced:
+def merge(
+    lake: Lake, most: int | None, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress, synced: Synced
+) -> Synced:
     """Merge small files, in so many rounds at most."""
     todo = list(lake_merge.rounds(lake_merge.due(lake.manifest, str(lake.folder))))
     for index, merges in enumerate(todo[:most]):
@@ -165,8 +170,10 @@ def opened(wanted: Wanted) -> Lake:
 
 def log_works(wanted: Wanted, lake: Lake, plan: LogPlan) -> list[LogWork]:
     """What there is to read of the log."""
-    return [LogWork(wanted.store, str(lake.folder), found.path, found.base, found.start, found.stop,
-        wanted.with_bodies) for found in plan.ranges]
+    return [
+        LogWork(wanted.store, str(lake.folder), found.path, found.base, found.start, found.stop, wanted.with_bodies)
+        for found in plan.ranges
+    ]
 
 
 def journal_works(wanted: Wanted, lake: Lake) -> list[JournalWork]:
@@ -180,8 +187,9 @@ def journal_works(wanted: Wanted, lake: Lake) -> list[JournalWork]:
             continue
         known = ends.get((file.number, header.created_ms))
         if known is None or (not known.closed and file.size > known.end):
-            works.append(JournalWork(str(lake.folder), file.path, file.number, header.created_ms,
-                known.end if known else 0))
+            works.append(
+                JournalWork(str(lake.folder), file.path, file.number, header.created_ms, known.end if known else 0)
+            )
     return works
 
 
@@ -210,8 +218,17 @@ def add_log(wanted: Wanted, manifest: Manifest, done: Sequence[LogDone], now_ms:
             require_deleted(wanted.store, one)
             add_gap(manifest, one.start, one.end, now_ms)
         elif one.end > one.start:
-            manifest.messages.append(LogPart(one.start, one.end, kept(one.drafts), one.torn_places, one.torn_bytes,
-                wanted.with_bodies, kept(one.sums)))
+            manifest.messages.append(
+                LogPart(
+                    one.start,
+                    one.end,
+                    kept(one.drafts),
+                    one.torn_places,
+                    one.torn_bytes,
+                    wanted.with_bodies,
+                    kept(one.sums),
+                )
+            )
         if one.last_offset >= 0:
             seen = witness_at(wanted.store, one.last_offset, one.last_size)
             manifest.witnesses = [*manifest.witnesses, *([seen] if seen else [])][-WITNESSES:]
@@ -221,16 +238,21 @@ def add_log(wanted: Wanted, manifest: Manifest, done: Sequence[LogDone], now_ms:
 def require_deleted(store: str, one: LogDone) -> None:
     """LakeError where what a task did not find is still in the log: the lake would lack it for ever."""
     if log_begin(store) < one.end:
-        raise LakeError(f"Bytes {one.start:,} to {one.end:,} of the log of {store} are there, but the machine that was "
+        raise LakeError(
+            f"Bytes {one.start:,} to {one.end:,} of the log of {store} are there, but the machine that was "
             "to read them did not find them: the machines of a cluster need the store under the same path, on storage "
-            "that they share.")
+            "that they share."
+        )
 
 
 def add_gap(manifest: Manifest, start: int, end: int, now_ms: int) -> None:
     """Note bytes of the log that are gone; those that follow on the last ones are one gap with them."""
     gaps = manifest.gaps
-    manifest.gaps = [*gaps[:-1], LogGap(gaps[-1].start, end, now_ms)] if gaps and gaps[-1].end == start else [
-        *gaps, LogGap(start, end, now_ms)]
+    manifest.gaps = (
+        [*gaps[:-1], LogGap(gaps[-1].start, end, now_ms)]
+        if gaps and gaps[-1].end == start
+        else [*gaps, LogGap(start, end, now_ms)]
+    )
 
 
 def add_journal(manifest: Manifest, done: Sequence[JournalDone]) -> None:
@@ -245,8 +267,9 @@ def add_journal(manifest: Manifest, done: Sequence[JournalDone]) -> None:
         if last is not None and (one.number, one.created_ms) not in manifest.journal_ends():
             missing = range(last.number + 1 if one.number > last.number else 0, one.number)
             manifest.missing_journal_files = [*manifest.missing_journal_files, *missing]
-        manifest.polls.append(JournalPart(one.number, one.created_ms, one.start, one.end, one.closed,
-            kept(one.drafts), one.lost))
+        manifest.polls.append(
+            JournalPart(one.number, one.created_ms, one.start, one.end, one.closed, kept(one.drafts), one.lost)
+        )
 
 
 def kept(drafts: Sequence[Draft]) -> list[LakeFile]:
@@ -283,8 +306,15 @@ def percent(first: int, now: int, end: int) -> int:
 def told(lake: Lake, before: Manifest) -> Synced:
     """What is new since then."""
     now = lake.manifest
-    parts, polls = now.messages[len(before.messages):], now.polls[len(before.polls):]
-    return Synced(lake.folder, sum(file.rows for part in parts for file in part.files),
-        sum(file.rows for part in polls for file in part.files), now.position, sum(part.torn_bytes for part in parts),
+    parts, polls = now.messages[len(before.messages) :], now.polls[len(before.polls) :]
+    return Synced(
+        lake.folder,
+        sum(file.rows for part in parts for file in part.files),
+        sum(file.rows for part in polls for file in part.files),
+        now.position,
+        sum(part.torn_bytes for part in parts),
         sum(gap.end - gap.start for gap in now.gaps) - sum(gap.end - gap.start for gap in before.gaps),
-        len(now.missing_journal_files) - len(before.missing_journal_files), now.ended_by, len(now.segments_unread))
+        len(now.missing_journal_files) - len(before.missing_journal_files),
+        now.ended_by,
+        len(now.segments_unread),
+    )

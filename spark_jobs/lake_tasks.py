@@ -35,15 +35,42 @@ DRAFT = ".new"
 BODIES = ("properties", "body")
 MESSAGE_COLUMNS = tuple(name for name in COLUMN_TYPES if name not in BODIES)
 SUM_KEYS = ("topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
-SUMS = ("messages", "sum_total_size", "sum_body_length", "min_total_size", "max_total_size", "min_store_ts",
-    "max_store_ts", "min_queue_offset", "max_queue_offset", "max_end")
+SUMS = (
+    "messages",
+    "sum_total_size",
+    "sum_body_length",
+    "min_total_size",
+    "max_total_size",
+    "min_store_ts",
+    "max_store_ts",
+    "min_queue_offset",
+    "max_queue_offset",
+    "max_end",
+)
 """What is counted of the messages beside them, as ``commit_log_sums`` names it: what reports on weeks then read."""
 SUMS_SCHEMA = arrow_sums_schema((*SUM_KEYS, *SUMS))
 POLL_COLUMNS = tuple(poll_journal_columns.COLUMN_TYPES)
 TIMES = {"messages": "store_ts", "sums": "minute_ts", "polls": "at_ms"}
 """By which a row of a table belongs to a day."""
-DELTAS = frozenset(("physical_offset", "queue_offset", "queue_id", "total_size", "body_length", "born_ts", "store_ts",
-    "due_ts", "prepared_offset", "at_ms", "from_offset", "next_offset", "max_offset", "oldest_store_ms", "latency_ms"))
+DELTAS = frozenset(
+    (
+        "physical_offset",
+        "queue_offset",
+        "queue_id",
+        "total_size",
+        "body_length",
+        "born_ts",
+        "store_ts",
+        "due_ts",
+        "prepared_offset",
+        "at_ms",
+        "from_offset",
+        "next_offset",
+        "max_offset",
+        "oldest_store_ms",
+        "latency_ms",
+    )
+)
 """Numbers that differ little from the one before: the difference is stored."""
 DENSE = frozenset(("physical_offset", "queue_offset", "queue_id", "total_size", "body_length"))
 """Of those, what a compressor would only take time for."""
@@ -194,8 +221,10 @@ def write_log(work: LogWork) -> LogDone:
     last_offset, last_size = -1, 0
     waiting = WaitingSums()
     name = f"range={work.start:020d}-{work.end:020d}"
-    with (DayFiles(Path(work.lake), "messages", name, schema) as files,
-            DayFiles(Path(work.lake), "sums", name, SUMS_SCHEMA) as sums_files):
+    with (
+        DayFiles(Path(work.lake), "messages", name, schema) as files,
+        DayFiles(Path(work.lake), "sums", name, SUMS_SCHEMA) as sums_files,
+    ):
         for headers in walk:
             last_offset, last_size = segment.base + int(headers.at[-1]), int(headers.size[-1])
             for part in parts(source, headers, columns):
@@ -205,9 +234,16 @@ def write_log(work: LogWork) -> LogDone:
         for batch in waiting.rest():
             sums_files.write(batch)
         drafts, of_sums = files.finish(), sums_files.finish()
-    return LogDone(work.start, work.end, drafts, torn_places=len(walk.gaps),
-        torn_bytes=sum(gap.stop - gap.start for gap in walk.gaps), last_offset=last_offset, last_size=last_size,
-        sums=of_sums)
+    return LogDone(
+        work.start,
+        work.end,
+        drafts,
+        torn_places=len(walk.gaps),
+        torn_bytes=sum(gap.stop - gap.start for gap in walk.gaps),
+        last_offset=last_offset,
+        last_size=last_size,
+        sums=of_sums,
+    )
 
 
 def schema_of(table: str, with_bodies: bool = False) -> pa.Schema:
@@ -268,8 +304,13 @@ def rows_of(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         with parquet.ParquetFile(path, read_dictionary=texts) as file:
             for batch in file.iter_batches(WRITTEN_ROWS, columns=schema.names):
                 known = {*batch.schema.names}
-                yield pa.RecordBatch.from_arrays([batch.column(field.name) if field.name in known
-                    else pa.nulls(batch.num_rows, field.type) for field in schema], schema=schema)
+                yield pa.RecordBatch.from_arrays(
+                    [
+                        batch.column(field.name) if field.name in known else pa.nulls(batch.num_rows, field.type)
+                        for field in schema
+                    ],
+                    schema=schema,
+                )
     except (FileNotFoundError, pa.ArrowInvalid) as error:
         raise LakeError(f"{path} cannot be read and merged with the other files of its day: {error}.") from error
 
@@ -289,8 +330,10 @@ class DayFiles:
         self._open: OrderedDict[int, DayFile] = OrderedDict()
         self._done: list[Draft] = []
         if not lake.is_dir():
-            raise LakeError(f"{socket.gethostname()} does not see {lake}: the machines of a cluster need the lake "
-                "under the same path, on storage that they share.")
+            raise LakeError(
+                f"{socket.gethostname()} does not see {lake}: the machines of a cluster need the lake "
+                "under the same path, on storage that they share."
+            )
 
     def __enter__(self) -> "DayFiles":
         return self
@@ -383,8 +426,9 @@ class DayFile:
 
     def _write_group(self) -> None:
         if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting).unify_dictionaries(),
-                row_group_size=self._waiting_rows)
+            self._writer.write_table(
+                pa.Table.from_batches(self._waiting).unify_dictionaries(), row_group_size=self._waiting_rows
+            )
             self._rows += self._waiting_rows
             self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
@@ -395,7 +439,9 @@ def settings(columns: Sequence[str]) -> dict[str, Any]:
     encodings |= {name: "DELTA_BYTE_ARRAY" for name in columns if name in PREFIXES}
     encodings |= {name: "BYTE_STREAM_SPLIT" for name in columns if name in SPLIT}
     return {
-        "store_schema": False, "data_page_version": "2.0", "write_batch_size": WRITTEN_ROWS,
+        "store_schema": False,
+        "data_page_version": "2.0",
+        "write_batch_size": WRITTEN_ROWS,
         "column_encoding": encodings,
         "compression": {name: "none" if name in DENSE else "zstd" for name in columns},
         "compression_level": {name: 1 for name in columns if name not in DENSE},

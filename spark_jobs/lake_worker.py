@@ -69,10 +69,16 @@ def fill_lake(task_id: str, with_bodies: bool) -> dict[str, Any]:
         raise LakeError("Spark is not set up yet; the lake is filled when the schedule comes again.")
     lakes, store = Path(settings.GLASSMQ_LAKE_DIR), str(settings.GLASSMQ_STORE_DIR)
     order = {
-        "job": "lake", "group": f"lake-{uuid4().hex[:8]}",
-        "master": settings.GLASSMQ_SPARK_MASTER, "scratch": str(setup.scratch_folder()),
-        "arguments": {"store": store, "lakes": str(lakes), "with_bodies": with_bodies,
-            "keep_days": settings.GLASSMQ_LAKE_KEEP_DAYS},
+        "job": "lake",
+        "group": f"lake-{uuid4().hex[:8]}",
+        "master": settings.GLASSMQ_SPARK_MASTER,
+        "scratch": str(setup.scratch_folder()),
+        "arguments": {
+            "store": store,
+            "lakes": str(lakes),
+            "with_bodies": with_bodies,
+            "keep_days": settings.GLASSMQ_LAKE_KEEP_DAYS,
+        },
     }
     log, watch = lakes / "sync.log", Watch(task_id)
     try:
@@ -91,8 +97,11 @@ def fill_lake(task_id: str, with_bodies: bool) -> dict[str, Any]:
     if watch.stopped_by == "cancel":
         log.unlink(missing_ok=True)
         raise LakeCancelledError(CANCELLED)
-    raise LakeError(watch.stopped_by or answer.get("failed")
-        or f"Spark's process ended in the middle of it; {log} has its last words.")
+    raise LakeError(
+        watch.stopped_by
+        or answer.get("failed")
+        or f"Spark's process ended in the middle of it; {log} has its last words."
+    )
 
 
 def remove_drafts(lakes: Path, store: str) -> None:

@@ -42,8 +42,11 @@ class ReportRun(models.Model):
     class Meta:
         ordering: ClassVar = ["-id"]
         indexes: ClassVar = [models.Index(fields=["report", "-id"], name="report_runs_by_report")]
-        constraints: ClassVar = [models.UniqueConstraint(fields=["report"], condition=models.Q(status__in=ACTIVE),
-            name="one_active_run_per_report")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["report"], condition=models.Q(status__in=ACTIVE), name="one_active_run_per_report"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.report} {self.pk}: {self.status}"

@@ -22,10 +22,28 @@ from broker_core.formats.poll_journal import (
 BATCH_ROWS = 32_768
 
 COLUMN_TYPES: dict[str, str] = {
-    "at_ms": "long", "kind": "string", "cause": "string", "status": "string", "protocol": "string", "topic": "string",
-    "queue_id": "int", "group": "string", "client_id": "string", "from_offset": "long", "next_offset": "long",
-    "max_offset": "long", "messages": "int", "bytes": "int", "held_us": "int", "wake_us": "int", "granted_ms": "int",
-    "oldest_store_ms": "long", "latency_ms": "long", "broker": "string", "epoch": "long", "file": "long",
+    "at_ms": "long",
+    "kind": "string",
+    "cause": "string",
+    "status": "string",
+    "protocol": "string",
+    "topic": "string",
+    "queue_id": "int",
+    "group": "string",
+    "client_id": "string",
+    "from_offset": "long",
+    "next_offset": "long",
+    "max_offset": "long",
+    "messages": "int",
+    "bytes": "int",
+    "held_us": "int",
+    "wake_us": "int",
+    "granted_ms": "int",
+    "oldest_store_ms": "long",
+    "latency_ms": "long",
+    "broker": "string",
+    "epoch": "long",
+    "file": "long",
 }
 """Every column there is and its type in Spark's DDL. What does not apply to an entry is null.
 
@@ -44,8 +62,15 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([pa.field(name, _ARROW[COLUMN_TYPES[name]]) for name in columns])
 
 
-def record_batches(data: bytes, columns: Sequence[str], *, from_ms: int | None = None, to_ms: int | None = None,
-                   start: int = 0, stop: int | None = None) -> Iterator[pa.RecordBatch]:
+def record_batches(
+    data: bytes,
+    columns: Sequence[str],
+    *,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    start: int = 0,
+    stop: int | None = None,
+) -> Iterator[pa.RecordBatch]:
     """The entries of a file whose time is in [from_ms, to_ms), in blocks that end in (start, stop] of the file.
 
     Nothing for what is no journal. Blocks that are wholly outside are passed over.
@@ -58,10 +83,13 @@ def record_batches(data: bytes, columns: Sequence[str], *, from_ms: int | None =
         strings += block.strings
         if stop is not None and block.end > stop:
             break
-        if block.end <= start or (from_ms is not None and block.max_ms < from_ms) or (
-                to_ms is not None and block.min_ms >= to_ms):
+        if (
+            block.end <= start
+            or (from_ms is not None and block.max_ms < from_ms)
+            or (to_ms is not None and block.min_ms >= to_ms)
+        ):
             continue
-        parts.append(memoryview(data)[block.entries_at:block.end])
+        parts.append(memoryview(data)[block.entries_at : block.end])
         rows += block.entries
         if rows >= BATCH_ROWS:
             yield _batch(header, b"".join(parts), strings, columns, from_ms, to_ms)
@@ -83,8 +111,14 @@ def entry_type(entry_size: int) -> np.dtype[np.void]:
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": entry_size})
 
 
-def _batch(header: JournalHeader, raw: bytes, strings: Sequence[str], columns: Sequence[str], from_ms: int | None,
-           to_ms: int | None) -> pa.RecordBatch:
+def _batch(
+    header: JournalHeader,
+    raw: bytes,
+    strings: Sequence[str],
+    columns: Sequence[str],
+    from_ms: int | None,
+    to_ms: int | None,
+) -> pa.RecordBatch:
     entries = np.frombuffer(raw, entry_type(header.entry_size))
     if from_ms is not None:
         entries = entries[entries["at_ms"] >= from_ms]
@@ -92,13 +126,18 @@ def _batch(header: JournalHeader, raw: bytes, strings: Sequence[str], columns: S
         entries = entries[entries["at_ms"] < to_ms]
     schema, texts = arrow_schema(columns), pa.array(strings) if {*_TEXTS} & {*columns} else None
     return pa.RecordBatch.from_arrays(
-        [_column(header, entries, name, texts, schema.field(name).type) for name in columns], schema=schema)
+        [_column(header, entries, name, texts, schema.field(name).type) for name in columns], schema=schema
+    )
 
 
-def _column(header: JournalHeader, entries: NDArray[np.void], name: str, texts: pa.Array | None,
-            kind: pa.DataType) -> pa.Array:
+def _column(
+    header: JournalHeader, entries: NDArray[np.void], name: str, texts: pa.Array | None, kind: pa.DataType
+) -> pa.Array:
     made: dict[str, Callable[[], Any]] = {
-        "broker": lambda: header.broker, "epoch": lambda: header.epoch, "file": lambda: header.number}
+        "broker": lambda: header.broker,
+        "epoch": lambda: header.epoch,
+        "file": lambda: header.number,
+    }
     if name in made:
         return pa.repeat(pa.scalar(made[name](), kind), len(entries))
     if not {*_MADE_OF.get(name, (name,))} <= {*(entries.dtype.names or ())}:

@@ -133,8 +133,9 @@ def survey_file(data: bytes, behind: int = 0) -> FileSurvey | None:
             max_ms = max(max_ms, block.max_ms) if entries else block.max_ms
         entries += block.entries
         lost += block.lost
-    return FileSurvey(header.number, header.broker, header.epoch, entries, lost, min_ms, max_ms, end, len(data),
-        is_closed)
+    return FileSurvey(
+        header.number, header.broker, header.epoch, entries, lost, min_ms, max_ms, end, len(data), is_closed
+    )
 
 
 def survey(store: str | Path, read: Mapping[str, int] = MappingProxyType({})) -> JournalSurvey:
@@ -152,8 +153,15 @@ def survey(store: str | Path, read: Mapping[str, int] = MappingProxyType({})) ->
     newest = max(surveys, default=-1)
     times = [time for found in known if found.entries for time in (found.min_ms, found.max_ms)]
     return JournalSurvey(
-        files=len(surveys), entries=sum(found.entries for found in known), lost=sum(found.lost for found in known),
-        torn_bytes=sum(found.size - found.end for found in known), unreadable_files=len(surveys) - len(known),
-        cut_off_files=sum(number != newest and (found is None or not found.is_closed)
-            for number, found in surveys.items()),
-        foreign_files=foreign, from_ms=min(times, default=0), to_ms=max(times, default=0))
+        files=len(surveys),
+        entries=sum(found.entries for found in known),
+        lost=sum(found.lost for found in known),
+        torn_bytes=sum(found.size - found.end for found in known),
+        unreadable_files=len(surveys) - len(known),
+        cut_off_files=sum(
+            number != newest and (found is None or not found.is_closed) for number, found in surveys.items()
+        ),
+        foreign_files=foreign,
+        from_ms=min(times, default=0),
+        to_ms=max(times, default=0),
+    )

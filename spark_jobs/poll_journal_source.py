@@ -64,7 +64,8 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
             if {"long": "bigint"}.get(wanted or "", wanted) != field.dataType.simpleString():
                 raise ValueError(
                     f"a poll journal has no column {field.name} of type {field.dataType.simpleString()}; "
-                    f"it has {pruned(*COLUMN_TYPES)}")
+                    f"it has {pruned(*COLUMN_TYPES)}"
+                )
         if "path" not in options:
             raise ValueError("say which store: .load(PATH)")
         self._store = options["path"].removeprefix("file:")
@@ -82,8 +83,13 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
         for path in partition.value or ():  # None is Spark's stand-in where there is no partition
             data = read_file(path)
             if data is not None:
-                yield from record_batches(data, self._columns, from_ms=self._from_ms, to_ms=self._to_ms,
-                    start=begins_behind(data, self._known))
+                yield from record_batches(
+                    data,
+                    self._columns,
+                    from_ms=self._from_ms,
+                    to_ms=self._to_ms,
+                    start=begins_behind(data, self._known),
+                )
 
 
 def split(files: Sequence[JournalFile], split_bytes: int) -> list[list[JournalFile]]:

@@ -57,10 +57,18 @@ def drawn(chart: Chart, table: pa.Table) -> dict[str, Any]:
         left_out += more
     rows = merged(chart, rows)
     return {
-        "kind": chart.kind, "title": chart.title, "y": list(chart.y), "choose": chart.choose, "choices": choices,
-        "choice_kind": kinds.get(chart.choose, "text"), "per_second": chart.per_second, "split": " ".join(chart.split),
-        "label_kind": kinds[chart.split[0]] if len(chart.split) == 1 else "text", "left_out": left_out,
-        "y_kinds": {name: kinds[name] for name in chart.y}, "place": places(chart, rows),
+        "kind": chart.kind,
+        "title": chart.title,
+        "y": list(chart.y),
+        "choose": chart.choose,
+        "choices": choices,
+        "choice_kind": kinds.get(chart.choose, "text"),
+        "per_second": chart.per_second,
+        "split": " ".join(chart.split),
+        "label_kind": kinds[chart.split[0]] if len(chart.split) == 1 else "text",
+        "left_out": left_out,
+        "y_kinds": {name: kinds[name] for name in chart.y},
+        "place": places(chart, rows),
         "columns": rows.to_pydict(),
     }
 

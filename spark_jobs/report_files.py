@@ -22,8 +22,9 @@ JSON_ROWS = 10_000
 """Rows that are put into words at a time."""
 
 
-def write_folder(folder: Path, summary: dict[str, Any], tables: Mapping[str, pa.Table],
-                 charts: tuple[Chart, ...]) -> dict[str, Any]:
+def write_folder(
+    folder: Path, summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]
+) -> dict[str, Any]:
     """Write all files of a run into ``folder``; returns the summary with the files' names.
 
     A new folder appears at once. One that is there keeps what else lies in it; its files are replaced one by one,
@@ -60,8 +61,11 @@ def _write_table(draft: Path, name: str, table: pa.Table) -> dict[str, Any]:
         for index, row in enumerate(rows):
             file.write(f"{',' if index else ''}\n{row}")
         file.write("\n]\n")
-    return {"rows": table.num_rows, "columns": table.column_names,
-        **{kind: f"{name}.{kind}" for kind in ("csv", "json", "parquet")}}
+    return {
+        "rows": table.num_rows,
+        "columns": table.column_names,
+        **{kind: f"{name}.{kind}" for kind in ("csv", "json", "parquet")},
+    }
 
 
 def _write_text(path: Path, text: str) -> None:

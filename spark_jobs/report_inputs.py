@@ -30,8 +30,15 @@ class StoreInputs:
     that is no store.
     """
 
-    def __init__(self, spark: "SparkSession", store: Path, report: Report, bounds: Sequence[int],
-                 to_ms: int | None, lake: Lake | None = None) -> None:
+    def __init__(
+        self,
+        spark: "SparkSession",
+        store: Path,
+        report: Report,
+        bounds: Sequence[int],
+        to_ms: int | None,
+        lake: Lake | None = None,
+    ) -> None:
         self._spark = spark
         self.store = store
         self.lake = lake
@@ -54,15 +61,26 @@ class StoreInputs:
         ranges = self.plan.ranges if self.plan else ()
         of_lake = sum(file.rows for part in self.lake.manifest.messages for file in part.files) if self.lake else 0
         of_journal = self.journal.entries if self.journal else 0
-        return (len(ranges) <= FEW_RANGES and sum(part.stop - part.start for part in ranges) <= SMALLEST_SHARE
-            and of_lake + of_journal <= FEW_ROWS)
+        return (
+            len(ranges) <= FEW_RANGES
+            and sum(part.stop - part.start for part in ranges) <= SMALLEST_SHARE
+            and of_lake + of_journal <= FEW_ROWS
+        )
 
     def of(self, report: Report) -> Inputs:
         """What there is for a report: the one that this was made for, or a part of it, which reads no more than it."""
         messages, polls = self._kept_for(report) if self.are_few else self._rows(report)
         is_kept = self.are_few and report is not self._report
-        return Inputs(messages, polls, self._offsets, self._topics, self._bounds, self._to_ms, self.of,
-            None if is_kept else self._counted)
+        return Inputs(
+            messages,
+            polls,
+            self._offsets,
+            self._topics,
+            self._bounds,
+            self._to_ms,
+            self.of,
+            None if is_kept else self._counted,
+        )
 
     @property
     def _from_ms(self) -> int | None:
@@ -71,8 +89,9 @@ class StoreInputs:
     def _rows(self, report: Report) -> "tuple[DataFrame, DataFrame]":
         """(messages, polls) as the report asks for them."""
         window = (self._from_ms, self._to_ms) if report.within_window else (None, None)
-        return self._messages(report.reads, *window), self._polls(report.polls,
-            None if report.looks_back else self._from_ms)
+        return self._messages(report.reads, *window), self._polls(
+            report.polls, None if report.looks_back else self._from_ms
+        )
 
     def _kept_for(self, report: Report) -> "tuple[DataFrame, DataFrame]":
         """The same, of what is read once for all parts."""
@@ -109,7 +128,8 @@ class StoreInputs:
             return tail
         others = [name for name in columns if name != "segment"]
         found = lake_messages(self._spark, self.lake, others, from_ms, to_ms).select(
-            *(F.lit(LAKE_SEGMENT).cast("long").alias(name) if name == "segment" else name for name in columns))
+            *(F.lit(LAKE_SEGMENT).cast("long").alias(name) if name == "segment" else name for name in columns)
+        )
         return found if tail is None else found.unionAll(tail)
 
     def _counted(self, keys: Sequence[str], sums: Sequence[str]) -> "DataFrame":
@@ -127,9 +147,16 @@ class StoreInputs:
         if self.lake is None:
             assert tail is not None
             return tail
-        found = lake_sums(self._spark, self.lake, [name for name in keys if name != "segment"], sums,
-            self._bounds[0] if self._bounds else None, self._to_ms).select(
-            *(F.lit(LAKE_SEGMENT).cast("long").alias(name) if name == "segment" else name for name in (*keys, *sums)))
+        found = lake_sums(
+            self._spark,
+            self.lake,
+            [name for name in keys if name != "segment"],
+            sums,
+            self._bounds[0] if self._bounds else None,
+            self._to_ms,
+        ).select(
+            *(F.lit(LAKE_SEGMENT).cast("long").alias(name) if name == "segment" else name for name in (*keys, *sums))
+        )
         return found if tail is None else found.unionAll(tail)
 
     @cached_property
@@ -138,8 +165,14 @@ class StoreInputs:
 
     def _log(self, plan: LogPlan, source: str, schema: str) -> "DataFrame":
         split_bytes = share(plan.end - plan.start, self._parallelism)
-        return (self._spark.read.format(source).schema(schema).option("split_bytes", str(split_bytes))
-            .option("start", str(plan.start)).option("end", str(plan.end)).load(plan.store))
+        return (
+            self._spark.read.format(source)
+            .schema(schema)
+            .option("split_bytes", str(split_bytes))
+            .option("start", str(plan.start))
+            .option("end", str(plan.end))
+            .load(plan.store)
+        )
 
     def _polls(self, columns: tuple[str, ...], from_ms: int | None) -> "DataFrame":
         from spark_jobs.lake_tables import lake_polls
@@ -174,15 +207,21 @@ def stored_offsets(store: Path) -> list[tuple[str, str, int, int]]:
     for name, queues in _table(store, "consumerOffset", "offsetTable").items():
         topic, _, group = str(name).partition("@")
         if group and isinstance(queues, dict):
-            found += [(group, topic, int(queue), offset) for queue, offset in queues.items()
-                if str(queue).isdecimal() and type(offset) is int]
+            found += [
+                (group, topic, int(queue), offset)
+                for queue, offset in queues.items()
+                if str(queue).isdecimal() and type(offset) is int
+            ]
     return found
 
 
 def stored_topics(store: Path) -> list[tuple[str, int]]:
     """(topic, queues that can be written to) of ``config/topics.json``."""
-    return [(str(name), topic["writeQueueNums"]) for name, topic in _table(store, "topics", "topicConfigTable").items()
-        if isinstance(topic, dict) and type(topic.get("writeQueueNums")) is int]
+    return [
+        (str(name), topic["writeQueueNums"])
+        for name, topic in _table(store, "topics", "topicConfigTable").items()
+        if isinstance(topic, dict) and type(topic.get("writeQueueNums")) is int
+    ]
 
 
 def _table(store: Path, file: str, name: str) -> dict[str | int, Any]:

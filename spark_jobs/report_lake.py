@@ -38,13 +38,17 @@ def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> 
             return found, []
         others = filled(lakes, store) if lakes else []
         if others:
-            problem = (f"{others[-1]} was filled from another store that was there; `.venv/bin/python manage.py lake "
-                "sync` fills one of this store.")
+            problem = (
+                f"{others[-1]} was filled from another store that was there; `.venv/bin/python manage.py lake "
+                "sync` fills one of this store."
+            )
     except LakeError as error:
         problem = str(error)
     if source == "lake":
-        raise LakeError(problem or
-            f"There is no lake of {os.fspath(store)} in {lakes}. `.venv/bin/python manage.py lake sync` fills one.")
+        raise LakeError(
+            problem
+            or f"There is no lake of {os.fspath(store)} in {lakes}. `.venv/bin/python manage.py lake sync` fills one."
+        )
     said = f"The lake was not read, and what is deleted from the log is missing here: {problem}"
     return None, [said] if problem else []
 
@@ -71,9 +75,11 @@ def with_lake(tail: JournalSurvey, store: str | Path, lake: Lake) -> JournalSurv
         files=tail.files + len(gone),
         entries=tail.entries + sum(file.rows for file in files),
         lost=tail.lost + sum(part.lost for part in parts),
-        cut_off_files=tail.cut_off_files + sum(not part.closed and (part.number != newest or tail.files > 0)
-            for part in gone),
-        from_ms=min(starts, default=0), to_ms=max(stops, default=0))
+        cut_off_files=tail.cut_off_files
+        + sum(not part.closed and (part.number != newest or tail.files > 0) for part in gone),
+        from_ms=min(starts, default=0),
+        to_ms=max(stops, default=0),
+    )
 
 
 def gap_bytes(lake: Lake, plan: LogPlan | None) -> int:
@@ -85,36 +91,52 @@ def gap_bytes(lake: Lake, plan: LogPlan | None) -> int:
 def lake_described(lake: Lake, plan: LogPlan | None, messages: int) -> dict[str, Any]:
     """What a summary says of the lake; ``messages`` of them were read from it."""
     manifest = lake.manifest
-    return {"folder": str(lake.folder), "position": manifest.position, "messages": messages,
-        "synced_ms": manifest.synced_ms, "dropped_before_ms": manifest.dropped.before_ms,
+    return {
+        "folder": str(lake.folder),
+        "position": manifest.position,
+        "messages": messages,
+        "synced_ms": manifest.synced_ms,
+        "dropped_before_ms": manifest.dropped.before_ms,
         "gap_bytes": gap_bytes(lake, plan),
-        "missing_journal_files": len(manifest.missing_journal_files)}
+        "missing_journal_files": len(manifest.missing_journal_files),
+    }
 
 
 def log_with_lake(log: dict[str, Any], lake: Lake, messages: int) -> dict[str, Any]:
     """What ``log_described`` says of the part behind the lake, and the lake's part."""
     parts = lake.manifest.messages
-    return log | {"messages": log["messages"] + messages,
+    return log | {
+        "messages": log["messages"] + messages,
         "start_offset": parts[0].start if parts else log["start_offset"],
-        "torn_bytes": log["torn_bytes"] + sum(part.torn_bytes for part in parts)}
+        "torn_bytes": log["torn_bytes"] + sum(part.torn_bytes for part in parts),
+    }
 
 
-def lake_notes(lake: Lake, plan: LogPlan | None, journal: JournalSurvey | None,
-               from_ms: int | None = None) -> list[str]:
+def lake_notes(
+    lake: Lake, plan: LogPlan | None, journal: JournalSurvey | None, from_ms: int | None = None
+) -> list[str]:
     """What the reader of a report has to know of the lake; it begins at ``from_ms``, or with all there is."""
     said, lost, dropped = [], gap_bytes(lake, plan), lake.manifest.dropped
     is_read = (plan is not None and dropped.messages) or (journal is not None and dropped.polls)
     if is_read and (from_ms is None or from_ms < dropped.before_ms):
         before = datetime.fromtimestamp(dropped.before_ms / 1000, UTC).date()
-        said.append(f"The lake has dropped what it had of before {before} (UTC), as GLASSMQ_LAKE_KEEP_DAYS says; that "
-            "is missing here.")
+        said.append(
+            f"The lake has dropped what it had of before {before} (UTC), as GLASSMQ_LAKE_KEEP_DAYS says; that "
+            "is missing here."
+        )
     if plan is not None and lost:
-        said.append(f"{lost:,} bytes of the log were deleted before the lake had read them; their messages are missing "
-            "here. The lake has to be filled more often, or fileReservedTime to be longer.")
+        said.append(
+            f"{lost:,} bytes of the log were deleted before the lake had read them; their messages are missing "
+            "here. The lake has to be filled more often, or fileReservedTime to be longer."
+        )
     if plan is not None and plan.ended_by in CUT_SHORT:
-        said.append(f"The log cannot be read behind byte {plan.end:,}, since {CUT_SHORT[plan.ended_by]}: neither "
-            f"report nor lake have what comes then, {len(plan.segments_unread):,} segments among it.")
+        said.append(
+            f"The log cannot be read behind byte {plan.end:,}, since {CUT_SHORT[plan.ended_by]}: neither "
+            f"report nor lake have what comes then, {len(plan.segments_unread):,} segments among it."
+        )
     if journal is not None and lake.manifest.missing_journal_files:
-        said.append(f"{len(lake.manifest.missing_journal_files):,} files of the poll journal were deleted before the "
-            "lake had read them; what was in them is missing here.")
+        said.append(
+            f"{len(lake.manifest.missing_journal_files):,} files of the poll journal were deleted before the "
+            "lake had read them; what was in them is missing here."
+        )
     return said

@@ -48,12 +48,23 @@ def page(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[
     if "</script" in script.lower() or "</style" in style.lower():
         raise ValueError("the page's own script or style would end its element")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    policy = (f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'")
-    parts = {"policy": escape(policy), "title": escape(summary["title"]),
-        "license": escape(read(_UPLOT / "LICENSE").replace("--", "- -")), "style": style,
-        "heading": escape(summary["title"]), "lead": escape(lead(summary)), "words": words(summary),
-        "notes": notes(summary), "facts": facts(summary), "data": data(summary, tables, charts), "script": script}
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": escape(policy),
+        "title": escape(summary["title"]),
+        "license": escape(read(_UPLOT / "LICENSE").replace("--", "- -")),
+        "style": style,
+        "heading": escape(summary["title"]),
+        "lead": escape(lead(summary)),
+        "words": words(summary),
+        "notes": notes(summary),
+        "facts": facts(summary),
+        "data": data(summary, tables, charts),
+        "script": script,
+    }
     return _PLACE.sub(lambda place: parts[place[1]], read(_ASSETS / "report.html"))
 
 
@@ -65,8 +76,10 @@ def read(path: Path) -> str:
 def data(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]) -> str:
     """What the page's script shows, as JSON that cannot leave its element."""
     found = {
-        "headlines": [figure | {"report_title": REPORTS[figure["report"]].title if figure["report"] else ""}
-            for figure in summary["headlines"]],
+        "headlines": [
+            figure | {"report_title": REPORTS[figure["report"]].title if figure["report"] else ""}
+            for figure in summary["headlines"]
+        ],
         "charts": [drawn(chart, tables[chart.table]) for chart in charts if tables[chart.table].num_rows],
         "tables": {name: shown_table(table) for name, table in tables.items() if name != PREVIOUS},
         "previous": shown_table(tables[PREVIOUS]) if PREVIOUS in tables else None,
@@ -79,8 +92,11 @@ def lead(summary: dict[str, Any]) -> str:
     """What of it is looked at."""
     parameters = summary["parameters"]
     words = [window(parameters["from_ms"], parameters["to_ms"])]
-    words += [f"{what} {parameters[name]} only" for name, what in (("topic", "topic"), ("consumer_group", "group"))
-        if parameters[name]]
+    words += [
+        f"{what} {parameters[name]} only"
+        for name, what in (("topic", "topic"), ("consumer_group", "group"))
+        if parameters[name]
+    ]
     if "previous" in summary:
         before = summary["previous"]
         words.append(f"compared with the time {window(before['from_ms'], before['to_ms'])}")
@@ -106,29 +122,35 @@ def facts(summary: dict[str, Any]) -> str:
         ends = ENDS.get(source["ended_by"], source["ended_by"])
         lines |= {
             "Log": f"bytes {source['start_offset']:,} to {source['end_offset']:,}, {source['messages']:,} messages; "
-                + ends,
+            + ends,
             "Segments": f"{source['segments_read']} read"
-                + counted(len(source["segments_unread"]), "behind the end, not read")
-                + counted(len(source["segments_gone"]), "deleted meanwhile")
-                + counted(len(source["foreign_files"]), "files that are none", "file that is none"),
+            + counted(len(source["segments_unread"]), "behind the end, not read")
+            + counted(len(source["segments_gone"]), "deleted meanwhile")
+            + counted(len(source["foreign_files"]), "files that are none", "file that is none"),
             "Torn": f"{source['torn_bytes']:,} bytes that are no record",
         }
     if "lake" in source:
         lines["Lake"] = lake_read(source["lake"])
     if "journal" in source:
         lines["Poll journal"] = journal_read(source["journal"])
-    lines["Made"] = (f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, "
-        f"by GlassMQ {summary['code_version']}")
+    lines["Made"] = (
+        f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, by GlassMQ {summary['code_version']}"
+    )
     return "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in lines.items())
 
 
 def lake_read(lake: dict[str, Any]) -> str:
     """What was read of the lake."""
-    return (f"{lake['messages']:,} messages of {lake['folder']}, which has the log up to byte {lake['position']:,}, "
+    return (
+        f"{lake['messages']:,} messages of {lake['folder']}, which has the log up to byte {lake['position']:,}, "
         f"filled {at(lake['synced_ms'])}"
         + counted(lake["gap_bytes"], "bytes of the log deleted unread")
-        + counted(lake["missing_journal_files"], "files of the poll journal deleted unread",
-            "file of the poll journal deleted unread"))
+        + counted(
+            lake["missing_journal_files"],
+            "files of the poll journal deleted unread",
+            "file of the poll journal deleted unread",
+        )
+    )
 
 
 def journal_read(journal: dict[str, Any]) -> str:
@@ -136,12 +158,13 @@ def journal_read(journal: dict[str, Any]) -> str:
     if not journal["files"]:
         return "there is none"
     files = "file" if journal["files"] == 1 else "files"
-    return (f"{journal['entries']:,} entries in {journal['files']:,} {files}"
+    return (
+        f"{journal['entries']:,} entries in {journal['files']:,} {files}"
         + counted(journal["lost"], "entries that the broker could not write", "entry that the broker could not write")
         + counted(journal["torn_bytes"], "bytes at the ends that are no entry")
-        + counted(journal["cut_off_files"], "files that a crash may have cut off",
-            "file that a crash may have cut off")
-        + counted(journal["unreadable_files"], "files that cannot be read", "file that cannot be read"))
+        + counted(journal["cut_off_files"], "files that a crash may have cut off", "file that a crash may have cut off")
+        + counted(journal["unreadable_files"], "files that cannot be read", "file that cannot be read")
+    )
 
 
 def counted(count: int, words: str, of_one: str = "") -> str:
@@ -159,4 +182,3 @@ def window(start: int | None, stop: int | None) -> str:
 def at(ms: int) -> str:
     """A time as people read it."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-

@@ -60,8 +60,11 @@ def step_of(facts: Facts, period: Period) -> int:
     """How long a step of time is in the tables, ms: as short as can be for so long a period."""
     start, stop = period
     if start is None or stop is None:
-        ends = [rows.agg(F.min("minute_ts").alias("first"), F.max("minute_ts").alias("last"))
-            for name, rows in facts.items() if name != "left_out"]
+        ends = [
+            rows.agg(F.min("minute_ts").alias("first"), F.max("minute_ts").alias("last"))
+            for name, rows in facts.items()
+            if name != "left_out"
+        ]
         all_of_them = ends[0]
         for other in ends[1:]:
             all_of_them = all_of_them.unionByName(other)
@@ -87,5 +90,8 @@ def left_out(facts: Facts) -> list[dict[str, Any]]:
     if "left_out" not in facts:
         return []
     rows = facts["left_out"].groupBy("reason").agg(F.sum("count").alias("count")).orderBy("reason").collect()
-    return [{"reason": row["reason"], "count": row["count"], "text": LEFT_OUT[row["reason"]]} for row in rows
-        if row["count"]]
+    return [
+        {"reason": row["reason"], "count": row["count"], "text": LEFT_OUT[row["reason"]]}
+        for row in rows
+        if row["count"]
+    ]

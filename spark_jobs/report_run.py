@@ -121,8 +121,12 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     }
     for part, its_total, its_rows in previous:
         tables["previous"] = its_rows
-        summary["previous"] = {"from_ms": part.from_ms, "to_ms": part.to_ms, "total": its_total,
-            "rows": its_rows.to_pylist()}
+        summary["previous"] = {
+            "from_ms": part.from_ms,
+            "to_ms": part.to_ms,
+            "total": its_total,
+            "rows": its_rows.to_pylist(),
+        }
     summary["headlines"] = headlines(report, found.total, *(its_total for _, its_total, _ in previous))
     return write_folder(job.folder, summary, tables, report.charts)
 
@@ -138,14 +142,27 @@ def headlines(report: "Report", total: dict[str, Any], before: dict[str, Any] | 
     """The figures that stand for the report, beside those of the period before."""
     from spark_jobs.report_charts import kind_of
 
-    return [figure._asdict() | {"kind": kind_of(figure.name), "value": total.get(figure.name),
-        "before": None if before is None else before.get(figure.name)} for figure in report.headlines]
+    return [
+        figure._asdict()
+        | {
+            "kind": kind_of(figure.name),
+            "value": total.get(figure.name),
+            "before": None if before is None else before.get(figure.name),
+        }
+        for figure in report.headlines
+    ]
 
 
 def parameters(job: Job) -> dict[str, Any]:
     """What was asked for, as the summary has it."""
-    return {"from_ms": job.from_ms, "to_ms": job.to_ms, "topic": job.topic, "consumer_group": job.consumer_group,
-        "compare": job.compare, "source": job.source}
+    return {
+        "from_ms": job.from_ms,
+        "to_ms": job.to_ms,
+        "topic": job.topic,
+        "consumer_group": job.consumer_group,
+        "compare": job.compare,
+        "source": job.source,
+    }
 
 
 def periods(job: Job) -> list[Period]:
@@ -188,8 +205,15 @@ def set_for(spark: "SparkSession", few: bool, only_sums: bool) -> AbstractContex
     Of a few rows: planned once, nothing compiled, nothing spread, since they are done before that.
     """
     if few:
-        return settings(spark, {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.shuffle.partitions": "1"})
+        return settings(
+            spark,
+            {
+                "spark.sql.adaptive.enabled": "false",
+                "spark.sql.codegen.wholeStage": "false",
+                "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+                "spark.sql.shuffle.partitions": "1",
+            },
+        )
     return planned_once(spark) if only_sums else nullcontext()
 
 
@@ -201,8 +225,9 @@ class Made(NamedTuple):
 
 
 @contextmanager
-def made(facts: "dict[str, DataFrame]", progress: Progress, part: int = 0, parts: int = 1,
-         from_few: bool = False) -> "Iterator[Made]":
+def made(
+    facts: "dict[str, DataFrame]", progress: Progress, part: int = 0, parts: int = 1, from_few: bool = False
+) -> "Iterator[Made]":
     """Have Spark read what there is to read, once; what comes of it is kept as long as it is looked at.
 
     Few facts are put into one partition: then each table is a single task, since nothing has to be brought together.
@@ -215,8 +240,10 @@ def made(facts: "dict[str, DataFrame]", progress: Progress, part: int = 0, parts
         if not from_few or len(facts) > 1:  # one may be made of another
             kept += [rows.persist() for rows in facts.values()]
         for index, (name, rows) in enumerate(facts.items()):
-            begin, until = (SCAN_FROM + (SCAN_TO - SCAN_FROM) * (part * len(facts) + done) // (parts * len(facts))
-                for done in (index, index + 1))
+            begin, until = (
+                SCAN_FROM + (SCAN_TO - SCAN_FROM) * (part * len(facts) + done) // (parts * len(facts))
+                for done in (index, index + 1)
+            )
             progress(begin, f"reading: {name.replace('_', ' ')}", until)
             table = None
             if from_few:
@@ -249,8 +276,12 @@ def described(inputs: "StoreInputs", facts: "dict[str, DataFrame]") -> dict[str,
     found: dict[str, Any] = {"store": str(inputs.store)}
     of_lake = 0
     if inputs.plan is not None:
-        segments = facts["stored"].groupBy("segment").agg(F.sum("messages").alias("messages"),
-            F.sum("bytes").alias("bytes"), F.max("end").alias("end")).collect()
+        segments = (
+            facts["stored"]
+            .groupBy("segment")
+            .agg(F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes"), F.max("end").alias("end"))
+            .collect()
+        )
         rows = {segment["segment"]: segment.asDict() for segment in segments}
         of_lake = rows.pop(LAKE_SEGMENT, {"messages": 0})["messages"]
         found |= log_described(inputs.plan, list(rows.values()))
@@ -271,8 +302,10 @@ def notes(info: ReportInfo, report: "Report", inputs: "StoreInputs", found: "Res
     empty = not any(table.num_rows for table in found.tables.values())
     if journal is not None and not journal.files:
         missing = "there is nothing to report" if info.needs_journal else "a part of this report is missing"
-        said.append(f"This store has no poll journal, so {missing}: how pulls are answered and what is committed is "
-            "written there alone. GlassMQ keeps one while pollJournalEnable is true; RocketMQ keeps none.")
+        said.append(
+            f"This store has no poll journal, so {missing}: how pulls are answered and what is committed is "
+            "written there alone. GlassMQ keeps one while pollJournalEnable is true; RocketMQ keeps none."
+        )
     elif journal is not None and not journal.entries:
         said.append("The poll journal of this store is empty: no pull has ended yet.")
     elif empty and plan is None:

@@ -48,7 +48,8 @@ def throughput(total: Total, tables: Tables) -> list[str]:
         f"{many(total['messages'], 'message')} ({size(total['bytes'])}) lie in "
         f"{many(tables['by_topic'].num_rows, 'topic')}, {share(topic['messages'], total['messages'])} of them in "
         f"{topic['topic']}.",
-        f"Most at a time, {busiest['messages_sum']:,}, were stored in the {step} {clock(busiest['minute_ts'])}."]
+        f"Most at a time, {busiest['messages_sum']:,}, were stored in the {step} {clock(busiest['minute_ts'])}.",
+    ]
 
 
 def wakeup_latency(total: Total, tables: Tables) -> list[str]:
@@ -59,11 +60,18 @@ def wakeup_latency(total: Total, tables: Tables) -> list[str]:
     slowest = top(only(tables["by_group"], "stage", "stored_to_answered"), "p99_us")
     return [
         f"{many(total['wakeups'], 'time')} a waiting consumer was given messages."
-        + (f" Once they had arrived it had its answer within {us(total['wake_p50_us'])} in half of the cases, within "
-           f"{us(total['wake_p99_us'])} in 99 %." if total["wake_p99_us"] is not None else ""),
+        + (
+            f" Once they had arrived it had its answer within {us(total['wake_p50_us'])} in half of the cases, within "
+            f"{us(total['wake_p99_us'])} in 99 %."
+            if total["wake_p99_us"] is not None
+            else ""
+        ),
         f"{late:,} of these pulls were not woken by an arrival, but given what a later look found." if late else "",
         f"Slowest from stored to answered is {slowest['group']} on {slowest['topic']}: 99 % within "
-        f"{us(slowest['p99_us'])}." if slowest else ""]
+        f"{us(slowest['p99_us'])}."
+        if slowest
+        else "",
+    ]
 
 
 def hold_time(total: Total, tables: Tables) -> list[str]:
@@ -81,7 +89,9 @@ def hold_time(total: Total, tables: Tables) -> list[str]:
         f"Half of them waited for no longer than {us(total['held_p50_us'])}, 99 % for no longer than "
         f"{us(total['held_p99_us'])}.",
         f"{longest['group']} waits longest on {longest['topic']}, half of the time for {us(longest['p50_us'])} or more."
-        if longest and groups.num_rows > 1 else ""]
+        if longest and groups.num_rows > 1
+        else "",
+    ]
 
 
 def empty_polls(total: Total, tables: Tables) -> list[str]:
@@ -91,11 +101,13 @@ def empty_polls(total: Total, tables: Tables) -> list[str]:
     if not how["empty"]:
         return [f"None of {many(total['answers'], 'answer')} was empty."]
     came = {"at once": "to pulls that did not wait", "timeout": "after a wait in vain"}.get(
-        how["how"], f"to holds that were ended by {how['how'].replace('_', ' ')}")
+        how["how"], f"to holds that were ended by {how['how'].replace('_', ' ')}"
+    )
     return [
         f"{percent(total['empty_share'])} of {many(total['answers'], 'answer')} brought no message.",
         f"Most of the empty ones, {how['empty']:,}, came {came}; {worst['topic']} has most of any topic, "
-        f"{worst['empty']:,}."]
+        f"{worst['empty']:,}.",
+    ]
 
 
 def polling_savings(total: Total, tables: Tables) -> list[str]:
@@ -105,12 +117,18 @@ def polling_savings(total: Total, tables: Tables) -> list[str]:
     others = [_instead(total, "each second", "1s"), _instead(total, "every 100 ms", "100ms")]
     return [
         f"Consumers made {many(total['requests'], 'request')}"
-        + (f", and half of the messages were on their way within {us(total['delay_p50_us'])} of their arrival."
-            if total["delay_p50_us"] is not None else "."),
-        *(f"Asking {every} they would have made {made:,}, {made / total['requests']:,.1f} times as many"
+        + (
+            f", and half of the messages were on their way within {us(total['delay_p50_us'])} of their arrival."
+            if total["delay_p50_us"] is not None
+            else "."
+        ),
+        *(
+            f"Asking {every} they would have made {made:,}, {made / total['requests']:,.1f} times as many"
             + (f", and half of the messages would have been {us(delay)} late or more." if delay is not None else ".")
-            for every, made, delay in others),
-        f"The price: {total['open_pulls']:,.1f} pulls lay open on average." if total["open_pulls"] else ""]
+            for every, made, delay in others
+        ),
+        f"The price: {total['open_pulls']:,.1f} pulls lay open on average." if total["open_pulls"] else "",
+    ]
 
 
 def _instead(total: Total, every: str, name: str) -> tuple[str, int, Any]:
@@ -126,11 +144,18 @@ def consumer_lag(total: Total, tables: Tables) -> list[str]:
     old = f", the oldest of which has waited for {ms(total['lag_ms'])}" if total["lag"] and total["lag_ms"] else ""
     return [
         f"At the end there are {many(total['lag'], 'message')} that a group has not committed{old}.",
-        "; ".join(f"{row['group']} on {row['topic']} is {row['state']}, {many(row['lag'], 'message')} behind"
-            for row in bad[:_NAMED]) + f"{more(len(bad))}." if bad
+        "; ".join(
+            f"{row['group']} on {row['topic']} is {row['state']}, {many(row['lag'], 'message')} behind"
+            for row in bad[:_NAMED]
+        )
+        + f"{more(len(bad))}."
+        if bad
         else "No group is falling behind, stalled or stopped.",
         f"Farthest behind was {most['group']} on {most['topic']}, by {many(most['most_lag'], 'message')}"
-        + (f" and {ms(most['most_lag_ms'])}." if most["most_lag_ms"] else ".") if most["most_lag"] else ""]
+        + (f" and {ms(most['most_lag_ms'])}." if most["most_lag_ms"] else ".")
+        if most["most_lag"]
+        else "",
+    ]
 
 
 def skew(total: Total, tables: Tables) -> list[str]:
@@ -139,19 +164,28 @@ def skew(total: Total, tables: Tables) -> list[str]:
     topic, group = (rows[0] if rows and rows[0]["imbalance"] is not None else None for rows in (topics, groups))
     return [
         f"Queue {topic['queue_id']} of {topic['topic']} has {percent(topic['most_share'])} of its messages, "
-        f"{topic['imbalance']:,.2f} times what a queue has on average; no topic is less even." if topic else "",
+        f"{topic['imbalance']:,.2f} times what a queue has on average; no topic is less even."
+        if topic
+        else "",
         f"Client {group['client_id']} is given {percent(group['most_share'])} of what {group['group']} gets of "
         f"{group['topic']}, {group['imbalance']:,.2f} times what a client gets on average; no group is less even."
-        if group else ""]
+        if group
+        else "",
+    ]
 
 
 def end_to_end_latency(total: Total, tables: Tables) -> list[str]:
     del tables
     return [
         f"Half of the messages reach a consumer within {ms(total['stored_to_delivered_p50_ms'])} of being stored, 99 % "
-        f"within {ms(total['stored_to_delivered_p99_ms'])}." if total["stored_to_delivered_p99_ms"] is not None else "",
+        f"within {ms(total['stored_to_delivered_p99_ms'])}."
+        if total["stored_to_delivered_p99_ms"] is not None
+        else "",
         f"99 % are stored within {ms(total['born_to_stored_p99_ms'])} of being born; for copies of delayed and retried "
-        "messages, their delay is in it." if total["born_to_stored_p99_ms"] is not None else ""]
+        "messages, their delay is in it."
+        if total["born_to_stored_p99_ms"] is not None
+        else "",
+    ]
 
 
 def retries(total: Total, tables: Tables) -> list[str]:
@@ -161,9 +195,13 @@ def retries(total: Total, tables: Tables) -> list[str]:
     back = f"{many(total['retries'], 'message')} came back, {total['dead_letters']:,} ended as dead letters"
     return [
         (f"{back}; most come from {most['group']}, of {most['topic']}." if most and most["retries"] else f"{back}.")
-        if total["retries"] or total["dead_letters"] else "No message came back, and none died.",
+        if total["retries"] or total["dead_letters"]
+        else "No message came back, and none died.",
         f"Of {many(total['delayed_delivered'], 'delayed message')} half came within {ms(total['late_p50_ms'])} of "
-        f"their time, 99 % within {ms(total['late_p99_ms'])}." if total["late_p99_ms"] is not None else ""]
+        f"their time, 99 % within {ms(total['late_p99_ms'])}."
+        if total["late_p99_ms"] is not None
+        else "",
+    ]
 
 
 def slow_consumers(total: Total, tables: Tables) -> list[str]:
@@ -174,8 +212,10 @@ def slow_consumers(total: Total, tables: Tables) -> list[str]:
     slow = clients.filter(clients["is_slow"]).to_pylist()
     if not slow:
         return ["No client is much slower than its group."]
-    told = [f"{row['client_id']} on {row['topic']}, where half of its answers take {ms(_slowest(row))} or more"
-        for row in slow[:_NAMED]]
+    told = [
+        f"{row['client_id']} on {row['topic']}, where half of its answers take {ms(_slowest(row))} or more"
+        for row in slow[:_NAMED]
+    ]
     return [f"Slower than its group is {'; '.join(told)}{more(len(slow))}."]
 
 
@@ -190,16 +230,33 @@ def daily_summary(total: Total, tables: Tables) -> list[str]:
     return [
         f"{many(total['messages'], 'message')} ({size(total['bytes'])}) on {many(tables['by_day'].num_rows, 'day')}.",
         f"Long polling saved {total['saved_requests_1s']:,} requests beside asking each second; "
-        f"{percent(total['empty_share'])} of the answers were empty." if total["empty_share"] is not None else "",
+        f"{percent(total['empty_share'])} of the answers were empty."
+        if total["empty_share"] is not None
+        else "",
         f"Groups were behind by {many(total['most_lag'], 'message')} at most, and are by {total['lag']:,} at the end."
-        if total["lag"] is not None else "",
+        if total["lag"] is not None
+        else "",
         f"{many(total['retries'], 'message')} came back, {total['dead_letters']:,} died"
-        + (f"; {many(slow, 'client')} {'is' if slow == 1 else 'are'} slower than the group." if slow else ".")]
+        + (f"; {many(slow, 'client')} {'is' if slow == 1 else 'are'} slower than the group." if slow else "."),
+    ]
 
 
-_SAY: Mapping[str, Callable[[Total, Tables], list[str]]] = {say.__name__: say for say in (throughput, wakeup_latency,
-    hold_time, empty_polls, polling_savings, consumer_lag, skew, end_to_end_latency, retries, slow_consumers,
-    daily_summary)}
+_SAY: Mapping[str, Callable[[Total, Tables], list[str]]] = {
+    say.__name__: say
+    for say in (
+        throughput,
+        wakeup_latency,
+        hold_time,
+        empty_polls,
+        polling_savings,
+        consumer_lag,
+        skew,
+        end_to_end_latency,
+        retries,
+        slow_consumers,
+        daily_summary,
+    )
+}
 
 
 def top(table: pa.Table, column: str) -> dict[str, Any]:
@@ -253,7 +310,7 @@ def ms(value: float) -> str:
 def size(value: int) -> str:
     """Bytes."""
     step = min(4, max(0, value.bit_length() - 1) // 10)
-    return f"{value / 1024 ** step:,.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[step]}"
+    return f"{value / 1024**step:,.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[step]}"
 
 
 def clock(at_ms: int) -> str:

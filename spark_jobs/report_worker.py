@@ -93,10 +93,14 @@ def folder_of(run: ReportRun) -> str:
 def order_for(run: ReportRun) -> dict[str, Any]:
     """What Spark's process is asked for. The group is another one in each attempt: what is cancelled stays so."""
     return {
-        "job": "report", "group": f"report-run-{run.pk}-{run.attempt}",
-        "master": settings.GLASSMQ_SPARK_MASTER, "scratch": str(setup.scratch_folder()),
-        "arguments": {name: value for name, value in run.parameters.items() if name in PARAMETERS} | {
-            "report": run.report, "store": str(settings.GLASSMQ_STORE_DIR),
+        "job": "report",
+        "group": f"report-run-{run.pk}-{run.attempt}",
+        "master": settings.GLASSMQ_SPARK_MASTER,
+        "scratch": str(setup.scratch_folder()),
+        "arguments": {name: value for name, value in run.parameters.items() if name in PARAMETERS}
+        | {
+            "report": run.report,
+            "store": str(settings.GLASSMQ_STORE_DIR),
             "folder": str(Path(settings.GLASSMQ_REPORTS_DIR) / folder_of(run)),
             "lakes": str(settings.GLASSMQ_LAKE_DIR),
         },
@@ -106,8 +110,15 @@ def order_for(run: ReportRun) -> dict[str, Any]:
 def conclude(run: ReportRun, watch: "Watch", answer: dict[str, Any]) -> None:
     """Say how the run ended, or that it is tried again."""
     if "done" in answer:
-        mine(run).update(status=Status.DONE, percent=100, folder=folder_of(run), messages=answer["done"]["messages"],
-            result=answer["done"]["result"], finished=timezone.now(), doing="")
+        mine(run).update(
+            status=Status.DONE,
+            percent=100,
+            folder=folder_of(run),
+            messages=answer["done"]["messages"],
+            result=answer["done"]["result"],
+            finished=timezone.now(),
+            doing="",
+        )
         runs.log_of(run).unlink(missing_ok=True)
     elif watch.stopped_by == "cancel":
         mine(run).update(status=Status.CANCELLED, finished=timezone.now(), doing="")
@@ -117,8 +128,9 @@ def conclude(run: ReportRun, watch: "Watch", answer: dict[str, Any]) -> None:
     elif "failed" in answer:
         runs.end_attempt(run, answer["failed"], passing=answer["passing"])
     else:
-        runs.end_attempt(run, f"Spark's process ended in the middle of this run (code {answer.get('gone')}).",
-            passing=True)
+        runs.end_attempt(
+            run, f"Spark's process ended in the middle of this run (code {answer.get('gone')}).", passing=True
+        )
 
 
 def mine(run: ReportRun) -> "QuerySet[ReportRun]":

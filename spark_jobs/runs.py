@@ -61,9 +61,13 @@ class Overview(NamedTuple):
 def overview() -> Overview:
     """What the page shows."""
     take_up_lost_runs()
-    return Overview(read_environment(), [
-        ReportOverview(info, schedules_of(name), list(ReportRun.objects.filter(report=name)[:LAST_RUNS]))
-        for name, info in REPORTS.items()])
+    return Overview(
+        read_environment(),
+        [
+            ReportOverview(info, schedules_of(name), list(ReportRun.objects.filter(report=name)[:LAST_RUNS]))
+            for name, info in REPORTS.items()
+        ],
+    )
 
 
 def require_report(name: str) -> ReportInfo:
@@ -80,8 +84,13 @@ def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person
     ready = read_environment().state == SparkState.READY
     try:
         with transaction.atomic():
-            run = ReportRun.objects.create(report=name, parameters=parameters, requested_by=requested_by,
-                status=Status.QUEUED if ready else Status.WAITING, heartbeat=timezone.now())
+            run = ReportRun.objects.create(
+                report=name,
+                parameters=parameters,
+                requested_by=requested_by,
+                status=Status.QUEUED if ready else Status.WAITING,
+                heartbeat=timezone.now(),
+            )
     except IntegrityError as error:
         active = ReportRun.objects.filter(report=name, status__in=ACTIVE).first()
         which = f"Run {active.pk} of {name}" if active else f"A run of {name}"
@@ -200,8 +209,13 @@ def end_attempt(run: ReportRun, why: str, *, passing: bool) -> None:
         return
     if passing and run.attempt <= len(RETRY_AFTER_S):
         delay_s = RETRY_AFTER_S[run.attempt - 1]
-        if mine.update(status=Status.QUEUED, attempt=run.attempt + 1, percent=0, heartbeat=timezone.now(),
-                doing=f"tried again in {delay_s} s: {why}"[:200]):
+        if mine.update(
+            status=Status.QUEUED,
+            attempt=run.attempt + 1,
+            percent=0,
+            heartbeat=timezone.now(),
+            doing=f"tried again in {delay_s} s: {why}"[:200],
+        ):
             try:
                 enqueue(run.pk, delay_s)
             except (OperationalError, OSError):

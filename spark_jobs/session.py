@@ -29,8 +29,10 @@ from spark_jobs.leftovers import take_up
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JAVA_OPTIONS = ("-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 "
-    "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000")
+JAVA_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 "
+    "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
 """Ten times later than usual does Java optimise its code to the full: reports are short, and the planning of queries,
 of which each method is called some thousand times, would be optimised for longer than it runs. Long loops still are."""
 
@@ -43,9 +45,11 @@ def require_packages(master: str) -> None:
     invalidate_caches()
     for package in ("pyspark", *PACKAGES, *connect.PACKAGES * connect.is_connect(master)):
         if find_spec(package) is None:
-            raise NoSparkError(f"{package} is not installed here. A broker that runs installs it in the background, "
+            raise NoSparkError(
+                f"{package} is not installed here. A broker that runs installs it in the background, "
                 f"and says on its Reports page how far that is; without one, `{sys.executable} -m pip install "
-                "--require-hashes -r requirements/base.txt -r requirements/spark.txt` does.")
+                "--require-hashes -r requirements/base.txt -r requirements/spark.txt` does."
+            )
 
 
 def get_session(master: str, scratch: Path) -> "SparkSession":
@@ -69,8 +73,10 @@ def get_session(master: str, scratch: Path) -> "SparkSession":
         except BaseException as error:
             stop_session()
             if connect.grpc_status(cast("Exception", error)) == "UNAVAILABLE":
-                raise PassingError(f"{named(master)} answers, but not as a Spark Connect server does. With "
-                    "use_ssl=true, or a token and another host than localhost, it is spoken to by TLS.") from error
+                raise PassingError(
+                    f"{named(master)} answers, but not as a Spark Connect server does. With "
+                    "use_ssl=true, or a token and another host than localhost, it is spoken to by TLS."
+                ) from error
             raise
     return session
 
@@ -122,17 +128,19 @@ def start(master: str, address: str, scratch: Path) -> "SparkSession":
         environment.setdefault("SPARK_LOCAL_IP", address)
     from pyspark.sql import SparkSession
 
-    builder = (SparkSession.builder.master(master).appName("GlassMQ reports")
+    builder = (
+        SparkSession.builder.master(master)
+        .appName("GlassMQ reports")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.defaultJavaOptions", java_options(environment.get("SPARK_CONF_DIR")))
         .config("spark.local.dir", str(local_folder(scratch / "local")))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         # Where in Python each step of a query was taken is for errors alone, and costs three calls to Java for each.
-        .config("spark.python.sql.dataFrameDebugging.enabled", "false"))
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
+    )
     if is_local(master):
-        builder = (builder.config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1"))
+        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     return builder.getOrCreate()
 
 

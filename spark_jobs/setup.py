@@ -137,8 +137,17 @@ def install_command() -> list[str]:
     except PackageNotFoundError:
         uv = shutil.which("uv")
         return [uv, "pip", "install", "--python", sys.executable, *chosen] if uv else []
-    return [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check",
-        "--progress-bar", "raw" if has_raw else "off", *chosen]
+    return [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--progress-bar",
+        "raw" if has_raw else "off",
+        *chosen,
+    ]
 
 
 def install(say: Say, command: list[str] | None = None, lock: int | None = None) -> str:
@@ -150,8 +159,15 @@ def install(say: Say, command: list[str] | None = None, lock: int | None = None)
     if not command:
         return "Spark cannot be installed here, since this environment has neither pip nor uv."
     last = ""
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, errors="replace", pass_fds=() if lock is None else (lock,)) as process:
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        pass_fds=() if lock is None else (lock,),
+    ) as process:
         assert process.stdout is not None
         what, said = "", ""
         for line in process.stdout:

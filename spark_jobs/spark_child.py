@@ -61,8 +61,10 @@ def report(arguments: dict[str, Any], spark: "SparkSession", progress: Progress)
 
     paths: dict[str, Any] = {name: Path(arguments[name]) for name in ("store", "folder", "lakes") if name in arguments}
     summary = run_report(Job(**arguments | paths), spark, timezone.now, progress)
-    return {"messages": summary["input"].get("messages"), "result": {
-        name: summary[name] for name in ("words", "headlines", "notes")}}
+    return {
+        "messages": summary["input"].get("messages"),
+        "result": {name: summary[name] for name in ("words", "headlines", "notes")},
+    }
 
 
 def lake(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -> dict[str, Any]:
@@ -74,13 +76,20 @@ def lake(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -
     def told(percent: int, doing: str) -> None:
         progress(percent, doing, until=99)  # of this round, as its tasks end
 
-    synced = fill(spark, arguments["store"], Path(arguments["lakes"]), lambda: int(timezone.now().timestamp() * 1000),
-        told, with_bodies=arguments["with_bodies"], rounds=1, keep_days=arguments.get("keep_days", 0))
+    synced = fill(
+        spark,
+        arguments["store"],
+        Path(arguments["lakes"]),
+        lambda: int(timezone.now().timestamp() * 1000),
+        told,
+        with_bodies=arguments["with_bodies"],
+        rounds=1,
+        keep_days=arguments.get("keep_days", 0),
+    )
     return synced._asdict() | {"lake": str(synced.lake)}
 
 
-JOBS: dict[str, Callable[[dict[str, Any], "SparkSession", Progress], dict[str, Any]]] = {
-    "report": report, "lake": lake}
+JOBS: dict[str, Callable[[dict[str, Any], "SparkSession", Progress], dict[str, Any]]] = {"report": report, "lake": lake}
 """What can be asked for: each gets its arguments, the session and whom to tell how far it is."""
 
 

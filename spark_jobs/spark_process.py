@@ -42,7 +42,7 @@ class Policy(NamedTuple):
 
     idle: timedelta = timedelta(minutes=10)
     runs: int = 50
-    memory: int = 3 * 1024 ** 3
+    memory: int = 3 * 1024**3
     cancel: timedelta = timedelta(seconds=3)
 
 
@@ -112,10 +112,17 @@ class SparkProcess:
         if self._child is None:
             self._answers, self._runs = queue.SimpleQueue(), 0
             # A group of its own, so that all of it can be killed; when this process dies, standard input ends it.
-            self._child = subprocess.Popen(self._command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, start_new_session=True)
-            threading.Thread(target=self._listen, args=(self._child, self._answers), name="spark's words",
-                daemon=True).start()
+            self._child = subprocess.Popen(
+                self._command,
+                cwd=PROJECT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            threading.Thread(
+                target=self._listen, args=(self._child, self._answers), name="spark's words", daemon=True
+            ).start()
 
     def _listen(self, child: "subprocess.Popen[bytes]", answers: "queue.SimpleQueue[dict[str, Any]]") -> None:
         """Take apart what the child says: answers, and words for the log and whoever reads the worker's output."""
@@ -165,8 +172,12 @@ class SparkProcess:
         """Keep the child for the next run, or not."""
         self._runs += 1
         self._used = timezone.now()
-        if ("gone" in answer or answer.get("passing") or self._runs >= self._policy.runs
-                or answer.get("memory", 0) > self._policy.memory):
+        if (
+            "gone" in answer
+            or answer.get("passing")
+            or self._runs >= self._policy.runs
+            or answer.get("memory", 0) > self._policy.memory
+        ):
             self._end()
 
     def _end(self) -> None:

@@ -17,8 +17,12 @@ logger = logging.getLogger(__name__)
 
 
 @shared_task(  # type: ignore[untyped-decorator, unused-ignore]  # celery has no types
-    name=runs.RUN_TASK, ignore_result=True, acks_late=True,
-    soft_time_limit=report_worker.TIME_LIMIT_S + 60, time_limit=report_worker.TIME_LIMIT_S + 120)
+    name=runs.RUN_TASK,
+    ignore_result=True,
+    acks_late=True,
+    soft_time_limit=report_worker.TIME_LIMIT_S + 60,
+    time_limit=report_worker.TIME_LIMIT_S + 120,
+)
 def run_report(run_id: int) -> None:
     """Carry out one run. The limits are for pools that have them; the worker watches the time itself."""
     report_worker.carry_out(run_id)
@@ -49,8 +53,11 @@ def on_worker_shutdown(**_: Any) -> None:
 
 
 @shared_task(  # type: ignore[untyped-decorator, unused-ignore]
-    name=SYNC_TASK, bind=True, soft_time_limit=lake_worker.TIME_LIMIT.total_seconds() + 60,
-    time_limit=lake_worker.TIME_LIMIT.total_seconds() + 120)
+    name=SYNC_TASK,
+    bind=True,
+    soft_time_limit=lake_worker.TIME_LIMIT.total_seconds() + 60,
+    time_limit=lake_worker.TIME_LIMIT.total_seconds() + 120,
+)
 def lake_sync(task: Task, with_bodies: bool = False) -> dict[str, Any]:
     """A round of filling the lake. Its result, or why it failed, is kept with the other tasks' in the admin."""
     try:

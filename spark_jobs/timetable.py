@@ -52,8 +52,11 @@ def schedules_of(report: str) -> list[Schedule]:
 
 def tasks_of(report: str) -> "list[PeriodicTask]":
     """The same, as django-celery-beat keeps them."""
-    return list(PeriodicTask.objects.filter(task=RUN_SCHEDULED_TASK, args=arguments_for(report)).select_related(
-        "crontab").order_by("id"))
+    return list(
+        PeriodicTask.objects.filter(task=RUN_SCHEDULED_TASK, args=arguments_for(report))
+        .select_related("crontab")
+        .order_by("id")
+    )
 
 
 def described(task: PeriodicTask) -> Schedule:
@@ -108,7 +111,8 @@ def crontab_of(cron: str) -> CrontabSchedule:
     if len(parts) != len(FIELDS) or not all(_FIELD.fullmatch(part) for part in parts):
         raise BadCronError(
             f"{cron[:LONGEST_CRON]!r} is no cron expression: it has five fields of digits, names, * , - and /, as in "
-            "30 2 * * * for every day at 02:30.")
+            "30 2 * * * for every day at 02:30."
+        )
     fields = dict(zip(FIELDS, parts, strict=True))
     try:
         crontab(**fields).remaining_estimate(timezone.now())

@@ -21,8 +21,11 @@ PROJECT = Path(__file__).resolve().parent.parent
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", type=int, default=0, help="try so many seeds in tests that take one, instead of a few")
     parser.addoption("--idle-seconds", type=float, default=7, help="how long an engine behind Redis is left idle")
-    parser.addoption("--compat", action="store_true",
-                     help="run what stock clients do against Apache RocketMQ too, and the long ones (make compat)")
+    parser.addoption(
+        "--compat",
+        action="store_true",
+        help="run what stock clients do against Apache RocketMQ too, and the long ones (make compat)",
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -73,8 +76,15 @@ class Manage:
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a command and leave it running; its output, errors included, is in ``.stdout``."""
         process = subprocess.Popen(
-            [sys.executable, "manage.py", *arguments], cwd=PROJECT, env=self.environment | environment, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+            [sys.executable, "manage.py", *arguments],
+            cwd=PROJECT,
+            env=self.environment | environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         self._started.append(process)
         return process
 

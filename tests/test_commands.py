@@ -46,9 +46,11 @@ class Site:
 
     def publish(self, topic: str, body: str, token: str = "") -> Any:
         request = urllib.request.Request(
-            f"{self.address}/api/v1/topics/{topic}/messages", method="POST",
-            data=json.dumps({"body": body, "queue_id": 0}).encode(), headers={
-                "content-type": "application/json", "authorization": f"Bearer {token}"})
+            f"{self.address}/api/v1/topics/{topic}/messages",
+            method="POST",
+            data=json.dumps({"body": body, "queue_id": 0}).encode(),
+            headers={"content-type": "application/json", "authorization": f"Bearer {token}"},
+        )
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return json.load(answer)
 
@@ -98,8 +100,11 @@ def wait_until(true: Callable[[], object]) -> None:
 def processes_of(folder: str) -> list[int]:
     """Processes that were started with this data folder, whoever their parent is now."""
     shown = subprocess.run(["ps", "-axeww", "-o", "pid=,stat=,command="], capture_output=True, text=True, check=True)
-    return [int(line.split()[0]) for line in shown.stdout.splitlines()
-            if f"GLASSMQ_DATA_DIR={folder} " in f"{line} " and not line.split()[1].startswith("Z")]
+    return [
+        int(line.split()[0])
+        for line in shown.stdout.splitlines()
+        if f"GLASSMQ_DATA_DIR={folder} " in f"{line} " and not line.split()[1].startswith("Z")
+    ]
 
 
 def state_of(pid: int) -> str:
@@ -154,8 +159,9 @@ def test_a_held_pull_is_answered_when_the_broker_ends(start: Callable[..., Site]
     site = start("--no-schedules")
     site.publish("orders", "first")
     answers: list[Any] = []
-    pull = threading.Thread(target=lambda: answers.append(
-        site.get("/api/v1/topics/orders/queues/0/messages?offset=1&wait_ms=30000")))
+    pull = threading.Thread(
+        target=lambda: answers.append(site.get("/api/v1/topics/orders/queues/0/messages?offset=1&wait_ms=30000"))
+    )
     pull.start()
     wait_until(lambda: site.get("/api/v1/holds")["holds"])
     assert site.end(signal.SIGTERM)[0] == 0
@@ -215,8 +221,10 @@ def test_an_engine_beside_is_started_again_and_ends_with_the_rest(start: Callabl
 def redis_url(free_ports: list[int], tmp_path: Path) -> Iterator[str]:
     """A Redis server of this test's own."""
     port = str(free_ports[7])
-    server = subprocess.Popen(["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", tmp_path],
-                              stdout=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", tmp_path],
+        stdout=subprocess.DEVNULL,
+    )
     yield f"redis://127.0.0.1:{port}/0"
     server.terminate()
     server.wait(PATIENCE_S)
@@ -280,7 +288,8 @@ def test_rocketmq_clients_are_served(start: Callable[..., Site], manage: Manage,
 
 @pytest.mark.parametrize("engine", ["embedded", "child"])
 def test_a_name_server_beside_the_broker_says_where_it_is(
-        start: Callable[..., Site], manage: Manage, engine: str) -> None:
+    start: Callable[..., Site], manage: Manage, engine: str
+) -> None:
     site = start("--no-schedules", GLASSMQ_ENGINE=engine)
     site.publish("orders", "first")
     broker, namesrv = (int(manage.environment[f"GLASSMQ_{name}_PORT"]) for name in ("BROKER", "NAMESRV"))
@@ -313,14 +322,21 @@ async def test_a_broker_is_not_said_to_be_up_before_its_engine_has_answered(monk
     assert await broker_command.engine_state({"a": there, "b": late}, 60) == ""
     assert len(late.commands) == 4
     assert await broker_command.engine_state({"a": there, "b": never}, 0) == (
-        "b is not there at the moment: nobody listens")
+        "b is not there at the moment: nobody listens"
+    )
 
 
 def test_a_second_broker_on_the_same_store_is_refused(
-        start: Callable[..., Site], manage: Manage, free_ports: list[int]) -> None:
+    start: Callable[..., Site], manage: Manage, free_ports: list[int]
+) -> None:
     first = start("--no-schedules")
-    code, output = manage.run("broker", "--no-schedules", GLASSMQ_WEB_PORT=str(free_ports[4]),
-                              GLASSMQ_BROKER_PORT=str(free_ports[5]), GLASSMQ_NAMESRV_PORT=str(free_ports[6]))
+    code, output = manage.run(
+        "broker",
+        "--no-schedules",
+        GLASSMQ_WEB_PORT=str(free_ports[4]),
+        GLASSMQ_BROKER_PORT=str(free_ports[5]),
+        GLASSMQ_NAMESRV_PORT=str(free_ports[6]),
+    )
     assert code == 1
     assert manage.environment["GLASSMQ_DATA_DIR"] in output
     assert "is up" not in output
@@ -339,8 +355,9 @@ def test_a_folder_that_cannot_be_written_to_is_named(manage: Manage, tmp_path: P
 @pytest.mark.parametrize("engine", ["embedded", "child"])
 def test_a_store_that_cannot_be_made_is_named(manage: Manage, tmp_path: Path, engine: str) -> None:
     (tmp_path / "file").write_text("in the way")
-    code, output = manage.run("broker", "--no-schedules", GLASSMQ_STORE_DIR=str(tmp_path / "file" / "store"),
-                              GLASSMQ_ENGINE=engine)
+    code, output = manage.run(
+        "broker", "--no-schedules", GLASSMQ_STORE_DIR=str(tmp_path / "file" / "store"), GLASSMQ_ENGINE=engine
+    )
     assert code == 1
     assert "GLASSMQ_STORE_DIR" in output
     assert "Traceback" not in output
@@ -361,7 +378,8 @@ def test_with_a_token_nobody_gets_by_without_it(start: Callable[..., Site]) -> N
 
 
 def test_options_of_broker_conf_that_mean_nothing_here_are_pointed_out(
-        start: Callable[..., Site], tmp_path: Path) -> None:
+    start: Callable[..., Site], tmp_path: Path
+) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerName=orders\nenablePropertyFilter=true\n")
     _, output = start("--no-schedules", GLASSMQ_BROKER_CONF=str(conf)).end(signal.SIGTERM)

@@ -14,8 +14,9 @@ MAKEFILE = (PROJECT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, flags=re.MULTILINE))
 SETTINGS = (PROJECT / "config" / "settings.py").read_text(encoding="utf-8")
 READ_VARIABLES = set(re.findall(r'(?:text|number|switch|choice|folder|db_url)\(\s*"(GLASSMQ_[A-Z_]+)"', SETTINGS))
-COMPOSE_VARIABLES = set(re.findall(r"\$\{(GLASSMQ_[A-Z_]+)",
-                                   (PROJECT / "docker-compose.yml").read_text(encoding="utf-8")))
+COMPOSE_VARIABLES = set(
+    re.findall(r"\$\{(GLASSMQ_[A-Z_]+)", (PROJECT / "docker-compose.yml").read_text(encoding="utf-8"))
+)
 OPERATIONS = (PROJECT / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
@@ -23,7 +24,8 @@ def test_docs_options_is_what_the_code_says() -> None:
     written = StringIO()
     call_command("options", "--markdown", stdout=written)
     assert (PROJECT / "docs" / "options.md").read_text(encoding="utf-8") == written.getvalue(), (
-        "write it anew: .venv/bin/python manage.py options --markdown > docs/options.md")
+        "write it anew: .venv/bin/python manage.py options --markdown > docs/options.md"
+    )
 
 
 def test_options_are_shown_as_a_broker_conf() -> None:
@@ -53,8 +55,9 @@ def test_what_a_page_names_is_there(page) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == [], "links that lead nowhere"
 
 
-@pytest.mark.parametrize("page", [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))],
-    ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
 def test_a_page_says_how_its_commands_are_typed(page) -> None:
     text = page.read_text(encoding="utf-8")
     short = re.findall(r"(?<!python )manage\.py [a-z]", text)

@@ -309,26 +309,112 @@ __all__ = [
 ]
 
 AnyCommand = (
-    OpenConnection | CloseConnection | HeartBeat | UnregisterClient | GetConsumerListByGroup | CheckClientConfig
-    | LockBatchMq | UnlockBatchMq | GetClients | GetConsumerConnections | GetProducerConnections |
-    GetConsumerGroups | GetConsumerGroup | UpdateSubscriptionGroup | GetSubscriptionGroups |
-    DeleteSubscriptionGroup | SendMessage | ConsumerSendMsgBack | PullMessage | CancelPull | ViewMessage |
-    QueryMessage | GetMessageTimeline | GetHolds | GetHold | GetBroker | UpdateBrokerConfig | GetSnapshot |
-    GetEvents | QueryConsumerOffset | UpdateConsumerOffset | ResetConsumerOffset | SearchOffset | QueryOffset |
-    GetMaxOffset | GetMinOffset | GetEarliestMsgStoreTime | GetTopics | GetTopic | UpdateAndCreateTopic |
-    DeleteTopic | GetQueues |
-    UpdateAndCreateTopicList | GetTopicConfigs | GetTopicStats | UpdateSubscriptionGroupList | UpdateGroupForbidden
-    | GetConsumeStats | GetBrokerConsumeStats | QueryTopicConsumeByWho | QueryTopicsByConsumer |
-    QuerySubscriptionByConsumer | QueryConsumeTimeSpan | QueryCorrectionOffset | CloneGroupOffset |
-    GetAllConsumerOffset | GetAllDelayOffset | QueryAssignment | GetBrokerRuntimeInfo | GetBrokerConfig |
-    ViewBrokerStatsData | QueryConsumeQueue | DeleteExpiredCommitLog
+    OpenConnection
+    | CloseConnection
+    | HeartBeat
+    | UnregisterClient
+    | GetConsumerListByGroup
+    | CheckClientConfig
+    | LockBatchMq
+    | UnlockBatchMq
+    | GetClients
+    | GetConsumerConnections
+    | GetProducerConnections
+    | GetConsumerGroups
+    | GetConsumerGroup
+    | UpdateSubscriptionGroup
+    | GetSubscriptionGroups
+    | DeleteSubscriptionGroup
+    | SendMessage
+    | ConsumerSendMsgBack
+    | PullMessage
+    | CancelPull
+    | ViewMessage
+    | QueryMessage
+    | GetMessageTimeline
+    | GetHolds
+    | GetHold
+    | GetBroker
+    | UpdateBrokerConfig
+    | GetSnapshot
+    | GetEvents
+    | QueryConsumerOffset
+    | UpdateConsumerOffset
+    | ResetConsumerOffset
+    | SearchOffset
+    | QueryOffset
+    | GetMaxOffset
+    | GetMinOffset
+    | GetEarliestMsgStoreTime
+    | GetTopics
+    | GetTopic
+    | UpdateAndCreateTopic
+    | DeleteTopic
+    | GetQueues
+    | UpdateAndCreateTopicList
+    | GetTopicConfigs
+    | GetTopicStats
+    | UpdateSubscriptionGroupList
+    | UpdateGroupForbidden
+    | GetConsumeStats
+    | GetBrokerConsumeStats
+    | QueryTopicConsumeByWho
+    | QueryTopicsByConsumer
+    | QuerySubscriptionByConsumer
+    | QueryConsumeTimeSpan
+    | QueryCorrectionOffset
+    | CloneGroupOffset
+    | GetAllConsumerOffset
+    | GetAllDelayOffset
+    | QueryAssignment
+    | GetBrokerRuntimeInfo
+    | GetBrokerConfig
+    | ViewBrokerStatsData
+    | QueryConsumeQueue
+    | DeleteExpiredCommitLog
 )
 AnyReply = (
-    Done | Failed | HeartBeatDone | ConsumerIdsChanged | ConsumerList | LockedQueues | Clients |
-    ConsumerConnections | ProducerConnections | ConsumerGroups | ConsumerGroupDetail | SubscriptionGroups | Sent
-    | Held | Pulled | Records | Timeline | Holds | BrokerView | Snapshot | Events | ConsumerOffsets |
-    OffsetsReset | FoundOffset | StoreTime | Topics | Queues |
-    TopicConfigs | TopicStats | GroupForbidden | ConsumeStats | BrokerConsumeStats | GroupNames | TopicNames |
-    FoundSubscription | ConsumeTimeSpans | CorrectionOffsets | OffsetTable | Assignment | RuntimeInfo | BrokerConfig
-    | BrokerStatsData | ConsumeQueueUnits
+    Done
+    | Failed
+    | HeartBeatDone
+    | ConsumerIdsChanged
+    | ConsumerList
+    | LockedQueues
+    | Clients
+    | ConsumerConnections
+    | ProducerConnections
+    | ConsumerGroups
+    | ConsumerGroupDetail
+    | SubscriptionGroups
+    | Sent
+    | Held
+    | Pulled
+    | Records
+    | Timeline
+    | Holds
+    | BrokerView
+    | Snapshot
+    | Events
+    | ConsumerOffsets
+    | OffsetsReset
+    | FoundOffset
+    | StoreTime
+    | Topics
+    | Queues
+    | TopicConfigs
+    | TopicStats
+    | GroupForbidden
+    | ConsumeStats
+    | BrokerConsumeStats
+    | GroupNames
+    | TopicNames
+    | FoundSubscription
+    | ConsumeTimeSpans
+    | CorrectionOffsets
+    | OffsetTable
+    | Assignment
+    | RuntimeInfo
+    | BrokerConfig
+    | BrokerStatsData
+    | ConsumeQueueUnits
 )

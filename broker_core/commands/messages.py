@@ -63,7 +63,6 @@ class Sent(Reply, frozen=True):
     messages: list[SentMessage]
 
 
-
 class ConsumerSendMsgBack(Command, frozen=True):
     """CONSUMER_SEND_MSG_BACK: the group could not consume the record at ``physical_offset``; bring it again. -> Done
 
@@ -148,7 +147,6 @@ class CancelPull(Command, frozen=True):
     """
 
     request_id: int
-
 
 
 class ViewMessage(Command, frozen=True):

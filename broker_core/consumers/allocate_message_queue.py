@@ -20,8 +20,11 @@ def averagely(queues: int, members: int, index: int) -> range:
 
 def averagely_owners(queues: int, client_ids: Sequence[str]) -> list[str]:
     """For each queue in its order who has it; empty without members."""
-    return [owner for index, client_id in enumerate(client_ids)
-            for owner in repeat(client_id, len(averagely(queues, len(client_ids), index)))]
+    return [
+        owner
+        for index, client_id in enumerate(client_ids)
+        for owner in repeat(client_id, len(averagely(queues, len(client_ids), index)))
+    ]
 
 
 def allocate_averagely(queues: Sequence[Q], client_ids: Sequence[str], client_id: str) -> list[Q]:
@@ -33,4 +36,4 @@ def allocate_averagely(queues: Sequence[Q], client_ids: Sequence[str], client_id
 
 def allocate_averagely_by_circle(queues: Sequence[Q], client_ids: Sequence[str], client_id: str) -> list[Q]:
     """RocketMQ's AllocateMessageQueueAveragelyByCircle: the members take turns."""
-    return list(queues[client_ids.index(client_id)::len(client_ids)]) if client_id in client_ids else []
+    return list(queues[client_ids.index(client_id) :: len(client_ids)]) if client_id in client_ids else []

@@ -16,7 +16,7 @@ from broker_core.errors import UnavailableError
 MAX_SUBSCRIPTIONS = 100_000
 """Topics of all groups together."""
 
-NANOSECONDS_BEGIN = 10 ** 16
+NANOSECONDS_BEGIN = 10**16
 """Java clients count ``sub_version`` in ms since 1970, Go clients in ns: ms reach this number in 300,000 years."""
 
 
@@ -88,18 +88,24 @@ class ConsumerManager:
     def require_room(self, client_id: str, consumers: Collection[ConsumerData], *, without_sub: bool) -> None:
         """UnavailableError when what a heartbeat says is more members or subscriptions than there may be."""
         self.memberships.require_room([data.group for data in consumers], client_id)
-        more = 0 if without_sub else sum(
-            max(0, len(data.subscriptions) - self._subscribed(data.group)) for data in consumers)
+        more = (
+            0
+            if without_sub
+            else sum(max(0, len(data.subscriptions) - self._subscribed(data.group)) for data in consumers)
+        )
         if more and self._subscriptions + more > MAX_SUBSCRIPTIONS:
-            raise UnavailableError(f"the groups of this broker subscribe to {self._subscriptions} topics and may to "
-                                   f"{MAX_SUBSCRIPTIONS}; {more} more are too many")
+            raise UnavailableError(
+                f"the groups of this broker subscribe to {self._subscriptions} topics and may to "
+                f"{MAX_SUBSCRIPTIONS}; {more} more are too many"
+            )
 
     def _subscribed(self, group: str) -> int:
         info = self._groups.get(group)
         return len(info.subscriptions) if info is not None else 0
 
-    def register(self, client: ClientChannelInfo, data: ConsumerData, now_ns: int, *,
-                 without_sub: bool) -> Registration:
+    def register(
+        self, client: ClientChannelInfo, data: ConsumerData, now_ns: int, *, without_sub: bool
+    ) -> Registration:
         """A heartbeat says that ``client`` is in ``data.group``, for which there is room (``require_room``)."""
         info = self._groups.get(data.group)
         before = self._subscribed(data.group)

@@ -82,6 +82,10 @@ class ConsumerOffsetManager:
 
     def as_table(self) -> dict[str, Any]:
         """The content of consumerOffset.json; what a newer RocketMQ put beside the table is kept."""
-        return self._rest | {"offsetTable": {
-            f"{topic}{SEPARATOR}{group}": dict(offsets)
-            for group, topics in self._table.items() for topic, offsets in topics.items()}}
+        return self._rest | {
+            "offsetTable": {
+                f"{topic}{SEPARATOR}{group}": dict(offsets)
+                for group, topics in self._table.items()
+                for topic, offsets in topics.items()
+            }
+        }

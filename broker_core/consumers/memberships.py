@@ -55,8 +55,10 @@ class Memberships:
         """UnavailableError when the client cannot be a member of all these groups, beside those that are."""
         joining = sum(client_id not in self.members(group) for group in set(groups))
         if joining and len(self) + joining > MAX_MEMBERS:
-            raise UnavailableError(f"this broker has {len(self)} members in its groups and takes {MAX_MEMBERS}; "
-                                   f"{joining} more are too many")
+            raise UnavailableError(
+                f"this broker has {len(self)} members in its groups and takes {MAX_MEMBERS}; "
+                f"{joining} more are too many"
+            )
 
     def register(self, group: str, client: ClientChannelInfo, now_ns: int) -> Registered:
         """A heartbeat of ``client`` named the group; ``outdated`` when a newer connection speaks for it."""

@@ -19,8 +19,15 @@ MAX_GROUPS = 20_000
 MAX_CONFIG_BYTES = 65_536
 MAX_FORBIDDEN = 20_000
 SYSTEM_GROUPS = (
-    "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
-    "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS")
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
 _SYSTEM_PREFIX = "CID_RMQ_SYS_"
 
 
@@ -65,11 +72,15 @@ class SubscriptionGroupManager:
         self._options = options
         self._rest = dict(loaded or {})
         version = self._rest.get("dataVersion") or {}
-        self._version = {"counter": int(version.get("counter", 0)), "stateVersion": int(version.get("stateVersion", 0)),
-                         "timestamp": int(version.get("timestamp", now.wall_ms))}
+        self._version = {
+            "counter": int(version.get("counter", 0)),
+            "stateVersion": int(version.get("stateVersion", 0)),
+            "timestamp": int(version.get("timestamp", now.wall_ms)),
+        }
         self._forbidden: dict[str, dict[str, int]] = {
             group: {topic: int(bits) for topic, bits in topics.items()}
-            for group, topics in (self._rest.get("forbiddenTable") or {}).items()}
+            for group, topics in (self._rest.get("forbiddenTable") or {}).items()
+        }
         self._table: dict[str, SubscriptionGroupConfig] = {}
         self._unknown: dict[str, dict[str, Any]] = {}
         self.dirty = False
@@ -97,8 +108,9 @@ class SubscriptionGroupManager:
     def require_room(self, groups: int) -> None:
         """RequestError when there cannot be so many more."""
         if groups and len(self._table) + groups > MAX_GROUPS:
-            raise RequestError(f"this broker takes {MAX_GROUPS} consumer groups at most, and has {len(self._table)}; "
-                               "delete some first")
+            raise RequestError(
+                f"this broker takes {MAX_GROUPS} consumer groups at most, and has {len(self._table)}; delete some first"
+            )
 
     def _touch(self, now: Now) -> None:
         self._version["counter"] += 1
@@ -129,7 +141,8 @@ class SubscriptionGroupManager:
         """Create a group or replace its configuration, see ``checked``."""
         config, given = self.checked(entry)
         if self._table.get(config.group_name) == config and self._unknown.get(config.group_name, {}) == {
-                key: value for key, value in given.items() if key not in _KNOWN}:
+            key: value for key, value in given.items() if key not in _KNOWN
+        }:
             return config
         return self._put(config, given, now)
 
@@ -170,8 +183,9 @@ class SubscriptionGroupManager:
         bits = topics.get(topic, 0) ^ PERM_READ
         if bits:
             if topic not in topics and sum(map(len, self._forbidden.values())) >= MAX_FORBIDDEN:
-                raise RequestError(f"this broker keeps {MAX_FORBIDDEN} pairs of group and topic apart, the most it "
-                                   "takes")
+                raise RequestError(
+                    f"this broker keeps {MAX_FORBIDDEN} pairs of group and topic apart, the most it takes"
+                )
             self._forbidden[group] = topics | {topic: bits}
         else:
             del topics[topic]
@@ -202,8 +216,11 @@ class SubscriptionGroupManager:
 
     def as_table(self) -> dict[str, Any]:
         """The content of subscriptionGroup.json."""
-        return self._rest | {"dataVersion": self.data_version, "forbiddenTable": self.forbidden,
-                             "subscriptionGroupTable": {name: self.entry(name) for name in self._table}}
+        return self._rest | {
+            "dataVersion": self.data_version,
+            "forbiddenTable": self.forbidden,
+            "subscriptionGroupTable": {name: self.entry(name) for name in self._table},
+        }
 
 
 def _changed(attributes: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -219,5 +236,8 @@ def _changed(attributes: dict[str, Any], changes: dict[str, Any]) -> dict[str, A
 
 def not_exist(group: str) -> NotFoundError:
     """The error of an unknown group."""
-    return NotFoundError(f"consumer group {group} does not exist on this broker",
-                         code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, pointer="/group")
+    return NotFoundError(
+        f"consumer group {group} does not exist on this broker",
+        code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+        pointer="/group",
+    )

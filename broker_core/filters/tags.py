@@ -35,7 +35,7 @@ class TagFilter:
             return False
         start += len(_TAGS)
         end = properties.find(b"\x02", start)
-        return properties[start:end if end >= 0 else None] in self.tags_set
+        return properties[start : end if end >= 0 else None] in self.tags_set
 
 
 @lru_cache(maxsize=4096)
@@ -45,19 +45,28 @@ def parse_subscription(expression: str, expression_type: str = "TAG") -> TagFilt
     Raises RequestError, SUBSCRIPTION_PARSE_FAILED.
     """
     if expression_type.upper() != "TAG":
-        raise RequestError(f"filter type {expression_type!r} is not supported by this broker; use TAG",
-            code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter_type")
+        raise RequestError(
+            f"filter type {expression_type!r} is not supported by this broker; use TAG",
+            code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            pointer="/filter_type",
+        )
     text = expression.strip()
     if text in ("", SUB_ALL):
         return None
     if len(text) > MAX_EXPRESSION_LENGTH:
-        raise RequestError(f"the filter is {len(text)} characters long; {MAX_EXPRESSION_LENGTH} is the most",
-            code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter")
+        raise RequestError(
+            f"the filter is {len(text)} characters long; {MAX_EXPRESSION_LENGTH} is the most",
+            code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            pointer="/filter",
+        )
     tags = _split(text)
     for tag in tags:
         if not tag or "|" in tag or tag == SUB_ALL or any(c < " " or "\ud800" <= c <= "\udfff" for c in tag):
-            raise RequestError(f"{expression!r} is not a tag filter: write *, one tag, or tags joined by ||",
-                code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter")
+            raise RequestError(
+                f"{expression!r} is not a tag filter: write *, one tag, or tags joined by ||",
+                code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                pointer="/filter",
+            )
     return TagFilter(text, frozenset(tag.encode() for tag in tags))
 
 
@@ -69,15 +78,21 @@ def parse_client_subscription(expression: str, expression_type: str = "TAG") -> 
     default of enablePropertyFilter.
     """
     if expression_type not in ("", "TAG"):
-        raise RequestError(f"The broker does not support consumer to filter message by {expression_type}",
-            code=ResponseCode.SYSTEM_ERROR, pointer="/expression_type")
+        raise RequestError(
+            f"The broker does not support consumer to filter message by {expression_type}",
+            code=ResponseCode.SYSTEM_ERROR,
+            pointer="/expression_type",
+        )
     if expression.strip() in ("", SUB_ALL):
         return None
     tags = frozenset(tag.encode("utf-8", "replace") for tag in _split(expression) if tag)
     if not tags or len(expression) > MAX_EXPRESSION_LENGTH:
-        raise RequestError(f"parse the consumer's subscription failed: {expression[:100]!r} names no tag, or has more "
-            f"than {MAX_EXPRESSION_LENGTH} characters", code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-            pointer="/subscription")
+        raise RequestError(
+            f"parse the consumer's subscription failed: {expression[:100]!r} names no tag, or has more "
+            f"than {MAX_EXPRESSION_LENGTH} characters",
+            code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            pointer="/subscription",
+        )
     return TagFilter(expression, tags)
 
 

@@ -1,12 +1,12 @@
 """The file ``checkpoint``: up to when everything is on the disk.
 
-    offset  bytes  field (big-endian, signed), in a file of 4096 bytes
-    ------  -----  ---------------------------------------------------------------
-         0      8  physicMsgTimestamp   store time of the last flushed log record, ms
-         8      8  logicsMsgTimestamp   ... of the last flushed queue unit
-        16      8  indexMsgTimestamp    ... of the last entry of the last flushed index file
-        24      8  masterFlushedOffset
-        32      8  confirmPhyOffset
+offset  bytes  field (big-endian, signed), in a file of 4096 bytes
+------  -----  ---------------------------------------------------------------
+     0      8  physicMsgTimestamp   store time of the last flushed log record, ms
+     8      8  logicsMsgTimestamp   ... of the last flushed queue unit
+    16      8  indexMsgTimestamp    ... of the last entry of the last flushed index file
+    24      8  masterFlushedOffset
+    32      8  confirmPhyOffset
 """
 
 from struct import Struct

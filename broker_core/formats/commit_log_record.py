@@ -1,26 +1,26 @@
 """One message in the commit log: the layout RocketMQ stores, and sends verbatim in the bodies of pull answers.
 
-    offset  bytes  field (big-endian, signed)
-    ------  -----  ------------------------------------------------------------------------------
-         0      4  TOTALSIZE             the whole record, this field included
-         4      4  MAGICCODE             0xDAA320A7 (V1), 0xDAA320AB (V2)
-         8      4  BODYCRC               CRC-32 of the stored body, top bit cleared
-        12      4  QUEUEID
-        16      4  FLAG                  the user's
-        20      8  QUEUEOFFSET           in messages
-        28      8  PHYSICALOFFSET        where this record begins in the log
-        36      4  SYSFLAG
-        40      8  BORNTIMESTAMP         ms, the client's clock
-        48    4+4  BORNHOST              address and port; 16+4 when SYSFLAG has bit 4
-        56      8  STORETIMESTAMP        ms
-        64    4+4  STOREHOSTADDRESS      16+4 when SYSFLAG has bit 5
-        72      4  RECONSUMETIMES
-        76      8  PREPAREDTRANSACTIONOFFSET
-        84    4+n  BODYLENGTH, body
-              1+n  TOPICLENGTH, topic    2+n in V2, which is used when the topic takes more than 127 bytes
-              2+n  PROPERTIESLENGTH, properties
+offset  bytes  field (big-endian, signed)
+------  -----  ------------------------------------------------------------------------------
+     0      4  TOTALSIZE             the whole record, this field included
+     4      4  MAGICCODE             0xDAA320A7 (V1), 0xDAA320AB (V2)
+     8      4  BODYCRC               CRC-32 of the stored body, top bit cleared
+    12      4  QUEUEID
+    16      4  FLAG                  the user's
+    20      8  QUEUEOFFSET           in messages
+    28      8  PHYSICALOFFSET        where this record begins in the log
+    36      4  SYSFLAG
+    40      8  BORNTIMESTAMP         ms, the client's clock
+    48    4+4  BORNHOST              address and port; 16+4 when SYSFLAG has bit 4
+    56      8  STORETIMESTAMP        ms
+    64    4+4  STOREHOSTADDRESS      16+4 when SYSFLAG has bit 5
+    72      4  RECONSUMETIMES
+    76      8  PREPAREDTRANSACTIONOFFSET
+    84    4+n  BODYLENGTH, body
+          1+n  TOPICLENGTH, topic    2+n in V2, which is used when the topic takes more than 127 bytes
+          2+n  PROPERTIESLENGTH, properties
 
-    The filler at the end of a segment:  bytes left (4), 0xCBD43194 (4), and what follows has no meaning.
+The filler at the end of a segment:  bytes left (4), 0xCBD43194 (4), and what follows has no meaning.
 """
 
 import mmap
@@ -116,8 +116,11 @@ def head_kind(sys_flag: int) -> int:
 
 def host_flags(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
     """``sys_flag`` with the address bits set from the addresses themselves."""
-    return (sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6) | (BORN_HOST_V6 if len(born_host) == 16 else 0)
-        | (STORE_HOST_V6 if len(store_host) == 16 else 0))
+    return (
+        sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
+        | (BORN_HOST_V6 if len(born_host) == 16 else 0)
+        | (STORE_HOST_V6 if len(store_host) == 16 else 0)
+    )
 
 
 def body_crc(body: bytes | bytearray | memoryview) -> int:
@@ -125,10 +128,25 @@ def body_crc(body: bytes | bytearray | memoryview) -> int:
     return zlib.crc32(body) & CRC_MASK
 
 
-def encode(*, topic: str, queue_id: int, queue_offset: int, physical_offset: int, body: bytes, properties: str = "",
-           flag: int = 0, sys_flag: int = 0, born_timestamp: int = 0, born_host: str = "127.0.0.1", born_port: int = 0,
-           store_timestamp: int = 0, store_host: str = "127.0.0.1", store_port: int = 10911,
-           reconsume_times: int = 0, prepared_transaction_offset: int = 0) -> bytes:
+def encode(
+    *,
+    topic: str,
+    queue_id: int,
+    queue_offset: int,
+    physical_offset: int,
+    body: bytes,
+    properties: str = "",
+    flag: int = 0,
+    sys_flag: int = 0,
+    born_timestamp: int = 0,
+    born_host: str = "127.0.0.1",
+    born_port: int = 0,
+    store_timestamp: int = 0,
+    store_host: str = "127.0.0.1",
+    store_port: int = 10911,
+    reconsume_times: int = 0,
+    prepared_transaction_offset: int = 0,
+) -> bytes:
     """One whole record. RecordError for a topic or a property string that is too long."""
     magic, name = topic_field(topic)
     text = properties.encode("utf-8", "surrogateescape")
@@ -138,9 +156,33 @@ def encode(*, topic: str, queue_id: int, queue_offset: int, physical_offset: int
     sys_flag = host_flags(sys_flag, born, store)
     head = HEADS[head_kind(sys_flag)]
     size = head.size + len(body) + len(name) + 2 + len(text)
-    return b"".join((head.pack(size, magic, body_crc(body), queue_id, flag, queue_offset, physical_offset, sys_flag,
-        born_timestamp, born, born_port, store_timestamp, store, store_port, reconsume_times,
-        prepared_transaction_offset, len(body)), body, name, LENGTH.pack(len(text)), text))
+    return b"".join(
+        (
+            head.pack(
+                size,
+                magic,
+                body_crc(body),
+                queue_id,
+                flag,
+                queue_offset,
+                physical_offset,
+                sys_flag,
+                born_timestamp,
+                born,
+                born_port,
+                store_timestamp,
+                store,
+                store_port,
+                reconsume_times,
+                prepared_transaction_offset,
+                len(body),
+            ),
+            body,
+            name,
+            LENGTH.pack(len(text)),
+            text,
+        )
+    )
 
 
 def blank(size: int) -> bytes:
@@ -199,18 +241,18 @@ def topic_at(data: Buffer, position: int) -> bytes:
     """The topic of a record known to be whole."""
     _, topic, properties = fields_at(data, position)
     magic = SIZE_AND_MAGIC.unpack_from(data, position)[1]
-    return bytes(data[topic + (1 if magic == MAGIC_V1 else 2):properties])
+    return bytes(data[topic + (1 if magic == MAGIC_V1 else 2) : properties])
 
 
 def properties_at(data: Buffer, position: int) -> bytes:
     """The property string of a record known to be whole."""
     at = fields_at(data, position)[2]
-    return bytes(data[at + 2:at + 2 + LENGTH.unpack_from(data, at)[0]])
+    return bytes(data[at + 2 : at + 2 + LENGTH.unpack_from(data, at)[0]])
 
 
 def store_timestamp_at(data: Buffer, position: int) -> int:
     """STORETIMESTAMP of a record known to be whole."""
-    sys_flag = int.from_bytes(data[position + SYS_FLAG_AT:position + SYS_FLAG_AT + 4], "big")
+    sys_flag = int.from_bytes(data[position + SYS_FLAG_AT : position + SYS_FLAG_AT + 4], "big")
     return int(LONG.unpack_from(data, position + (68 if sys_flag & BORN_HOST_V6 else 56))[0])
 
 
@@ -218,16 +260,50 @@ def decode(data: Buffer, position: int = 0, *, check_crc: bool = True) -> Commit
     """The record at ``position``; RecordError when there is no valid one."""
     if not measure(data, position, len(data), check_crc=check_crc):
         raise RecordError(f"no valid record at byte {position}")
-    sys_flag = int.from_bytes(data[position + SYS_FLAG_AT:position + SYS_FLAG_AT + 4], "big")
-    (size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp, born, born_port,
-        store_timestamp, store, store_port, reconsume_times, prepared, length) = HEADS[
-        head_kind(sys_flag)].unpack_from(data, position)
+    sys_flag = int.from_bytes(data[position + SYS_FLAG_AT : position + SYS_FLAG_AT + 4], "big")
+    (
+        size,
+        magic,
+        crc,
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_timestamp,
+        born,
+        born_port,
+        store_timestamp,
+        store,
+        store_port,
+        reconsume_times,
+        prepared,
+        length,
+    ) = HEADS[head_kind(sys_flag)].unpack_from(data, position)
     body, topic, properties = fields_at(data, position)
-    name = bytes(data[topic + (1 if magic == MAGIC_V1 else 2):properties])
-    text = bytes(data[properties + 2:position + size])
-    return CommitLogRecord(size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp,
-        host_text(born), born_port, store_timestamp, host_text(store), store_port, reconsume_times, prepared,
-        bytes(data[body:body + length]), name.decode("utf-8", "replace"), text.decode("utf-8", "surrogateescape"))
+    name = bytes(data[topic + (1 if magic == MAGIC_V1 else 2) : properties])
+    text = bytes(data[properties + 2 : position + size])
+    return CommitLogRecord(
+        size,
+        magic,
+        crc,
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_timestamp,
+        host_text(born),
+        born_port,
+        store_timestamp,
+        host_text(store),
+        store_port,
+        reconsume_times,
+        prepared,
+        bytes(data[body : body + length]),
+        name.decode("utf-8", "replace"),
+        text.decode("utf-8", "surrogateescape"),
+    )
 
 
 def decode_all(data: Buffer) -> list[CommitLogRecord]:

@@ -44,7 +44,7 @@ def decode(data: Buffer, position: int) -> ConsumeQueueExtUnit | None:
     if size < SIZE_MIN or bitmap_length < 0 or SIZE_MIN + bitmap_length > size or position + size > len(data):
         return None
     start = position + SIZE_MIN
-    return ConsumeQueueExtUnit(size, tags_code, store_timestamp, bytes(data[start:start + bitmap_length]))
+    return ConsumeQueueExtUnit(size, tags_code, store_timestamp, bytes(data[start : start + bitmap_length]))
 
 
 def encode(tags_code: int, store_timestamp: int, bitmap: bytes = b"") -> bytes:

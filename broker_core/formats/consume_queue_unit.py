@@ -33,7 +33,7 @@ def encode_units(fields: Sequence[int]) -> bytes:
         return UNIT.pack(*fields)
     if count <= 256:
         return _struct_of(count).pack(*fields)
-    return b"".join(encode_units(fields[start:start + 768]) for start in range(0, len(fields), 768))
+    return b"".join(encode_units(fields[start : start + 768]) for start in range(0, len(fields), 768))
 
 
 def decode_units(data: Buffer) -> tuple[int, ...]:

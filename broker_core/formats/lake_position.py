@@ -24,8 +24,19 @@ class LakePosition(NamedTuple):
 
 def encode(position: LakePosition) -> bytes:
     """The whole file."""
-    return json.dumps({"version": VERSION, "physicalOffset": position.physical_offset, "wallMs": position.wall_ms,
-        "lake": position.lake}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return (
+        json.dumps(
+            {
+                "version": VERSION,
+                "physicalOffset": position.physical_offset,
+                "wallMs": position.wall_ms,
+                "lake": position.lake,
+            },
+            ensure_ascii=False,
+            separators=(",", ":"),
+        ).encode()
+        + b"\n"
+    )
 
 
 def decode(data: bytes) -> LakePosition | None:

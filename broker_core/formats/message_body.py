@@ -1,7 +1,7 @@
 """A stored body as the application sent it: producers compress, brokers never touch it.
 
-    sysFlag bit 0       compressed
-    sysFlag bits 8-10   0 zlib (from before the bits existed), 1 LZ4 frame, 2 Zstandard, 3 zlib
+sysFlag bit 0       compressed
+sysFlag bits 8-10   0 zlib (from before the bits existed), 1 LZ4 frame, 2 Zstandard, 3 zlib
 """
 
 import zlib

@@ -1,7 +1,7 @@
 """The two ids of a message, alike in form: upper-case hex of 32 characters (IPv4) or 56 (IPv6).
 
-    offset message id   store host address 4|16, port 4, physical offset 8
-    UNIQ_KEY            client address 4|16, process id 2, instance 4, ms since the month began 4, counter 2
+offset message id   store host address 4|16, port 4, physical offset 8
+UNIQ_KEY            client address 4|16, process id 2, instance 4, ms since the month began 4, counter 2
 """
 
 from datetime import UTC, datetime
@@ -60,8 +60,11 @@ class UniqKeyGenerator:
     """RocketMQ's MessageClientIDSetter: unique ids for the messages of one client instance."""
 
     def __init__(self, host: str, pid: int, chance: Chance) -> None:
-        self._prefix = (packed_host(host) + (pid & 0xFFFF).to_bytes(2, "big")
-            + chance.getrandbits(32).to_bytes(4, "big")).hex().upper()
+        self._prefix = (
+            (packed_host(host) + (pid & 0xFFFF).to_bytes(2, "big") + chance.getrandbits(32).to_bytes(4, "big"))
+            .hex()
+            .upper()
+        )
         self._counter = 0
         self._month_begin_ms = self._month_end_ms = 0
 

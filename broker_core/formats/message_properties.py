@@ -71,8 +71,13 @@ def append(text: str, name: str, value: str) -> str:
 
 def without(text: str, names: Container[str]) -> str:
     """``text`` without the properties of these names."""
-    return "".join([f"{entry}{ENTRY_END}" for entry in text.split(ENTRY_END)
-        if entry and entry.partition(NAME_END)[0] not in names])
+    return "".join(
+        [
+            f"{entry}{ENTRY_END}"
+            for entry in text.split(ENTRY_END)
+            if entry and entry.partition(NAME_END)[0] not in names
+        ]
+    )
 
 
 def put(text: str, properties: Mapping[str, str]) -> str:

@@ -63,19 +63,51 @@ VERSION = 1
 HEADER = Struct("<8s4I3q")
 BLOCK = Struct("<6I2q")
 FIELDS = (
-    ("at_ms", "q"), ("from_offset", "q"), ("next_offset", "q"), ("max_offset", "q"), ("oldest_store_ms", "q"),
-    ("held_us", "i"), ("wake_us", "i"), ("granted_ms", "i"), ("queue_id", "i"), ("messages", "i"), ("bytes", "i"),
-    ("topic", "i"), ("group", "i"), ("client_id", "i"),
-    ("kind", "B"), ("cause", "B"), ("status", "B"), ("protocol", "B"),
+    ("at_ms", "q"),
+    ("from_offset", "q"),
+    ("next_offset", "q"),
+    ("max_offset", "q"),
+    ("oldest_store_ms", "q"),
+    ("held_us", "i"),
+    ("wake_us", "i"),
+    ("granted_ms", "i"),
+    ("queue_id", "i"),
+    ("messages", "i"),
+    ("bytes", "i"),
+    ("topic", "i"),
+    ("group", "i"),
+    ("client_id", "i"),
+    ("kind", "B"),
+    ("cause", "B"),
+    ("status", "B"),
+    ("protocol", "B"),
 )
 """Name and struct code of an entry's fields, in their order, without gaps."""
 ENTRY = Struct("<" + "".join(code for _, code in FIELDS))
 
 KINDS = ("answered_at_once", "woken", "released", "committed")
-CAUSES = ("arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown", "channel_gone",
-          "cancelled")
-STATUSES = ("FOUND", "NO_MATCHED_MESSAGE", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL", "OFFSET_OVERFLOW_BADLY",
-            "OFFSET_OVERFLOW_ONE", "OFFSET_TOO_SMALL", "NO_MATCHED_LOGIC_QUEUE", "NO_MESSAGE_IN_QUEUE", "OFFSET_RESET")
+CAUSES = (
+    "arrival",
+    "filter_advanced",
+    "missed_arrival",
+    "timeout",
+    "short_poll",
+    "shutdown",
+    "channel_gone",
+    "cancelled",
+)
+STATUSES = (
+    "FOUND",
+    "NO_MATCHED_MESSAGE",
+    "MESSAGE_WAS_REMOVING",
+    "OFFSET_FOUND_NULL",
+    "OFFSET_OVERFLOW_BADLY",
+    "OFFSET_OVERFLOW_ONE",
+    "OFFSET_TOO_SMALL",
+    "NO_MATCHED_LOGIC_QUEUE",
+    "NO_MESSAGE_IN_QUEUE",
+    "OFFSET_RESET",
+)
 PROTOCOLS = ("http", "websocket", "remoting")
 OTHER = 255
 """A name that this schema's table does not have."""
@@ -161,6 +193,7 @@ _KINDS, _CAUSES, _STATUSES, _PROTOCOLS = _codes(KINDS), _codes(CAUSES), _codes(S
 
 # --- Writing ---
 
+
 def encode_header(number: int, created_ms: int, epoch: int, broker: str) -> bytes:
     """The beginning of a new file."""
     name = _text(broker)
@@ -211,11 +244,25 @@ class BlockEncoder:
         if client_id not in numbers:
             self._add_string(client_id)
         values = (
-            at_ms, entry.from_offset, entry.next_offset, entry.max_offset, entry.oldest_store_ms, entry.held_us,
-            entry.wake_us, entry.granted_ms, entry.queue_id, entry.messages, entry.bytes,
-            numbers[topic], numbers[group], numbers[client_id],
-            _KINDS.get(entry.kind, OTHER), _CAUSES.get(entry.cause, OTHER), _STATUSES.get(entry.status, OTHER),
-            _PROTOCOLS.get(entry.protocol, OTHER))
+            at_ms,
+            entry.from_offset,
+            entry.next_offset,
+            entry.max_offset,
+            entry.oldest_store_ms,
+            entry.held_us,
+            entry.wake_us,
+            entry.granted_ms,
+            entry.queue_id,
+            entry.messages,
+            entry.bytes,
+            numbers[topic],
+            numbers[group],
+            numbers[client_id],
+            _KINDS.get(entry.kind, OTHER),
+            _CAUSES.get(entry.cause, OTHER),
+            _STATUSES.get(entry.status, OTHER),
+            _PROTOCOLS.get(entry.protocol, OTHER),
+        )
         try:
             packed = ENTRY.pack(*values)
         except error:  # one of them does not fit
@@ -240,9 +287,17 @@ class BlockEncoder:
         strings = b"".join(self._strings)
         strings += bytes(-len(strings) % 8)
         length = BLOCK.size + len(strings) + len(self._entries) * ENTRY.size
-        head = BLOCK.pack(length, 0, len(self._entries), len(self._strings), len(strings), min(lost, 0xFFFFFFFF),
-                          self._min_ms, self._max_ms)
-        rest = b"".join((head[_PREFIX.size:], strings, *self._entries))
+        head = BLOCK.pack(
+            length,
+            0,
+            len(self._entries),
+            len(self._strings),
+            len(strings),
+            min(lost, 0xFFFFFFFF),
+            self._min_ms,
+            self._max_ms,
+        )
+        rest = b"".join((head[_PREFIX.size :], strings, *self._entries))
         self._strings, self._strings_size, self._entries = [], 0, []
         self._min_ms = self._max_ms = 0
         return _PREFIX.pack(length, zlib.crc32(rest)) + rest
@@ -256,6 +311,7 @@ def _nearest(value: int, field: tuple[str, str]) -> int:
 
 # --- Reading ---
 
+
 def decode_header(data: Buffer) -> JournalHeader | None:
     """None when this is not the beginning of a journal that can be read here, or not all of it."""
     if len(data) < HEADER.size:
@@ -263,9 +319,9 @@ def decode_header(data: Buffer) -> JournalHeader | None:
     magic, version, length, entry_size, name_size, number, created_ms, epoch = HEADER.unpack_from(data)
     if magic != MAGIC or not HEADER.size + name_size + _CRC.size <= length <= len(data) or not entry_size:
         return None
-    if zlib.crc32(data[:length - _CRC.size]) != _CRC.unpack_from(data, length - _CRC.size)[0]:
+    if zlib.crc32(data[: length - _CRC.size]) != _CRC.unpack_from(data, length - _CRC.size)[0]:
         return None
-    name = bytes(data[HEADER.size:HEADER.size + name_size]).decode("utf-8", "replace")
+    name = bytes(data[HEADER.size : HEADER.size + name_size]).decode("utf-8", "replace")
     return JournalHeader(version, length, entry_size, number, created_ms, epoch, name)
 
 
@@ -276,15 +332,15 @@ def decode_block(data: Buffer, at: int, entry_size: int) -> JournalBlock | None:
     length, crc, count, string_count, strings_size, lost, min_ms, max_ms = BLOCK.unpack_from(data, at)
     entries_at = at + BLOCK.size + strings_size
     end = entries_at + count * entry_size
-    if end != at + length or end > len(data) or zlib.crc32(memoryview(data)[at + _PREFIX.size:end]) != crc:
+    if end != at + length or end > len(data) or zlib.crc32(memoryview(data)[at + _PREFIX.size : end]) != crc:
         return None
     strings = []
     string_at = at + BLOCK.size
     for _ in range(string_count):
-        string_end = string_at + 2 + int.from_bytes(data[string_at:string_at + 2], "little")
+        string_end = string_at + 2 + int.from_bytes(data[string_at : string_at + 2], "little")
         if string_end > entries_at:
             return None
-        strings.append(bytes(data[string_at + 2:string_end]).decode("utf-8", "replace"))
+        strings.append(bytes(data[string_at + 2 : string_end]).decode("utf-8", "replace"))
         string_at = string_end
     return JournalBlock(count, lost, min_ms, max_ms, tuple(strings), entries_at, end)
 
@@ -307,11 +363,13 @@ def decode_entries(data: Buffer) -> Iterator[JournalEntry]:
         strings += block.strings
         for at in range(block.entries_at, block.end, header.entry_size):
             # An older schema has fewer fields: -1 in the others.
-            entry = bytes(data[at:at + header.entry_size]).ljust(ENTRY.size, b"\xff")
+            entry = bytes(data[at : at + header.entry_size]).ljust(ENTRY.size, b"\xff")
             values: list[Any] = list(ENTRY.unpack_from(entry))
             values[11:14] = [strings[number] if 0 <= number < len(strings) else "" for number in values[11:14]]
-            values[14:] = [_name(code, names) for code, names in zip(
-                values[14:], (KINDS, CAUSES, STATUSES, PROTOCOLS), strict=True)]
+            values[14:] = [
+                _name(code, names)
+                for code, names in zip(values[14:], (KINDS, CAUSES, STATUSES, PROTOCOLS), strict=True)
+            ]
             yield JournalEntry(*values)
 
 

@@ -22,7 +22,7 @@ def _quote_bare_key(match: re.Match[str]) -> str:
 
 
 def _restore_keys(pairs: list[tuple[str, Any]]) -> dict[str | int, Any]:
-    return {int(key[len(_MARK):]) if key.startswith(_MARK) else key: value for key, value in pairs}
+    return {int(key[len(_MARK) :]) if key.startswith(_MARK) else key: value for key, value in pairs}
 
 
 def decode(data: bytes | str) -> dict[str | int, Any]:

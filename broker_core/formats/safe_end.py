@@ -50,6 +50,6 @@ def decode(data: bytes) -> SafeEnd | None:
     """What the file says, or None for a file that is missing, cut off or half written."""
     if len(data) < SIZE or data[:4] != MAGIC:
         return None
-    if _CRC.unpack_from(data, LAYOUT.size)[0] != zlib.crc32(data[:LAYOUT.size]):
+    if _CRC.unpack_from(data, LAYOUT.size)[0] != zlib.crc32(data[: LAYOUT.size]):
         return None
     return SafeEnd(*LAYOUT.unpack_from(data)[1:])

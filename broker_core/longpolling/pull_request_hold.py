@@ -121,7 +121,7 @@ class PullRequestHold:
                 woken.append(request)
                 continue
             codes = arrival.tags_codes if codes is None else codes
-            new = codes if start <= arrival.from_offset else codes[start - arrival.from_offset:]
+            new = codes if start <= arrival.from_offset else codes[start - arrival.from_offset :]
             if any(map(wanted.matches_tags_code, new)):
                 woken.append(request)
             else:
@@ -162,8 +162,9 @@ class PullRequestHold:
         return self._take(list(self._by_connection.get(connection, {}).values()))
 
     def take_topic(self, topic: str) -> list[PullRequest]:
-        return self._take([request for key, many in self._table.items() if key[0] == topic
-                           for request in many.requests])
+        return self._take(
+            [request for key, many in self._table.items() if key[0] == topic for request in many.requests]
+        )
 
     def take_all(self) -> list[PullRequest]:
         return self._take(list(self._by_id.values()))

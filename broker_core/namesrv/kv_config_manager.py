@@ -1,6 +1,6 @@
 """The name server's key-value configuration: namespace -> key -> value, kept in ``kvConfig.json``.
 
-    {"configTable":{"ORDER_TOPIC_CONFIG":{"orders":"broker-a:4;broker-b:4"}}}
+{"configTable":{"ORDER_TOPIC_CONFIG":{"orders":"broker-a:4;broker-b:4"}}}
 """
 
 from typing import Any
@@ -20,9 +20,12 @@ class KVConfigManager:
     def __init__(self, loaded: dict[Any, Any] | None) -> None:
         self._table: dict[str, dict[str, str]] = {
             str(namespace): {str(key): str(value) for key, value in entries.items()}
-            for namespace, entries in ((loaded or {}).get("configTable") or {}).items()}
-        self._characters = sum(len(namespace) + sum(len(key) + len(value) for key, value in entries.items())
-                               for namespace, entries in self._table.items())
+            for namespace, entries in ((loaded or {}).get("configTable") or {}).items()
+        }
+        self._characters = sum(
+            len(namespace) + sum(len(key) + len(value) for key, value in entries.items())
+            for namespace, entries in self._table.items()
+        )
         self.dirty = False
 
     def put(self, namespace: str, key: str, value: str) -> None:
@@ -30,8 +33,12 @@ class KVConfigManager:
         if max(len(namespace), len(key)) > MAX_NAME or len(value) > MAX_VALUE:
             raise refused(f"namespace and key take {MAX_NAME} characters, a value takes {MAX_VALUE}")
         entries = self._table.get(namespace)
-        growth = len(value) - len((entries or {}).get(key, "")) + (0 if entries and key in entries else len(key)) + (
-            0 if entries is not None else len(namespace))
+        growth = (
+            len(value)
+            - len((entries or {}).get(key, ""))
+            + (0 if entries and key in entries else len(key))
+            + (0 if entries is not None else len(namespace))
+        )
         if self._characters + growth > MAX_CHARACTERS:
             raise refused(f"the configuration would be larger than {MAX_CHARACTERS} characters; delete some first")
         self._characters += growth

@@ -59,9 +59,14 @@ class NamesrvController:
 
     def config(self) -> str:
         """All options, the port and the places of the files, as a Java properties text."""
-        return as_properties(msgspec.to_builtins(self.options) | {
-            "listenPort": self.listen_port, "kvConfigPath": self.folder / f"{KV_CONFIG}.json",
-            "configStorePath": self.folder / PROPERTIES})
+        return as_properties(
+            msgspec.to_builtins(self.options)
+            | {
+                "listenPort": self.listen_port,
+                "kvConfigPath": self.folder / f"{KV_CONFIG}.json",
+                "configStorePath": self.folder / PROPERTIES,
+            }
+        )
 
     def next_write(self) -> Write | None:
         """Something that has to be written. Ask again when it is done, or after ``write_failed``."""

@@ -18,12 +18,19 @@ BLACK_LIST = frozenset(("configBlackList", "configStorePath", "kvConfigPath"))
 class NamesrvOptions(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name):
     """RocketMQ's NamesrvConfig, as far as this name server has the thing they configure."""
 
-    order_message_enable: Annotated[bool, Meta(description="Say in a route which queues an ordered topic has; "
-        "the key-value namespace ORDER_TOPIC_CONFIG knows.")] = False
-    return_order_topic_config_to_broker: Annotated[bool, Meta(description="Answer a registration with the "
-        "ordered topics.")] = True
-    scan_not_active_broker_interval: Annotated[int, Meta(ge=100, le=600_000, description="How often to look for "
-        "brokers that have fallen silent, ms.")] = 5000
+    order_message_enable: Annotated[
+        bool,
+        Meta(
+            description="Say in a route which queues an ordered topic has; "
+            "the key-value namespace ORDER_TOPIC_CONFIG knows."
+        ),
+    ] = False
+    return_order_topic_config_to_broker: Annotated[
+        bool, Meta(description="Answer a registration with the ordered topics.")
+    ] = True
+    scan_not_active_broker_interval: Annotated[
+        int, Meta(ge=100, le=600_000, description="How often to look for brokers that have fallen silent, ms.")
+    ] = 5000
 
 
 NAMES = frozenset(rocketmq_name(field) for field in NamesrvOptions.__struct_fields__)

@@ -97,8 +97,9 @@ class NamesrvProcessor:
         """The answer, whatever the request is."""
         known = HANDLERS.get(request.code)
         if known is None:
-            return request.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                f" request type {request.code} not supported")
+            return request.response(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported"
+            )
         header, handle = known
         try:
             answer = handle(self, read_header(header, request.ext_fields), Call(request, connection, now))
@@ -114,8 +115,10 @@ class NamesrvProcessor:
     def get_route_info_by_topic(self, header: TopicHeader, call: Call) -> Answer:
         route = self._routes.pick_topic_route(header.topic)
         if route is None:
-            raise NotFoundError(f"No topic route info in name server for the topic: {header.topic}\n{FAQ}",
-                                code=ResponseCode.TOPIC_NOT_EXIST)
+            raise NotFoundError(
+                f"No topic route info in name server for the topic: {header.topic}\n{FAQ}",
+                code=ResponseCode.TOPIC_NOT_EXIST,
+            )
         if self._controller.options.order_message_enable:
             route.order_topic_conf = self._kv_config.get(NAMESPACE_ORDER_TOPIC_CONFIG, header.topic)
         standard = header.accept_standard_json_only or call.request.version >= STANDARD_JSON_SINCE
@@ -125,9 +128,17 @@ class NamesrvProcessor:
         return Answer(body=encode_bare(self._routes.cluster_info()))
 
     def get_broker_member_group(self, header: MemberHeader, call: Call) -> Answer:
-        return Answer(body=encode_bare({"brokerMemberGroup": {
-            "brokerAddrs": self._routes.broker_addrs(header.broker_name), "brokerName": header.broker_name,
-            "cluster": header.cluster_name}}))
+        return Answer(
+            body=encode_bare(
+                {
+                    "brokerMemberGroup": {
+                        "brokerAddrs": self._routes.broker_addrs(header.broker_name),
+                        "brokerName": header.broker_name,
+                        "cluster": header.cluster_name,
+                    }
+                }
+            )
+        )
 
     # --- Topic lists ----------------------------------------------------------------------------------------------
 

@@ -120,11 +120,18 @@ def decode_registration(header: RegisterBrokerHeader, request: RemotingCommand) 
     table = topics.topic_config_table or {}
     _check_topics(table)
     return Registration(
-        cluster=header.cluster_name, broker_name=header.broker_name, broker_id=header.broker_id,
-        broker_addr=header.broker_addr, ha_server_addr=header.ha_server_addr,
-        heartbeat_timeout_ms=header.heartbeat_timeout_millis, enable_acting_master=header.enable_acting_master,
+        cluster=header.cluster_name,
+        broker_name=header.broker_name,
+        broker_id=header.broker_id,
+        broker_addr=header.broker_addr,
+        ha_server_addr=header.ha_server_addr,
+        heartbeat_timeout_ms=header.heartbeat_timeout_millis,
+        enable_acting_master=header.enable_acting_master,
         zone_name=request.ext_fields.get(ZONE_NAME, "")[:MAX_NAME] or None,
-        data_version=topics.data_version or DataVersion(), topics=table, filter_servers=body.filter_server_list or [])
+        data_version=topics.data_version or DataVersion(),
+        topics=table,
+        filter_servers=body.filter_server_list or [],
+    )
 
 
 def body_crc32(body: bytes) -> int:
@@ -163,8 +170,10 @@ def _check_topics(table: dict[str, TopicConfig]) -> None:
         if not 0 < len(name) <= MAX_NAME:
             raise refused(f"a topic's name has {len(name)} characters; 1 to {MAX_NAME} are allowed")
         if not 0 <= config.read_queue_nums <= MAX_QUEUES or not 0 <= config.write_queue_nums <= MAX_QUEUES:
-            raise refused(f"topic {name} has {config.read_queue_nums} read and {config.write_queue_nums} write queues; "
-                          f"0 to {MAX_QUEUES} are allowed")
+            raise refused(
+                f"topic {name} has {config.read_queue_nums} read and {config.write_queue_nums} write queues; "
+                f"0 to {MAX_QUEUES} are allowed"
+            )
 
 
 class _Reader:
@@ -184,7 +193,7 @@ class _Reader:
         end = self._at + size
         if size < 0 or end > len(self._data):
             raise ValueError(f"it ends at byte {len(self._data)}, within a field of {size} bytes")
-        part, self._at = self._data[self._at:end], end
+        part, self._at = self._data[self._at : end], end
         return part
 
 
@@ -206,22 +215,30 @@ def _decode_compressed(body: bytes) -> _Body:
         config = _decode_topic(reader.text().decode())
         table[config.topic_name] = config
     servers = decode_json(reader.text(), list[Name])
-    return _Body(filter_server_list=servers,
-        topic_config_serialize_wrapper=_Topics(data_version=version, topic_config_table=table))
+    return _Body(
+        filter_server_list=servers,
+        topic_config_serialize_wrapper=_Topics(data_version=version, topic_config_table=table),
+    )
 
 
 def _decode_topic(text: str) -> TopicConfig:
     """RocketMQ's TopicConfig.decode; the attributes, which no name server uses, are passed over."""
     name, read, write, perm, filter_type = text.split(" ", 5)[:5]
-    return TopicConfig(topic_name=name, read_queue_nums=int(read), write_queue_nums=int(write), perm=int(perm),
-                       topic_filter_type=filter_type)
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=int(read),
+        write_queue_nums=int(write),
+        perm=int(perm),
+        topic_filter_type=filter_type,
+    )
 
 
 # --- Writing --------------------------------------------------------------------------------------------------
 
 
-def describe_broker(options: Options, topics: TopicConfigManager, *, read_only: bool,
-                    only: Collection[str] | None = None) -> Registration:
+def describe_broker(
+    options: Options, topics: TopicConfigManager, *, read_only: bool, only: Collection[str] | None = None
+) -> Registration:
     """What this broker tells name servers, of all its topics or of ``only`` some; what does not exist is left out.
 
     Topics have the permissions that the broker itself can keep.
@@ -232,10 +249,14 @@ def describe_broker(options: Options, topics: TopicConfigManager, *, read_only: 
     if perm != PERM_READ | PERM_WRITE:
         table = {topic: msgspec.structs.replace(config, perm=config.perm & perm) for topic, config in table.items()}
     return Registration(
-        cluster=options.broker_cluster_name, broker_name=options.broker_name, broker_id=options.broker_id,
+        cluster=options.broker_cluster_name,
+        broker_name=options.broker_name,
+        broker_id=options.broker_id,
         broker_addr=address(options.broker_ip1, options.listen_port),
         ha_server_addr=address(options.broker_ip1, options.listen_port + 1),
-        data_version=msgspec.convert(topics.data_version, DataVersion), topics=table)
+        data_version=msgspec.convert(topics.data_version, DataVersion),
+        topics=table,
+    )
 
 
 def address(host: str, port: int) -> str:
@@ -245,14 +266,24 @@ def address(host: str, port: int) -> str:
 
 def encode_registration(broker: Registration) -> tuple[dict[str, str], bytes]:
     """Header and body of the REGISTER_BROKER that registers ``broker``, as RocketMQ 5 sends it."""
-    body = msgspec.json.encode({
-        "filterServerList": broker.filter_servers,
-        "topicConfigSerializeWrapper": {
-            "dataVersion": broker.data_version, "mappingDataVersion": DataVersion(),
-            "topicConfigTable": broker.topics, "topicQueueMappingDetailMap": {}, "topicQueueMappingInfoMap": {}}})
+    body = msgspec.json.encode(
+        {
+            "filterServerList": broker.filter_servers,
+            "topicConfigSerializeWrapper": {
+                "dataVersion": broker.data_version,
+                "mappingDataVersion": DataVersion(),
+                "topicConfigTable": broker.topics,
+                "topicQueueMappingDetailMap": {},
+                "topicQueueMappingInfoMap": {},
+            },
+        }
+    )
     fields = identity(broker) | {
-        "haServerAddr": broker.ha_server_addr, "compressed": "false", "bodyCrc32": str(body_crc32(body)),
-        "enableActingMaster": "true" if broker.enable_acting_master else "false"}
+        "haServerAddr": broker.ha_server_addr,
+        "compressed": "false",
+        "bodyCrc32": str(body_crc32(body)),
+        "enableActingMaster": "true" if broker.enable_acting_master else "false",
+    }
     if broker.heartbeat_timeout_ms is not None:
         fields["heartbeatTimeoutMillis"] = str(broker.heartbeat_timeout_ms)
     if broker.zone_name:
@@ -262,5 +293,9 @@ def encode_registration(broker: Registration) -> tuple[dict[str, str], bytes]:
 
 def identity(broker: Registration) -> dict[str, str]:
     """The fields that say which broker is meant: the header of UNREGISTER_BROKER, too."""
-    return {"brokerName": broker.broker_name, "brokerAddr": broker.broker_addr, "clusterName": broker.cluster,
-            "brokerId": str(broker.broker_id)}
+    return {
+        "brokerName": broker.broker_name,
+        "brokerAddr": broker.broker_addr,
+        "clusterName": broker.cluster,
+        "brokerId": str(broker.broker_id),
+    }

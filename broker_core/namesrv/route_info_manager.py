@@ -69,8 +69,9 @@ class RouteInfoManager:
 
     # --- Brokers come and go ------------------------------------------------------------------------------------
 
-    def register_broker(self, broker: Registration, connection: Hashable, now: Now, *,
-                        expires: bool = True) -> Registered:
+    def register_broker(
+        self, broker: Registration, connection: Hashable, now: Now, *, expires: bool = True
+    ) -> Registered:
         """Enter a broker, or renew it. RequestError when RocketMQ refuses it, or a table is full.
 
         Topics are taken over when ``data_version`` is another one than before; those that it does not name stay.
@@ -95,29 +96,42 @@ class RouteInfoManager:
         self._enter(broker)
         known = self._broker_live_table.get(address)
         if self._tells_topics(broker):
-            self._take_topics(broker, everything=old_addr is None or known is None
-                              or known.data_version != broker.data_version)
+            self._take_topics(
+                broker, everything=old_addr is None or known is None or known.data_version != broker.data_version
+            )
         timeout_ms = (broker.heartbeat_timeout_ms or BROKER_EXPIRY_MS) if expires else None
         self._broker_live_table[address] = BrokerLiveInfo(
-            broker_name=broker.broker_name, broker_id=broker.broker_id, heard_ns=now.mono_ns, timeout_ms=timeout_ms,
-            data_version=broker.data_version, connection=connection, ha_server_addr=broker.ha_server_addr,
-            filter_servers=broker.filter_servers)
+            broker_name=broker.broker_name,
+            broker_id=broker.broker_id,
+            heard_ns=now.mono_ns,
+            timeout_ms=timeout_ms,
+            data_version=broker.data_version,
+            connection=connection,
+            ha_server_addr=broker.ha_server_addr,
+            filter_servers=broker.filter_servers,
+        )
         return self._master_of(broker)
 
     def _make_room(self, broker: Registration, address: Address) -> None:
         if address not in self._broker_live_table and len(self._broker_live_table) >= MAX_ADDRESSES:
             raise refused(f"this name server knows {MAX_ADDRESSES} brokers, the most it takes")
-        self._require_room(topics=sum(topic not in self._topic_queue_table for topic in broker.topics), routes=sum(
-            broker.broker_name not in self._topic_queue_table.get(topic, ()) for topic in broker.topics))
+        self._require_room(
+            topics=sum(topic not in self._topic_queue_table for topic in broker.topics),
+            routes=sum(broker.broker_name not in self._topic_queue_table.get(topic, ()) for topic in broker.topics),
+        )
 
     def _require_room(self, *, topics: int, routes: int) -> None:
         """RequestError when there cannot be so many more."""
         if topics and len(self._topic_queue_table) + topics > MAX_TOPICS:
-            raise refused(f"this name server knows {len(self._topic_queue_table)} topics and takes {MAX_TOPICS}; "
-                          f"{topics} more are too many")
+            raise refused(
+                f"this name server knows {len(self._topic_queue_table)} topics and takes {MAX_TOPICS}; "
+                f"{topics} more are too many"
+            )
         if routes and self._routes + routes > MAX_ROUTES:
-            raise refused(f"this name server knows {self._routes} pairs of topic and broker and takes {MAX_ROUTES}; "
-                          f"{routes} more are too many")
+            raise refused(
+                f"this name server knows {self._routes} pairs of topic and broker and takes {MAX_ROUTES}; "
+                f"{routes} more are too many"
+            )
 
     def _leave_other_place(self, broker: Registration, address: Address) -> None:
         """One address is one broker, in one cluster: what it was before under another name or id, it is no more."""
@@ -129,15 +143,19 @@ class RouteInfoManager:
             for addr in list(data.broker_addrs.values()):
                 self._remove((data.cluster, addr))
         elif data is not None:
-            for broker_id in [broker_id for broker_id, addr in data.broker_addrs.items()
-                              if addr == broker.broker_addr and broker_id != broker.broker_id]:
+            for broker_id in [
+                broker_id
+                for broker_id, addr in data.broker_addrs.items()
+                if addr == broker.broker_addr and broker_id != broker.broker_id
+            ]:
                 del data.broker_addrs[broker_id]
 
     def _enter(self, broker: Registration) -> None:
         data = self._broker_addr_table.get(broker.broker_name)
         if data is None:
-            data = BrokerData(broker_addrs={}, broker_name=broker.broker_name, cluster=broker.cluster,
-                              enable_acting_master=False)
+            data = BrokerData(
+                broker_addrs={}, broker_name=broker.broker_name, cluster=broker.cluster, enable_acting_master=False
+            )
             self._broker_addr_table[broker.broker_name] = data
         data.enable_acting_master = bool(broker.enable_acting_master)
         data.zone_name = broker.zone_name
@@ -150,8 +168,7 @@ class RouteInfoManager:
     def _tells_topics(self, broker: Registration) -> bool:
         """A master does; of slaves the first one, for a master that is away, unless it is too old to know of that."""
         first = min(self._broker_addr_table[broker.broker_name].broker_addrs)
-        return broker.broker_id == MASTER_ID or (
-            broker.enable_acting_master is not None and broker.broker_id == first)
+        return broker.broker_id == MASTER_ID or (broker.enable_acting_master is not None and broker.broker_id == first)
 
     def _take_topics(self, broker: Registration, *, everything: bool) -> None:
         acting = broker.broker_id != MASTER_ID and broker.enable_acting_master
@@ -182,8 +199,10 @@ class RouteInfoManager:
     def scan_not_active_broker(self, now: Now) -> list[Hashable]:
         """Forget brokers that were silent for too long; the connections on which they had registered."""
         silent = [
-            (address, live.connection) for address, live in self._broker_live_table.items()
-            if live.timeout_ms is not None and now.mono_ns - live.heard_ns > live.timeout_ms * 1_000_000]
+            (address, live.connection)
+            for address, live in self._broker_live_table.items()
+            if live.timeout_ms is not None and now.mono_ns - live.heard_ns > live.timeout_ms * 1_000_000
+        ]
         for address, _ in silent:
             self._remove(address)
         return [connection for _, connection in silent]
@@ -282,15 +301,21 @@ class RouteInfoManager:
         if not brokers:
             return None
         filter_servers = {
-            addr: live.filter_servers for data in brokers for addr in data.broker_addrs.values()
-            if (live := self._broker_live_table.get((data.cluster, addr))) is not None and live.filter_servers}
-        return TopicRouteData(broker_datas=brokers, filter_server_table=filter_servers,
-                              queue_datas=list(queues.values()))
+            addr: live.filter_servers
+            for data in brokers
+            for addr in data.broker_addrs.values()
+            if (live := self._broker_live_table.get((data.cluster, addr))) is not None and live.filter_servers
+        }
+        return TopicRouteData(
+            broker_datas=brokers, filter_server_table=filter_servers, queue_datas=list(queues.values())
+        )
 
     def cluster_info(self) -> ClusterInfo:
         """All brokers and clusters. To be encoded before anything changes."""
-        return ClusterInfo(broker_addr_table=self._broker_addr_table, cluster_addr_table={
-            cluster: sorted(names) for cluster, names in self._cluster_addr_table.items()})
+        return ClusterInfo(
+            broker_addr_table=self._broker_addr_table,
+            cluster_addr_table={cluster: sorted(names) for cluster, names in self._cluster_addr_table.items()},
+        )
 
     def broker_addrs(self, broker_name: str) -> dict[int, str]:
         """A broker's addresses by id; empty when it is not known."""
@@ -314,6 +339,7 @@ class RouteInfoManager:
 
     def unit_topics(self, *, unit: bool | None, unit_sub: bool | None) -> list[str]:
         """Topics by the unit bits of their flag; None: either way."""
+
         def matches(queues: dict[str, QueueData]) -> bool:
             flag = next(iter(queues.values())).topic_sys_flag
             return unit in (None, bool(flag & UNIT)) and unit_sub in (None, bool(flag & UNIT_SUB))
@@ -322,5 +348,10 @@ class RouteInfoManager:
 
 
 def _queue_data(broker_name: str, config: TopicConfig, perm: int) -> QueueData:
-    return QueueData(broker_name=broker_name, perm=perm, read_queue_nums=config.read_queue_nums,
-                     topic_sys_flag=config.topic_sys_flag, write_queue_nums=config.write_queue_nums)
+    return QueueData(
+        broker_name=broker_name,
+        perm=perm,
+        read_queue_nums=config.read_queue_nums,
+        topic_sys_flag=config.topic_sys_flag,
+        write_queue_nums=config.write_queue_nums,
+    )

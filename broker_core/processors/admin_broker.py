@@ -46,17 +46,28 @@ from broker_core.version import VERSION
 def topic_view(context: Context, config: TopicConfig) -> TopicView:
     """``messages`` is what its queues still hold."""
     store, name = context.store, config.topic_name
-    messages = sum(store.max_offset(name, queue_id) - store.min_offset(name, queue_id)
-                   for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)))
-    return TopicView(broker=context.options.broker_name, topic=name, read_queues=config.read_queue_nums,
-                     write_queues=config.write_queue_nums, perm=config.perm, system=context.topics.is_system(name),
-                     messages=messages)
+    messages = sum(
+        store.max_offset(name, queue_id) - store.min_offset(name, queue_id)
+        for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))
+    )
+    return TopicView(
+        broker=context.options.broker_name,
+        topic=name,
+        read_queues=config.read_queue_nums,
+        write_queues=config.write_queue_nums,
+        perm=config.perm,
+        system=context.topics.is_system(name),
+        messages=messages,
+    )
 
 
 def get_topics(context: Context, request: Request, now: Now) -> Reply:
     command: GetTopics = request.command
-    views = [topic_view(context, config) for config in context.topics
-             if command.system or not context.topics.is_system(config.topic_name)]
+    views = [
+        topic_view(context, config)
+        for config in context.topics
+        if command.system or not context.topics.is_system(config.topic_name)
+    ]
     return Topics(seq=context.events.seq, topics=sorted(views, key=lambda view: view.topic))
 
 
@@ -86,31 +97,51 @@ def update_and_create_topic_list(context: Context, request: Request, now: Now) -
 
 def _changed(context: Context, command: UpdateAndCreateTopic) -> TopicConfig:
     return context.topics.changed(
-        command.topic, command.read_queues, command.write_queues, command.perm, order=command.order,
-        filter_type=command.filter_type, sys_flag=command.sys_flag, attributes=command.attributes)
+        command.topic,
+        command.read_queues,
+        command.write_queues,
+        command.perm,
+        order=command.order,
+        filter_type=command.filter_type,
+        sys_flag=command.sys_flag,
+        attributes=command.attributes,
+    )
 
 
 def _put(context: Context, new: TopicConfig, now: Now) -> None:
     old = context.topics.get(new.topic_name)
     context.topics.put(new, now)
     if new != old:
-        context.events.emit(TopicChanged, now, new.topic_name, "updated" if old else "created", new.read_queue_nums,
-                            new.write_queue_nums, new.perm)
+        context.events.emit(
+            TopicChanged,
+            now,
+            new.topic_name,
+            "updated" if old else "created",
+            new.read_queue_nums,
+            new.write_queue_nums,
+            new.perm,
+        )
 
 
 def get_topic_configs(context: Context, request: Request, now: Now) -> Reply:
     command: GetTopicConfigs = request.command
     wanted = [context.topics.require(command.topic)] if command.topic else context.topics
-    return TopicConfigs(data_version=context.topics.data_version,
-                        configs={config.topic_name: msgspec.to_builtins(config) for config in wanted})
+    return TopicConfigs(
+        data_version=context.topics.data_version,
+        configs={config.topic_name: msgspec.to_builtins(config) for config in wanted},
+    )
 
 
 def get_topic_stats(context: Context, request: Request, now: Now) -> Reply:
     command: GetTopicStats = request.command
     config = context.topics.require(command.topic)
-    return TopicStats(queues=[context.queue_view(command.topic, queue_id)
-                              for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))],
-                      put_tps=context.stats.topic_put.tps(command.topic, now.mono_ns))
+    return TopicStats(
+        queues=[
+            context.queue_view(command.topic, queue_id)
+            for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))
+        ],
+        put_tps=context.stats.topic_put.tps(command.topic, now.mono_ns),
+    )
 
 
 def delete_topic(context: Context, request: Request, now: Now) -> Reply:
@@ -124,8 +155,9 @@ def delete_topic(context: Context, request: Request, now: Now) -> Reply:
     context.offsets.remove_topic(command.topic)
     context.store.delete_topic(command.topic)
     context.round_robin.pop(command.topic, None)
-    context.events.emit(TopicChanged, now, command.topic, "deleted", config.read_queue_nums, config.write_queue_nums,
-                        config.perm)
+    context.events.emit(
+        TopicChanged, now, command.topic, "deleted", config.read_queue_nums, config.write_queue_nums, config.perm
+    )
     for held in context.holds.take_topic(command.topic):
         release(context, held, "cancelled", now, failed(not_exist(command.topic)))
     return Done()
@@ -133,11 +165,19 @@ def delete_topic(context: Context, request: Request, now: Now) -> Reply:
 
 def get_queues(context: Context, request: Request, now: Now) -> Reply:
     command: GetQueues = request.command
-    configs = [context.topics.require(command.topic)] if command.topic else sorted(
-        context.topics, key=lambda config: config.topic_name)
-    return Queues(seq=context.events.seq, queues=[
-        context.queue_view(config.topic_name, queue_id) for config in configs
-        for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))])
+    configs = (
+        [context.topics.require(command.topic)]
+        if command.topic
+        else sorted(context.topics, key=lambda config: config.topic_name)
+    )
+    return Queues(
+        seq=context.events.seq,
+        queues=[
+            context.queue_view(config.topic_name, queue_id)
+            for config in configs
+            for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))
+        ],
+    )
 
 
 def _require_queue(context: Context, name: str, queue_id: int) -> None:
@@ -170,25 +210,39 @@ def get_earliest_msg_store_time(context: Context, request: Request, now: Now) ->
 def search_offset(context: Context, request: Request, now: Now) -> Reply:
     command: SearchOffset = request.command
     _require_queue(context, command.topic, command.queue_id)
-    return FoundOffset(offset=context.store.offset_by_time(command.topic, command.queue_id, command.timestamp_ms,
-                                                           command.boundary))
+    return FoundOffset(
+        offset=context.store.offset_by_time(command.topic, command.queue_id, command.timestamp_ms, command.boundary)
+    )
 
 
 def positions(context: Context) -> StorePositions:
     store = context.store
-    return StorePositions(min=store.min_physical_offset, appended=store.appended_offset, flushed=store.flushed_offset,
-                          dispatched=store.dispatched_offset)
+    return StorePositions(
+        min=store.min_physical_offset,
+        appended=store.appended_offset,
+        flushed=store.flushed_offset,
+        dispatched=store.dispatched_offset,
+    )
 
 
 def get_broker(context: Context, request: Request, now: Now) -> Reply:
     options, store = context.options, context.store
     return BrokerView(
-        broker=options.broker_name, epoch=context.epoch, seq=context.events.seq, role="MASTER", version=VERSION,
-        started_at_ms=context.started.wall_ms, uptime_ms=(now.mono_ns - context.started.mono_ns) // 1_000_000,
-        read_only=store.read_only, problem=context.problem(), positions=positions(context),
+        broker=options.broker_name,
+        epoch=context.epoch,
+        seq=context.events.seq,
+        role="MASTER",
+        version=VERSION,
+        started_at_ms=context.started.wall_ms,
+        uptime_ms=(now.mono_ns - context.started.mono_ns) // 1_000_000,
+        read_only=store.read_only,
+        problem=context.problem(),
+        positions=positions(context),
         config=_config(context),
         changeable=[name for name, entry in DESCRIPTIONS.items() if entry["changeable"]],
-        recovery=list(store.recovery), store_path=str(store.root))
+        recovery=list(store.recovery),
+        store_path=str(store.root),
+    )
 
 
 def update_broker_config(context: Context, request: Request, now: Now) -> Reply:

@@ -22,8 +22,13 @@ from broker_core.errors import NotFoundError
 from broker_core.processors.context import Context, Request
 from broker_core.remoting.codes import VERSION, ResponseCode, version_text
 
-QUEUES = ("sendThreadPoolQueue", "pullThreadPoolQueue", "litePullThreadPoolQueue", "queryThreadPoolQueue",
-          "ackThreadPoolQueue")
+QUEUES = (
+    "sendThreadPoolQueue",
+    "pullThreadPoolQueue",
+    "litePullThreadPoolQueue",
+    "queryThreadPoolQueue",
+    "ackThreadPoolQueue",
+)
 """Requests wait in one queue here, in the order of their coming: when this one is answered, none before it waits."""
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -34,8 +39,9 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 def get_broker_runtime_info(context: Context, request: Request, now: Now) -> Reply:
     command: GetBrokerRuntimeInfo = request.command
     assert isinstance(command, GetBrokerRuntimeInfo)
-    return RuntimeInfo(table=_broker(context, now) | _rates(context, now) | _totals(context) | _store(context)
-                       | _waiting(context))
+    return RuntimeInfo(
+        table=_broker(context, now) | _rates(context, now) | _totals(context) | _store(context) | _waiting(context)
+    )
 
 
 def _broker(context: Context, now: Now) -> dict[str, str]:
@@ -47,7 +53,8 @@ def _broker(context: Context, now: Now) -> dict[str, str]:
         "brokerVersionDesc": f"V{version_text(VERSION).replace('.', '_')}",
         "brokerActive": "true",
         "bootTimestamp": str(context.started.wall_ms),
-        "runtime": f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"}
+        "runtime": f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]",
+    }
 
 
 def _rates(context: Context, now: Now) -> dict[str, str]:
@@ -55,9 +62,12 @@ def _rates(context: Context, now: Now) -> dict[str, str]:
     spans = [context.stats.rates(context.totals(), seconds, now.mono_ns) for seconds in (10, 60, 600)]
     put, found, missed, transferred = ([str(span[kind]) for span in spans] for kind in range(4))
     return {
-        "putTps": " ".join(put), "getFoundTps": " ".join(found), "getMissTps": " ".join(missed),
+        "putTps": " ".join(put),
+        "getFoundTps": " ".join(found),
+        "getMissTps": " ".join(missed),
         "getTransferredTps": " ".join(transferred),
-        "getTotalTps": " ".join(str(found + missed) for _, found, missed, _ in spans)}
+        "getTotalTps": " ".join(str(found + missed) for _, found, missed, _ in spans),
+    }
 
 
 def _totals(context: Context) -> dict[str, str]:
@@ -71,14 +81,16 @@ def _totals(context: Context) -> dict[str, str]:
         "msgGetTotalYesterdayMorning": str(stats.yesterday_morning.transferred),
         "putMessageTimesTotal": str(totals.stored),
         "putMessageSizeTotal": str(counters.bytes_stored),
-        "putMessageAverageSize": str(counters.bytes_stored / max(1, totals.stored))}
+        "putMessageAverageSize": str(counters.bytes_stored / max(1, totals.stored)),
+    }
 
 
 def _store(context: Context) -> dict[str, str]:
     store = context.store
     disk, earliest = f"{store.clean.disk_used_percent / 100:.2f}", store.reader.earliest_store_time()
-    delayed = {f"scheduleMessageOffset_{level}": f"{done},{end}"
-               for level, (done, end) in store.delayed.progress().items()}
+    delayed = {
+        f"scheduleMessageOffset_{level}": f"{done},{end}" for level, (done, end) in store.delayed.progress().items()
+    }
     return delayed | {
         "commitLogMinOffset": str(store.min_physical_offset),
         "commitLogMaxOffset": str(store.appended_offset),
@@ -87,12 +99,14 @@ def _store(context: Context) -> dict[str, str]:
         "earliestMessageTimeStamp": str(-1 if earliest is None else earliest),
         "remainHowManyDataToFlush": _size(store.appended_offset - store.flushed_offset),
         "dispatchBehindBytes": str(store.appended_offset - store.dispatched_offset),
-        "pageCacheLockTimeMills": "0"}  # nothing is being stored while this is answered
+        "pageCacheLockTimeMills": "0",
+    }  # nothing is being stored while this is answered
 
 
 def _waiting(context: Context) -> dict[str, str]:
     return {name + what: "0" for name in QUEUES for what in ("Size", "HeadWaitTimeMills")} | {
-        "EndTransactionQueueSize": "0"}
+        "EndTransactionQueueSize": "0"
+    }
 
 
 def _size(count: float) -> str:
@@ -111,10 +125,16 @@ def view_broker_stats_data(context: Context, request: Request, now: Now) -> Repl
     command: ViewBrokerStatsData = request.command
     windows = _windows(context, command.stats_name, command.stats_key, now)
     if windows is None:
-        raise NotFoundError(f"nothing was counted as {command.stats_name[:100]} of {command.stats_key[:300]}",
-                            code=ResponseCode.SYSTEM_ERROR)
-    return BrokerStatsData(**{name: StatsSnapshot(sum=snapshot.sum, tps=snapshot.tps, avgpt=snapshot.avgpt)
-                              for name, snapshot in windows._asdict().items()})
+        raise NotFoundError(
+            f"nothing was counted as {command.stats_name[:100]} of {command.stats_key[:300]}",
+            code=ResponseCode.SYSTEM_ERROR,
+        )
+    return BrokerStatsData(
+        **{
+            name: StatsSnapshot(sum=snapshot.sum, tps=snapshot.tps, avgpt=snapshot.avgpt)
+            for name, snapshot in windows._asdict().items()
+        }
+    )
 
 
 def _windows(context: Context, name: str, key: str, now: Now) -> StatsWindows | None:
@@ -142,8 +162,9 @@ def _windows(context: Context, name: str, key: str, now: Now) -> StatsWindows | 
 def get_all_delay_offset(context: Context, request: Request, now: Now) -> Reply:
     command: GetAllDelayOffset = request.command
     assert isinstance(command, GetAllDelayOffset)
-    return OffsetTable(table={"offsetTable": {
-        level: done for level, (done, _) in context.store.delayed.progress().items()}})
+    return OffsetTable(
+        table={"offsetTable": {level: done for level, (done, _) in context.store.delayed.progress().items()}}
+    )
 
 
 def delete_expired_commit_log(context: Context, request: Request, now: Now) -> Reply:

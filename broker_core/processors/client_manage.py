@@ -52,8 +52,13 @@ def open_connection(context: Context, request: Request, now: Now) -> Reply:
     if request.connection in context.clients:
         raise ConflictError("this connection is open already")
     context.clients[request.connection] = ClientChannelInfo(
-        request.connection, next(context.connection_numbers), command.client_id, command.protocol, command.remote,
-        now.wall_ms)
+        request.connection,
+        next(context.connection_numbers),
+        command.client_id,
+        command.protocol,
+        command.remote,
+        now.wall_ms,
+    )
     context.events.keep(ClientConnected, now, command.client_id, command.protocol, command.remote)
     return Done()
 
@@ -104,8 +109,9 @@ def _check(client: ClientChannelInfo, command: HeartBeat) -> None:
     if not 0 < len(command.client_id) <= MAX_CLIENT_ID_LENGTH:
         raise RequestError(f"a client id has 1 to {MAX_CLIENT_ID_LENGTH} characters", pointer="/client_id")
     if client.client_id not in ("", command.client_id):
-        raise ConflictError(f"this connection is client {client.client_id}'s, and speaks for no other one",
-                            pointer="/client_id")
+        raise ConflictError(
+            f"this connection is client {client.client_id}'s, and speaks for no other one", pointer="/client_id"
+        )
     if len(command.consumers) > MAX_GROUPS_OF_A_CLIENT or len(command.producer_groups) > MAX_GROUPS_OF_A_CLIENT:
         raise RequestError(f"a client is in {MAX_GROUPS_OF_A_CLIENT} groups of each kind at most")
     for group in command.producer_groups:
@@ -123,11 +129,14 @@ def _check_group(data: ConsumerData) -> None:
         raise RequestError(f"group {data.group} subscribes to more than {MAX_TOPICS_OF_A_GROUP} topics")
     for subscription in data.subscriptions:
         if not 0 < len(subscription.topic) <= TOPIC_LENGTH_MAX:
-            raise RequestError(f"a topic has 1 to {TOPIC_LENGTH_MAX} characters; group {data.group} subscribes to one "
-                               f"with {len(subscription.topic)}")
+            raise RequestError(
+                f"a topic has 1 to {TOPIC_LENGTH_MAX} characters; group {data.group} subscribes to one "
+                f"with {len(subscription.topic)}"
+            )
         if len(subscription.sub_string) > MAX_EXPRESSION_LENGTH:
-            raise RequestError(f"group {data.group}'s filter for {subscription.topic} has more than "
-                               f"{MAX_EXPRESSION_LENGTH} characters")
+            raise RequestError(
+                f"group {data.group}'s filter for {subscription.topic} has more than {MAX_EXPRESSION_LENGTH} characters"
+            )
 
 
 def _require_room(context: Context, command: HeartBeat) -> None:
@@ -143,21 +152,32 @@ def _require_room(context: Context, command: HeartBeat) -> None:
 def _lacks_retry_topic(context: Context, data: ConsumerData) -> bool:
     """Whether the group is to have a retry topic and has none; a group that is made now has RocketMQ's defaults."""
     config = context.subscription_groups.get(data.group)
-    return (data.message_model == "CLUSTERING" and not context.store.read_only
-            and (config is None or config.retry_queue_nums > 0) and context.topics.get(retry_topic(data.group)) is None)
+    return (
+        data.message_model == "CLUSTERING"
+        and not context.store.read_only
+        and (config is None or config.retry_queue_nums > 0)
+        and context.topics.get(retry_topic(data.group)) is None
+    )
 
 
 def _identify(context: Context, client: ClientChannelInfo, command: HeartBeat, now: Now) -> None:
     client.protocol, client.language, client.version = command.protocol, command.language, command.version
     client.client_id = command.client_id
     if client.last_heartbeat_ms is None:
-        context.events.keep(ClientIdentified, now, client.client_id, client.protocol, client.remote, client.language,
-                            client.version)
+        context.events.keep(
+            ClientIdentified, now, client.client_id, client.protocol, client.remote, client.language, client.version
+        )
     client.last_heartbeat_ms = now.wall_ms
 
 
-def _register(context: Context, client: ClientChannelInfo, data: ConsumerData, config: SubscriptionGroupConfig,
-              without_sub: bool, now: Now) -> bool:
+def _register(
+    context: Context,
+    client: ClientChannelInfo,
+    data: ConsumerData,
+    config: SubscriptionGroupConfig,
+    without_sub: bool,
+    now: Now,
+) -> bool:
     """One group of a heartbeat; whether it changed the group's members or topics."""
     if _lacks_retry_topic(context, data):
         _make_retry_topic(context, config, now)
@@ -173,18 +193,28 @@ def _register(context: Context, client: ClientChannelInfo, data: ConsumerData, c
 
 def _report(context: Context, client: ClientChannelInfo, group: str, registration: Registration, now: Now) -> None:
     if registration.member == "joined":
-        context.events.keep(GroupMemberJoined, now, group, client.client_id, client.protocol, client.remote,
-                            len(context.consumers.members(group)))
+        context.events.keep(
+            GroupMemberJoined,
+            now,
+            group,
+            client.client_id,
+            client.protocol,
+            client.remote,
+            len(context.consumers.members(group)),
+        )
     for update in registration.updates:
-        context.events.keep(SubscriptionChanged, now, group, update.topic, client.client_id, update.expression,
-                            update.previous)
+        context.events.keep(
+            SubscriptionChanged, now, group, update.topic, client.client_id, update.expression, update.previous
+        )
 
 
 def _make_retry_topic(context: Context, config: SubscriptionGroupConfig, now: Now) -> None:
     topic, _ = context.topics.create_in_send_message_back(
-        retry_topic(config.group_name), min(config.retry_queue_nums, MAX_QUEUES), PERM_READ | PERM_WRITE, now)
-    context.events.emit(TopicChanged, now, topic.topic_name, "created", topic.read_queue_nums, topic.write_queue_nums,
-                        topic.perm)
+        retry_topic(config.group_name), min(config.retry_queue_nums, MAX_QUEUES), PERM_READ | PERM_WRITE, now
+    )
+    context.events.emit(
+        TopicChanged, now, topic.topic_name, "created", topic.read_queue_nums, topic.write_queue_nums, topic.perm
+    )
     retry_topic_created(context, config.group_name, now)
 
 

@@ -48,24 +48,32 @@ def get_consume_stats(context: Context, request: Request, now: Now) -> Reply:
     topics = _topics_of(context, command.group, command.topics or context.offsets.topics(command.group))
     _require_few(topics)
     stats = [_topic_stats(context, command.group, config, now) for config in topics]
-    return ConsumeStats(consume_tps=sum((one.consume_tps for one in stats), 0.0),
-                        queues=[queue for one in stats for queue in one.queues])
+    return ConsumeStats(
+        consume_tps=sum((one.consume_tps for one in stats), 0.0),
+        queues=[queue for one in stats for queue in one.queues],
+    )
 
 
 def get_broker_consume_stats(context: Context, request: Request, now: Now) -> Reply:
     command: GetBrokerConsumeStats = request.command
     topics: dict[str, list[TopicConfig]] = {}
     for group in (config.group_name for config in context.subscription_groups):
-        topics[group] = [config for config in _topics_of(context, group, context.offsets.topics(group))
-                         if config.order or not command.is_order]
+        topics[group] = [
+            config
+            for config in _topics_of(context, group, context.offsets.topics(group))
+            if config.order or not command.is_order
+        ]
     _require_few(chain.from_iterable(topics.values()))
-    groups = {group: [_topic_stats(context, group, config, now) for config in wanted]
-              for group, wanted in topics.items()}
+    groups = {
+        group: [_topic_stats(context, group, config, now) for config in wanted] for group, wanted in topics.items()
+    }
     queues = [queue for one in groups.values() for stats in one for queue in stats.queues]
     return BrokerConsumeStats(
-        broker_addr=_broker_addr(context), groups=groups,
+        broker_addr=_broker_addr(context),
+        groups=groups,
         total_diff=sum(queue.broker_offset - queue.consumer_offset for queue in queues),
-        total_inflight_diff=sum(queue.pull_offset - queue.consumer_offset for queue in queues))
+        total_inflight_diff=sum(queue.pull_offset - queue.consumer_offset for queue in queues),
+    )
 
 
 def _broker_addr(context: Context) -> str:
@@ -76,14 +84,19 @@ def _topics_of(context: Context, group: str, topics: Iterable[str]) -> list[Topi
     """Topics that are gone are passed over, and those that nobody in the group subscribes to (any more)."""
     info = context.consumers.get(group)
     subscriptions = info.subscriptions if info else {}
-    return [config for topic in sorted(set(topics)) if (config := context.topics.get(topic)) is not None
-            and (not subscriptions or topic in subscriptions)]
+    return [
+        config
+        for topic in sorted(set(topics))
+        if (config := context.topics.get(topic)) is not None and (not subscriptions or topic in subscriptions)
+    ]
 
 
 def _require_few(topics: Iterable[TopicConfig]) -> None:
     if sum(config.read_queue_nums for config in topics) > MAX_QUEUES:
-        raise RequestError(f"these are more than {MAX_QUEUES} queues; ask for one group, or one topic of it, at a time "
-                           "(GET_CONSUME_STATS)")
+        raise RequestError(
+            f"these are more than {MAX_QUEUES} queues; ask for one group, or one topic of it, at a time "
+            "(GET_CONSUME_STATS)"
+        )
 
 
 def _topic_stats(context: Context, group: str, config: TopicConfig, now: Now) -> ConsumeStats:
@@ -92,19 +105,29 @@ def _topic_stats(context: Context, group: str, config: TopicConfig, now: Now) ->
     for queue_id in range(config.read_queue_nums):
         offset, end = context.offsets.query(group, topic, queue_id) or 0, store.max_offset(topic, queue_id)
         last = pulls.get((topic, queue_id))
-        queues.append(OffsetWrapper(
-            topic=topic, queue_id=queue_id, broker_offset=end, consumer_offset=offset,
-            pull_offset=max(offset, min(last.pull_offset, end)) if last else offset,
-            last_timestamp=(store.store_time(topic, queue_id, offset - 1) or 0) if offset else 0))
+        queues.append(
+            OffsetWrapper(
+                topic=topic,
+                queue_id=queue_id,
+                broker_offset=end,
+                consumer_offset=offset,
+                pull_offset=max(offset, min(last.pull_offset, end)) if last else offset,
+                last_timestamp=(store.store_time(topic, queue_id, offset - 1) or 0) if offset else 0,
+            )
+        )
     return ConsumeStats(consume_tps=context.stats.group_get.tps((topic, group), now.mono_ns), queues=queues)
 
 
 def query_consume_time_span(context: Context, request: Request, now: Now) -> Reply:
     command: QueryConsumeTimeSpan = request.command
     config = context.topics.require(command.topic)
-    return ConsumeTimeSpans(topic=command.topic, spans=[
-        _time_span(context, command.topic, command.group, queue_id, now)
-        for queue_id in range(config.write_queue_nums)])
+    return ConsumeTimeSpans(
+        topic=command.topic,
+        spans=[
+            _time_span(context, command.topic, command.group, queue_id, now)
+            for queue_id in range(config.write_queue_nums)
+        ],
+    )
 
 
 def _time_span(context: Context, topic: str, group: str, queue_id: int, now: Now) -> QueueTimeSpan:
@@ -119,9 +142,12 @@ def _time_span(context: Context, topic: str, group: str, queue_id: int, now: Now
 
     oldest, following = stored(low), stored(offset)
     return QueueTimeSpan(
-        queue_id=queue_id, min_timestamp=oldest, max_timestamp=stored(end - 1),
+        queue_id=queue_id,
+        min_timestamp=oldest,
+        max_timestamp=stored(end - 1),
         consume_timestamp=stored(offset - 1) if offset > low else oldest,
-        delay_time=max(0, now.wall_ms - following) if following >= 0 else 0)
+        delay_time=max(0, now.wall_ms - following) if following >= 0 else 0,
+    )
 
 
 # --- Who consumes what ----------------------------------------------------------------------------------------------
@@ -129,8 +155,11 @@ def _time_span(context: Context, topic: str, group: str, queue_id: int, now: Now
 
 def query_topic_consume_by_who(context: Context, request: Request, now: Now) -> Reply:
     command: QueryTopicConsumeByWho = request.command
-    subscribed = {group for group in context.consumers
-                  if (info := context.consumers.get(group)) is not None and command.topic in info.subscriptions}
+    subscribed = {
+        group
+        for group in context.consumers
+        if (info := context.consumers.get(group)) is not None and command.topic in info.subscriptions
+    }
     stored = {group for group in context.offsets.groups() if context.offsets.topics(group).get(command.topic)}
     return GroupNames(groups=sorted(subscribed | stored))
 
@@ -143,8 +172,9 @@ def query_topics_by_consumer(context: Context, request: Request, now: Now) -> Re
 def query_subscription_by_consumer(context: Context, request: Request, now: Now) -> Reply:
     command: QuerySubscriptionByConsumer = request.command
     info = context.consumers.get(command.group)
-    return FoundSubscription(group=command.group, topic=command.topic,
-                             subscription=info.subscriptions.get(command.topic) if info else None)
+    return FoundSubscription(
+        group=command.group, topic=command.topic, subscription=info.subscriptions.get(command.topic) if info else None
+    )
 
 
 # --- Offsets of several groups --------------------------------------------------------------------------------------
@@ -173,9 +203,13 @@ def clone_group_offset(context: Context, request: Request, now: Now) -> Reply:
     require_room(context, command.dest_group)
     info = context.consumers.get(command.src_group)
     subscriptions = info.subscriptions if info and not command.offline else {}
-    wanted = {topic: dict(offsets) for topic, offsets in context.offsets.topics(command.src_group).items()
-              if command.topic in ("", topic) and context.topics.get(topic) is not None
-              and (not subscriptions or topic in subscriptions)}
+    wanted = {
+        topic: dict(offsets)
+        for topic, offsets in context.offsets.topics(command.src_group).items()
+        if command.topic in ("", topic)
+        and context.topics.get(topic) is not None
+        and (not subscriptions or topic in subscriptions)
+    }
     if sum(map(len, wanted.values())) > MAX_QUEUES:
         raise RequestError(f"the group has offsets in more than {MAX_QUEUES} queues; clone them topic by topic")
     for topic, offsets in wanted.items():
@@ -189,6 +223,7 @@ def get_all_consumer_offset(context: Context, request: Request, now: Now) -> Rep
     assert isinstance(command, GetAllConsumerOffset)
     offsets = context.offsets
     if sum(len(queues) for group in offsets.groups() for queues in offsets.topics(group).values()) > MAX_OFFSETS:
-        raise RequestError(f"this broker keeps more than {MAX_OFFSETS} offsets; ask for one group at a time "
-                           "(GET_CONSUME_STATS)")
+        raise RequestError(
+            f"this broker keeps more than {MAX_OFFSETS} offsets; ask for one group at a time (GET_CONSUME_STATS)"
+        )
     return OffsetTable(table=context.offsets.as_table())

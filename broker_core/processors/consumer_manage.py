@@ -21,16 +21,26 @@ from broker_core.remoting.codes import ResponseCode
 from broker_core.topics import validate_group
 
 
-def commit_offset(context: Context, group: str, topic: str, queue_id: int, offset: int, client_id: str,
-                  now: Now) -> None:
+def commit_offset(
+    context: Context, group: str, topic: str, queue_id: int, offset: int, client_id: str, now: Now
+) -> None:
     """Store one offset, forwards or backwards; StoreReadOnlyError for a store that was not adopted."""
     if context.store.read_only:
         raise StoreReadOnlyError("the store belongs to another broker and is open read-only; offsets are not kept")
     previous = context.offsets.commit(group, topic, queue_id, offset)
     context.counters.offsets_committed += 1
     if previous != offset:
-        context.events.emit(OffsetCommitted, now, group, topic, queue_id, offset, -1 if previous is None else previous,
-                            client_id, context.store.max_offset(topic, queue_id))
+        context.events.emit(
+            OffsetCommitted,
+            now,
+            group,
+            topic,
+            queue_id,
+            offset,
+            -1 if previous is None else previous,
+            client_id,
+            context.store.max_offset(topic, queue_id),
+        )
 
 
 def require_room(context: Context, group: str) -> None:
@@ -48,8 +58,11 @@ def query_consumer_offset(context: Context, request: Request, now: Now) -> Reply
     if command.topic:
         context.topics.require(command.topic)
         topics = {command.topic: topics.get(command.topic, {})}
-    offsets = [group_queue_offset(context, topic, queue_id, offset, now)
-               for topic, queues in sorted(topics.items()) for queue_id, offset in sorted(queues.items())]
+    offsets = [
+        group_queue_offset(context, topic, queue_id, offset, now)
+        for topic, queues in sorted(topics.items())
+        for queue_id, offset in sorted(queues.items())
+    ]
     return ConsumerOffsets(group=command.group, offsets=offsets)
 
 
@@ -60,8 +73,15 @@ def group_queue_offset(context: Context, topic: str, queue_id: int, offset: int,
     lag = max(0, end - offset)
     next_time = store.store_time(topic, queue_id, offset) if lag else None
     age = None if next_time is None else max(0, now.wall_ms - next_time)
-    return GroupQueueOffset(topic=topic, queue_id=queue_id, offset=offset, min_offset=store.min_offset(topic, queue_id),
-                            max_offset=end, lag=lag, lag_ms=age if lag else 0)
+    return GroupQueueOffset(
+        topic=topic,
+        queue_id=queue_id,
+        offset=offset,
+        min_offset=store.min_offset(topic, queue_id),
+        max_offset=end,
+        lag=lag,
+        lag_ms=age if lag else 0,
+    )
 
 
 def update_consumer_offset(context: Context, request: Request, now: Now) -> Reply:
@@ -77,8 +97,9 @@ def update_consumer_offset(context: Context, request: Request, now: Now) -> Repl
     for index, entry in enumerate(command.offsets):
         topic = context.topics.require(entry.topic)
         if not 0 <= entry.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
-            raise RequestError(f"topic {entry.topic} has no queue {entry.queue_id}",
-                               pointer=f"/offsets/{index}/queue_id")
+            raise RequestError(
+                f"topic {entry.topic} has no queue {entry.queue_id}", pointer=f"/offsets/{index}/queue_id"
+            )
         if entry.offset < 0 and not is_stock:
             raise RequestError("an offset is 0 or more", pointer=f"/offsets/{index}/offset")
     is_member = context.consumers.is_member(command.group, request.connection)
@@ -109,6 +130,7 @@ def get_consumer_list_by_group(context: Context, request: Request, now: Now) -> 
     client_ids = context.consumers.client_ids(command.group)
     if not client_ids:
         raise NotFoundError(f"no consumer for this group, {command.group}", code=ResponseCode.SYSTEM_ERROR)
-    context.events.emit(ConsumerListQueried, now, command.group, context.client_id_of(request.connection),
-                        len(client_ids))
+    context.events.emit(
+        ConsumerListQueried, now, command.group, context.client_id_of(request.connection), len(client_ids)
+    )
     return ConsumerList(client_ids=client_ids)

@@ -59,14 +59,51 @@ class Waking(msgspec.Struct, frozen=True, gc=False):
 class Context:
     """The engine's parts, by name."""
 
-    __slots__ = ("changed_groups", "clients", "clock", "config_version", "connection_numbers", "consumers", "counters",
-                 "draining", "epoch", "events", "find_queues", "holds", "locks", "offsets", "options", "prefix_of_ids",
-                 "producers", "pulls", "replies", "retried", "retries", "round_robin", "second_notices", "started",
-                 "stats", "store", "subscription_groups", "topics", "unique_key", "wakeups", "waking")
+    __slots__ = (
+        "changed_groups",
+        "clients",
+        "clock",
+        "config_version",
+        "connection_numbers",
+        "consumers",
+        "counters",
+        "draining",
+        "epoch",
+        "events",
+        "find_queues",
+        "holds",
+        "locks",
+        "offsets",
+        "options",
+        "prefix_of_ids",
+        "producers",
+        "pulls",
+        "replies",
+        "retried",
+        "retries",
+        "round_robin",
+        "second_notices",
+        "started",
+        "stats",
+        "store",
+        "subscription_groups",
+        "topics",
+        "unique_key",
+        "wakeups",
+        "waking",
+    )
 
-    def __init__(self, *, options: Options, store: MessageStore, topics: TopicConfigManager,
-                 offsets: ConsumerOffsetManager, subscription_groups: SubscriptionGroupManager, clock: Clock,
-                 unique_key: Callable[[int], str]) -> None:
+    def __init__(
+        self,
+        *,
+        options: Options,
+        store: MessageStore,
+        topics: TopicConfigManager,
+        offsets: ConsumerOffsetManager,
+        subscription_groups: SubscriptionGroupManager,
+        clock: Clock,
+        unique_key: Callable[[int], str],
+    ) -> None:
         self.options = options
         self.store = store
         self.topics = topics
@@ -113,7 +150,9 @@ class Context:
         """Options changed: tell the parts that keep a reference of their own."""
         self.options = options
         self.config_version = self.config_version | {
-            "counter": self.config_version["counter"] + 1, "timestamp": now.wall_ms}
+            "counter": self.config_version["counter"] + 1,
+            "timestamp": now.wall_ms,
+        }
         self.topics.change_options(options)
         self.subscription_groups.change_options(options)
         self.store.change_options(options)
@@ -121,8 +160,10 @@ class Context:
     def require_writable(self) -> None:
         """StoreReadOnlyError for a store that was not adopted."""
         if self.store.read_only:
-            raise StoreReadOnlyError("the store belongs to another broker and is open read-only; start with "
-                                     "GLASSMQ_STORE_ADOPT=1 to make it this broker's own")
+            raise StoreReadOnlyError(
+                "the store belongs to another broker and is open read-only; start with "
+                "GLASSMQ_STORE_ADOPT=1 to make it this broker's own"
+            )
 
     def client_id_of(self, connection: Any) -> str:
         """Empty while the connection has not said it."""
@@ -141,8 +182,12 @@ class Context:
     def totals(self) -> BrokerTotals:
         """What the statistics of the whole broker are made of."""
         counters, found = self.counters, self.stats.found
-        return BrokerTotals(stored=counters.messages_stored, found=found, missed=counters.pulls_read - found,
-                            transferred=counters.messages_delivered)
+        return BrokerTotals(
+            stored=counters.messages_stored,
+            found=found,
+            missed=counters.pulls_read - found,
+            transferred=counters.messages_delivered,
+        )
 
     def problem(self) -> str:
         """Why the broker takes no messages, in a sentence; empty when it does."""
@@ -153,21 +198,34 @@ class Context:
     def queue_view(self, topic: str, queue_id: int) -> QueueView:
         """A queue as the board shows it."""
         end = self.store.max_offset(topic, queue_id)
-        return QueueView(broker=self.options.broker_name, topic=topic, queue_id=queue_id,
-                         min_offset=self.store.min_offset(topic, queue_id), max_offset=end,
-                         last_store_time_ms=self.store.store_time(topic, queue_id, end - 1) if end else None,
-                         holds=self.holds.count_on(topic, queue_id))
+        return QueueView(
+            broker=self.options.broker_name,
+            topic=topic,
+            queue_id=queue_id,
+            min_offset=self.store.min_offset(topic, queue_id),
+            max_offset=end,
+            last_store_time_ms=self.store.store_time(topic, queue_id, end - 1) if end else None,
+            holds=self.holds.count_on(topic, queue_id),
+        )
 
     def hold_view(self, request: PullRequest, now_wall_ms: int, now_mono_ns: int) -> HoldView:
         """A row of the pullRequestTable; wall times are reckoned from the monotonic ones."""
         since_ms = (now_mono_ns - request.suspended_ns) // 1_000_000
         suspended_at_ms = now_wall_ms - since_ms
-        return HoldView(broker=self.options.broker_name, id=request.hold_id, topic=request.many.topic,
-                        queue_id=request.many.queue_id, group=request.group, client_id=request.client_id,
-                        protocol=request.protocol, pull_from_offset=request.pull_from_offset,
-                        queue_max_offset=request.many.max_offset, suspended_at_ms=suspended_at_ms,
-                        deadline_ms=suspended_at_ms + request.suspend_timeout_ms,
-                        filter=filter_text(request.message_filter))
+        return HoldView(
+            broker=self.options.broker_name,
+            id=request.hold_id,
+            topic=request.many.topic,
+            queue_id=request.many.queue_id,
+            group=request.group,
+            client_id=request.client_id,
+            protocol=request.protocol,
+            pull_from_offset=request.pull_from_offset,
+            queue_max_offset=request.many.max_offset,
+            suspended_at_ms=suspended_at_ms,
+            deadline_ms=suspended_at_ms + request.suspend_timeout_ms,
+            filter=filter_text(request.message_filter),
+        )
 
 
 def filter_text(message_filter: Any) -> str:

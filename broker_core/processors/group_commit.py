@@ -65,8 +65,12 @@ class GroupCommit:
         if isinstance(waiting.reply, Sent):
             late = msgspec.structs.replace(waiting.reply, code=ResponseCode.FLUSH_DISK_TIMEOUT)
         else:
-            late = Failed(code=ResponseCode.FLUSH_DISK_TIMEOUT, kind="unavailable", remark="the message is stored, but "
-                          "was not on the disk within syncFlushTimeout", retry_after_ms=1000)
+            late = Failed(
+                code=ResponseCode.FLUSH_DISK_TIMEOUT,
+                kind="unavailable",
+                remark="the message is stored, but was not on the disk within syncFlushTimeout",
+                retry_after_ms=1000,
+            )
         self._context.reply(waiting.connection, waiting.request_id, late)
 
     def next_deadline_ns(self) -> int | None:

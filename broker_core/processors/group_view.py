@@ -53,12 +53,22 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Reply:
     groups = []
     for group in sorted({*context.offsets.groups(), *context.pulls.groups(), *holds, *context.consumers}):
         offsets, info = context.offsets.topics(group), context.consumers.get(group)
-        lag = sum(max(0, context.store.max_offset(topic, queue_id) - offset)
-                  for topic, queues in offsets.items() for queue_id, offset in queues.items())
-        groups.append(ConsumerGroupView(
-            broker=context.options.broker_name, group=group, lag=lag, holds=holds.get(group, 0),
-            topics=sorted({*offsets, *topics.get(group, ()), *(info.subscriptions if info else ())}),
-            members=len(context.consumers.members(group)), message_model=info.message_model if info else ""))
+        lag = sum(
+            max(0, context.store.max_offset(topic, queue_id) - offset)
+            for topic, queues in offsets.items()
+            for queue_id, offset in queues.items()
+        )
+        groups.append(
+            ConsumerGroupView(
+                broker=context.options.broker_name,
+                group=group,
+                lag=lag,
+                holds=holds.get(group, 0),
+                topics=sorted({*offsets, *topics.get(group, ()), *(info.subscriptions if info else ())}),
+                members=len(context.consumers.members(group)),
+                message_model=info.message_model if info else "",
+            )
+        )
     return ConsumerGroups(seq=context.events.seq, groups=groups)
 
 
@@ -70,21 +80,32 @@ def get_consumer_group(context: Context, request: Request, now: Now) -> Reply:
     if not (info or offsets or pulls or held or group in context.subscription_groups):
         raise not_exist(group)
     subscriptions = info.subscriptions if info else {}
-    topics = [topic for topic in sorted({*subscriptions, *offsets, *held, *(topic for topic, _ in pulls)})
-              if context.topics.get(topic) is not None]
+    topics = [
+        topic
+        for topic in sorted({*subscriptions, *offsets, *held, *(topic for topic, _ in pulls)})
+        if context.topics.get(topic) is not None
+    ]
     online = {client.client_id for client in context.clients.values()}
     return ConsumerGroupDetail(
-        seq=context.events.seq, broker=context.options.broker_name, group=group,
-        consume_type=info.consume_type if info else "", message_model=info.message_model if info else "",
+        seq=context.events.seq,
+        broker=context.options.broker_name,
+        group=group,
+        consume_type=info.consume_type if info else "",
+        message_model=info.message_model if info else "",
         consume_from_where=info.consume_from_where if info else "",
         members=[client_view(context, client) for client in context.consumers.members(group).values()],
         subscriptions=[subscriptions[topic] for topic in sorted(subscriptions)],
-        queues=list(islice((view for topic in topics for view in _queues(context, group, topic, online, now)),
-                           MAX_QUEUES)),
+        queues=list(
+            islice((view for topic in topics for view in _queues(context, group, topic, online, now)), MAX_QUEUES)
+        ),
         queues_total=sum(context.topics.require(topic).read_queue_nums for topic in topics),
-        missing_topics=[topic for topic in sorted(subscriptions)
-                        if context.topics.get(topic) is None and not topic.startswith(RETRY_PREFIX)],
-        retries=_retries(context, group))
+        missing_topics=[
+            topic
+            for topic in sorted(subscriptions)
+            if context.topics.get(topic) is None and not topic.startswith(RETRY_PREFIX)
+        ],
+        retries=_retries(context, group),
+    )
 
 
 def _retries(context: Context, group: str) -> GroupRetries:
@@ -93,9 +114,14 @@ def _retries(context: Context, group: str) -> GroupRetries:
     config, store = context.topics.get(dead), context.store
     queues = range(config.read_queue_nums if config else 0)
     return GroupRetries(
-        broker=context.options.broker_name, waiting=waiting.messages, next_due_ms=waiting.next_due_ms,
-        counted=waiting.is_all, dead_letter_topic=dead, dead_letters_from=store.min_offset(dead, 0),
-        dead_letters=sum(store.max_offset(dead, queue_id) - store.min_offset(dead, queue_id) for queue_id in queues))
+        broker=context.options.broker_name,
+        waiting=waiting.messages,
+        next_due_ms=waiting.next_due_ms,
+        counted=waiting.is_all,
+        dead_letter_topic=dead,
+        dead_letters_from=store.min_offset(dead, 0),
+        dead_letters=sum(store.max_offset(dead, queue_id) - store.min_offset(dead, queue_id) for queue_id in queues),
+    )
 
 
 def _queues(context: Context, group: str, topic: str, online: Set[str], now: Now) -> Iterator[GroupQueueView]:
@@ -106,12 +132,19 @@ def _queues(context: Context, group: str, topic: str, online: Set[str], now: Now
     if info is not None and subscribed and info.message_model == "CLUSTERING":
         owners = averagely_owners(config.read_queue_nums, context.consumers.client_ids(group))
     for queue_id in range(config.read_queue_nums):
-        yield _queue(context, group, topic, queue_id, owners[queue_id] if owners else None, subscribed,
-                     online, now)
+        yield _queue(context, group, topic, queue_id, owners[queue_id] if owners else None, subscribed, online, now)
 
 
-def _queue(context: Context, group: str, topic: str, queue_id: int, owner: str | None, subscribed: bool,
-           online: Set[str], now: Now) -> GroupQueueView:
+def _queue(
+    context: Context,
+    group: str,
+    topic: str,
+    queue_id: int,
+    owner: str | None,
+    subscribed: bool,
+    online: Set[str],
+    now: Now,
+) -> GroupQueueView:
     held = next((held for held in context.holds.on(topic, queue_id) if held.group == group), None)
     last = context.pulls.queues(group).get((topic, queue_id))
     ago_ms = (now.mono_ns - last.mono_ns) // 1_000_000 if last else None
@@ -128,11 +161,21 @@ def _queue(context: Context, group: str, topic: str, queue_id: int, owner: str |
     if at.max_offset == at.min_offset:  # nothing is there to be behind with
         lag, lag_ms = 0, 0
     return GroupQueueView(
-        topic=topic, queue_id=queue_id, assigned_to=owner, polled_by=last.client_id if last else None,
-        polled_ms_ago=ago_ms, state=state, offset=offset, pull_offset=last.pull_offset if last else None,
-        min_offset=at.min_offset, max_offset=at.max_offset, lag=lag, lag_ms=lag_ms,
+        topic=topic,
+        queue_id=queue_id,
+        assigned_to=owner,
+        polled_by=last.client_id if last else None,
+        polled_ms_ago=ago_ms,
+        state=state,
+        offset=offset,
+        pull_offset=last.pull_offset if last else None,
+        min_offset=at.min_offset,
+        max_offset=at.max_offset,
+        lag=lag,
+        lag_ms=lag_ms,
         locked_by=context.locks.owner(group, topic, queue_id),
-        why=_why(context, group, topic, queue_id, state, owner, held, last, online, now))
+        why=_why(context, group, topic, queue_id, state, owner, held, last, online, now),
+    )
 
 
 def _polling_ms(last: LastPull, online: Set[str]) -> int:
@@ -150,8 +193,18 @@ def _who_is_gone(last: LastPull, since_s: int) -> str:
     return f"{who}'s connection is closed; it pulled {since_s} s ago"
 
 
-def _why(context: Context, group: str, topic: str, queue_id: int, state: State, owner: str | None,
-         held: PullRequest | None, last: LastPull | None, online: Set[str], now: Now) -> str:
+def _why(
+    context: Context,
+    group: str,
+    topic: str,
+    queue_id: int,
+    state: State,
+    owner: str | None,
+    held: PullRequest | None,
+    last: LastPull | None,
+    online: Set[str],
+    now: Now,
+) -> str:
     """In a sentence, why the queue is in this state."""
     config, topic_config = context.subscription_groups.get(group), context.topics.require(topic)
     who, lock = owner or "a member", context.locks.owner(group, topic, queue_id)
@@ -175,8 +228,9 @@ def _why(context: Context, group: str, topic: str, queue_id: int, state: State, 
     return _why_not_held(state, owner, nobody, last, online, now)
 
 
-def _why_not_held(state: State, owner: str | None, nobody: str, last: LastPull | None, online: Set[str],
-                  now: Now) -> str:
+def _why_not_held(
+    state: State, owner: str | None, nobody: str, last: LastPull | None, online: Set[str], now: Now
+) -> str:
     """The same of a queue from which no pull is held, as far as the last pull tells."""
     since_s = (now.mono_ns - last.mono_ns) // 1_000_000_000 if last is not None else 0
     is_gone = last is not None and last.client_id not in online

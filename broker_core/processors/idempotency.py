@@ -67,10 +67,15 @@ class IdempotencyKeys:
                 queue_id = int(properties[REAL_QID])
             self._require_count(command, int(count))
             found[int(index)] = SentMessage(
-                message_id=properties["UNIQ_KEY"], queue_id=queue_id, queue_offset=record.queue_offset,
-                offset_message_id=encode_offset_message_id(record.store_host, record.store_port,
-                                                           record.physical_offset),
-                physical_offset=record.physical_offset, store_time_ms=record.store_timestamp)
+                message_id=properties["UNIQ_KEY"],
+                queue_id=queue_id,
+                queue_offset=record.queue_offset,
+                offset_message_id=encode_offset_message_id(
+                    record.store_host, record.store_port, record.physical_offset
+                ),
+                physical_offset=record.physical_offset,
+                store_time_ms=record.store_timestamp,
+            )
         return found
 
     def _records(self, command: SendMessage, begin_ms: int) -> list[bytes]:
@@ -83,9 +88,11 @@ class IdempotencyKeys:
 
     def _require_count(self, command: SendMessage, count: int) -> None:
         if count != len(command.messages):
-            raise ConflictError(f"Idempotency-Key {command.idempotency_key} was used for {count} messages, this send "
-                                f"has {len(command.messages)}; use a new key for a new send",
-                                pointer="/Idempotency-Key")
+            raise ConflictError(
+                f"Idempotency-Key {command.idempotency_key} was used for {count} messages, this send "
+                f"has {len(command.messages)}; use a new key for a new send",
+                pointer="/Idempotency-Key",
+            )
 
     def remember(self, command: SendMessage, sent: list[SentMessage], now: Now) -> None:
         key = (command.topic, command.idempotency_key)

@@ -28,8 +28,7 @@ def lock_batch_mq(context: Context, request: Request, now: Now) -> Reply:
         topic = context.topics.get(queue.topic)
         if topic is None or not 0 <= queue.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
             continue
-        held, fresh = context.locks.try_lock(command.group, queue.topic, queue.queue_id, command.client_id,
-                                             now.mono_ns)
+        held, fresh = context.locks.try_lock(command.group, queue.topic, queue.queue_id, command.client_id, now.mono_ns)
         if held:
             locked.append(queue)
         if fresh:
@@ -43,8 +42,9 @@ def unlock_batch_mq(context: Context, request: Request, now: Now) -> Reply:
     _check(command.group, command.client_id, command.queues)
     for queue in command.queues:
         if context.locks.unlock(command.group, queue.topic, queue.queue_id, command.client_id):
-            context.events.keep(QueueUnlocked, now, command.group, queue.topic, queue.queue_id, command.client_id,
-                                "unlock")
+            context.events.keep(
+                QueueUnlocked, now, command.group, queue.topic, queue.queue_id, command.client_id, "unlock"
+            )
     return Done()
 
 

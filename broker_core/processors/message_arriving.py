@@ -17,12 +17,21 @@ def message_stored(context: Context, batch: Batch, now: Now) -> None:
     for arrival in batch.arrivals:
         counters.bytes_stored += arrival.size
         topic_put.add((arrival.topic, arrival.to_offset - arrival.from_offset, arrival.size, now.mono_ns))
-        context.events.emit(MessagesStored, now, arrival.topic, arrival.queue_id, arrival.from_offset,
-                            arrival.to_offset, arrival.fields[0], arrival.size)
+        context.events.emit(
+            MessagesStored,
+            now,
+            arrival.topic,
+            arrival.queue_id,
+            arrival.from_offset,
+            arrival.to_offset,
+            arrival.fields[0],
+            arrival.size,
+        )
         if arrival.topic == SCHEDULE_TOPIC:
             counters.messages_delayed += arrival.to_offset - arrival.from_offset
-            context.events.emit(MessagesDelayed, now, arrival.queue_id + 1, arrival.from_offset, arrival.to_offset,
-                                arrival.fields[2])
+            context.events.emit(
+                MessagesDelayed, now, arrival.queue_id + 1, arrival.from_offset, arrival.to_offset, arrival.fields[2]
+            )
     notify_message_arriving(context, now)
 
 
@@ -39,5 +48,12 @@ def notify_message_arriving(context: Context, now: Now) -> None:
             context.waking.append(Waking(request, "arrival", now.mono_ns, arrival))
         for request in passed:
             counters.pulls_passed_over += 1
-            events.emit(PullPassedOver, now, request.hold_id, arrival.topic, arrival.queue_id, arrival.from_offset,
-                        arrival.to_offset)
+            events.emit(
+                PullPassedOver,
+                now,
+                request.hold_id,
+                arrival.topic,
+                arrival.queue_id,
+                arrival.from_offset,
+                arrival.to_offset,
+            )

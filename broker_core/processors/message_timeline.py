@@ -40,11 +40,14 @@ def _fields(kind: type[Event], *names: str) -> Callable[[Note], Any]:
     return itemgetter(*(kind.__struct_fields__.index(name) - 1 for name in names))
 
 
-_OF_A_QUEUE = {kind: _fields(kind, "topic", "queue_id", "from_offset", "to_offset")
-               for kind in (MessagesStored, MessagesDispatched, MessagesDelivered)} | {
-    OffsetCommitted: _fields(OffsetCommitted, "topic", "queue_id", "previous", "offset")}
-_OF_A_LEVEL = {kind: _fields(kind, "level", "from_offset", "to_offset")
-               for kind in (MessagesDelayed, DelayElapsed, DelayedMessagesLost)}
+_OF_A_QUEUE = {
+    kind: _fields(kind, "topic", "queue_id", "from_offset", "to_offset")
+    for kind in (MessagesStored, MessagesDispatched, MessagesDelivered)
+} | {OffsetCommitted: _fields(OffsetCommitted, "topic", "queue_id", "previous", "offset")}
+_OF_A_LEVEL = {
+    kind: _fields(kind, "level", "from_offset", "to_offset")
+    for kind in (MessagesDelayed, DelayElapsed, DelayedMessagesLost)
+}
 _OF_A_MESSAGE = {kind: _fields(kind, "message_id") for kind in (MessageSentBack, MessageDeadLettered)}
 
 Places = dict[tuple[str, int], set[int]]
@@ -56,14 +59,26 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Reply:
     record = commit_log_record.decode(find_message(context, command.message_id, command.topic), check_crc=False)
     message_id = message_properties.find(record.properties, UNIQ_KEY)
     places = _places(context, record, message_id)
-    events = list(context.events.after(0, *_OF_A_QUEUE, *_OF_A_LEVEL, *_OF_A_MESSAGE,
-                                       where=lambda note: _concerns(note, places, message_id)))
-    stored = {(event.topic, event.queue_id, offset) for event in events if isinstance(event, MessagesStored)
-              for offset in range(event.from_offset, event.to_offset)}
+    events = list(
+        context.events.after(
+            0, *_OF_A_QUEUE, *_OF_A_LEVEL, *_OF_A_MESSAGE, where=lambda note: _concerns(note, places, message_id)
+        )
+    )
+    stored = {
+        (event.topic, event.queue_id, offset)
+        for event in events
+        if isinstance(event, MessagesStored)
+        for offset in range(event.from_offset, event.to_offset)
+    }
     complete = all((*queue, offset) in stored for queue, offsets in places.items() for offset in offsets)
-    return Timeline(topic=record.topic, queue_id=record.queue_id, queue_offset=record.queue_offset,
-                    store_time_ms=record.store_timestamp, complete=complete,
-                    events=[msgspec.to_builtins(event) for event in events])
+    return Timeline(
+        topic=record.topic,
+        queue_id=record.queue_id,
+        queue_offset=record.queue_offset,
+        store_time_ms=record.store_timestamp,
+        complete=complete,
+        events=[msgspec.to_builtins(event) for event in events],
+    )
 
 
 def _places(context: Context, record: CommitLogRecord, message_id: str) -> Places:
@@ -71,8 +86,11 @@ def _places(context: Context, record: CommitLogRecord, message_id: str) -> Place
     places: Places = {(record.topic, record.queue_id): {record.queue_offset}}
     if not message_id:
         return places
-    topics = {record.topic, SCHEDULE_TOPIC, *(message_properties.find(record.properties, name)
-                                              for name in (REAL_TOPIC, RETRY_TOPIC))}
+    topics = {
+        record.topic,
+        SCHEDULE_TOPIC,
+        *(message_properties.find(record.properties, name) for name in (REAL_TOPIC, RETRY_TOPIC)),
+    }
     for event in context.events.after(0, *_OF_A_MESSAGE):
         assert isinstance(event, MessageSentBack | MessageDeadLettered)
         if event.message_id == message_id:

@@ -22,8 +22,11 @@ def failed(error: Exception) -> Failed:
     """The answer that ``error`` stands for. What is no BrokerError is a defect: it is logged."""
     if not isinstance(error, BrokerError):
         log.error("a request failed in an unexpected way", exc_info=error)
-        return Failed(code=ResponseCode.SYSTEM_ERROR, kind="store",
-                      remark=f"the broker failed over this request ({type(error).__name__}); its log says more")
+        return Failed(
+            code=ResponseCode.SYSTEM_ERROR,
+            kind="store",
+            remark=f"the broker failed over this request ({type(error).__name__}); its log says more",
+        )
     kind: Kind = "store"
     if isinstance(error, NotFoundError):
         kind = "not_found"
@@ -33,5 +36,10 @@ def failed(error: Exception) -> Failed:
         kind = "request"
     elif isinstance(error, UnavailableError):
         kind = "unavailable"
-    return Failed(code=int(error.code), remark=error.remark, kind=kind, pointer=error.pointer,
-                  retry_after_ms=getattr(error, "retry_after_ms", 0))
+    return Failed(
+        code=int(error.code),
+        remark=error.remark,
+        kind=kind,
+        pointer=error.pointer,
+        retry_after_ms=getattr(error, "retry_after_ms", 0),
+    )

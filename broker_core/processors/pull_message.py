@@ -74,38 +74,91 @@ def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
     command: PullMessage = request.command
     group, client_id = command.consumer_group, command.client_id or context.client_id_of(request.connection)
     context.counters.pulls_received += 1
-    context.events.emit(PullReceived, now, command.topic, command.queue_id, command.queue_offset, group, client_id,
-                        command.protocol)
+    context.events.emit(
+        PullReceived, now, command.topic, command.queue_id, command.queue_offset, group, client_id, command.protocol
+    )
     message_filter = _check(context, command, now)
     reset = context.offsets.pending_reset(group, command.topic, command.queue_id)
     if reset is not None and context.consumers.is_member(group, request.connection):
         context.counters.pulls_answered_at_once += 1
-        return answer_reset(context, group, command.topic, command.queue_id, client_id, command.protocol,
-                            command.queue_offset, reset, _granted(context, command), now)
+        return answer_reset(
+            context,
+            group,
+            command.topic,
+            command.queue_id,
+            client_id,
+            command.protocol,
+            command.queue_offset,
+            reset,
+            _granted(context, command),
+            now,
+        )
     if command.commit_offset >= 0 and group and not context.store.read_only:
         require_room(context, validate_group(group))
         commit_offset(context, group, command.topic, command.queue_id, command.commit_offset, client_id, now)
     begin_ns = context.clock.mono_ns()
     context.counters.pulls_read += 1
     result = context.store.get_message(
-        command.topic, command.queue_id, command.queue_offset, min(command.max_msg_nums, MAX_PULL_MESSAGES),
-        min(command.max_msg_bytes, MAX_PULL_BYTES), message_filter)
+        command.topic,
+        command.queue_id,
+        command.queue_offset,
+        min(command.max_msg_nums, MAX_PULL_MESSAGES),
+        min(command.max_msg_bytes, MAX_PULL_BYTES),
+        message_filter,
+    )
     code = response_code(result.status, command.queue_offset)
     if code is ResponseCode.PULL_NOT_FOUND and command.suspend_timeout_ms > 0:
         return _hold(context, request, client_id, message_filter, result.max_offset, now)
     context.counters.pulls_answered_at_once += 1
-    return _answer(context, result, code, command.topic, command.queue_id, group, client_id, command.protocol,
-                   command.queue_offset, None, _granted(context, command), context.clock.mono_ns() - begin_ns, now)
+    return _answer(
+        context,
+        result,
+        code,
+        command.topic,
+        command.queue_id,
+        group,
+        client_id,
+        command.protocol,
+        command.queue_offset,
+        None,
+        _granted(context, command),
+        context.clock.mono_ns() - begin_ns,
+        now,
+    )
 
 
-def answer_reset(context: Context, group: str, topic: str, queue_id: int, client_id: str, protocol: Protocol,
-                 pull_from_offset: int, offset: int, granted: int, now: Now) -> Pulled:
+def answer_reset(
+    context: Context,
+    group: str,
+    topic: str,
+    queue_id: int,
+    client_id: str,
+    protocol: Protocol,
+    pull_from_offset: int,
+    offset: int,
+    granted: int,
+    now: Now,
+) -> Pulled:
     """The group's offset was moved meanwhile: the member is told where to go on, once."""
     context.offsets.erase_reset(group, topic, queue_id)
-    result = GetMessageResult(OFFSET_RESET, offset, context.store.min_offset(topic, queue_id),
-                              context.store.max_offset(topic, queue_id))
-    return _answer(context, result, _CODES[OFFSET_RESET], topic, queue_id, group, client_id, protocol,
-                   pull_from_offset, None, granted, 0, now)
+    result = GetMessageResult(
+        OFFSET_RESET, offset, context.store.min_offset(topic, queue_id), context.store.max_offset(topic, queue_id)
+    )
+    return _answer(
+        context,
+        result,
+        _CODES[OFFSET_RESET],
+        topic,
+        queue_id,
+        group,
+        client_id,
+        protocol,
+        pull_from_offset,
+        None,
+        granted,
+        0,
+        now,
+    )
 
 
 def _check(context: Context, command: PullMessage, now: Now) -> MessageFilter | None:
@@ -119,8 +172,11 @@ def _check(context: Context, command: PullMessage, now: Now) -> MessageFilter | 
     if not topic.perm & PERM_READ:
         raise RequestError(f"topic {command.topic} may not be read", code=ResponseCode.NO_PERMISSION, pointer="/topic")
     if not 0 <= command.queue_id < topic.read_queue_nums:
-        raise RequestError(f"queue {command.queue_id} is not one of topic {command.topic}'s {topic.read_queue_nums} "
-                           f"(0 to {topic.read_queue_nums - 1})", pointer="/queue_id")
+        raise RequestError(
+            f"queue {command.queue_id} is not one of topic {command.topic}'s {topic.read_queue_nums} "
+            f"(0 to {topic.read_queue_nums - 1})",
+            pointer="/queue_id",
+        )
     if command.max_msg_nums < 1:
         raise RequestError("ask for at least one message", pointer="/limit")
     if config is None:
@@ -137,30 +193,41 @@ def _group(context: Context, command: PullMessage, now: Now) -> SubscriptionGrou
         raise RequestError("lite pull consumers may not pull here", code=ResponseCode.NO_PERMISSION)
     config = find_or_create_group(context, command.consumer_group, now)
     if not config.consume_enable:
-        raise RequestError(f"group {config.group_name} may not consume", code=ResponseCode.NO_PERMISSION,
-                           pointer="/group")
+        raise RequestError(
+            f"group {config.group_name} may not consume", code=ResponseCode.NO_PERMISSION, pointer="/group"
+        )
     return config
 
 
-def _subscribed_filter(context: Context, command: PullMessage, config: SubscriptionGroupConfig,
-                       ) -> MessageFilter | None:
+def _subscribed_filter(
+    context: Context,
+    command: PullMessage,
+    config: SubscriptionGroupConfig,
+) -> MessageFilter | None:
     """The filter that the group's heartbeats have brought for this topic."""
     group, topic = command.consumer_group, command.topic
     info = context.consumers.get(group)
     if info is None:
-        raise RequestError(f"group {group} has no member here yet: its heartbeat has not come",
-                           code=ResponseCode.SUBSCRIPTION_NOT_EXIST)
+        raise RequestError(
+            f"group {group} has no member here yet: its heartbeat has not come",
+            code=ResponseCode.SUBSCRIPTION_NOT_EXIST,
+        )
     if not config.consume_broadcast_enable and info.message_model == "BROADCASTING":
         raise RequestError(f"group {group} may not consume by broadcasting", code=ResponseCode.NO_PERMISSION)
     if not context.subscription_groups.may_read(group, topic):
         raise RequestError(f"group {group} is kept from reading topic {topic}", code=ResponseCode.NO_PERMISSION)
     subscription = info.subscriptions.get(topic)
     if subscription is None:
-        raise RequestError(f"group {group} does not subscribe to topic {topic}: its members must all subscribe to "
-                           "the same topics", code=ResponseCode.SUBSCRIPTION_NOT_EXIST)
+        raise RequestError(
+            f"group {group} does not subscribe to topic {topic}: its members must all subscribe to the same topics",
+            code=ResponseCode.SUBSCRIPTION_NOT_EXIST,
+        )
     if version_ns(subscription.sub_version) < version_ns(command.sub_version):
-        raise RequestError(f"the subscription of group {group} to topic {topic} is newer at the client than here: its "
-                           "heartbeat has not come yet", code=ResponseCode.SUBSCRIPTION_NOT_LATEST)
+        raise RequestError(
+            f"the subscription of group {group} to topic {topic} is newer at the client than here: its "
+            "heartbeat has not come yet",
+            code=ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        )
     return parse_client_subscription(subscription.sub_string, subscription.expression_type)
 
 
@@ -169,37 +236,61 @@ def _granted(context: Context, command: PullMessage) -> int:
     if command.suspend_timeout_ms <= 0:
         return 0
     options = context.options
-    return min(command.suspend_timeout_ms,
-               MAX_SUSPEND_MS if options.long_polling_enable else options.short_polling_time_mills)
+    return min(
+        command.suspend_timeout_ms, MAX_SUSPEND_MS if options.long_polling_enable else options.short_polling_time_mills
+    )
 
 
-def _hold(context: Context, request: Request, client_id: str, message_filter: MessageFilter | None, max_offset: int,
-          now: Now) -> Reply | None:
+def _hold(
+    context: Context, request: Request, client_id: str, message_filter: MessageFilter | None, max_offset: int, now: Now
+) -> Reply | None:
     command: PullMessage = request.command
     holds = context.holds
     of_client = holds.count_of(request.connection)
     if len(holds) >= context.options.max_holds or of_client >= context.options.max_holds_per_connection:
         whose = "the broker's" if len(holds) >= context.options.max_holds else "this connection's"
-        raise UnavailableError(f"{whose} limit of held pulls is reached; wait for one to be answered",
-                               code=ResponseCode.FLOW_CONTROL)
+        raise UnavailableError(
+            f"{whose} limit of held pulls is reached; wait for one to be answered", code=ResponseCode.FLOW_CONTROL
+        )
     if of_client and holds.is_held(request.connection, request.request_id):
         raise RequestError(f"request {request.request_id} of this connection is held already")
     granted = _granted(context, command)
     held = PullRequest(
-        hold_id=holds.next_id(), connection=request.connection, request_id=request.request_id,
-        many=holds.many(command.topic, command.queue_id, max_offset), pull_from_offset=command.queue_offset,
+        hold_id=holds.next_id(),
+        connection=request.connection,
+        request_id=request.request_id,
+        many=holds.many(command.topic, command.queue_id, max_offset),
+        pull_from_offset=command.queue_offset,
         max_msg_nums=min(command.max_msg_nums, MAX_PULL_MESSAGES),
         max_msg_bytes=min(command.max_msg_bytes, MAX_PULL_BYTES),
-        group=intern(command.consumer_group), client_id=intern(client_id), protocol=command.protocol,
-        message_filter=message_filter, suspended_ns=now.mono_ns, suspend_timeout_ms=granted,
-        short=not context.options.long_polling_enable)
+        group=intern(command.consumer_group),
+        client_id=intern(client_id),
+        protocol=command.protocol,
+        message_filter=message_filter,
+        suspended_ns=now.mono_ns,
+        suspend_timeout_ms=granted,
+        short=not context.options.long_polling_enable,
+    )
     holds.hold(held)
-    note_pull(context, held.group, command.topic, command.queue_id, held.client_id, held.protocol, command.queue_offset,
-              now)
+    note_pull(
+        context, held.group, command.topic, command.queue_id, held.client_id, held.protocol, command.queue_offset, now
+    )
     context.counters.pulls_held += 1
     deadline_ms = now.wall_ms + granted
-    context.events.emit(PullHeld, now, held.hold_id, command.topic, command.queue_id, held.group, held.client_id,
-                        held.protocol, held.pull_from_offset, max_offset, deadline_ms, filter_text(message_filter))
+    context.events.emit(
+        PullHeld,
+        now,
+        held.hold_id,
+        command.topic,
+        command.queue_id,
+        held.group,
+        held.client_id,
+        held.protocol,
+        held.pull_from_offset,
+        max_offset,
+        deadline_ms,
+        filter_text(message_filter),
+    )
     return Held(hold_id=held.hold_id, deadline_ms=deadline_ms) if command.report_hold else None
 
 
@@ -214,8 +305,9 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
         context.topics.require(topic)
         result = context.store.get_arrived(arrival, offset, message_filter) if arrival is not None else None
         if result is None:
-            result = context.store.get_message(topic, queue_id, offset, request.max_msg_nums, request.max_msg_bytes,
-                                               message_filter)
+            result = context.store.get_message(
+                topic, queue_id, offset, request.max_msg_nums, request.max_msg_bytes, message_filter
+            )
     except Exception as error:
         release(context, request, "cancelled", now, failed(error))
         return 0
@@ -232,13 +324,27 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     counters.held_ms.add(held_us // 1000)
     hold_id, group, client_id = request.hold_id, request.group, request.client_id
     events = context.events
-    events.emit(PullWoken, now, hold_id, topic, queue_id, group, client_id, cause, held_us, wake_us,
-                result.message_count)
+    events.emit(
+        PullWoken, now, hold_id, topic, queue_id, group, client_id, cause, held_us, wake_us, result.message_count
+    )
     context.wakeups.append(events.last)
     outcome = HoldOutcome(hold_id, held_us, wake_us, cause)
     code = ResponseCode.SUCCESS if result.message_count else response_code(result.status, offset)
-    reply = _answer(context, result, code, topic, queue_id, group, client_id, request.protocol, offset, outcome,
-                    request.suspend_timeout_ms, end_ns - begin_ns, now)
+    reply = _answer(
+        context,
+        result,
+        code,
+        topic,
+        queue_id,
+        group,
+        client_id,
+        request.protocol,
+        offset,
+        outcome,
+        request.suspend_timeout_ms,
+        end_ns - begin_ns,
+        now,
+    )
     context.replies.append((request.connection, request.request_id, reply))
     return len(result.records)
 
@@ -250,32 +356,86 @@ def _what_the_check_found(context: Context, request: PullRequest, result: GetMes
     return "missed_arrival" if result.message_count else "filter_advanced"
 
 
-def _answer(context: Context, result: GetMessageResult, code: ResponseCode, topic: str, queue_id: int, group: str,
-            client_id: str, protocol: Protocol, pull_from_offset: int, outcome: HoldOutcome | None, granted: int,
-            read_ns: int, now: Now) -> Pulled:
+def _answer(
+    context: Context,
+    result: GetMessageResult,
+    code: ResponseCode,
+    topic: str,
+    queue_id: int,
+    group: str,
+    client_id: str,
+    protocol: Protocol,
+    pull_from_offset: int,
+    outcome: HoldOutcome | None,
+    granted: int,
+    read_ns: int,
+    now: Now,
+) -> Pulled:
     count = result.message_count
     if outcome is None:
         note_pull(context, group, topic, queue_id, client_id, protocol, result.next_begin_offset, now)
     else:
         context.pulls.answered(group, topic, queue_id, client_id, result.next_begin_offset, now.mono_ns)
-    context.events.emit(PullAnswered, now, topic, queue_id, group, client_id, outcome.hold_id if outcome else 0,
-                        code, result.status, count, len(result.records), result.next_begin_offset, protocol,
-                        pull_from_offset, result.max_offset, granted, result.oldest_store_timestamp)
+    context.events.emit(
+        PullAnswered,
+        now,
+        topic,
+        queue_id,
+        group,
+        client_id,
+        outcome.hold_id if outcome else 0,
+        code,
+        result.status,
+        count,
+        len(result.records),
+        result.next_begin_offset,
+        protocol,
+        pull_from_offset,
+        result.max_offset,
+        granted,
+        result.oldest_store_timestamp,
+    )
     if count:
         context.counters.messages_delivered += count
         context.stats.found += 1
         if group:
             context.stats.group_get.add(((topic, group), count, len(result.records), now.mono_ns))
         age_ms = now.wall_ms - result.oldest_store_timestamp
-        context.events.emit(MessagesDelivered, now, topic, queue_id, group, client_id, result.first_offset,
-                            result.last_offset + 1, count, age_ms if age_ms > 0 else 0)
-    return Pulled(code=code, status=result.status, next_begin_offset=result.next_begin_offset,
-                  min_offset=result.min_offset, max_offset=result.max_offset, suspend_timeout_ms=granted,
-                  read_us=read_ns // 1000, records=result.records, hold=outcome)
+        context.events.emit(
+            MessagesDelivered,
+            now,
+            topic,
+            queue_id,
+            group,
+            client_id,
+            result.first_offset,
+            result.last_offset + 1,
+            count,
+            age_ms if age_ms > 0 else 0,
+        )
+    return Pulled(
+        code=code,
+        status=result.status,
+        next_begin_offset=result.next_begin_offset,
+        min_offset=result.min_offset,
+        max_offset=result.max_offset,
+        suspend_timeout_ms=granted,
+        read_us=read_ns // 1000,
+        records=result.records,
+        hold=outcome,
+    )
 
 
-def note_pull(context: Context, group: str, topic: str, queue_id: int, client_id: str, protocol: Protocol,
-              next_offset: int, now: Now) -> None:
+def note_pull(
+    context: Context,
+    group: str,
+    topic: str,
+    queue_id: int,
+    client_id: str,
+    protocol: Protocol,
+    next_offset: int,
+    now: Now,
+) -> None:
     """Remember who asked for the queue, and where it goes on; say so when it was another member before."""
     if not group:
         return
@@ -292,8 +452,20 @@ def release(context: Context, request: PullRequest, cause: ReleaseCause, now: No
     many = request.many
     context.counters.released += 1
     context.events.emit(
-        PullReleased, now, request.hold_id, many.topic, many.queue_id, request.group, request.client_id, cause,
-        held_us, request.protocol, request.pull_from_offset, many.max_offset, request.suspend_timeout_ms)
+        PullReleased,
+        now,
+        request.hold_id,
+        many.topic,
+        many.queue_id,
+        request.group,
+        request.client_id,
+        cause,
+        held_us,
+        request.protocol,
+        request.pull_from_offset,
+        many.max_offset,
+        request.suspend_timeout_ms,
+    )
     context.wakeups.append(context.events.last)
     if reply is not None:
         context.reply(request.connection, request.request_id, reply)
@@ -302,13 +474,24 @@ def release(context: Context, request: PullRequest, cause: ReleaseCause, now: No
 def cancel_pull(context: Context, request: Request, now: Now) -> Reply:
     held = context.holds.take(request.connection, request.command.request_id)
     if held is not None:
-        release(context, held, "cancelled", now, Failed(code=ResponseCode.ILLEGAL_OPERATION, kind="request",
-                                                        remark="the pull was cancelled by its client"))
+        release(
+            context,
+            held,
+            "cancelled",
+            now,
+            Failed(code=ResponseCode.ILLEGAL_OPERATION, kind="request", remark="the pull was cancelled by its client"),
+        )
     return Done()
 
 
 def refused(context: Context, request: Request, error: UnavailableError, now: Now) -> None:
     """The broker protected itself: say so once more, as an event."""
     context.counters.requests_refused += 1
-    context.events.emit(RequestRefused, now, type(request.command).__name__, error.code.name, error.remark,
-                        getattr(request.command, "client_id", ""))
+    context.events.emit(
+        RequestRefused,
+        now,
+        type(request.command).__name__,
+        error.code.name,
+        error.remark,
+        getattr(request.command, "client_id", ""),
+    )

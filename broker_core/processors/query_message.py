@@ -20,8 +20,11 @@ def view_message(context: Context, request: Request, now: Now) -> Reply:
         return Records(records=find_message(context, command.message_id, command.topic))
     record = context.store.look_message_by_offset(command.physical_offset)
     if record is None:
-        raise NotFoundError(f"no message begins at physical offset {command.physical_offset}",
-                            code=ResponseCode.SYSTEM_ERROR, pointer="/physical_offset")
+        raise NotFoundError(
+            f"no message begins at physical offset {command.physical_offset}",
+            code=ResponseCode.SYSTEM_ERROR,
+            pointer="/physical_offset",
+        )
     return Records(records=record)
 
 
@@ -42,8 +45,9 @@ def find_message(context: Context, message_id: str, topic: str) -> bytes:
             stored = commit_log_record.decode(record, check_crc=False)
             if message_properties.find(stored.properties, UNIQ_KEY) == message_id:
                 return record
-    raise NotFoundError(f"no message has the id {message_id}" + (f" in topic {topic}" if topic else ""),
-                        pointer="/message_id")
+    raise NotFoundError(
+        f"no message has the id {message_id}" + (f" in topic {topic}" if topic else ""), pointer="/message_id"
+    )
 
 
 def _offset_id(record: bytes) -> str:
@@ -56,8 +60,17 @@ def query_message(context: Context, request: Request, now: Now) -> Reply:
     context.topics.require(command.topic)
     if not 0 < len(command.key) <= MAX_KEY_LENGTH:
         raise RequestError(f"a key has 1 to {MAX_KEY_LENGTH} characters", pointer="/key")
-    records = context.store.query_message(command.topic, command.key, min(command.max_num, MAX_MSGS_NUM_BATCH),
-                                          command.begin_ms, command.end_ms, MAX_BYTES)
+    records = context.store.query_message(
+        command.topic,
+        command.key,
+        min(command.max_num, MAX_MSGS_NUM_BATCH),
+        command.begin_ms,
+        command.end_ms,
+        MAX_BYTES,
+    )
     timestamp, physical_offset = context.store.last_indexed
-    return Records(records=b"".join(records), index_last_update_timestamp=timestamp,
-                   index_last_update_physical_offset=physical_offset)
+    return Records(
+        records=b"".join(records),
+        index_last_update_timestamp=timestamp,
+        index_last_update_physical_offset=physical_offset,
+    )

@@ -41,8 +41,9 @@ def _target(context: Context, command: ResetConsumerOffset, queue_id: int) -> in
     low, high = context.store.min_offset(topic, queue_id), context.store.max_offset(topic, queue_id)
     if command.offset is not None:
         if not low <= command.offset <= high:
-            raise RequestError(f"offset {command.offset} is not in queue {queue_id}, which has {low} to {high}",
-                               pointer="/offset")
+            raise RequestError(
+                f"offset {command.offset} is not in queue {queue_id}, which has {low} to {high}", pointer="/offset"
+            )
         return command.offset
     if to == "min":
         return low
@@ -64,6 +65,16 @@ def _reset(context: Context, group: str, target: QueueOffset, now: Now) -> None:
     for held in context.holds.on(topic, queue_id):
         if held.group == group and context.consumers.is_member(group, held.connection):
             context.holds.take(held.connection, held.request_id)
-            answer = answer_reset(context, group, topic, queue_id, held.client_id, held.protocol, held.pull_from_offset,
-                                  offset, held.suspend_timeout_ms, now)
+            answer = answer_reset(
+                context,
+                group,
+                topic,
+                queue_id,
+                held.client_id,
+                held.protocol,
+                held.pull_from_offset,
+                offset,
+                held.suspend_timeout_ms,
+                now,
+            )
             release(context, held, "cancelled", now, answer)

@@ -41,8 +41,9 @@ def create_back_topic(context: Context, name: str, queues: int, now: Now) -> Top
     """A group's retry or dead letter topic, made when it is not there. RequestError when it may not be written to."""
     topic, created = context.topics.create_in_send_message_back(name, queues, PERM_READ | PERM_WRITE, now)
     if created:
-        context.events.emit(TopicChanged, now, name, "created", topic.read_queue_nums, topic.write_queue_nums,
-                            topic.perm)
+        context.events.emit(
+            TopicChanged, now, name, "created", topic.read_queue_nums, topic.write_queue_nums, topic.perm
+        )
     if not topic.perm & PERM_WRITE:
         raise RequestError(f"topic {name} may not be written to", code=ResponseCode.NO_PERMISSION)
     return topic
@@ -77,8 +78,9 @@ def message_back(context: Context, command: ConsumerSendMsgBack, now: Now) -> tu
         copy, level = _copy(record, name, 0, 0), 0
     else:
         queue_id = _next_queue(context, topic, config.retry_queue_nums)
-        copy = _copy(record, topic.topic_name, queue_id,
-                     command.delay_level or FIRST_RETRY_LEVEL + record.reconsume_times)
+        copy = _copy(
+            record, topic.topic_name, queue_id, command.delay_level or FIRST_RETRY_LEVEL + record.reconsume_times
+        )
         level = delay(context, copy)
     return copy, Retry(command.group, level, copy.reconsume_times, dead)
 
@@ -90,8 +92,11 @@ def _record(context: Context, physical_offset: int) -> CommitLogRecord:
             return decode(data)
     except RecordError:  # the body does not have its checksum
         pass
-    raise NotFoundError(f"no whole message begins at physical offset {physical_offset}", code=ResponseCode.SYSTEM_ERROR,
-                        pointer="/physical_offset")
+    raise NotFoundError(
+        f"no whole message begins at physical offset {physical_offset}",
+        code=ResponseCode.SYSTEM_ERROR,
+        pointer="/physical_offset",
+    )
 
 
 def _next_queue(context: Context, topic: TopicConfig, wanted: int) -> int:
@@ -105,19 +110,29 @@ def _copy(record: CommitLogRecord, topic: str, queue_id: int, level: int) -> Pen
     if not message_properties.find(record.properties, RETRY_TOPIC):
         changed[RETRY_TOPIC] = record.topic
     if not message_properties.find(record.properties, ORIGIN_MESSAGE_ID):
-        changed[ORIGIN_MESSAGE_ID] = encode_offset_message_id(record.store_host, record.store_port,
-                                                              record.physical_offset)
+        changed[ORIGIN_MESSAGE_ID] = encode_offset_message_id(
+            record.store_host, record.store_port, record.physical_offset
+        )
     return PendingMessage(
-        topic=topic, queue_id=queue_id, body=record.body, properties=message_properties.put(record.properties, changed),
-        flag=record.flag, sys_flag=record.sys_flag, born_timestamp=record.born_timestamp, born_host=record.born_host,
-        born_port=record.born_port, reconsume_times=record.reconsume_times + 1)
+        topic=topic,
+        queue_id=queue_id,
+        body=record.body,
+        properties=message_properties.put(record.properties, changed),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        born_port=record.born_port,
+        reconsume_times=record.reconsume_times + 1,
+    )
 
 
 # --- A consumer sends a copy by itself ------------------------------------------------------------------------------
 
 
-def sent_to_retry_topic(context: Context, command: SendMessage, message: PendingMessage, pointer: str,
-                        now: Now) -> Retry:
+def sent_to_retry_topic(
+    context: Context, command: SendMessage, message: PendingMessage, pointer: str, now: Now
+) -> Retry:
     """A send to ``%RETRY%<group>``: past the group's limit, or from one that consumes in order, it is dead."""
     group = command.topic.removeprefix(RETRY_PREFIX)
     config = find_or_create_group(context, group, now)
@@ -144,10 +159,26 @@ def report_retry(context: Context, retry: Retry, stored: DispatchRequest, now: N
     context.stats.send_back.add(((topic, retry.group), 1, stored.size, now.mono_ns))
     if retry.dead:
         context.counters.messages_dead_lettered += 1
-        context.events.emit(MessageDeadLettered, now, retry.group, topic, message_id, retry.reconsume_times, retry.dead,
-                            stored.physical_offset)
+        context.events.emit(
+            MessageDeadLettered,
+            now,
+            retry.group,
+            topic,
+            message_id,
+            retry.reconsume_times,
+            retry.dead,
+            stored.physical_offset,
+        )
     else:
         context.counters.messages_sent_back += 1
-        context.events.emit(MessageSentBack, now, retry.group, topic, message_id, retry.reconsume_times, retry.level,
-                            stored.physical_offset)
+        context.events.emit(
+            MessageSentBack,
+            now,
+            retry.group,
+            topic,
+            message_id,
+            retry.reconsume_times,
+            retry.level,
+            stored.physical_offset,
+        )
     context.retried.append(context.events.last)

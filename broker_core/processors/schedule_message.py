@@ -40,14 +40,18 @@ def delay(context: Context, message: PendingMessage, pointer: str = "") -> int:
         raise RequestError("DELAY is the number of a delay level", code=ResponseCode.MESSAGE_ILLEGAL, pointer=pointer)
     if level <= 0:
         if any(message_properties.find(message.properties, name) for name in TIMER_REQUESTS):
-            raise RequestError("this broker does not deliver at any time (TIMER_DELIVER_MS, TIMER_DELAY_MS, "
-                               "TIMER_DELAY_SEC); set a delay level (DELAY) instead",
-                               code=ResponseCode.MESSAGE_ILLEGAL, pointer=pointer)
+            raise RequestError(
+                "this broker does not deliver at any time (TIMER_DELIVER_MS, TIMER_DELAY_MS, "
+                "TIMER_DELAY_SEC); set a delay level (DELAY) instead",
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                pointer=pointer,
+            )
         return 0
     level = min(level, len(context.store.delayed.delay_levels))
     message.properties = message_properties.put(
         message_properties.without(message.properties, TIMER_REQUESTS),
-        {DELAY: str(level), REAL_TOPIC: message.topic, REAL_QID: str(message.queue_id)})
+        {DELAY: str(level), REAL_TOPIC: message.topic, REAL_QID: str(message.queue_id)},
+    )
     message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
     return level
 
@@ -111,10 +115,17 @@ def _copy(context: Context, due: DueMessage, now: Now) -> PendingMessage:
     topic = context.topics.get(name) or _make_again(context, name, queue_id, now)
     queues = max(topic.read_queue_nums, topic.write_queue_nums, 1)
     return PendingMessage(
-        topic=name, queue_id=queue_id if queue_id < queues else queue_id % queues, body=record.body,
-        properties=record.properties, flag=record.flag, sys_flag=record.sys_flag,
-        born_timestamp=record.born_timestamp, born_host=record.born_host, born_port=record.born_port,
-        reconsume_times=record.reconsume_times)
+        topic=name,
+        queue_id=queue_id if queue_id < queues else queue_id % queues,
+        body=record.body,
+        properties=record.properties,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        born_port=record.born_port,
+        reconsume_times=record.reconsume_times,
+    )
 
 
 def _make_again(context: Context, name: str, queue_id: int, now: Now) -> TopicConfig:
@@ -138,5 +149,6 @@ def _report_elapsed(context: Context, due: list[DueMessage], stored: int, now: N
         first.setdefault(message.level, message)
         ends[message.level] = message.next_offset
     for level, message in first.items():
-        context.events.emit(DelayElapsed, now, level, message.queue_offset, ends[level],
-                            max(0, now.wall_ms - message.deliver_ms))
+        context.events.emit(
+            DelayElapsed, now, level, message.queue_offset, ends[level], max(0, now.wall_ms - message.deliver_ms)
+        )

@@ -68,16 +68,23 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
     if not command.messages:
         raise RequestError("no message to store", code=ResponseCode.MESSAGE_ILLEGAL, pointer="/messages")
     if len(command.messages) > MAX_BATCH:
-        raise RequestError(f"{len(command.messages)} messages at once; {MAX_BATCH} is the most",
-                           code=ResponseCode.MESSAGE_ILLEGAL, pointer="/messages")
+        raise RequestError(
+            f"{len(command.messages)} messages at once; {MAX_BATCH} is the most",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            pointer="/messages",
+        )
     if "\x01" in command.idempotency_key or "\x02" in command.idempotency_key:
-        raise RequestError("an Idempotency-Key holds no 0x01 or 0x02, which separate properties",
-                           pointer="/Idempotency-Key")
+        raise RequestError(
+            "an Idempotency-Key holds no 0x01 or 0x02, which separate properties", pointer="/Idempotency-Key"
+        )
     topic = _writable_topic(context, command, now)
     to_retry_topic = command.topic.startswith(RETRY_PREFIX)
     if to_retry_topic and len(command.messages) > 1:
-        raise RequestError("a batch cannot go to a retry topic; send its messages alone",
-                           code=ResponseCode.MESSAGE_ILLEGAL, pointer="/topic")
+        raise RequestError(
+            "a batch cannot go to a retry topic; send its messages alone",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            pointer="/topic",
+        )
     known = keys.known(command, now) if command.idempotency_key else {}
     messages: list[PendingMessage] = []
     ids: list[str] = []
@@ -90,10 +97,17 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
         properties, unique_key = _complete(context, command, index, now)
         ids.append(unique_key)
         pending = PendingMessage(
-            topic=command.topic, queue_id=_choose_queue(context, topic, message), body=message.body,
-            properties=properties, flag=message.flag, sys_flag=message.sys_flag,
-            born_timestamp=message.born_timestamp or now.wall_ms, born_host=command.born_host,
-            born_port=command.born_port, reconsume_times=message.reconsume_times)
+            topic=command.topic,
+            queue_id=_choose_queue(context, topic, message),
+            body=message.body,
+            properties=properties,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            born_timestamp=message.born_timestamp or now.wall_ms,
+            born_host=command.born_host,
+            born_port=command.born_port,
+            reconsume_times=message.reconsume_times,
+        )
         if to_retry_topic or DELAYS in properties:
             queue_id = pending.queue_id
             retry = _redirect(context, command, pending, index, now)
@@ -109,8 +123,11 @@ def _redirect(context: Context, command: SendMessage, message: PendingMessage, i
     if command.topic.startswith(RETRY_PREFIX):
         return sent_to_retry_topic(context, command, message, pointer, now)
     if delay(context, message, pointer) and len(command.messages) > 1:
-        raise RequestError("a delayed message cannot be one of a batch; send it alone",
-                           code=ResponseCode.MESSAGE_ILLEGAL, pointer=pointer)
+        raise RequestError(
+            "a delayed message cannot be one of a batch; send it alone",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            pointer=pointer,
+        )
     return None
 
 
@@ -127,14 +144,22 @@ def prepare_back(context: Context, request: Request, now: Now) -> Prepared:
 def _check(context: Context, topic: TopicConfig, message: OutgoingMessage, index: int) -> None:
     """RequestError for a message that this broker does not take; ``index`` is its place in the send."""
     if message.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
-        raise RequestError("this broker takes no transactional messages", code=ResponseCode.MESSAGE_ILLEGAL,
-                           pointer=f"/messages/{index}/sys_flag")
+        raise RequestError(
+            "this broker takes no transactional messages",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            pointer=f"/messages/{index}/sys_flag",
+        )
     if message.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
-        raise RequestError(f"queue {message.queue_id} is not one of topic {topic.topic_name}'s "
-                           f"{topic.write_queue_nums}", pointer=f"/messages/{index}/queue_id")
+        raise RequestError(
+            f"queue {message.queue_id} is not one of topic {topic.topic_name}'s {topic.write_queue_nums}",
+            pointer=f"/messages/{index}/queue_id",
+        )
     if len(message.body) > context.options.max_message_size:
-        raise RequestError(f"the body has {len(message.body)} bytes; {context.options.max_message_size} is the most",
-                           code=ResponseCode.MESSAGE_ILLEGAL, pointer=f"/messages/{index}/body")
+        raise RequestError(
+            f"the body has {len(message.body)} bytes; {context.options.max_message_size} is the most",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            pointer=f"/messages/{index}/body",
+        )
 
 
 def _choose_queue(context: Context, topic: TopicConfig, message: OutgoingMessage) -> int:
@@ -155,32 +180,40 @@ def _writable_topic(context: Context, command: SendMessage, now: Now) -> TopicCo
         if context.store.read_only:
             context.topics.require(name)
         try:
-            topic = context.topics.create_in_send_message(name, command.default_topic,
-                                                          command.default_topic_queue_nums, now)
+            topic = context.topics.create_in_send_message(
+                name, command.default_topic, command.default_topic_queue_nums, now
+            )
         except NotFoundError:
             if not name.startswith(RETRY_PREFIX):
                 raise
             return create_back_topic(context, name, 1, now)
         _announce(context, topic, now)
     if topic.order and not context.options.broker_permission & PERM_WRITE:
-        raise RequestError("this broker may not be written to, and the topic is an ordered one",
-                           code=ResponseCode.NO_PERMISSION, pointer="/topic")
+        raise RequestError(
+            "this broker may not be written to, and the topic is an ordered one",
+            code=ResponseCode.NO_PERMISSION,
+            pointer="/topic",
+        )
     if not topic.perm & PERM_WRITE:
         raise RequestError(f"topic {name} may not be written to", code=ResponseCode.NO_PERMISSION, pointer="/topic")
     return topic
 
 
 def _announce(context: Context, topic: TopicConfig, now: Now) -> None:
-    context.events.emit(TopicChanged, now, topic.topic_name, "created", topic.read_queue_nums, topic.write_queue_nums,
-                        topic.perm)
+    context.events.emit(
+        TopicChanged, now, topic.topic_name, "created", topic.read_queue_nums, topic.write_queue_nums, topic.perm
+    )
 
 
 def _complete(context: Context, command: SendMessage, index: int, now: Now) -> tuple[str, str]:
     """The client's property string with what the broker adds, and the UNIQ_KEY."""
     properties = command.messages[index].properties
     if LOST_SECTOR in properties:
-        raise RequestError("the properties have a long run of NUL characters", code=ResponseCode.MESSAGE_ILLEGAL,
-                           pointer=f"/messages/{index}/properties")
+        raise RequestError(
+            "the properties have a long run of NUL characters",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            pointer=f"/messages/{index}/properties",
+        )
     if properties and properties[-1] != "\x02":
         properties += "\x02"
     unique_key = message_properties.find(properties, UNIQ_KEY)
@@ -195,18 +228,24 @@ def _complete(context: Context, command: SendMessage, index: int, now: Now) -> t
         properties = message_properties.without(properties, (POP_CK,))
     if "CLUSTER\x01" not in properties:
         properties += f"CLUSTER\x01{context.options.broker_cluster_name}\x02"
-    if len(properties) * 4 > MAX_PROPERTIES and len(
-            properties.encode("utf-8", "surrogatepass")) > MAX_PROPERTIES:
-        raise RequestError(f"the properties have more than {MAX_PROPERTIES} bytes", code=ResponseCode.MESSAGE_ILLEGAL,
-                           pointer=f"/messages/{index}/properties")
+    if len(properties) * 4 > MAX_PROPERTIES and len(properties.encode("utf-8", "surrogatepass")) > MAX_PROPERTIES:
+        raise RequestError(
+            f"the properties have more than {MAX_PROPERTIES} bytes",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            pointer=f"/messages/{index}/properties",
+        )
     return properties, unique_key
 
 
-def store_gathered(context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared],
-                   now: Now) -> None:
+def store_gathered(
+    context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared], now: Now
+) -> None:
     """Append what several sends brought as one block, dispatch it, wake whom it concerns, acknowledge."""
-    messages = gathered[0].messages if len(gathered) == 1 else [
-        message for prepared in gathered for message in prepared.messages]
+    messages = (
+        gathered[0].messages
+        if len(gathered) == 1
+        else [message for prepared in gathered for message in prepared.messages]
+    )
     stored: list[DispatchRequest] = []
     if messages:
         try:
@@ -226,8 +265,9 @@ def store_gathered(context: Context, keys: IdempotencyKeys, commit: GroupCommit,
         commit.acknowledge(prepared.request, reply, prepared.wait, now)
 
 
-def _not_stored(context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared],
-                error: Exception, now: Now) -> None:
+def _not_stored(
+    context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared], error: Exception, now: Now
+) -> None:
     """Nothing of these sends is in the log: try each for itself where only one may be to blame, or refuse them."""
     if len(gathered) > 1 and not isinstance(error, StoreError | UnavailableError):
         for prepared in gathered:
@@ -237,18 +277,25 @@ def _not_stored(context: Context, keys: IdempotencyKeys, commit: GroupCommit, ga
         context.reply(prepared.request.connection, prepared.request.request_id, failed(error))
 
 
-def _sent(context: Context, prepared: Prepared, each: Iterator[DispatchRequest], keys: IdempotencyKeys,
-          now: Now) -> Sent:
+def _sent(
+    context: Context, prepared: Prepared, each: Iterator[DispatchRequest], keys: IdempotencyKeys, now: Now
+) -> Sent:
     """The acknowledgement of one send; ``each`` goes on with where its messages were stored."""
     command: SendMessage = prepared.request.command
     prefix = context.prefix_of_ids
     fresh: list[SentMessage] = []
     for message_id in prepared.message_ids:
         stored = next(each)
-        fresh.append(SentMessage(
-            message_id=message_id, offset_message_id=f"{prefix}{stored.physical_offset:016X}",
-            queue_id=stored.queue_id, queue_offset=stored.queue_offset, physical_offset=stored.physical_offset,
-            store_time_ms=stored.store_timestamp))
+        fresh.append(
+            SentMessage(
+                message_id=message_id,
+                offset_message_id=f"{prefix}{stored.physical_offset:016X}",
+                queue_id=stored.queue_id,
+                queue_offset=stored.queue_offset,
+                physical_offset=stored.physical_offset,
+                store_time_ms=stored.store_timestamp,
+            )
+        )
     if fresh and prepared.queue_id >= 0:
         fresh = [msgspec.structs.replace(fresh[0], queue_id=prepared.queue_id)]
     if fresh and prepared.retry is not None:

@@ -74,14 +74,18 @@ def get_subscription_groups(context: Context, request: Request, now: Now) -> Rep
     if not command.or_default or not context.options.auto_create_subscription_group:
         raise not_exist(command.group)
     config, _ = groups.checked({"groupName": command.group})
-    return SubscriptionGroups(data_version=groups.data_version, forbidden={},
-                              configs={command.group: msgspec.to_builtins(config)})
+    return SubscriptionGroups(
+        data_version=groups.data_version, forbidden={}, configs={command.group: msgspec.to_builtins(config)}
+    )
 
 
 def _view(context: Context, names: list[str]) -> SubscriptionGroups:
     groups = context.subscription_groups
-    return SubscriptionGroups(data_version=groups.data_version, configs={name: groups.entry(name) for name in names},
-                              forbidden=groups.forbidden)
+    return SubscriptionGroups(
+        data_version=groups.data_version,
+        configs={name: groups.entry(name) for name in names},
+        forbidden=groups.forbidden,
+    )
 
 
 def update_group_forbidden(context: Context, request: Request, now: Now) -> Reply:
@@ -91,8 +95,9 @@ def update_group_forbidden(context: Context, request: Request, now: Now) -> Repl
         context.require_writable()
         validate_topic(command.topic)
         groups.forbid(validate_group(command.group), command.topic, now, readable=command.readable)
-    return GroupForbidden(group=command.group, topic=command.topic,
-                          readable=groups.may_read(command.group, command.topic))
+    return GroupForbidden(
+        group=command.group, topic=command.topic, readable=groups.may_read(command.group, command.topic)
+    )
 
 
 def delete_subscription_group(context: Context, request: Request, now: Now) -> Reply:
@@ -101,10 +106,17 @@ def delete_subscription_group(context: Context, request: Request, now: Now) -> R
     context.require_writable()
     members = len(context.consumers.members(command.group))
     if members and not command.members_ok:
-        raise ConflictError(f"group {command.group} has {members} {'member' if members == 1 else 'members'} online; it "
-                            "can be deleted when they have left", pointer="/group")
-    if not (command.missing_ok or command.group in context.subscription_groups
-            or context.offsets.topics(command.group) or context.pulls.queues(command.group)):
+        raise ConflictError(
+            f"group {command.group} has {members} {'member' if members == 1 else 'members'} online; it "
+            "can be deleted when they have left",
+            pointer="/group",
+        )
+    if not (
+        command.missing_ok
+        or command.group in context.subscription_groups
+        or context.offsets.topics(command.group)
+        or context.pulls.queues(command.group)
+    ):
         raise not_exist(command.group)
     if context.subscription_groups.delete(command.group, now):
         context.stats.forget_group(command.group)

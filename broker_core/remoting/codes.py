@@ -148,8 +148,22 @@ class RequestCode(IntEnum):
     BATCH_ACK_MESSAGE = 200151
 
 
-LANGUAGES = ("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST",
-    "NODE_JS")
+LANGUAGES = (
+    "JAVA",
+    "CPP",
+    "DOTNET",
+    "PYTHON",
+    "DELPHI",
+    "ERLANG",
+    "RUBY",
+    "OTHER",
+    "HTTP",
+    "GO",
+    "PHP",
+    "OMS",
+    "RUST",
+    "NODE_JS",
+)
 """RocketMQ's LanguageCode; the place in the list is the ordinal in binary headers."""
 
 VERSION = 493

@@ -48,8 +48,11 @@ def _encode(value: Any) -> str:
     if isinstance(value, dict):
         if all(type(key) is str and type(item) in _PLAIN for key, item in value.items()):
             return _to_json(value).decode()  # a row of a table, which may have thousands
-        return "{" + ",".join([f"{_encode_key(key)}:{_encode(item)}"
-            for key, item in value.items() if item is not None]) + "}"
+        return (
+            "{"
+            + ",".join([f"{_encode_key(key)}:{_encode(item)}" for key, item in value.items() if item is not None])
+            + "}"
+        )
     if isinstance(value, list | tuple):
         return "[" + ",".join([_encode(item) for item in value]) + "]"
     if type(value) is MessageQueue:
@@ -88,5 +91,5 @@ def _restore_keys(value: Any) -> Any:
 def _restore_key(key: str | int) -> str | int | MessageQueue:
     if type(key) is int or not str(key).startswith(_MARK):
         return key
-    queue = _queue.decode(str(key)[len(_MARK):])
+    queue = _queue.decode(str(key)[len(_MARK) :])
     return MessageQueue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)

@@ -54,14 +54,16 @@ class FrameDecoder:
                 _check_length(length)
                 header_size = word & 0xFFFFFF
                 if header_size > length - 4 or header_size > MAX_HEADER:
-                    raise RemotingProtocolError(f"a header of {header_size} bytes is longer than its frame of "
-                        f"{length}, or than the {MAX_HEADER} that a header may have")
+                    raise RemotingProtocolError(
+                        f"a header of {header_size} bytes is longer than its frame of "
+                        f"{length}, or than the {MAX_HEADER} that a header may have"
+                    )
                 stop = at + 4 + length
                 if stop > end:
                     self._wanted = 4 + length
                     break
                 body = at + 8 + header_size
-                commands.append(decode(word >> 24, data[at + 8:body], bytes(data[body:stop])))
+                commands.append(decode(word >> 24, data[at + 8 : body], bytes(data[body:stop])))
                 at = stop
             if 4 <= end - at < 8:
                 _check_length(*_LENGTH.unpack_from(data, at))

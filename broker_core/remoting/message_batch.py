@@ -46,16 +46,19 @@ def decode_batch(data: bytes) -> list[BatchEntry]:
             raise MessageBatchError(f"message {number}: {end - at} bytes are left, fewer than any message has")
         size, flag, body_size = _HEAD.unpack_from(data, at)
         if not _FIXED <= size <= end - at or not 0 <= body_size <= size - _FIXED:
-            raise MessageBatchError(f"message {number}: a body of {body_size} bytes in a message of {size}, with "
-                                    f"{end - at} bytes left")
+            raise MessageBatchError(
+                f"message {number}: a body of {body_size} bytes in a message of {size}, with {end - at} bytes left"
+            )
         body_at = at + _HEAD.size
         properties_at = body_at + body_size
         (properties_size,) = _PROPERTIES_LENGTH.unpack_from(data, properties_at)
         if body_size + properties_size != size - _FIXED or properties_size < 0:
-            raise MessageBatchError(f"message {number}: {body_size} bytes of body and {properties_size} of properties "
-                                    f"in a message of {size}")
+            raise MessageBatchError(
+                f"message {number}: {body_size} bytes of body and {properties_size} of properties "
+                f"in a message of {size}"
+            )
         try:
-            properties = data[properties_at + 2:at + size].decode("utf-8")
+            properties = data[properties_at + 2 : at + size].decode("utf-8")
         except UnicodeDecodeError as error:
             raise MessageBatchError(f"message {number}: the properties are not UTF-8") from error
         entries.append(BatchEntry(flag, data[body_at:properties_at], properties))

@@ -80,17 +80,27 @@ class RemotingCommand(msgspec.Struct, gc=False):
         return self.flag & ONEWAY_FLAG != 0
 
     @staticmethod
-    def request(code: int, ext_fields: dict[str, str], body: bytes = b"", *, opaque: int, oneway: bool = False,
-                serialize_type: SerializeType = "JSON") -> "RemotingCommand":
+    def request(
+        code: int,
+        ext_fields: dict[str, str],
+        body: bytes = b"",
+        *,
+        opaque: int,
+        oneway: bool = False,
+        serialize_type: SerializeType = "JSON",
+    ) -> "RemotingCommand":
         """A request from here."""
-        return RemotingCommand(code, ext_fields, body, opaque, ONEWAY_FLAG if oneway else 0,
-            serialize_type=serialize_type)
+        return RemotingCommand(
+            code, ext_fields, body, opaque, ONEWAY_FLAG if oneway else 0, serialize_type=serialize_type
+        )
 
-    def response(self, code: int, remark: str = "", ext_fields: dict[str, str] | None = None,
-                 body: bytes = b"") -> "RemotingCommand":
+    def response(
+        self, code: int, remark: str = "", ext_fields: dict[str, str] | None = None, body: bytes = b""
+    ) -> "RemotingCommand":
         """The answer from here to this request, in the encoding that it came in."""
-        return RemotingCommand(code, ext_fields or {}, body, self.opaque, RESPONSE_FLAG, remark,
-            serialize_type=self.serialize_type)
+        return RemotingCommand(
+            code, ext_fields or {}, body, self.opaque, RESPONSE_FLAG, remark, serialize_type=self.serialize_type
+        )
 
     def encode(self) -> bytes:
         """The whole frame.
@@ -157,8 +167,16 @@ def _decode_json(data: bytes | memoryview, body: bytes) -> RemotingCommand:
             header, ext_fields = loose, _to_text(loose.ext_fields or {})
     except (ValueError, RecursionError) as error:
         raise RemotingProtocolError(f"the header is not the JSON that RocketMQ writes: {error}") from error
-    return RemotingCommand(header.code, ext_fields, body, header.opaque, header.flag, header.remark or "",
-        header.language or "", header.version)
+    return RemotingCommand(
+        header.code,
+        ext_fields,
+        body,
+        header.opaque,
+        header.flag,
+        header.remark or "",
+        header.language or "",
+        header.version,
+    )
 
 
 def _to_text(fields: dict[str, msgspec.Raw]) -> dict[str, str]:
@@ -184,7 +202,8 @@ def _encode_json(command: RemotingCommand) -> bytes:
         _to_json(command.language),
         command.opaque,
         b',"remark":' + _to_json(command.remark) if command.remark else b"",
-        command.version)
+        command.version,
+    )
 
 
 # --- ROCKETMQ headers -----------------------------------------------------------------------------------------------
@@ -209,8 +228,17 @@ def _decode_binary(data: bytes | memoryview, body: bytes) -> RemotingCommand:
             raise ValueError("the last of the extFields is longer than they are in all")
     except (StructError, ValueError) as error:
         raise RemotingProtocolError(f"the header is not the binary one that RocketMQ writes: {error}") from error
-    return RemotingCommand(code, ext_fields, body, opaque, flag, remark,
-        LANGUAGES[language] if language < len(LANGUAGES) else "", version, "ROCKETMQ")
+    return RemotingCommand(
+        code,
+        ext_fields,
+        body,
+        opaque,
+        flag,
+        remark,
+        LANGUAGES[language] if language < len(LANGUAGES) else "",
+        version,
+        "ROCKETMQ",
+    )
 
 
 def _read_text(header: bytes, at: int, size_field: Struct) -> tuple[str, int]:
@@ -234,8 +262,14 @@ def _encode_binary(command: RemotingCommand) -> bytes:
     for key, value in command.ext_fields.items():
         raw_key, raw_value = key.encode("utf-8"), value.encode("utf-8")
         fields += _pack(_KEY_SIZE, len(raw_key)) + raw_key + _pack(_SIZE, len(raw_value)) + raw_value
-    fixed = _pack(_FIXED, command.code, _LANGUAGE_ORDINALS.get(command.language, _OTHER), command.version,
-        command.opaque, command.flag)
+    fixed = _pack(
+        _FIXED,
+        command.code,
+        _LANGUAGE_ORDINALS.get(command.language, _OTHER),
+        command.version,
+        command.opaque,
+        command.flag,
+    )
     return b"".join((fixed, _pack(_SIZE, len(remark)), remark, _pack(_SIZE, len(fields)), fields))
 
 

@@ -24,8 +24,15 @@ class BrokerRoutes:
     elsewhere know its name already. It goes to them only with ``register_read_only``, when somebody has asked for that.
     """
 
-    def __init__(self, runner: EngineRunner, options: Options, clock: Clock, name_server: NameServer | None, *,
-                 register_read_only: bool = True) -> None:
+    def __init__(
+        self,
+        runner: EngineRunner,
+        options: Options,
+        clock: Clock,
+        name_server: NameServer | None,
+        *,
+        register_read_only: bool = True,
+    ) -> None:
         self._runner = runner
         self._register_read_only = register_read_only
         self._name_server = name_server
@@ -47,8 +54,10 @@ class BrokerRoutes:
             self._runner.engine.context.find_queues = self._find_queues
         if self._runner.engine.context.store.read_only and not self._register_read_only:
             if self._registration.views():
-                log.warning("this broker's store is read-only: it does not register at the name servers of "
-                            "namesrvAddr, where another broker may have its name; GLASSMQ_NAMESRV_ADDR would make it")
+                log.warning(
+                    "this broker's store is read-only: it does not register at the name servers of "
+                    "namesrvAddr, where another broker may have its name; GLASSMQ_NAMESRV_ADDR would make it"
+                )
             return
         self._registration.start()
         self._runner.topic_listeners.append(self._registration.topics_changed)
@@ -72,6 +81,13 @@ class BrokerRoutes:
         """A topic's queues on all brokers that the name server here knows."""
         assert self._name_server is not None
         route = self._name_server.controller.routes.pick_topic_route(topic)
-        return None if route is None else [
-            MessageQueue(topic=topic, broker_name=queues.broker_name, queue_id=queue_id)
-            for queues in route.queue_datas if queues.perm & PERM_READ for queue_id in range(queues.read_queue_nums)]
+        return (
+            None
+            if route is None
+            else [
+                MessageQueue(topic=topic, broker_name=queues.broker_name, queue_id=queue_id)
+                for queues in route.queue_datas
+                if queues.perm & PERM_READ
+                for queue_id in range(queues.read_queue_nums)
+            ]
+        )

@@ -146,8 +146,11 @@ class BrokerSession:
         self._relays: set[asyncio.Task[None]] = set()
         self._speaks: SerializeType = "JSON"
         self._closed = False
-        self._submit(self._connection, _NOBODY, OpenConnection(
-            client_id="", protocol="remoting", remote=f"{channel.remote_host}:{channel.remote_port}"))
+        self._submit(
+            self._connection,
+            _NOBODY,
+            OpenConnection(client_id="", protocol="remoting", remote=f"{channel.remote_host}:{channel.remote_port}"),
+        )
 
     # --- from the client ------------------------------------------------------------------------------------------
 
@@ -262,8 +265,9 @@ class BrokerSession:
         call: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
         self._calls[opaque] = call
         try:
-            self._channel.send(RemotingCommand.request(
-                code, ext_fields, body, opaque=opaque, serialize_type=self._speaks).encode())
+            self._channel.send(
+                RemotingCommand.request(code, ext_fields, body, opaque=opaque, serialize_type=self._speaks).encode()
+            )
             async with asyncio.timeout(timeout_s):
                 return await call
         finally:
@@ -290,13 +294,19 @@ class BrokerSession:
         """A client's answer, or why there is none."""
         session = self._sessions.find(client_id)
         if session is None:
-            return Failed(code=ResponseCode.SYSTEM_ERROR, kind="not_found",
-                          remark=f"client {client_id} has no connection of RocketMQ's protocol here")
+            return Failed(
+                code=ResponseCode.SYSTEM_ERROR,
+                kind="not_found",
+                remark=f"client {client_id} has no connection of RocketMQ's protocol here",
+            )
         try:
             return await session.invoke(relay.code, relay.ext_fields, relay.body, relay.timeout_s)
         except TimeoutError:
-            return Failed(code=ResponseCode.CONSUME_MSG_TIMEOUT, kind="unavailable",
-                          remark=f"client {client_id} did not answer within {relay.timeout_s:g} s")
+            return Failed(
+                code=ResponseCode.CONSUME_MSG_TIMEOUT,
+                kind="unavailable",
+                remark=f"client {client_id} did not answer within {relay.timeout_s:g} s",
+            )
         except (ConnectionError, UnavailableError, ValueError) as error:
             return Failed(code=ResponseCode.SYSTEM_ERROR, kind="unavailable", remark=f"client {client_id}: {error}")
 

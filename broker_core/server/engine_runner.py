@@ -52,13 +52,29 @@ WEIGHTS: dict[type[Command], int] = {
 many as wake-ups may bring in a turn."""
 
 _ALWAYS: tuple[type[Command], ...] = (
-    commands.GetTopics, commands.GetConsumerGroups, commands.GetConsumerGroup, commands.GetConsumeStats,
-    commands.GetBrokerConsumeStats, commands.GetAllConsumerOffset, commands.QueryTopicConsumeByWho,
-    commands.QueryTopicsByConsumer, commands.QueryConsumeTimeSpan, commands.GetClients, commands.GetProducerConnections,
-    commands.GetConsumerConnections, commands.GetBrokerRuntimeInfo, commands.GetSnapshot, commands.GetHolds,
-    commands.QueryCorrectionOffset, commands.GetMessageTimeline)
+    commands.GetTopics,
+    commands.GetConsumerGroups,
+    commands.GetConsumerGroup,
+    commands.GetConsumeStats,
+    commands.GetBrokerConsumeStats,
+    commands.GetAllConsumerOffset,
+    commands.QueryTopicConsumeByWho,
+    commands.QueryTopicsByConsumer,
+    commands.QueryConsumeTimeSpan,
+    commands.GetClients,
+    commands.GetProducerConnections,
+    commands.GetConsumerConnections,
+    commands.GetBrokerRuntimeInfo,
+    commands.GetSnapshot,
+    commands.GetHolds,
+    commands.QueryCorrectionOffset,
+    commands.GetMessageTimeline,
+)
 WHOLE_TABLES: dict[type[Command], str] = dict.fromkeys(_ALWAYS, "") | {
-    commands.GetTopicConfigs: "topic", commands.GetQueues: "topic", commands.GetSubscriptionGroups: "group"}
+    commands.GetTopicConfigs: "topic",
+    commands.GetQueues: "topic",
+    commands.GetSubscriptionGroups: "group",
+}
 """It takes a walk through a broker's tables, or through its recent events, to answer them, but for those whose named
 field says which one thing they ask for. They change nothing."""
 
@@ -217,9 +233,12 @@ class EngineRunner:
                 self._aside.drop(connection)
         elif not self._aside.put((connection, request_id, command), self.submitted):
             busy: Reply = Failed(
-                code=ResponseCode.SYSTEM_BUSY, kind="unavailable", retry_after_ms=1000,
+                code=ResponseCode.SYSTEM_BUSY,
+                kind="unavailable",
+                retry_after_ms=1000,
                 remark=f"{connection.questions} questions of this connection about whole tables wait already; "
-                       "ask again later")
+                "ask again later",
+            )
             self._loop.call_soon(connection.sink, [(connection, request_id, busy)])
         if not self._turn_scheduled and not self._stopped:
             self._turn_scheduled = True
@@ -329,7 +348,8 @@ class EngineRunner:
         began = self._clock.mono_ns()
         self._flush = self._threads.submit(flush.run)
         self._flush.add_done_callback(
-            lambda done: self._loop.call_soon_threadsafe(self._on_flushed, flush, done, began))
+            lambda done: self._loop.call_soon_threadsafe(self._on_flushed, flush, done, began)
+        )
 
     def _on_flushed(self, flush: Flush, done: "Future[Flush]", began: int) -> None:
         self._flush = None
@@ -359,7 +379,8 @@ class EngineRunner:
             if work is not None:
                 self._file_work = self._threads.submit(work.run)
                 self._file_work.add_done_callback(
-                    lambda done: self._loop.call_soon_threadsafe(self._on_file_work, work, done))
+                    lambda done: self._loop.call_soon_threadsafe(self._on_file_work, work, done)
+                )
                 return
         self._file_work_timer = self._loop.call_later(FILE_WORK_PERIOD, self._look_for_file_work)
 

@@ -40,13 +40,23 @@ Describe = Callable[[Collection[str] | None], Registration]
 class NameServer:
     """RocketMQ's mqnamesrv. ``folder`` is where it keeps what outlives it; one name server at a time may have it."""
 
-    def __init__(self, folder: Path, files: Files, clock: Clock, host: str, port: int, *,
-                 port_setting: str = "listenPort", tls: TlsOptions | None = None,
-                 limits: RemotingLimits | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        files: Files,
+        clock: Clock,
+        host: str,
+        port: int,
+        *,
+        port_setting: str = "listenPort",
+        tls: TlsOptions | None = None,
+        limits: RemotingLimits | None = None,
+    ) -> None:
         """``port_setting`` is what a person changes to have another port."""
         self.clock = clock
         self.server = RemotingServer(
-            self._make_session, host, [port], port_setting=port_setting, tls=tls, limits=limits)
+            self._make_session, host, [port], port_setting=port_setting, tls=tls, limits=limits
+        )
         self._folder = folder
         self._files = files
         self._lock: Lock | None = None
@@ -64,8 +74,10 @@ class NameServer:
             self._files.make_folders(self._folder)
             self._lock = self._files.lock(self._folder / "lock", shared=False)
             if self._lock is None:
-                raise CannotServe(f"Another name server keeps its configuration in {self._folder}: stop that one, or "
-                                  "give this one another data folder")
+                raise CannotServe(
+                    f"Another name server keeps its configuration in {self._folder}: stop that one, or "
+                    "give this one another data folder"
+                )
             self.controller = NamesrvController(self._folder, self._files, self.server.ports[0])
             self.processor = NamesrvProcessor(self.controller)
             await self.server.bind()

@@ -47,29 +47,109 @@ def entries(turn: Sequence[Note]) -> Iterator[JournalEntry]:
         if kind is PullWoken:
             cause, held_us, wake_us = note[7:10]
         elif kind is PullAnswered:
-            (topic, queue_id, group, client_id, hold_id, _, status, messages, size, next_offset, protocol, from_offset,
-             max_offset, granted_ms, oldest_store_ms) = note[2:]
+            (
+                topic,
+                queue_id,
+                group,
+                client_id,
+                hold_id,
+                _,
+                status,
+                messages,
+                size,
+                next_offset,
+                protocol,
+                from_offset,
+                max_offset,
+                granted_ms,
+                oldest_store_ms,
+            ) = note[2:]
             at_ms = now.wall_ms
             if hold_id:  # what has woken it came just before
                 yield JournalEntry(
-                    at_ms, from_offset, next_offset, max_offset, oldest_store_ms, held_us,
-                    wake_us if cause == "arrival" else -1, granted_ms, queue_id, messages, size, topic, group,
-                    client_id, "woken", cause, status, protocol)
+                    at_ms,
+                    from_offset,
+                    next_offset,
+                    max_offset,
+                    oldest_store_ms,
+                    held_us,
+                    wake_us if cause == "arrival" else -1,
+                    granted_ms,
+                    queue_id,
+                    messages,
+                    size,
+                    topic,
+                    group,
+                    client_id,
+                    "woken",
+                    cause,
+                    status,
+                    protocol,
+                )
             else:
                 yield JournalEntry(
-                    at_ms, from_offset, next_offset, max_offset, oldest_store_ms, 0, -1, granted_ms, queue_id, messages,
-                    size, topic, group, client_id, "answered_at_once", "", status, protocol)
+                    at_ms,
+                    from_offset,
+                    next_offset,
+                    max_offset,
+                    oldest_store_ms,
+                    0,
+                    -1,
+                    granted_ms,
+                    queue_id,
+                    messages,
+                    size,
+                    topic,
+                    group,
+                    client_id,
+                    "answered_at_once",
+                    "",
+                    status,
+                    protocol,
+                )
         elif kind is OffsetCommitted:
             group, topic, queue_id, offset, previous, client_id, max_offset = note[2:]
             yield JournalEntry(
-                now.wall_ms, previous, offset, max_offset, -1, -1, -1, -1, queue_id, -1, -1, topic, group,
-                client_id, "committed")
+                now.wall_ms,
+                previous,
+                offset,
+                max_offset,
+                -1,
+                -1,
+                -1,
+                -1,
+                queue_id,
+                -1,
+                -1,
+                topic,
+                group,
+                client_id,
+                "committed",
+            )
         elif kind is PullReleased:
-            (_, topic, queue_id, group, client_id, why, released_us, protocol, from_offset, max_offset,
-             granted_ms) = note[2:]
+            (_, topic, queue_id, group, client_id, why, released_us, protocol, from_offset, max_offset, granted_ms) = (
+                note[2:]
+            )
             yield JournalEntry(
-                now.wall_ms, from_offset, -1, max_offset, -1, released_us, -1, granted_ms, queue_id, 0, 0,
-                topic, group, client_id, "released", why, "", protocol)
+                now.wall_ms,
+                from_offset,
+                -1,
+                max_offset,
+                -1,
+                released_us,
+                -1,
+                granted_ms,
+                queue_id,
+                0,
+                0,
+                topic,
+                group,
+                client_id,
+                "released",
+                why,
+                "",
+                protocol,
+            )
 
 
 def _ends(turn: Sequence[Note]) -> int:
@@ -85,10 +165,10 @@ class PollJournal:
         self._clock = clock
         self._turns: deque[Sequence[Note]] = deque()
         # Each of the four is changed by one thread alone, so there is no lock.
-        self._handed = 0        # events that were queued: the engine's
-        self._dropped = 0       # entries that were not: the engine's
-        self._handled = 0       # events that have left the queue: the journal's
-        self._left = 0          # entries that were in it at the end: the journal's
+        self._handed = 0  # events that were queued: the engine's
+        self._dropped = 0  # entries that were not: the engine's
+        self._handled = 0  # events that have left the queue: the journal's
+        self._left = 0  # entries that were in it at the end: the journal's
         self._is_failing = False
         self._thread: Thread | None = None
         self._wake = Signal()

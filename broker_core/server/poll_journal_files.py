@@ -56,11 +56,11 @@ class JournalFiles:
         self._known: dict[int, tuple[int, int]] | None = None
         """Bytes, and wall time of the last change, of the files that there are; oldest first."""
         self._encoder = BlockEncoder()
-        self._number = -1       # the file of the encoder's next block; -1: a new one
-        self._size = 0          # its bytes, with those that wait
+        self._number = -1  # the file of the encoder's next block; -1: a new one
+        self._size = 0  # its bytes, with those that wait
         self._began_ns = 0
         self._waiting: deque[Block] = deque()
-        self._told = 0          # lost entries that blocks tell of
+        self._told = 0  # lost entries that blocks tell of
         self._has_failed = False
 
     def _files_there(self) -> dict[int, tuple[int, int]]:

@@ -1,7 +1,7 @@
 """One connection of a RemotingServer.
 
-    socket --> (TlsRecords) --> FrameDecoder --> session.receive     all frames of one read at once
-    socket <-- (TlsRecords) <------------------- channel.send        all frames of one turn of the loop as one write
+socket --> (TlsRecords) --> FrameDecoder --> session.receive     all frames of one read at once
+socket <-- (TlsRecords) <------------------- channel.send        all frames of one turn of the loop as one write
 """
 
 import asyncio
@@ -283,8 +283,11 @@ class Channel(asyncio.Protocol):
         before, self.unfinished = self.unfinished, self._decoder.unfinished
         if before != self.unfinished:
             self._server.count_unfinished(self.unfinished - before)
-        if self._waiting or len(commands) > self._limits.questions or (
-                not self._session.ready and any(not command.body for command in commands)):
+        if (
+            self._waiting
+            or len(commands) > self._limits.questions
+            or (not self._session.ready and any(not command.body for command in commands))
+        ):
             self._waiting += commands
             self._hand_over()
         elif commands:

@@ -1,6 +1,6 @@
 """RocketMQ's NettyRemotingClient, as far as a broker is a client: one connection to one server, made when it is needed.
 
-    answer = await client.invoke(RequestCode.REGISTER_BROKER, fields, body, timeout_s=3)
+answer = await client.invoke(RequestCode.REGISTER_BROKER, fields, body, timeout_s=3)
 """
 
 import asyncio
@@ -27,8 +27,9 @@ class RemotingClient:
     def connected(self) -> bool:
         return self._connection is not None and not self._connection.is_closing
 
-    async def invoke(self, code: int, ext_fields: dict[str, str], body: bytes = b"", *,
-                     timeout_s: float = 3.0) -> RemotingCommand:
+    async def invoke(
+        self, code: int, ext_fields: dict[str, str], body: bytes = b"", *, timeout_s: float = 3.0
+    ) -> RemotingCommand:
         """Ask, and wait for the answer. When it does not come in time the connection is closed, as RocketMQ does."""
         connection = await self._connect()
         request = self._request(code, ext_fields, body)

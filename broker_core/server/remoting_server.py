@@ -25,9 +25,17 @@ class CannotServe(Exception):
 class RemotingServer:
     """Takes connections on all of ``ports`` and treats them alike, from ``start`` to ``stop``."""
 
-    def __init__(self, make_session: Callable[[Channel], Session], host: str, ports: Sequence[int], *,
-                 port_setting: str = "listenPort", tls: TlsOptions | None = None,
-                 limits: RemotingLimits | None = None, largest_answer: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        make_session: Callable[[Channel], Session],
+        host: str,
+        ports: Sequence[int],
+        *,
+        port_setting: str = "listenPort",
+        tls: TlsOptions | None = None,
+        limits: RemotingLimits | None = None,
+        largest_answer: Callable[[], int] = lambda: 0,
+    ) -> None:
         """``port_setting`` is what a person changes to have other ports; ``largest_answer`` how many bytes one message
         may make now."""
         self.host = host
@@ -61,8 +69,11 @@ class RemotingServer:
                 raise CannotServe(str(error)) from error
         for port in self.ports:
             try:
-                self._servers.append(await self.loop.create_server(
-                    lambda: Channel(self), self.host, port, backlog=BACKLOG, start_serving=False))
+                self._servers.append(
+                    await self.loop.create_server(
+                        lambda: Channel(self), self.host, port, backlog=BACKLOG, start_serving=False
+                    )
+                )
             except OSError as error:
                 self._give_up(port, error)
 
@@ -84,7 +95,8 @@ class RemotingServer:
         if error.errno == errno.EADDRINUSE:
             raise CannotServe(
                 f"Port {port} of {self.host} is taken, by another broker perhaps: stop that, or choose other ports "
-                f"with {self.port_setting}, as in {self.port_setting}={self.ports[0] + 10}") from error
+                f"with {self.port_setting}, as in {self.port_setting}={self.ports[0] + 10}"
+            ) from error
         raise CannotServe(f"Nothing can listen on {self.host}:{port}: {error.strerror or error}") from error
 
     def stop_listening(self) -> None:

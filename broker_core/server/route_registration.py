@@ -112,8 +112,14 @@ class _Link:
 
     def view(self) -> NameServerView:
         return NameServerView(
-            address=self._address, state=self._state, since_ms=self._since_ms, registered_at_ms=self._registered_at_ms,
-            registrations=self._registrations, failures=self._failures, problem=self._problem)
+            address=self._address,
+            state=self._state,
+            since_ms=self._since_ms,
+            registered_at_ms=self._registered_at_ms,
+            registrations=self._registrations,
+            failures=self._failures,
+            problem=self._problem,
+        )
 
     async def _run(self) -> None:
         pause = FIRST_PAUSE

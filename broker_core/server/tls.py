@@ -42,8 +42,10 @@ def make_context(options: TlsOptions) -> ssl.SSLContext:
     try:
         context.load_cert_chain(options.cert_path, options.key_path or None, password=_no_password)
     except (OSError, ValueError) as error:  # SSLError is an OSError
-        raise TlsError(f"the certificate {options.cert_path} (tlsCertPath) with the key "
-            f"{options.key_path or 'in the same file'} (tlsKeyPath) cannot be used: {error}") from error
+        raise TlsError(
+            f"the certificate {options.cert_path} (tlsCertPath) with the key "
+            f"{options.key_path or 'in the same file'} (tlsKeyPath) cannot be used: {error}"
+        ) from error
     return context
 
 
@@ -61,17 +63,26 @@ def self_signed() -> bytes:
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "GlassMQ")])
-    names = x509.SubjectAlternativeName([
-        x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-        x509.IPAddress(ipaddress.ip_address("::1"))])
-    certificate = (x509.CertificateBuilder()
-        .subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(x509.random_serial_number())
-        .not_valid_before(datetime(2020, 1, 1)).not_valid_after(datetime(9999, 12, 31, 23, 59, 59))
+    names = x509.SubjectAlternativeName(
+        [
+            x509.DNSName("localhost"),
+            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+            x509.IPAddress(ipaddress.ip_address("::1")),
+        ]
+    )
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime(2020, 1, 1))
+        .not_valid_after(datetime(9999, 12, 31, 23, 59, 59))
         .add_extension(names, critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256()))
-    return (key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        + certificate.public_bytes(Encoding.PEM))
+        .sign(key, hashes.SHA256())
+    )
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate.public_bytes(Encoding.PEM)
 
 
 class TlsRecords:
@@ -109,7 +120,7 @@ class TlsRecords:
         view = memoryview(plaintext)
         with suppress(ssl.SSLError):  # the connection is broken, and reading will tell
             while view:
-                view = view[self._object.write(view):]
+                view = view[self._object.write(view) :]
         return self._outgoing.read()
 
     def end(self) -> bytes:

@@ -28,8 +28,7 @@ class Clean:
     """Files to be removed. ``run`` may be called in another thread: the store has forgotten them already, so
     nobody reads, writes or flushes them."""
 
-    def __init__(self, files: Files, segments: list[tuple[int, str, Path]], others: list[Path],
-                 folder: Path) -> None:
+    def __init__(self, files: Files, segments: list[tuple[int, str, Path]], others: list[Path], folder: Path) -> None:
         self._files = files
         self._others = others
         self._folder = folder
@@ -49,8 +48,16 @@ class Clean:
 class CleanCommitLogService:
     """RocketMQ's CleanCommitLogService, and what follows from it for queues and index."""
 
-    def __init__(self, files: Files, root: Path, log: CommitLog, queues: ConsumeQueueStore,
-                 index: IndexService | None, options: Callable[[], Options], now: Now) -> None:
+    def __init__(
+        self,
+        files: Files,
+        root: Path,
+        log: CommitLog,
+        queues: ConsumeQueueStore,
+        index: IndexService | None,
+        options: Callable[[], Options],
+        now: Now,
+    ) -> None:
         self._files = files
         self._root = root
         self._log = log

@@ -139,8 +139,16 @@ def _front(topic: str, born_host: str, store_host: bytes) -> _Front:
 class CommitLog:
     """RocketMQ's CommitLog. Offsets are physical: bytes since the log was begun."""
 
-    def __init__(self, files: Files, maps: OpenMaps, folder: Path, segment_size: int, store_host: str,
-                 store_port: int, delay_levels: DelayLevels) -> None:
+    def __init__(
+        self,
+        files: Files,
+        maps: OpenMaps,
+        folder: Path,
+        segment_size: int,
+        store_host: str,
+        store_port: int,
+        delay_levels: DelayLevels,
+    ) -> None:
         self.mapped_files = MappedFileQueue(files, maps, folder, segment_size)
         self._store_host = packed_host(store_host)
         self._store_port = store_port
@@ -166,8 +174,9 @@ class CommitLog:
         except UnicodeEncodeError:
             raise RequestError("the properties are no Unicode text", code=ResponseCode.MESSAGE_ILLEGAL) from None
         except struct.error as error:
-            raise RequestError("a number of the message is too large for its field of a record",
-                code=ResponseCode.MESSAGE_ILLEGAL) from error
+            raise RequestError(
+                "a number of the message is too large for its field of a record", code=ResponseCode.MESSAGE_ILLEGAL
+            ) from error
         for arrival in arrivals:
             if arrival.to_offset > arrival.queue.reserved:
                 arrival.queue.reserve(arrival.to_offset)
@@ -193,8 +202,12 @@ class CommitLog:
             file.allocate(position + len(block), ALLOCATE_CHUNK)
         return file, position, block
 
-    def _encode(self, messages: Sequence[PendingMessage], store_timestamp: int, find_queue: FindQueue,
-                ) -> tuple[list[Block], int, list[DispatchRequest], list[Arrival]]:
+    def _encode(
+        self,
+        messages: Sequence[PendingMessage],
+        store_timestamp: int,
+        find_queue: FindQueue,
+    ) -> tuple[list[Block], int, list[DispatchRequest], list[Arrival]]:
         """Blocks, where the log ends behind them, and what is in them. The hot path: no call that can be spared."""
         position = block_start = self.max_offset
         segment_size, store_host, store_port = self.mapped_files.file_size, self._store_host, self._store_port
@@ -210,14 +223,18 @@ class CommitLog:
             text = properties.encode("utf-8", "surrogateescape")
             body_length, text_length = len(body), len(text)
             if text_length > PROPERTIES_LENGTH_MAX:
-                raise RequestError(f"the properties take {text_length} bytes; {PROPERTIES_LENGTH_MAX} is the most",
-                    code=ResponseCode.MESSAGE_ILLEGAL)
+                raise RequestError(
+                    f"the properties take {text_length} bytes; {PROPERTIES_LENGTH_MAX} is the most",
+                    code=ResponseCode.MESSAGE_ILLEGAL,
+                )
             sys_flag = message.sys_flag & NO_HOST_FLAGS | front.host_flags
             size = front.size + body_length + text_length
             if position + size > room_end:
                 if size + BLANK_SIZE > segment_size:
-                    raise RequestError(f"the message takes {size} bytes; a segment of this log has {segment_size}",
-                        code=ResponseCode.MESSAGE_ILLEGAL)
+                    raise RequestError(
+                        f"the message takes {size} bytes; a segment of this log has {segment_size}",
+                        code=ResponseCode.MESSAGE_ILLEGAL,
+                    )
                 parts.append(blank(segment_end - position))
                 blocks.append(self._place(block_start, b"".join(parts)))
                 parts = []
@@ -231,7 +248,8 @@ class CommitLog:
                 arrival = arrivals.get(queue)
                 if arrival is None:
                     arrival = arrivals[queue] = Arrival(
-                        queue, topic, queue_id, queue.next_offset, queue.next_offset, store_timestamp, 0, [])
+                        queue, topic, queue_id, queue.next_offset, queue.next_offset, store_timestamp, 0, []
+                    )
                 code = tags_code(tag) if tag else 0
                 if topic == SCHEDULE_TOPIC:
                     code = self._delay_levels.tags_code(properties, store_timestamp, code)
@@ -239,12 +257,44 @@ class CommitLog:
                 arrival.to_offset = queue_offset + 1
                 arrival.size += size
                 arrival.fields += (position, size, code)
-            parts += (front.head.pack(size, front.magic, crc32(body) & CRC_MASK, queue_id, message.flag, queue_offset,
-                position, sys_flag, message.born_timestamp, front.born_host, message.born_port, store_timestamp,
-                store_host, store_port, message.reconsume_times, message.prepared_transaction_offset, body_length),
-                body, front.topic, LENGTH.pack(text_length), text)
-            requests.append(DispatchRequest(topic, queue_id, queue_offset, position, size, store_timestamp, properties,
-                tag, sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK))
+            parts += (
+                front.head.pack(
+                    size,
+                    front.magic,
+                    crc32(body) & CRC_MASK,
+                    queue_id,
+                    message.flag,
+                    queue_offset,
+                    position,
+                    sys_flag,
+                    message.born_timestamp,
+                    front.born_host,
+                    message.born_port,
+                    store_timestamp,
+                    store_host,
+                    store_port,
+                    message.reconsume_times,
+                    message.prepared_transaction_offset,
+                    body_length,
+                ),
+                body,
+                front.topic,
+                LENGTH.pack(text_length),
+                text,
+            )
+            requests.append(
+                DispatchRequest(
+                    topic,
+                    queue_id,
+                    queue_offset,
+                    position,
+                    size,
+                    store_timestamp,
+                    properties,
+                    tag,
+                    sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK,
+                )
+            )
             position += size
         if parts:
             blocks.append(self._place(block_start, b"".join(parts)))
@@ -258,7 +308,7 @@ class CommitLog:
         if file is None or position + size > self.max_offset:
             return None
         start = position - file.base
-        return bytes(file.buffer[start:start + size])
+        return bytes(file.buffer[start : start + size])
 
     def record(self, position: int) -> bytes | None:
         """The whole record that begins at ``position``; None when none does."""
@@ -267,7 +317,7 @@ class CommitLog:
             return None
         start, buffer = position - file.base, file.buffer
         size = measure(buffer, start, min(file.size, self.max_offset - file.base), position, check_crc=False)
-        return bytes(buffer[start:start + size]) if size else None
+        return bytes(buffer[start : start + size]) if size else None
 
     def store_timestamp(self, position: int) -> int | None:
         """When the record that begins at ``position`` was stored, ms; None when its segment is gone."""

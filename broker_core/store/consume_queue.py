@@ -19,8 +19,18 @@ class ConsumeQueue:
     one that was dispatched, which is what consumers see.
     """
 
-    __slots__ = ("_min_for", "_min_offset", "deleted", "flushed_offset", "mapped_files",
-                 "max_offset", "next_offset", "queue_id", "reserved", "topic")
+    __slots__ = (
+        "_min_for",
+        "_min_offset",
+        "deleted",
+        "flushed_offset",
+        "mapped_files",
+        "max_offset",
+        "next_offset",
+        "queue_id",
+        "reserved",
+        "topic",
+    )
 
     def __init__(self, files: Files, maps: OpenMaps, folder: Path, topic: str, queue_id: int, file_size: int) -> None:
         self.mapped_files = MappedFileQueue(files, maps, folder, -(-file_size // UNIT_SIZE) * UNIT_SIZE)
@@ -99,7 +109,7 @@ class ConsumeQueue:
         if file is None:
             return b""
         start = position - file.base
-        return bytes(file.buffer[start:min(start + min(count, self.max_offset - offset) * UNIT_SIZE, file.size)])
+        return bytes(file.buffer[start : min(start + min(count, self.max_offset - offset) * UNIT_SIZE, file.size)])
 
     def unit(self, offset: int) -> tuple[int, int, int]:
         """(physical offset, size, tagsCode) at ``offset``; zeros when its file is gone."""
@@ -121,7 +131,8 @@ class ConsumeQueue:
         if self._min_for < min_physical_offset:
             self._min_offset = self.first_offset_where(
                 max(self._min_offset, self.first_file_offset),
-                lambda offset: self._is_at_or_after(offset, min_physical_offset))
+                lambda offset: self._is_at_or_after(offset, min_physical_offset),
+            )
             self._min_for = min_physical_offset
         return self._min_offset
 
@@ -169,8 +180,11 @@ class ConsumeQueue:
             if count * UNIT_SIZE < file.size:
                 break
         self._set_end(self.max_offset)
-        self._min_offset = self.first_offset_where(
-            self.first_file_offset, lambda offset: self._is_at_or_after(offset, 0)) if files else 0
+        self._min_offset = (
+            self.first_offset_where(self.first_file_offset, lambda offset: self._is_at_or_after(offset, 0))
+            if files
+            else 0
+        )
         self._min_for = 0
         return steps
 
@@ -178,7 +192,7 @@ class ConsumeQueue:
     def _written(file: MappedFile) -> int:
         """Units from the beginning up to the first that cannot be one."""
         before = -1
-        with memoryview(file.buffer) as view, view[:file.size - file.size % UNIT_SIZE] as whole:
+        with memoryview(file.buffer) as view, view[: file.size - file.size % UNIT_SIZE] as whole:
             for count, (physical_offset, size, _) in enumerate(UNIT.iter_unpack(whole)):
                 if is_hole(physical_offset, size):
                     continue

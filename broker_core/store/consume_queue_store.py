@@ -56,7 +56,8 @@ class ConsumeQueueStore:
         folder = self._ext_folder / topic / str(queue_id)
         if self._files.names(folder):
             self._ext[topic, queue_id] = ConsumeQueueExt(
-                MappedFileQueue(self._files, self._maps, folder, EXT_FILE_SIZE))
+                MappedFileQueue(self._files, self._maps, folder, EXT_FILE_SIZE)
+            )
 
     def tags_code(self, queue: ConsumeQueue, tags_code: int) -> int | None:
         """The code a unit's field stands for; None when the ext unit it points to is gone."""
@@ -103,5 +104,9 @@ class ConsumeQueueStore:
 
     def take_expired(self, min_physical_offset: int) -> list[Path]:
         """Queue files that lie wholly before the log."""
-        return [path for queue in self.table.values() if len(queue.mapped_files) > 1
-            for path in queue.take_expired(min_physical_offset)]
+        return [
+            path
+            for queue in self.table.values()
+            if len(queue.mapped_files) > 1
+            for path in queue.take_expired(min_physical_offset)
+        ]

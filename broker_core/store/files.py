@@ -1,7 +1,7 @@
 """The one door to the disk. Everything in this room goes through it, and tests put a faulty twin in its place.
 
-    RealFiles       the machine's files
-    ReadOnlyFiles   the same, but what is written stays in memory: a foreign store is never changed
+RealFiles       the machine's files
+ReadOnlyFiles   the same, but what is written stays in memory: a foreign store is never changed
 """
 
 import errno
@@ -207,7 +207,7 @@ class RealFiles:
         if not path.exists() or path.stat().st_size < size:
             buffer = mmap.mmap(-1, size)
             content = self.read(path) or b""
-            buffer[:len(content)] = content
+            buffer[: len(content)] = content
             return RealMapping(buffer)
         with path.open("rb") as file:
             return RealMapping(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY))

@@ -30,9 +30,18 @@ class Flush:
     where the engine has unmapped them, and changes no field that the engine reads.
     """
 
-    def __init__(self, files: Files, *, log: Ranges, queues: Ranges, index: Ranges, folders: set[Path],
-                 store_checkpoint: StoreCheckpoint, marks: tuple[Checkpoint, SafeEnd] | None,
-                 flushed_offset: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        *,
+        log: Ranges,
+        queues: Ranges,
+        index: Ranges,
+        folders: set[Path],
+        store_checkpoint: StoreCheckpoint,
+        marks: tuple[Checkpoint, SafeEnd] | None,
+        flushed_offset: int,
+    ) -> None:
         self._files = files
         self._ranges = [*log, *queues, *index]
         self._folders = folders

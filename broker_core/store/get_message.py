@@ -68,13 +68,22 @@ class MessageReader:
 
     def change_options(self, options: Options) -> None:
         """What one pull may bring, as the options say now."""
-        self._in_memory = (options.max_transfer_count_on_message_in_memory,
-            options.max_transfer_bytes_on_message_in_memory)
+        self._in_memory = (
+            options.max_transfer_count_on_message_in_memory,
+            options.max_transfer_bytes_on_message_in_memory,
+        )
         self._in_disk = (options.max_transfer_count_on_message_in_disk, options.max_transfer_bytes_on_message_in_disk)
         self._memory = self._total_memory * options.access_message_in_memory_max_ratio // 100
 
-    def get_message(self, topic: str, queue_id: int, offset: int, max_msg_nums: int, max_msg_bytes: int,
-                    message_filter: MessageFilter | None) -> GetMessageResult:
+    def get_message(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_msg_nums: int,
+        max_msg_bytes: int,
+        message_filter: MessageFilter | None,
+    ) -> GetMessageResult:
         """RocketMQ's statuses, in its order; the first match is returned whatever its size."""
         queue = self._queues.table.get((topic, queue_id))
         if queue is None:
@@ -100,8 +109,12 @@ class MessageReader:
             picked = self._pick(queue, units, offset, max_msg_nums, max_msg_bytes, message_filter)
         return self._result(picked, low, high)
 
-    def get_arrived(self, arrival: Arrival, offset: int, message_filter: MessageFilter | None,
-                    ) -> GetMessageResult | None:
+    def get_arrived(
+        self,
+        arrival: Arrival,
+        offset: int,
+        message_filter: MessageFilter | None,
+    ) -> GetMessageResult | None:
         """What ``get_message`` would say, where it is no more than the one message that arrived; None elsewhere.
 
         The arrival still says where the record lies, so the queue is not asked. As the first match the message needs
@@ -119,8 +132,17 @@ class MessageReader:
         if message_filter is not None and not self._matches(message_filter, queue, tags_code, buffer, start):
             return None
         first = self._log.mapped_files.first or file
-        return GetMessageResult(FOUND, end, queue.min_offset(first.base), end,
-            bytes(buffer[start:start + size]), 1, offset, offset, arrival.store_timestamp)
+        return GetMessageResult(
+            FOUND,
+            end,
+            queue.min_offset(first.base),
+            end,
+            bytes(buffer[start : start + size]),
+            1,
+            offset,
+            offset,
+            arrival.store_timestamp,
+        )
 
     def earliest_store_time(self) -> int | None:
         """When the first message of the log was stored, ms; None when it has none."""
@@ -131,8 +153,12 @@ class MessageReader:
         queue = self._queues.table.get((topic, queue_id))
         if queue is None:
             return []
-        units = [queue.unit(number) for number in range(
-            max(offset, queue.min_offset(self._log.min_offset)), min(offset + count, queue.max_offset))]
+        units = [
+            queue.unit(number)
+            for number in range(
+                max(offset, queue.min_offset(self._log.min_offset)), min(offset + count, queue.max_offset)
+            )
+        ]
         return [(place, size, self._queues.tags_code(queue, code) or 0) for place, size, code in units]
 
     def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
@@ -156,7 +182,7 @@ class MessageReader:
             return self._pick_one(fields[0], fields[1], offset)
         places = fields[0::3]
         count, byte_limit = limits = self._limits(places[0], max_msg_nums, max_msg_bytes)
-        places, sizes = places[:count], fields[1:3 * count:3]
+        places, sizes = places[:count], fields[1 : 3 * count : 3]
         last = places[-1]
         if limits != self._limits(last, max_msg_nums, max_msg_bytes) or max(sizes) == HOLE_SIZE:
             return None
@@ -175,8 +201,15 @@ class MessageReader:
             return None
         return _Picked(FOUND, offset + 1, [offset], [(physical_offset, size)])
 
-    def _pick(self, queue: ConsumeQueue, units: bytes, offset: int, max_msg_nums: int, max_msg_bytes: int,
-              message_filter: MessageFilter | None) -> _Picked:
+    def _pick(
+        self,
+        queue: ConsumeQueue,
+        units: bytes,
+        offset: int,
+        max_msg_nums: int,
+        max_msg_bytes: int,
+        message_filter: MessageFilter | None,
+    ) -> _Picked:
         """Unit by unit."""
         status, total = NO_MATCHED_MESSAGE, 0
         offsets: list[int] = []
@@ -191,7 +224,8 @@ class MessageReader:
             if file is None or physical_offset + size > log_end:
                 status = MESSAGE_WAS_REMOVING if not places else status
             elif message_filter is None or self._matches(
-                    message_filter, queue, tags_code, file.buffer, physical_offset - file.base):
+                message_filter, queue, tags_code, file.buffer, physical_offset - file.base
+            ):
                 offsets.append(offset)
                 places.append((physical_offset, size))
                 total += size
@@ -200,8 +234,9 @@ class MessageReader:
             offset += 1
         return _Picked(FOUND if places else status, offset, offsets, places)
 
-    def _matches(self, message_filter: MessageFilter, queue: ConsumeQueue, tags_code: int, buffer: MutableBuffer,
-                 start: int) -> bool:
+    def _matches(
+        self, message_filter: MessageFilter, queue: ConsumeQueue, tags_code: int, buffer: MutableBuffer, start: int
+    ) -> bool:
         code = self._queues.tags_code(queue, tags_code)
         if code is not None and not message_filter.matches_tags_code(code):
             return False
@@ -212,8 +247,9 @@ class MessageReader:
         if not places:
             return GetMessageResult(status, next_offset, low, high)
         records = self._copy(places)
-        return GetMessageResult(FOUND, next_offset, low, high, records, len(places), offsets[0], offsets[-1],
-            store_timestamp_at(records, 0))
+        return GetMessageResult(
+            FOUND, next_offset, low, high, records, len(places), offsets[0], offsets[-1], store_timestamp_at(records, 0)
+        )
 
     def _copy(self, places: list[tuple[int, int]]) -> bytes:
         """The one copy; in one piece where the records lie one behind the other in one segment."""
@@ -222,10 +258,10 @@ class MessageReader:
         assert file is not None
         base, buffer = file.base, file.buffer
         if len(places) == 1:
-            return bytes(buffer[start - base:start - base + last_size])
+            return bytes(buffer[start - base : start - base + last_size])
         if last + last_size > base + file.size:
             here = [place for place in places if place[0] < base + file.size]
-            return self._copy(here) + self._copy(places[len(here):])
+            return self._copy(here) + self._copy(places[len(here) :])
         if last + last_size - start == sum([size for _, size in places]):
-            return bytes(buffer[start - base:last + last_size - base])
-        return b"".join([buffer[place - base:place - base + size] for place, size in places])
+            return bytes(buffer[start - base : last + last_size - base])
+        return b"".join([buffer[place - base : place - base + size] for place, size in places])

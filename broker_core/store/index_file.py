@@ -135,9 +135,12 @@ class IndexFile:
         if cut or heads:
             last = self.entry(count - 1) if count > 1 else IndexEntry(0, 0, 0, 0)
             freed = sum(1 for number in heads.values() if not number)
-            self.header = self.header._replace(index_count=count, end_phy_offset=last.physical_offset,
+            self.header = self.header._replace(
+                index_count=count,
+                end_phy_offset=last.physical_offset,
                 end_timestamp=self.header.begin_timestamp + last.time_diff * 1000,
-                hash_slot_count=max(self.header.hash_slot_count - freed, 0))
+                hash_slot_count=max(self.header.hash_slot_count - freed, 0),
+            )
             HEADER.pack_into(self.file.buffer, 0, *self.header)
             self.file.changed = True
         return cut
@@ -147,13 +150,15 @@ class IndexFile:
         return bool(written) and self.header.begin_phy_offset <= entry.physical_offset < physical_end
 
     def _newest_of_cut_slots(self, count: int) -> dict[int, int]:
-        numbers = array("i", bytes(self.file.buffer[HEADER_SIZE:self._entries_at]))
+        numbers = array("i", bytes(self.file.buffer[HEADER_SIZE : self._entries_at]))
         if sys.byteorder == "little":
             numbers.byteswap()
         heads = {slot: 0 for slot, number in enumerate(numbers) if number >= count}
         if heads:
-            with memoryview(self.file.buffer) as view, view[
-                    self._entries_at:self._entries_at + count * ENTRY_SIZE] as entries:
+            with (
+                memoryview(self.file.buffer) as view,
+                view[self._entries_at : self._entries_at + count * ENTRY_SIZE] as entries,
+            ):
                 for number, (key_hash, _, _, _) in enumerate(ENTRY.iter_unpack(entries)):
                     if key_hash % self.slots in heads:
                         heads[key_hash % self.slots] = number

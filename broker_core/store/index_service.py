@@ -91,7 +91,7 @@ class IndexService:
         while start < len(keys):
             file = self._file_with_room(keys[start][2])
             count = min(file.room, len(keys) - start)
-            file.put(keys[start:start + count])
+            file.put(keys[start : start + count])
             start += count
             self.dirty = True
             self.has_room = file.is_ample
@@ -178,8 +178,9 @@ class IndexService:
         """
         forgotten = 0
         self.has_room = False
-        while self.index_files and (self.index_files[-1].header.index_count <= 1
-                or self.index_files[-1].header.begin_phy_offset >= physical_end):
+        while self.index_files and (
+            self.index_files[-1].header.index_count <= 1 or self.index_files[-1].header.begin_phy_offset >= physical_end
+        ):
             file = self.index_files.pop()
             forgotten += file.header.index_count - 1
             self._files.remove(file.path)

@@ -91,7 +91,7 @@ class MappedFile:
         self.changed = self.used = True
         mapping = self._mapping
         buffer = self.buffer if mapping is None else mapping.buffer
-        buffer[position:position + len(data)] = data
+        buffer[position : position + len(data)] = data
 
     def flush(self, start: int, end: int) -> None:
         """Wait for the disk. Any thread; a file deleted in the meantime needs no flush."""
@@ -108,8 +108,8 @@ class MappedFile:
                 position = self._files.data_start(self.path, position)
                 if position < 0:
                     break
-            chunk = buffer[position:position + len(ZEROS)]
-            if chunk != ZEROS[:len(chunk)]:
+            chunk = buffer[position : position + len(ZEROS)]
+            if chunk != ZEROS[: len(chunk)]:
                 end = position + len(chunk.rstrip(b"\0"))
             position += len(chunk)
         return end
@@ -118,5 +118,5 @@ class MappedFile:
         """Overwrite with zeros from ``start`` on; how many bytes were not zero."""
         end = self.data_end(start)
         for position in range(start, end, len(ZEROS)):
-            self.write(position, ZEROS[:end - position])
+            self.write(position, ZEROS[: end - position])
         return end - start

@@ -41,8 +41,11 @@ class MappedFileQueue:
             self.file_size = full[0]
         for base in bases:
             self.add(base)
-        return [f"{file_name(base)} has {size} bytes instead of {self.file_size}; the rest reads as zeros"
-            for base, size in sizes.items() if size != self.file_size]
+        return [
+            f"{file_name(base)} has {size} bytes instead of {self.file_size}; the rest reads as zeros"
+            for base, size in sizes.items()
+            if size != self.file_size
+        ]
 
     def add(self, base: int) -> MappedFile:
         """The file that begins at ``base``; it is made when it is first mapped."""

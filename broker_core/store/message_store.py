@@ -41,15 +41,17 @@ __all__ = ["Arrival", "Batch", "Clean", "Flush", "GetMessageResult", "MessageSto
 MARKER = "glassmq"
 FORMAT_VERSION = 1
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-READ_ONLY_PROBLEM = ("the store was written by another broker and is opened for reading only; "
-    "set GLASSMQ_STORE_ADOPT=1 to take it over")
+READ_ONLY_PROBLEM = (
+    "the store was written by another broker and is opened for reading only; set GLASSMQ_STORE_ADOPT=1 to take it over"
+)
 
 
 class MessageStore:
     """RocketMQ's DefaultMessageStore. Made by ``open``."""
 
-    def __init__(self, root: Path, options: Options, files: Files, now: Now, lock: Lock | None, *,
-                 read_only: bool) -> None:
+    def __init__(
+        self, root: Path, options: Options, files: Files, now: Now, lock: Lock | None, *, read_only: bool
+    ) -> None:
         self.root = root
         self.read_only = read_only
         self.recovery_steps: list[tuple[str, str]] = []
@@ -63,11 +65,21 @@ class MessageStore:
         self._marked_offset = self._marking_offset = 0
         maps = self._maps = OpenMaps(files.map_limit, keep_changed=read_only)
         delay_levels = DelayLevels(options.message_delay_level)
-        self._log = CommitLog(files, maps, root / "commitlog", options.mapped_file_size_commit_log,
-            options.broker_ip1, options.listen_port, delay_levels)
+        self._log = CommitLog(
+            files,
+            maps,
+            root / "commitlog",
+            options.mapped_file_size_commit_log,
+            options.broker_ip1,
+            options.listen_port,
+            delay_levels,
+        )
         self._queues = ConsumeQueueStore(files, maps, root, options.mapped_file_size_consume_queue)
-        self._index = IndexService(files, maps, root / "index", options.max_hash_slot_num,
-            options.max_index_num) if options.message_index_enable else None
+        self._index = (
+            IndexService(files, maps, root / "index", options.max_hash_slot_num, options.max_index_num)
+            if options.message_index_enable
+            else None
+        )
         self._reput = ReputMessageService(self._log, self._queues, self._index, delay_levels)
         self.delayed = ScheduleMessageService(files, root, self._log, self._queues, delay_levels)
         self.reader = MessageReader(self._log, self._queues, options, files.total_memory())
@@ -75,14 +87,16 @@ class MessageStore:
         self.get_arrived = self.reader.get_arrived
         self._store_checkpoint = StoreCheckpoint(files, root)
         self._schedule = FlushSchedule(lambda: self._options, now)
-        self.clean = CleanCommitLogService(files, root, self._log, self._queues, self._index,
-            lambda: self._options, now)
+        self.clean = CleanCommitLogService(
+            files, root, self._log, self._queues, self._index, lambda: self._options, now
+        )
 
     # --- opening and closing ------------------------------------------------------------------------------------
 
     @classmethod
-    def open(cls, root: Path, options: Options, files: CopyingFiles, now: Now, *,
-             adopt: bool = False) -> "MessageStore":
+    def open(
+        cls, root: Path, options: Options, files: CopyingFiles, now: Now, *, adopt: bool = False
+    ) -> "MessageStore":
         """Open the store in ``root``, or make one, and recover it.
 
         A folder with a commit log but without the file ``glassmq`` belongs to another broker: it is opened for
@@ -122,8 +136,16 @@ class MessageStore:
 
     def _recover(self, now: Now) -> None:
         clean = not self._files.exists(self.root / "abort")
-        recovery = Recovery(self._files, self.root, self._log, self._queues, self._index, self._reput, clean=clean,
-            read_only=self.read_only)
+        recovery = Recovery(
+            self._files,
+            self.root,
+            self._log,
+            self._queues,
+            self._index,
+            self._reput,
+            clean=clean,
+            read_only=self.read_only,
+        )
         checkpoint, safe_end = self._store_checkpoint.read()
         recovery.run(checkpoint, safe_end)
         self.build_index()
@@ -136,7 +158,8 @@ class MessageStore:
         if not clean:
             # A process that was killed may have made files whose names no power cut would leave.
             self._maps.new_folders |= {
-                self.root / name for name in ("commitlog", "index") if self._files.names(self.root / name)}
+                self.root / name for name in ("commitlog", "index") if self._files.names(self.root / name)
+            }
             self._maps.new_folders |= {queue.mapped_files.folder for queue in self._queues.table.values()}
             self._reput.touched.update(self._queues.table.values())
         self._files.write(self.root / "abort", b"")
@@ -187,8 +210,10 @@ class MessageStore:
         if self._failure:
             return self._failure
         if self.clean.disk_used_percent >= WARNING_PERCENT:
-            return (f"the disk is {self.clean.disk_used_percent:.0f} % full; "
-                f"messages are taken again below {WARNING_PERCENT} %")
+            return (
+                f"the disk is {self.clean.disk_used_percent:.0f} % full; "
+                f"messages are taken again below {WARNING_PERCENT} %"
+            )
         return ""
 
     # --- positions: physical offsets ------------------------------------------------------------------------------
@@ -230,8 +255,9 @@ class MessageStore:
                 self._index.reserve(now.wall_ms)
             batch = self._log.append(messages, now.wall_ms, self._queues.find)
         except OSError as error:
-            raise UnavailableError(f"the disk takes no more messages: {error.strerror or error}",
-                code=ResponseCode.SERVICE_NOT_AVAILABLE) from error
+            raise UnavailableError(
+                f"the disk takes no more messages: {error.strerror or error}", code=ResponseCode.SERVICE_NOT_AVAILABLE
+            ) from error
         self._reput.appended(batch)
         return batch
 
@@ -274,8 +300,15 @@ class MessageStore:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def get_message(self, topic: str, queue_id: int, offset: int, max_msg_nums: int, max_msg_bytes: int,
-                    message_filter: MessageFilter | None) -> GetMessageResult:
+    def get_message(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_msg_nums: int,
+        max_msg_bytes: int,
+        message_filter: MessageFilter | None,
+    ) -> GetMessageResult:
         """Messages of a queue from ``offset`` on, as many as one pull may bring."""
         return self.reader.get_message(topic, queue_id, offset, max_msg_nums, max_msg_bytes, message_filter)
 
@@ -288,8 +321,9 @@ class MessageStore:
         """Store time, ms, and physical offset of the last message that the index knows; zeros before the first."""
         return (0, 0) if self._index is None else self._index.last_filed
 
-    def query_message(self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int,
-                      max_bytes: int = 1 << 62) -> list[bytes]:
+    def query_message(
+        self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, max_bytes: int = 1 << 62
+    ) -> list[bytes]:
         """Records filed under a key and stored in the window, in the order of the log: the newest ``max_num``, or
         fewer, up to and with the one that reaches ``max_bytes``."""
         if self._index is None:
@@ -352,8 +386,11 @@ class MessageStore:
 
     @property
     def _queues_dirty(self) -> bool:
-        return bool(self._reput.touched) or self._marked_offset != self.flushed_offset or (
-            self._index is not None and self._index.dirty)
+        return (
+            bool(self._reput.touched)
+            or self._marked_offset != self.flushed_offset
+            or (self._index is not None and self._index.dirty)
+        )
 
     def next_flush(self, now: Now) -> Flush | None:
         """What flushDiskType's rules want on the disk now; None when nothing, or while a flush is under way.
@@ -371,8 +408,14 @@ class MessageStore:
         """Monotonic ns at which ``next_flush`` may have something; None when nothing is dirty."""
         if self.read_only or self._failure or self._schedule.under_way:
             return None
-        due = [when for when in (self._schedule.log_due_ns(self._log.max_offset - self.flushed_offset),
-            self._schedule.queues_due_ns(self._queues_dirty)) if when is not None]
+        due = [
+            when
+            for when in (
+                self._schedule.log_due_ns(self._log.max_offset - self.flushed_offset),
+                self._schedule.queues_due_ns(self._queues_dirty),
+            )
+            if when is not None
+        ]
         return min(due) if due else None
 
     def _make_flush(self, now: Now, *, queues_due: bool) -> Flush:
@@ -395,12 +438,28 @@ class MessageStore:
             self._marking_offset = end
             marks = (
                 Checkpoint(self._log.last_store_timestamp, self._reput.last_store_timestamp),
-                SafeEnd(end, self._reput.position, self._log.min_offset, self._queues.queue_count,
-                    self._queues.unit_count, now.wall_ms, self._index.last_count if self._index is not None else 0))
+                SafeEnd(
+                    end,
+                    self._reput.position,
+                    self._log.min_offset,
+                    self._queues.queue_count,
+                    self._queues.unit_count,
+                    now.wall_ms,
+                    self._index.last_count if self._index is not None else 0,
+                ),
+            )
         self._maps.new_folders -= folders
         self._schedule.begun(now, log=bool(log), queues=queues_due)
-        return Flush(self._files, log=log, queues=queue_ranges, index=index_ranges, folders=folders,
-            store_checkpoint=self._store_checkpoint, marks=marks, flushed_offset=end)
+        return Flush(
+            self._files,
+            log=log,
+            queues=queue_ranges,
+            index=index_ranges,
+            folders=folders,
+            store_checkpoint=self._store_checkpoint,
+            marks=marks,
+            flushed_offset=end,
+        )
 
     def flushed(self, flush: Flush, now: Now) -> None:
         """``flush.run()`` came back: the positions move."""

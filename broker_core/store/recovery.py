@@ -45,7 +45,7 @@ def has_lost_sector(data: memoryview, start: int, length: int) -> bool:
     if b"\0" not in text:
         return False
     for sector in range(properties_start - properties_start % SECTOR, end, SECTOR):
-        share = text[max(sector - properties_start, 0):sector + SECTOR - properties_start]
+        share = text[max(sector - properties_start, 0) : sector + SECTOR - properties_start]
         if not share.strip(b"\0") and (sector + SECTOR >= end or len(share) >= 16):
             return True
     return False
@@ -54,8 +54,18 @@ def has_lost_sector(data: memoryview, start: int, length: int) -> bool:
 class Recovery:
     """One recovery. ``steps`` tells what was done, as (step, sentence)."""
 
-    def __init__(self, files: Files, root: Path, log: CommitLog, queues: ConsumeQueueStore,
-                 index: IndexService | None, reput: ReputMessageService, *, clean: bool, read_only: bool) -> None:
+    def __init__(
+        self,
+        files: Files,
+        root: Path,
+        log: CommitLog,
+        queues: ConsumeQueueStore,
+        index: IndexService | None,
+        reput: ReputMessageService,
+        *,
+        clean: bool,
+        read_only: bool,
+    ) -> None:
         self._files = files
         self._root = root
         self._log = log
@@ -116,8 +126,9 @@ class Recovery:
         index_missing = self._index is not None and not self._index.index_files
         queues_missing = not self._queues.table
         if safe_end is not None and low <= safe_end.dispatched_offset <= high:
-            complete = (self._queues.unit_count >= safe_end.unit_count
-                and self._queues.queue_count >= safe_end.queue_count)
+            complete = (
+                self._queues.unit_count >= safe_end.unit_count and self._queues.queue_count >= safe_end.queue_count
+            )
             if complete and not index_missing:
                 return safe_end.dispatched_offset, "the safe end"
             if not complete:
@@ -179,8 +190,11 @@ class Recovery:
         used = file.data_end(0) > 0
         self._log.mapped_files.take_out(file)
         if used:
-            self._say("tail", f"segment {file.path.name} lies behind the log's end; "
-                + ("it is not read" if self._read_only else f"it was moved to recovered-tail/{file.path.name}"))
+            self._say(
+                "tail",
+                f"segment {file.path.name} lies behind the log's end; "
+                + ("it is not read" if self._read_only else f"it was moved to recovered-tail/{file.path.name}"),
+            )
         if self._read_only:
             return
         if used:
@@ -202,13 +216,16 @@ class Recovery:
             return
         folder = self._root / "recovered-tail"
         self._files.make_folders(folder)
-        self._files.write(folder / f"{end:020d}.tail", bytes(file.buffer[start:start + kept]))
+        self._files.write(folder / f"{end:020d}.tail", bytes(file.buffer[start : start + kept]))
         self._files.sync_folder(folder)
         file.clear(start)
         file.flush(start, tail_end)
         lost = tail_end - start - kept
-        self._say("tail", f"{tail_end - start} bytes behind {end} are no records; "
-            f"kept in recovered-tail/{end:020d}.tail" + (f", all but the last {lost}" if lost else ""))
+        self._say(
+            "tail",
+            f"{tail_end - start} bytes behind {end} are no records; "
+            f"kept in recovered-tail/{end:020d}.tail" + (f", all but the last {lost}" if lost else ""),
+        )
 
     # --- 6: dispatch ------------------------------------------------------------------------------------------------
 

@@ -42,8 +42,9 @@ class ReputMessageService:
     when too much waits for the disk.
     """
 
-    def __init__(self, log: CommitLog, queues: ConsumeQueueStore, index: IndexService | None,
-                 delay_levels: DelayLevels) -> None:
+    def __init__(
+        self, log: CommitLog, queues: ConsumeQueueStore, index: IndexService | None, delay_levels: DelayLevels
+    ) -> None:
         self._log = log
         self._delay_levels = delay_levels
         self._queues = queues
@@ -173,8 +174,9 @@ class ReputMessageService:
         size = self._log.mapped_files.file_size
         return position - position % size + size
 
-    def _place_of(self, buffer: MutableBuffer, start: int,
-                  arrivals: dict[ConsumeQueue, Arrival]) -> tuple[ConsumeQueue | None, int, int, int] | None:
+    def _place_of(
+        self, buffer: MutableBuffer, start: int, arrivals: dict[ConsumeQueue, Arrival]
+    ) -> tuple[ConsumeQueue | None, int, int, int] | None:
         """(queue that lacks the record, queue id and offset, transaction state); no queue when none does.
 
         None: there is a hole before it in its queue, which is filled when the next write begins behind it.
@@ -201,13 +203,15 @@ class ReputMessageService:
         return queue, queue_id, queue_offset, transaction
 
     @staticmethod
-    def _request(buffer: MutableBuffer, start: int, position: int, size: int, queue_id: int, queue_offset: int,
-                 indexed: bool) -> DispatchRequest:
+    def _request(
+        buffer: MutableBuffer, start: int, position: int, size: int, queue_id: int, queue_offset: int, indexed: bool
+    ) -> DispatchRequest:
         topic = topic_at(buffer, start).decode("utf-8", "replace")
         properties = properties_at(buffer, start).decode("utf-8", "surrogateescape")
         tag = message_properties.find(properties, message_properties.TAGS)
-        return DispatchRequest(topic, queue_id, queue_offset, position, size, store_timestamp_at(buffer, start),
-            properties, tag, indexed)
+        return DispatchRequest(
+            topic, queue_id, queue_offset, position, size, store_timestamp_at(buffer, start), properties, tag, indexed
+        )
 
     def _enter(self, arrivals: dict[ConsumeQueue, Arrival], queue: ConsumeQueue, request: DispatchRequest) -> None:
         """Add a record to what its queue is to be given."""

@@ -52,8 +52,9 @@ class DueMessage(NamedTuple):
 class ScheduleMessageService:
     """RocketMQ's ScheduleMessageService, but for storing the copies, which is the engine's."""
 
-    def __init__(self, files: Files, root: Path, log: CommitLog, queues: ConsumeQueueStore,
-                 delay_levels: DelayLevels) -> None:
+    def __init__(
+        self, files: Files, root: Path, log: CommitLog, queues: ConsumeQueueStore, delay_levels: DelayLevels
+    ) -> None:
         self.delay_levels = delay_levels
         self._files = files
         self._folder = root / "config"
@@ -79,8 +80,10 @@ class ScheduleMessageService:
             self._counter = int((self._rest.get("dataVersion") or {}).get("counter", 0))
             known = {int(level): int(offset) for level, offset in (self._rest.get("offsetTable") or {}).items()}
         except (AttributeError, TypeError, ValueError) as error:
-            raise StoreCorruptError(f"{DELAY_OFFSETS}.json in {self._folder} does not have RocketMQ's form ({error}); "
-                "mend it, or put its .bak file in its place") from error
+            raise StoreCorruptError(
+                f"{DELAY_OFFSETS}.json in {self._folder} does not have RocketMQ's form ({error}); "
+                "mend it, or put its .bak file in its place"
+            ) from error
         steps = []
         for level in {*known, *(queue_id + 1 for topic, queue_id in self._queues.table if topic == SCHEDULE_TOPIC)}:
             queue = self._queues.table.get((SCHEDULE_TOPIC, level - 1))
@@ -89,8 +92,12 @@ class ScheduleMessageService:
             if offset is None:
                 offset = queue.min_offset(self._log.min_offset) if queue else 0
             elif offset > end:
-                steps.append(("delayed",
-                    f"{DELAY_OFFSETS}.json has level {level} delivered up to {offset}, but it ends at {end}"))
+                steps.append(
+                    (
+                        "delayed",
+                        f"{DELAY_OFFSETS}.json has level {level} delivered up to {offset}, but it ends at {end}",
+                    )
+                )
                 offset = end
             self._offsets[level] = self._safe[level] = max(offset, 0)
         if deliver:
@@ -115,8 +122,11 @@ class ScheduleMessageService:
 
     def look(self, now: Now) -> None:
         """Find out when the next message is due."""
-        waiting = [due_ms for level, offset in self._offsets.items()
-            if (due_ms := self._due_ms(level, offset, now)) is not None]
+        waiting = [
+            due_ms
+            for level, offset in self._offsets.items()
+            if (due_ms := self._due_ms(level, offset, now)) is not None
+        ]
         self._next_ns = _at(min(waiting), now) if waiting else None
 
     def pause(self, now: Now) -> None:
@@ -154,8 +164,11 @@ class ScheduleMessageService:
         They stay due until they are ``delivered``.
         """
         offsets = dict(self._offsets)
-        heads = {level: due_ms for level, offset in offsets.items()
-            if (due_ms := self._due_ms(level, offset, now)) is not None}
+        heads = {
+            level: due_ms
+            for level, offset in offsets.items()
+            if (due_ms := self._due_ms(level, offset, now)) is not None
+        }
         found: list[DueMessage] = []
         size = 0
         while heads and len(found) < max_count and size < max_bytes:
@@ -203,8 +216,9 @@ class ScheduleMessageService:
     def progress(self) -> dict[int, tuple[int, int]]:
         """Of each level that was ever used: (messages delivered, messages in all), as offsets of its queue."""
         ends = {level: self._queues.table.get((SCHEDULE_TOPIC, level - 1)) for level in self._offsets}
-        return {level: (self._offsets[level], queue.max_offset if queue else 0)
-            for level, queue in sorted(ends.items())}
+        return {
+            level: (self._offsets[level], queue.max_offset if queue else 0) for level, queue in sorted(ends.items())
+        }
 
     def next_write(self, flushed_offset: int, now: Now) -> TableWrite | None:
         """delayOffset.json, to be written now; None when it says all that is on the disk, which is
@@ -217,9 +231,16 @@ class ScheduleMessageService:
         self._dirty = False
         self._counter += 1
         version = {"stateVersion": 0} | (self._rest.get("dataVersion") or {})
-        return TableWrite(self._files, self._folder, DELAY_OFFSETS, self._rest | {
-            "dataVersion": version | {"counter": self._counter, "timestamp": now.wall_ms},
-            "offsetTable": dict(sorted(self._safe.items()))})
+        return TableWrite(
+            self._files,
+            self._folder,
+            DELAY_OFFSETS,
+            self._rest
+            | {
+                "dataVersion": version | {"counter": self._counter, "timestamp": now.wall_ms},
+                "offsetTable": dict(sorted(self._safe.items())),
+            },
+        )
 
     def write_failed(self) -> None:
         """The disk did not take the table; it stays to be written."""

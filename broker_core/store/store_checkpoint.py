@@ -33,5 +33,5 @@ class StoreCheckpoint:
                 self._files.allocate(path, 0, checkpoint.FILE_SIZE)
                 self._maps.append(mapping)
         for mapping, data in zip(self._maps, (checkpoint.LAYOUT.pack(*moment), safe_end.encode(end)), strict=True):
-            mapping.buffer[:len(data)] = data
+            mapping.buffer[: len(data)] = data
             mapping.flush(0, checkpoint.FILE_SIZE)

@@ -65,8 +65,12 @@ class WaitingRetries:
                 message = self._delayed.message_at(level, offset)
                 if message.record is not None:
                     size += message.record.size
-                    self._note(message_properties.find(message.record.properties, REAL_TOPIC), level, offset,
-                               message.deliver_ms)
+                    self._note(
+                        message_properties.find(message.record.properties, REAL_TOPIC),
+                        level,
+                        offset,
+                        message.deliver_ms,
+                    )
                 offset = message.next_offset
                 looks -= 1
             self._looked_to[level] = offset

@@ -5,45 +5,81 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='SparkEnvironment',
+            name="SparkEnvironment",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('state', models.CharField(choices=[('absent', 'absent'), ('installing', 'installing'), ('ready', 'ready'), ('failed', 'failed')], default='absent', max_length=16)),
-                ('text', models.TextField(blank=True, help_text='progress of an installation, or why there is no Spark')),
-                ('updated', models.DateTimeField()),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("absent", "absent"),
+                            ("installing", "installing"),
+                            ("ready", "ready"),
+                            ("failed", "failed"),
+                        ],
+                        default="absent",
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "text",
+                    models.TextField(blank=True, help_text="progress of an installation, or why there is no Spark"),
+                ),
+                ("updated", models.DateTimeField()),
             ],
         ),
         migrations.CreateModel(
-            name='ReportRun',
+            name="ReportRun",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('report', models.CharField(max_length=64)),
-                ('parameters', models.JSONField(default=dict)),
-                ('requested_by', models.CharField(default='person', help_text='person or schedule', max_length=16)),
-                ('status', models.CharField(choices=[('queued', 'queued'), ('waiting', 'waiting for Spark'), ('running', 'running'), ('done', 'done'), ('failed', 'failed'), ('cancelled', 'cancelled')], default='queued', max_length=16)),
-                ('percent', models.PositiveSmallIntegerField(default=0, help_text='never goes back')),
-                ('doing', models.CharField(blank=True, help_text='what it is doing now, in words', max_length=200)),
-                ('error', models.TextField(blank=True, help_text='why it failed, a sentence')),
-                ('cancel_requested', models.BooleanField(default=False)),
-                ('folder', models.CharField(blank=True, help_text='of its files, below GLASSMQ_REPORTS_DIR', max_length=400)),
-                ('messages', models.BigIntegerField(blank=True, help_text='read, once it is done', null=True)),
-                ('created', models.DateTimeField(auto_now_add=True)),
-                ('started', models.DateTimeField(blank=True, null=True)),
-                ('finished', models.DateTimeField(blank=True, null=True)),
-                ('heartbeat', models.DateTimeField(blank=True, help_text='last sign of life of its worker', null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("report", models.CharField(max_length=64)),
+                ("parameters", models.JSONField(default=dict)),
+                ("requested_by", models.CharField(default="person", help_text="person or schedule", max_length=16)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("waiting", "waiting for Spark"),
+                            ("running", "running"),
+                            ("done", "done"),
+                            ("failed", "failed"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        default="queued",
+                        max_length=16,
+                    ),
+                ),
+                ("percent", models.PositiveSmallIntegerField(default=0, help_text="never goes back")),
+                ("doing", models.CharField(blank=True, help_text="what it is doing now, in words", max_length=200)),
+                ("error", models.TextField(blank=True, help_text="why it failed, a sentence")),
+                ("cancel_requested", models.BooleanField(default=False)),
+                (
+                    "folder",
+                    models.CharField(blank=True, help_text="of its files, below GLASSMQ_REPORTS_DIR", max_length=400),
+                ),
+                ("messages", models.BigIntegerField(blank=True, help_text="read, once it is done", null=True)),
+                ("created", models.DateTimeField(auto_now_add=True)),
+                ("started", models.DateTimeField(blank=True, null=True)),
+                ("finished", models.DateTimeField(blank=True, null=True)),
+                ("heartbeat", models.DateTimeField(blank=True, help_text="last sign of life of its worker", null=True)),
             ],
             options={
-                'ordering': ['-id'],
-                'indexes': [models.Index(fields=['report', '-id'], name='report_runs_by_report')],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('status__in', ('queued', 'waiting', 'running'))), fields=('report',), name='one_active_run_per_report')],
+                "ordering": ["-id"],
+                "indexes": [models.Index(fields=["report", "-id"], name="report_runs_by_report")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("status__in", ("queued", "waiting", "running"))),
+                        fields=("report",),
+                        name="one_active_run_per_report",
+                    )
+                ],
             },
         ),
     ]

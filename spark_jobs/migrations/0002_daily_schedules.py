@@ -8,11 +8,17 @@ from spark_jobs.schedules import DAILY_HOUR, DAILY_MINUTE, RUN_SCHEDULED_TASK, a
 
 def add(apps, schema_editor):
     crontab, _ = apps.get_model("django_celery_beat", "CrontabSchedule").objects.get_or_create(
-        minute=DAILY_MINUTE, hour=DAILY_HOUR, day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC")
+        minute=DAILY_MINUTE, hour=DAILY_HOUR, day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC"
+    )
     apps.get_model("django_celery_beat", "PeriodicTask").objects.get_or_create(
         name=name_for("throughput"),
-        defaults={"task": RUN_SCHEDULED_TASK, "args": arguments_for("throughput"), "crontab": crontab,
-            "description": "Throughput over the stored commit log. Remove or change it as you like."})
+        defaults={
+            "task": RUN_SCHEDULED_TASK,
+            "args": arguments_for("throughput"),
+            "crontab": crontab,
+            "description": "Throughput over the stored commit log. Remove or change it as you like.",
+        },
+    )
 
 
 def remove(apps, schema_editor):

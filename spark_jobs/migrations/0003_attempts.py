@@ -5,20 +5,19 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('spark_jobs', '0002_daily_schedules'),
+        ("spark_jobs", "0002_daily_schedules"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='reportrun',
-            name='attempt',
-            field=models.PositiveSmallIntegerField(default=1, help_text='which try this is, from 1 on'),
+            model_name="reportrun",
+            name="attempt",
+            field=models.PositiveSmallIntegerField(default=1, help_text="which try this is, from 1 on"),
         ),
         migrations.AlterField(
-            model_name='reportrun',
-            name='percent',
-            field=models.PositiveSmallIntegerField(default=0, help_text='never goes back within an attempt'),
+            model_name="reportrun",
+            name="percent",
+            field=models.PositiveSmallIntegerField(default=0, help_text="never goes back within an attempt"),
         ),
     ]

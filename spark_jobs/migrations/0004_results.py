@@ -8,11 +8,17 @@ from spark_jobs.schedules import DAILY_HOUR, DAILY_MINUTE, RUN_SCHEDULED_TASK, a
 
 def add(apps, schema_editor):
     crontab, _ = apps.get_model("django_celery_beat", "CrontabSchedule").objects.get_or_create(
-        minute=DAILY_MINUTE, hour=DAILY_HOUR, day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC")
+        minute=DAILY_MINUTE, hour=DAILY_HOUR, day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC"
+    )
     apps.get_model("django_celery_beat", "PeriodicTask").objects.get_or_create(
         name=name_for("daily_summary"),
-        defaults={"task": RUN_SCHEDULED_TASK, "args": arguments_for("daily_summary"), "crontab": crontab,
-            "description": "The summary of the day before, beside that of the day before it."})
+        defaults={
+            "task": RUN_SCHEDULED_TASK,
+            "args": arguments_for("daily_summary"),
+            "crontab": crontab,
+            "description": "The summary of the day before, beside that of the day before it.",
+        },
+    )
 
 
 def remove(apps, schema_editor):
@@ -22,7 +28,12 @@ def remove(apps, schema_editor):
 class Migration(migrations.Migration):
     dependencies = [("spark_jobs", "0003_attempts")]
     operations = [
-        migrations.AddField(model_name="reportrun", name="result", field=models.JSONField(
-            blank=True, default=dict, help_text="words, headlines, notes of its summary, if done")),
+        migrations.AddField(
+            model_name="reportrun",
+            name="result",
+            field=models.JSONField(
+                blank=True, default=dict, help_text="words, headlines, notes of its summary, if done"
+            ),
+        ),
         migrations.RunPython(add, remove),
     ]

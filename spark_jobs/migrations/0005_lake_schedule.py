@@ -8,12 +8,19 @@ SYNC_TASK, SCHEDULE_NAME = "spark_jobs.lake_sync", "Lake, hourly"
 
 def add(apps, schema_editor):
     crontab, _ = apps.get_model("django_celery_beat", "CrontabSchedule").objects.get_or_create(
-        minute="15", hour="*", day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC")
+        minute="15", hour="*", day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC"
+    )
     apps.get_model("django_celery_beat", "PeriodicTask").objects.get_or_create(
         name=SCHEDULE_NAME,
-        defaults={"task": SYNC_TASK, "kwargs": '{"with_bodies": false}', "crontab": crontab, "enabled": False,
+        defaults={
+            "task": SYNC_TASK,
+            "kwargs": '{"with_bodies": false}',
+            "crontab": crontab,
+            "enabled": False,
             "description": "Writes new messages and ends of pulls into Parquet files, for reports over weeks and for "
-            "other tools. The broker then keeps segments until they are in there, within limits."})
+            "other tools. The broker then keeps segments until they are in there, within limits.",
+        },
+    )
 
 
 def remove(apps, schema_editor):

@@ -26,10 +26,17 @@ _KEYS = ("group", *_QUEUE)
 
 def stored(messages: DataFrame) -> DataFrame:
     """By segment, queue and minute: messages and bytes, where the records end, where the queue ends, the last time."""
-    return messages.withColumn("minute_ts", floored(F.col("store_ts"))).groupBy("segment", *_QUEUE, "minute_ts").agg(
-        F.count("*").alias("messages"), F.sum("total_size").alias("bytes"),
-        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
-        (F.max_by("queue_offset", "physical_offset") + 1).alias("end_offset"), F.max("store_ts").alias("last_ts"))
+    return (
+        messages.withColumn("minute_ts", floored(F.col("store_ts")))
+        .groupBy("segment", *_QUEUE, "minute_ts")
+        .agg(
+            F.count("*").alias("messages"),
+            F.sum("total_size").alias("bytes"),
+            F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
+            (F.max_by("queue_offset", "physical_offset") + 1).alias("end_offset"),
+            F.max("store_ts").alias("last_ts"),
+        )
+    )
 
 
 def seen(polls: DataFrame) -> DataFrame:
@@ -40,9 +47,17 @@ def seen(polls: DataFrame) -> DataFrame:
     is_commit = F.col("kind") == "committed"
     when = F.when(is_commit, F.struct("at_ms", "next_offset"))
     ends = F.when(F.col("max_offset").isNotNull(), F.struct("at_ms", "max_offset"))
-    return (polls.withColumn("minute_ts", floored(F.col("at_ms"))).groupBy(*_KEYS, "minute_ts").agg(
-        F.max_by("next_offset", when).alias("offset"), F.max_by("max_offset", ends).alias("end_offset"),
-        F.count_if(is_commit).alias("commits"), F.count_if(~is_commit).alias("pulls"), F.max("at_ms").alias("last_ts")))
+    return (
+        polls.withColumn("minute_ts", floored(F.col("at_ms")))
+        .groupBy(*_KEYS, "minute_ts")
+        .agg(
+            F.max_by("next_offset", when).alias("offset"),
+            F.max_by("max_offset", ends).alias("end_offset"),
+            F.count_if(is_commit).alias("commits"),
+            F.count_if(~is_commit).alias("pulls"),
+            F.max("at_ms").alias("last_ts"),
+        )
+    )
 
 
 def of_topics(seen: DataFrame, topics: DataFrame) -> DataFrame:
@@ -56,21 +71,37 @@ def with_offsets(seen: DataFrame, offsets: DataFrame, stored: DataFrame) -> Data
     known = seen.where("offset is not null").select(*_KEYS).distinct()
     others = offsets.join(known, [*_KEYS], "left_anti").crossJoin(at_the_end)
     nothing = F.lit(0).cast("long")
-    return seen.unionByName(others.select(*_KEYS, floored(F.col("last_ts")).alias("minute_ts"), "offset",
-        F.lit(None).cast("long").alias("end_offset"), nothing.alias("commits"), nothing.alias("pulls"), "last_ts"))
+    return seen.unionByName(
+        others.select(
+            *_KEYS,
+            floored(F.col("last_ts")).alias("minute_ts"),
+            "offset",
+            F.lit(None).cast("long").alias("end_offset"),
+            nothing.alias("commits"),
+            nothing.alias("pulls"),
+            "last_ts",
+        )
+    )
 
 
 def timeline(seen: DataFrame, stored: DataFrame, from_ms: int | None, to_ms: int | None) -> DataFrame:
     """One row: the first step, the last known time, and how long a step is, so that there are MOST_STEPS at most."""
     ends = seen.select("last_ts").unionByName(stored.select("last_ts")).agg(F.max("last_ts").alias("last_ts"))
-    known = seen.agg(F.min("minute_ts").alias("first_ts")).crossJoin(ends).where("first_ts is not null").select(
-        F.greatest(F.col("first_ts"), F.lit(from_ms)).alias("first_ts"),
-        F.least(F.col("last_ts"), F.lit(None if to_ms is None else to_ms - 1)).alias("last_ts"))
+    known = (
+        seen.agg(F.min("minute_ts").alias("first_ts"))
+        .crossJoin(ends)
+        .where("first_ts is not null")
+        .select(
+            F.greatest(F.col("first_ts"), F.lit(from_ms)).alias("first_ts"),
+            F.least(F.col("last_ts"), F.lit(None if to_ms is None else to_ms - 1)).alias("last_ts"),
+        )
+    )
     span = F.col("last_ts") - F.col("first_ts")
     days = (F.floor(span / (MOST_STEPS * DAY_MS)) + 1) * DAY_MS
     step = F.coalesce(*(F.when(span < step_ms * MOST_STEPS, step_ms) for step_ms in STEPS_MS), days).cast("long")
     return known.where("last_ts >= first_ts").select(
-        (F.col("first_ts") - F.pmod("first_ts", step)).alias("first_ts"), "last_ts", step.alias("step_ms"))
+        (F.col("first_ts") - F.pmod("first_ts", step)).alias("first_ts"), "last_ts", step.alias("step_ms")
+    )
 
 
 def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame) -> DataFrame:
@@ -78,23 +109,39 @@ def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame) -> DataFram
 
     What was before the first step is its beginning.
     """
-    known = stored.select(*_QUEUE, "minute_ts", "last_ts", "end_offset").unionByName(
-        seen.select(*_QUEUE, "minute_ts", "last_ts", "end_offset")).where("end_offset is not null")
+    known = (
+        stored.select(*_QUEUE, "minute_ts", "last_ts", "end_offset")
+        .unionByName(seen.select(*_QUEUE, "minute_ts", "last_ts", "end_offset"))
+        .where("end_offset is not null")
+    )
     ends = known.groupBy(*_QUEUE, "minute_ts").agg(
-        F.max_by("end_offset", F.struct("last_ts", "end_offset")).alias("end_offset"))
+        F.max_by("end_offset", F.struct("last_ts", "end_offset")).alias("end_offset")
+    )
     since = seen.groupBy(*_KEYS).agg(F.min("minute_ts").alias("since_ts"))
     nothing = F.lit(0).cast("long")
-    grown = since.join(ends, [*_QUEUE]).select(*_KEYS, F.greatest("minute_ts", "since_ts").alias("minute_ts"),
-        F.col("minute_ts").alias("end_ts"), F.lit(None).cast("long").alias("offset"), "end_offset",
-        nothing.alias("commits"), nothing.alias("pulls"))
+    grown = since.join(ends, [*_QUEUE]).select(
+        *_KEYS,
+        F.greatest("minute_ts", "since_ts").alias("minute_ts"),
+        F.col("minute_ts").alias("end_ts"),
+        F.lit(None).cast("long").alias("offset"),
+        "end_offset",
+        nothing.alias("commits"),
+        nothing.alias("pulls"),
+    )
     minute, first = F.col("minute_ts"), F.col("first_ts")
     counted = [F.sum(F.when(minute >= first, F.col(name)).otherwise(0)).alias(name) for name in ("commits", "pulls")]
     known_of_groups = seen.drop("last_ts", "end_offset").unionByName(grown, allowMissingColumns=True)
-    return (known_of_groups.crossJoin(F.broadcast(timeline)).where("minute_ts <= last_ts")
+    return (
+        known_of_groups.crossJoin(F.broadcast(timeline))
+        .where("minute_ts <= last_ts")
         .withColumn("step_ts", F.greatest(minute - F.pmod(minute, F.col("step_ms")), first))
-        .groupBy(*_KEYS, "step_ts").agg(
+        .groupBy(*_KEYS, "step_ts")
+        .agg(
             F.max_by("offset", F.when(F.col("offset").isNotNull(), minute)).alias("offset"),
-            F.max_by("end_offset", "end_ts").alias("end_offset"), *counted))
+            F.max_by("end_offset", "end_ts").alias("end_offset"),
+            *counted,
+        )
+    )
 
 
 def states(changes: DataFrame) -> DataFrame:
@@ -103,19 +150,30 @@ def states(changes: DataFrame) -> DataFrame:
     A queue of which nothing says where it ends was never written to.
     """
     order = Window.partitionBy(*_KEYS).orderBy("step_ts")
-    return changes.select(*_KEYS, "step_ts", "commits", "pulls",
-        F.last("offset", ignorenulls=True).over(order).alias("offset"),
-        F.last("end_offset", ignorenulls=True).over(order).alias("end_offset"),
-        F.lead("step_ts").over(order).alias("until_ts"),
-    ).where("offset is not null and end_offset is not null").withColumn(
-        "lag", F.greatest(F.col("end_offset") - F.col("offset"), F.lit(0)))
+    return (
+        changes.select(
+            *_KEYS,
+            "step_ts",
+            "commits",
+            "pulls",
+            F.last("offset", ignorenulls=True).over(order).alias("offset"),
+            F.last("end_offset", ignorenulls=True).over(order).alias("end_offset"),
+            F.lead("step_ts").over(order).alias("until_ts"),
+        )
+        .where("offset is not null and end_offset is not null")
+        .withColumn("lag", F.greatest(F.col("end_offset") - F.col("offset"), F.lit(0)))
+    )
 
 
 def with_oldest(states: DataFrame, messages: DataFrame) -> DataFrame:
     """The states with the store time of the first message that is not committed; null when the log has it not."""
     wanted = states.where("lag > 0").select(*_QUEUE, F.col("offset")).distinct()
-    found = messages.withColumnRenamed("queue_offset", "offset").join(wanted, [*_QUEUE, "offset"], "left_semi").groupBy(
-        *_QUEUE, "offset").agg(F.max_by("store_ts", "physical_offset").alias("oldest_ts"))
+    found = (
+        messages.withColumnRenamed("queue_offset", "offset")
+        .join(wanted, [*_QUEUE, "offset"], "left_semi")
+        .groupBy(*_QUEUE, "offset")
+        .agg(F.max_by("store_ts", "physical_offset").alias("oldest_ts"))
+    )
     return states.join(found, [*_QUEUE, "offset"], "left")
 
 
@@ -126,12 +184,19 @@ def by_step(states: DataFrame, timeline: DataFrame) -> DataFrame:
     until = F.coalesce(F.col("until_ts") - step, last_step)
     age = F.least(F.col("minute_ts") + step, last) - F.col("oldest_ts")
     is_first = F.col("minute_ts") == F.col("step_ts")
-    return (states.crossJoin(F.broadcast(timeline))
+    return (
+        states.crossJoin(F.broadcast(timeline))
         .withColumn("minute_ts", F.explode(F.sequence(F.col("step_ts"), until, step)))
-        .select(*_KEYS, "minute_ts",
+        .select(
+            *_KEYS,
+            "minute_ts",
             *(F.when(is_first, F.col(name)).otherwise(0).alias(name) for name in ("commits", "pulls")),
-            "offset", "end_offset", "lag",
-            F.when(F.col("lag") == 0, 0).otherwise(F.greatest(age, F.when(age.isNotNull(), 0))).alias("lag_ms")))
+            "offset",
+            "end_offset",
+            "lag",
+            F.when(F.col("lag") == 0, 0).otherwise(F.greatest(age, F.when(age.isNotNull(), 0))).alias("lag_ms"),
+        )
+    )
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
@@ -161,46 +226,75 @@ def with_states(lag: DataFrame) -> DataFrame:
     looked_at = newest.withColumn("grown", F.col("lag") - before).where(F.col("nth") <= LOOKED_AT)
     grown = F.when(F.col("nth") < LOOKED_AT, F.col("grown"))
     pulled = F.sum(F.when(F.col("nth") <= PULLED_IN, F.col("pulls")).otherwise(0))
-    state = (F.when(F.min("lag") == 0, "ok")
+    state = (
+        F.when(F.min("lag") == 0, "ok")
         .when(F.count("*") < 2, "unknown")
         .when(F.min("offset") == F.max("offset"), F.when(pulled == 0, "stopped").otherwise("stalled"))
-        .when((F.min(grown) >= 0) & (F.max(grown) > 0), "falling behind").otherwise("ok"))
+        .when((F.min(grown) >= 0) & (F.max(grown) > 0), "falling behind")
+        .otherwise("ok")
+    )
     return looked_at.groupBy(*_KEYS).agg(
         *(F.max_by(name, "minute_ts").alias(name) for name in ("offset", "end_offset", "lag", "lag_ms")),
-        state.alias("state"))
+        state.alias("state"),
+    )
 
 
 def by_group(lag: DataFrame) -> DataFrame:
     """One row per topic and group: its lag at the end, the largest one, and its queues' worst state."""
     order = F.array(*(F.lit(state) for state in ("ok", "unknown", "falling behind", "stalled", "stopped")))
-    worst = with_states(lag).groupBy("topic", "group").agg(F.count("*").alias("queues"),
-        F.element_at(order, F.max(F.array_position(order, F.col("state"))).cast("int")).alias("state"))
-    return (_over_time(lag, "topic", "group").join(worst, ["topic", "group"]).orderBy("topic", "group")
-        .select("topic", "group", "queues", "lag", "lag_ms", "most_lag", "most_lag_ms", "commits", "state"))
+    worst = (
+        with_states(lag)
+        .groupBy("topic", "group")
+        .agg(
+            F.count("*").alias("queues"),
+            F.element_at(order, F.max(F.array_position(order, F.col("state"))).cast("int")).alias("state"),
+        )
+    )
+    return (
+        _over_time(lag, "topic", "group")
+        .join(worst, ["topic", "group"])
+        .orderBy("topic", "group")
+        .select("topic", "group", "queues", "lag", "lag_ms", "most_lag", "most_lag_ms", "commits", "state")
+    )
 
 
 def _over_time(lag: DataFrame, *keys: str) -> DataFrame:
     """The lag of all queues together, in messages and of the worst one in time: at the end, and at most."""
-    return _by_minute(lag, *keys).groupBy(*keys).agg(
-        F.max_by("lag", "minute_ts").alias("lag"), F.max_by("lag_ms", "minute_ts").alias("lag_ms"),
-        F.max("lag").alias("most_lag"), F.max("lag_ms").alias("most_lag_ms"), F.sum("commits").alias("commits"))
+    return (
+        _by_minute(lag, *keys)
+        .groupBy(*keys)
+        .agg(
+            F.max_by("lag", "minute_ts").alias("lag"),
+            F.max_by("lag_ms", "minute_ts").alias("lag_ms"),
+            F.max("lag").alias("most_lag"),
+            F.max("lag_ms").alias("most_lag_ms"),
+            F.sum("commits").alias("commits"),
+        )
+    )
 
 
 def _by_minute(lag: DataFrame, *keys: str) -> DataFrame:
-    return lag.groupBy(*keys, "minute_ts").agg(F.sum("lag").alias("lag"), F.max("lag_ms").alias("lag_ms"),
-        F.sum("commits").alias("commits"))
+    return lag.groupBy(*keys, "minute_ts").agg(
+        F.sum("lag").alias("lag"), F.max("lag_ms").alias("lag_ms"), F.sum("commits").alias("commits")
+    )
 
 
 def by_queue(lag: DataFrame) -> DataFrame:
     """One row per topic, group and queue, at the end."""
-    return with_states(lag).orderBy("topic", "group", "queue_id").select("topic", "group", "queue_id", "offset",
-        "end_offset", "lag", "lag_ms", "state")
+    return (
+        with_states(lag)
+        .orderBy("topic", "group", "queue_id")
+        .select("topic", "group", "queue_id", "offset", "end_offset", "lag", "lag_ms", "state")
+    )
 
 
 def by_minute(lag: DataFrame) -> DataFrame:
     """One row per step, topic and group: the lag at its end."""
-    return _by_minute(lag, "topic", "group").orderBy("minute_ts", "topic", "group").select("minute_ts", "topic",
-        "group", "lag", "lag_ms", "commits")
+    return (
+        _by_minute(lag, "topic", "group")
+        .orderBy("minute_ts", "topic", "group")
+        .select("minute_ts", "topic", "group", "lag", "lag_ms", "commits")
+    )
 
 
 def figures(lag: DataFrame, *keys: str) -> DataFrame:
@@ -213,18 +307,29 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_group": Table("lag", by_group, "topic string, group string, queues long, lag long, lag_ms long, "
-            "most_lag long, most_lag_ms long, commits long, state string"),
-        "by_queue": Table("lag", by_queue, "topic string, group string, queue_id int, offset long, end_offset long, "
-            "lag long, lag_ms long, state string"),
-        "by_minute": Table("lag", by_minute,
-            "minute_ts long, topic string, group string, lag long, lag_ms long, commits long"),
+        "by_group": Table(
+            "lag",
+            by_group,
+            "topic string, group string, queues long, lag long, lag_ms long, "
+            "most_lag long, most_lag_ms long, commits long, state string",
+        ),
+        "by_queue": Table(
+            "lag",
+            by_queue,
+            "topic string, group string, queue_id int, offset long, end_offset long, "
+            "lag long, lag_ms long, state string",
+        ),
+        "by_minute": Table(
+            "lag", by_minute, "minute_ts long, topic string, group string, lag long, lag_ms long, commits long"
+        ),
     },
     figures={"lag": figures},
-    headlines=(Figure("lag", "Messages behind, at the end", "less"),
+    headlines=(
+        Figure("lag", "Messages behind, at the end", "less"),
         Figure("lag_ms", "Behind in time, at the end", "less"),
         Figure("most_lag", "Messages behind, at most", "less"),
-        Figure("most_lag_ms", "Behind in time, at most", "less")),
+        Figure("most_lag_ms", "Behind in time, at most", "less"),
+    ),
     charts=(
         Chart("time", "Behind over time", "by_minute", ("lag", "lag_ms"), split=("group", "topic")),
         Chart("bars", "By queue", "by_queue", ("lag", "lag_ms"), split=("topic", "queue_id"), choose="group"),

@@ -74,16 +74,27 @@ def by_day_and_topic(facts: DataFrame, bounds: tuple[int, ...]) -> DataFrame:
     """
     minute = F.col("minute_ts")
     period = F.coalesce(*(F.when(minute >= start, start) for start in reversed(bounds)), F.lit(0)).cast("long")
-    return (facts.withColumn("about", F.explode(F.array("topic", F.lit(ALL_TOPICS))))
+    return (
+        facts.withColumn("about", F.explode(F.array("topic", F.lit(ALL_TOPICS))))
         .withColumn("period_ts", period)
         .withColumn("day_ts", F.explode(F.array(floored(minute, DAY_MS), F.lit(ALL_DAYS).cast("long"))))
-        .withColumn("since_ts", F.greatest("day_ts", "period_ts")).drop("period_ts"))
+        .withColumn("since_ts", F.greatest("day_ts", "period_ts"))
+        .drop("period_ts")
+    )
 
 
 def told(figures: DataFrame, *wanted: str) -> DataFrame:
     """A row for each figure, its value as a double; it counts in the minute in which its day or period begins."""
-    return figures.select(F.col("since_ts").alias("minute_ts"), "day_ts", "about", F.inline(F.array(*(
-        F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in wanted))))
+    return figures.select(
+        F.col("since_ts").alias("minute_ts"),
+        "day_ts",
+        "about",
+        F.inline(
+            F.array(
+                *(F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in wanted)
+            )
+        ),
+    )
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
@@ -97,8 +108,11 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
             found["stored"] = facts_of["stored"]
         for fact, figures in part.figures.items():
             if wanted := [figure.name for figure in DAILY if (figure.report, figure.fact) == (name, fact)]:
-                inside = about(in_window(facts_of[fact], inputs.bounds[0] if inputs.bounds else None, inputs.to_ms),
-                    inputs.topic, inputs.group)
+                inside = about(
+                    in_window(facts_of[fact], inputs.bounds[0] if inputs.bounds else None, inputs.to_ms),
+                    inputs.topic,
+                    inputs.group,
+                )
                 made.append(told(figures(by_day_and_topic(inside, inputs.bounds), *_KEYS), *wanted))
     return found | {"figures": reduce(DataFrame.unionByName, made)}
 
@@ -106,8 +120,9 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 def _wide(figures: DataFrame, *keys: str) -> DataFrame:
     """A column for each figure."""
     wide = figures.groupBy(*keys).pivot("figure", [figure.name for figure in DAILY]).agg(F.max("value"))
-    return wide.select(*keys, *(F.round(F.col(figure.name), 4).cast(figure.kind).alias(figure.name)
-        for figure in DAILY))
+    return wide.select(
+        *keys, *(F.round(F.col(figure.name), 4).cast(figure.kind).alias(figure.name) for figure in DAILY)
+    )
 
 
 def by_topic(figures: DataFrame) -> DataFrame:
@@ -131,8 +146,10 @@ def total(figures: DataFrame, *keys: str) -> DataFrame:
 def headlines() -> tuple[Figure, ...]:
     """The daily figures, as their own reports call them."""
     known = {(name, figure.name): figure for name, part in PARTS.items() for figure in part.headlines}
-    return tuple(found._replace(report=name, of_journal=found.of_journal or REPORTS[name].needs_journal)
-        for name, found in ((figure.report, known[figure.report, figure.name]) for figure in DAILY))
+    return tuple(
+        found._replace(report=name, of_journal=found.of_journal or REPORTS[name].needs_journal)
+        for name, found in ((figure.report, known[figure.report, figure.name]) for figure in DAILY)
+    )
 
 
 REPORT = Report(
@@ -147,8 +164,9 @@ REPORT = Report(
     headlines=headlines(),
     charts=(
         Chart("bars", "By day", "by_day", tuple(figure.name for figure in DAILY), split=("day_ts",)),
-        Chart("bars", "By topic", "by_topic", tuple(figure.name for figure in DAILY), split=("topic",),
-            choose="day_ts"),
+        Chart(
+            "bars", "By topic", "by_topic", tuple(figure.name for figure in DAILY), split=("topic",), choose="day_ts"
+        ),
     ),
     looks_back=True,
 )

@@ -17,11 +17,25 @@ def answers(polls: DataFrame) -> DataFrame:
     A hold that nobody waits for any more is not answered, so it is none.
     """
     messages = F.greatest(F.col("messages"), F.lit(0)).cast("long")
-    return polls.where("kind in ('answered_at_once', 'woken')").select("topic", "group", "protocol", "status",
-        F.when(F.col("kind") == "woken", F.col("cause")).otherwise("at once").alias("how"),
-        floored(F.col("at_ms")).alias("minute_ts"), messages.alias("messages"),
-    ).groupBy(*KEYS).agg(F.count("*").alias("answers"), F.count_if(F.col("messages") == 0).alias("empty"),
-        F.sum("messages").alias("messages")).select(*KEYS, *_SUMS)
+    return (
+        polls.where("kind in ('answered_at_once', 'woken')")
+        .select(
+            "topic",
+            "group",
+            "protocol",
+            "status",
+            F.when(F.col("kind") == "woken", F.col("cause")).otherwise("at once").alias("how"),
+            floored(F.col("at_ms")).alias("minute_ts"),
+            messages.alias("messages"),
+        )
+        .groupBy(*KEYS)
+        .agg(
+            F.count("*").alias("answers"),
+            F.count_if(F.col("messages") == 0).alias("empty"),
+            F.sum("messages").alias("messages"),
+        )
+        .select(*KEYS, *_SUMS)
+    )
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
@@ -29,9 +43,19 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 
 
 def _by(facts: DataFrame, *keys: str) -> DataFrame:
-    return facts.groupBy(*keys).agg(*(F.sum(name).alias(name) for name in _SUMS)).orderBy(*keys).select(*keys,
-        "answers", "empty", share("empty", "answers").alias("empty_share"), "messages",
-        F.round(F.try_divide("messages", "answers"), 2).alias("messages_an_answer"))
+    return (
+        facts.groupBy(*keys)
+        .agg(*(F.sum(name).alias(name) for name in _SUMS))
+        .orderBy(*keys)
+        .select(
+            *keys,
+            "answers",
+            "empty",
+            share("empty", "answers").alias("empty_share"),
+            "messages",
+            F.round(F.try_divide("messages", "answers"), 2).alias("messages_an_answer"),
+        )
+    )
 
 
 _TYPES = "answers long, empty long, empty_share double, messages long, messages_an_answer double"
@@ -59,10 +83,20 @@ def by_minute(facts: DataFrame) -> DataFrame:
 
 def figures(facts: DataFrame, *keys: str) -> DataFrame:
     """Answers, and how many of them brought nothing."""
-    return facts.groupBy(*keys).agg(F.coalesce(F.sum("answers"), F.lit(0)).alias("answers"),
-        F.sum("empty").alias("empty"), F.sum("messages").alias("given")).select(*keys, "answers",
-        share("empty", "answers").alias("empty_share"),
-        F.round(F.try_divide("given", "answers"), 2).alias("messages_an_answer"))
+    return (
+        facts.groupBy(*keys)
+        .agg(
+            F.coalesce(F.sum("answers"), F.lit(0)).alias("answers"),
+            F.sum("empty").alias("empty"),
+            F.sum("messages").alias("given"),
+        )
+        .select(
+            *keys,
+            "answers",
+            share("empty", "answers").alias("empty_share"),
+            F.round(F.try_divide("given", "answers"), 2).alias("messages_an_answer"),
+        )
+    )
 
 
 REPORT = Report(
@@ -76,11 +110,20 @@ REPORT = Report(
         "by_minute": Table("answers", by_minute, f"minute_ts long, how string, {_TYPES}"),
     },
     figures={"answers": figures},
-    headlines=(Figure("answers", "Answers"), Figure("empty_share", "Of them empty", "less"),
-        Figure("messages_an_answer", "Messages an answer", "more")),
+    headlines=(
+        Figure("answers", "Answers"),
+        Figure("empty_share", "Of them empty", "less"),
+        Figure("messages_an_answer", "Messages an answer", "more"),
+    ),
     charts=(
-        Chart("stack", "Answers, by how they came", "by_minute", ("answers", "empty", "messages"), split=("how",),
-            per_second=True),
+        Chart(
+            "stack",
+            "Answers, by how they came",
+            "by_minute",
+            ("answers", "empty", "messages"),
+            split=("how",),
+            per_second=True,
+        ),
         Chart("time", "Empty answers, of all", "by_minute", ("empty_share",), split=("how",)),
         Chart("bars", "By topic", "by_topic", ("empty", "answers"), split=("topic",)),
     ),

@@ -21,28 +21,54 @@ _MESSAGE = ("topic", "queue_id", "queue_offset")
 
 def on_their_way_in(messages: DataFrame) -> DataFrame:
     """Samples of born to stored (ms), by segment as well; their group is ''."""
-    took = messages.select("*", floored(F.col("store_ts")).alias("minute_ts"), F.lit("").alias("group"),
-        F.lit("born_to_stored").alias("stage"), (F.col("store_ts") - F.col("born_ts")).alias("value"))
+    took = messages.select(
+        "*",
+        floored(F.col("store_ts")).alias("minute_ts"),
+        F.lit("").alias("group"),
+        F.lit("born_to_stored").alias("stage"),
+        (F.col("store_ts") - F.col("born_ts")).alias("value"),
+    )
     return took.groupBy("segment", *KEYS, bucket_of(F.col("value")).alias("bucket")).agg(
-        F.count("*").alias("samples"), F.sum("value").alias("total"), F.min("value").alias("least"),
-        F.max("value").alias("most"), F.count("*").alias("messages"), F.sum("total_size").alias("bytes"),
-        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"))
+        F.count("*").alias("samples"),
+        F.sum("value").alias("total"),
+        F.min("value").alias("least"),
+        F.max("value").alias("most"),
+        F.count("*").alias("messages"),
+        F.sum("total_size").alias("bytes"),
+        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
+    )
 
 
 def ranges(polls: DataFrame) -> DataFrame:
     """Pulls that were given messages; ``whole``: all of the range that they passed over."""
     given = polls.where("kind in ('answered_at_once', 'woken') and messages > 0")
-    return given.select("topic", "queue_id", "group", "at_ms", "from_offset", "next_offset", "messages",
+    return given.select(
+        "topic",
+        "queue_id",
+        "group",
+        "at_ms",
+        "from_offset",
+        "next_offset",
+        "messages",
         floored(F.col("at_ms")).alias("minute_ts"),
-        (F.col("next_offset") - F.col("from_offset") == F.col("messages")).alias("whole"))
+        (F.col("next_offset") - F.col("from_offset") == F.col("messages")).alias("whole"),
+    )
 
 
 def first_deliveries(ranges: DataFrame) -> DataFrame:
     """When each message of the whole ranges was first given to each group."""
-    return (ranges.where("whole")
-        .select("topic", "queue_id", "group", "at_ms",
-            F.explode(F.sequence(F.col("from_offset"), F.col("next_offset") - 1)).alias("queue_offset"))
-        .groupBy("topic", "queue_id", "group", "queue_offset").agg(F.min("at_ms").alias("at_ms")))
+    return (
+        ranges.where("whole")
+        .select(
+            "topic",
+            "queue_id",
+            "group",
+            "at_ms",
+            F.explode(F.sequence(F.col("from_offset"), F.col("next_offset") - 1)).alias("queue_offset"),
+        )
+        .groupBy("topic", "queue_id", "group", "queue_offset")
+        .agg(F.min("at_ms").alias("at_ms"))
+    )
 
 
 def with_times(deliveries: DataFrame, messages: DataFrame) -> DataFrame:
@@ -51,17 +77,30 @@ def with_times(deliveries: DataFrame, messages: DataFrame) -> DataFrame:
     Of a topic that was deleted and made again an offset may be there twice: the newer message counts.
     """
     times = messages.select(*_MESSAGE, "born_ts", "store_ts", "physical_offset")
-    newest = deliveries.join(times, [*_MESSAGE], "left").groupBy(*_MESSAGE, "group", "at_ms").agg(
-        *(F.max_by(name, "physical_offset").alias(name) for name in ("born_ts", "store_ts")))
+    newest = (
+        deliveries.join(times, [*_MESSAGE], "left")
+        .groupBy(*_MESSAGE, "group", "at_ms")
+        .agg(*(F.max_by(name, "physical_offset").alias(name) for name in ("born_ts", "store_ts")))
+    )
     return newest.withColumn("minute_ts", floored(F.col("at_ms")))
 
 
 def on_their_way_out(deliveries: DataFrame) -> DataFrame:
     """A row for each delivery and stage, its time in ms."""
-    return deliveries.select("*", F.inline(F.array(
-        F.struct(F.lit("stored_to_delivered").alias("stage"), (F.col("at_ms") - F.col("store_ts")).alias("value")),
-        F.struct(F.lit("born_to_delivered").alias("stage"), (F.col("at_ms") - F.col("born_ts")).alias("value"),
-    )))).select(*KEYS, "value")
+    return deliveries.select(
+        "*",
+        F.inline(
+            F.array(
+                F.struct(
+                    F.lit("stored_to_delivered").alias("stage"), (F.col("at_ms") - F.col("store_ts")).alias("value")
+                ),
+                F.struct(
+                    F.lit("born_to_delivered").alias("stage"),
+                    (F.col("at_ms") - F.col("born_ts")).alias("value"),
+                ),
+            )
+        ),
+    ).select(*KEYS, "value")
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
@@ -74,20 +113,27 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     return {
         "stored": incoming,
         "stages": stages,
-        "left_out": reason(stages.where("bucket = -1"), "clock_back").unionByName(
-            reason(given.where("not whole"), "filtered", "messages")).unionByName(
-            reason(missing, "not_in_the_log")),
+        "left_out": reason(stages.where("bucket = -1"), "clock_back")
+        .unionByName(reason(given.where("not whole"), "filtered", "messages"))
+        .unionByName(reason(missing, "not_in_the_log")),
     }
 
 
 def figures(stages: DataFrame, *keys: str) -> DataFrame:
     """How long messages usually take, and 99 % of them at most."""
-    return chosen(stages, *keys, kind="stage", unit="ms", wanted={
-        "born_to_stored_p99_ms": ("born_to_stored", "p99_ms"),
-        "deliveries": ("stored_to_delivered", "samples"),
-        "stored_to_delivered_p50_ms": ("stored_to_delivered", "p50_ms"),
-        "stored_to_delivered_p99_ms": ("stored_to_delivered", "p99_ms"),
-        "born_to_delivered_p99_ms": ("born_to_delivered", "p99_ms")})
+    return chosen(
+        stages,
+        *keys,
+        kind="stage",
+        unit="ms",
+        wanted={
+            "born_to_stored_p99_ms": ("born_to_stored", "p99_ms"),
+            "deliveries": ("stored_to_delivered", "samples"),
+            "stored_to_delivered_p50_ms": ("stored_to_delivered", "p50_ms"),
+            "stored_to_delivered_p99_ms": ("stored_to_delivered", "p99_ms"),
+            "born_to_delivered_p99_ms": ("born_to_delivered", "p99_ms"),
+        },
+    )
 
 
 REPORT = Report(
@@ -101,11 +147,13 @@ REPORT = Report(
         "histogram": bars_table("stages", "stage string", "ms"),
     },
     figures={"stages": figures},
-    headlines=(Figure("born_to_stored_p99_ms", "Born to stored, 99 % within", "less"),
+    headlines=(
+        Figure("born_to_stored_p99_ms", "Born to stored, 99 % within", "less"),
         Figure("deliveries", "First deliveries", of_journal=True),
         Figure("stored_to_delivered_p50_ms", "Stored to delivered, half within", "less"),
         Figure("stored_to_delivered_p99_ms", "Stored to delivered, 99 % within", "less"),
-        Figure("born_to_delivered_p99_ms", "Born to delivered, 99 % within", "less")),
+        Figure("born_to_delivered_p99_ms", "Born to delivered, 99 % within", "less"),
+    ),
     charts=(
         Chart("time", "Over time", "by_minute", ("p50_ms", "p99_ms", "max_ms"), choose="stage"),
         Chart("histogram", "How long it took", "histogram", ("samples",), choose="stage"),

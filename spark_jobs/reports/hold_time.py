@@ -18,17 +18,31 @@ KEYS = ("measure", "topic", "group", "cause", "minute_ts")
 def holds(polls: DataFrame) -> DataFrame:
     """A row for each hold, with how long it was (us) and how much longer than granted, null unless it timed out."""
     held, granted = F.col("held_us").cast("long"), F.col("granted_ms") * 1000
-    return polls.where("kind in ('woken', 'released')").select("topic", "group", "cause",
-        floored(F.col("at_ms")).alias("minute_ts"), held.alias("held"),
-        F.when(F.col("cause") == "timeout", held - granted).alias("late"))
+    return polls.where("kind in ('woken', 'released')").select(
+        "topic",
+        "group",
+        "cause",
+        floored(F.col("at_ms")).alias("minute_ts"),
+        held.alias("held"),
+        F.when(F.col("cause") == "timeout", held - granted).alias("late"),
+    )
 
 
 def with_measures(holds: DataFrame) -> DataFrame:
     """The same as a row for each measure."""
-    return holds.select("*", F.inline(F.array(
-        F.struct(F.lit("held").alias("measure"), F.col("held").alias("value")),
-        F.struct(F.lit("late").alias("measure"), F.col("late").alias("value"))))).where(
-        "value is not null").select(*KEYS, "value")
+    return (
+        holds.select(
+            "*",
+            F.inline(
+                F.array(
+                    F.struct(F.lit("held").alias("measure"), F.col("held").alias("value")),
+                    F.struct(F.lit("late").alias("measure"), F.col("late").alias("value")),
+                )
+            ),
+        )
+        .where("value is not null")
+        .select(*KEYS, "value")
+    )
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
@@ -41,23 +55,40 @@ def by_cause(samples: DataFrame) -> DataFrame:
     """How holds ended: a row for each cause, and its share of all."""
     held = samples.where("measure = 'held'")
     all_of_them = held.agg(F.sum("samples").alias("of"))
-    return (held.groupBy("cause").agg(F.sum("samples").alias("holds"), F.sum("total").alias("held_us"))
-        .crossJoin(all_of_them).orderBy(F.desc("holds"), "cause")
-        .select("cause", "holds", share("holds", "of").alias("holds_share"), "held_us"))
+    return (
+        held.groupBy("cause")
+        .agg(F.sum("samples").alias("holds"), F.sum("total").alias("held_us"))
+        .crossJoin(all_of_them)
+        .orderBy(F.desc("holds"), "cause")
+        .select("cause", "holds", share("holds", "of").alias("holds_share"), "held_us")
+    )
 
 
 def over_time(samples: DataFrame) -> DataFrame:
     """A row for each minute and cause: holds that ended in it, and the time that they lasted."""
-    return (samples.where("measure = 'held'").groupBy("minute_ts", "cause")
+    return (
+        samples.where("measure = 'held'")
+        .groupBy("minute_ts", "cause")
         .agg(F.sum("samples").alias("holds"), F.sum("total").alias("held_us"))
-        .orderBy("minute_ts", "cause").select("minute_ts", "cause", "holds", "held_us"))
+        .orderBy("minute_ts", "cause")
+        .select("minute_ts", "cause", "holds", "held_us")
+    )
 
 
 def figures(samples: DataFrame, *keys: str) -> DataFrame:
     """How many holds, how long, and how late the time-outs."""
-    return chosen(samples, *keys, kind="measure", unit="us", wanted={
-        "holds": ("held", "samples"), "held_p50_us": ("held", "p50_us"), "held_p99_us": ("held", "p99_us"),
-        "late_p99_us": ("late", "p99_us")})
+    return chosen(
+        samples,
+        *keys,
+        kind="measure",
+        unit="us",
+        wanted={
+            "holds": ("held", "samples"),
+            "held_p50_us": ("held", "p50_us"),
+            "held_p99_us": ("held", "p99_us"),
+            "late_p99_us": ("late", "p99_us"),
+        },
+    )
 
 
 REPORT = Report(
@@ -74,9 +105,12 @@ REPORT = Report(
         "histogram": bars_table("holds", "cause string", "us", only="measure = 'held'"),
     },
     figures={"holds": figures},
-    headlines=(Figure("holds", "Holds ended"), Figure("held_p50_us", "Half of them held no longer than"),
+    headlines=(
+        Figure("holds", "Holds ended"),
+        Figure("held_p50_us", "Half of them held no longer than"),
         Figure("held_p99_us", "99 % held no longer than"),
-        Figure("late_p99_us", "Time-outs, 99 % late by no more than", "less")),
+        Figure("late_p99_us", "Time-outs, 99 % late by no more than", "less"),
+    ),
     charts=(
         Chart("stack", "Holds that ended, by cause", "over_time", ("holds",), split=("cause",), per_second=True),
         Chart("time", "How long", "by_minute", ("p50_us", "p99_us", "max_us"), choose="measure"),

@@ -31,23 +31,45 @@ def pulls(polls: DataFrame) -> DataFrame:
     held, wake = F.greatest(F.col("held_us"), F.lit(0)).cast("long"), F.col("wake_us").cast("long")
     found = F.col("messages") > 0
     waited = F.when(F.col("cause") == "timeout", F.col("granted_ms").cast("long") * 1000).otherwise(held)
-    return polls.where("kind != 'committed'").select("topic", "group", floored(F.col("at_ms")).alias("minute_ts"),
-        held.alias("held"), waited.alias("waited"), found.alias("found"),
-        F.when(found & (F.col("kind") == "woken"), wake).alias("wake"),
-    ).select("*", F.greatest(F.col("held") - F.coalesce("wake", F.lit(0)), F.lit(0)).alias("arrived"))
+    return (
+        polls.where("kind != 'committed'")
+        .select(
+            "topic",
+            "group",
+            floored(F.col("at_ms")).alias("minute_ts"),
+            held.alias("held"),
+            waited.alias("waited"),
+            found.alias("found"),
+            F.when(found & (F.col("kind") == "woken"), wake).alias("wake"),
+        )
+        .select("*", F.greatest(F.col("held") - F.coalesce("wake", F.lit(0)), F.lit(0)).alias("arrived"))
+    )
 
 
 def asked(pulls: DataFrame) -> DataFrame:
     """A row for each pull and method: requests that it takes, and how late the messages are given (us), if known."""
-    methods = [F.struct(F.lit(LONG).alias("method"), F.lit(1).cast("long").alias("requests"),
-        F.col("wake").alias("delay"), F.col("held").alias("open"))]
+    methods = [
+        F.struct(
+            F.lit(LONG).alias("method"),
+            F.lit(1).cast("long").alias("requests"),
+            F.col("wake").alias("delay"),
+            F.col("held").alias("open"),
+        )
+    ]
     for method, interval in INTERVALS_US.items():
         polls_before = _ceil(F.col("arrived"), interval)
         delay = F.when(F.col("wake").isNotNull(), polls_before * interval - F.col("arrived"))
         requests = F.when(F.col("found"), polls_before + 1).otherwise(
-            F.greatest(_ceil(F.col("waited"), interval), F.lit(1)))
-        methods.append(F.struct(F.lit(method).alias("method"), requests.alias("requests"), delay.alias("delay"),
-            F.lit(0).cast("long").alias("open")))
+            F.greatest(_ceil(F.col("waited"), interval), F.lit(1))
+        )
+        methods.append(
+            F.struct(
+                F.lit(method).alias("method"),
+                requests.alias("requests"),
+                delay.alias("delay"),
+                F.lit(0).cast("long").alias("open"),
+            )
+        )
     return pulls.select("topic", "group", "minute_ts", F.inline(F.array(*methods)))
 
 
@@ -61,8 +83,13 @@ def counted(asked: DataFrame) -> DataFrame:
     Pulls without a known delay have no bucket.
     """
     return asked.groupBy(*KEYS, bucket_of(F.col("delay")).alias("bucket")).agg(
-        F.sum("requests").alias("requests"), F.sum("open").alias("open_us"), F.count("delay").alias("samples"),
-        F.sum("delay").alias("total"), F.min("delay").alias("least"), F.max("delay").alias("most"))
+        F.sum("requests").alias("requests"),
+        F.sum("open").alias("open_us"),
+        F.count("delay").alias("samples"),
+        F.sum("delay").alias("total"),
+        F.min("delay").alias("least"),
+        F.max("delay").alias("most"),
+    )
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
@@ -79,9 +106,13 @@ def _by(facts: DataFrame, *keys: str) -> DataFrame:
     beside = F.max(F.when(F.col("method") == LONG, F.col("requests"))).over(Window.partitionBy(*keys))
     saved = requests.select("*", F.when(F.col("method") != LONG, F.col("requests") - beside).alias("saved_requests"))
     delays = spread(facts, *keys, "method", unit="us")
-    return (saved.join(delays, [*keys, "method"], "left").withColumn("samples", F.coalesce("samples", F.lit(0)))
+    return (
+        saved.join(delays, [*keys, "method"], "left")
+        .withColumn("samples", F.coalesce("samples", F.lit(0)))
         .withColumn("saved_share", F.round(F.try_divide("saved_requests", "requests"), 4))
-        .orderBy(*keys, "method").select(*keys, "method", *_COLUMNS))
+        .orderBy(*keys, "method")
+        .select(*keys, "method", *_COLUMNS)
+    )
 
 
 def by_topic(facts: DataFrame) -> DataFrame:
@@ -101,9 +132,12 @@ def by_method(facts: DataFrame) -> DataFrame:
 
 def by_minute(facts: DataFrame) -> DataFrame:
     """One row per minute and method."""
-    return facts.groupBy("minute_ts", "method").agg(F.sum("requests").alias("requests"),
-        F.sum("open_us").alias("open_us")).orderBy("minute_ts", "method").select(
-        "minute_ts", "method", "requests", "open_us")
+    return (
+        facts.groupBy("minute_ts", "method")
+        .agg(F.sum("requests").alias("requests"), F.sum("open_us").alias("open_us"))
+        .orderBy("minute_ts", "method")
+        .select("minute_ts", "method", "requests", "open_us")
+    )
 
 
 def histogram(facts: DataFrame) -> DataFrame:
@@ -120,10 +154,22 @@ def figures(facts: DataFrame, *keys: str) -> DataFrame:
         F.coalesce(of[LONG], F.lit(0)).alias("requests"),
         F.coalesce(of[short] - of[LONG], F.lit(0)).alias("saved_requests_1s"),
         F.coalesce(of[shorter] - of[LONG], F.lit(0)).alias("saved_requests_100ms"),
-        F.round(F.sum("open_us") / 1000 / span, 2).alias("open_pulls"))
-    delays = spread(facts, *keys, "method", unit="us").groupBy(*keys).agg(
-        *(F.max(F.when(F.col("method") == method, F.col("p50_us"))).alias(name) for name, method in (
-            ("delay_p50_us", LONG), ("delay_1s_p50_us", short), ("delay_100ms_p50_us", shorter))))
+        F.round(F.sum("open_us") / 1000 / span, 2).alias("open_pulls"),
+    )
+    delays = (
+        spread(facts, *keys, "method", unit="us")
+        .groupBy(*keys)
+        .agg(
+            *(
+                F.max(F.when(F.col("method") == method, F.col("p50_us"))).alias(name)
+                for name, method in (
+                    ("delay_p50_us", LONG),
+                    ("delay_1s_p50_us", short),
+                    ("delay_100ms_p50_us", shorter),
+                )
+            )
+        )
+    )
     return requests.join(delays, list(keys), "left") if keys else requests.crossJoin(delays)
 
 
@@ -139,13 +185,15 @@ REPORT = Report(
         "histogram": Table("requests", histogram, f"method string, {bars_schema('us')}"),
     },
     figures={"requests": figures},
-    headlines=(Figure("requests", "Requests made"),
+    headlines=(
+        Figure("requests", "Requests made"),
         Figure("saved_requests_1s", "Saved beside polling each second", "more"),
         Figure("saved_requests_100ms", "Saved beside polling each 100 ms", "more"),
         Figure("open_pulls", "Pulls held open on average"),
         Figure("delay_p50_us", "Half of the messages given within", "less"),
         Figure("delay_1s_p50_us", "By polling each second, within"),
-        Figure("delay_100ms_p50_us", "By polling each 100 ms, within")),
+        Figure("delay_100ms_p50_us", "By polling each 100 ms, within"),
+    ),
     charts=(
         Chart("bars", "Requests that the same messages take", "by_method", ("requests",), split=("method",)),
         Chart("time", "Requests", "by_minute", ("requests",), split=("method",), per_second=True),

@@ -14,8 +14,19 @@ from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import bars_table, spread_table
 from spark_jobs.reports.steps import floored, reason, share, stored
 
-READS = ("physical_offset", "segment", "topic", "queue_id", "total_size", "store_ts", "reconsume_times", "uniq_key",
-    "real_topic", "retry_topic", "due_ts")
+READS = (
+    "physical_offset",
+    "segment",
+    "topic",
+    "queue_id",
+    "total_size",
+    "store_ts",
+    "reconsume_times",
+    "uniq_key",
+    "real_topic",
+    "retry_topic",
+    "due_ts",
+)
 RETRY, DEAD = "%RETRY%", "%DLQ%"
 _TRIES = ("fate", "topic", "group", "attempt", "minute_ts")
 _LATE = ("topic", "level", "minute_ts")
@@ -29,92 +40,138 @@ def with_fates(messages: DataFrame) -> DataFrame:
     name = F.col("topic")
     is_retry, is_dead = name.startswith(RETRY), name.startswith(DEAD)
     prefix = F.when(is_retry, len(RETRY)).when(is_dead, len(DEAD))
-    return messages.select("segment", "physical_offset", "total_size",
+    return messages.select(
+        "segment",
+        "physical_offset",
+        "total_size",
         F.when(is_retry, "retry").when(is_dead, "dead letter").alias("fate"),
         F.when(prefix.isNotNull(), F.coalesce("retry_topic", "topic")).otherwise(name).alias("topic"),
         F.when(prefix.isNotNull(), F.substr(name, prefix + 1)).otherwise("").alias("group"),
         F.when(prefix.isNotNull(), F.col("reconsume_times")).alias("attempt"),
-        floored(F.col("store_ts")).alias("minute_ts"))
+        floored(F.col("store_ts")).alias("minute_ts"),
+    )
 
 
 def delayed(messages: DataFrame) -> DataFrame:
     """Messages that were put aside: where to, on which level, when they are due."""
     return messages.where(F.col("topic") == SCHEDULE_TOPIC).select(
-        F.coalesce("real_topic", F.lit("")).alias("topic"), (F.col("queue_id") + 1).alias("level"),
-        "uniq_key", "reconsume_times", "due_ts", "store_ts")
+        F.coalesce("real_topic", F.lit("")).alias("topic"),
+        (F.col("queue_id") + 1).alias("level"),
+        "uniq_key",
+        "reconsume_times",
+        "due_ts",
+        "store_ts",
+    )
 
 
 def copies(messages: DataFrame, delayed: DataFrame) -> DataFrame:
     """When the copies of these were stored in their own topics."""
     wanted = delayed.select("topic", "uniq_key", "reconsume_times").distinct()
-    return messages.where(F.col("topic") != SCHEDULE_TOPIC).join(
-        wanted, ["topic", "uniq_key", "reconsume_times"], "left_semi").groupBy(
-        "topic", "uniq_key", "reconsume_times").agg(F.min("store_ts").alias("delivered_ts"))
+    return (
+        messages.where(F.col("topic") != SCHEDULE_TOPIC)
+        .join(wanted, ["topic", "uniq_key", "reconsume_times"], "left_semi")
+        .groupBy("topic", "uniq_key", "reconsume_times")
+        .agg(F.min("store_ts").alias("delivered_ts"))
+    )
 
 
 def lateness(delayed: DataFrame, copies: DataFrame) -> DataFrame:
     """Each delayed message and how late its copy was stored (ms), null while there is none or nothing tells."""
-    return delayed.join(copies, ["topic", "uniq_key", "reconsume_times"], "left").select("topic", "level",
+    return delayed.join(copies, ["topic", "uniq_key", "reconsume_times"], "left").select(
+        "topic",
+        "level",
         floored(F.coalesce("delivered_ts", "store_ts")).alias("minute_ts"),
-        F.col("due_ts").isNull().alias("no_due"), F.col("uniq_key").isNull().alias("no_key"),
+        F.col("due_ts").isNull().alias("no_due"),
+        F.col("uniq_key").isNull().alias("no_key"),
         F.col("delivered_ts").isNotNull().alias("is_delivered"),
-        (F.col("delivered_ts") - F.col("due_ts")).alias("value"))
+        (F.col("delivered_ts") - F.col("due_ts")).alias("value"),
+    )
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     put_aside = delayed(inputs.messages)
-    late = sampled(lateness(put_aside, copies(inputs.messages, put_aside)), *_LATE, "no_due", "no_key", "is_delivered",
-        value="value")
+    late = sampled(
+        lateness(put_aside, copies(inputs.messages, put_aside)),
+        *_LATE,
+        "no_due",
+        "no_key",
+        "is_delivered",
+        value="value",
+    )
     return {
         "stored": stored(with_fates(inputs.messages), *_TRIES),
         "late": late,
-        "left_out": reason(late.where("bucket = -1"), "clock_back").unionByName(
-            reason(late.where("no_due"), "not_due_known")).unionByName(
-            reason(late.where("no_key"), "no_unique_key")),
+        "left_out": reason(late.where("bucket = -1"), "clock_back")
+        .unionByName(reason(late.where("no_due"), "not_due_known"))
+        .unionByName(reason(late.where("no_key"), "no_unique_key")),
     }
 
 
 def _tries(stored: DataFrame, *keys: str) -> DataFrame:
-    count = {fate: F.coalesce(F.sum(F.when(F.col("fate") == fate, F.col("messages"))), F.lit(0))
-        for fate in ("retry", "dead letter")}
+    count = {
+        fate: F.coalesce(F.sum(F.when(F.col("fate") == fate, F.col("messages"))), F.lit(0))
+        for fate in ("retry", "dead letter")
+    }
     return stored.groupBy(*keys).agg(
         F.coalesce(F.sum(F.when(F.col("fate").isNull(), F.col("messages"))), F.lit(0)).alias("messages"),
-        count["retry"].alias("retries"), count["dead letter"].alias("dead_letters"),
-        F.max("attempt").alias("most_attempts"))
+        count["retry"].alias("retries"),
+        count["dead letter"].alias("dead_letters"),
+        F.max("attempt").alias("most_attempts"),
+    )
 
 
 def by_topic(stored: DataFrame) -> DataFrame:
     """One row per topic: messages stored in it, and copies of them that were sent back or died."""
-    return _tries(stored, "topic").withColumn("retries_share", share("retries", "messages")).orderBy("topic").select(
-        "topic", "messages", "retries", "retries_share", "dead_letters", "most_attempts")
+    return (
+        _tries(stored, "topic")
+        .withColumn("retries_share", share("retries", "messages"))
+        .orderBy("topic")
+        .select("topic", "messages", "retries", "retries_share", "dead_letters", "most_attempts")
+    )
 
 
 def by_group(stored: DataFrame) -> DataFrame:
     """One row per group that sent something back, and topic."""
-    return _tries(stored.where("fate is not null"), "topic", "group").orderBy("topic", "group").select(
-        "topic", "group", "retries", "dead_letters", "most_attempts")
+    return (
+        _tries(stored.where("fate is not null"), "topic", "group")
+        .orderBy("topic", "group")
+        .select("topic", "group", "retries", "dead_letters", "most_attempts")
+    )
 
 
 def by_attempt(stored: DataFrame) -> DataFrame:
     """One row per topic, group and number of retries: how many came so far."""
-    return stored.where("fate is not null").groupBy("topic", "group", "attempt", "fate").agg(
-        F.sum("messages").alias("messages")).orderBy("topic", "group", "attempt", "fate").select(
-        "topic", "group", "attempt", "fate", "messages")
+    return (
+        stored.where("fate is not null")
+        .groupBy("topic", "group", "attempt", "fate")
+        .agg(F.sum("messages").alias("messages"))
+        .orderBy("topic", "group", "attempt", "fate")
+        .select("topic", "group", "attempt", "fate", "messages")
+    )
 
 
 def by_minute(stored: DataFrame) -> DataFrame:
     """One row per minute in which something was sent back or died."""
-    return stored.where("fate is not null").groupBy("minute_ts", "fate").agg(
-        F.sum("messages").alias("messages")).orderBy("minute_ts", "fate")
+    return (
+        stored.where("fate is not null")
+        .groupBy("minute_ts", "fate")
+        .agg(F.sum("messages").alias("messages"))
+        .orderBy("minute_ts", "fate")
+    )
 
 
 def delayed_by_level(late: DataFrame) -> DataFrame:
     """One row per delay level: put aside, delivered since, and how late (ms)."""
-    counts = late.groupBy("level").agg(F.sum("samples").alias("delayed"),
-        F.coalesce(F.sum(F.when(F.col("is_delivered"), F.col("samples"))), F.lit(0)).alias("delivered"))
-    return (counts.join(spread(late, "level", unit="ms"), "level", "left")
-        .withColumn("samples", F.coalesce("samples", F.lit(0))).orderBy("level")
-        .select("level", "delayed", "delivered", "samples", *spread_columns("ms")))
+    counts = late.groupBy("level").agg(
+        F.sum("samples").alias("delayed"),
+        F.coalesce(F.sum(F.when(F.col("is_delivered"), F.col("samples"))), F.lit(0)).alias("delivered"),
+    )
+    return (
+        counts.join(spread(late, "level", unit="ms"), "level", "left")
+        .withColumn("samples", F.coalesce("samples", F.lit(0)))
+        .orderBy("level")
+        .select("level", "delayed", "delivered", "samples", *spread_columns("ms"))
+    )
 
 
 def try_figures(stored: DataFrame, *keys: str) -> DataFrame:
@@ -124,8 +181,12 @@ def try_figures(stored: DataFrame, *keys: str) -> DataFrame:
 
 def late_figures(late: DataFrame, *keys: str) -> DataFrame:
     """Delayed messages delivered, and how late."""
-    return spread(late, *keys, unit="ms").select(*keys, F.col("samples").alias("delayed_delivered"),
-        F.col("p50_ms").alias("late_p50_ms"), F.col("p99_ms").alias("late_p99_ms"))
+    return spread(late, *keys, unit="ms").select(
+        *keys,
+        F.col("samples").alias("delayed_delivered"),
+        F.col("p50_ms").alias("late_p50_ms"),
+        F.col("p99_ms").alias("late_p99_ms"),
+    )
 
 
 REPORT = Report(
@@ -133,23 +194,32 @@ REPORT = Report(
     polls=(),
     facts=facts,
     tables={
-        "by_topic": Table("stored", by_topic, "topic string, messages long, retries long, retries_share double, "
-            "dead_letters long, most_attempts int"),
-        "by_group": Table("stored", by_group,
-            "topic string, group string, retries long, dead_letters long, most_attempts int"),
-        "by_attempt": Table("stored", by_attempt,
-            "topic string, group string, attempt int, fate string, messages long"),
+        "by_topic": Table(
+            "stored",
+            by_topic,
+            "topic string, messages long, retries long, retries_share double, dead_letters long, most_attempts int",
+        ),
+        "by_group": Table(
+            "stored", by_group, "topic string, group string, retries long, dead_letters long, most_attempts int"
+        ),
+        "by_attempt": Table(
+            "stored", by_attempt, "topic string, group string, attempt int, fate string, messages long"
+        ),
         "by_minute": Table("stored", by_minute, "minute_ts long, fate string, messages long"),
-        "delayed_by_level": Table("late", delayed_by_level,
-            f"level int, delayed long, delivered long, {spread_schema('ms')}"),
+        "delayed_by_level": Table(
+            "late", delayed_by_level, f"level int, delayed long, delivered long, {spread_schema('ms')}"
+        ),
         "delayed_by_topic": spread_table("late", "topic string, level int", "ms"),
         "histogram": bars_table("late", "level int", "ms"),
     },
     figures={"stored": try_figures, "late": late_figures},
-    headlines=(Figure("retries", "Messages sent back", "less"), Figure("dead_letters", "Dead letters", "less"),
+    headlines=(
+        Figure("retries", "Messages sent back", "less"),
+        Figure("dead_letters", "Dead letters", "less"),
         Figure("delayed_delivered", "Delayed messages delivered"),
         Figure("late_p50_ms", "Half of them late by no more than", "less"),
-        Figure("late_p99_ms", "99 % late by no more than", "less")),
+        Figure("late_p99_ms", "99 % late by no more than", "less"),
+    ),
     charts=(
         Chart("stack", "Sent back and dead", "by_minute", ("messages",), split=("fate",)),
         Chart("bars", "Sent back, by topic", "by_topic", ("retries", "dead_letters"), split=("topic",)),

@@ -14,8 +14,18 @@ from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import bars_table, chosen, names, spread_table
 from spark_jobs.reports.steps import floored, reason
 
-POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "client_id", "from_offset", "next_offset", "messages",
-    "held_us")
+POLLS = (
+    "at_ms",
+    "kind",
+    "topic",
+    "queue_id",
+    "group",
+    "client_id",
+    "from_offset",
+    "next_offset",
+    "messages",
+    "held_us",
+)
 KEYS = ("measure", "topic", "group", "client_id", "minute_ts")
 MANY = 10
 SLOWER = 2.0
@@ -29,10 +39,14 @@ def away(polls: DataFrame) -> DataFrame:
     order = Window.partitionBy(*_QUEUE, "client_id").orderBy("at_ms", "from_offset")
     begun = F.col("at_ms") - F.floor(F.coalesce("held_us", F.lit(0)) / 1000)
     took = F.col("next_begun") - F.col("at_ms")
-    return (pulls.withColumn("next_begun", F.lead(begun).over(order))
-        .where("messages > 0").withColumn("value", F.when(took < 0, -1).otherwise(took))
-        .withColumn("measure", F.lit("away")).withColumn("minute_ts", floored(F.col("at_ms")))
-        .select(*KEYS, "value"))
+    return (
+        pulls.withColumn("next_begun", F.lead(begun).over(order))
+        .where("messages > 0")
+        .withColumn("value", F.when(took < 0, -1).otherwise(took))
+        .withColumn("measure", F.lit("away"))
+        .withColumn("minute_ts", floored(F.col("at_ms")))
+        .select(*KEYS, "value")
+    )
 
 
 def committed(polls: DataFrame) -> DataFrame:
@@ -41,14 +55,21 @@ def committed(polls: DataFrame) -> DataFrame:
     In the falling order of their offsets, an answer comes after the commits that reach it, the first of them last. One
     that was committed before it was given (it was given again) tells nothing.
     """
-    seen = (Window.partitionBy(*_QUEUE).orderBy(F.desc("next_offset"), F.desc("is_commit"), F.desc("at_ms"))
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    seen = (
+        Window.partitionBy(*_QUEUE)
+        .orderBy(F.desc("next_offset"), F.desc("is_commit"), F.desc("at_ms"))
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
     ends = polls.where("kind = 'committed' or messages > 0").withColumn("is_commit", F.col("kind") == "committed")
     took = F.last(F.when(F.col("is_commit"), F.col("at_ms")), ignorenulls=True).over(seen) - F.col("at_ms")
-    return (ends.withColumn("took", took).where("not is_commit")
+    return (
+        ends.withColumn("took", took)
+        .where("not is_commit")
         .withColumn("value", F.when(F.col("took") >= 0, F.col("took")))
-        .withColumn("measure", F.lit("committed")).withColumn("minute_ts", floored(F.col("at_ms")))
-        .select(*KEYS, "value"))
+        .withColumn("measure", F.lit("committed"))
+        .withColumn("minute_ts", floored(F.col("at_ms")))
+        .select(*KEYS, "value")
+    )
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
@@ -60,9 +81,21 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 def _wide(measures: DataFrame, *keys: str) -> DataFrame:
     """Half and 99 % of both measures side by side, and how many answers with messages there were."""
     answers = measures.where("measure = 'away'").groupBy(*keys).agg(F.sum("samples").alias("answers"))
-    return answers.join(chosen(measures, *keys, kind="measure", unit="ms", wanted={
-        f"{measure}_{name}_ms": (measure, f"{name}_ms")
-        for measure in ("away", "committed") for name in ("p50", "p99")}), list(keys), "left")
+    return answers.join(
+        chosen(
+            measures,
+            *keys,
+            kind="measure",
+            unit="ms",
+            wanted={
+                f"{measure}_{name}_ms": (measure, f"{name}_ms")
+                for measure in ("away", "committed")
+                for name in ("p50", "p99")
+            },
+        ),
+        list(keys),
+        "left",
+    )
 
 
 _TYPES = "answers long, away_p50_ms long, away_p99_ms long, committed_p50_ms long, committed_p99_ms long"
@@ -70,13 +103,17 @@ _TYPES = "answers long, away_p50_ms long, away_p99_ms long, committed_p50_ms lon
 
 def by_client(measures: DataFrame) -> DataFrame:
     """One row per topic, group and client; ``is_slow`` beside its group."""
-    return _beside_the_group(measures).orderBy("topic", "group", "client_id").select(
-        "topic", "group", "client_id", *names(_TYPES), "is_slow")
+    return (
+        _beside_the_group(measures)
+        .orderBy("topic", "group", "client_id")
+        .select("topic", "group", "client_id", *names(_TYPES), "is_slow")
+    )
 
 
 def _beside_the_group(measures: DataFrame, *keys: str) -> DataFrame:
-    group = _wide(measures, *keys, "topic", "group").select(*keys, "topic", "group",
-        F.col("away_p50_ms").alias("of_away"), F.col("committed_p50_ms").alias("of_committed"))
+    group = _wide(measures, *keys, "topic", "group").select(
+        *keys, "topic", "group", F.col("away_p50_ms").alias("of_away"), F.col("committed_p50_ms").alias("of_committed")
+    )
     clients = _wide(measures, *keys, "topic", "group", "client_id").join(group, [*keys, "topic", "group"])
     is_slow = (F.col("answers") >= MANY) & (_slower("away") | _slower("committed"))
     return clients.withColumn("is_slow", F.coalesce(is_slow, F.lit(False)))
@@ -95,8 +132,13 @@ def by_group(measures: DataFrame) -> DataFrame:
 def figures(measures: DataFrame, *keys: str) -> DataFrame:
     """Clients that are slow beside their groups, and how long 99 % of the answers take."""
     slow = _beside_the_group(measures, *keys).groupBy(*keys).agg(F.count_if("is_slow").alias("slow_clients"))
-    all_of_them = chosen(measures, *keys, kind="measure", unit="ms", wanted={
-        "away_p99_ms": ("away", "p99_ms"), "committed_p99_ms": ("committed", "p99_ms")})
+    all_of_them = chosen(
+        measures,
+        *keys,
+        kind="measure",
+        unit="ms",
+        wanted={"away_p99_ms": ("away", "p99_ms"), "committed_p99_ms": ("committed", "p99_ms")},
+    )
     return slow.join(all_of_them, list(keys), "left") if keys else slow.crossJoin(all_of_them)
 
 
@@ -105,20 +147,30 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_client": Table("measures", by_client,
-            f"topic string, group string, client_id string, {_TYPES}, is_slow boolean"),
+        "by_client": Table(
+            "measures", by_client, f"topic string, group string, client_id string, {_TYPES}, is_slow boolean"
+        ),
         "by_group": Table("measures", by_group, f"topic string, group string, {_TYPES}"),
         "by_minute": spread_table("measures", "minute_ts long, measure string", "ms"),
         "histogram": bars_table("measures", "group string, measure string", "ms"),
     },
     figures={"measures": figures},
-    headlines=(Figure("slow_clients", "Slow clients", "less"),
+    headlines=(
+        Figure("slow_clients", "Slow clients", "less"),
         Figure("away_p99_ms", "Back for more, 99 % within", "less"),
-        Figure("committed_p99_ms", "Committed, 99 % within", "less")),
+        Figure("committed_p99_ms", "Committed, 99 % within", "less"),
+    ),
     charts=(
         Chart("time", "Over time", "by_minute", ("p50_ms", "p99_ms", "max_ms"), choose="measure"),
-        Chart("bars", "By client", "by_client", ("committed_p50_ms", "away_p50_ms", "answers"),
-            split=("client_id", "topic"), choose="group", merge="max"),
+        Chart(
+            "bars",
+            "By client",
+            "by_client",
+            ("committed_p50_ms", "away_p50_ms", "answers"),
+            split=("client_id", "topic"),
+            choose="group",
+            merge="max",
+        ),
         Chart("histogram", "How long it took", "histogram", ("samples",), choose="measure"),
     ),
 )

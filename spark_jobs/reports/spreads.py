@@ -22,8 +22,11 @@ def spread_table(of: str, keys: str, unit: str, only: str = "true") -> Table:
     columns = names(keys)
 
     def spread_by(samples: DataFrame) -> DataFrame:
-        return spread(samples.where(only), *columns, unit=unit).orderBy(*columns).select(
-            *columns, "samples", *spread_columns(unit))
+        return (
+            spread(samples.where(only), *columns, unit=unit)
+            .orderBy(*columns)
+            .select(*columns, "samples", *spread_columns(unit))
+        )
 
     return Table(of, spread_by, f"{keys}, {spread_schema(unit)}")
 
@@ -37,6 +40,13 @@ def bars_table(of: str, keys: str, unit: str, only: str = "true") -> Table:
 def chosen(samples: DataFrame, *keys: str, kind: str, unit: str, wanted: Mapping[str, tuple[str, str]]) -> DataFrame:
     """Some percentiles as one row: ``{"wake_p99_us": ("woken", "p99_us")}`` is that of the kind ``woken``."""
     columns = {name: F.max(F.when(F.col(kind) == value, F.col(column))) for name, (value, column) in wanted.items()}
-    return spread(samples, *keys, kind, unit=unit).groupBy(*keys).agg(*(
-        (F.coalesce(found, F.lit(0)) if wanted[name][1] == "samples" else found).alias(name)
-        for name, found in columns.items()))
+    return (
+        spread(samples, *keys, kind, unit=unit)
+        .groupBy(*keys)
+        .agg(
+            *(
+                (F.coalesce(found, F.lit(0)) if wanted[name][1] == "samples" else found).alias(name)
+                for name, found in columns.items()
+            )
+        )
+    )

@@ -54,7 +54,8 @@ def stored(messages: DataFrame, *keys: str) -> DataFrame:
     return messages.groupBy("segment", *keys).agg(
         F.count("*").alias("messages"),
         F.sum("total_size").alias("bytes"),
-        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"))
+        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
+    )
 
 
 def counted(inputs: Inputs, keys: Sequence[str], sums: Sequence[str]) -> DataFrame:
@@ -68,18 +69,34 @@ def counted(inputs: Inputs, keys: Sequence[str], sums: Sequence[str]) -> DataFra
 
 def summed(messages: DataFrame, keys: Sequence[str], sums: Sequence[str]) -> DataFrame:
     """What ``commit_log_sums`` makes of records, made of rows."""
-    numbers = messages.select("*", *(made().alias(name) for name, made in _MADE.items()
-        if any(wanted == name or wanted.partition("_")[2] == name for wanted in (*keys, *sums))))
-    return numbers.groupBy(*keys).agg(*(
-        (F.count("*") if name == COUNT else _SUMS[name.partition("_")[0]](F.col(name.partition("_")[2])).cast("long"))
-        .alias(name) for name in sums))
+    numbers = messages.select(
+        "*",
+        *(
+            made().alias(name)
+            for name, made in _MADE.items()
+            if any(wanted == name or wanted.partition("_")[2] == name for wanted in (*keys, *sums))
+        ),
+    )
+    return numbers.groupBy(*keys).agg(
+        *(
+            (
+                F.count("*")
+                if name == COUNT
+                else _SUMS[name.partition("_")[0]](F.col(name.partition("_")[2])).cast("long")
+            ).alias(name)
+            for name in sums
+        )
+    )
 
 
 _SUMS: Mapping[str, Callable[..., Column]] = {"sum": F.sum, "min": F.min, "max": F.max}
 _MADE: Mapping[str, Callable[[], Column]] = {
     "minute_ts": lambda: floored(F.col("store_ts")),
-    "size_class": lambda: F.when(F.col("body_length") <= 1, 1).otherwise(
-        F.pow(F.lit(2), F.length(F.bin(F.col("body_length") - 1)))).cast("long"),
+    "size_class": lambda: (
+        F.when(F.col("body_length") <= 1, 1)
+        .otherwise(F.pow(F.lit(2), F.length(F.bin(F.col("body_length") - 1))))
+        .cast("long")
+    ),
     "end": lambda: F.col("physical_offset") + F.col("total_size"),
 }
 
@@ -87,8 +104,11 @@ _MADE: Mapping[str, Callable[[], Column]] = {
 def reason(rows: DataFrame, name: str, count: str = "samples") -> DataFrame:
     """Rows of facts that are left out for this reason, counted by topic, group and minute."""
     group = F.col("group") if "group" in rows.columns else F.lit("")
-    return rows.groupBy("topic", group.alias("group"), "minute_ts").agg(F.sum(count).alias("count")).select(
-        F.lit(name).alias("reason"), "topic", "group", "minute_ts", "count")
+    return (
+        rows.groupBy("topic", group.alias("group"), "minute_ts")
+        .agg(F.sum(count).alias("count"))
+        .select(F.lit(name).alias("reason"), "topic", "group", "minute_ts", "count")
+    )
 
 
 def share(part: str, whole: str) -> Column:
@@ -104,9 +124,17 @@ def uneven(amounts: DataFrame, *keys: str, amount: str) -> DataFrame:
     """
     ranked = amounts.select("*", F.row_number().over(Window.partitionBy(*keys).orderBy(amount)).alias("rank"))
     sums = ranked.groupBy(*keys).agg(
-        F.count("*").alias("parts"), F.sum(amount).alias("total"), F.max(amount).alias("most"),
-        F.sum(F.col("rank") * F.col(amount)).alias("ranked"))
+        F.count("*").alias("parts"),
+        F.sum(amount).alias("total"),
+        F.max(amount).alias("most"),
+        F.sum(F.col("rank") * F.col(amount)).alias("ranked"),
+    )
     total, parts = F.col("total"), F.col("parts")
-    return sums.select(*keys, "parts", "total", "most",
+    return sums.select(
+        *keys,
+        "parts",
+        "total",
+        "most",
         F.round(F.try_divide(F.col("most") * parts, total), 3).alias("imbalance"),
-        F.round(F.try_divide(2 * F.col("ranked"), parts * total) - (parts + 1) / parts, 4).alias("gini"))
+        F.round(F.try_divide(2 * F.col("ranked"), parts * total) - (parts + 1) / parts, 4).alias("gini"),
+    )

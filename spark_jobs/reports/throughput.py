@@ -6,13 +6,31 @@ from pyspark.sql import functions as F
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.steps import counted
 
-READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "body_length", "store_ts",
-    "born_host", "producer_group")
+READS = (
+    "physical_offset",
+    "segment",
+    "topic",
+    "queue_id",
+    "queue_offset",
+    "total_size",
+    "body_length",
+    "store_ts",
+    "born_host",
+    "producer_group",
+)
 _KEYS = ("topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
-_SUMS = {"messages": "messages", "bytes": "sum_total_size", "body_bytes": "sum_body_length",
-    "min_size": "min_total_size", "max_size": "max_total_size", "first_store_ts": "min_store_ts",
-    "last_store_ts": "max_store_ts", "min_queue_offset": "min_queue_offset", "max_queue_offset": "max_queue_offset",
-    "end": "max_end"}
+_SUMS = {
+    "messages": "messages",
+    "bytes": "sum_total_size",
+    "body_bytes": "sum_body_length",
+    "min_size": "min_total_size",
+    "max_size": "max_total_size",
+    "first_store_ts": "min_store_ts",
+    "last_store_ts": "max_store_ts",
+    "min_queue_offset": "min_queue_offset",
+    "max_queue_offset": "max_queue_offset",
+    "end": "max_end",
+}
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
@@ -21,9 +39,13 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     ``size_class``: the next power of two, bytes.
     """
     keys = ("segment", *_KEYS)
-    sums = counted(inputs, keys, tuple(_SUMS.values())).selectExpr(*keys, *(
-        f"cast({name} as {'int' if alias in ('min_size', 'max_size') else 'long'}) as {alias}"
-        for alias, name in _SUMS.items()))
+    sums = counted(inputs, keys, tuple(_SUMS.values())).selectExpr(
+        *keys,
+        *(
+            f"cast({name} as {'int' if alias in ('min_size', 'max_size') else 'long'}) as {alias}"
+            for alias, name in _SUMS.items()
+        ),
+    )
     return {"stored": sums}
 
 
@@ -33,26 +55,47 @@ def _added_up(stored: DataFrame, *keys: str) -> DataFrame:
         *(F.sum(name).alias(name) for name in ("messages", "bytes", "body_bytes")),
         *(F.min(name).alias(name) for name in ("min_size", "first_store_ts", "min_queue_offset")),
         *(F.max(name).alias(name) for name in ("max_size", "last_store_ts", "max_queue_offset")),
-        F.count_distinct("queue_id").alias("queues"))
+        F.count_distinct("queue_id").alias("queues"),
+    )
     return sums.withColumn("mean_size", F.round(F.col("bytes") / F.col("messages"), 1)).orderBy(*keys)
 
 
 def by_topic(stored: DataFrame) -> DataFrame:
     """One row per topic; sizes are those of whole records, in bytes."""
-    return _added_up(stored, "topic").select("topic", "messages", "bytes", "body_bytes", "queues", "min_size",
-        "mean_size", "max_size", "first_store_ts", "last_store_ts")
+    return _added_up(stored, "topic").select(
+        "topic",
+        "messages",
+        "bytes",
+        "body_bytes",
+        "queues",
+        "min_size",
+        "mean_size",
+        "max_size",
+        "first_store_ts",
+        "last_store_ts",
+    )
 
 
 def by_queue(stored: DataFrame) -> DataFrame:
     """One row per queue, with the offsets that its messages span."""
-    return _added_up(stored, "topic", "queue_id").select("topic", "queue_id", "messages", "bytes", "body_bytes",
-        "min_queue_offset", "max_queue_offset", "first_store_ts", "last_store_ts")
+    return _added_up(stored, "topic", "queue_id").select(
+        "topic",
+        "queue_id",
+        "messages",
+        "bytes",
+        "body_bytes",
+        "min_queue_offset",
+        "max_queue_offset",
+        "first_store_ts",
+        "last_store_ts",
+    )
 
 
 def by_producer(stored: DataFrame) -> DataFrame:
     """One row per topic, producer's address, and group where the message says it (those of transactions do)."""
-    return _added_up(stored, "topic", "born_host", "producer_group").select("topic", "born_host", "producer_group",
-        "messages", "bytes", "body_bytes", "first_store_ts", "last_store_ts")
+    return _added_up(stored, "topic", "born_host", "producer_group").select(
+        "topic", "born_host", "producer_group", "messages", "bytes", "body_bytes", "first_store_ts", "last_store_ts"
+    )
 
 
 def by_minute(stored: DataFrame) -> DataFrame:
@@ -67,8 +110,9 @@ def by_size(stored: DataFrame) -> DataFrame:
 
 def figures(stored: DataFrame, *keys: str) -> DataFrame:
     """Messages and bytes."""
-    return stored.groupBy(*keys).agg(*(
-        F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("messages", "bytes", "body_bytes")))
+    return stored.groupBy(*keys).agg(
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("messages", "bytes", "body_bytes"))
+    )
 
 
 REPORT = Report(
@@ -76,19 +120,35 @@ REPORT = Report(
     polls=(),
     facts=facts,
     tables={
-        "by_topic": Table("stored", by_topic, "topic string, messages long, bytes long, body_bytes long, queues long, "
-            "min_size int, mean_size double, max_size int, first_store_ts long, last_store_ts long"),
-        "by_queue": Table("stored", by_queue, "topic string, queue_id int, messages long, bytes long, body_bytes long, "
-            "min_queue_offset long, max_queue_offset long, first_store_ts long, last_store_ts long"),
-        "by_producer": Table("stored", by_producer, "topic string, born_host string, producer_group string, "
-            "messages long, bytes long, body_bytes long, first_store_ts long, last_store_ts long"),
-        "by_minute": Table("stored", by_minute,
-            "minute_ts long, topic string, messages long, bytes long, body_bytes long"),
+        "by_topic": Table(
+            "stored",
+            by_topic,
+            "topic string, messages long, bytes long, body_bytes long, queues long, "
+            "min_size int, mean_size double, max_size int, first_store_ts long, last_store_ts long",
+        ),
+        "by_queue": Table(
+            "stored",
+            by_queue,
+            "topic string, queue_id int, messages long, bytes long, body_bytes long, "
+            "min_queue_offset long, max_queue_offset long, first_store_ts long, last_store_ts long",
+        ),
+        "by_producer": Table(
+            "stored",
+            by_producer,
+            "topic string, born_host string, producer_group string, "
+            "messages long, bytes long, body_bytes long, first_store_ts long, last_store_ts long",
+        ),
+        "by_minute": Table(
+            "stored", by_minute, "minute_ts long, topic string, messages long, bytes long, body_bytes long"
+        ),
         "by_size": Table("stored", by_size, "topic string, size_class long, messages long, body_bytes long"),
     },
     figures={"stored": figures},
-    headlines=(Figure("messages", "Messages stored"), Figure("bytes", "Bytes of the log"),
-        Figure("body_bytes", "Bytes of bodies")),
+    headlines=(
+        Figure("messages", "Messages stored"),
+        Figure("bytes", "Bytes of the log"),
+        Figure("body_bytes", "Bytes of bodies"),
+    ),
     charts=(
         Chart("stack", "Stored over time", "by_minute", ("messages", "bytes"), split=("topic",), per_second=True),
         Chart("bars", "Body sizes, up to", "by_size", ("messages", "body_bytes"), split=("size_class",)),

@@ -22,16 +22,22 @@ def with_stages(polls: DataFrame) -> DataFrame:
     The journal's times of day are those at which the engine began a turn, in whole milliseconds. So a hold that was
     answered in the turn that stored its message took as long as it took to wake; a time that is negative is a clock's.
     """
-    woken = polls.where("kind = 'woken' and messages > 0").select("topic", "group", "cause",
-        floored(F.col("at_ms")).alias("minute_ts"), F.col("wake_us").cast("long").alias("wake_us"),
-        ((F.col("at_ms") - F.col("oldest_store_ms")) * 1000).alias("stored_us"))
+    woken = polls.where("kind = 'woken' and messages > 0").select(
+        "topic",
+        "group",
+        "cause",
+        floored(F.col("at_ms")).alias("minute_ts"),
+        F.col("wake_us").cast("long").alias("wake_us"),
+        ((F.col("at_ms") - F.col("oldest_store_ms")) * 1000).alias("stored_us"),
+    )
     stored, wake = F.col("stored_us"), F.col("wake_us")
     until_woken = F.when(wake.isNotNull(), F.when(stored < 0, stored).otherwise(F.greatest(stored - wake, F.lit(0))))
     until_answered = F.when(stored < 0, stored).otherwise(F.greatest(stored, wake))
     stages = F.array(
         F.struct(F.lit("stored_to_woken").alias("stage"), until_woken.alias("value")),
         F.struct(F.lit("woken_to_answered").alias("stage"), wake.alias("value")),
-        F.struct(F.lit("stored_to_answered").alias("stage"), until_answered.alias("value")))
+        F.struct(F.lit("stored_to_answered").alias("stage"), until_answered.alias("value")),
+    )
     return woken.select("*", F.inline(stages)).where("value is not null").select(*KEYS, "value")
 
 
@@ -43,11 +49,18 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 
 def figures(stages: DataFrame, *keys: str) -> DataFrame:
     """How many were woken with messages, and how fast."""
-    return chosen(stages, *keys, kind="stage", unit="us", wanted={
-        "wakeups": ("stored_to_answered", "samples"),
-        "wake_p50_us": ("woken_to_answered", "p50_us"),
-        "wake_p99_us": ("woken_to_answered", "p99_us"),
-        "stored_to_answered_p99_us": ("stored_to_answered", "p99_us")})
+    return chosen(
+        stages,
+        *keys,
+        kind="stage",
+        unit="us",
+        wanted={
+            "wakeups": ("stored_to_answered", "samples"),
+            "wake_p50_us": ("woken_to_answered", "p50_us"),
+            "wake_p99_us": ("woken_to_answered", "p99_us"),
+            "stored_to_answered_p99_us": ("stored_to_answered", "p99_us"),
+        },
+    )
 
 
 REPORT = Report(
@@ -62,10 +75,12 @@ REPORT = Report(
         "histogram": bars_table("stages", "stage string", "us"),
     },
     figures={"stages": figures},
-    headlines=(Figure("wakeups", "Holds ended with messages"),
+    headlines=(
+        Figure("wakeups", "Holds ended with messages"),
         Figure("wake_p50_us", "Woken to answered, half of them within", "less"),
         Figure("wake_p99_us", "Woken to answered, 99 % within", "less"),
-        Figure("stored_to_answered_p99_us", "Stored to answered, 99 % within", "less")),
+        Figure("stored_to_answered_p99_us", "Stored to answered, 99 % within", "less"),
+    ),
     charts=(
         Chart("time", "Over time", "by_minute", ("p50_us", "p99_us", "max_us"), choose="stage"),
         Chart("histogram", "How long it took", "histogram", ("samples",), choose="stage"),

@@ -11,14 +11,33 @@ from api.asgi import Application
 class AsgiRequest:
     """One request to an application, message by message."""
 
-    def __init__(self, app: Application, method: str, path: str, *, query: str = "", body: bytes = b"",
-                 headers: dict[str, str] | None = None, chunks: Iterable[bytes] | None = None, **scope: Any) -> None:
+    def __init__(
+        self,
+        app: Application,
+        method: str,
+        path: str,
+        *,
+        query: str = "",
+        body: bytes = b"",
+        headers: dict[str, str] | None = None,
+        chunks: Iterable[bytes] | None = None,
+        **scope: Any,
+    ) -> None:
         raw_path = path.encode("ascii")
         self.scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
-            "path": path, "raw_path": raw_path, "query_string": query.encode("ascii"), "root_path": "",
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": query.encode("ascii"),
+            "root_path": "",
             "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
-            "client": ("127.0.0.1", 4711), "server": ("testserver", 80)} | scope
+            "client": ("127.0.0.1", 4711),
+            "server": ("testserver", 80),
+        } | scope
         self.sent: list[dict[str, Any]] = []
         self._changed = asyncio.Condition()
         self._incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()

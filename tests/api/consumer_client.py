@@ -35,8 +35,12 @@ class Client(WebsocketCommunicator):  # type: ignore[misc]
 
 
 @asynccontextmanager
-async def connected(client_id: str = "web-1", *, port: int = 4711, path: str = "/ws/v1/consumer",
-                    ) -> AsyncIterator[Client]:
+async def connected(
+    client_id: str = "web-1",
+    *,
+    port: int = 4711,
+    path: str = "/ws/v1/consumer",
+) -> AsyncIterator[Client]:
     """A consumer that has said hello."""
     client = Client(consumer_application, path, subprotocols=["rmq.v1.json"])
     client.scope["client"] = ("10.0.0.9", port)

@@ -59,11 +59,16 @@ def main() -> None:
     port = FakePort()
     port.replies[commands.PullMessage] = pulled(records=record(b"x" * 256 * 1024))
     set_port(port)
-    application = Watching(ProtocolTypeRouter({
-        "http": routing.http_application, "websocket": URLRouter(routing.websocket_urlpatterns)}))
-    Server(application, endpoints=[f"tcp:port={sys.argv[1]}:interface=127.0.0.1:backlog=4096"],
-        websocket_max_message_size=8 << 20, websocket_max_frame_size=8 << 20,
-        ready_callable=lambda: print("listening", flush=True)).run()
+    application = Watching(
+        ProtocolTypeRouter({"http": routing.http_application, "websocket": URLRouter(routing.websocket_urlpatterns)})
+    )
+    Server(
+        application,
+        endpoints=[f"tcp:port={sys.argv[1]}:interface=127.0.0.1:backlog=4096"],
+        websocket_max_message_size=8 << 20,
+        websocket_max_frame_size=8 << 20,
+        ready_callable=lambda: print("listening", flush=True),
+    ).run()
 
 
 if __name__ == "__main__":

@@ -19,9 +19,18 @@ async def login(gate: Gate, body: str) -> AsgiRequest:
     return await AsgiRequest(gate.login, "POST", "/login", body=body.encode(), headers=FORM).done()
 
 
-@pytest.mark.parametrize(("authorization", "admitted"), [
-    (f"Bearer {TOKEN}", True), (f"bearer  {TOKEN} ", True), (f"Basic {TOKEN}", False), ("Bearer", False), ("", False),
-    ("Bearer another", False), ("Bearer \xe4", False)])
+@pytest.mark.parametrize(
+    ("authorization", "admitted"),
+    [
+        (f"Bearer {TOKEN}", True),
+        (f"bearer  {TOKEN} ", True),
+        (f"Basic {TOKEN}", False),
+        ("Bearer", False),
+        ("", False),
+        ("Bearer another", False),
+        ("Bearer \xe4", False),
+    ],
+)
 def test_the_bearer_token(authorization: str, admitted: bool) -> None:
     assert GATE.admits(scope(authorization=authorization)) is admitted
 
@@ -82,9 +91,18 @@ async def test_logout() -> None:
     assert (await AsgiRequest(GATE.logout, "GET", "/logout").done()).status == 405
 
 
-@pytest.mark.parametrize(("target", "path"), [
-    ("/topics/a%20b", "/topics/a%20b"), ("//evil.example", "/"), ("https://evil.example", "/"),
-    ("/\\evil.example", "/"), ("", "/"), ("/a\r\nSet-Cookie: x", "/"), ("/ä", "/")])
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/topics/a%20b", "/topics/a%20b"),
+        ("//evil.example", "/"),
+        ("https://evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("", "/"),
+        ("/a\r\nSet-Cookie: x", "/"),
+        ("/ä", "/"),
+    ],
+)
 def test_nobody_is_sent_elsewhere(target: str, path: str) -> None:
     assert local_path(target) == path
 

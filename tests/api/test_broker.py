@@ -22,7 +22,11 @@ async def test_every_option_is_described(client: httpx.AsyncClient) -> None:
     assert set(options) == set(OPTION_DESCRIPTIONS)
     long_polling = options["longPollingEnable"]
     assert (long_polling["type"], long_polling["default"], long_polling["value"], long_polling["changeable"]) == (
-        "boolean", True, True, True)
+        "boolean",
+        True,
+        True,
+        True,
+    )
     assert not options["brokerName"]["changeable"]
     assert all(option["description"] and option["type"] for option in body["options"])
     assert body["config"]["brokerName"] == BROKER
@@ -41,11 +45,20 @@ async def test_what_cannot_be_changed(client: httpx.AsyncClient, port: FakePort,
     assert port.commands == []
 
 
-@pytest.mark.parametrize("changes", [{"longPollingEnable": "maybe"}, {"longPollingEnable": 1},
-    {"shortPollingTimeMills": 0}, {"shortPollingTimeMills": "1000"}, {"deleteWhen": "noon"},
-    {"flushDiskType": "LATER"}])
-async def test_a_value_that_an_option_does_not_take(client: httpx.AsyncClient, port: FakePort,
-                                                   changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"longPollingEnable": "maybe"},
+        {"longPollingEnable": 1},
+        {"shortPollingTimeMills": 0},
+        {"shortPollingTimeMills": "1000"},
+        {"deleteWhen": "noon"},
+        {"flushDiskType": "LATER"},
+    ],
+)
+async def test_a_value_that_an_option_does_not_take(
+    client: httpx.AsyncClient, port: FakePort, changes: dict[str, Any]
+) -> None:
     answer = await client.patch("/api/v1/broker/config", json=changes)
     assert (answer.status_code, port.commands) == (400, [])
     assert answer.json()["errors"][0]["pointer"] == f"/{next(iter(changes))}"

@@ -12,13 +12,21 @@ from tests.fakes.fake_port import FakePort, broker_view, hold_view, pulled, queu
 
 
 def topic(broker: str, name: str = "T") -> commands.TopicView:
-    return commands.TopicView(broker=broker, topic=name, read_queues=4, write_queues=4, perm=6, system=False,
-        messages=1)
+    return commands.TopicView(
+        broker=broker, topic=name, read_queues=4, write_queues=4, perm=6, system=False, messages=1
+    )
 
 
 def sent(*_: Any) -> commands.Sent:
-    return commands.Sent(code=0, topic="T", messages=[commands.SentMessage(message_id="M", offset_message_id="O",
-        queue_id=0, queue_offset=0, physical_offset=0, store_time_ms=1)])
+    return commands.Sent(
+        code=0,
+        topic="T",
+        messages=[
+            commands.SentMessage(
+                message_id="M", offset_message_id="O", queue_id=0, queue_offset=0, physical_offset=0, store_time_ms=1
+            )
+        ],
+    )
 
 
 NO_TOPIC = NotFoundError("no such topic", code=ResponseCode.TOPIC_NOT_EXIST)
@@ -29,9 +37,11 @@ def two(port: FakePort) -> Iterator[tuple[FakePort, FakePort]]:
     """Two brokers that both have topic T; only the second has U."""
     other = FakePort()
     for name, each in (("broker-a", port), ("broker-b", other)):
-        each.replies[commands.GetTopic] = lambda command, name=name: NO_TOPIC if (
-            command.topic == "U" and name == "broker-a") or command.topic == "V" else commands.Topics(
-                seq=1, topics=[topic(name, command.topic)])
+        each.replies[commands.GetTopic] = lambda command, name=name: (
+            NO_TOPIC
+            if (command.topic == "U" and name == "broker-a") or command.topic == "V"
+            else commands.Topics(seq=1, topics=[topic(name, command.topic)])
+        )
         each.replies[commands.SendMessage] = sent
     set_ports({"broker-a": port, "broker-b": other})
     brokers.forget_topics()
@@ -105,21 +115,25 @@ async def test_a_new_topic_may_begin_anywhere(client: httpx.AsyncClient, two: tu
     assert [sends(port) for port in two] == [1, 1]
 
 
-@pytest.mark.parametrize(("method", "path", "body"), [
-    ("GET", "/api/v1/topics/T/queues/0/messages?offset=0", None),
-    ("POST", "/api/v1/topics/T/messages", {"body": "x", "queue_id": 0}),
-    ("GET", "/api/v1/groups/G/offsets?topic=T", None),
-    ("PUT", "/api/v1/groups/G/offsets", {"offsets": [{"topic": "T", "queue_id": 0, "offset": 1}]}),
-    ("POST", "/api/v1/groups/G/offsets/reset", {"topic": "T", "to": "min"}),
-    ("GET", "/api/v1/broker", None),
-    ("PATCH", "/api/v1/broker/config", {"longPollingEnable": False}),
-    ("GET", "/api/v1/holds/1", None),
-    ("GET", "/api/v1/holds?after=1", None),
-    ("GET", "/api/v1/snapshot", None),
-    ("GET", "/api/v1/events", None),
-])
-async def test_what_only_makes_sense_at_one_broker(client: httpx.AsyncClient, two: tuple[FakePort, FakePort],
-                                                   method: str, path: str, body: Any) -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/api/v1/topics/T/queues/0/messages?offset=0", None),
+        ("POST", "/api/v1/topics/T/messages", {"body": "x", "queue_id": 0}),
+        ("GET", "/api/v1/groups/G/offsets?topic=T", None),
+        ("PUT", "/api/v1/groups/G/offsets", {"offsets": [{"topic": "T", "queue_id": 0, "offset": 1}]}),
+        ("POST", "/api/v1/groups/G/offsets/reset", {"topic": "T", "to": "min"}),
+        ("GET", "/api/v1/broker", None),
+        ("PATCH", "/api/v1/broker/config", {"longPollingEnable": False}),
+        ("GET", "/api/v1/holds/1", None),
+        ("GET", "/api/v1/holds?after=1", None),
+        ("GET", "/api/v1/snapshot", None),
+        ("GET", "/api/v1/events", None),
+    ],
+)
+async def test_what_only_makes_sense_at_one_broker(
+    client: httpx.AsyncClient, two: tuple[FakePort, FakePort], method: str, path: str, body: Any
+) -> None:
     answer = await client.request(method, path, json=body)
     assert answer.status_code == 400
     assert "broker-a, broker-b" in answer.json()["detail"]

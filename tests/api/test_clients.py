@@ -14,13 +14,25 @@ def clients(*views: commands.ClientView) -> commands.Clients:
 
 
 async def test_all_clients(client: httpx.AsyncClient, port: FakePort) -> None:
-    port.replies[commands.GetClients] = clients(client_view("java-1", consumer_groups=["G"]),
-        client_view("web-1", protocol="websocket", language="HTTP", version=0, last_heartbeat_ms=None))
+    port.replies[commands.GetClients] = clients(
+        client_view("java-1", consumer_groups=["G"]),
+        client_view("web-1", protocol="websocket", language="HTTP", version=0, last_heartbeat_ms=None),
+    )
     body = (await client.get("/api/v1/clients")).json()
     assert (body["seq"], body["total"]) == (5, 3)
-    assert body["clients"][0] == {"broker": BROKER, "client_id": "java-1", "protocol": "remoting",
-        "remote": "10.0.0.7:50001", "language": "JAVA", "version": "5.4.0", "connected_at_ms": 1_700_000_000_000,
-        "last_heartbeat_ms": 1_700_000_030_000, "producer_groups": [], "consumer_groups": ["G"], "holds": 2}
+    assert body["clients"][0] == {
+        "broker": BROKER,
+        "client_id": "java-1",
+        "protocol": "remoting",
+        "remote": "10.0.0.7:50001",
+        "language": "JAVA",
+        "version": "5.4.0",
+        "connected_at_ms": 1_700_000_000_000,
+        "last_heartbeat_ms": 1_700_000_030_000,
+        "producer_groups": [],
+        "consumer_groups": ["G"],
+        "holds": 2,
+    }
     assert (body["clients"][1]["version"], body["clients"][1]["last_heartbeat_ms"]) == ("", None)
     assert port.commands[-1] == commands.GetClients(limit=1000)
 
@@ -38,8 +50,11 @@ async def test_what_cannot_be_asked(client: httpx.AsyncClient, query: str) -> No
 
 async def test_one_client_by_its_id_whatever_is_in_it(client: httpx.AsyncClient, port: FakePort) -> None:
     name = "10.0.0.2@23932#280/x y"
-    port.replies[commands.GetClients] = clients(client_view("other"), client_view(name, connected_at_ms=1, holds=1),
-        client_view(name, connected_at_ms=2, holds=7))
+    port.replies[commands.GetClients] = clients(
+        client_view("other"),
+        client_view(name, connected_at_ms=1, holds=1),
+        client_view(name, connected_at_ms=2, holds=7),
+    )
     answer = await client.get("/api/v1/clients/10.0.0.2%4023932%23280%2Fx%20y")
     assert (answer.json()["client_id"], answer.json()["holds"]) == (name, 7)
     answer = await client.get("/api/v1/clients/nobody")

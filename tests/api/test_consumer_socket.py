@@ -28,8 +28,19 @@ async def test_hello(socket: Client, port: FakePort) -> None:
     await socket.say(type="hello", client_id="c-1")
     welcome = await socket.hear()
     assert (welcome["type"], welcome["broker"], welcome["client_id"]) == ("welcome", "broker-a", "c-1")
-    assert welcome["supported"] == ["hello", "pull", "cancel", "commit", "publish", "ping", "subscribe", "permit",
-        "ack", "nack", "unsubscribe"]
+    assert welcome["supported"] == [
+        "hello",
+        "pull",
+        "cancel",
+        "commit",
+        "publish",
+        "ping",
+        "subscribe",
+        "permit",
+        "ack",
+        "nack",
+        "unsubscribe",
+    ]
     assert welcome["limits"]["max_frame_bytes"] == 6 << 20
     assert port.commands[-1] == commands.OpenConnection(client_id="c-1", protocol="websocket", remote="127.0.0.1:0")
     await socket.say(type="hello", client_id="c-2")
@@ -46,13 +57,23 @@ async def test_held_woken_pulled(socket: Client, port: FakePort) -> None:
     await socket.say(**PULL, id="a", wait_ms=2000, limit=5, filter="TagA", group="G")
     assert await socket.hear() == {"type": "held", "id": "a", "hold_id": 1, "deadline_ms": 1_700_000_015_000}
     command = port.held[0].command
-    assert (command.suspend_timeout_ms, command.max_msg_nums, command.subscription, command.consumer_group,
-        command.protocol, command.report_hold) == (2000, 5, "TagA", "G", "websocket", True)
+    assert (
+        command.suspend_timeout_ms,
+        command.max_msg_nums,
+        command.subscription,
+        command.consumer_group,
+        command.protocol,
+        command.report_hold,
+    ) == (2000, 5, "TagA", "G", "websocket", True)
     port.wake(port.held[0], record())
     assert await socket.hear() == {"type": "woken", "id": "a", "hold_id": 1, "cause": "arrival", "held_ms": 12}
     answer = await socket.hear()
     assert (answer["type"], answer["id"], answer["status"], answer["messages"][0]["body"]) == (
-        "pulled", "a", "found", "hello")
+        "pulled",
+        "a",
+        "found",
+        "hello",
+    )
     assert answer["hold"]["wake_cause"] == "arrival"
 
 
@@ -109,7 +130,8 @@ async def test_a_thousand_pulls_and_no_more(socket: Client, port: FakePort) -> N
     frames = [await socket.hear() for _ in range(1001)]
     refused = [frame for frame in frames if frame["type"] == "problem"]
     assert [(frame["id"], frame["status"], frame["code"], frame["retry_after_ms"]) for frame in refused] == [
-        (1000, 429, "FLOW_CONTROL", 1000)]
+        (1000, 429, "FLOW_CONTROL", 1000)
+    ]
     assert len(port.held) == 1000
     port.wake(port.held[0])
     assert [(await socket.hear())["type"] for _ in range(2)] == ["woken", "pulled"]
@@ -135,27 +157,34 @@ async def test_only_a_few_pulls_read_at_once(socket: Client, port: FakePort) -> 
 
 
 async def test_what_the_broker_refuses(socket: Client, port: FakePort) -> None:
-    port.replies[commands.PullMessage] = RequestError("no such topic", code=ResponseCode.TOPIC_NOT_EXIST,
-        pointer="/topic")
+    port.replies[commands.PullMessage] = RequestError(
+        "no such topic", code=ResponseCode.TOPIC_NOT_EXIST, pointer="/topic"
+    )
     await socket.say(**PULL, id=1)
     frame = await socket.hear()
     assert (frame["id"], frame["status"], frame["code"]) == (1, 404, "TOPIC_NOT_EXIST")
     assert frame["errors"] == [{"pointer": "/topic", "detail": "no such topic"}]
 
 
-@pytest.mark.parametrize("fields", [{"offsets": [{"topic": "T", "queue_id": 1, "offset": 42}]},
-    {"topic": "T", "queue_id": 1, "offset": 42}])
+@pytest.mark.parametrize(
+    "fields", [{"offsets": [{"topic": "T", "queue_id": 1, "offset": 42}]}, {"topic": "T", "queue_id": 1, "offset": 42}]
+)
 async def test_commit(socket: Client, port: FakePort, fields: dict[str, Any]) -> None:
     await socket.say(type="commit", id=1, group="G", **fields)
-    assert await socket.hear() == {"type": "committed", "id": 1, "group": "G", "offsets": [
-        {"topic": "T", "queue_id": 1, "offset": 42}]}
+    assert await socket.hear() == {
+        "type": "committed",
+        "id": 1,
+        "group": "G",
+        "offsets": [{"topic": "T", "queue_id": 1, "offset": 42}],
+    }
     command = port.commands[-1]
     assert isinstance(command, commands.UpdateConsumerOffset)
     assert command.offsets == [commands.QueueOffset(topic="T", queue_id=1, offset=42)]
 
 
-@pytest.mark.parametrize("fields", [{}, {"topic": "T"}, {"offsets": [{"topic": "T", "queue_id": 1, "offset": 42}],
-    "topic": "T"}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"topic": "T"}, {"offsets": [{"topic": "T", "queue_id": 1, "offset": 42}], "topic": "T"}]
+)
 async def test_a_commit_of_nothing_or_of_both(socket: Client, fields: dict[str, Any]) -> None:
     await socket.say(type="commit", id=1, group="G", **fields)
     frame = await socket.hear()
@@ -169,22 +198,31 @@ async def test_publish_one_and_several(socket: Client, port: FakePort) -> None:
     command = port.commands[-1]
     assert isinstance(command, commands.SendMessage)
     assert (command.messages[0].body, command.idempotency_key) == (b"x", "k")
-    await socket.say(type="publish", id="q", topic="T", messages=[{"body": "a"}, {"body": {"b": 1},
-        "body_encoding": "json"}])
+    await socket.say(
+        type="publish", id="q", topic="T", messages=[{"body": "a"}, {"body": {"b": 1}, "body_encoding": "json"}]
+    )
     assert len((await socket.hear())["messages"]) == 2
 
 
-@pytest.mark.parametrize(("fields", "pointer"), [
-    ({}, "/body"), ({"body": "x", "messages": [{"body": "y"}]}, "/messages"), ({"body": 1}, "/body"),
-    ({"messages": [{"body": "x", "tag": "\x01"}]}, "/messages/0/tag"), ({"body": "x", "topic": "../x"}, "/topic")])
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({}, "/body"),
+        ({"body": "x", "messages": [{"body": "y"}]}, "/messages"),
+        ({"body": 1}, "/body"),
+        ({"messages": [{"body": "x", "tag": "\x01"}]}, "/messages/0/tag"),
+        ({"body": "x", "topic": "../x"}, "/topic"),
+    ],
+)
 async def test_what_cannot_be_published(socket: Client, port: FakePort, fields: dict[str, Any], pointer: str) -> None:
     await socket.say(**{"type": "publish", "id": 1, "topic": "T"} | fields)
     frame = await socket.hear()
     assert (frame["id"], frame["status"], frame["errors"][0]["pointer"]) == (1, 400, pointer)
 
 
-async def test_a_publisher_that_does_not_wait_is_held_back(socket: Client, port: FakePort,
-                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_publisher_that_does_not_wait_is_held_back(
+    socket: Client, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(consumer_socket, "MAX_PUBLISHES_PER_SOCKET", 2)
     gate = asyncio.Event()
 
@@ -201,8 +239,15 @@ async def test_a_publisher_that_does_not_wait_is_held_back(socket: Client, port:
     assert [(await socket.hear())["id"] for _ in range(2)] == [0, 1]
 
 
-@pytest.mark.parametrize("frame", [{"type": "permit", "n": 5}, {"type": "ack", "offsets": [1]},
-    {"type": "nack", "offset": 1}, {"type": "unsubscribe"}])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"type": "permit", "n": 5},
+        {"type": "ack", "offsets": [1]},
+        {"type": "nack", "offset": 1},
+        {"type": "unsubscribe"},
+    ],
+)
 async def test_what_belongs_to_no_subscription(socket: Client, frame: dict[str, Any]) -> None:
     await socket.say(**frame, id=1)
     answer = await socket.hear("problem")

@@ -19,14 +19,23 @@ def event(seq: int, kind: str = "pull_held", **fields: Any) -> dict[str, Any]:
 
 
 def batch(*events: dict[str, Any], epoch: int = EPOCH, dropped: int = 0) -> EventBatch:
-    return EventBatch(broker="broker-a", epoch=epoch, dropped=dropped, events=[
-        (one["seq"], one["type"], json.dumps(one).encode()) for one in events])
+    return EventBatch(
+        broker="broker-a",
+        epoch=epoch,
+        dropped=dropped,
+        events=[(one["seq"], one["type"], json.dumps(one).encode()) for one in events],
+    )
 
 
 def ring(*seqs: int, first: int = 1) -> Any:
     def answer(command: commands.GetEvents) -> commands.Events:
-        return commands.Events(epoch=EPOCH, seq=seqs[-1] if seqs else 0, first_seq=first, events=[
-            event(seq) for seq in seqs if seq > command.after][:command.limit])
+        return commands.Events(
+            epoch=EPOCH,
+            seq=seqs[-1] if seqs else 0,
+            first_seq=first,
+            events=[event(seq) for seq in seqs if seq > command.after][: command.limit],
+        )
+
     return answer
 
 
@@ -36,6 +45,7 @@ def stream(port: FakePort) -> Any:
         port.replies.setdefault(commands.GetEvents, ring(40, 41))
         headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
         return AsgiRequest(http_application, "GET", "/api/v1/events", query=query, headers=headers)
+
     return start
 
 
@@ -90,8 +100,9 @@ async def test_what_happens_while_the_ring_is_read_comes_behind_it(stream: Any, 
     assert [part.split("\n")[0] for part in await ended(request)] == ["id: 7-2", "id: 7-3"]
 
 
-@pytest.mark.parametrize(("last_event_id", "first", "told"), [
-    ("7-1", 10, "8 events are no longer in the ring"), ("6-1", 1, "restarted")])
+@pytest.mark.parametrize(
+    ("last_event_id", "first", "told"), [("7-1", 10, "8 events are no longer in the ring"), ("6-1", 1, "restarted")]
+)
 async def test_what_is_lost_is_told(stream: Any, port: FakePort, last_event_id: str, first: int, told: str) -> None:
     port.replies[commands.GetEvents] = ring(10, 11, first=first)
     request = stream(last_event_id=last_event_id)
@@ -110,7 +121,7 @@ async def test_only_what_was_asked_for(stream: Any, port: FakePort) -> None:
     await request.until_body_has(": the stream begins")
     port.send_events(batch(event(42, "flush_done"), event(43, topic="U"), event(44, group="H"), event(45)))
     await request.until_body_has("7-45")
-    only, = await ended(request)
+    (only,) = await ended(request)
     assert json.loads(only.split("data: ")[1])["seq"] == "45"
 
 
@@ -122,7 +133,11 @@ async def test_a_gap_and_a_restart_are_told(stream: Any, port: FakePort) -> None
     port.send_events(batch(event(1), epoch=8))
     await request.until_body_has("8-1")
     assert [part.split("\n")[0] for part in await ended(request)] == [
-        "event: lost", "id: 7-50", "event: lost", "id: 8-1"]
+        "event: lost",
+        "id: 7-50",
+        "event: lost",
+        "id: 8-1",
+    ]
 
 
 async def test_heartbeats(stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:

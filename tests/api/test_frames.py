@@ -24,15 +24,45 @@ from api.frames import (
 )
 from api.schemas import MessageView
 
-FROM_CLIENT = {"hello", "pull", "cancel", "subscribe", "permit", "ack", "nack", "commit", "unsubscribe", "publish",
-    "ping"}
-FROM_SERVER = {"welcome", "held", "woken", "pulled", "published", "problem", "pong", "bye", "cancelled", "committed",
-    "assigned", "message", "unsubscribed"}
+FROM_CLIENT = {
+    "hello",
+    "pull",
+    "cancel",
+    "subscribe",
+    "permit",
+    "ack",
+    "nack",
+    "commit",
+    "unsubscribe",
+    "publish",
+    "ping",
+}
+FROM_SERVER = {
+    "welcome",
+    "held",
+    "woken",
+    "pulled",
+    "published",
+    "problem",
+    "pong",
+    "bye",
+    "cancelled",
+    "committed",
+    "assigned",
+    "message",
+    "unsubscribed",
+}
 
 
-@pytest.mark.parametrize(("side", "tags"), [
-    (ConsumerRequest, FROM_CLIENT), (ConsumerAnswer, FROM_SERVER), (EventsRequest, {"snapshot", "subscribe", "ping"}),
-    (EventsAnswer, {"snapshot", "delta", "lost", "problem", "pong", "bye"})])
+@pytest.mark.parametrize(
+    ("side", "tags"),
+    [
+        (ConsumerRequest, FROM_CLIENT),
+        (ConsumerAnswer, FROM_SERVER),
+        (EventsRequest, {"snapshot", "subscribe", "ping"}),
+        (EventsAnswer, {"snapshot", "delta", "lost", "problem", "pong", "bye"}),
+    ],
+)
 def test_the_types_of_each_side(side: object, tags: set[str]) -> None:
     assert {frame.__struct_config__.tag for frame in get_args(side)} == tags
 
@@ -68,7 +98,11 @@ def test_ids_are_texts_or_numbers_and_kept() -> None:
         pull = decoder.decode(text)
         assert isinstance(pull, Pull)
         assert msgspec.json.decode(msgspec.json.encode(HeldFrame(id=pull.id, hold_id=1, deadline_ms=2))) == {
-            "type": "held", "id": frame_id, "hold_id": 1, "deadline_ms": 2}
+            "type": "held",
+            "id": frame_id,
+            "hold_id": 1,
+            "deadline_ms": 2,
+        }
 
 
 def test_an_id_that_was_not_given_is_not_answered() -> None:

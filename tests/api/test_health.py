@@ -17,8 +17,15 @@ async def test_ready(client: httpx.AsyncClient) -> None:
     assert (await client.get("/readyz")).json() == {"status": "ok"}
 
 
-@pytest.mark.parametrize("reply", [broker_view(problem="the disk is full"), broker_view(read_only=True),
-    PortUnavailable("away"), PortTimeout("no answer")])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        broker_view(problem="the disk is full"),
+        broker_view(read_only=True),
+        PortUnavailable("away"),
+        PortTimeout("no answer"),
+    ],
+)
 async def test_not_ready(client: httpx.AsyncClient, port: FakePort, reply: object) -> None:
     port.replies[commands.GetBroker] = reply
     answer = await client.get("/readyz")

@@ -12,8 +12,20 @@ async def test_a_page_of_the_table(client: httpx.AsyncClient, port: FakePort) ->
     body = (await client.get("/api/v1/holds?topic=T&group=G&after=3&limit=1")).json()
     assert port.commands == [commands.GetHolds(topic="T", group="G", after=3, limit=1)]
     assert (body["seq"], body["total"], body["next"]) == (5, 9, 4)
-    assert set(body["holds"][0]) == {"broker", "id", "topic", "queue_id", "group", "client_id", "protocol",
-        "pull_from_offset", "queue_max_offset", "suspended_at_ms", "deadline_ms", "filter"}
+    assert set(body["holds"][0]) == {
+        "broker",
+        "id",
+        "topic",
+        "queue_id",
+        "group",
+        "client_id",
+        "protocol",
+        "pull_from_offset",
+        "queue_max_offset",
+        "suspended_at_ms",
+        "deadline_ms",
+        "filter",
+    }
 
 
 async def test_the_last_page_has_no_next(client: httpx.AsyncClient, port: FakePort) -> None:
@@ -28,7 +40,15 @@ async def test_one_hold(client: httpx.AsyncClient, port: FakePort) -> None:
     assert (await client.get("/api/v1/holds/4")).status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/api/v1/holds/x", "/api/v1/holds/-1", "/api/v1/holds?limit=0",
-    "/api/v1/holds?limit=5001", "/api/v1/holds?after=x"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/holds/x",
+        "/api/v1/holds/-1",
+        "/api/v1/holds?limit=0",
+        "/api/v1/holds?limit=5001",
+        "/api/v1/holds?after=x",
+    ],
+)
 async def test_what_is_no_hold(client: httpx.AsyncClient, path: str) -> None:
     assert (await client.get(path)).status_code == 400

@@ -72,12 +72,17 @@ async def test_a_get_takes_no_body(client: httpx.AsyncClient) -> None:
     problem(await client.request("GET", "/api/v1/topics", content=b"x" * 70_000), 413, "MESSAGE_ILLEGAL")
 
 
-@pytest.mark.parametrize(("error", "status", "code", "retry_after"), [
-    (PortUnavailable("away", retry_after_ms=2500), 503, "SYSTEM_BUSY", "3"),
-    (PortTimeout("late"), 504, "SYSTEM_ERROR", "1"),
-    (UnavailableError("full", code=ResponseCode.FLOW_CONTROL), 429, "FLOW_CONTROL", "1")])
-async def test_a_broker_that_cannot_says_when_to_come_back(client: httpx.AsyncClient, port: FakePort, error: Exception,
-                                                           status: int, code: str, retry_after: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "status", "code", "retry_after"),
+    [
+        (PortUnavailable("away", retry_after_ms=2500), 503, "SYSTEM_BUSY", "3"),
+        (PortTimeout("late"), 504, "SYSTEM_ERROR", "1"),
+        (UnavailableError("full", code=ResponseCode.FLOW_CONTROL), 429, "FLOW_CONTROL", "1"),
+    ],
+)
+async def test_a_broker_that_cannot_says_when_to_come_back(
+    client: httpx.AsyncClient, port: FakePort, error: Exception, status: int, code: str, retry_after: str
+) -> None:
     port.replies[commands.GetTopics] = error
     answer = await client.get("/api/v1/topics")
     problem(answer, status, code)

@@ -13,22 +13,60 @@ from spark_jobs.runs import NoWorkerError
 from spark_jobs.timetable import BadCronError, Schedule
 
 HOURLY = Schedule(4, "Lake, hourly", "15 * * * *", "Every hour at :15", False, None)
-STATE = LakeState("/data/lake/store-1", 1000, 24, 5, Rows(7, 2, 300), Rows(1, 1, 50), 0, 0, 77,
-    Dropped(86_400_000, 12, 3), "safe end", 0, 0, "", True, "running", 40, "writing", False,
-    datetime(2026, 1, 1, tzinfo=UTC), "The disk is full.", HOURLY)
+STATE = LakeState(
+    "/data/lake/store-1",
+    1000,
+    24,
+    5,
+    Rows(7, 2, 300),
+    Rows(1, 1, 50),
+    0,
+    0,
+    77,
+    Dropped(86_400_000, 12, 3),
+    "safe end",
+    0,
+    0,
+    "",
+    True,
+    "running",
+    40,
+    "writing",
+    False,
+    datetime(2026, 1, 1, tzinfo=UTC),
+    "The disk is full.",
+    HOURLY,
+)
 
 
 async def test_how_far_it_is(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_state, "lake_state", lambda: STATE)
     assert (await client.get("/api/v1/lake")).json() == {
-        "folder": "/data/lake/store-1", "position": 1000, "behind_bytes": 24, "synced_ms": 5,
-        "messages": {"rows": 7, "files": 2, "size": 300}, "polls": {"rows": 1, "files": 1, "size": 50},
-        "gap_bytes": 0, "missing_journal_files": 0, "retired_bytes": 77, "dropped_before_ms": 86_400_000,
-        "dropped_messages": 12, "dropped_polls": 3, "ended_by": "safe end", "segments_unread": 0,
-        "other_lakes": 0, "problem": "", "under_way": True, "status": "running", "percent": 40,
-        "doing": "writing", "cancel_requested": False, "last_try_ms": 1_767_225_600_000,
-        "last_failure": "The disk is full.", "schedule": {"id": 4, "cron": "15 * * * *",
-        "when": "Every hour at :15", "enabled": False, "last_run_ms": None}}
+        "folder": "/data/lake/store-1",
+        "position": 1000,
+        "behind_bytes": 24,
+        "synced_ms": 5,
+        "messages": {"rows": 7, "files": 2, "size": 300},
+        "polls": {"rows": 1, "files": 1, "size": 50},
+        "gap_bytes": 0,
+        "missing_journal_files": 0,
+        "retired_bytes": 77,
+        "dropped_before_ms": 86_400_000,
+        "dropped_messages": 12,
+        "dropped_polls": 3,
+        "ended_by": "safe end",
+        "segments_unread": 0,
+        "other_lakes": 0,
+        "problem": "",
+        "under_way": True,
+        "status": "running",
+        "percent": 40,
+        "doing": "writing",
+        "cancel_requested": False,
+        "last_try_ms": 1_767_225_600_000,
+        "last_failure": "The disk is full.",
+        "schedule": {"id": 4, "cron": "15 * * * *", "when": "Every hour at :15", "enabled": False, "last_run_ms": None},
+    }
     bare = STATE._replace(schedule=None, last_try=None, dropped=Dropped())
     monkeypatch.setattr(lake_state, "lake_state", lambda: bare)
     answer = (await client.get("/api/v1/lake")).json()
@@ -45,8 +83,9 @@ async def test_it_is_filled(client: httpx.AsyncClient, monkeypatch: pytest.Monke
     form = await client.post("/api/v1/lake/sync", headers={"content-type": "application/x-www-form-urlencoded"})
     assert (form.status_code, len(told)) == (415, 3)
     assert (await client.post("/api/v1/lake/sync", content=b"{}")).status_code == 415
-    assert (await client.post("/api/v1/lake/sync", content=b"",
-        headers={"content-type": "application/json"})).status_code == 400
+    assert (
+        await client.post("/api/v1/lake/sync", content=b"", headers={"content-type": "application/json"})
+    ).status_code == 400
 
     def nobody(*, with_bodies: bool) -> None:
         raise NoWorkerError("The report worker could not be told.")

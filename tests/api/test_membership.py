@@ -56,9 +56,15 @@ async def test_the_heartbeat_says_what_a_push_consumer_says(client: Client, grou
     (data,) = beat.consumers
     assert (beat.client_id, beat.protocol, beat.language) == ("web-1", "websocket", "HTTP")
     assert (data.group, data.consume_type, data.message_model, data.consume_from_where) == (
-        "G", "CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_TIMESTAMP")
+        "G",
+        "CONSUME_PASSIVELY",
+        "CLUSTERING",
+        "CONSUME_FROM_TIMESTAMP",
+    )
     assert [(entry.topic, entry.sub_string, entry.expression_type) for entry in data.subscriptions] == [
-        ("T", "TagA", "SQL92"), (RETRY, "*", "TAG")]
+        ("T", "TagA", "SQL92"),
+        (RETRY, "*", "TAG"),
+    ]
     assert data.subscriptions[0].sub_version > 1_600_000_000_000
     assert group.sent(commands.CheckClientConfig)[0].subscription.sub_string == "TagA"
 
@@ -77,13 +83,17 @@ async def test_without_hello_it_is_a_member_too(group: FakeGroup) -> None:
     await client.disconnect()
 
 
-@pytest.mark.parametrize(("kind", "error", "status"), [
-    (commands.CheckClientConfig, RequestError("bad filter", code=ResponseCode.SUBSCRIPTION_PARSE_FAILED), 400),
-    (commands.HeartBeat, UnavailableError("too many members"), 503),
-    (commands.GetTopic, NotFoundError("no topic", code=ResponseCode.TOPIC_NOT_EXIST), 404),
-])
-async def test_what_is_refused_is_not_joined(client: Client, group: FakeGroup, port: FakePort,
-                                            kind: type[commands.Command], error: Exception, status: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "error", "status"),
+    [
+        (commands.CheckClientConfig, RequestError("bad filter", code=ResponseCode.SUBSCRIPTION_PARSE_FAILED), 400),
+        (commands.HeartBeat, UnavailableError("too many members"), 503),
+        (commands.GetTopic, NotFoundError("no topic", code=ResponseCode.TOPIC_NOT_EXIST), 404),
+    ],
+)
+async def test_what_is_refused_is_not_joined(
+    client: Client, group: FakeGroup, port: FakePort, kind: type[commands.Command], error: Exception, status: int
+) -> None:
     scripted = port.replies[kind]
     port.replies[kind] = error
     problem = await client.subscribe()
@@ -101,8 +111,9 @@ async def test_a_group_that_is_not_created(client: Client, group: FakeGroup) -> 
     assert group.sent(commands.UnregisterClient) == [commands.UnregisterClient(client_id="web-1", consumer_group="G")]
 
 
-async def test_an_engine_that_goes_while_it_joins_is_waited_for(client: Client, group: FakeGroup, port: FakePort,
-                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_that_goes_while_it_joins_is_waited_for(
+    client: Client, group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(membership, "PAUSE_S", 0)
     answers = iter([UnavailableError("away"), UnavailableError("away")])
     scripted = port.replies[commands.GetConsumerListByGroup]
@@ -121,16 +132,18 @@ async def test_an_id_and_a_topic_are_subscribed_once(client: Client, group: Fake
         assert (problem["status"], problem["errors"][0]["pointer"]) == (409, pointer)
 
 
-async def test_subscriptions_of_a_socket_are_bounded(client: Client, group: FakeGroup,
-                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_subscriptions_of_a_socket_are_bounded(
+    client: Client, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(membership, "MAX_SUBSCRIPTIONS_PER_SOCKET", 1)
     await client.subscribe()
     problem = await client.subscribe(id=2, group="H")
     assert (problem["status"], problem["code"]) == (429, "FLOW_CONTROL")
 
 
-async def test_queues_of_a_socket_are_bounded(client: Client, group: FakeGroup,
-                                              monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_queues_of_a_socket_are_bounded(
+    client: Client, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(membership, "MAX_QUEUES_PER_SOCKET", 5)
     group.queues["U"] = 2
     await client.subscribe()
@@ -151,7 +164,10 @@ async def test_two_sockets_with_one_client_id(group: FakeGroup) -> None:
             await first.subscribe()
             problem = await second.subscribe()
             assert (problem["status"], problem["errors"][0]["pointer"], problem["retry_after_ms"]) == (
-                409, "/client_id", 10_000)
+                409,
+                "/client_id",
+                10_000,
+            )
             await first.quiet()
         await first.quiet()
     async with connected("same", port=3) as third:
@@ -159,8 +175,9 @@ async def test_two_sockets_with_one_client_id(group: FakeGroup) -> None:
 
 
 @pytest.mark.parametrize(("remote", "answer"), [("10.0.0.7:99", "problem"), ("10.0.0.9:4711", "assigned")])
-async def test_a_client_id_of_a_member_elsewhere(client: Client, group: FakeGroup, port: FakePort, remote: str,
-                                                 answer: str) -> None:
+async def test_a_client_id_of_a_member_elsewhere(
+    client: Client, group: FakeGroup, port: FakePort, remote: str, answer: str
+) -> None:
     port.replies[commands.GetClients] = commands.Clients(seq=1, total=1, clients=[client_view("web-1", remote=remote)])
     assert (await client.subscribe())["type"] == answer
     assert group.sent(commands.GetClients) == [commands.GetClients(group="G")]
@@ -189,8 +206,9 @@ async def test_a_notice_that_changes_nothing_is_not_told(client: Client, group: 
     await client.quiet()
 
 
-async def test_a_notice_of_another_group_is_nothing_to_it(client: Client, group: FakeGroup,
-                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_notice_of_another_group_is_nothing_to_it(
+    client: Client, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await client.subscribe()
     seen = len(group.sent(commands.GetConsumerListByGroup))
     group.notify("H")
@@ -200,7 +218,8 @@ async def test_a_notice_of_another_group_is_nothing_to_it(client: Client, group:
 
 
 async def test_what_is_done_in_a_lost_queue_is_committed_and_the_rest_is_the_others(
-        client: Client, group: FakeGroup) -> None:
+    client: Client, group: FakeGroup
+) -> None:
     for _ in range(2):
         group.publish("a", 0)
     await client.subscribe()
@@ -233,8 +252,9 @@ async def test_a_topic_that_is_deleted_leaves_nothing_to_consume(client: Client,
 
 
 async def test_queues_that_may_not_be_read_are_nobodys(client: Client, group: FakeGroup, port: FakePort) -> None:
-    view = commands.TopicView(broker="broker-a", topic="T", read_queues=4, write_queues=4, perm=2, system=False,
-        messages=0)
+    view = commands.TopicView(
+        broker="broker-a", topic="T", read_queues=4, write_queues=4, perm=2, system=False, messages=0
+    )
     port.replies[commands.GetTopic] = commands.Topics(seq=1, topics=[view])
     assert (await client.subscribe())["queues"] == []
 
@@ -270,8 +290,9 @@ async def test_unsubscribing_leaves_the_group(client: Client, group: FakeGroup) 
     assert queues(await client.subscribe()) == [0, 1, 2, 3]
 
 
-async def test_a_good_bye_that_nobody_heard_is_said_again(client: Client, group: FakeGroup, port: FakePort,
-                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_good_bye_that_nobody_heard_is_said_again(
+    client: Client, group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(membership, "PAUSE_S", 0)
     await client.subscribe()
     scripted = port.replies[commands.UnregisterClient]
@@ -323,10 +344,12 @@ async def test_offsets_are_committed_every_few_seconds(group: FakeGroup, monkeyp
         assert len(group.sent(commands.UpdateConsumerOffset)) == seen  # what is committed is not said again
 
 
-@pytest.mark.parametrize(("period", "kind"), [("HEARTBEAT_S", commands.HeartBeat),
-    ("REBALANCE_S", commands.GetConsumerListByGroup)])
-async def test_it_beats_and_looks_around_by_itself(group: FakeGroup, monkeypatch: pytest.MonkeyPatch, period: str,
-                                                  kind: type[commands.Command]) -> None:
+@pytest.mark.parametrize(
+    ("period", "kind"), [("HEARTBEAT_S", commands.HeartBeat), ("REBALANCE_S", commands.GetConsumerListByGroup)]
+)
+async def test_it_beats_and_looks_around_by_itself(
+    group: FakeGroup, monkeypatch: pytest.MonkeyPatch, period: str, kind: type[commands.Command]
+) -> None:
     monkeypatch.setattr(membership, "COMMIT_S", 0.001)
     monkeypatch.setattr(membership, period, 0.002)
     async with connected() as client:
@@ -342,8 +365,9 @@ async def test_a_member_that_was_forgotten_comes_back(client: Client, group: Fak
     await client.quiet()
 
 
-async def test_a_connection_that_the_engine_does_not_know_is_opened_again(client: Client, group: FakeGroup,
-                                                                         port: FakePort) -> None:
+async def test_a_connection_that_the_engine_does_not_know_is_opened_again(
+    client: Client, group: FakeGroup, port: FakePort
+) -> None:
     await client.subscribe()
     answers = iter([ConflictError("a heartbeat of a connection that is not open")])
     scripted = port.replies[commands.HeartBeat]
@@ -353,11 +377,13 @@ async def test_a_connection_that_the_engine_does_not_know_is_opened_again(client
     group.notify()
     await until(lambda: group.members == {"web-1"})
     assert group.sent(commands.OpenConnection)[opened:] == [
-        commands.OpenConnection(client_id="web-1", protocol="websocket", remote="10.0.0.9:4711")]
+        commands.OpenConnection(client_id="web-1", protocol="websocket", remote="10.0.0.9:4711")
+    ]
 
 
 async def test_while_the_engine_is_away_everything_stays_and_then_goes_on(
-        client: Client, group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Client, group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(membership, "PAUSE_S", 0)
     monkeypatch.setattr("api.queue_consumer.PAUSE_S", 0)
     await client.subscribe()
@@ -372,8 +398,9 @@ async def test_while_the_engine_is_away_everything_stays_and_then_goes_on(
     assert queues(await client.hear()) == [2, 3]
 
 
-async def test_a_commit_that_is_refused_is_told_once(group: FakeGroup, port: FakePort,
-                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_that_is_refused_is_told_once(
+    group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(membership, "COMMIT_S", 0.001)
     async with connected() as client:
         await client.subscribe()

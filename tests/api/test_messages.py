@@ -21,9 +21,20 @@ PATH = "/api/v1/topics/T/messages"
 async def test_published(client: httpx.AsyncClient, port: FakePort) -> None:
     answer = await client.post(PATH, json={"body": "hello", "tag": "A"}, headers={"Idempotency-Key": "k 1"})
     assert answer.status_code == 201
-    assert answer.json() == {"messages": [{
-        "broker": "broker-a", "message_id": "ID0", "offset_message_id": "0A00000100002A9F0000000000000400",
-        "topic": "T", "queue_id": 0, "queue_offset": 0, "physical_offset": 0, "store_time_ms": 1_700_000_000_005}]}
+    assert answer.json() == {
+        "messages": [
+            {
+                "broker": "broker-a",
+                "message_id": "ID0",
+                "offset_message_id": "0A00000100002A9F0000000000000400",
+                "topic": "T",
+                "queue_id": 0,
+                "queue_offset": 0,
+                "physical_offset": 0,
+                "store_time_ms": 1_700_000_000_005,
+            }
+        ]
+    }
     command = port.commands[0]
     assert isinstance(command, commands.SendMessage)
     assert (command.topic, command.idempotency_key, command.born_host) == ("T", "k 1", "127.0.0.1")
@@ -34,12 +45,19 @@ async def test_large_numbers_as_text(client: httpx.AsyncClient) -> None:
     assert (message["physical_offset"], message["queue_id"]) == ("0", 0)
 
 
-@pytest.mark.parametrize(("body", "status", "code"), [
-    (b"{", 400, "INVALID_PARAMETER"), (b'{"body":"\xff"}', 400, "INVALID_PARAMETER"), (b"", 400, "INVALID_PARAMETER"),
-    (b'{"body":"' + b"x" * (4 << 20) + b'yy"}', 413, "MESSAGE_ILLEGAL"),
-    (b'{"body":"' + b"x" * (8 << 20) + b'"}', 413, "MESSAGE_ILLEGAL")])
-async def test_what_cannot_be_published(client: httpx.AsyncClient, port: FakePort, body: bytes, status: int,
-                                        code: str) -> None:
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"{", 400, "INVALID_PARAMETER"),
+        (b'{"body":"\xff"}', 400, "INVALID_PARAMETER"),
+        (b"", 400, "INVALID_PARAMETER"),
+        (b'{"body":"' + b"x" * (4 << 20) + b'yy"}', 413, "MESSAGE_ILLEGAL"),
+        (b'{"body":"' + b"x" * (8 << 20) + b'"}', 413, "MESSAGE_ILLEGAL"),
+    ],
+)
+async def test_what_cannot_be_published(
+    client: httpx.AsyncClient, port: FakePort, body: bytes, status: int, code: str
+) -> None:
     answer = await client.post(PATH, content=body, headers=JSON)
     assert (answer.status_code, answer.json()["code"], port.commands) == (status, code, [])
 
@@ -55,23 +73,35 @@ async def test_a_bad_idempotency_key(client: httpx.AsyncClient) -> None:
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/Idempotency-Key")
 
 
-@pytest.mark.parametrize(("error", "status"), [
-    (RequestError("no", code=ResponseCode.TOPIC_NOT_EXIST), 404), (ConflictError("another send's key"), 409),
-    (RequestError("no", code=ResponseCode.NO_PERMISSION), 403)])
-async def test_what_the_broker_refuses(client: httpx.AsyncClient, port: FakePort, error: Exception,
-                                       status: int) -> None:
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RequestError("no", code=ResponseCode.TOPIC_NOT_EXIST), 404),
+        (ConflictError("another send's key"), 409),
+        (RequestError("no", code=ResponseCode.NO_PERMISSION), 403),
+    ],
+)
+async def test_what_the_broker_refuses(
+    client: httpx.AsyncClient, port: FakePort, error: Exception, status: int
+) -> None:
     port.replies[commands.SendMessage] = error
     assert (await client.post(PATH, json={"body": "x"})).status_code == status
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(body=st.binary(max_size=40) | st.dictionaries(
-    st.sampled_from(["body", "tag", "messages", "queue_id"]), st.text(max_size=3) | st.integers() | st.lists(st.none()),
-    max_size=3).map(lambda value: json.dumps(value).encode()),
-    content_type=st.sampled_from(["application/json", "text/plain", ""]))
+@given(
+    body=st.binary(max_size=40)
+    | st.dictionaries(
+        st.sampled_from(["body", "tag", "messages", "queue_id"]),
+        st.text(max_size=3) | st.integers() | st.lists(st.none()),
+        max_size=3,
+    ).map(lambda value: json.dumps(value).encode()),
+    content_type=st.sampled_from(["application/json", "text/plain", ""]),
+)
 async def test_always_one_documented_answer(port: FakePort, body: bytes, content_type: str) -> None:
-    request = await AsgiRequest(http_application, "POST", PATH, body=body,
-        headers={"content-type": content_type}).done()
+    request = await AsgiRequest(
+        http_application, "POST", PATH, body=body, headers={"content-type": content_type}
+    ).done()
     assert request.status in (201, 400, 413, 415)
     assert [message["type"] for message in request.sent] == ["http.response.start", "http.response.body"]
 
@@ -90,9 +120,25 @@ async def test_one_message(client: httpx.AsyncClient, port: FakePort) -> None:
     assert port.commands[0] == commands.ViewMessage(message_id="ABC", topic="T")
     assert (body["message_id"], body["tag"], body["keys"], body["queue_offset"]) == ("ABC", "A", ["k1", "k2"], 7)
     assert set(body) == {
-        "broker", "message_id", "offset_message_id", "topic", "queue_id", "queue_offset", "physical_offset", "tag",
-        "keys", "properties", "body", "body_encoding", "born_time_ms", "store_time_ms", "born_host", "store_host",
-        "reconsume_times", "size"}
+        "broker",
+        "message_id",
+        "offset_message_id",
+        "topic",
+        "queue_id",
+        "queue_offset",
+        "physical_offset",
+        "tag",
+        "keys",
+        "properties",
+        "body",
+        "body_encoding",
+        "born_time_ms",
+        "store_time_ms",
+        "born_host",
+        "store_host",
+        "reconsume_times",
+        "size",
+    }
 
 
 async def test_no_such_message(client: httpx.AsyncClient, port: FakePort) -> None:
@@ -111,8 +157,14 @@ async def test_messages_by_key(client: httpx.AsyncClient, port: FakePort) -> Non
 
 
 async def test_what_became_of_a_message(client: httpx.AsyncClient, port: FakePort) -> None:
-    port.replies[commands.GetMessageTimeline] = commands.Timeline(topic="T", queue_id=0, queue_offset=7,
-        store_time_ms=5, complete=False, events=[{"type": "messages_stored", "seq": 1}])
+    port.replies[commands.GetMessageTimeline] = commands.Timeline(
+        topic="T",
+        queue_id=0,
+        queue_offset=7,
+        store_time_ms=5,
+        complete=False,
+        events=[{"type": "messages_stored", "seq": 1}],
+    )
     body = (await client.get("/api/v1/messages/ABC/timeline")).json()
     assert (body["broker"], body["message_id"], body["complete"]) == ("broker-a", "ABC", False)
     assert body["events"] == [{"type": "messages_stored", "seq": 1}]

@@ -12,8 +12,11 @@ A = (("broker", "broker-a"),)
 async def scraped(client: httpx.AsyncClient) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     answer = await client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
-    return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(answer.text) for sample in family.samples}
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
 
 
 async def test_counters_gauges_and_histograms(client: httpx.AsyncClient) -> None:
@@ -26,15 +29,19 @@ async def test_counters_gauges_and_histograms(client: httpx.AsyncClient) -> None
     assert values["glassmq_broker_info", (("broker", "broker-a"), ("epoch", "7"))] == 1
     assert values["glassmq_commit_log_offset_bytes", (*A, ("position", "flushed"))] == 20
     assert values["glassmq_accepts_messages", A] == 1
-    assert (values["glassmq_connections", A], values["glassmq_consumer_groups", A],
-            values["glassmq_consumer_group_members", A]) == (5, 3, 4)
+    assert (
+        values["glassmq_connections", A],
+        values["glassmq_consumer_groups", A],
+        values["glassmq_consumer_group_members", A],
+    ) == (5, 3, 4)
     assert not any("_now" in name for name, _ in values)
 
 
 async def test_histograms_are_cumulative_and_in_seconds(client: httpx.AsyncClient) -> None:
     values = await scraped(client)
-    wakeups = {dict(labels)["le"]: value for (name, labels), value in values.items()
-        if name == "glassmq_wakeup_seconds_bucket"}
+    wakeups = {
+        dict(labels)["le"]: value for (name, labels), value in values.items() if name == "glassmq_wakeup_seconds_bucket"
+    }
     assert wakeups == {"1e-05": 1, "0.0001": 3, "+Inf": 6}
 
 

@@ -27,9 +27,15 @@ def test_topics_rocketmq_refuses(name: str) -> None:
         msgspec.convert(name, TopicName)
 
 
-@pytest.mark.parametrize(("pattern", "good", "bad"), [
-    (GROUP_PATTERN, "G-1", "g" * 121), (GROUP_PATTERN, "%G|", ""), (OPTIONAL_TOPIC_PATTERN, "", "\n"),
-    (CLIENT_ID_PATTERN, "client 1@host", "tab\there")])
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        (GROUP_PATTERN, "G-1", "g" * 121),
+        (GROUP_PATTERN, "%G|", ""),
+        (OPTIONAL_TOPIC_PATTERN, "", "\n"),
+        (CLIENT_ID_PATTERN, "client 1@host", "tab\there"),
+    ],
+)
 def test_other_names(pattern: str, good: str, bad: str) -> None:
     assert re.search(pattern, good)
     assert not re.search(pattern, bad)

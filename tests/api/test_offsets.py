@@ -11,12 +11,19 @@ OFFSET = {"topic": "T", "queue_id": 1, "offset": 42}
 
 
 async def test_read(client: httpx.AsyncClient, port: FakePort) -> None:
-    port.replies[commands.QueryConsumerOffset] = commands.ConsumerOffsets(group="G", offsets=[commands.GroupQueueOffset(
-        topic="T", queue_id=1, offset=42, min_offset=0, max_offset=50, lag=8, lag_ms=None)])
+    port.replies[commands.QueryConsumerOffset] = commands.ConsumerOffsets(
+        group="G",
+        offsets=[
+            commands.GroupQueueOffset(topic="T", queue_id=1, offset=42, min_offset=0, max_offset=50, lag=8, lag_ms=None)
+        ],
+    )
     body = (await client.get(PATH + "?topic=T")).json()
     assert port.commands[0] == commands.QueryConsumerOffset(group="G", topic="T")
-    assert body == {"broker": "broker-a", "group": "G", "offsets": [
-        OFFSET | {"min_offset": 0, "max_offset": 50, "lag": 8, "lag_ms": None}]}
+    assert body == {
+        "broker": "broker-a",
+        "group": "G",
+        "offsets": [OFFSET | {"min_offset": 0, "max_offset": 50, "lag": 8, "lag_ms": None}],
+    }
 
 
 async def test_an_unknown_group(client: httpx.AsyncClient, port: FakePort) -> None:
@@ -27,15 +34,23 @@ async def test_an_unknown_group(client: httpx.AsyncClient, port: FakePort) -> No
 async def test_commit(client: httpx.AsyncClient, port: FakePort) -> None:
     answer = await client.put(PATH, json={"offsets": [OFFSET]})
     assert (answer.status_code, answer.json()) == (200, {"group": "G", "offsets": [OFFSET]})
-    assert port.commands[0] == commands.UpdateConsumerOffset(group="G", client_id="127.0.0.1:123", offsets=[
-        commands.QueueOffset(topic="T", queue_id=1, offset=42)])
+    assert port.commands[0] == commands.UpdateConsumerOffset(
+        group="G", client_id="127.0.0.1:123", offsets=[commands.QueueOffset(topic="T", queue_id=1, offset=42)]
+    )
 
 
-@pytest.mark.parametrize(("change", "pointer"), [
-    ({"offset": -1}, "/offsets/0/offset"), ({"offset": "42"}, "/offsets/0/offset"), ({"topic": "../x"},
-    "/offsets/0/topic"), ({"queue": 1}, "/offsets/0/queue")])
-async def test_what_cannot_be_committed(client: httpx.AsyncClient, port: FakePort, change: dict[str, object],
-                                        pointer: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"offset": -1}, "/offsets/0/offset"),
+        ({"offset": "42"}, "/offsets/0/offset"),
+        ({"topic": "../x"}, "/offsets/0/topic"),
+        ({"queue": 1}, "/offsets/0/queue"),
+    ],
+)
+async def test_what_cannot_be_committed(
+    client: httpx.AsyncClient, port: FakePort, change: dict[str, object], pointer: str
+) -> None:
     answer = await client.put(PATH, json={"offsets": [OFFSET | change]})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"], port.commands) == (400, pointer, [])
     assert (await client.put(PATH, json={"offsets": []})).status_code == 400
@@ -43,12 +58,17 @@ async def test_what_cannot_be_committed(client: httpx.AsyncClient, port: FakePor
 
 @pytest.mark.parametrize(("to", "sent"), [("min", "min"), ("max", "max"), (17, "17"), ("17", "17")])
 async def test_reset(client: httpx.AsyncClient, port: FakePort, to: object, sent: str) -> None:
-    port.replies[commands.ResetConsumerOffset] = commands.OffsetsReset(group="G", dry_run=True, changes=[
-        commands.OffsetChange(topic="T", queue_id=0, before=None, after=3)])
+    port.replies[commands.ResetConsumerOffset] = commands.OffsetsReset(
+        group="G", dry_run=True, changes=[commands.OffsetChange(topic="T", queue_id=0, before=None, after=3)]
+    )
     answer = await client.post(PATH + "/reset", json={"topic": "T", "to": to, "dry_run": True})
     assert port.commands[0] == commands.ResetConsumerOffset(group="G", topic="T", to=sent, dry_run=True)
-    assert answer.json() == {"broker": "broker-a", "group": "G", "dry_run": True, "changes": [
-        {"topic": "T", "queue_id": 0, "before": None, "after": 3}]}
+    assert answer.json() == {
+        "broker": "broker-a",
+        "group": "G",
+        "dry_run": True,
+        "changes": [{"topic": "T", "queue_id": 0, "before": None, "after": 3}],
+    }
 
 
 @pytest.mark.parametrize("to", ["yesterday", -1, "", None, "9" * 19])

@@ -51,8 +51,20 @@ def test_path_parameters_are_required_and_all_there() -> None:
 def test_the_pull() -> None:
     pull = DOCUMENT["paths"]["/api/v1/topics/{topic}/queues/{queue_id}/messages"]["get"]
     parameters = {parameter["name"]: parameter for parameter in pull["parameters"]}
-    assert list(parameters) == ["topic", "queue_id", "offset", "limit", "wait_ms", "filter", "filter_type", "group",
-        "client_id", "int64", "broker", "Prefer"]
+    assert list(parameters) == [
+        "topic",
+        "queue_id",
+        "offset",
+        "limit",
+        "wait_ms",
+        "filter",
+        "filter_type",
+        "group",
+        "client_id",
+        "int64",
+        "broker",
+        "Prefer",
+    ]
     assert parameters["offset"]["required"]
     assert "required" not in parameters["wait_ms"]
     assert parameters["offset"]["schema"]["format"] == "int64"
@@ -61,8 +73,9 @@ def test_the_pull() -> None:
 
 def test_the_publish_takes_both_shapes() -> None:
     publish = DOCUMENT["paths"]["/api/v1/topics/{topic}/messages"]["post"]
-    assert publish["requestBody"]["content"]["application/json"]["schema"] == {"oneOf": [
-        {"$ref": "#/components/schemas/PublishMessage"}, {"$ref": "#/components/schemas/PublishMessages"}]}
+    assert publish["requestBody"]["content"]["application/json"]["schema"] == {
+        "oneOf": [{"$ref": "#/components/schemas/PublishMessage"}, {"$ref": "#/components/schemas/PublishMessages"}]
+    }
     assert "201" in publish["responses"]
 
 
@@ -79,8 +92,12 @@ def test_an_answer_without_a_body_has_none() -> None:
 
 
 def test_a_body_is_required_where_it_is() -> None:
-    optional = {(method, path) for path, methods in DOCUMENT["paths"].items() for method, operation in methods.items()
-        if "requestBody" in operation and not operation["requestBody"]["required"]}
+    optional = {
+        (method, path)
+        for path, methods in DOCUMENT["paths"].items()
+        for method, operation in methods.items()
+        if "requestBody" in operation and not operation["requestBody"]["required"]
+    }
     assert optional == {("post", "/api/v1/lake/sync")}
 
 

@@ -154,8 +154,9 @@ def test_the_buffer_is_found_through_the_protocol_and_through_tls() -> None:
 def daphne(free_ports: list[int]) -> Iterator[int]:
     """A Daphne whose pulls bring 256 KiB each, patient for one second only."""
     port = free_ports[0]
-    process = subprocess.Popen([sys.executable, "-m", "tests.api.served", str(port)], cwd=PROJECT, text=True,
-        stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.api.served", str(port)], cwd=PROJECT, text=True, stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "listening\n"
     yield port
@@ -170,8 +171,10 @@ def pull(number: int) -> str:
 def shake_hands(raw: socket.socket) -> None:
     """Open a WebSocket by hand, to be able to do with it what no library does."""
     raw.settimeout(30)
-    raw.sendall(b"GET /ws/v1/consumer HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n")
+    raw.sendall(
+        b"GET /ws/v1/consumer HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
     assert b"101 Switching Protocols" in raw.recv(4096)
 
 
@@ -193,8 +196,10 @@ def test_a_client_that_never_reads_is_cut_and_costs_little(daphne: int) -> None:
 
 
 def test_a_client_that_reads_gets_all_of_it_beside_one_that_does_not(daphne: int) -> None:
-    with connect(f"ws://127.0.0.1:{daphne}/ws/v1/consumer", max_size=None, close_timeout=0.1) as lazy, \
-            connect(f"ws://127.0.0.1:{daphne}/ws/v1/consumer", max_size=None) as reader:
+    with (
+        connect(f"ws://127.0.0.1:{daphne}/ws/v1/consumer", max_size=None, close_timeout=0.1) as lazy,
+        connect(f"ws://127.0.0.1:{daphne}/ws/v1/consumer", max_size=None) as reader,
+    ):
         for number in range(100):
             lazy.send(pull(number))
             reader.send(pull(number))

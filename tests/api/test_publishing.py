@@ -25,41 +25,61 @@ def refused(*messages: Any, **single: Any) -> Problem:
 
 
 def test_one_message_with_everything() -> None:
-    message, = read(body="hällo", tag="A", keys=["k1", "k2"], properties={"color": "red"}, queue_id=3)
+    (message,) = read(body="hällo", tag="A", keys=["k1", "k2"], properties={"color": "red"}, queue_id=3)
     assert (message.body, message.queue_id) == ("hällo".encode(), 3)
     assert message_properties.decode(message.properties) == {"TAGS": "A", "KEYS": "k1 k2", "color": "red"}
 
 
 def test_several_messages_keep_their_order_and_the_broker_chooses_the_queue() -> None:
     assert [(message.body, message.queue_id) for message in read({"body": "a"}, {"body": "b"})] == [
-        (b"a", -1), (b"b", -1)]
+        (b"a", -1),
+        (b"b", -1),
+    ]
 
 
-@pytest.mark.parametrize(("message", "body"), [
-    ({"body": "aGk=", "body_encoding": "base64"}, b"hi"), ({"body": "", "body_encoding": "base64"}, b""),
-    ({"body": "\U0001f600", "body_encoding": "utf8"}, "\U0001f600".encode())])
+@pytest.mark.parametrize(
+    ("message", "body"),
+    [
+        ({"body": "aGk=", "body_encoding": "base64"}, b"hi"),
+        ({"body": "", "body_encoding": "base64"}, b""),
+        ({"body": "\U0001f600", "body_encoding": "utf8"}, "\U0001f600".encode()),
+    ],
+)
 def test_encodings(message: dict[str, Any], body: bytes) -> None:
     assert read(**message)[0].body == body
 
 
 def test_json_is_stored_as_it_was_written() -> None:
-    message, = read_publish(b'{"body": {"a": [1.50, null]}, "body_encoding": "json"}')
+    (message,) = read_publish(b'{"body": {"a": [1.50, null]}, "body_encoding": "json"}')
     assert message.body == b'{"a": [1.50, null]}'
 
 
-@pytest.mark.parametrize(("message", "pointer"), [
-    ({"body": 1}, "/body"), ({"body": None}, "/body"), ({"body": {}, "body_encoding": "base64"}, "/body"),
-    ({"body": "%", "body_encoding": "base64"}, "/body"), ({"body": "x", "body_encoding": "latin1"}, "/body_encoding"),
-    ({}, "/body"), ({"body": "x", "queue_id": -1}, "/queue_id"), ({"body": "x", "queue_id": "1"}, "/queue_id"),
-    ({"body": "x", "tga": "A"}, "/tga"), ({"body": "x", "tag": "a\x02b"}, "/tag"),
-    ({"body": "x", "keys": "k"}, "/keys"), ({"body": "x", "keys": ["a b"]}, "/keys/0"),
-    ({"body": "x", "keys": ["a", ""]}, "/keys/1"),
-    ({"body": "x", "keys": ["a\x01"]}, "/keys/0"), ({"body": "x", "properties": {"a": 1}}, "/properties"),
-    ({"body": "x", "properties": {"a\x01": "b"}}, "/properties/a\x01"),
-    ({"body": "x", "properties": {"a": "b\x02"}}, "/properties/a"), ({"body": "x", "properties": {"a": ""}},
-    "/properties/a"), ({"body": "x", "properties": {"": "a"}}, "/properties/"),
-    ({"body": "x", "properties": {"UNIQ_KEY": "1"}}, "/properties/UNIQ_KEY"),
-    ({"body": "x", "properties": {"a/b~": ""}}, "/properties/a~1b~0")])
+@pytest.mark.parametrize(
+    ("message", "pointer"),
+    [
+        ({"body": 1}, "/body"),
+        ({"body": None}, "/body"),
+        ({"body": {}, "body_encoding": "base64"}, "/body"),
+        ({"body": "%", "body_encoding": "base64"}, "/body"),
+        ({"body": "x", "body_encoding": "latin1"}, "/body_encoding"),
+        ({}, "/body"),
+        ({"body": "x", "queue_id": -1}, "/queue_id"),
+        ({"body": "x", "queue_id": "1"}, "/queue_id"),
+        ({"body": "x", "tga": "A"}, "/tga"),
+        ({"body": "x", "tag": "a\x02b"}, "/tag"),
+        ({"body": "x", "keys": "k"}, "/keys"),
+        ({"body": "x", "keys": ["a b"]}, "/keys/0"),
+        ({"body": "x", "keys": ["a", ""]}, "/keys/1"),
+        ({"body": "x", "keys": ["a\x01"]}, "/keys/0"),
+        ({"body": "x", "properties": {"a": 1}}, "/properties"),
+        ({"body": "x", "properties": {"a\x01": "b"}}, "/properties/a\x01"),
+        ({"body": "x", "properties": {"a": "b\x02"}}, "/properties/a"),
+        ({"body": "x", "properties": {"a": ""}}, "/properties/a"),
+        ({"body": "x", "properties": {"": "a"}}, "/properties/"),
+        ({"body": "x", "properties": {"UNIQ_KEY": "1"}}, "/properties/UNIQ_KEY"),
+        ({"body": "x", "properties": {"a/b~": ""}}, "/properties/a~1b~0"),
+    ],
+)
 def test_what_is_wrong_is_pointed_at(message: dict[str, Any], pointer: str) -> None:
     problem = refused(**message)
     assert (problem.status, problem.errors[0].pointer) == (400, pointer)
@@ -74,7 +94,7 @@ def test_delivery_at_any_time_is_said_to_be_missing(name: str) -> None:
 
 @pytest.mark.parametrize("level", ["1", "18", "99"])
 def test_a_delay_level_is_passed_on(level: str) -> None:
-    message, = read(body="x", properties={"DELAY": level})
+    (message,) = read(body="x", properties={"DELAY": level})
     assert message_properties.decode(message.properties) == {"DELAY": level}
 
 
@@ -125,7 +145,9 @@ def test_what_is_no_idempotency_key(key: str) -> None:
 def test_the_answer_names_the_place_of_each() -> None:
     answer = published(sent(commands.SendMessage(topic="T", messages=read({"body": "a"}, {"body": "b"}))), "broker-a")
     assert [(message.broker, message.topic, message.queue_offset) for message in answer.messages] == [
-        ("broker-a", "T", 0), ("broker-a", "T", 1)]
+        ("broker-a", "T", 0),
+        ("broker-a", "T", 1),
+    ]
 
 
 def test_stored_but_not_on_the_disk_in_time() -> None:
@@ -135,16 +157,31 @@ def test_stored_but_not_on_the_disk_in_time() -> None:
     assert (caught.value.status, caught.value.code) == (504, ResponseCode.FLUSH_DISK_TIMEOUT)
 
 
-values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda part: st.lists(part,
-    max_size=3) | st.dictionaries(st.text(max_size=5), part, max_size=3), max_leaves=8)
-shapes = st.fixed_dictionaries({}, optional={
-    "body": values | st.text(), "body_encoding": st.sampled_from(["utf8", "base64", "json", "x"]), "tag": values,
-    "keys": st.lists(st.text(max_size=4), max_size=3) | values, "queue_id": values, "messages": values,
-    "properties": st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=3) | values})
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=5), part, max_size=3),
+    max_leaves=8,
+)
+shapes = st.fixed_dictionaries(
+    {},
+    optional={
+        "body": values | st.text(),
+        "body_encoding": st.sampled_from(["utf8", "base64", "json", "x"]),
+        "tag": values,
+        "keys": st.lists(st.text(max_size=4), max_size=3) | values,
+        "queue_id": values,
+        "messages": values,
+        "properties": st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=3) | values,
+    },
+)
 
 
-@given(st.binary(max_size=60) | (shapes | values | st.lists(shapes, max_size=3).map(lambda found: {"messages": found}))
-    .map(lambda value: json.dumps(value).encode()))
+@given(
+    st.binary(max_size=60)
+    | (shapes | values | st.lists(shapes, max_size=3).map(lambda found: {"messages": found})).map(
+        lambda value: json.dumps(value).encode()
+    )
+)
 def test_whatever_comes_is_messages_or_a_problem(data: bytes) -> None:
     try:
         messages = read_publish(data)

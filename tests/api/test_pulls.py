@@ -22,18 +22,29 @@ def asked(port: FakePort) -> commands.PullMessage:
 
 
 async def test_found_at_once(client: httpx.AsyncClient, port: FakePort) -> None:
-    port.replies[commands.PullMessage] = pulled(records=record() + record(queue_offset=1), next_offset=2,
-        granted_ms=15_000)
+    port.replies[commands.PullMessage] = pulled(
+        records=record() + record(queue_offset=1), next_offset=2, granted_ms=15_000
+    )
     answer = await client.get(PATH, params={"offset": 0, "filter": "TagA||TagB", "group": "G", "limit": 5})
     body = answer.json()
     assert (answer.status_code, body["status"], body["next_offset"], body["hold"]) == (200, "found", 2, None)
     assert [message["body"] for message in body["messages"]] == ["hello", "hello"]
     assert (body["broker"], body["min_offset"], body["max_offset"], body["effective_wait_ms"]) == (
-        "broker-a", 0, 1, 15_000)
+        "broker-a",
+        0,
+        1,
+        15_000,
+    )
     assert answer.headers["server-timing"] == "hold;dur=0.000, read;dur=0.040"
     command = asked(port)
-    assert (command.subscription, command.expression_type, command.max_msg_nums, command.suspend_timeout_ms,
-        command.consumer_group, command.protocol) == ("TagA||TagB", "TAG", 5, 15_000, "G", "http")
+    assert (
+        command.subscription,
+        command.expression_type,
+        command.max_msg_nums,
+        command.suspend_timeout_ms,
+        command.consumer_group,
+        command.protocol,
+    ) == ("TagA||TagB", "TAG", 5, 15_000, "G", "http")
 
 
 async def test_held_and_woken(port: FakePort) -> None:
@@ -77,13 +88,22 @@ async def test_an_application_that_is_cancelled_releases_its_hold(port: FakePort
     assert not port.connections[0].is_open
 
 
-@pytest.mark.parametrize(("query", "prefer", "wait_ms", "applied"), [
-    ("", "", 15_000, None), ("wait_ms=0", "", 0, None), ("wait_ms=-5", "", 0, None),
-    ("wait_ms=99999999", "", 30_000, None), ("", "wait=3", 3000, "wait=3"),
-    ("", "respond-async, wait=100", 30_000, "wait=30"),
-    ("wait_ms=10", "wait=3", 10, None), ("", "wait=soon", 15_000, None)])
-async def test_how_long_it_waits(client: httpx.AsyncClient, port: FakePort, query: str, prefer: str, wait_ms: int,
-                                 applied: str | None) -> None:
+@pytest.mark.parametrize(
+    ("query", "prefer", "wait_ms", "applied"),
+    [
+        ("", "", 15_000, None),
+        ("wait_ms=0", "", 0, None),
+        ("wait_ms=-5", "", 0, None),
+        ("wait_ms=99999999", "", 30_000, None),
+        ("", "wait=3", 3000, "wait=3"),
+        ("", "respond-async, wait=100", 30_000, "wait=30"),
+        ("wait_ms=10", "wait=3", 10, None),
+        ("", "wait=soon", 15_000, None),
+    ],
+)
+async def test_how_long_it_waits(
+    client: httpx.AsyncClient, port: FakePort, query: str, prefer: str, wait_ms: int, applied: str | None
+) -> None:
     port.replies[commands.PullMessage] = pulled()
     answer = await client.get(f"{PATH}?offset=0&{query}", headers={"Prefer": prefer} if prefer else {})
     assert asked(port).suspend_timeout_ms == wait_ms
@@ -95,13 +115,22 @@ def test_rocketmqs_codes_have_names(code: int, status: str) -> None:
     assert pull_result(pulled(code), "broker-a").status == status
 
 
-@pytest.mark.parametrize(("path", "pointer"), [
-    (f"{PATH}?offset=abc", "/offset"), (PATH, "/offset"), (f"{PATH}?offset=1&limit=0", "/limit"),
-    (f"{PATH}?offset=1&wait_ms=x", "/wait_ms"), (f"{PATH}?offset=1&filter_type=groovy", "/filter_type"),
-    (f"{PATH}?offset=1&group=a+b", "/group"), (f"{PATH}?offset=1&ofset=2", "/ofset"),
-    (f"{PATH}?offset=99999999999999999999", "/offset"), (f"{PATH}?offset=1&filter=a%01b", "/filter"),
-    ("/api/v1/topics/T/queues/x/messages?offset=0", "/queue_id"),
-    ("/api/v1/topics/T/queues/-1/messages?offset=0", "/queue_id")])
+@pytest.mark.parametrize(
+    ("path", "pointer"),
+    [
+        (f"{PATH}?offset=abc", "/offset"),
+        (PATH, "/offset"),
+        (f"{PATH}?offset=1&limit=0", "/limit"),
+        (f"{PATH}?offset=1&wait_ms=x", "/wait_ms"),
+        (f"{PATH}?offset=1&filter_type=groovy", "/filter_type"),
+        (f"{PATH}?offset=1&group=a+b", "/group"),
+        (f"{PATH}?offset=1&ofset=2", "/ofset"),
+        (f"{PATH}?offset=99999999999999999999", "/offset"),
+        (f"{PATH}?offset=1&filter=a%01b", "/filter"),
+        ("/api/v1/topics/T/queues/x/messages?offset=0", "/queue_id"),
+        ("/api/v1/topics/T/queues/-1/messages?offset=0", "/queue_id"),
+    ],
+)
 async def test_what_is_wrong_is_pointed_at(client: httpx.AsyncClient, port: FakePort, path: str, pointer: str) -> None:
     answer = await client.get(path)
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_PARAMETER")
@@ -109,12 +138,20 @@ async def test_what_is_wrong_is_pointed_at(client: httpx.AsyncClient, port: Fake
     assert port.commands == []
 
 
-@pytest.mark.parametrize(("error", "status", "code"), [
-    (RequestError("no such topic", code=ResponseCode.TOPIC_NOT_EXIST), 404, "TOPIC_NOT_EXIST"),
-    (RequestError("TagA ||", code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter"), 400,
-        "SUBSCRIPTION_PARSE_FAILED")])
-async def test_what_the_broker_refuses(client: httpx.AsyncClient, port: FakePort, error: Exception, status: int,
-                                       code: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (RequestError("no such topic", code=ResponseCode.TOPIC_NOT_EXIST), 404, "TOPIC_NOT_EXIST"),
+        (
+            RequestError("TagA ||", code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, pointer="/filter"),
+            400,
+            "SUBSCRIPTION_PARSE_FAILED",
+        ),
+    ],
+)
+async def test_what_the_broker_refuses(
+    client: httpx.AsyncClient, port: FakePort, error: Exception, status: int, code: str
+) -> None:
     port.replies[commands.PullMessage] = error
     answer = await client.get(f"{PATH}?offset=0")
     assert (answer.status_code, answer.json()["code"]) == (status, code)

@@ -31,8 +31,9 @@ def test_queues_sort_as_rocketmqs_clients_sort_them() -> None:
 
 
 @pytest.mark.parametrize(("start", "offset"), [("first", 0), ("last", 3), (1_700_000_000_000, 1)])
-async def test_a_new_group_begins_where_it_is_told_to(client: Client, group: FakeGroup, start: Any,
-                                                     offset: int) -> None:
+async def test_a_new_group_begins_where_it_is_told_to(
+    client: Client, group: FakeGroup, start: Any, offset: int
+) -> None:
     for number in range(3):
         group.publish(str(number))
     await client.subscribe(**{"from": start})
@@ -77,9 +78,19 @@ async def test_it_asks_as_a_member(client: Client, group: FakeGroup) -> None:
     await client.permit(7)
     await until(lambda: len(group.held()) == 1)
     (held,) = group.held()
-    assert held.command == commands.PullMessage(topic="T", queue_id=0, queue_offset=0, max_msg_nums=7,
-        suspend_timeout_ms=15_000, consumer_group="G", client_id="web-1", protocol="websocket",
-        subscription="TagA || TagB", report_hold=True, check_group=True)
+    assert held.command == commands.PullMessage(
+        topic="T",
+        queue_id=0,
+        queue_offset=0,
+        max_msg_nums=7,
+        suspend_timeout_ms=15_000,
+        consumer_group="G",
+        client_id="web-1",
+        protocol="websocket",
+        subscription="TagA || TagB",
+        report_hold=True,
+        check_group=True,
+    )
 
 
 async def test_a_moved_offset_forgets_what_is_open(client: Client, group: FakeGroup, port: FakePort) -> None:
@@ -111,7 +122,8 @@ async def test_what_the_filter_passed_over_counts_as_done(client: Client, group:
 
 
 async def test_a_queue_does_not_run_away_from_a_message_that_is_not_acknowledged(
-        client: Client, group: FakeGroup, monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Client, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(queue_consumer, "MAX_SPAN", 3)
     monkeypatch.setattr(queue_consumer, "DEFAULT_PULL_MESSAGES", 1)
     for number in range(6):
@@ -129,8 +141,9 @@ async def test_a_queue_does_not_run_away_from_a_message_that_is_not_acknowledged
     assert "offset 3 is not acknowledged" in (await client.hear("problem"))["detail"]
 
 
-async def test_an_empty_answer_that_was_not_held_is_no_reason_to_spin(client: Client, group: FakeGroup, port: FakePort,
-                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_empty_answer_that_was_not_held_is_no_reason_to_spin(
+    client: Client, group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -146,8 +159,9 @@ async def test_an_empty_answer_that_was_not_held_is_no_reason_to_spin(client: Cl
     assert pauses == [queue_consumer.PAUSE_S]
 
 
-async def test_what_waits_for_permits_is_bounded_and_pulled_again(group: FakeGroup, port: FakePort,
-                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_for_permits_is_bounded_and_pulled_again(
+    group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("api.consumer_socket.MAX_BUFFERED", 1)
     group.queues["T"] = 3
     async with connected() as client:
@@ -164,8 +178,9 @@ async def test_what_waits_for_permits_is_bounded_and_pulled_again(group: FakeGro
         assert sorted(bodies) == ["of 0", "of 1", "of 2"]
 
 
-async def test_a_record_that_cannot_be_read_is_sent_and_passed_over(client: Client, group: FakeGroup,
-                                                                   port: FakePort) -> None:
+async def test_a_record_that_cannot_be_read_is_sent_and_passed_over(
+    client: Client, group: FakeGroup, port: FakePort
+) -> None:
     await client.subscribe()
     await client.permit(2)
     await until(lambda: len(group.held()) == 1)

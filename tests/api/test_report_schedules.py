@@ -18,9 +18,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the timetable was asked."""
     calls: list[Any] = []
     for name in ("schedules_of", "add", "change", "remove"):
+
         def answer(*args: Any, _name: str = name, **more: Any) -> Any:
             calls.append((_name, *args, more))
             return [DAILY] if _name == "schedules_of" else DAILY
+
         monkeypatch.setattr(timetable, name, answer)
     return calls
 
@@ -45,18 +47,28 @@ async def test_a_schedule_is_changed_and_removed(client: httpx.AsyncClient, aske
 
 async def test_a_report_that_there_is_not_has_no_schedules(client: httpx.AsyncClient, asked: list[Any]) -> None:
     wrong = "/api/v1/reports/nothing/schedules"
-    answers = [await client.get(wrong), await client.post(wrong, json={"cron": "* * * * *"}),
-        await client.patch(f"{wrong}/4", json={"enabled": True}), await client.delete(f"{wrong}/4")]
+    answers = [
+        await client.get(wrong),
+        await client.post(wrong, json={"cron": "* * * * *"}),
+        await client.patch(f"{wrong}/4", json={"enabled": True}),
+        await client.delete(f"{wrong}/4"),
+    ]
     assert [answer.status_code for answer in answers] == [404] * 4
     assert "There is no report 'nothing'" in answers[0].json()["detail"]
     assert asked == []
 
 
-@pytest.mark.parametrize(("error", "status"), [
-    (NoScheduleError("throughput has no schedule 4."), 404), (BadCronError("'x' is no cron expression."), 400),
-    (ScheduleExistsError("throughput has that schedule already."), 409)])
-async def test_refusals(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, error: Exception,
-                        status: int) -> None:
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (NoScheduleError("throughput has no schedule 4."), 404),
+        (BadCronError("'x' is no cron expression."), 400),
+        (ScheduleExistsError("throughput has that schedule already."), 409),
+    ],
+)
+async def test_refusals(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise error
 
@@ -65,12 +77,19 @@ async def test_refusals(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPat
     assert (answer.status_code, answer.json()["detail"]) == (status, str(error))
 
 
-@pytest.mark.parametrize(("method", "path", "body"), [
-    ("POST", SCHEDULES, {}), ("POST", SCHEDULES, {"cron": "1" * 121}),
-    ("POST", SCHEDULES, {"cron": "* * * * *", "x": 1}),
-    ("PATCH", f"{SCHEDULES}/4", {}), ("PATCH", f"{SCHEDULES}/0", {"enabled": True}),
-    ("PATCH", f"{SCHEDULES}/4", {"enabled": "yes"})])
-async def test_bodies_that_say_nothing_usable(client: httpx.AsyncClient, asked: list[Any], method: str, path: str,
-                                              body: Any) -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", SCHEDULES, {}),
+        ("POST", SCHEDULES, {"cron": "1" * 121}),
+        ("POST", SCHEDULES, {"cron": "* * * * *", "x": 1}),
+        ("PATCH", f"{SCHEDULES}/4", {}),
+        ("PATCH", f"{SCHEDULES}/0", {"enabled": True}),
+        ("PATCH", f"{SCHEDULES}/4", {"enabled": "yes"}),
+    ],
+)
+async def test_bodies_that_say_nothing_usable(
+    client: httpx.AsyncClient, asked: list[Any], method: str, path: str, body: Any
+) -> None:
     assert (await client.request(method, path, json=body)).status_code == 400
     assert asked == []

@@ -19,8 +19,18 @@ RUN = "/api/v1/reports/throughput/runs/7"
 
 
 def run(**more: Any) -> ReportRun:
-    return ReportRun(**{"pk": 7, "report": "throughput", "status": Status.RUNNING, "percent": 30, "doing": "reading",
-        "parameters": {}, "created": WHEN} | more)
+    return ReportRun(
+        **{
+            "pk": 7,
+            "report": "throughput",
+            "status": Status.RUNNING,
+            "percent": 30,
+            "doing": "reading",
+            "parameters": {},
+            "created": WHEN,
+        }
+        | more
+    )
 
 
 def answering(answer: Any) -> Callable[..., Any]:
@@ -28,24 +38,52 @@ def answering(answer: Any) -> Callable[..., Any]:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
     return answers
 
 
 async def test_the_list_says_what_there_is(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = Schedule(4, "daily", "30 2 * * *", "At 02:30 AM UTC", True, None)
-    monkeypatch.setattr(runs, "overview", answering(runs.Overview(
-        Environment(SparkState.INSTALLING, "Downloading pyspark"),
-        [runs.ReportOverview(REPORTS["throughput"], [schedule], [run()])])))
+    monkeypatch.setattr(
+        runs,
+        "overview",
+        answering(
+            runs.Overview(
+                Environment(SparkState.INSTALLING, "Downloading pyspark"),
+                [runs.ReportOverview(REPORTS["throughput"], [schedule], [run()])],
+            )
+        ),
+    )
     answer = (await client.get("/api/v1/reports")).json()
     assert answer["spark"] == {"state": "installing", "text": "Downloading pyspark"}
     report = answer["reports"][0]
     assert (report["name"], report["title"]) == ("throughput", "Throughput")
-    assert report["schedules"] == [{"id": 4, "cron": "30 2 * * *", "when": "At 02:30 AM UTC", "enabled": True,
-        "last_run_ms": None}]
-    assert report["runs"] == [{"id": 7, "report": "throughput", "status": "running", "attempt": 1, "percent": 30,
-        "doing": "reading", "error": "", "has_log": False, "cancel_requested": False, "requested_by": "person",
-        "parameters": {}, "messages": None, "words": [], "headlines": [], "notes": [],
-        "created_ms": int(WHEN.timestamp() * 1000), "started_ms": None, "finished_ms": None, "files": []}]
+    assert report["schedules"] == [
+        {"id": 4, "cron": "30 2 * * *", "when": "At 02:30 AM UTC", "enabled": True, "last_run_ms": None}
+    ]
+    assert report["runs"] == [
+        {
+            "id": 7,
+            "report": "throughput",
+            "status": "running",
+            "attempt": 1,
+            "percent": 30,
+            "doing": "reading",
+            "error": "",
+            "has_log": False,
+            "cancel_requested": False,
+            "requested_by": "person",
+            "parameters": {},
+            "messages": None,
+            "words": [],
+            "headlines": [],
+            "notes": [],
+            "created_ms": int(WHEN.timestamp() * 1000),
+            "started_ms": None,
+            "finished_ms": None,
+            "files": [],
+        }
+    ]
 
 
 async def test_a_run_is_started(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,18 +91,35 @@ async def test_a_run_is_started(client: httpx.AsyncClient, monkeypatch: pytest.M
     monkeypatch.setattr(runs, "start_run", lambda *args: asked.append(args) or run(status=Status.QUEUED))
     answer = await client.post("/api/v1/reports/throughput/runs", json={"from_ms": 60_000})
     assert (answer.status_code, answer.headers["location"], answer.json()["status"]) == (202, RUN, "queued")
-    assert asked == [("throughput", {"from_ms": 60_000, "to_ms": None, "topic": None, "consumer_group": None,
-        "compare": False, "source": "auto"})]
+    assert asked == [
+        (
+            "throughput",
+            {
+                "from_ms": 60_000,
+                "to_ms": None,
+                "topic": None,
+                "consumer_group": None,
+                "compare": False,
+                "source": "auto",
+            },
+        )
+    ]
     assert (await client.post("/api/v1/reports/throughput/runs", json={"source": "log"})).status_code == 202
     assert asked[-1][1]["source"] == "log"
     assert (await client.post("/api/v1/reports/throughput/runs", json={"source": "river"})).status_code == 400
 
 
-@pytest.mark.parametrize(("error", "status"), [
-    (runs.UnknownReportError("There is no report 'x'."), 404), (runs.RunActiveError("Run 3 is under way."), 409),
-    (runs.NoWorkerError("No queue."), 503)])
-async def test_refusals(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, error: Exception,
-                        status: int) -> None:
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (runs.UnknownReportError("There is no report 'x'."), 404),
+        (runs.RunActiveError("Run 3 is under way."), 409),
+        (runs.NoWorkerError("No queue."), 503),
+    ],
+)
+async def test_refusals(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
     monkeypatch.setattr(runs, "start_run", answering(error))
     answer = await client.post("/api/v1/reports/throughput/runs", json={})
     assert (answer.status_code, answer.json()["detail"]) == (status, str(error))
@@ -79,7 +134,9 @@ async def test_a_window_that_is_none_is_refused(client: httpx.AsyncClient, body:
 async def test_a_comparison_needs_both_ends_of_a_window(client: httpx.AsyncClient, body: Any) -> None:
     answer = await client.post("/api/v1/reports/throughput/runs", json=body | {"compare": True})
     assert (answer.status_code, answer.json()["detail"]) == (
-        400, "a comparison with the time before needs from_ms and to_ms")
+        400,
+        "a comparison with the time before needs from_ms and to_ms",
+    )
 
 
 @pytest.mark.parametrize("name", ["from_ms", "to_ms"])
@@ -105,13 +162,23 @@ async def test_a_run_is_cancelled_or_removed(client: httpx.AsyncClient, monkeypa
     assert (removed.status_code, removed.content) == (204, b"")
 
 
-@pytest.mark.parametrize(("name", "media_type", "saved"), [
-    ("report.html", "text/html; charset=utf-8", None),
-    ("summary.json", "application/json", 'attachment; filename="throughput-7-summary.json"'),
-    ("by_topic.csv", "text/csv; charset=utf-8", 'attachment; filename="throughput-7-by_topic.csv"'),
-    ("by_topic.parquet", "application/vnd.apache.parquet", 'attachment; filename="throughput-7-by_topic.parquet"')])
-async def test_files_are_sent_whole(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-                                    name: str, media_type: str, saved: str | None) -> None:
+@pytest.mark.parametrize(
+    ("name", "media_type", "saved"),
+    [
+        ("report.html", "text/html; charset=utf-8", None),
+        ("summary.json", "application/json", 'attachment; filename="throughput-7-summary.json"'),
+        ("by_topic.csv", "text/csv; charset=utf-8", 'attachment; filename="throughput-7-by_topic.csv"'),
+        ("by_topic.parquet", "application/vnd.apache.parquet", 'attachment; filename="throughput-7-by_topic.parquet"'),
+    ],
+)
+async def test_files_are_sent_whole(
+    client: httpx.AsyncClient,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
+    media_type: str,
+    saved: str | None,
+) -> None:
     content = bytes(range(256)) * 3000
     (tmp_path / name).write_bytes(content)
     monkeypatch.setattr(runs, "file_of", answering(tmp_path / name))
@@ -121,8 +188,9 @@ async def test_files_are_sent_whole(client: httpx.AsyncClient, monkeypatch: pyte
     assert answer.headers.get("content-disposition") == saved
 
 
-async def test_the_log_of_a_run_is_sent(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch,
-                                        tmp_path: Path) -> None:
+async def test_the_log_of_a_run_is_sent(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "7.log").write_text("Java said größer")
     monkeypatch.setattr(runs, "log_to_read", answering(tmp_path / "7.log"))
     answer = await client.get(f"{RUN}/log")
@@ -132,8 +200,9 @@ async def test_the_log_of_a_run_is_sent(client: httpx.AsyncClient, monkeypatch: 
     assert (await client.get(f"{RUN}/log")).status_code == 404
 
 
-async def test_a_report_is_shown_as_a_page_of_nobodys(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch,
-                                                      tmp_path: Path) -> None:
+async def test_a_report_is_shown_as_a_page_of_nobodys(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "report.html").write_text("<!doctype html>")
     monkeypatch.setattr(runs, "file_of", answering(tmp_path / "report.html"))
     policy = (await client.get(f"{RUN}/files/report.html")).headers["content-security-policy"]

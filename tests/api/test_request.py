@@ -65,8 +65,17 @@ def test_parameters_are_taken_or_refused_with_a_problem(values: dict[str, str]) 
         assert problem.errors
 
 
-@pytest.mark.parametrize("values", [{}, {"offset": "x"}, {"offset": "1.5"}, {"offset": "1", "ofset": "2"},
-    {"offset": "1", "int64": "text"}, {"offset": ""}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"offset": "x"},
+        {"offset": "1.5"},
+        {"offset": "1", "ofset": "2"},
+        {"offset": "1", "int64": "text"},
+        {"offset": ""},
+    ],
+)
 def test_parameters_that_are_wrong(values: dict[str, str]) -> None:
     assert refused(read_params, values, Numbers).status == 400
 
@@ -123,9 +132,16 @@ def test_json_is_taken(content_type: bytes) -> None:
     require_json({b"content-type": content_type})
 
 
-@pytest.mark.parametrize("headers", [{}, {b"content-type": b"text/plain"},
-    {b"content-type": b"application/x-www-form-urlencoded"}, {b"content-type": b"application/json; charset=latin-1"},
-    {b"content-type": b"application/json", b"content-encoding": b"gzip"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {b"content-type": b"text/plain"},
+        {b"content-type": b"application/x-www-form-urlencoded"},
+        {b"content-type": b"application/json; charset=latin-1"},
+        {b"content-type": b"application/json", b"content-encoding": b"gzip"},
+    ],
+)
 def test_anything_else_is_415(headers: dict[bytes, bytes]) -> None:
     assert refused(require_json, headers).status == 415
 
@@ -135,8 +151,12 @@ def test_what_is_not_json_is_400(body: bytes) -> None:
     assert refused(decode_json, body, dict[str, object]).status == 400
 
 
-@given(st.binary(max_size=40) | st.recursive(st.none() | st.integers() | st.text(), lambda part: st.lists(part)
-    | st.dictionaries(st.text(), part)).map(lambda value: json.dumps(value).encode()))
+@given(
+    st.binary(max_size=40)
+    | st.recursive(
+        st.none() | st.integers() | st.text(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)
+    ).map(lambda value: json.dumps(value).encode())
+)
 def test_any_bytes_are_decoded_or_refused(body: bytes) -> None:
     try:
         assert isinstance(decode_json(body, Numbers), Numbers)

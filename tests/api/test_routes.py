@@ -43,8 +43,13 @@ async def test_without_an_engine_what_needs_one_is_503(client: httpx.AsyncClient
     set_port(None)
     path = re.sub(r"\{(queue_id|id)\}", "1", route.path)
     path = re.sub(r"\{\w+\}", "T", path)
-    bodies = {"publish": {"body": "x"}, "put_offsets": {"offsets": [{"topic": "T", "queue_id": 0, "offset": 1}]},
-        "reset_offsets": {"topic": "T", "to": "min"}, "put_topic": {}, "patch_config": {"longPollingEnable": True}}
+    bodies = {
+        "publish": {"body": "x"},
+        "put_offsets": {"offsets": [{"topic": "T", "queue_id": 0, "offset": 1}]},
+        "reset_offsets": {"topic": "T", "to": "min"},
+        "put_topic": {},
+        "patch_config": {"longPollingEnable": True},
+    }
     body = bodies.get(route.handler.__name__)
     query = {"pull": "?offset=0", "find_messages": "?topic=T&key=k", "search_offset": "?timestamp_ms=1"}
     answer = await client.request(route.method, path + query.get(route.handler.__name__, ""), json=body)

@@ -68,8 +68,10 @@ def heard(socket: ClientConnection, kind: str) -> dict[str, Any]:
 
 def test_publish_hold_and_wake_across_http_and_websocket(site: str) -> None:
     bearer = {"Authorization": f"Bearer {TOKEN}"}
-    with httpx.Client(base_url=f"http://{site}/api/v1", headers=bearer, timeout=30) as http, \
-            connect(f"ws://{site}/ws/v1/consumer", additional_headers=bearer, subprotocols=["rmq.v1.json"]) as consumer:
+    with (
+        httpx.Client(base_url=f"http://{site}/api/v1", headers=bearer, timeout=30) as http,
+        connect(f"ws://{site}/ws/v1/consumer", additional_headers=bearer, subprotocols=["rmq.v1.json"]) as consumer,
+    ):
         http.put("/topics/orders", json={"queues": 1}).raise_for_status()
         consumer.send(json.dumps({"type": "hello", "client_id": "c-1"}))
         assert heard(consumer, "welcome")["broker"] == "broker-a"

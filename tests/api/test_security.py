@@ -27,8 +27,13 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 
 def middleware(token: str = "", **arguments: Any) -> SecurityMiddleware:
-    return SecurityMiddleware(app, allowed_hosts=["broker.example"], trusted_origins=["https://ours.example"],
-        gate=Gate(token, "key"), **arguments)
+    return SecurityMiddleware(
+        app,
+        allowed_hosts=["broker.example"],
+        trusted_origins=["https://ours.example"],
+        gate=Gate(token, "key"),
+        **arguments,
+    )
 
 
 async def ask(method: str = "GET", path: str = "/api/v1/topics", token: str = "", **headers: str) -> AsgiRequest:
@@ -36,10 +41,23 @@ async def ask(method: str = "GET", path: str = "/api/v1/topics", token: str = ""
     return await AsgiRequest(middleware(token), method, path, headers=LOCAL | named).done()
 
 
-@pytest.mark.parametrize(("host", "status"), [
-    ("localhost", 200), ("localhost:8000", 200), ("127.0.0.1:9", 200), ("[::1]:8000", 200), ("broker.example", 200),
-    ("BROKER.example:80", 200), ("a.localhost", 200), ("evil.example", 400), ("", 400), ("127.0.0.1.evil.example", 400),
-    ("localhost:8000/x", 400), ("localhost evil", 400)])
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("localhost:8000", 200),
+        ("127.0.0.1:9", 200),
+        ("[::1]:8000", 200),
+        ("broker.example", 200),
+        ("BROKER.example:80", 200),
+        ("a.localhost", 200),
+        ("evil.example", 400),
+        ("", 400),
+        ("127.0.0.1.evil.example", 400),
+        ("localhost:8000/x", 400),
+        ("localhost evil", 400),
+    ],
+)
 async def test_hosts(host: str, status: int) -> None:
     answer = await ask(Host=host)
     assert answer.status == status
@@ -51,11 +69,20 @@ async def test_probes_come_by_address() -> None:
     assert (await ask(path="/metrics", Host="10.0.0.7:8000")).status == 400
 
 
-@pytest.mark.parametrize(("method", "origin", "status"), [
-    ("POST", "http://localhost:8000", 200), ("POST", "https://localhost:8000", 200),
-    ("POST", "https://ours.example", 200), ("POST", "http://evil.example", 403),
-    ("POST", "null", 403), ("POST", "http://localhost:8001", 403),
-    ("DELETE", "http://[", 403), ("PUT", "file://localhost:8000", 403), ("GET", "http://evil.example", 200)])
+@pytest.mark.parametrize(
+    ("method", "origin", "status"),
+    [
+        ("POST", "http://localhost:8000", 200),
+        ("POST", "https://localhost:8000", 200),
+        ("POST", "https://ours.example", 200),
+        ("POST", "http://evil.example", 403),
+        ("POST", "null", 403),
+        ("POST", "http://localhost:8001", 403),
+        ("DELETE", "http://[", 403),
+        ("PUT", "file://localhost:8000", 403),
+        ("GET", "http://evil.example", 200),
+    ],
+)
 async def test_origins(method: str, origin: str, status: int) -> None:
     assert (await ask(method, Origin=origin)).status == status
 
@@ -81,7 +108,10 @@ async def test_answers_carry_the_security_headers_they_do_not_set() -> None:
 async def test_a_program_without_the_token() -> None:
     answer = await ask(token=TOKEN)
     assert (answer.status, answer.json()["code"], answer.headers["www-authenticate"]) == (
-        401, "NO_PERMISSION", 'Bearer realm="glassmq"')
+        401,
+        "NO_PERMISSION",
+        'Bearer realm="glassmq"',
+    )
     assert (await ask(token=TOKEN, Authorization=f"Bearer {TOKEN}")).body == b"yes"
     assert (await ask("HEAD", token=TOKEN)).body == b""
 
@@ -115,9 +145,16 @@ async def websocket(token: str = "", **headers: str) -> tuple[bool, Any, Websock
     return accepted, code, socket
 
 
-@pytest.mark.parametrize(("headers", "accepted"), [
-    ({}, True), ({"Origin": "http://localhost:8000"}, True), ({"Origin": "http://evil.example"}, False),
-    ({"Origin": "null"}, False), ({"Host": "evil.example", "Origin": "http://evil.example"}, False)])
+@pytest.mark.parametrize(
+    ("headers", "accepted"),
+    [
+        ({}, True),
+        ({"Origin": "http://localhost:8000"}, True),
+        ({"Origin": "http://evil.example"}, False),
+        ({"Origin": "null"}, False),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, False),
+    ],
+)
 async def test_websockets_of_other_pages_are_refused_in_the_handshake(headers: dict[str, str], accepted: bool) -> None:
     answer = await websocket(**headers)
     assert answer[:2] == (accepted, None if accepted else 4403)

@@ -37,7 +37,14 @@ async def test_a_message_says_where_it_is_from(client: Client, group: FakeGroup)
     await client.permit(5, "s")
     message = await client.hear("message")
     assert {name: message[name] for name in ("id", "seq", "broker", "topic", "queue_id", "queue_offset", "body")} == {
-        "id": "s", "seq": 1, "broker": "broker-a", "topic": "T", "queue_id": 1, "queue_offset": 0, "body": "a"}
+        "id": "s",
+        "seq": 1,
+        "broker": "broker-a",
+        "topic": "T",
+        "queue_id": 1,
+        "queue_offset": 0,
+        "body": "a",
+    }
 
 
 async def test_no_more_is_sent_than_is_permitted(client: Client, group: FakeGroup) -> None:
@@ -80,15 +87,19 @@ async def test_what_a_hold_brought_waits_for_new_permits(client: Client, group: 
 
 
 async def test_the_committed_offset_is_the_end_of_what_is_contiguously_acknowledged(
-        client: Client, group: FakeGroup) -> None:
+    client: Client, group: FakeGroup
+) -> None:
     for number in range(4):
         group.publish(str(number))
     await client.subscribe()
     await client.permit(4)
     for _ in range(4):
         await client.hear("message")
-    await client.say(type="ack", id=1, offsets=[{"queue_id": 0, "offset": 0}, {"queue_id": 0, "offset": 1},
-        {"queue_id": 0, "offset": 3}])
+    await client.say(
+        type="ack",
+        id=1,
+        offsets=[{"queue_id": 0, "offset": 0}, {"queue_id": 0, "offset": 1}, {"queue_id": 0, "offset": 3}],
+    )
     await client.say(type="unsubscribe", id=1)
     await client.hear("unsubscribed")
     assert group.committed["T", 0] == 2
@@ -109,8 +120,16 @@ async def test_what_was_not_acknowledged_comes_again_after_a_reconnect(group: Fa
         assert [(await client.hear("message"))["body"] for _ in range(2)] == ["1", "2"]
 
 
-@pytest.mark.parametrize("entry", [{"offset": 0}, {"offset": 0, "queue_id": 1}, {"offset": 0, "topic": "T"},
-    {"offset": 0, "queue_id": 1, "topic": "T", "broker": "broker-a"}, 0])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"offset": 0},
+        {"offset": 0, "queue_id": 1},
+        {"offset": 0, "topic": "T"},
+        {"offset": 0, "queue_id": 1, "topic": "T", "broker": "broker-a"},
+        0,
+    ],
+)
 async def test_an_ack_says_as_much_as_is_needed(client: Client, group: FakeGroup, entry: Any) -> None:
     group.publish("a", 1)
     await client.subscribe()
@@ -123,8 +142,9 @@ async def test_an_ack_says_as_much_as_is_needed(client: Client, group: FakeGroup
 
 
 @pytest.mark.parametrize("entry", [0, {"offset": 0}, {"offset": 0, "topic": "T"}])
-async def test_an_ack_that_could_mean_several_is_refused_as_a_whole(client: Client, group: FakeGroup,
-                                                                   entry: Any) -> None:
+async def test_an_ack_that_could_mean_several_is_refused_as_a_whole(
+    client: Client, group: FakeGroup, entry: Any
+) -> None:
     for queue_id in (0, 0, 1):
         group.publish("a", queue_id)
     await client.subscribe()
@@ -173,8 +193,9 @@ async def test_a_nack_sends_the_message_back_and_is_done_with_it(client: Client,
     await client.hear("message")
     await client.say(type="nack", id=1, offset=0, queue_id=1, delay_level=3)
     await client.quiet()
-    assert group.sent_back == [commands.ConsumerSendMsgBack(group="G", physical_offset=1000, delay_level=3,
-        origin_topic="T")]
+    assert group.sent_back == [
+        commands.ConsumerSendMsgBack(group="G", physical_offset=1000, delay_level=3, origin_topic="T")
+    ]
     await client.say(type="nack", id=1, offset=0, queue_id=1)
     assert (await client.hear("problem"))["status"] == 404
     await client.say(type="unsubscribe", id=1)
@@ -223,8 +244,9 @@ async def test_what_keeps_all_queues_is_told_once(client: Client, group: FakeGro
     await client.quiet()
 
 
-async def test_a_queue_that_cannot_be_pulled_is_told_once(client: Client, group: FakeGroup, port: FakePort,
-                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_queue_that_cannot_be_pulled_is_told_once(
+    client: Client, group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("api.queue_consumer.PAUSE_S", 0)
     group.queues["T"] = 1
     refusals = iter([UnavailableError("too much"), UnavailableError("too much"), UnavailableError("something else")])

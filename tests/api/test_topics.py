@@ -16,8 +16,20 @@ async def test_all_topics(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetTopics] = commands.Topics(seq=5, topics=[VIEW])
     body = (await client.get("/api/v1/topics?system=false")).json()
     assert port.commands == [commands.GetTopics(system=False)]
-    assert body == {"seq": 5, "topics": [{"broker": BROKER, "topic": "T", "read_queues": 4, "write_queues": 4,
-        "perm": 6, "system": False, "messages": 9}]}
+    assert body == {
+        "seq": 5,
+        "topics": [
+            {
+                "broker": BROKER,
+                "topic": "T",
+                "read_queues": 4,
+                "write_queues": 4,
+                "perm": 6,
+                "system": False,
+                "messages": 9,
+            }
+        ],
+    }
 
 
 async def test_one_topic(client: httpx.AsyncClient, port: FakePort) -> None:
@@ -28,19 +40,33 @@ async def test_one_topic(client: httpx.AsyncClient, port: FakePort) -> None:
     assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_EXIST")
 
 
-@pytest.mark.parametrize(("body", "read", "write", "perm"), [
-    ({"queues": 4}, 4, 4, None), ({"read_queues": 2, "write_queues": 3, "perm": 4}, 2, 3, 4), ({}, None, None, None),
-    ({"queues": 4, "write_queues": 2}, 4, 2, None)])
-async def test_create_or_change(client: httpx.AsyncClient, port: FakePort, body: dict[str, Any], read: int | None,
-                                write: int | None, perm: int | None) -> None:
+@pytest.mark.parametrize(
+    ("body", "read", "write", "perm"),
+    [
+        ({"queues": 4}, 4, 4, None),
+        ({"read_queues": 2, "write_queues": 3, "perm": 4}, 2, 3, 4),
+        ({}, None, None, None),
+        ({"queues": 4, "write_queues": 2}, 4, 2, None),
+    ],
+)
+async def test_create_or_change(
+    client: httpx.AsyncClient,
+    port: FakePort,
+    body: dict[str, Any],
+    read: int | None,
+    write: int | None,
+    perm: int | None,
+) -> None:
     port.replies[commands.UpdateAndCreateTopic] = commands.Topics(seq=5, topics=[VIEW])
     answer = await client.put("/api/v1/topics/T", json=body)
     assert (answer.status_code, answer.json()["topic"]) == (200, "T")
     assert port.commands[0] == commands.UpdateAndCreateTopic(topic="T", read_queues=read, write_queues=write, perm=perm)
 
 
-@pytest.mark.parametrize("body", [{"queues": 0}, {"queues": "4"}, {"perm": 8}, {"queue": 4}, [],
-    {"queues": 1, "read_queues": 1, "write_queues": 1}])
+@pytest.mark.parametrize(
+    "body",
+    [{"queues": 0}, {"queues": "4"}, {"perm": 8}, {"queue": 4}, [], {"queues": 1, "read_queues": 1, "write_queues": 1}],
+)
 async def test_what_is_no_topic(client: httpx.AsyncClient, port: FakePort, body: Any) -> None:
     assert (await client.put("/api/v1/topics/T", json=body)).status_code == 400
     assert port.commands == []
@@ -61,8 +87,20 @@ async def test_delete(client: httpx.AsyncClient, port: FakePort) -> None:
 
 async def test_queues_of_one_topic_and_of_all(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetQueues] = commands.Queues(seq=5, queues=[queue_view()])
-    assert (await client.get("/api/v1/topics/T/queues")).json() == {"seq": 5, "queues": [{"broker": BROKER,
-        "topic": "T", "queue_id": 0, "min_offset": 0, "max_offset": 5, "last_store_time_ms": None, "holds": 0}]}
+    assert (await client.get("/api/v1/topics/T/queues")).json() == {
+        "seq": 5,
+        "queues": [
+            {
+                "broker": BROKER,
+                "topic": "T",
+                "queue_id": 0,
+                "min_offset": 0,
+                "max_offset": 5,
+                "last_store_time_ms": None,
+                "holds": 0,
+            }
+        ],
+    }
     await client.get("/api/v1/queues")
     assert port.commands == [commands.GetQueues(topic="T"), commands.GetQueues(topic="")]
 

@@ -14,8 +14,9 @@ from tests.fakes.fake_port import FakePort
 from tests.fakes.websocket import WebsocketCommunicator
 
 
-def communicator(app: Any = consumer_application, path: str = "/ws/v1/consumer",
-                 subprotocols: list[str] | None = None) -> WebsocketCommunicator:
+def communicator(
+    app: Any = consumer_application, path: str = "/ws/v1/consumer", subprotocols: list[str] | None = None
+) -> WebsocketCommunicator:
     return WebsocketCommunicator(app, path, subprotocols=subprotocols)
 
 
@@ -33,9 +34,15 @@ async def close_code(socket: WebsocketCommunicator) -> int:
             return int(message["code"])
 
 
-@pytest.mark.parametrize(("offered", "accepted", "chosen"), [
-    (["rmq.v1.json"], True, "rmq.v1.json"), (["other", "rmq.v1.json"], True, "rmq.v1.json"), (None, True, None),
-    (["other"], False, 4400)])
+@pytest.mark.parametrize(
+    ("offered", "accepted", "chosen"),
+    [
+        (["rmq.v1.json"], True, "rmq.v1.json"),
+        (["other", "rmq.v1.json"], True, "rmq.v1.json"),
+        (None, True, None),
+        (["other"], False, 4400),
+    ],
+)
 async def test_the_subprotocol(port: FakePort, offered: list[str] | None, accepted: bool, chosen: object) -> None:
     socket = communicator(subprotocols=offered)
     assert await socket.connect() == (accepted, chosen)

@@ -25,8 +25,12 @@ from tests.fakes.redis_server import RedisServer, redis_server
 
 __all__ = ["redis_server"]
 BROKER = "broker-a"
-SMALL = Options(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000, max_hash_slot_num=1000,
-                max_index_num=4000)
+SMALL = Options(
+    mapped_file_size_commit_log=1 << 20,
+    mapped_file_size_consume_queue=20_000,
+    max_hash_slot_num=1000,
+    max_index_num=4000,
+)
 
 
 def send(body: bytes = b"hello", topic: str = "t") -> SendMessage:
@@ -35,14 +39,16 @@ def send(body: bytes = b"hello", topic: str = "t") -> SendMessage:
 
 def pull(offset: int = 0, *, wait_ms: int = 30_000, topic: str = "t", **more: Any) -> PullMessage:
     return PullMessage(
-        topic=topic, queue_id=0, queue_offset=offset, suspend_timeout_ms=wait_ms, consumer_group="g", **more)
+        topic=topic, queue_id=0, queue_offset=offset, suspend_timeout_ms=wait_ms, consumer_group="g", **more
+    )
 
 
 def new_host(folder: Path, limits: Limits = QUICK, clock: Any = None) -> EngineHost:
     clock = clock or SystemClock()
     keys = UniqKeyGenerator("127.0.0.1", 1, random.Random(1))
-    return EngineHost(EngineRunner(partial(Engine.open, folder, SMALL, RealFiles(), clock, keys.next), clock), clock,
-        limits)
+    return EngineHost(
+        EngineRunner(partial(Engine.open, folder, SMALL, RealFiles(), clock, keys.next), clock), clock, limits
+    )
 
 
 @pytest.fixture
@@ -58,8 +64,9 @@ def in_memory_layer(capacity: int = 1000) -> InMemoryChannelLayer:
 
 
 def redis_layer(server: RedisServer, capacity: int = 1000) -> RedisChannelLayer:
-    return RedisChannelLayer(hosts=[{"address": server.url, "socket_timeout": 30, "max_connections": 2000}],
-        capacity=capacity)
+    return RedisChannelLayer(
+        hosts=[{"address": server.url, "socket_timeout": 30, "max_connections": 2000}], capacity=capacity
+    )
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -40,8 +40,11 @@ def silent(command: Command) -> Reply | None:
 
 
 @asynccontextmanager
-async def started(engine: FakeEngine, limits: Limits = QUICK, clock: VirtualClock | None = None,
-                  ) -> AsyncIterator[BatchingPort]:
+async def started(
+    engine: FakeEngine,
+    limits: Limits = QUICK,
+    clock: VirtualClock | None = None,
+) -> AsyncIterator[BatchingPort]:
     port = BatchingPort(engine, limits=limits, clock=clock)
     await port.start()
     try:
@@ -98,17 +101,20 @@ async def test_the_deadline_goes_with_the_command() -> None:
     async with started(engine, clock=clock) as port:
         await port.call(PULL)
         await port.call(SEND)
-        deadlines = [deadline - clock.now().wall_ms for batch in engine.batches
-                     for _, _, deadline, _ in batch.requests]
+        deadlines = [deadline - clock.now().wall_ms for batch in engine.batches for _, _, deadline, _ in batch.requests]
         assert deadlines == [25_000, 10_000]
 
 
-@pytest.mark.parametrize("end", [
-    lambda call: call.cancel(),
-    lambda call: None,  # its deadline
-])
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda call: call.cancel(),
+        lambda call: None,  # its deadline
+    ],
+)
 async def test_a_pull_that_nobody_waits_for_any_more_is_cancelled_at_the_engine(
-        end: Callable[["asyncio.Task[Reply]"], None]) -> None:
+    end: Callable[["asyncio.Task[Reply]"], None],
+) -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         connection = port.connection()
@@ -200,8 +206,9 @@ async def test_a_full_or_broken_way_is_an_answer(error: Exception) -> None:
         assert await port.call(SEND) == Done()
 
 
-@pytest.mark.parametrize("limits", [
-    msgspec.structs.replace(QUICK, waiting_count=3), msgspec.structs.replace(QUICK, waiting_bytes=4200)])
+@pytest.mark.parametrize(
+    "limits", [msgspec.structs.replace(QUICK, waiting_count=3), msgspec.structs.replace(QUICK, waiting_bytes=4200)]
+)
 async def test_what_waits_is_bounded_and_room_is_made_by_who_goes_away(limits: Limits) -> None:
     engine = FakeEngine()
     async with started(engine, limits) as port:

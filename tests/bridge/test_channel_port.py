@@ -112,8 +112,9 @@ async def test_a_held_pull_is_woken_by_another_web_process(place: Place) -> None
 
 async def test_many_at_once_from_two_web_processes_each_get_their_own_answers(place: Place) -> None:
     first, second = await place.web(), await place.web()
-    sent = await asyncio.gather(*(port.call(send(str(number).encode()))
-                                  for number in range(200) for port in (first, second)))
+    sent = await asyncio.gather(
+        *(port.call(send(str(number).encode())) for number in range(200) for port in (first, second))
+    )
     offsets = {reply.messages[0].queue_offset for reply in sent if isinstance(reply, Sent)}
     assert offsets == set(range(400))
 
@@ -191,7 +192,8 @@ async def test_a_full_layer_is_an_answer_and_loses_nothing(place: Place) -> None
 
 
 async def test_it_survives_being_idle_for_longer_than_a_blocking_read_waits(
-        redis_place: Place, request: pytest.FixtureRequest) -> None:
+    redis_place: Place, request: pytest.FixtureRequest
+) -> None:
     seconds = request.config.getoption("--idle-seconds")  # make torture has minutes
     port = await redis_place.web(msgspec.structs.replace(QUICK, alive_ms=60_000, engine_silence_ms=120_000))
     assert RedisChannelLayer.brpop_timeout < seconds
@@ -234,8 +236,14 @@ async def test_malformed_messages_on_the_channels_hurt_nobody(place: Place) -> N
     port = await place.web()
     layer = place.layer()
     channel, reply_to = engine_channel(BROKER), port._transport.reply_to
-    for nonsense in ({}, {"type": "engine.batch"}, {"type": "engine.batch", "data": b"\xc1"}, {"type": "brew.coffee"},
-                     {"type": 5}, {"type": "engine.batch", "data": 5}):
+    for nonsense in (
+        {},
+        {"type": "engine.batch"},
+        {"type": "engine.batch", "data": b"\xc1"},
+        {"type": "brew.coffee"},
+        {"type": 5},
+        {"type": "engine.batch", "data": 5},
+    ):
         await layer.send(channel, dict(nonsense))
         await layer.send(reply_to, dict(nonsense))
     assert isinstance(await port.call(send()), Sent)

@@ -9,9 +9,15 @@ from broker_core.options import make_options
 
 
 def settings(**changes: Any) -> Any:
-    fields = {"GLASSMQ_OPTIONS": make_options({}), "GLASSMQ_SOCKET": Path("/data/engine.sock"),
-        "GLASSMQ_DATA_DIR": Path("/data"), "GLASSMQ_STORE_DIR": Path("/elsewhere"), "GLASSMQ_BROKER_PORT": 10911,
-        "GLASSMQ_BROKER_HOST": "127.0.0.1", "GLASSMQ_NAMESRV_PORT": 9876}
+    fields = {
+        "GLASSMQ_OPTIONS": make_options({}),
+        "GLASSMQ_SOCKET": Path("/data/engine.sock"),
+        "GLASSMQ_DATA_DIR": Path("/data"),
+        "GLASSMQ_STORE_DIR": Path("/elsewhere"),
+        "GLASSMQ_BROKER_PORT": 10911,
+        "GLASSMQ_BROKER_HOST": "127.0.0.1",
+        "GLASSMQ_NAMESRV_PORT": 9876,
+    }
     return SimpleNamespace(**fields | changes)
 
 
@@ -31,22 +37,27 @@ def test_each_has_its_own_store_socket_and_port() -> None:
     assert first.environment["GLASSMQ_STORE_DIR"] == "/elsewhere"
     assert (second.name, second.socket) == ("broker-b", Path("/data/engine-broker-b.sock"))
     assert second.environment == {
-        "GLASSMQ_BROKER_NAME": "broker-b", "GLASSMQ_BROKER_PORT": "10921",
-        "GLASSMQ_STORE_DIR": "/data/brokers/broker-b/store", "GLASSMQ_NAMESRV_PORT": "0",
-        "GLASSMQ_NAMESRV_ADDR": "127.0.0.1:9876"}
+        "GLASSMQ_BROKER_NAME": "broker-b",
+        "GLASSMQ_BROKER_PORT": "10921",
+        "GLASSMQ_STORE_DIR": "/data/brokers/broker-b/store",
+        "GLASSMQ_NAMESRV_PORT": "0",
+        "GLASSMQ_NAMESRV_ADDR": "127.0.0.1:9876",
+    }
     assert third.environment["GLASSMQ_BROKER_PORT"] == "10931"
 
 
 def test_name_servers_elsewhere_are_told_too() -> None:
     there = make_options({"namesrvAddr": "10.0.0.1:9876"})
     assert cluster(settings(GLASSMQ_OPTIONS=there), 1)[0].environment["GLASSMQ_NAMESRV_ADDR"] == (
-        "127.0.0.1:9876;10.0.0.1:9876")
+        "127.0.0.1:9876;10.0.0.1:9876"
+    )
     alone = cluster(settings(GLASSMQ_OPTIONS=there, GLASSMQ_NAMESRV_PORT=0), 1)
     assert alone[0].environment["GLASSMQ_NAMESRV_ADDR"] == "10.0.0.1:9876"
 
 
-@pytest.mark.parametrize(("host", "name_server"), [
-    ("10.0.0.5", "10.0.0.5:9876"), ("0.0.0.0", "127.0.0.1:9876"), ("::1", "[::1]:9876")])
+@pytest.mark.parametrize(
+    ("host", "name_server"), [("10.0.0.5", "10.0.0.5:9876"), ("0.0.0.0", "127.0.0.1:9876"), ("::1", "[::1]:9876")]
+)
 def test_the_name_server_is_where_rocketmqs_clients_are_served(host: str, name_server: str) -> None:
     [place] = cluster(settings(GLASSMQ_BROKER_HOST=host), 1)
     assert place.environment["GLASSMQ_NAMESRV_ADDR"] == name_server

@@ -22,18 +22,29 @@ from tests.fakes.fake_engine import QUICK
 from tests.fakes.ports import unused_broker_port, unused_ports
 
 
-def settings(folder: Path, engine: str = "embedded", broker_port: int = 0, namesrv_port: int = 0,
-             **options: Any) -> Any:
-    return SimpleNamespace(GLASSMQ_ENGINE=engine, GLASSMQ_STORE_DIR=folder / "store", GLASSMQ_STORE_ADOPT=False,
-        GLASSMQ_SOCKET=folder / "engine.sock", GLASSMQ_BROKER_HOST="127.0.0.1", GLASSMQ_BROKER_PORT=broker_port,
-        GLASSMQ_NAMESRV_PORT=namesrv_port, GLASSMQ_DATA_DIR=folder, GLASSMQ_MAX_CONNECTIONS=100,
+def settings(
+    folder: Path, engine: str = "embedded", broker_port: int = 0, namesrv_port: int = 0, **options: Any
+) -> Any:
+    return SimpleNamespace(
+        GLASSMQ_ENGINE=engine,
+        GLASSMQ_STORE_DIR=folder / "store",
+        GLASSMQ_STORE_ADOPT=False,
+        GLASSMQ_SOCKET=folder / "engine.sock",
+        GLASSMQ_BROKER_HOST="127.0.0.1",
+        GLASSMQ_BROKER_PORT=broker_port,
+        GLASSMQ_NAMESRV_PORT=namesrv_port,
+        GLASSMQ_DATA_DIR=folder,
+        GLASSMQ_MAX_CONNECTIONS=100,
         GLASSMQ_NAMESRV_ADDR="",
         GLASSMQ_OPTIONS=make_options(
-            {"mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 1000, "maxIndexNum": 4000} | options))
+            {"mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 1000, "maxIndexNum": 4000} | options
+        ),
+    )
 
 
-@pytest.mark.parametrize(("engine", "kind"), [
-    ("embedded", EmbeddedPort), ("child", SocketPort), ("remote", ChannelPort)])
+@pytest.mark.parametrize(
+    ("engine", "kind"), [("embedded", EmbeddedPort), ("child", SocketPort), ("remote", ChannelPort)]
+)
 def test_the_settings_choose(tmp_path: Path, engine: str, kind: type[EnginePort]) -> None:
     assert type(make_port(settings(tmp_path, engine))) is kind
 
@@ -94,10 +105,24 @@ async def test_rocketmq_clients_are_served_beside_the_web_and_answered_to_the_en
     for each in (client, old_client):
         answer = await each.invoke(RequestCode.GET_MAX_OFFSET, {"topic": "t", "queueId": "0"})
         assert (answer.code, answer.ext_fields["offset"]) == (0, "1")
-    pull = asyncio.create_task(client.invoke(RequestCode.PULL_MESSAGE, {
-        "consumerGroup": "g", "topic": "t", "queueId": "0", "queueOffset": "1", "maxMsgNums": "32",
-        "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "60000", "subscription": "*", "subVersion": "0",
-    }, timeout_s=60))
+    pull = asyncio.create_task(
+        client.invoke(
+            RequestCode.PULL_MESSAGE,
+            {
+                "consumerGroup": "g",
+                "topic": "t",
+                "queueId": "0",
+                "queueOffset": "1",
+                "maxMsgNums": "32",
+                "sysFlag": "6",
+                "commitOffset": "0",
+                "suspendTimeoutMillis": "60000",
+                "subscription": "*",
+                "subVersion": "0",
+            },
+            timeout_s=60,
+        )
+    )
     while not (await port.call(GetHolds())).total:  # type: ignore[attr-defined]
         pass
     await port.stop()
@@ -129,8 +154,7 @@ async def test_a_store_that_cannot_be_opened_gives_the_port_back(tmp_path: Path)
 
 async def test_clients_find_the_broker_through_the_name_server_beside_it(tmp_path: Path) -> None:
     broker_port, namesrv_port = unused_broker_port(), unused_ports(1)[0]
-    host = make_host(settings(
-        tmp_path, broker_port=broker_port, namesrv_port=namesrv_port, listenPort=broker_port))
+    host = make_host(settings(tmp_path, broker_port=broker_port, namesrv_port=namesrv_port, listenPort=broker_port))
     await host.start()
     client = RemotingClient("127.0.0.1", namesrv_port)
     answer = await client.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "TBW102"}, timeout_s=60)

@@ -37,22 +37,38 @@ class Broker:
             return json.load(answer)
 
     def put_topic(self, topic: str) -> None:
-        urllib.request.urlopen(urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/api/v1/topics/{topic}", b"{}", {"content-type": "application/json"},
-            method="PUT"), timeout=PATIENCE_S).close()
+        urllib.request.urlopen(
+            urllib.request.Request(
+                f"http://127.0.0.1:{self.port}/api/v1/topics/{topic}",
+                b"{}",
+                {"content-type": "application/json"},
+                method="PUT",
+            ),
+            timeout=PATIENCE_S,
+        ).close()
 
     def resident_mib(self) -> int:
-        shown = subprocess.run(["ps", "-o", "rss=", "-p", str(self.process.pid)], capture_output=True, text=True,
-                               check=True).stdout
+        shown = subprocess.run(
+            ["ps", "-o", "rss=", "-p", str(self.process.pid)], capture_output=True, text=True, check=True
+        ).stdout
         return int(shown) // 1024
 
     @contextmanager
     def posting(self, *headers: str) -> Iterator[socket.socket]:
         """A connection on which the headers of a POST were sent."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as client:
-            client.sendall("\r\n".join([
-                "POST /api/v1/topics/orders/messages HTTP/1.1", "host: 127.0.0.1", "content-type: application/json",
-                *headers, "", ""]).encode())
+            client.sendall(
+                "\r\n".join(
+                    [
+                        "POST /api/v1/topics/orders/messages HTTP/1.1",
+                        "host: 127.0.0.1",
+                        "content-type: application/json",
+                        *headers,
+                        "",
+                        "",
+                    ]
+                ).encode()
+            )
             yield client
 
 
@@ -67,7 +83,7 @@ def sent_until_it_is_not_taken(client: socket.socket, data: bytes, times: int) -
     sent = 0
     try:
         while sent < times * len(data):
-            sent += client.send(data[sent % len(data):])
+            sent += client.send(data[sent % len(data) :])
     except OSError:
         pass
     return sent
@@ -152,15 +168,17 @@ def test_a_chunked_body_that_is_just_too_large_is_answered(start: Callable[..., 
 
 def test_a_body_as_large_as_allowed_reaches_the_application(start: Callable[..., Broker]) -> None:
     connection = HTTPConnection("127.0.0.1", start().port, timeout=PATIENCE_S)
-    connection.request("POST", "/api/v1/topics/orders/messages", b" " * BODY_LIMIT,
-                       {"content-type": "application/json"})
+    connection.request(
+        "POST", "/api/v1/topics/orders/messages", b" " * BODY_LIMIT, {"content-type": "application/json"}
+    )
     answer = connection.getresponse()
     assert (answer.status, "not JSON" in json.load(answer)["detail"]) == (400, True)
     connection.close()
 
 
-@pytest.mark.parametrize("headers", [[f"x-long: {'x' * 20_000}"], [f"x-{n}: y" for n in range(600)]],
-                         ids=["long", "many"])
+@pytest.mark.parametrize(
+    "headers", [[f"x-long: {'x' * 20_000}"], [f"x-{n}: y" for n in range(600)]], ids=["long", "many"]
+)
 def test_headers_have_the_limits_of_twisted(start: Callable[..., Broker], headers: list[str]) -> None:
     with start().posting("content-length: 0", *headers) as client:
         received = b""
@@ -211,12 +229,15 @@ async def test_at_the_end_held_pulls_are_answered_and_sockets_closed_with_1012(s
     await asyncio.to_thread(broker.put_topic, "orders")
     url = f"ws://127.0.0.1:{broker.port}/ws/v1"
     frames: list[dict[str, Any]] = []
-    async with (asyncio.timeout(PATIENCE_S),
-                connect(f"{url}/consumer", subprotocols=[Subprotocol("rmq.v1.json")]) as consumer,
-                connect(f"{url}/events") as events):
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        connect(f"{url}/consumer", subprotocols=[Subprotocol("rmq.v1.json")]) as consumer,
+        connect(f"{url}/events") as events,
+    ):
         await consumer.send('{"type": "hello", "client_id": "c"}')
-        await consumer.send('{"type": "pull", "id": 7, "topic": "orders", "queue_id": 0, "offset": 0, "group": "g",'
-                            '"wait_ms": 30000}')
+        await consumer.send(
+            '{"type": "pull", "id": 7, "topic": "orders", "queue_id": 0, "offset": 0, "group": "g","wait_ms": 30000}'
+        )
         while not await asyncio.to_thread(lambda: broker.get("/api/v1/holds")["holds"]):
             await asyncio.sleep(0.02)
         broker.process.terminate()

@@ -41,8 +41,7 @@ class Engine:
 
     async def held(self) -> "asyncio.Task[Reply]":
         told: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
-        call = asyncio.create_task(
-            self.port.connection().call(pull(1, report_hold=True), on_held=told.set_result))
+        call = asyncio.create_task(self.port.connection().call(pull(1, report_hold=True), on_held=told.set_result))
         await asyncio.wait([told, call], return_when=asyncio.FIRST_COMPLETED)
         return call
 
@@ -127,7 +126,8 @@ async def test_killed_and_started_again(engine: Engine) -> None:
 async def test_a_second_engine_on_the_store_is_refused_in_a_sentence(engine: Engine, manage: Any) -> None:
     await engine.port.call(send())
     code, output = await asyncio.to_thread(
-        manage.run, "runworker", "broker-engine", "--socket", "/tmp/unused.sock", GLASSMQ_BROKER_PORT="0")
+        manage.run, "runworker", "broker-engine", "--socket", "/tmp/unused.sock", GLASSMQ_BROKER_PORT="0"
+    )
     assert code == 1
     assert "in use by another broker" in output
     assert "Traceback" not in output

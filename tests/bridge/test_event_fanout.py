@@ -112,7 +112,8 @@ async def test_nothing_new_is_no_delta_but_a_heartbeat(fanout: Fanout) -> None:
 
 
 async def test_lists_are_bounded_and_what_is_left_out_is_counted(
-        fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
+    fanout: Fanout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("MAX_HOLDS", "MAX_QUEUES"):
         monkeypatch.setattr(event_fanout, name, 5)
     monkeypatch.setattr(event_fanout, "MAX_WAKEUPS", 4)
@@ -211,7 +212,8 @@ async def test_what_becomes_of_clients_is_told_and_bounded(fanout: Fanout, monke
 
 
 async def test_messages_that_come_again_push_no_client_off_the_list(
-        fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
+    fanout: Fanout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_fanout, "MAX_CLIENT_EVENTS", 2)
     monkeypatch.setattr(event_fanout, "MAX_RETRY_EVENTS", 3)
     fanout.bench.send("t", b"another")
@@ -224,6 +226,9 @@ async def test_messages_that_come_again_push_no_client_off_the_list(
     fanout.bench.call(OpenConnection(client_id="c-2", protocol="websocket"), connection="v")
     found = fanout.delta()
     assert [event["type"] for event in found.client_events] == [
-        "client_connected", *["message_sent_back"] * 3, "client_connected"]
+        "client_connected",
+        *["message_sent_back"] * 3,
+        "client_connected",
+    ]
     assert found.dropped == 2
     assert [event["seq"] for event in found.client_events] == sorted(event["seq"] for event in found.client_events)

@@ -13,9 +13,17 @@ from tests.fakes.engine import Bench
 
 
 def record(body: bytes = b"hello", offset: int = 0, **more: object) -> bytes:
-    fields = {"topic": "t", "queue_id": 3, "queue_offset": offset, "physical_offset": 1000 + offset,
-              "properties": encode_properties({"TAGS": "A", "KEYS": "k1 k2", "UNIQ_KEY": "ID", "x": "y"}),
-              "born_timestamp": 5, "born_port": 1234, "store_timestamp": 6, "reconsume_times": 2}
+    fields = {
+        "topic": "t",
+        "queue_id": 3,
+        "queue_offset": offset,
+        "physical_offset": 1000 + offset,
+        "properties": encode_properties({"TAGS": "A", "KEYS": "k1 k2", "UNIQ_KEY": "ID", "x": "y"}),
+        "born_timestamp": 5,
+        "born_port": 1234,
+        "store_timestamp": 6,
+        "reconsume_times": 2,
+    }
     return encode(body=body, **(fields | more))  # type: ignore[arg-type]
 
 

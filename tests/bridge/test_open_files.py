@@ -14,12 +14,19 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return current
 
 
-@pytest.mark.parametrize(("soft", "hard", "raised"), [
-    (1024, 1 << 20, OPEN_FILES), (1024, 4096, 4096), (1 << 20, 1 << 20, 1 << 20),
-    (1024, resource.RLIM_INFINITY, OPEN_FILES), (resource.RLIM_INFINITY,) * 3,
-])
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised"),
+    [
+        (1024, 1 << 20, OPEN_FILES),
+        (1024, 4096, 4096),
+        (1 << 20, 1 << 20, 1 << 20),
+        (1024, resource.RLIM_INFINITY, OPEN_FILES),
+        (resource.RLIM_INFINITY,) * 3,
+    ],
+)
 def test_the_limit_is_raised_as_far_as_it_goes_and_never_lowered(
-        limits: list[int], soft: int, hard: int, raised: int) -> None:
+    limits: list[int], soft: int, hard: int, raised: int
+) -> None:
     limits[:] = soft, hard
     raise_open_files_limit()
     assert limits == [raised, hard]

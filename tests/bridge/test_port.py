@@ -7,12 +7,24 @@ from broker_core.errors import BrokerError, ConflictError, NotFoundError, Reques
 from broker_core.remoting.codes import ResponseCode
 
 
-@pytest.mark.parametrize(("kind", "error"), [
-    ("request", RequestError), ("not_found", NotFoundError), ("conflict", ConflictError),
-    ("unavailable", UnavailableError), ("store", BrokerError)])
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("request", RequestError),
+        ("not_found", NotFoundError),
+        ("conflict", ConflictError),
+        ("unavailable", UnavailableError),
+        ("store", BrokerError),
+    ],
+)
 def test_failed_becomes_the_error_it_stands_for(kind: str, error: type[BrokerError]) -> None:
-    failed = Failed(code=ResponseCode.TOPIC_NOT_EXIST, remark="no", kind=kind, pointer="/topic",  # type: ignore[arg-type]
-                    retry_after_ms=7)
+    failed = Failed(
+        code=ResponseCode.TOPIC_NOT_EXIST,
+        remark="no",
+        kind=kind,
+        pointer="/topic",  # type: ignore[arg-type]
+        retry_after_ms=7,
+    )
     with pytest.raises(error) as caught:
         port.raise_failed(failed)
     assert type(caught.value) is error

@@ -135,15 +135,32 @@ async def test_a_child_ends_with_its_parent_however_that_went(tmp_path: Path, nu
 
 def test_a_module_runs_as_python_would_run_it(tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text('{"a": 1}')
-    with subprocess.Popen([sys.executable, "-m", "bridge.processes", "-m", "json.tool", "--compact",
-                           str(tmp_path / "in.json"), str(tmp_path / "out.json")],
-                          cwd=PROJECT, stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "bridge.processes",
+            "-m",
+            "json.tool",
+            "--compact",
+            str(tmp_path / "in.json"),
+            str(tmp_path / "out.json"),
+        ],
+        cwd=PROJECT,
+        stdin=subprocess.PIPE,
+    ) as process:
         assert process.wait(timeout=30) == 0
     assert (tmp_path / "out.json").read_text().strip() == '{"a":1}'
 
 
 def test_without_a_program_it_says_how_to_use_it() -> None:
-    done = subprocess.run([sys.executable, "-m", "bridge.processes"], cwd=PROJECT, capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "bridge.processes"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
     assert done.returncode == 1
     assert "usage" in done.stderr

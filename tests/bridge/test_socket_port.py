@@ -69,7 +69,8 @@ async def test_calls_holds_and_large_bodies(port: SocketPort) -> None:
 
 
 async def test_the_end_of_the_connection_ends_calls_and_holds_and_it_connects_again(
-        port: SocketPort, server: EngineSocket, host: EngineHost) -> None:
+    port: SocketPort, server: EngineSocket, host: EngineHost
+) -> None:
     watcher = NotingWatcher()
     port.watch(watcher, deltas=True)
     await port.call(send())
@@ -112,8 +113,9 @@ async def test_without_an_engine_calls_are_refused_until_it_is_there(host: Engin
     assert not path.exists()
 
 
-@pytest.mark.parametrize("nonsense", [
-    b"GET / HTTP/1.1\r\n\r\n", LENGTH.pack(3) + b"\xc1\xc1\xc1", LENGTH.pack(9) + b"cut"])
+@pytest.mark.parametrize(
+    "nonsense", [b"GET / HTTP/1.1\r\n\r\n", LENGTH.pack(3) + b"\xc1\xc1\xc1", LENGTH.pack(9) + b"cut"]
+)
 async def test_nonsense_on_the_socket_hurts_nobody(port: SocketPort, path: Path, nonsense: bytes) -> None:
     _, writer = await asyncio.open_unix_connection(str(path))
     writer.write(nonsense)

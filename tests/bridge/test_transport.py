@@ -40,8 +40,9 @@ async def test_what_is_sent_is_answered_and_nothing_is_left_running(transport: T
     await transport.start(answer.set_result, lambda reason: None)
     assert [task for task in asyncio.all_tasks() if type(transport).__name__ in repr(task)]
     command: Any = OpenConnection(client_id="c", protocol="http")
-    await transport.send(wire.encode_to_engine(
-        wire.Requests("web", transport.reply_to, 1, [], [(1, 1, 1 << 62, command)])))
+    await transport.send(
+        wire.encode_to_engine(wire.Requests("web", transport.reply_to, 1, [], [(1, 1, 1 << 62, command)]))
+    )
     assert wire.decode_to_web(await answer, 1 << 20).replies == [(1, 1, Done())]
     await transport.stop()
     assert not [task for task in asyncio.all_tasks() if type(transport).__name__ in repr(task)]

@@ -59,8 +59,10 @@ async def test_a_batch_that_comes_twice_counts_once(web: Web) -> None:
 
 
 async def test_all_who_ask_over_http_together_may_ask_more_than_one_client(host: EngineHost, web: Web) -> None:
-    web.ask(*((wire.PROCESS, number, GetTopics()) for number in range(1, MAX_ASIDE + 11)),
-            *((5, number, GetTopics()) for number in range(1, MAX_ASIDE + 2)))
+    web.ask(
+        *((wire.PROCESS, number, GetTopics()) for number in range(1, MAX_ASIDE + 11)),
+        *((5, number, GetTopics()) for number in range(1, MAX_ASIDE + 2)),
+    )
     for number in range(1, MAX_ASIDE + 11):
         assert isinstance(await web.answer(wire.PROCESS, number), Topics)
     assert isinstance(await web.answer(5, MAX_ASIDE + 1), Failed)
@@ -104,7 +106,8 @@ async def test_a_full_reply_channel_is_tried_again(web: Web) -> None:
 
 @pytest.mark.parametrize("stuck", [True, False])
 async def test_replies_that_cannot_be_handed_over_are_dropped_in_the_end(
-        tmp_path: Path, link: NotingLink, stuck: bool) -> None:
+    tmp_path: Path, link: NotingLink, stuck: bool
+) -> None:
     host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_retry_ms=20))
     await host.start()
     web = Web(host, link)

@@ -16,22 +16,41 @@ texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 a_command = st.one_of(
     st.builds(GetTopic, topic=texts),
     st.builds(PullMessage, topic=texts, queue_id=numbers, queue_offset=numbers, report_hold=st.booleans()),
-    st.builds(SendMessage, topic=texts, messages=st.lists(
-        st.builds(OutgoingMessage, body=st.binary(max_size=100), properties=texts), max_size=3)),
+    st.builds(
+        SendMessage,
+        topic=texts,
+        messages=st.lists(st.builds(OutgoingMessage, body=st.binary(max_size=100), properties=texts), max_size=3),
+    ),
 )
 a_reply = st.one_of(
     st.just(Done()),
     st.builds(Failed, code=st.integers(0, 1000), remark=texts, kind=st.just("request")),
-    st.builds(Pulled, code=st.just(0), status=texts, next_begin_offset=numbers, min_offset=numbers, max_offset=numbers,
-              suspend_timeout_ms=numbers, read_us=numbers, records=st.binary(max_size=300)),
+    st.builds(
+        Pulled,
+        code=st.just(0),
+        status=texts,
+        next_begin_offset=numbers,
+        min_offset=numbers,
+        max_offset=numbers,
+        suspend_timeout_ms=numbers,
+        read_us=numbers,
+        records=st.binary(max_size=300),
+    ),
 )
 
 
 @given(st.lists(st.tuples(numbers, numbers, numbers, a_command), max_size=5), st.lists(numbers, max_size=3))
 def test_requests_come_back_as_they_were(requests: Any, closed: list[int]) -> None:
-    encoded = wire.EncodedRequests("p", "r", 7, closed, [
-        (connection, request, deadline, wire.encode_command(command)) for connection, request, deadline, command
-        in requests])
+    encoded = wire.EncodedRequests(
+        "p",
+        "r",
+        7,
+        closed,
+        [
+            (connection, request, deadline, wire.encode_command(command))
+            for connection, request, deadline, command in requests
+        ],
+    )
     message, unknown = wire.decode_to_engine(wire.encode_to_engine(encoded), LIMIT)
     assert message == wire.Requests("p", "r", 7, closed, requests)
     assert unknown == []
@@ -39,11 +58,18 @@ def test_requests_come_back_as_they_were(requests: Any, closed: list[int]) -> No
 
 @given(st.lists(st.tuples(numbers, numbers, a_reply), max_size=5))
 def test_replies_come_back_as_they_were(replies: Any) -> None:
-    encoded = wire.EncodedReplies("b", 1, 2, False, [
-        (connection, request, wire.encode_reply(reply)) for connection, request, reply in replies],
-        [wire.encode_delta(delta(1, 5))], [])
+    encoded = wire.EncodedReplies(
+        "b",
+        1,
+        2,
+        False,
+        [(connection, request, wire.encode_reply(reply)) for connection, request, reply in replies],
+        [wire.encode_delta(delta(1, 5))],
+        [],
+    )
     assert wire.decode_to_web(wire.encode_to_web(encoded), LIMIT) == wire.Replies(
-        "b", 1, 2, False, replies, [delta(1, 5)], [])
+        "b", 1, 2, False, replies, [delta(1, 5)], []
+    )
 
 
 @pytest.mark.parametrize("message", [wire.Alive("p", "r", 3, True, False), wire.Bye("p")])
@@ -53,8 +79,9 @@ def test_signs_of_life_come_back_as_they_were(message: wire.Alive | wire.Bye) ->
 
 def test_a_command_of_a_newer_web_process_does_not_spoil_its_batch() -> None:
     strange = msgspec.Raw(msgspec.msgpack.encode({"t": "BrewCoffee"}))
-    batch = wire.EncodedRequests("p", "r", 1, [], [
-        (1, 1, 0, wire.encode_command(GetTopic(topic="a"))), (1, 2, 0, strange)])
+    batch = wire.EncodedRequests(
+        "p", "r", 1, [], [(1, 1, 0, wire.encode_command(GetTopic(topic="a"))), (1, 2, 0, strange)]
+    )
     message, unknown = wire.decode_to_engine(wire.encode_to_engine(batch), LIMIT)
     assert isinstance(message, wire.Requests)
     assert message.requests == [(1, 1, 0, GetTopic(topic="a"))]

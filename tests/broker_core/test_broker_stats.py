@@ -63,8 +63,10 @@ def test_hours_and_days() -> None:
     assert item.windows(at(25 * 3600))[0].day == NOTHING
 
 
-@given(st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 9), st.integers(0, 99)), max_size=30),
-       st.integers(0, 100_000))
+@given(
+    st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 9), st.integers(0, 99)), max_size=30),
+    st.integers(0, 100_000),
+)
 def test_beside_the_plain_sums(more: list[tuple[int, int, int]], later: int) -> None:
     clock, log = 0, [(0, 1, 1)]
     for wait, nums, size in more:

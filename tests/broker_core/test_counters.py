@@ -30,5 +30,12 @@ def test_all_totals_have_public_names() -> None:
     assert values["woken_missed_arrival"] == 1 and values["messages_stored"] == 3
     assert all(isinstance(value, int) for value in values.values())
     assert {
-        "holds_now", "journal_entries", "journal_lost", "journal_write_errors", "pulls_answered_at_once",
-        "pulls_passed_over", "requests_refused", "woken_shutdown"} <= set(values)
+        "holds_now",
+        "journal_entries",
+        "journal_lost",
+        "journal_write_errors",
+        "pulls_answered_at_once",
+        "pulls_passed_over",
+        "requests_refused",
+        "woken_shutdown",
+    } <= set(values)

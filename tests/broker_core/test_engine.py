@@ -405,12 +405,17 @@ def test_one_turn_wakes_no_more_than_memory_should_hold(bench: Bench, monkeypatc
     assert all(bodies(bench.pulled(request)) == [b"x" * 1500] for request in requests)
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("topics", b'{"topicConfigTable":{"T":{"topicName":7}}}'), ("topics", b'{"topicConfigTable":[1]}'),
-    ("consumerOffset", b'{"offsetTable":{"T@g":5}}'), ("consumerOffset", b'{"offsetTable":{"T@g":{"a":"b"}}}'),
-    ("subscriptionGroup", b'{"subscriptionGroupTable":{"g":{"retryMaxTimes":"many"}}}'),
-    ("subscriptionGroup", b'{"forbiddenTable":[1]}'),
-])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("topics", b'{"topicConfigTable":{"T":{"topicName":7}}}'),
+        ("topics", b'{"topicConfigTable":[1]}'),
+        ("consumerOffset", b'{"offsetTable":{"T@g":5}}'),
+        ("consumerOffset", b'{"offsetTable":{"T@g":{"a":"b"}}}'),
+        ("subscriptionGroup", b'{"subscriptionGroupTable":{"g":{"retryMaxTimes":"many"}}}'),
+        ("subscriptionGroup", b'{"forbiddenTable":[1]}'),
+    ],
+)
 def test_a_table_without_rocketmqs_form_is_named_and_left_alone(name: str, text: bytes) -> None:
     first = Bench()
     first.take(first.engine.close(first.clock.now()))

@@ -6,13 +6,16 @@ from broker_core import errors
 from broker_core.remoting.codes import ResponseCode
 
 
-@pytest.mark.parametrize(("kind", "code"), [
-    (errors.RequestError, ResponseCode.INVALID_PARAMETER),
-    (errors.NotFoundError, ResponseCode.QUERY_NOT_FOUND),
-    (errors.UnavailableError, ResponseCode.SYSTEM_BUSY),
-    (errors.StoreReadOnlyError, ResponseCode.NO_PERMISSION),
-    (errors.StoreCorruptError, ResponseCode.SYSTEM_ERROR),
-])
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (errors.RequestError, ResponseCode.INVALID_PARAMETER),
+        (errors.NotFoundError, ResponseCode.QUERY_NOT_FOUND),
+        (errors.UnavailableError, ResponseCode.SYSTEM_BUSY),
+        (errors.StoreReadOnlyError, ResponseCode.NO_PERMISSION),
+        (errors.StoreCorruptError, ResponseCode.SYSTEM_ERROR),
+    ],
+)
 def test_default_codes(kind: type[errors.BrokerError], code: ResponseCode) -> None:
     error = kind("what is wrong")
     assert error.code is code and error.remark == str(error) == "what is wrong"

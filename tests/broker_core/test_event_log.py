@@ -108,8 +108,10 @@ def test_a_recorder_gets_the_notes_of_a_turn_in_a_list_of_its_own() -> None:
     log.publish()
     assert [len(turn) for turn in turns] == [2, 1]
     assert [event.seq for event in events] == [1, 2, 3]
-    assert [kind(event.seq, now.wall_ms, now.mono_ns, *fields) for event, (kind, now, *fields) in
-            zip(events, turns[0] + turns[1], strict=True)] == events  # type: ignore[operator]
+    assert [
+        kind(event.seq, now.wall_ms, now.mono_ns, *fields)
+        for event, (kind, now, *fields) in zip(events, turns[0] + turns[1], strict=True)
+    ] == events  # type: ignore[operator]
     log.unlisten(events.extend)
     emit(log, 1)
     log.publish()

@@ -68,9 +68,7 @@ def test_every_option_is_described() -> None:
 
 def test_a_broker_conf_is_read_as_rocketmq_reads_it(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
-    conf.write_text(
-        "# a comment\n\nbrokerName = broker-x\nlongPollingEnable=false\nhaListenPort=1\nhaListenPort=2\n"
-    )
+    conf.write_text("# a comment\n\nbrokerName = broker-x\nlongPollingEnable=false\nhaListenPort=1\nhaListenPort=2\n")
     known, unknown = read_broker_conf(conf)
     assert known == {"brokerName": "broker-x", "longPollingEnable": "false"}
     assert unknown == ["haListenPort"]

@@ -80,10 +80,22 @@ def test_deleting_is_forgetting() -> None:
 
 
 def test_the_table_survives_and_keeps_what_it_does_not_know() -> None:
-    loaded = {"dataVersion": {"counter": 7, "stateVersion": 0, "timestamp": 5}, "fromTheFuture": [1],
-              "topicConfigTable": {"T": {"topicName": "T", "readQueueNums": 2, "writeQueueNums": 2, "perm": 4,
-                                         "order": False, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0,
-                                         "attributes": {"+message.type": "NORMAL"}}}}
+    loaded = {
+        "dataVersion": {"counter": 7, "stateVersion": 0, "timestamp": 5},
+        "fromTheFuture": [1],
+        "topicConfigTable": {
+            "T": {
+                "topicName": "T",
+                "readQueueNums": 2,
+                "writeQueueNums": 2,
+                "perm": 4,
+                "order": False,
+                "topicFilterType": "SINGLE_TAG",
+                "topicSysFlag": 0,
+                "attributes": {"+message.type": "NORMAL"},
+            }
+        },
+    }
     topics = manager(loaded)
     again = manager(topics.as_table())
     config = again.get("T")
@@ -146,11 +158,18 @@ def test_attributes_are_set_and_taken_away() -> None:
         return topics.update("t", None, None, None, NOW, attributes=attributes).attributes
 
     assert update(**{"+message.type": "FIFO", "+queue.type": "SimpleCQ"}) == {
-        "message.type": "FIFO", "queue.type": "SimpleCQ"}
+        "message.type": "FIFO",
+        "queue.type": "SimpleCQ",
+    }
     assert update(**{"+message.type": "DELAY", "-queue.type": ""}) == {"message.type": "DELAY"}
-    for name, value, said in (("message.type", "FIFO", "to set"), ("+message.type", "MIXED", "one of"),
-                              ("+queue.type", "BatchCQ", "SimpleCQ"), ("+other", "1", "'\\+other'"),
-                              ("-queue.type", "", "take away"), ("", "", "to set")):
+    for name, value, said in (
+        ("message.type", "FIFO", "to set"),
+        ("+message.type", "MIXED", "one of"),
+        ("+queue.type", "BatchCQ", "SimpleCQ"),
+        ("+other", "1", "'\\+other'"),
+        ("-queue.type", "", "take away"),
+        ("", "", "to set"),
+    ):
         with pytest.raises(RequestError, match=said) as error:
             update(**{name: value})
         assert error.value.code is ResponseCode.SYSTEM_ERROR

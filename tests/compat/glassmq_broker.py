@@ -43,9 +43,13 @@ class GlassMQ:
             self._command.append("--cluster")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("GLASSMQ_", "DJANGO_"))}
         self._environment = clean | {
-            "PYTHONUNBUFFERED": "1", "GLASSMQ_DATA_DIR": f"{folder}/data", "GLASSMQ_WEB_PORT": str(web),
-            "GLASSMQ_BROKER_PORT": str(port), "GLASSMQ_NAMESRV_PORT": str(self.namesrv_port),
-            "GLASSMQ_BROKERS": str(brokers)}
+            "PYTHONUNBUFFERED": "1",
+            "GLASSMQ_DATA_DIR": f"{folder}/data",
+            "GLASSMQ_WEB_PORT": str(web),
+            "GLASSMQ_BROKER_PORT": str(port),
+            "GLASSMQ_NAMESRV_PORT": str(self.namesrv_port),
+            "GLASSMQ_BROKERS": str(brokers),
+        }
         self._tls = tls
         if tls:
             (folder / "broker.conf").write_text("tlsMode=enforcing\n")
@@ -56,8 +60,15 @@ class GlassMQ:
         """Start it, and return when it serves."""
         with self._log.open("a") as output:
             self._process = subprocess.Popen(
-                self._command, cwd=PROJECT, text=True, env=self._environment, stdin=subprocess.DEVNULL, stdout=output,
-                stderr=subprocess.STDOUT, start_new_session=True)
+                self._command,
+                cwd=PROJECT,
+                text=True,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         until = time.monotonic() + START_SECONDS
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > until:
@@ -65,8 +76,10 @@ class GlassMQ:
             time.sleep(0.05)
 
     def _is_ready(self) -> bool:
-        with suppress(urllib.error.URLError, ConnectionError, TimeoutError), \
-                urllib.request.urlopen(f"{self.address.web}/readyz", timeout=5):
+        with (
+            suppress(urllib.error.URLError, ConnectionError, TimeoutError),
+            urllib.request.urlopen(f"{self.address.web}/readyz", timeout=5),
+        ):
             return bool(brokers_of(self.namesrv_port, "TBW102", tls=self._tls))
         return False
 

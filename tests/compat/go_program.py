@@ -23,8 +23,14 @@ def program() -> Path:
         if not built.exists():
             folder.mkdir(parents=True, exist_ok=True)
             forget_old_states(folder)
-            done = subprocess.run(["go", "build", "-o", str(folder / "part"), "."], cwd=SOURCES,
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            done = subprocess.run(
+                ["go", "build", "-o", str(folder / "part"), "."],
+                cwd=SOURCES,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
             if done.returncode:
                 raise CannotRun(f"go build failed:\n{done.stdout[-3000:]}")
             (folder / "part").rename(built)

@@ -48,8 +48,17 @@ def classes() -> Path:
 
 def command(program: str, *arguments: str, home: str = "{home}", options: Iterable[str] = ()) -> list[str]:
     """What to execute. ``options`` are the JVM's; logs and local offsets go below ``home``."""
-    return ["java", *HEAP, *options, f"-Duser.home={home}", "-cp", f"{classes()}:{jars()}/*", "glassmq.compat.Main",
-            program, *arguments]
+    return [
+        "java",
+        *HEAP,
+        *options,
+        f"-Duser.home={home}",
+        "-cp",
+        f"{classes()}:{jars()}/*",
+        "glassmq.compat.Main",
+        program,
+        *arguments,
+    ]
 
 
 def started(program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 1800) -> Program:

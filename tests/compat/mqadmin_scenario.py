@@ -25,7 +25,6 @@ STORY: tuple[tuple[str, ...], ...] = (
     ("@producer", PRODUCERS),
     *(("@send", TOPIC, str(i % 2), "tagA", f"key{i}", f"body {i}") for i in range(6)),
     ("@consumer", GROUP, TOPIC),
-
     ("clusterList",),
     ("clusterList", "-m"),
     ("topicList",),
@@ -58,7 +57,6 @@ STORY: tuple[tuple[str, ...], ...] = (
     ("allocateMQ", "-t", TOPIC, "-i", "10.0.0.1,10.0.0.2"),
     ("queryCq", "-t", TOPIC, "-q", "0", "-i", "0", "-c", "2", "-b", "{broker}"),
     ("haStatus", "-b", "{broker}"),
-
     ("sendMessage", "-t", TOPIC, "-p", "hello", "-k", "key7", "-c", "tagB", "-b", BROKER_NAME, "-i", "0"),
     ("checkMsgSendRT", "-t", TOPIC, "-a", "3", "-s", "100"),
     ("consumeMessage", "-t", TOPIC, "-b", BROKER_NAME, "-i", "0", "-o", "0", "-c", "2"),
@@ -80,7 +78,6 @@ STORY: tuple[tuple[str, ...], ...] = (
     ("cleanExpiredCQ", "-b", "{broker}"),
     ("deleteExpiredCommitLog", "-b", "{broker}"),
     ("cleanUnusedTopic", "-b", "{broker}"),
-
     ("@stop",),
     ("consumerConnection", "-g", GROUP),
     ("producerConnection", "-g", PRODUCERS, "-t", TOPIC),
@@ -94,14 +91,45 @@ STORY: tuple[tuple[str, ...], ...] = (
 OWN_TOPICS = re.compile(rf"^(%RETRY%)?{TOPIC[:7]}\S*$")
 LINES_OF_OWN = {"topicList", "consumerProgress", "brokerConsumeStats", "statsAll"}
 """Commands that list what is in a broker; only what this story made is compared."""
-OPTIONS = {"brokerName", "brokerClusterName", "brokerId", "autoCreateTopicEnable", "longPollingEnable",
-           "maxMessageSize", "flushDiskType", "fileReservedTime", "deleteWhen", "messageDelayLevel"}
+OPTIONS = {
+    "brokerName",
+    "brokerClusterName",
+    "brokerId",
+    "autoCreateTopicEnable",
+    "longPollingEnable",
+    "maxMessageSize",
+    "flushDiskType",
+    "fileReservedTime",
+    "deleteWhen",
+    "messageDelayLevel",
+}
 """Of the hundreds that getBrokerConfig prints."""
-RUNTIME = {"brokerVersionDesc", "brokerActive", "bootTimestamp", "runtime", "putTps", "getTotalTps", "getFoundTps",
-           "getMissTps", "getTransferredTps", "msgPutTotalTodayNow", "msgGetTotalTodayNow", "msgPutTotalTodayMorning",
-           "msgPutTotalYesterdayMorning", "commitLogMaxOffset", "commitLogMinOffset", "commitLogDiskRatio",
-           "consumeQueueDiskRatio", "earliestMessageTimeStamp", "putMessageTimesTotal", "putMessageAverageSize",
-           "putMessageSizeTotal", "dispatchBehindBytes", "pageCacheLockTimeMills", "sendThreadPoolQueueSize"}
+RUNTIME = {
+    "brokerVersionDesc",
+    "brokerActive",
+    "bootTimestamp",
+    "runtime",
+    "putTps",
+    "getTotalTps",
+    "getFoundTps",
+    "getMissTps",
+    "getTransferredTps",
+    "msgPutTotalTodayNow",
+    "msgGetTotalTodayNow",
+    "msgPutTotalTodayMorning",
+    "msgPutTotalYesterdayMorning",
+    "commitLogMaxOffset",
+    "commitLogMinOffset",
+    "commitLogDiskRatio",
+    "consumeQueueDiskRatio",
+    "earliestMessageTimeStamp",
+    "putMessageTimesTotal",
+    "putMessageAverageSize",
+    "putMessageSizeTotal",
+    "dispatchBehindBytes",
+    "pageCacheLockTimeMills",
+    "sendThreadPoolQueueSize",
+}
 """Of those that brokerStatus prints."""
 
 REPLACED = (
@@ -130,8 +158,11 @@ def printed_by(mqadmin: Program, *command: str) -> str:
 def own_lines(command: str, lines: list[str]) -> list[str]:
     """Of a list of everything in the broker, the head and what belongs to the story; no order is promised."""
     head = [line for line in lines if line.startswith("#")]
-    return head + sorted(line for line in lines if line and not line.startswith("#")
-                         and any(OWN_TOPICS.match(word) for word in line.split()))
+    return head + sorted(
+        line
+        for line in lines
+        if line and not line.startswith("#") and any(OWN_TOPICS.match(word) for word in line.split())
+    )
 
 
 def normalised(command: tuple[str, ...], printed: str) -> list[str]:
@@ -152,8 +183,14 @@ def normalised(command: tuple[str, ...], printed: str) -> list[str]:
         return sorted(line for line in lines if "<client id>" in line)
     if name == "clusterList":
         return [re.sub(r"\b\d+(?=[ ,(m|-]|$)", "<n>", line) for line in lines]
-    if name in {"resetOffsetByTime", "skipAccumulatedMessage", "consumerProgress", "printMsg", "checkMsgSendRT",
-                "consumerConnection"}:
+    if name in {
+        "resetOffsetByTime",
+        "skipAccumulatedMessage",
+        "consumerProgress",
+        "printMsg",
+        "checkMsgSendRT",
+        "consumerConnection",
+    }:
         lines = sorted(re.sub(r" \d+$", " <ms>", line) if name == "checkMsgSendRT" else line for line in lines)
     return [line for line in lines if line]
 

@@ -24,8 +24,15 @@ class Program:
         self._errors = (Path(home) / "errors").open("w+")
         self._name = Path(command[0]).name
         self._process = subprocess.Popen(
-            [word.replace("{home}", home) for word in command], cwd=home, env=os.environ | {"HOME": home}, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True)
+            [word.replace("{home}", home) for word in command],
+            cwd=home,
+            env=os.environ | {"HOME": home},
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=True,
+        )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
         self._limit = threading.Timer(seconds, self._kill)
@@ -38,8 +45,9 @@ class Program:
     def __enter__(self) -> "Program":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._limit.cancel()
         self._kill()
         self._process.communicate()

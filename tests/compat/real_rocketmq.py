@@ -36,8 +36,9 @@ POM = """<project><modelVersion>4.0.0</modelVersion>
 {}
 </dependencies></project>
 """
-DEPENDENCY = ("<dependency><groupId>org.apache.rocketmq</groupId><artifactId>{}</artifactId>"
-              "<version>{}</version></dependency>")
+DEPENDENCY = (
+    "<dependency><groupId>org.apache.rocketmq</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+)
 
 STOCK_CONF = {
     "brokerClusterName": "DefaultCluster",
@@ -63,10 +64,20 @@ BROKER_CONF = STOCK_CONF | {
 """What brokers of tests get. Behaviour is RocketMQ's default except for sizes and patience."""
 
 SMALL_JVM = ("-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
-STOCK_JVM = ("-server", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m", "-XX:G1ReservePercent=25",
-             "-XX:InitiatingHeapOccupancyPercent=30", "-XX:SoftRefLRUPolicyMSPerMB=0",
-             "-XX:-OmitStackTraceInFastThrow", "-XX:+AlwaysPreTouch", "-XX:MaxDirectMemorySize=1g",
-             "-XX:-UseLargePages")
+STOCK_JVM = (
+    "-server",
+    "-Xms1g",
+    "-Xmx1g",
+    "-XX:+UseG1GC",
+    "-XX:G1HeapRegionSize=16m",
+    "-XX:G1ReservePercent=25",
+    "-XX:InitiatingHeapOccupancyPercent=30",
+    "-XX:SoftRefLRUPolicyMSPerMB=0",
+    "-XX:-OmitStackTraceInFastThrow",
+    "-XX:+AlwaysPreTouch",
+    "-XX:MaxDirectMemorySize=1g",
+    "-XX:-UseLargePages",
+)
 """What RocketMQ's runbroker.sh gives a broker, with less memory (there 8 GiB): that is for machines which do nothing
 else."""
 
@@ -96,8 +107,14 @@ def only_one(lock: Path) -> Iterator[None]:
 
 def maven(*arguments: str, folder: Path) -> None:
     """Run Maven in a folder; CannotRun with the end of what it said when it fails."""
-    done = subprocess.run(["mvn", "-B", "-q", *arguments], cwd=folder, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        ["mvn", "-B", "-q", *arguments],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     if done.returncode:
         raise CannotRun(f"mvn {' '.join(arguments)} failed:\n{done.stdout[-3000:]}")
 
@@ -114,8 +131,12 @@ def jars() -> Path:
             shutil.rmtree(folder / "part", ignore_errors=True)
             dependencies = "\n".join(DEPENDENCY.format(name, VERSION) for name in ARTIFACTS)
             (folder / "pom.xml").write_text(POM.format(dependencies))
-            maven("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder / 'part'}",
-                  folder=folder)
+            maven(
+                "dependency:copy-dependencies",
+                "-DincludeScope=runtime",
+                f"-DoutputDirectory={folder / 'part'}",
+                folder=folder,
+            )
             (folder / "part").rename(folder / "lib")  # there at once and whole, or not at all
     return folder / "lib"
 
@@ -128,8 +149,9 @@ def is_open(port: int) -> bool:
 
 def brokers_of(namesrv_port: int, topic: str, *, tls: bool = False) -> list[str]:
     """Names of the brokers where a name server says that the topic is: GET_ROUTEINFO_BY_TOPIC, and its answer."""
-    request = json.dumps({"code": 105, "language": "OTHER", "version": 493, "opaque": 1, "flag": 0,
-                          "extFields": {"topic": topic}}).encode()
+    request = json.dumps(
+        {"code": 105, "language": "OTHER", "version": 493, "opaque": 1, "flag": 0, "extFields": {"topic": topic}}
+    ).encode()
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(socket.create_connection(("127.0.0.1", namesrv_port), timeout=10))
         if tls:
@@ -154,8 +176,16 @@ class Server:
         self._conf = folder / "server.conf"
         self._conf.write_text("".join(f"{name}={value}\n" for name, value in conf.items()))
         self._command = [
-            "java", *jvm, "-Xshare:auto", f"-Duser.home={folder}", "-cp", f"{jars()}/*", main_class,
-            "-c", str(self._conf)]
+            "java",
+            *jvm,
+            "-Xshare:auto",
+            f"-Duser.home={folder}",
+            "-cp",
+            f"{jars()}/*",
+            main_class,
+            "-c",
+            str(self._conf),
+        ]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -171,8 +201,14 @@ class Server:
         """Start it; ``wait_ready`` tells when it serves."""
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                self._command, env=os.environ | {"ROCKETMQ_HOME": str(self.folder)}, cwd=self.folder,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+                self._command,
+                env=os.environ | {"ROCKETMQ_HOME": str(self.folder)},
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def wait_ready(self, is_ready: Callable[[int], bool] = is_open) -> None:
         """Return when it takes connections; CannotRun when it ends instead."""
@@ -200,9 +236,12 @@ class Server:
 
 def name_server(folder: Path, port: int | None = None) -> Server:
     """RocketMQ's name server, not started yet."""
-    return Server(folder, "org.apache.rocketmq.namesrv.NamesrvStartup",
-                  ("-Xms128m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=128m"),
-                  {"listenPort": str(port or unused_ports(1)[0])})
+    return Server(
+        folder,
+        "org.apache.rocketmq.namesrv.NamesrvStartup",
+        ("-Xms128m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=128m"),
+        {"listenPort": str(port or unused_ports(1)[0])},
+    )
 
 
 def broker(folder: Path, namesrv: str, port: int | None = None, *, stock: bool = False, **conf: str) -> Server:
@@ -211,12 +250,19 @@ def broker(folder: Path, namesrv: str, port: int | None = None, *, stock: bool =
     ``conf`` goes over ``BROKER_CONF``, or with ``stock``, for benchmarks, over ``STOCK_CONF``.
     """
     jvm, beginning = (STOCK_JVM, STOCK_CONF) if stock else (SMALL_JVM, BROKER_CONF)
-    return Server(folder, "org.apache.rocketmq.broker.BrokerStartup", jvm, beginning | {
-        "namesrvAddr": namesrv,
-        "listenPort": str(port or unused_broker_port()),
-        "storePathRootDir": str(folder / "store"),
-        "storePathCommitLog": str(folder / "store" / "commitlog"),
-    } | conf)
+    return Server(
+        folder,
+        "org.apache.rocketmq.broker.BrokerStartup",
+        jvm,
+        beginning
+        | {
+            "namesrvAddr": namesrv,
+            "listenPort": str(port or unused_broker_port()),
+            "storePathRootDir": str(folder / "store"),
+            "storePathCommitLog": str(folder / "store" / "commitlog"),
+        }
+        | conf,
+    )
 
 
 class RealRocketMQ:
@@ -254,8 +300,11 @@ def real_rocketmq(*, stock: bool = False, **conf: str) -> Iterator[RealRocketMQ]
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with real_rocketmq() as servers, contextlib.suppress(KeyboardInterrupt):
-        print(f"name server {servers.namesrv.address}\nbroker {servers.broker.address}\n"
-              f"folder {servers.broker.folder.parent}", flush=True)
+        print(
+            f"name server {servers.namesrv.address}\nbroker {servers.broker.address}\n"
+            f"folder {servers.broker.folder.parent}",
+            flush=True,
+        )
         signal.pause()
 
 

@@ -32,7 +32,7 @@ def header(frame: bytes) -> dict[str, Any]:
     [word] = struct.unpack_from(">I", frame)
     kind, length = word >> 24, word & 0xFFFFFF
     if kind == 0:
-        fields = json.loads(frame[4:4 + length])
+        fields = json.loads(frame[4 : 4 + length])
         return {"encoding": "JSON", "code": fields["code"], "opaque": fields["opaque"], "flag": fields["flag"]}
     code, _language, _version, opaque, flag = struct.unpack_from(">hbhii", frame, 4)
     return {"encoding": "ROCKETMQ", "code": code, "opaque": opaque, "flag": flag}
@@ -76,16 +76,24 @@ class Proxy:
         up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
         by_client: dict[int, int] = {}
         by_server: dict[int, int] = {}
-        ways = [asyncio.create_task(self._pass(reader, up_writer, True, by_client, by_server)),
-                asyncio.create_task(self._pass(up_reader, writer, False, by_server, by_client))]
+        ways = [
+            asyncio.create_task(self._pass(reader, up_writer, True, by_client, by_server)),
+            asyncio.create_task(self._pass(up_reader, writer, False, by_server, by_client)),
+        ]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for way in ways:
             way.cancel()
         writer.close()
         up_writer.close()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, from_client: bool,
-                    asked: dict[int, int], asked_by_other: dict[int, int]) -> None:
+    async def _pass(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        from_client: bool,
+        asked: dict[int, int],
+        asked_by_other: dict[int, int],
+    ) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 length = await reader.readexactly(4)
@@ -103,8 +111,20 @@ def drive(recording: Recording, namesrv: str, broker: str) -> Iterator[str]:
     yield (f"Java {VERSION}")
     consume(java_program.run("cases", "--namesrv", namesrv, "--parallel", "8", *JAVA_CASES))
     yield (f"Java {VERSION}, binary headers")
-    consume(java_program.run("cases", "--namesrv", namesrv, "--parallel", "8", "producer.", "push.", "lite.", "retry.",
-                             options=["-Drocketmq.serialize.type=ROCKETMQ"]))
+    consume(
+        java_program.run(
+            "cases",
+            "--namesrv",
+            namesrv,
+            "--parallel",
+            "8",
+            "producer.",
+            "push.",
+            "lite.",
+            "retry.",
+            options=["-Drocketmq.serialize.type=ROCKETMQ"],
+        )
+    )
     yield ("Go 2.1.2")
     consume(go_program.run_cases(namesrv, broker))
     yield (f"mqadmin {VERSION}")

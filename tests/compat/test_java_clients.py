@@ -7,8 +7,20 @@ from tests.compat import java_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address, glassmq
 
-BINARY = ("producer.sync", "producer.batch", "producer.oneway", "push.concurrent", "push.orderly", "push.tags",
-          "push.broadcast", "retry.once", "lite.subscribe", "pull.statuses", "group.join_and_leave", "query.by_key")
+BINARY = (
+    "producer.sync",
+    "producer.batch",
+    "producer.oneway",
+    "push.concurrent",
+    "push.orderly",
+    "push.tags",
+    "push.broadcast",
+    "retry.once",
+    "lite.subscribe",
+    "pull.statuses",
+    "group.join_and_leave",
+    "query.by_key",
+)
 
 TLS = ("producer.sync", "producer.largest", "push.held_pull_is_woken", "push.orderly", "group.join_and_leave")
 
@@ -23,18 +35,26 @@ def assert_all_hold(results: Iterable[dict[str, Any]], at_least: int) -> None:
 
 def test_every_case_holds(server: Address, everything: bool) -> None:
     needs(java_program.classes)
-    assert_all_hold(java_program.run("cases", "--namesrv", server.namesrv, "--parallel", "16",
-                                     "--slow", "1" if everything else "0"), 100)
+    assert_all_hold(
+        java_program.run(
+            "cases", "--namesrv", server.namesrv, "--parallel", "16", "--slow", "1" if everything else "0"
+        ),
+        100,
+    )
 
 
 def test_headers_may_be_binary(server: Address) -> None:
     needs(java_program.classes)
-    assert_all_hold(java_program.run("cases", "--namesrv", server.namesrv, *BINARY,
-                                     options=["-Drocketmq.serialize.type=ROCKETMQ"]), len(BINARY))
+    assert_all_hold(
+        java_program.run("cases", "--namesrv", server.namesrv, *BINARY, options=["-Drocketmq.serialize.type=ROCKETMQ"]),
+        len(BINARY),
+    )
 
 
 def test_tls_may_be_insisted_on() -> None:
     needs(java_program.classes)
     with glassmq(tls=True) as broker:
-        assert_all_hold(java_program.run("cases", "--namesrv", broker.address.namesrv, *TLS,
-                                         options=["-Dtls.enable=true"]), len(TLS))
+        assert_all_hold(
+            java_program.run("cases", "--namesrv", broker.address.namesrv, *TLS, options=["-Dtls.enable=true"]),
+            len(TLS),
+        )

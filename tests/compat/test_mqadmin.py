@@ -13,6 +13,11 @@ def test_it_prints_what_it_prints_for_rocketmq(server: Address) -> None:
     expected = json.loads(mqadmin_scenario.GOLDEN.read_text())
     told = mqadmin_scenario.run(server.namesrv, server.broker)
     assert list(told) == list(expected), "the story is another: run `python -m tests.compat.mqadmin_scenario`"
-    others = [line for command in expected if told[command] != expected[command]
-              for line in (f"\n{command}", *difflib.ndiff(expected[command], told[command])) if line[:1] != "?"]
+    others = [
+        line
+        for command in expected
+        if told[command] != expected[command]
+        for line in (f"\n{command}", *difflib.ndiff(expected[command], told[command]))
+        if line[:1] != "?"
+    ]
     assert not others, "RocketMQ prints the lines with -, this broker those with +:\n" + "\n".join(others)

@@ -21,9 +21,11 @@ def restartable(name: str) -> Iterator[tuple[Address, Restart]]:
     """A broker with its name server, and what ends and starts both."""
     if name == "glassmq":
         with glassmq() as ours:
+
             def again(how: signal.Signals) -> None:
                 ours.stop(how)
                 ours.start()
+
             yield ours.address, again
         return
     with tempfile.TemporaryDirectory(prefix="glassmq-real-rocketmq-", ignore_cleanup_errors=True) as folder:
@@ -32,6 +34,7 @@ def restartable(name: str) -> Iterator[tuple[Address, Restart]]:
         def start_again(how: signal.Signals) -> None:
             theirs.stop(how)
             theirs.start()
+
         try:
             theirs.start()
             yield Address(theirs.namesrv.address, theirs.broker.address), start_again
@@ -42,8 +45,9 @@ def restartable(name: str) -> Iterator[tuple[Address, Restart]]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     everything = metafunc.config.getoption("--compat")
     metafunc.parametrize("name", ["rocketmq", "glassmq"] if everything else ["glassmq"])
-    metafunc.parametrize("how", [signal.SIGKILL, signal.SIGTERM] if everything else [signal.SIGKILL],
-                         ids=lambda how: how.name)
+    metafunc.parametrize(
+        "how", [signal.SIGKILL, signal.SIGTERM] if everything else [signal.SIGKILL], ids=lambda how: how.name
+    )
 
 
 def test_clients_go_on_and_nothing_acknowledged_is_lost(name: str, how: signal.Signals, everything: bool) -> None:
@@ -52,8 +56,11 @@ def test_clients_go_on_and_nothing_acknowledged_is_lost(name: str, how: signal.S
     with restartable(name) as (address, restart), ExitStack() as stack:
         clients = [stack.enter_context(java_program.started("outage", "--namesrv", address.namesrv))]
         if everything:  # Go's heartbeats are 30 s apart, and as long its pulls are refused
-            clients.append(stack.enter_context(
-                go_program.started("outage", "-namesrv", address.namesrv, "-broker", address.broker)))
+            clients.append(
+                stack.enter_context(
+                    go_program.started("outage", "-namesrv", address.namesrv, "-broker", address.broker)
+                )
+            )
         for client in clients:
             assert client.line() == {"said": "running"}
         restart(how)

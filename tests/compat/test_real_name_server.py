@@ -72,8 +72,9 @@ class Broker:
     def __init__(self, *ports: int, **options: Any) -> None:
         self.options = Options(namesrv_addr=";".join(f"127.0.0.1:{port}" for port in ports), **options)
         self.topics = TopicConfigManager(self.options, None, CLOCK.now())
-        self.registration = RouteRegistration(self.options, lambda only: describe_broker(
-            self.options, self.topics, read_only=False, only=only), CLOCK)
+        self.registration = RouteRegistration(
+            self.options, lambda only: describe_broker(self.options, self.topics, read_only=False, only=only), CLOCK
+        )
 
     def create(self, topic: str, queues: int) -> None:
         self.topics.update(topic, queues, queues, 6, CLOCK.now())
@@ -99,11 +100,14 @@ async def until_route(client: RemotingClient, topic: str, expected: Any) -> None
 
 def route_of(name: str, addr: str, queues: int, perm: int = 6) -> Any:
     return {
-        "brokerDatas": [{"brokerAddrs": {"0": addr}, "brokerName": name, "cluster": "DefaultCluster",
-                         "enableActingMaster": False}],
+        "brokerDatas": [
+            {"brokerAddrs": {"0": addr}, "brokerName": name, "cluster": "DefaultCluster", "enableActingMaster": False}
+        ],
         "filterServerTable": {},
-        "queueDatas": [{"brokerName": name, "perm": perm, "readQueueNums": queues, "topicSysFlag": 0,
-                        "writeQueueNums": queues}]}
+        "queueDatas": [
+            {"brokerName": name, "perm": perm, "readQueueNums": queues, "topicSysFlag": 0, "writeQueueNums": queues}
+        ],
+    }
 
 
 # --- A broker of GlassMQ at RocketMQ's name server ------------------------------------------------------------------
@@ -132,13 +136,34 @@ async def test_it_is_listed_follows_changes_and_leaves(real: Server) -> None:
 async def test_a_whole_broker_that_is_killed_disappears(real: Server, manage: Manage) -> None:
     client = RemotingClient("127.0.0.1", real.port)
     broker = f"127.0.0.1:{manage.environment['GLASSMQ_BROKER_PORT']}"
-    process = manage.start("broker", "--no-schedules", GLASSMQ_ENGINE="embedded", GLASSMQ_BROKER_NAME="glass-b",
-                           GLASSMQ_NAMESRV_ADDR=real.address)
+    process = manage.start(
+        "broker",
+        "--no-schedules",
+        GLASSMQ_ENGINE="embedded",
+        GLASSMQ_BROKER_NAME="glass-b",
+        GLASSMQ_NAMESRV_ADDR=real.address,
+    )
     await until_route(client, "TBW102", route_of("glass-b", broker, 8, 7))
     sender = RemotingClient("127.0.0.1", int(manage.environment["GLASSMQ_BROKER_PORT"]))
-    sent = await sender.invoke(RequestCode.SEND_MESSAGE_V2, {
-        "a": "producers", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000000", "h": "0",
-        "i": "", "j": "0", "k": "false", "m": "false"}, b"hello", timeout_s=PATIENCE)
+    sent = await sender.invoke(
+        RequestCode.SEND_MESSAGE_V2,
+        {
+            "a": "producers",
+            "b": "orders",
+            "c": "TBW102",
+            "d": "4",
+            "e": "0",
+            "f": "0",
+            "g": "1700000000000",
+            "h": "0",
+            "i": "",
+            "j": "0",
+            "k": "false",
+            "m": "false",
+        },
+        b"hello",
+        timeout_s=PATIENCE,
+    )
     assert sent.code == 0, sent.remark
     await until_route(client, "orders", route_of("glass-b", broker, 4))
     process.kill()
@@ -167,9 +192,24 @@ async def test_a_name_server_that_restarts_learns_it_anew(real: Server) -> None:
 def mqadmin(command: str, namesrv: str, *arguments: str, home: Path) -> str:
     """What RocketMQ's own tool prints."""
     done = subprocess.run(
-        ["java", "-Xmx128m", f"-Duser.home={home}", "-cp", f"{jars()}/*",
-         "org.apache.rocketmq.tools.command.MQAdminStartup", command, "-n", namesrv, *arguments],
-        env=os.environ | {"ROCKETMQ_HOME": str(home)}, capture_output=True, text=True, check=False, timeout=120)
+        [
+            "java",
+            "-Xmx128m",
+            f"-Duser.home={home}",
+            "-cp",
+            f"{jars()}/*",
+            "org.apache.rocketmq.tools.command.MQAdminStartup",
+            command,
+            "-n",
+            namesrv,
+            *arguments,
+        ],
+        env=os.environ | {"ROCKETMQ_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     return re.sub(r"^\d\d:\d\d:\d\d,\d{3} \|-.*\n", "", done.stdout, flags=re.MULTILINE)  # its logger's own
 
@@ -184,9 +224,14 @@ async def test_rocketmqs_own_tool_sees_the_same(real: Server, tmp_path: Path, ev
             await until_route(client, "orders", route_of("glass-d", "127.0.0.1:10911", 3))
 
         async def both(command: str, *arguments: str) -> list[str]:
-            return list(await asyncio.gather(*(
-                asyncio.to_thread(mqadmin, command, f"127.0.0.1:{client.port}", *arguments, home=tmp_path)
-                for client in clients)))
+            return list(
+                await asyncio.gather(
+                    *(
+                        asyncio.to_thread(mqadmin, command, f"127.0.0.1:{client.port}", *arguments, home=tmp_path)
+                        for client in clients
+                    )
+                )
+            )
 
         theirs, ours = await both("topicRoute", "-t", "orders")
         assert ours == theirs and '"glass-d"' in ours and "127.0.0.1:10911" in ours
@@ -208,26 +253,56 @@ def dialogue() -> Iterator[tuple[int, dict[str, str], bytes]]:
     key = {"namespace": "diff", "key": "k"}
     version = json.dumps({"counter": 1, "stateVersion": 0, "timestamp": 1_700_000_000_000}).encode()
     looks = [(105, {"topic": topic}, b"") for topic in ("t1", "t2", "t9", "a1", "s1", "z1", "c1")] + [
-        (106, {}, b""), (206, {}, b""), (304, {}, b""), (311, {}, b""), (312, {}, b""), (313, {}, b""),
-        (224, {"cluster": "C1"}, b""), (224, {"cluster": "C2"}, b""),
-        (901, {"clusterName": "C1", "brokerName": "b1"}, b"")]
+        (106, {}, b""),
+        (206, {}, b""),
+        (304, {}, b""),
+        (311, {}, b""),
+        (312, {}, b""),
+        (313, {}, b""),
+        (224, {"cluster": "C1"}, b""),
+        (224, {"cluster": "C2"}, b""),
+        (901, {"clusterName": "C1", "brokerName": "b1"}, b""),
+    ]
 
-    def registered(name: str, addr: str, *topics: str, broker_id: int = 0, cluster: str = "C1", queues: int = 4,
-                   counter: int = 1, state_version: int = 0, flag: int = 0,
-                   **fields: str) -> tuple[int, dict[str, str], bytes]:
-        body = register_body(*(topic_config(topic, queues, sys_flag=flag) for topic in topics), counter=counter,
-                             state_version=state_version)
+    def registered(
+        name: str,
+        addr: str,
+        *topics: str,
+        broker_id: int = 0,
+        cluster: str = "C1",
+        queues: int = 4,
+        counter: int = 1,
+        state_version: int = 0,
+        flag: int = 0,
+        **fields: str,
+    ) -> tuple[int, dict[str, str], bytes]:
+        body = register_body(
+            *(topic_config(topic, queues, sys_flag=flag) for topic in topics),
+            counter=counter,
+            state_version=state_version,
+        )
         return 103, broker_header(name, addr, broker_id, cluster, **fields), body
 
     for step in [
-        (101, key, b""), (219, {"namespace": "diff"}, b""), (100, key | {"value": "v"}, b""), (101, key, b""),
-        (219, {"namespace": "diff"}, b""), (102, key, b""), (101, key, b""), (219, {"namespace": "diff"}, b""),
+        (101, key, b""),
+        (219, {"namespace": "diff"}, b""),
+        (100, key | {"value": "v"}, b""),
+        (101, key, b""),
+        (219, {"namespace": "diff"}, b""),
+        (102, key, b""),
+        (101, key, b""),
+        (219, {"namespace": "diff"}, b""),
         registered("b1", "1.1.1.1:1", "t1", "t2"),
         registered("b1", "1.1.1.1:1", "t1", "t9", queues=9),
         registered("b1", "1.1.1.1:1", "t1", queues=9, counter=2),
         registered("b1", "1.1.1.1:1", "t1", "t2", bodyCrc32="5"),
-        registered("b1", "1.1.1.1:1", "t1", "t2", bodyCrc32=str(body_crc32(
-            register_body(topic_config("t1"), topic_config("t2"))))),
+        registered(
+            "b1",
+            "1.1.1.1:1",
+            "t1",
+            "t2",
+            bodyCrc32=str(body_crc32(register_body(topic_config("t1"), topic_config("t2")))),
+        ),
         registered("b1", "1.1.1.2:1", "t1", "t2", queues=7),
         registered("b1", "1.1.1.3:1", "t1", "t2", state_version=5),
         registered("b1", "1.1.1.4:1", "t1", "t2", state_version=4, queues=2),
@@ -240,16 +315,28 @@ def dialogue() -> Iterator[tuple[int, dict[str, str], bytes]]:
         registered("b4", "4.1.1.1:1", "z1", "z2", flag=1, cluster="C2", __ZONE_NAME="zone"),
         registered("b4", "4.1.1.1:1", "z1", "z2", flag=2, counter=2, cluster="C2"),
         registered("b4", "4.1.1.1:1", "z1", "z2", flag=3, counter=3, cluster="C2"),
-        (322, broker_header("b2", "2.1.1.1:1"), version), (322, broker_header("b2", "2.1.1.1:1"), b""),
-        (322, broker_header("zz", "9.1.1.1:1"), version), (904, broker_header("b2", "2.1.1.1:1"), b""),
-        (205, {"brokerName": "b2"}, b""), (205, {"brokerName": "zz"}, b""), (327, {"brokerName": "b2"}, b""),
+        (322, broker_header("b2", "2.1.1.1:1"), version),
+        (322, broker_header("b2", "2.1.1.1:1"), b""),
+        (322, broker_header("zz", "9.1.1.1:1"), version),
+        (904, broker_header("b2", "2.1.1.1:1"), b""),
+        (205, {"brokerName": "b2"}, b""),
+        (205, {"brokerName": "zz"}, b""),
+        (327, {"brokerName": "b2"}, b""),
         (217, {"topic": "nt"}, b'{"queueDatas":[{"brokerName":"b2","perm":6,"readQueueNums":3,"writeQueueNums":3}]}'),
-        (105, {"topic": "nt"}, b""), (216, {"topic": "nt", "clusterName": "C2"}, b""), (105, {"topic": "nt"}, b""),
-        (216, {"topic": "nt", "clusterName": "C1"}, b""), (105, {"topic": "nt"}, b""), (216, {"topic": "t2"}, b""),
+        (105, {"topic": "nt"}, b""),
+        (216, {"topic": "nt", "clusterName": "C2"}, b""),
+        (105, {"topic": "nt"}, b""),
+        (216, {"topic": "nt", "clusterName": "C1"}, b""),
+        (105, {"topic": "nt"}, b""),
+        (216, {"topic": "t2"}, b""),
         (100, {"namespace": "ORDER_TOPIC_CONFIG", "key": "t1", "value": "b1:4;b2:4"}, b""),
         registered("b2", "2.1.1.1:1", "t1", "t2", counter=2),
-        (318, {}, b"orderMessageEnable=true\n"), (105, {"topic": "t1"}, b""),
-        (318, {}, b"kvConfigPath=/x\n"), (10, {}, b""), (99_999, {}, b""), (-1, {}, b""),
+        (318, {}, b"orderMessageEnable=true\n"),
+        (105, {"topic": "t1"}, b""),
+        (318, {}, b"kvConfigPath=/x\n"),
+        (10, {}, b""),
+        (99_999, {}, b""),
+        (-1, {}, b""),
         registered("only", "5.1.1.1:1", "one"),
     ]:
         yield step
@@ -288,8 +375,7 @@ async def compare(theirs: RemotingClient, ours: RemotingClient) -> None:
     await ours.close()
 
 
-async def ask(client: RemotingClient, code: int, fields: dict[str, str], body: bytes,
-              version: int) -> RemotingCommand:
+async def ask(client: RemotingClient, code: int, fields: dict[str, str], body: bytes, version: int) -> RemotingCommand:
     """``invoke`` by a client of that release."""
     make = client._request
 

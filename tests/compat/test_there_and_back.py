@@ -24,9 +24,12 @@ from tests.compat.real_rocketmq import BROKER_CONF, RealRocketMQ, jars
 
 CLOCK = SystemClock()
 TOPIC, QUEUES, MESSAGES = "orders", 4, 500
-SIZES = {"mapped_file_size_commit_log": int(BROKER_CONF["mappedFileSizeCommitLog"]),
-         "mapped_file_size_consume_queue": int(BROKER_CONF["mappedFileSizeConsumeQueue"]),
-         "max_hash_slot_num": int(BROKER_CONF["maxHashSlotNum"]), "max_index_num": int(BROKER_CONF["maxIndexNum"])}
+SIZES = {
+    "mapped_file_size_commit_log": int(BROKER_CONF["mappedFileSizeCommitLog"]),
+    "mapped_file_size_consume_queue": int(BROKER_CONF["mappedFileSizeConsumeQueue"]),
+    "max_hash_slot_num": int(BROKER_CONF["maxHashSlotNum"]),
+    "max_index_num": int(BROKER_CONF["maxIndexNum"]),
+}
 Read = dict[int, list[CommitLogRecord]]
 
 
@@ -56,11 +59,19 @@ def call(engine: Engine, command: c.Command) -> Any:
 def write(engine: Engine) -> None:
     for number in range(MESSAGES):
         properties = f"TAGS\x01Tag{number % 3}\x02KEYS\x01key-{number}\x02"
-        reply = call(engine, c.SendMessage(topic=TOPIC, messages=[c.OutgoingMessage(
-            body=f"ours {number} äöü".encode(), queue_id=number % QUEUES, properties=properties)]))
+        reply = call(
+            engine,
+            c.SendMessage(
+                topic=TOPIC,
+                messages=[
+                    c.OutgoingMessage(
+                        body=f"ours {number} äöü".encode(), queue_id=number % QUEUES, properties=properties
+                    )
+                ],
+            ),
+        )
         assert isinstance(reply, c.Sent), reply
-    call(engine, c.UpdateConsumerOffset(group="readers", offsets=[
-        c.QueueOffset(topic=TOPIC, queue_id=1, offset=17)]))
+    call(engine, c.UpdateConsumerOffset(group="readers", offsets=[c.QueueOffset(topic=TOPIC, queue_id=1, offset=17)]))
     while (work := engine.next_file_work(CLOCK.now())) is not None:
         work.run()
         engine.file_work_done(work, CLOCK.now())
@@ -80,10 +91,23 @@ def our_view(engine: Engine) -> Read:
 
 
 async def pulled(client: RemotingClient, queue_id: int, offset: int) -> RemotingCommand:
-    return await client.invoke(RequestCode.PULL_MESSAGE, {
-        "consumerGroup": "readers", "topic": TOPIC, "queueId": str(queue_id), "queueOffset": str(offset),
-        "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*",
-        "subVersion": "0", "expressionType": "TAG"}, timeout_s=30)
+    return await client.invoke(
+        RequestCode.PULL_MESSAGE,
+        {
+            "consumerGroup": "readers",
+            "topic": TOPIC,
+            "queueId": str(queue_id),
+            "queueOffset": str(offset),
+            "maxMsgNums": "32",
+            "sysFlag": "4",
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "0",
+            "subscription": "*",
+            "subVersion": "0",
+            "expressionType": "TAG",
+        },
+        timeout_s=30,
+    )
 
 
 async def their_view(client: RemotingClient) -> Read:
@@ -101,17 +125,36 @@ async def with_rocketmq(servers: RealRocketMQ) -> tuple[Read, str, str]:
     client = RemotingClient("127.0.0.1", servers.broker.port)
     try:
         view = await their_view(client)
-        offset = await client.invoke(RequestCode.QUERY_CONSUMER_OFFSET, {
-            "consumerGroup": "readers", "topic": TOPIC, "queueId": "1"}, timeout_s=30)
-        by_key = await client.invoke(RequestCode.QUERY_MESSAGE, {
-            "topic": TOPIC, "key": "key-42", "maxNum": "8", "beginTimestamp": "0",
-            "endTimestamp": str(1 << 60)}, timeout_s=30)
+        offset = await client.invoke(
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            {"consumerGroup": "readers", "topic": TOPIC, "queueId": "1"},
+            timeout_s=30,
+        )
+        by_key = await client.invoke(
+            RequestCode.QUERY_MESSAGE,
+            {"topic": TOPIC, "key": "key-42", "maxNum": "8", "beginTimestamp": "0", "endTimestamp": str(1 << 60)},
+            timeout_s=30,
+        )
         [record] = decode_all(by_key.body)
         for queue_id in range(QUEUES):
-            sent = await client.invoke(RequestCode.SEND_MESSAGE, {
-                "producerGroup": "p", "topic": TOPIC, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4",
-                "queueId": str(queue_id), "sysFlag": "0", "bornTimestamp": "1", "flag": "0", "reconsumeTimes": "0",
-                "properties": "KEYS\x01theirs\x02", "unitMode": "false"}, f"theirs {queue_id}".encode(), timeout_s=30)
+            sent = await client.invoke(
+                RequestCode.SEND_MESSAGE,
+                {
+                    "producerGroup": "p",
+                    "topic": TOPIC,
+                    "defaultTopic": "TBW102",
+                    "defaultTopicQueueNums": "4",
+                    "queueId": str(queue_id),
+                    "sysFlag": "0",
+                    "bornTimestamp": "1",
+                    "flag": "0",
+                    "reconsumeTimes": "0",
+                    "properties": "KEYS\x01theirs\x02",
+                    "unitMode": "false",
+                },
+                f"theirs {queue_id}".encode(),
+                timeout_s=30,
+            )
             assert sent.code == 0, sent.remark
         return view, offset.ext_fields["offset"], record.body.decode()
     finally:
@@ -128,8 +171,9 @@ def test_each_goes_on_where_the_other_stopped(tmp_path: Path, request: pytest.Fi
         write(engine)
         before = our_view(engine)
     assert (store / "abort").exists() is killed
-    servers = RealRocketMQ(tmp_path / "rocketmq", storePathRootDir=str(store),
-                           storePathCommitLog=str(store / "commitlog"))
+    servers = RealRocketMQ(
+        tmp_path / "rocketmq", storePathRootDir=str(store), storePathCommitLog=str(store / "commitlog")
+    )
     try:
         servers.start()
         view, offset, by_key = asyncio.run(with_rocketmq(servers))

@@ -35,8 +35,9 @@ def api(web: str, method: str, path: str, body: Any = None) -> Any:
 @contextmanager
 def started(command: list[str], home: str) -> Iterator[None]:
     """A stock client that consumes until the end of the test."""
-    process = subprocess.Popen(command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     assert process.stdin is not None
     try:
         yield
@@ -60,10 +61,15 @@ async def until_shared(web: str, among: int) -> dict[str, list[int]]:
         while True:
             detail = await asyncio.to_thread(api, web, "GET", f"/api/v1/groups/{GROUP}")
             queues = [queue for queue in detail.get("queues", ()) if queue["topic"] == TOPIC]
-            if queues and len(detail["members"]) == among and all(
-                    queue["state"] == "held" and queue["assigned_to"] == queue["polled_by"] for queue in queues):
-                return {entry["client_id"]: [queue["queue_id"] for queue in entry["queues"] if queue["topic"] == TOPIC]
-                        for entry in detail["assignment"]}
+            if (
+                queues
+                and len(detail["members"]) == among
+                and all(queue["state"] == "held" and queue["assigned_to"] == queue["polled_by"] for queue in queues)
+            ):
+                return {
+                    entry["client_id"]: [queue["queue_id"] for queue in entry["queues"] if queue["topic"] == TOPIC]
+                    for entry in detail["assignment"]
+                }
             await asyncio.sleep(0.2)
 
 
@@ -72,10 +78,10 @@ async def test_java_go_and_web_members_share_one_group(glassmq: Address) -> None
     go, web = needs(go_program.program), glassmq.web
     await asyncio.to_thread(api, web, "PUT", f"/api/v1/topics/{TOPIC}", {"queues": QUEUES})
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, ExitStack() as stock:
-        java = java_program.command("member", "--namesrv", glassmq.namesrv, "--group", GROUP, "--topic", TOPIC,
-                                    home=home)
-        for command in (java, [str(go), "member", "-namesrv", glassmq.namesrv, "-group", GROUP, "-topic",
-                               TOPIC]):
+        java = java_program.command(
+            "member", "--namesrv", glassmq.namesrv, "--group", GROUP, "--topic", TOPIC, home=home
+        )
+        for command in (java, [str(go), "member", "-namesrv", glassmq.namesrv, "-group", GROUP, "-topic", TOPIC]):
             stock.enter_context(started(command, home))
         alone = await until_shared(web, 2)
         assert sorted(map(len, alone.values())) == [3, 3]
@@ -89,11 +95,14 @@ async def test_java_go_and_web_members_share_one_group(glassmq: Address) -> None
             mine = [queue["queue_id"] for queue in assigned["queues"] if queue["topic"] == TOPIC]
             assert mine == shares["a-web-member"]
             assert sorted(map(len, shares.values())) == [2, 2, 2]
-            languages = {client["language"]: client["version"] for client in (await asyncio.to_thread(
-                api, web, "GET", f"/api/v1/clients?group={GROUP}"))["clients"]}
+            languages = {
+                client["language"]: client["version"]
+                for client in (await asyncio.to_thread(api, web, "GET", f"/api/v1/clients?group={GROUP}"))["clients"]
+            }
             assert languages == {"JAVA": "5.4.0", "GO": "4.5.2", "HTTP": ""}
             for queue_id in range(QUEUES):
-                await asyncio.to_thread(api, web, "POST", f"/api/v1/topics/{TOPIC}/messages",
-                                        {"body": str(queue_id), "queue_id": queue_id})
+                await asyncio.to_thread(
+                    api, web, "POST", f"/api/v1/topics/{TOPIC}/messages", {"body": str(queue_id), "queue_id": queue_id}
+                )
             assert sorted([int((await hear(socket, "message"))["body"]) for _ in mine]) == mine
         assert await until_shared(web, 2) == alone

@@ -44,8 +44,12 @@ def test_schedules_are_in_the_database() -> None:
 
 def test_without_redis_a_task_waits_as_a_file_in_the_data_folder(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GLASSMQ_")}
-    subprocess.run([sys.executable, "-c", SEND], cwd=PROJECT, check=True,
-                   env=environment | {"GLASSMQ_DATA_DIR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "config.settings"})
+    subprocess.run(
+        [sys.executable, "-c", SEND],
+        cwd=PROJECT,
+        check=True,
+        env=environment | {"GLASSMQ_DATA_DIR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "config.settings"},
+    )
     [message] = (tmp_path / "celery" / "queue").iterdir()
     assert json.loads(message.read_text())["headers"]["task"] == "reports.nothing"
 

@@ -60,13 +60,19 @@ def test_every_variable_is_one_that_the_settings_read(name: str) -> None:
 
 
 def test_the_token_is_required() -> None:
-    assert all(service["environment"]["GLASSMQ_API_TOKEN"].startswith("${GLASSMQ_API_TOKEN:?")
-               for service in OURS.values())
+    assert all(
+        service["environment"]["GLASSMQ_API_TOKEN"].startswith("${GLASSMQ_API_TOKEN:?") for service in OURS.values()
+    )
 
 
 def test_exactly_one_engine_and_one_beat_but_several_webs() -> None:
     assert {name: replicas(service) for name, service in OURS.items()} == {
-        "migrate": 1, "engine": 1, "web": 2, "worker": 1, "beat": 1}
+        "migrate": 1,
+        "engine": 1,
+        "web": 2,
+        "worker": 1,
+        "beat": 1,
+    }
 
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "migrate"])

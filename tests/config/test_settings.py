@@ -39,29 +39,65 @@ def refusal(data_dir: Path, **environment: str) -> str:
 
 def run(data_dir: Path, *names: str, **environment: str) -> subprocess.CompletedProcess[str]:
     bare = {name: value for name, value in os.environ.items() if not name.startswith("GLASSMQ_")}
-    return subprocess.run([sys.executable, "-c", SHOW, *names], cwd=PROJECT, capture_output=True, text=True,
-                          check=False, env=bare | {"GLASSMQ_DATA_DIR": str(data_dir)} | environment)
+    return subprocess.run(
+        [sys.executable, "-c", SHOW, *names],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=bare | {"GLASSMQ_DATA_DIR": str(data_dir)} | environment,
+    )
 
 
 def test_nothing_needs_to_be_set(tmp_path: Path) -> None:
-    settings = read(tmp_path, "GLASSMQ_HOST", "GLASSMQ_WEB_PORT", "GLASSMQ_BROKER_PORT", "GLASSMQ_NAMESRV_PORT",
-                    "GLASSMQ_ENGINE", "GLASSMQ_STORE_DIR", "GLASSMQ_STORE_ADOPT", "GLASSMQ_BROKERS",
-                    "GLASSMQ_WARNINGS", "GLASSMQ_VERSION", "DEBUG")
+    settings = read(
+        tmp_path,
+        "GLASSMQ_HOST",
+        "GLASSMQ_WEB_PORT",
+        "GLASSMQ_BROKER_PORT",
+        "GLASSMQ_NAMESRV_PORT",
+        "GLASSMQ_ENGINE",
+        "GLASSMQ_STORE_DIR",
+        "GLASSMQ_STORE_ADOPT",
+        "GLASSMQ_BROKERS",
+        "GLASSMQ_WARNINGS",
+        "GLASSMQ_VERSION",
+        "DEBUG",
+    )
     assert settings == {
-        "GLASSMQ_HOST": "127.0.0.1", "GLASSMQ_WEB_PORT": 8000, "GLASSMQ_BROKER_PORT": 10911,
-        "GLASSMQ_NAMESRV_PORT": 9876, "GLASSMQ_ENGINE": "child", "GLASSMQ_STORE_DIR": str(tmp_path / "store"),
-        "GLASSMQ_STORE_ADOPT": False, "GLASSMQ_BROKERS": 3, "GLASSMQ_WARNINGS": [], "GLASSMQ_VERSION": VERSION,
+        "GLASSMQ_HOST": "127.0.0.1",
+        "GLASSMQ_WEB_PORT": 8000,
+        "GLASSMQ_BROKER_PORT": 10911,
+        "GLASSMQ_NAMESRV_PORT": 9876,
+        "GLASSMQ_ENGINE": "child",
+        "GLASSMQ_STORE_DIR": str(tmp_path / "store"),
+        "GLASSMQ_STORE_ADOPT": False,
+        "GLASSMQ_BROKERS": 3,
+        "GLASSMQ_WARNINGS": [],
+        "GLASSMQ_VERSION": VERSION,
         "DEBUG": False,
     }
 
 
-@pytest.mark.parametrize(("name", "value"), [
-    ("GLASSMQ_WEB_PORT", "80a"), ("GLASSMQ_WEB_PORT", "0"), ("GLASSMQ_BROKER_PORT", "70000"),
-    ("GLASSMQ_NAMESRV_PORT", "-1"), ("GLASSMQ_BROKERS", "0"), ("GLASSMQ_STORE_ADOPT", "yes"),
-    ("GLASSMQ_ALLOW_INSECURE", "true"), ("GLASSMQ_HTTPS", "on"), ("GLASSMQ_ENGINE", "somewhere"),
-    ("GLASSMQ_REDIS_URL", "localhost:6379"), ("GLASSMQ_DATABASE_URL", "nonsense"), ("GLASSMQ_API_TOKEN", "short"),
-    ("GLASSMQ_BROKER_CONF", "/nowhere/broker.conf"), ("GLASSMQ_NAMESRV_ADDR", "127.0.0.1"),
-])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GLASSMQ_WEB_PORT", "80a"),
+        ("GLASSMQ_WEB_PORT", "0"),
+        ("GLASSMQ_BROKER_PORT", "70000"),
+        ("GLASSMQ_NAMESRV_PORT", "-1"),
+        ("GLASSMQ_BROKERS", "0"),
+        ("GLASSMQ_STORE_ADOPT", "yes"),
+        ("GLASSMQ_ALLOW_INSECURE", "true"),
+        ("GLASSMQ_HTTPS", "on"),
+        ("GLASSMQ_ENGINE", "somewhere"),
+        ("GLASSMQ_REDIS_URL", "localhost:6379"),
+        ("GLASSMQ_DATABASE_URL", "nonsense"),
+        ("GLASSMQ_API_TOKEN", "short"),
+        ("GLASSMQ_BROKER_CONF", "/nowhere/broker.conf"),
+        ("GLASSMQ_NAMESRV_ADDR", "127.0.0.1"),
+    ],
+)
 def test_a_wrong_value_is_refused_by_the_name_of_its_variable(tmp_path: Path, name: str, value: str) -> None:
     assert name in refusal(tmp_path, **{name: value})
 
@@ -146,7 +182,8 @@ def test_clients_from_everywhere_need_an_address_to_be_sent_to(tmp_path: Path) -
 def test_rocketmq_clients_on_other_machines_are_let_in_only_with_the_explicit_word(tmp_path: Path, host: str) -> None:
     assert "GLASSMQ_ALLOW_INSECURE" in refusal(tmp_path, GLASSMQ_BROKER_HOST=host, GLASSMQ_API_TOKEN="s" * 16)
     assert read(tmp_path, "GLASSMQ_BROKER_HOST", GLASSMQ_BROKER_HOST=host, GLASSMQ_ALLOW_INSECURE="1") == {
-        "GLASSMQ_BROKER_HOST": host}
+        "GLASSMQ_BROKER_HOST": host
+    }
 
 
 def test_port_0_serves_no_rocketmq_clients_and_is_in_no_store_host(tmp_path: Path) -> None:
@@ -188,24 +225,60 @@ def test_redis_brings_the_layer_the_queue_and_the_remote_engine(tmp_path: Path) 
     assert (config["capacity"], config["expiry"]) == (10_000, 60)
 
 
-@pytest.mark.parametrize("master", ["local", "local[2]", "local[*,3]", "spark://a.example:7077,b:7078", "yarn",
-    "sc://spark", "sc://[::1]:15002", "sc://spark/", "sc://spark.example:443/;use_ssl=true;token=a%2Fb+c%3D"])
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local",
+        "local[2]",
+        "local[*,3]",
+        "spark://a.example:7077,b:7078",
+        "yarn",
+        "sc://spark",
+        "sc://[::1]:15002",
+        "sc://spark/",
+        "sc://spark.example:443/;use_ssl=true;token=a%2Fb+c%3D",
+    ],
+)
 def test_masters_that_reports_run_on(tmp_path: Path, master: str) -> None:
     assert read(tmp_path, "GLASSMQ_SPARK_MASTER", GLASSMQ_SPARK_MASTER=master) == {"GLASSMQ_SPARK_MASTER": master}
 
 
-@pytest.mark.parametrize("master", [
-    "spark://nowhere", "http://a:1", "localhost", "localhost:15002",
-    "sc//spark:1/;token=hush", "SC://spark:1/;token=hush", "spark://m:1/;token=hush", "'sc://spark?token=hush'"])
+@pytest.mark.parametrize(
+    "master",
+    [
+        "spark://nowhere",
+        "http://a:1",
+        "localhost",
+        "localhost:15002",
+        "sc//spark:1/;token=hush",
+        "SC://spark:1/;token=hush",
+        "spark://m:1/;token=hush",
+        "'sc://spark?token=hush'",
+    ],
+)
 def test_masters_that_they_do_not_run_on(tmp_path: Path, master: str) -> None:
     said = refusal(tmp_path, GLASSMQ_SPARK_MASTER=master)
     assert "GLASSMQ_SPARK_MASTER must be local" in said
     assert "hush" not in said
 
 
-@pytest.mark.parametrize("master", ["sc://", "sc:/spark", "sc://spark:15002/reports", "sc://a b", "sc://spark:65536",
-    "sc://spark/;token=hush==", "sc://spark:1/;token=hush/abc", "sc://spark:1;token=hush", "sc://spark;token=hush",
-    "sc://spark:1?token=hush", "sc://me:hush@spark:1", "sc://spark:1/ ;token=hush"])
+@pytest.mark.parametrize(
+    "master",
+    [
+        "sc://",
+        "sc:/spark",
+        "sc://spark:15002/reports",
+        "sc://a b",
+        "sc://spark:65536",
+        "sc://spark/;token=hush==",
+        "sc://spark:1/;token=hush/abc",
+        "sc://spark:1;token=hush",
+        "sc://spark;token=hush",
+        "sc://spark:1?token=hush",
+        "sc://me:hush@spark:1",
+        "sc://spark:1/ ;token=hush",
+    ],
+)
 def test_urls_that_are_no_servers_are_not_said_again(tmp_path: Path, master: str) -> None:
     said = refusal(tmp_path, GLASSMQ_SPARK_MASTER=master)
     assert "GLASSMQ_SPARK_MASTER must be sc://host:port for Spark Connect" in said
@@ -230,7 +303,9 @@ def test_sqlite_is_set_up_for_several_processes(tmp_path: Path) -> None:
 
 
 def test_another_database_is_taken_as_it_is(tmp_path: Path) -> None:
-    database = read(tmp_path, "DATABASES", GLASSMQ_DATABASE_URL="postgres://u:p@db:5432/glassmq")["DATABASES"]["default"]
+    database = read(tmp_path, "DATABASES", GLASSMQ_DATABASE_URL="postgres://u:p@db:5432/glassmq")["DATABASES"][
+        "default"
+    ]
     assert (database["ENGINE"], database["HOST"]) == ("django.db.backends.postgresql", "db")
     assert "init_command" not in database.get("OPTIONS", {})
 
@@ -242,16 +317,26 @@ def test_behind_https_cookies_never_travel_in_the_clear(tmp_path: Path) -> None:
 
 def test_django_finds_nothing_to_warn_of_behind_https(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"], cwd=PROJECT,
-        capture_output=True, text=True, check=False, env=dict(os.environ) | {
-            "DJANGO_SETTINGS_MODULE": "config.settings", "GLASSMQ_DATA_DIR": str(tmp_path), "GLASSMQ_HTTPS": "1"})
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ)
+        | {"DJANGO_SETTINGS_MODULE": "config.settings", "GLASSMQ_DATA_DIR": str(tmp_path), "GLASSMQ_HTTPS": "1"},
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_hosts_that_are_answered(tmp_path: Path) -> None:
     assert read(tmp_path, "ALLOWED_HOSTS") == {"ALLOWED_HOSTS": ["127.0.0.1", "localhost", "[::1]"]}
-    shown = read(tmp_path, "ALLOWED_HOSTS", GLASSMQ_HOST="10.0.0.5", GLASSMQ_API_TOKEN="t" * 16,
-                 GLASSMQ_ALLOWED_HOSTS="mq.example.org, mq2.example.org")["ALLOWED_HOSTS"]
+    shown = read(
+        tmp_path,
+        "ALLOWED_HOSTS",
+        GLASSMQ_HOST="10.0.0.5",
+        GLASSMQ_API_TOKEN="t" * 16,
+        GLASSMQ_ALLOWED_HOSTS="mq.example.org, mq2.example.org",
+    )["ALLOWED_HOSTS"]
     assert shown[3:] == ["mq.example.org", "mq2.example.org", "10.0.0.5"]
     assert "*" not in shown
 

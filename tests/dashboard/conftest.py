@@ -28,8 +28,11 @@ class StandIn:
 
 @pytest.fixture(scope="session")
 def stand_in() -> Iterator[StandIn]:
-    process = subprocess.Popen([sys.executable, str(HERE / "stand_in.py"), "--port", "0", "--scenario", "idle"],
-                               stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "stand_in.py"), "--port", "0", "--scenario", "idle"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     line = process.stdout.readline()
     try:

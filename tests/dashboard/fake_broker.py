@@ -16,10 +16,25 @@ from typing import Any
 WAKE_BOUNDS = [50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000]
 HELD_BOUNDS = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000]
 COUNTERS = [
-    "messages_stored", "bytes_stored", "messages_dispatched", "messages_delivered", "pulls_received", "pulls_read",
-    "pulls_answered_at_once", "pulls_held", "pulls_passed_over", "woken_arrival", "woken_filter_advanced",
-    "woken_missed_arrival", "woken_timeout", "woken_short_poll", "woken_shutdown", "released", "requests_refused",
-    "offsets_committed", "holds_now",
+    "messages_stored",
+    "bytes_stored",
+    "messages_dispatched",
+    "messages_delivered",
+    "pulls_received",
+    "pulls_read",
+    "pulls_answered_at_once",
+    "pulls_held",
+    "pulls_passed_over",
+    "woken_arrival",
+    "woken_filter_advanced",
+    "woken_missed_arrival",
+    "woken_timeout",
+    "woken_short_poll",
+    "woken_shutdown",
+    "released",
+    "requests_refused",
+    "offsets_committed",
+    "holds_now",
 ]
 
 
@@ -41,8 +56,15 @@ class Queue:
         return self.min_offset + len(self.messages)
 
     def view(self) -> dict[str, Any]:
-        return {"broker": "broker-a", "topic": self.topic, "queue_id": self.queue_id, "min_offset": self.min_offset,
-                "max_offset": self.max_offset, "last_store_time_ms": self.last_store_time_ms, "holds": len(self.holds)}
+        return {
+            "broker": "broker-a",
+            "topic": self.topic,
+            "queue_id": self.queue_id,
+            "min_offset": self.min_offset,
+            "max_offset": self.max_offset,
+            "last_store_time_ms": self.last_store_time_ms,
+            "holds": len(self.holds),
+        }
 
 
 @dataclass(eq=False)
@@ -60,10 +82,20 @@ class Hold:
     ended: asyncio.Future[dict[str, Any]]
 
     def view(self) -> dict[str, Any]:
-        return {"broker": "broker-a", "id": self.id, "topic": self.queue.topic, "queue_id": self.queue.queue_id,
-                "group": self.group, "client_id": self.client_id, "protocol": self.protocol,
-                "pull_from_offset": self.offset, "queue_max_offset": self.max_offset,
-                "suspended_at_ms": self.suspended_at_ms, "deadline_ms": self.deadline_ms, "filter": self.filter}
+        return {
+            "broker": "broker-a",
+            "id": self.id,
+            "topic": self.queue.topic,
+            "queue_id": self.queue.queue_id,
+            "group": self.group,
+            "client_id": self.client_id,
+            "protocol": self.protocol,
+            "pull_from_offset": self.offset,
+            "queue_max_offset": self.max_offset,
+            "suspended_at_ms": self.suspended_at_ms,
+            "deadline_ms": self.deadline_ms,
+            "filter": self.filter,
+        }
 
 
 def accepts(expression: str, tag: str) -> bool:
@@ -116,17 +148,28 @@ class FakeBroker:
     def topic_queues(self, topic: str) -> list[Queue]:
         return [queue for (name, _), queue in self.queues.items() if name == topic]
 
-    def publish(self, topic: str, body: str, *, tag: str = "", keys: tuple[str, ...] = (),
-                queue_id: int | None = None) -> dict[str, Any]:
+    def publish(
+        self, topic: str, body: str, *, tag: str = "", keys: tuple[str, ...] = (), queue_id: int | None = None
+    ) -> dict[str, Any]:
         if not self.topic_queues(topic):
             self.create_topic(topic, 4)
         queues = self.topic_queues(topic)
         queue = queues[next(self.robin) % len(queues)] if queue_id is None else self.queues[topic, queue_id]
         now = wall_ms()
-        message = {"broker": "broker-a", "message_id": f"7F0000010000{next(self.ids):020X}", "topic": topic,
-                   "queue_id": queue.queue_id, "queue_offset": queue.max_offset, "physical_offset": self.seq * 200,
-                   "tag": tag, "keys": list(keys), "properties": {}, "body": body, "body_encoding": "utf8",
-                   "store_time_ms": now}
+        message = {
+            "broker": "broker-a",
+            "message_id": f"7F0000010000{next(self.ids):020X}",
+            "topic": topic,
+            "queue_id": queue.queue_id,
+            "queue_offset": queue.max_offset,
+            "physical_offset": self.seq * 200,
+            "tag": tag,
+            "keys": list(keys),
+            "properties": {},
+            "body": body,
+            "body_encoding": "utf8",
+            "store_time_ms": now,
+        }
         queue.messages.append(message)
         queue.last_store_time_ms = now
         self.changed[topic, queue.queue_id] = queue
@@ -146,8 +189,18 @@ class FakeBroker:
         self.client_events = [*self.client_events, event]
         self.new_client_events.append(event)
 
-    def pull(self, topic: str, queue_id: int, offset: int, *, wait_ms: int, group: str, client_id: str,
-             protocol: str = "websocket", expression: str = "*") -> tuple[Hold | None, dict[str, Any] | None]:
+    def pull(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        wait_ms: int,
+        group: str,
+        client_id: str,
+        protocol: str = "websocket",
+        expression: str = "*",
+    ) -> tuple[Hold | None, dict[str, Any] | None]:
         """(hold, None) when it is held, else (None, answer)."""
         queue = self.queues[topic, queue_id]
         self._count("pulls_received", "pulls_read")
@@ -156,25 +209,44 @@ class FakeBroker:
             return None, self.read(queue, offset, expression)
         now = wall_ms()
         wait = wait_ms if self.long_polling_enable else 1000
-        hold = Hold(next(self.ids), queue, offset, group, client_id, protocol, expression, now, now + wait,
-                    queue.max_offset, asyncio.get_running_loop().create_future())
+        hold = Hold(
+            next(self.ids),
+            queue,
+            offset,
+            group,
+            client_id,
+            protocol,
+            expression,
+            now,
+            now + wait,
+            queue.max_offset,
+            asyncio.get_running_loop().create_future(),
+        )
         self.holds[hold.id] = queue.holds[hold.id] = self.added[hold.id] = hold
         self.changed[topic, queue_id] = queue
         self._count("pulls_held")
         return hold, None
 
     def read(self, queue: Queue, offset: int, expression: str) -> dict[str, Any]:
-        answer: dict[str, Any] = {"messages": [], "next_offset": str(offset), "min_offset": str(queue.min_offset),
-                                  "max_offset": str(queue.max_offset), "hold": None}
+        answer: dict[str, Any] = {
+            "messages": [],
+            "next_offset": str(offset),
+            "min_offset": str(queue.min_offset),
+            "max_offset": str(queue.max_offset),
+            "hold": None,
+        }
         if not queue.min_offset <= offset <= queue.max_offset:
             return answer | {"status": "offset_moved", "next_offset": str(queue.max_offset)}
         if offset == queue.max_offset:
             return answer | {"status": "no_new"}
-        new = queue.messages[offset - queue.min_offset:]
+        new = queue.messages[offset - queue.min_offset :]
         found = [message for message in new if accepts(expression, message["tag"])]
         self.counters["messages_delivered"] += len(found)
-        return answer | {"status": "found" if found else "no_match", "messages": found,
-                         "next_offset": str(queue.max_offset)}
+        return answer | {
+            "status": "found" if found else "no_match",
+            "messages": found,
+            "next_offset": str(queue.max_offset),
+        }
 
     def end(self, hold: Hold, cause: str, *, wake_us: int = 0) -> None:
         """End a hold: by an answer, or by a release when nobody waits any more."""
@@ -191,9 +263,19 @@ class FakeBroker:
         self.held_counts[bisect_right(HELD_BOUNDS, held_ms)] += 1
         if wake_us:
             self.wake_counts[bisect_right(WAKE_BOUNDS, wake_us)] += 1
-        wakeup = {"seq": self.seq, "wall_ms": wall_ms(), "hold_id": hold.id, "topic": hold.queue.topic,
-                  "queue_id": hold.queue.queue_id, "group": hold.group, "client_id": hold.client_id, "cause": cause,
-                  "held_us": held_ms * 1000 + 137, "wake_us": wake_us, "messages": len(answer["messages"])}
+        wakeup = {
+            "seq": self.seq,
+            "wall_ms": wall_ms(),
+            "hold_id": hold.id,
+            "topic": hold.queue.topic,
+            "queue_id": hold.queue.queue_id,
+            "group": hold.group,
+            "client_id": hold.client_id,
+            "cause": cause,
+            "held_us": held_ms * 1000 + 137,
+            "wake_us": wake_us,
+            "messages": len(answer["messages"]),
+        }
         self.wakeups.append(wakeup)
         self.new_wakeups.append(wakeup)
         if not hold.ended.done():
@@ -208,19 +290,30 @@ class FakeBroker:
     # --- what the page is told -----------------------------------------------------------------------------------
 
     def absolutes(self) -> dict[str, Any]:
-        return {"broker": "broker-a", "epoch": self.epoch, "wall_ms": wall_ms(),
-                "long_polling_enable": self.long_polling_enable, "problem": self.problem,
-                "counters": {**self.counters, "holds_now": len(self.holds)},
-                "wakeup_us": {"bounds": WAKE_BOUNDS, "counts": self.wake_counts[:]},
-                "held_ms": {"bounds": HELD_BOUNDS, "counts": self.held_counts[:]}}
+        return {
+            "broker": "broker-a",
+            "epoch": self.epoch,
+            "wall_ms": wall_ms(),
+            "long_polling_enable": self.long_polling_enable,
+            "problem": self.problem,
+            "counters": {**self.counters, "holds_now": len(self.holds)},
+            "wakeup_us": {"bounds": WAKE_BOUNDS, "counts": self.wake_counts[:]},
+            "held_ms": {"bounds": HELD_BOUNDS, "counts": self.held_counts[:]},
+        }
 
     def snapshot(self) -> dict[str, Any]:
         return self.absolutes() | {
-            "type": "snapshot", "seq": self.told_seq, "short_polling_time_mills": 1000,
-            "holds_total": len(self.holds), "holds": [hold.view() for hold in list(self.holds.values())[:1000]],
-            "queues_total": len(self.queues), "queues": [queue.view() for queue in self.queues.values()],
-            "wakeups": list(self.wakeups), "client_events": self.client_events,
-            "positions": {"min": 0, "appended": 0, "flushed": 0, "dispatched": 0}}
+            "type": "snapshot",
+            "seq": self.told_seq,
+            "short_polling_time_mills": 1000,
+            "holds_total": len(self.holds),
+            "holds": [hold.view() for hold in list(self.holds.values())[:1000]],
+            "queues_total": len(self.queues),
+            "queues": [queue.view() for queue in self.queues.values()],
+            "wakeups": list(self.wakeups),
+            "client_events": self.client_events,
+            "positions": {"min": 0, "appended": 0, "flushed": 0, "dispatched": 0},
+        }
 
     def tell(self, *, gap: int = 0) -> None:
         """Hand every page what changed since the last call; nothing for less than 2 s is left unsaid."""
@@ -229,12 +322,19 @@ class FakeBroker:
             return
         self.seq += gap
         delta = self.absolutes() | {
-            "type": "delta", "seq_from": self.told_seq + 1 + gap, "seq_to": self.seq,
-            "holds": {"added": [hold.view() for hold in self.added.values()], "removed": self.removed,
-                      "total": len(self.holds)},
+            "type": "delta",
+            "seq_from": self.told_seq + 1 + gap,
+            "seq_to": self.seq,
+            "holds": {
+                "added": [hold.view() for hold in self.added.values()],
+                "removed": self.removed,
+                "total": len(self.holds),
+            },
             "queues": {"changed": [queue.view() for queue in self.changed.values()], "removed": []},
-            "wakeups": self.new_wakeups[-100:], "client_events": self.new_client_events,
-            "dropped": max(0, len(self.new_wakeups) - 100)}
+            "wakeups": self.new_wakeups[-100:],
+            "client_events": self.new_client_events,
+            "dropped": max(0, len(self.new_wakeups) - 100),
+        }
         self.told_seq = self.seq
         self._forget_changes()
         for watcher in self.watchers:
@@ -249,6 +349,9 @@ class FakeBroker:
         now = wall_ms()
         for hold in [hold for hold in self.holds.values() if hold.deadline_ms <= now]:
             self.end(hold, "timeout" if self.long_polling_enable else "short_poll")
-        for hold in [hold for hold in self.holds.values() if hold.queue.max_offset > hold.offset
-                     and now - (hold.queue.last_store_time_ms or now) > 5000]:
+        for hold in [
+            hold
+            for hold in self.holds.values()
+            if hold.queue.max_offset > hold.offset and now - (hold.queue.last_store_time_ms or now) > 5000
+        ]:
             self.end(hold, "filter_advanced")

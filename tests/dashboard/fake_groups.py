@@ -14,18 +14,39 @@ def client(client_id: str, **fields: Any) -> Json:
     """One connection; ``heartbeat_s`` and ``connected_s`` are ages."""
     now = wall_ms()
     beat, connected = fields.pop("heartbeat_s", 4), fields.pop("connected_s", 3700)
-    return {"broker": "broker-a", "client_id": client_id, "protocol": "remoting", "remote": "10.0.4.17:50112",
-            "language": "JAVA", "version": "5.4.0", "connected_at_ms": str(now - 1000 * connected),
-            "last_heartbeat_ms": None if beat is None else str(now - 1000 * beat), "producer_groups": [],
-            "consumer_groups": [], "holds": 1} | fields
+    return {
+        "broker": "broker-a",
+        "client_id": client_id,
+        "protocol": "remoting",
+        "remote": "10.0.4.17:50112",
+        "language": "JAVA",
+        "version": "5.4.0",
+        "connected_at_ms": str(now - 1000 * connected),
+        "last_heartbeat_ms": None if beat is None else str(now - 1000 * beat),
+        "producer_groups": [],
+        "consumer_groups": [],
+        "holds": 1,
+    } | fields
 
 
 def queue(topic: str, queue_id: int, owner: str | None, **fields: Any) -> Json:
     """One queue of a group. Held by its owner at its end unless said otherwise."""
     end, by = fields.get("max_offset", 1204), fields.get("polled_by", owner)
-    view = {"broker": "broker-a", "topic": topic, "queue_id": queue_id, "assigned_to": owner, "polled_by": owner,
-            "polled_ms_ago": 2300, "state": "held", "why": f"{by} waits at offset {end}, the queue's end",
-            "offset": end, "pull_offset": end, "min_offset": 0, "max_offset": end, "locked_by": None} | fields
+    view = {
+        "broker": "broker-a",
+        "topic": topic,
+        "queue_id": queue_id,
+        "assigned_to": owner,
+        "polled_by": owner,
+        "polled_ms_ago": 2300,
+        "state": "held",
+        "why": f"{by} waits at offset {end}, the queue's end",
+        "offset": end,
+        "pull_offset": end,
+        "min_offset": 0,
+        "max_offset": end,
+        "locked_by": None,
+    } | fields
     lag = None if view["offset"] is None else view["max_offset"] - view["offset"]
     view |= {"lag": lag, "lag_ms": fields.get("lag_ms", 0 if lag == 0 else None)}
     numbers = ("offset", "pull_offset", "min_offset", "max_offset", "lag", "lag_ms", "polled_ms_ago")
@@ -34,9 +55,20 @@ def queue(topic: str, queue_id: int, owner: str | None, **fields: Any) -> Json:
 
 def hold(topic: str, queue_id: int, group: str, client_id: str, held_s: float = 3) -> Json:
     now = wall_ms()
-    return {"broker": "broker-a", "id": 1 + queue_id, "topic": topic, "queue_id": queue_id, "group": group,
-            "client_id": client_id, "protocol": "remoting", "pull_from_offset": "1204", "queue_max_offset": "1204",
-            "suspended_at_ms": str(now - int(1000 * held_s)), "deadline_ms": str(now + 9000), "filter": "*"}
+    return {
+        "broker": "broker-a",
+        "id": 1 + queue_id,
+        "topic": topic,
+        "queue_id": queue_id,
+        "group": group,
+        "client_id": client_id,
+        "protocol": "remoting",
+        "pull_from_offset": "1204",
+        "queue_max_offset": "1204",
+        "suspended_at_ms": str(now - int(1000 * held_s)),
+        "deadline_ms": str(now + 9000),
+        "filter": "*",
+    }
 
 
 def detail(group: str, members: list[Json], queues: list[Json], **fields: Any) -> Json:
@@ -46,31 +78,57 @@ def detail(group: str, members: list[Json], queues: list[Json], **fields: Any) -
         if entry["assigned_to"] in shares:
             shares[entry["assigned_to"]].append({name: entry[name] for name in ("broker", "topic", "queue_id")})
     topics = sorted({entry["topic"] for entry in queues})
-    held = [hold(entry["topic"], entry["queue_id"], group, entry["polled_by"]) for entry in queues
-            if entry["state"] == "held"]
-    return {"broker": "broker-a", "group": group, "seq": "1", "topics": topics,
-            "lag": str(sum(int(entry["lag"] or 0) for entry in queues)), "consume_type": "CONSUME_PASSIVELY",
-            "message_model": "CLUSTERING" if members else "",
-            "consume_from_where": "CONSUME_FROM_LAST_OFFSET" if members else "", "members": members,
-            "subscriptions": [{"topic": topic, "sub_string": "*", "expression_type": "TAG", "sub_version": "1"}
-                              for topic in topics] if members else [],
-            "assignment": [{"client_id": owner, "queues": share} for owner, share in shares.items()],
-            "queues": queues, "offsets": [], "holds": held, "missing_topics": [], "retries": [retries(group)]} | fields
+    held = [
+        hold(entry["topic"], entry["queue_id"], group, entry["polled_by"])
+        for entry in queues
+        if entry["state"] == "held"
+    ]
+    return {
+        "broker": "broker-a",
+        "group": group,
+        "seq": "1",
+        "topics": topics,
+        "lag": str(sum(int(entry["lag"] or 0) for entry in queues)),
+        "consume_type": "CONSUME_PASSIVELY",
+        "message_model": "CLUSTERING" if members else "",
+        "consume_from_where": "CONSUME_FROM_LAST_OFFSET" if members else "",
+        "members": members,
+        "subscriptions": [
+            {"topic": topic, "sub_string": "*", "expression_type": "TAG", "sub_version": "1"} for topic in topics
+        ]
+        if members
+        else [],
+        "assignment": [{"client_id": owner, "queues": share} for owner, share in shares.items()],
+        "queues": queues,
+        "offsets": [],
+        "holds": held,
+        "missing_topics": [],
+        "retries": [retries(group)],
+    } | fields
 
 
-def retries(group: str, waiting: int = 0, due_s: float | None = None, dead_letters: int = 0,
-            broker: str = "broker-a") -> Json:
+def retries(
+    group: str, waiting: int = 0, due_s: float | None = None, dead_letters: int = 0, broker: str = "broker-a"
+) -> Json:
     """What a group could not consume; the next one is due in ``due_s``."""
-    return {"broker": broker, "waiting": waiting, "counted": True, "dead_letters": str(dead_letters),
-            "next_due_ms": None if due_s is None else str(wall_ms() + int(1000 * due_s)),
-            "dead_letter_topic": f"%DLQ%{group}", "dead_letters_from": "0"}
+    return {
+        "broker": broker,
+        "waiting": waiting,
+        "counted": True,
+        "dead_letters": str(dead_letters),
+        "next_due_ms": None if due_s is None else str(wall_ms() + int(1000 * due_s)),
+        "dead_letter_topic": f"%DLQ%{group}",
+        "dead_letters_from": "0",
+    }
 
 
 def events(*entries: Json) -> list[Json]:
     """Events as the broker numbers them, some seconds apart."""
     now = wall_ms()
-    return [{"seq": number, "wall_ms": now - 7000 * (len(entries) - number), "mono_ns": 1} | entry
-            for number, entry in enumerate(entries)]
+    return [
+        {"seq": number, "wall_ms": now - 7000 * (len(entries) - number), "mono_ns": 1} | entry
+        for number, entry in enumerate(entries)
+    ]
 
 
 class FakeGroups:
@@ -84,10 +142,22 @@ class FakeGroups:
 
     def groups(self, brokers: list[str]) -> Json:
         """The same of each broker."""
-        return {"seq": "1", "groups": [
-            {"broker": broker, "group": name, "lag": entry["lag"], "holds": len(entry["holds"]),
-             "topics": entry["topics"], "members": len(entry["members"]), "message_model": entry["message_model"]}
-            for broker in brokers for name, entry in sorted(self.details.items())]}
+        return {
+            "seq": "1",
+            "groups": [
+                {
+                    "broker": broker,
+                    "group": name,
+                    "lag": entry["lag"],
+                    "holds": len(entry["holds"]),
+                    "topics": entry["topics"],
+                    "members": len(entry["members"]),
+                    "message_model": entry["message_model"],
+                }
+                for broker in brokers
+                for name, entry in sorted(self.details.items())
+            ],
+        }
 
     def clients(self) -> Json:
         found = {member["client_id"]: member for entry in self.details.values() for member in entry["members"]}
@@ -114,32 +184,80 @@ def busy() -> FakeGroups:
     orders[1] |= {"offset": "1180", "pull_offset": "1204", "lag": "24", "lag_ms": "3100"}
     packages = [queue("debian-packages", number, "mirror-1", max_offset=18_200 + number) for number in range(4)]
     details = [
-        detail("billing", [*java, go, web], [queue("%RETRY%billing", 0, JAVA[0], max_offset=0), *orders],
-               subscriptions=[{"topic": "orders", "sub_string": "TagA || TagB", "expression_type": "TAG",
-                               "sub_version": "1"}]),
+        detail(
+            "billing",
+            [*java, go, web],
+            [queue("%RETRY%billing", 0, JAVA[0], max_offset=0), *orders],
+            subscriptions=[
+                {"topic": "orders", "sub_string": "TagA || TagB", "expression_type": "TAG", "sub_version": "1"}
+            ],
+        ),
         detail("mirror-sync", [client("mirror-1", language="GO", version="4.5.2")], packages),
-        detail("audit", [], [queue("orders", number, None, state="unassigned", polled_by=None, polled_ms_ago=None,
-                                   why="no member is there", offset=900, pull_offset=None, lag_ms=5_400_000)
-                             for number in range(3)]),
+        detail(
+            "audit",
+            [],
+            [
+                queue(
+                    "orders",
+                    number,
+                    None,
+                    state="unassigned",
+                    polled_by=None,
+                    polled_ms_ago=None,
+                    why="no member is there",
+                    offset=900,
+                    pull_offset=None,
+                    lag_ms=5_400_000,
+                )
+                for number in range(3)
+            ],
+        ),
         detail("page-consumer", [], [queue("quickstart", 0, None, polled_by="page-1x")]),
     ]
-    others = [client("producer-eu-1", producer_groups=["orders-producer", "CLIENT_INNER_PRODUCER"], holds=0),
-              client("", language="", version="", heartbeat_s=None, connected_s=2, holds=0),
-              client("page-1x", protocol="websocket", language="", version="", heartbeat_s=None)]
+    others = [
+        client("producer-eu-1", producer_groups=["orders-producer", "CLIENT_INNER_PRODUCER"], holds=0),
+        client("", language="", version="", heartbeat_s=None, connected_s=2, holds=0),
+        client("page-1x", protocol="websocket", language="", version="", heartbeat_s=None),
+    ]
     happened = events(
         {"type": "client_connected", "client_id": "", "protocol": "remoting", "remote": "10.0.4.17:50112"},
-        {"type": "client_identified", "client_id": JAVA[0], "protocol": "remoting", "remote": "10.0.4.17:50112",
-         "language": "JAVA", "version": 493},
-        {"type": "group_member_joined", "group": "billing", "client_id": JAVA[0], "protocol": "remoting",
-         "remote": "10.0.4.17:50112", "members": 4},
-        {"type": "subscription_changed", "group": "billing", "topic": "orders", "client_id": JAVA[0],
-         "expression": "TagA || TagB", "previous": "TagA"},
+        {
+            "type": "client_identified",
+            "client_id": JAVA[0],
+            "protocol": "remoting",
+            "remote": "10.0.4.17:50112",
+            "language": "JAVA",
+            "version": 493,
+        },
+        {
+            "type": "group_member_joined",
+            "group": "billing",
+            "client_id": JAVA[0],
+            "protocol": "remoting",
+            "remote": "10.0.4.17:50112",
+            "members": 4,
+        },
+        {
+            "type": "subscription_changed",
+            "group": "billing",
+            "topic": "orders",
+            "client_id": JAVA[0],
+            "expression": "TagA || TagB",
+            "previous": "TagA",
+        },
         {"type": "consumer_ids_notified", "group": "billing", "cause": "joined", "members": 4},
-        {"type": "queue_taken", "group": "billing", "topic": "orders", "queue_id": 0, "client_id": JAVA[0],
-         "previous": JAVA[1]},
+        {
+            "type": "queue_taken",
+            "group": "billing",
+            "topic": "orders",
+            "queue_id": 0,
+            "client_id": JAVA[0],
+            "previous": JAVA[1],
+        },
         {"type": "queue_locked", "group": "audit", "topic": "orders", "queue_id": 2, "client_id": "audit-7f3c"},
         {"type": "offset_reset", "group": "audit", "topic": "orders", "queue_id": 2, "offset": 900, "previous": 1100},
-        {"type": "group_member_left", "group": "audit", "client_id": "audit-7f3c", "cause": "expired", "members": 0})
+        {"type": "group_member_left", "group": "audit", "client_id": "audit-7f3c", "cause": "expired", "members": 0},
+    )
     return FakeGroups(details, others, happened)
 
 
@@ -147,29 +265,88 @@ def broken() -> FakeGroups:
     """Everything that may be wrong with one group."""
     late = client(JAVA[0], heartbeat_s=77, holds=0)
     well, idle = client(JAVA[1]), client("zz-spare", protocol="websocket", language="HTTP", version="", holds=0)
-    stuck = {"state": "not_polling", "polled_ms_ago": 45_000, "offset": 1100, "pull_offset": 1140, "lag_ms": 61_000,
-             "why": f"{JAVA[0]} pulled 45 s ago and has not asked for more: it is paused or busy with what it has"}
+    stuck = {
+        "state": "not_polling",
+        "polled_ms_ago": 45_000,
+        "offset": 1100,
+        "pull_offset": 1140,
+        "lag_ms": 61_000,
+        "why": f"{JAVA[0]} pulled 45 s ago and has not asked for more: it is paused or busy with what it has",
+    }
     queues = [
-        queue("orders", 0, JAVA[0], **stuck), queue("orders", 1, JAVA[0], **stuck),
+        queue("orders", 0, JAVA[0], **stuck),
+        queue("orders", 1, JAVA[0], **stuck),
         queue("orders", 2, JAVA[1], offset=None, pull_offset=1204),
-        queue("orders", 3, JAVA[1], polled_by="zz-spare", polled_ms_ago=400, locked_by="zz-spare",
-              why="zz-spare waits at offset 1204, the queue's end"),
-        queue("old-orders", 0, None, state="unassigned", why="no member subscribes to the topic", polled_by="gone-1",
-              polled_ms_ago=900_000, offset=10, max_offset=60, lag_ms=86_400_000)]
-    happened = [*busy().events, *events(
-        {"type": "message_sent_back", "group": "billing", "topic": "orders", "message_id": "0A00000100002A9F0000",
-         "reconsume_times": 1, "delay_level": 3, "physical_offset": 4711},
-        {"type": "message_dead_lettered", "group": "billing", "topic": "orders", "message_id": "0A00000100002A9F0001",
-         "reconsume_times": 16, "reason": "exhausted", "physical_offset": 4712})]
+        queue(
+            "orders",
+            3,
+            JAVA[1],
+            polled_by="zz-spare",
+            polled_ms_ago=400,
+            locked_by="zz-spare",
+            why="zz-spare waits at offset 1204, the queue's end",
+        ),
+        queue(
+            "old-orders",
+            0,
+            None,
+            state="unassigned",
+            why="no member subscribes to the topic",
+            polled_by="gone-1",
+            polled_ms_ago=900_000,
+            offset=10,
+            max_offset=60,
+            lag_ms=86_400_000,
+        ),
+    ]
+    happened = [
+        *busy().events,
+        *events(
+            {
+                "type": "message_sent_back",
+                "group": "billing",
+                "topic": "orders",
+                "message_id": "0A00000100002A9F0000",
+                "reconsume_times": 1,
+                "delay_level": 3,
+                "physical_offset": 4711,
+            },
+            {
+                "type": "message_dead_lettered",
+                "group": "billing",
+                "topic": "orders",
+                "message_id": "0A00000100002A9F0001",
+                "reconsume_times": 16,
+                "reason": "exhausted",
+                "physical_offset": 4712,
+            },
+        ),
+    ]
     happened = [entry | {"seq": number} for number, entry in enumerate(happened)]
-    return FakeGroups([detail("billing", [late, well, idle], queues, missing_topics=["oders"],
-                              retries=[retries("billing", 3, 75, 2)])], [], happened)
+    return FakeGroups(
+        [
+            detail(
+                "billing", [late, well, idle], queues, missing_topics=["oders"], retries=[retries("billing", 3, 75, 2)]
+            )
+        ],
+        [],
+        happened,
+    )
 
 
 def hostile(text: str) -> FakeGroups:
     """Names that are markup."""
     member = client(text, remote=text, language=text, version=text)
     one = queue(text, 0, text, why=text)
-    happened = events({"type": "group_member_joined", "group": text, "client_id": text, "protocol": "remoting",
-                       "remote": text, "members": 1}, {"type": text})
+    happened = events(
+        {
+            "type": "group_member_joined",
+            "group": text,
+            "client_id": text,
+            "protocol": "remoting",
+            "remote": text,
+            "members": 1,
+        },
+        {"type": text},
+    )
     return FakeGroups([detail(text, [member], [one])], [client(text, producer_groups=[text])], happened)

@@ -21,13 +21,22 @@ import django  # noqa: E402
 from django.conf import settings  # noqa: E402
 
 settings.configure(
-    SECRET_KEY="only for the stand-in", ALLOWED_HOSTS=["127.0.0.1", "localhost"], ROOT_URLCONF="stand_in_urls",
-    INSTALLED_APPS=["django.contrib.staticfiles", "dashboard"], STATIC_URL="static/",
-    STATICFILES_DIRS=[ROOT / "static"], LOGGING_CONFIG=None,
+    SECRET_KEY="only for the stand-in",
+    ALLOWED_HOSTS=["127.0.0.1", "localhost"],
+    ROOT_URLCONF="stand_in_urls",
+    INSTALLED_APPS=["django.contrib.staticfiles", "dashboard"],
+    STATIC_URL="static/",
+    STATICFILES_DIRS=[ROOT / "static"],
+    LOGGING_CONFIG=None,
     MIDDLEWARE=["dashboard.middleware.SecurityHeadersMiddleware", "django.middleware.csrf.CsrfViewMiddleware"],
-    TEMPLATES=[{"BACKEND": "django.template.backends.django.DjangoTemplates", "DIRS": [ROOT / "templates"],
-                "APP_DIRS": True,
-                "OPTIONS": {"context_processors": ["django.template.context_processors.request"]}}],
+    TEMPLATES=[
+        {
+            "BACKEND": "django.template.backends.django.DjangoTemplates",
+            "DIRS": [ROOT / "templates"],
+            "APP_DIRS": True,
+            "OPTIONS": {"context_processors": ["django.template.context_processors.request"]},
+        }
+    ],
 )
 django.setup()
 
@@ -75,8 +84,16 @@ class Scenarios:
         elif name == "failing":
             self.groups.failing = "The broker's engine did not answer within 10000 ms."
         elif name == "joined":
-            broker.happen({"type": "group_member_joined", "group": "billing", "client_id": "late-comer",
-                           "protocol": "remoting", "remote": "10.0.4.99:1", "members": 5})
+            broker.happen(
+                {
+                    "type": "group_member_joined",
+                    "group": "billing",
+                    "client_id": "late-comer",
+                    "protocol": "remoting",
+                    "remote": "10.0.4.99:1",
+                    "members": 5,
+                }
+            )
         elif name == "away":
             broker.quiet = True
             broker.say({"type": "lost", "reason": "the broker's engine is restarting"})
@@ -131,10 +148,16 @@ class Scenarios:
             self.broker.create_topic(topic, 8, begin=1_204_000 + 77_777 * number)
         for number in range(1000):
             topic = topics[number % 5]
-            self.play(self.consumer(topic, number // 5 % 8, f"group-{number % 13}",
-                                    f"10.0.{number // 250}.{number % 250}@{4000 + number}",
-                                    ("remoting", "websocket", "http")[number % 3],
-                                    "*" if number % 4 else "TagA"))
+            self.play(
+                self.consumer(
+                    topic,
+                    number // 5 % 8,
+                    f"group-{number % 13}",
+                    f"10.0.{number // 250}.{number % 250}@{4000 + number}",
+                    ("remoting", "websocket", "http")[number % 3],
+                    "*" if number % 4 else "TagA",
+                )
+            )
         self.play(self.producer(topics, 0.05, tags=("TagA", "TagB", "")))
 
     def play(self, part: Any) -> None:
@@ -144,8 +167,16 @@ class Scenarios:
         offset = self.broker.queues[topic, queue_id].max_offset
         first_wait = random.randint(1_000, 15_000)
         while True:
-            hold, answer = self.broker.pull(topic, queue_id, offset, wait_ms=first_wait, group=group, client_id=client,
-                                            protocol=protocol, expression=tags)
+            hold, answer = self.broker.pull(
+                topic,
+                queue_id,
+                offset,
+                wait_ms=first_wait,
+                group=group,
+                client_id=client,
+                protocol=protocol,
+                expression=tags,
+            )
             answer = await hold.ended if hold else answer
             assert answer is not None
             offset = int(answer["next_offset"])
@@ -187,8 +218,13 @@ class StandIn:
             case "GET", ["brokers"]:
                 return 200, {"brokers": self.scenarios.brokers}
             case "GET", ["broker"]:
-                return 200, {"broker": "broker-a", "epoch": broker.epoch, "started_at_ms": str(broker.started_at_ms),
-                             "version": "0.1.0", "store_path": "data/store"}
+                return 200, {
+                    "broker": "broker-a",
+                    "epoch": broker.epoch,
+                    "started_at_ms": str(broker.started_at_ms),
+                    "version": "0.1.0",
+                    "store_path": "data/store",
+                }
             case "GET", ["reports"]:
                 return 200, self.scenarios.reports
             case "GET", ["reports", _, "runs"]:
@@ -199,13 +235,17 @@ class StandIn:
                 return problem(504, self.scenarios.groups.failing, "SYSTEM_ERROR")
             case "GET", ["groups"]:
                 return 200, self.scenarios.groups.groups(
-                    [line["broker"] for line in self.scenarios.brokers if line["available"]])
+                    [line["broker"] for line in self.scenarios.brokers if line["available"]]
+                )
             case "GET", ["clients"]:
                 return 200, self.scenarios.groups.clients()
             case "GET", ["groups", group]:
                 found = self.scenarios.groups.details.get(group)
-                return (200, found) if found else problem(
-                    404, f"the group {group} is not known here", "SUBSCRIPTION_GROUP_NOT_EXIST")
+                return (
+                    (200, found)
+                    if found
+                    else problem(404, f"the group {group} is not known here", "SUBSCRIPTION_GROUP_NOT_EXIST")
+                )
             case "PATCH", ["broker", "config"]:
                 return self.change_config(body)
             case "GET", ["topics"]:
@@ -215,8 +255,11 @@ class StandIn:
                 return 200, {"topic": topic}
             case "GET", ["topics", topic, "queues"]:
                 queues = [{**queue.view(), "max_offset": str(queue.max_offset)} for queue in broker.topic_queues(topic)]
-                return (200, {"queues": queues, "seq": "1"}) if queues else problem(
-                    404, f"There is no topic {topic}.", "TOPIC_NOT_EXIST")
+                return (
+                    (200, {"queues": queues, "seq": "1"})
+                    if queues
+                    else problem(404, f"There is no topic {topic}.", "TOPIC_NOT_EXIST")
+                )
             case "POST", ["topics", topic, "messages"]:
                 if broker.problem:
                     return problem(503, broker.problem, "SERVICE_NOT_AVAILABLE")
@@ -264,9 +307,21 @@ class StandIn:
         line = next(line for line in self.scenarios.brokers if line["broker"] == name)
         frame = {"type": "lost", "reason": f"{name} is away"}
         if line["available"]:
-            frame = self.broker.snapshot() | {"broker": name, "client_events": [
-                {"type": "group_member_joined", "group": "billing", "client_id": f"member-at-{name}", "seq": 1,
-                 "wall_ms": self.broker.snapshot()["wall_ms"], "protocol": "remoting", "remote": "", "members": 1}]}
+            frame = self.broker.snapshot() | {
+                "broker": name,
+                "client_events": [
+                    {
+                        "type": "group_member_joined",
+                        "group": "billing",
+                        "client_id": f"member-at-{name}",
+                        "seq": 1,
+                        "wall_ms": self.broker.snapshot()["wall_ms"],
+                        "protocol": "remoting",
+                        "remote": "",
+                        "members": 1,
+                    }
+                ],
+            }
         await send({"type": "websocket.send", "text": json.dumps(frame)})
         while (await receive())["type"] != "websocket.disconnect":
             pass
@@ -312,8 +367,14 @@ class PlayedConsumer:
 
     async def pull(self, frame: dict[str, Any]) -> None:
         hold, answered = self.broker.pull(
-            frame["topic"], frame["queue_id"], frame["offset"], wait_ms=frame["wait_ms"], group=frame["group"],
-            client_id=self.client_id, expression=frame["filter"])
+            frame["topic"],
+            frame["queue_id"],
+            frame["offset"],
+            wait_ms=frame["wait_ms"],
+            group=frame["group"],
+            client_id=self.client_id,
+            expression=frame["filter"],
+        )
         if hold is None:
             await self.send(type="pulled", id=frame["id"], **(answered or {}))
             return
@@ -353,13 +414,19 @@ def main() -> None:
     parser.add_argument("--scenario", default="working")
     arguments = parser.parse_args()
     application = StandIn()
-    server = Server(application, endpoints=[f"tcp:port={arguments.port}:interface=127.0.0.1"],
-                    ready_callable=lambda: print(f"listening on {server.listening_addresses[0][1]}", flush=True))
+    server = Server(
+        application,
+        endpoints=[f"tcp:port={arguments.port}:interface=127.0.0.1"],
+        ready_callable=lambda: print(f"listening on {server.listening_addresses[0][1]}", flush=True),
+    )
     from twisted.internet import reactor
 
     running: list[asyncio.Future[None]] = []
-    reactor.callWhenRunning(lambda: running.append(asyncio.ensure_future(
-        application.run(arguments.scenario), loop=reactor._asyncioEventloop)))
+    reactor.callWhenRunning(
+        lambda: running.append(
+            asyncio.ensure_future(application.run(arguments.scenario), loop=reactor._asyncioEventloop)
+        )
+    )
     server.run()
 
 

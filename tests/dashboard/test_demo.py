@@ -30,13 +30,16 @@ def test_the_records_of_a_file(tmp_path: Path) -> None:
     assert records(file) == [{"a": 1}, {"b": "ü"}]
 
 
-@pytest.mark.parametrize(("content", "complaint"), [
-    (b'{"a": 1}\n{"a":\n', r"lines\.jsonl line 2 is not JSON"),
-    (b'{"a": 1}\n[1]\n', r"lines\.jsonl line 2 is not a JSON object"),
-    (b"\n\n", r"lines\.jsonl has no records"),
-    (b"\xff\n", r"lines\.jsonl cannot be read"),
-    (None, r"lines\.jsonl cannot be read: .*No such file"),
-])
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b'{"a": 1}\n{"a":\n', r"lines\.jsonl line 2 is not JSON"),
+        (b'{"a": 1}\n[1]\n', r"lines\.jsonl line 2 is not a JSON object"),
+        (b"\n\n", r"lines\.jsonl has no records"),
+        (b"\xff\n", r"lines\.jsonl cannot be read"),
+        (None, r"lines\.jsonl cannot be read: .*No such file"),
+    ],
+)
 def test_a_file_that_will_not_do_is_named(tmp_path: Path, content: bytes | None, complaint: str) -> None:
     file = tmp_path / "lines.jsonl"
     if content is not None:
@@ -45,14 +48,17 @@ def test_a_file_that_will_not_do_is_named(tmp_path: Path, content: bytes | None,
         records(file)
 
 
-@pytest.mark.parametrize(("record", "properties"), [
-    ({"Package": "zsh", "Section": "shells"}, {"tag": "shells", "keys": ["zsh"]}),
-    ({"key": "k", "tag": "t"}, {"tag": "t", "keys": ["k"]}),
-    ({"Package": "two words", "Section": "a||b"}, {}),
-    ({"Package": 5, "Section": ["x"]}, {}),
-    ({"Package": "", "Section": ""}, {}),
-    ({"other": 1}, {}),
-])
+@pytest.mark.parametrize(
+    ("record", "properties"),
+    [
+        ({"Package": "zsh", "Section": "shells"}, {"tag": "shells", "keys": ["zsh"]}),
+        ({"key": "k", "tag": "t"}, {"tag": "t", "keys": ["k"]}),
+        ({"Package": "two words", "Section": "a||b"}, {}),
+        ({"Package": 5, "Section": ["x"]}, {}),
+        ({"Package": "", "Section": ""}, {}),
+        ({"other": 1}, {}),
+    ],
+)
 def test_a_record_as_a_message(record: dict[str, Any], properties: dict[str, Any]) -> None:
     assert message(record) == {"body": record, "body_encoding": "json"} | properties
 
@@ -75,7 +81,8 @@ def stored(url: str) -> int:
 
 
 async def test_every_group_gets_what_is_published_across_a_restart(
-        manage: Manage, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    manage: Manage, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(demo, "RETRY_SECONDS", 0.05)
     said: list[str] = []
     clients = Demo(url, "demo", rate=200.0, count=None, say=said.append)

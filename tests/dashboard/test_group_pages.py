@@ -20,7 +20,8 @@ def test_groups_say_how_they_are(open_page: OpenPage) -> None:
     rows = page.locator("[data-group-row]")
     expect(rows).to_have_count(4)
     expect(rows.locator(".state-cell")).to_have_text(
-        ["✖nobody is there", "◔at work", "●up to date", "◌pulled by no member"])
+        ["✖nobody is there", "◔at work", "●up to date", "◌pulled by no member"]
+    )
     expect(page.locator('[data-group-row="audit"] .lag-cell')).to_have_text("912")
     expect(page.locator('[data-part="figures"] dd')).to_have_text(["4", "5", "936", "9", "2"])
     page.get_by_role("searchbox").fill("orders at")
@@ -32,7 +33,8 @@ def test_groups_say_how_they_are(open_page: OpenPage) -> None:
     rows.first.get_by_role("link").click()
     expect(page.get_by_role("heading", name="audit")).to_be_visible()
     expect(page.locator('[data-panel="verdict"] li').first).to_have_text(
-        "No member is online, so nobody asks for its messages.")
+        "No member is online, so nobody asks for its messages."
+    )
 
 
 def test_a_group_in_trouble_says_what_is_wrong(open_page: OpenPage) -> None:
@@ -40,7 +42,8 @@ def test_a_group_in_trouble_says_what_is_wrong(open_page: OpenPage) -> None:
     verdict = page.locator('[data-panel="verdict"] li')
     expect(verdict.first).to_have_attribute("data-tone", "bad")
     expect(verdict.first).to_contain_text(
-        f"orders@0 and orders@1 are assigned to {JAVA[0]}, which has not pulled for 45 s")
+        f"orders@0 and orders@1 are assigned to {JAVA[0]}, which has not pulled for 45 s"
+    )
     expect(page.locator('[data-panel="verdict"]')).to_contain_text("zz-spare has nothing to do")
     stuck = page.locator('[data-group-queue="orders@0"]')
     expect(stuck).to_have_attribute("data-state", "not_polling")
@@ -52,13 +55,16 @@ def test_a_group_in_trouble_says_what_is_wrong(open_page: OpenPage) -> None:
     expect(page.locator(f'[data-member="{JAVA[0]}"] .heartbeat-cell')).to_have_attribute("data-tone", "warn")
     expect(page.locator("[data-event]")).to_have_count(6)  # of this group
     expect(page.locator("[data-event]").first).to_contain_text(
-        "Message 0A00000100002A9F0001 of orders went to the dead letter queue: the group has tried as often as it may.")
+        "Message 0A00000100002A9F0001 of orders went to the dead letter queue: the group has tried as often as it may."
+    )
     expect(page.locator('[data-panel="verdict"]')).to_contain_text("It subscribes to oders, but there is no such topic")
     expect(page.locator('[data-panel="verdict"]')).to_contain_text("2 messages are in its dead letter queue")
     expect(page.locator('[data-panel="retries"] [data-part="waiting"]')).to_have_text(
-        re.compile(r"^3, the next one in 1 min \d+ s$"))
-    expect(page.get_by_role("link", name="read them")).to_have_attribute("href", (
-        "/api/v1/topics/%25DLQ%25billing/queues/0/messages?offset=0&limit=32&wait_ms=0&broker=broker-a"))
+        re.compile(r"^3, the next one in 1 min \d+ s$")
+    )
+    expect(page.get_by_role("link", name="read them")).to_have_attribute(
+        "href", ("/api/v1/topics/%25DLQ%25billing/queues/0/messages?offset=0&limit=32&wait_ms=0&broker=broker-a")
+    )
     page.get_by_label("only those that stand out").check()
     expect(page.locator("[data-group-queue]")).to_have_count(4)
 
@@ -66,9 +72,11 @@ def test_a_group_in_trouble_says_what_is_wrong(open_page: OpenPage) -> None:
 def test_a_group_that_is_well_says_so(open_page: OpenPage) -> None:
     page = open_page("working", path="/groups/mirror-sync")
     expect(page.locator('[data-panel="verdict"] li')).to_have_text(
-        "All 4 queues are held: a message that comes is handed on at once.")
+        "All 4 queues are held: a message that comes is handed on at once."
+    )
     expect(page.locator('[data-group-queue="debian-packages@0"] .why')).to_have_text(
-        re.compile(r"^Waits at offset 18200, the queue's end\. Held for \d+ s\.$"))
+        re.compile(r"^Waits at offset 18200, the queue's end\. Held for \d+ s\.$")
+    )
     expect(page.locator('[data-part="about"]')).to_have_text("Its members share the queues; new queues from their end.")
     expect(page.locator('[data-panel="subscriptions"] dd')).to_have_text("* (every message)")
     expect(page.locator('[data-panel="retries"] dd')).to_have_text(["none", "none"])
@@ -98,9 +106,14 @@ def test_connections_say_what_they_speak(open_page: OpenPage) -> None:
     expect(page.locator("[data-client]").first).to_contain_text("10.0.4.21@731")
 
 
-@pytest.mark.parametrize(("path", "sentence"), [
-    ("/groups", "There is no group yet."), ("/connections", "Nobody is connected."),
-    ("/groups", "Nothing has happened yet.")])
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/groups", "There is no group yet."),
+        ("/connections", "Nobody is connected."),
+        ("/groups", "Nothing has happened yet."),
+    ],
+)
 def test_nothing_is_explained(open_page: OpenPage, path: str, sentence: str) -> None:
     page = open_page("idle", path=path)
     expect(page.get_by_text(sentence)).to_be_visible()
@@ -135,7 +148,8 @@ def test_what_cannot_be_asked_makes_the_page_stale(open_page: OpenPage, stand_in
     stand_in.play("failing")
     expect(page.locator("body[data-live=stale]")).to_be_visible()
     expect(page.locator('[data-part="live-detail"]')).to_contain_text(
-        re.compile(r"did not answer within 10000 ms.*what you see is \d+ s old"))
+        re.compile(r"did not answer within 10000 ms.*what you see is \d+ s old")
+    )
     assert page.locator("tbody tr").count() > 0
     stand_in.play("up")
     expect(page.locator(LIVE)).to_be_visible()
@@ -171,9 +185,17 @@ def test_hostile_names_stay_texts(open_page: OpenPage, path: str) -> None:
 
 
 @pytest.mark.parametrize("width", [320, 820, 1440])
-@pytest.mark.parametrize(("scenario", "path"), [
-    ("working", "/groups"), ("working", "/connections"), ("broken", "/groups/billing"), ("hostile", HOSTILE_PATH),
-    ("hostile", "/connections"), ("idle", "/groups")])
+@pytest.mark.parametrize(
+    ("scenario", "path"),
+    [
+        ("working", "/groups"),
+        ("working", "/connections"),
+        ("broken", "/groups/billing"),
+        ("hostile", HOSTILE_PATH),
+        ("hostile", "/connections"),
+        ("idle", "/groups"),
+    ],
+)
 def test_nothing_overflows_the_page(open_page: OpenPage, scenario: str, path: str, width: int) -> None:
     page = open_page(scenario, width=width, height=844, path=path)
     expect(page.locator(LIVE)).to_be_visible()
@@ -198,7 +220,8 @@ def test_a_hold_leads_to_its_group_and_client(open_page: OpenPage) -> None:
     hold.locator(".row-button").click()
     facts = page.locator('[data-part="facts"]')
     expect(facts.get_by_role("link", name="10.0.4.21@731")).to_have_attribute(
-        "href", "/connections?client=10.0.4.21%40731")
+        "href", "/connections?client=10.0.4.21%40731"
+    )
     facts.get_by_role("link", name="billing").click()
     expect(page.get_by_role("heading", name="billing")).to_be_visible()
 

@@ -5,8 +5,11 @@ import re
 import pytest
 from django.test import Client
 
-PAGES = {"/connections": ("clients", "client-events"), "/groups": ("groups", "client-events"),
-         "/groups/billing": ("verdict", "group-queues", "members", "subscriptions", "client-events")}
+PAGES = {
+    "/connections": ("clients", "client-events"),
+    "/groups": ("groups", "client-events"),
+    "/groups/billing": ("verdict", "group-queues", "members", "subscriptions", "client-events"),
+}
 
 
 def get(path: str) -> str:
@@ -26,8 +29,9 @@ def test_the_parts_that_the_script_fills_are_there_and_nothing_is_inline(path: s
     assert re.findall(r"(?:src|href)=\"(?:https?:)?//", text) == []
 
 
-@pytest.mark.parametrize(("path", "current"), [("/connections", "/connections"), ("/groups", "/groups"),
-                                               ("/groups/billing", "/groups")])
+@pytest.mark.parametrize(
+    ("path", "current"), [("/connections", "/connections"), ("/groups", "/groups"), ("/groups/billing", "/groups")]
+)
 def test_the_navigation_knows_where_the_reader_is(path: str, current: str) -> None:
     assert re.findall(r'<a href="([^"]+)" aria-current="page">', get(path)) == [current]
 

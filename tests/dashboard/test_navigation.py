@@ -3,10 +3,15 @@ import pytest
 from dashboard.navigation import NavigationItem, is_current
 
 
-@pytest.mark.parametrize(("item", "path", "current"), [
-    ("/", "/", True), ("/", "/reports", False), ("/reports", "/reports", True), ("/reports", "/reports/skew", True),
-    ("/reports", "/reports-old", False),
-])
+@pytest.mark.parametrize(
+    ("item", "path", "current"),
+    [
+        ("/", "/", True),
+        ("/", "/reports", False),
+        ("/reports", "/reports", True),
+        ("/reports", "/reports/skew", True),
+        ("/reports", "/reports-old", False),
+    ],
+)
 def test_a_page_below_an_item_belongs_to_it(item: str, path: str, current: bool) -> None:
     assert is_current(NavigationItem("Item", item), path) is current
-

@@ -41,7 +41,7 @@ def test_shows_a_hold_woken_at_one_click(open_page: OpenPage) -> None:
 def test_says_why_a_hold_waits_and_how_it_ended(open_page: OpenPage) -> None:
     page = open_page("idle")
     page.get_by_role("button", name="Start").click()
-    page.locator('[data-hold-id]').first.click()
+    page.locator("[data-hold-id]").first.click()
     sentence = page.locator('[data-part="sentence"]')
     expect(sentence).to_contain_text("Waits for offset 0 of quickstart@0; the queue ends at 0, so nothing new has")
     expect(sentence).to_contain_text(re.compile(r"It will be answered in \d+\.\d s at the latest\."))
@@ -67,9 +67,14 @@ def test_the_switch_shows_what_is_not_what_was_wished(open_page: OpenPage) -> No
     page = open_page("idle")
     switch = page.get_by_role("switch")
     expect(switch).to_have_attribute("aria-checked", "true")
-    page.route("**/api/v1/broker/config*", lambda route: route.fulfill(
-        status=403, content_type="application/problem+json",
-        body='{"detail": "This token may not change the configuration.", "code": "NO_PERMISSION"}'))
+    page.route(
+        "**/api/v1/broker/config*",
+        lambda route: route.fulfill(
+            status=403,
+            content_type="application/problem+json",
+            body='{"detail": "This token may not change the configuration.", "code": "NO_PERMISSION"}',
+        ),
+    )
     switch.click()
     expect(page.locator('[data-part="long-polling-note"]')).to_contain_text("may not change the configuration")
     expect(switch).to_have_attribute("aria-checked", "true")
@@ -222,18 +227,28 @@ def test_nothing_overflows_the_page(open_page: OpenPage, scenario: str, width: i
 
 
 @pytest.mark.parametrize("width", [721, 768, 1280])
-@pytest.mark.parametrize(("scenario", "path", "rows"), [
-    ("busy", "/", "[data-hold-id]"), ("broken", "/connections", "[data-client]"),
-    ("broken", "/groups/billing", "[data-member]"), ("broken", "/groups", "[data-group-row]")])
-def test_no_text_of_a_table_lies_over_its_neighbour(open_page: OpenPage, scenario: str, path: str, rows: str,
-                                                    width: int) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "path", "rows"),
+    [
+        ("busy", "/", "[data-hold-id]"),
+        ("broken", "/connections", "[data-client]"),
+        ("broken", "/groups/billing", "[data-member]"),
+        ("broken", "/groups", "[data-group-row]"),
+    ],
+)
+def test_no_text_of_a_table_lies_over_its_neighbour(
+    open_page: OpenPage, scenario: str, path: str, rows: str, width: int
+) -> None:
     page = open_page(scenario, width=width, path=path)
     expect(page.locator(rows).first).to_be_visible()
-    over = page.evaluate("""rows => [...document.querySelectorAll(`${rows} td:not(.long)`)].filter((cell) => {
+    over = page.evaluate(
+        """rows => [...document.querySelectorAll(`${rows} td:not(.long)`)].filter((cell) => {
         const text = document.createRange();
         text.selectNodeContents(cell);
         return text.getBoundingClientRect().right > cell.getBoundingClientRect().right;
-    }).map((cell) => cell.textContent)""", rows)
+    }).map((cell) => cell.textContent)""",
+        rows,
+    )
     assert over == []
 
 

@@ -41,8 +41,11 @@ class Broker:
         return self.call("POST", f"/api/v1/topics/{topic}/messages", {"body": body, "queue_id": 0} | fields)
 
     def wait_for(self, topic: str, offset: int, **query: Any) -> "Waiting":
-        return Waiting(self, f"/api/v1/topics/{topic}/queues/0/messages?offset={offset}&" + "&".join(
-            f"{name}={value}" for name, value in query.items()))
+        return Waiting(
+            self,
+            f"/api/v1/topics/{topic}/queues/0/messages?offset={offset}&"
+            + "&".join(f"{name}={value}" for name, value in query.items()),
+        )
 
 
 class Waiting:
@@ -113,8 +116,14 @@ def reports(whole_broker: Broker) -> Iterator[Page]:
         opened.set_default_timeout(PATIENCE_MS)
         problems: list[str] = []
         opened.context.on("weberror", lambda error: problems.append(str(error.error)))  # of a report's page too
-        opened.on("console", lambda message: problems.append(message.text)
-            if message.type == "error" and "status of 400" not in message.text else None)  # asked for in the tests
+        opened.on(
+            "console",
+            lambda message: (
+                problems.append(message.text)
+                if message.type == "error" and "status of 400" not in message.text
+                else None
+            ),
+        )  # asked for in the tests
         opened.goto(f"{whole_broker.address}/reports")
         yield opened
         browser.close()

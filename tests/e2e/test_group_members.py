@@ -41,8 +41,11 @@ class Member:
         return await self.hear("message")
 
     async def ack(self, message: dict[str, Any]) -> None:
-        await self.say(type="ack", id=1, offsets=[
-            {"topic": message["topic"], "queue_id": message["queue_id"], "offset": message["queue_offset"]}])
+        await self.say(
+            type="ack",
+            id=1,
+            offsets=[{"topic": message["topic"], "queue_id": message["queue_id"], "offset": message["queue_offset"]}],
+        )
 
 
 @asynccontextmanager
@@ -100,7 +103,8 @@ async def test_what_could_not_be_consumed_comes_again(broker: Broker) -> None:
         await only.hear("unsubscribed")
     committed = await call(broker.call, "GET", "/api/v1/groups/billing/offsets")
     assert {(entry["topic"], entry["queue_id"]): entry["lag"] for entry in committed["offsets"]}[
-        "%RETRY%billing", 0] == 0
+        "%RETRY%billing", 0
+    ] == 0
 
 
 async def test_a_client_id_is_one_members(broker: Broker) -> None:
@@ -118,12 +122,14 @@ async def test_the_api_says_who_is_a_member_and_who_came(broker: Broker) -> None
         await first.queues()
         await second.queues()
         clients = await asyncio.to_thread(broker.call, "GET", "/api/v1/clients?group=billing")
-        assert [(client["client_id"], client["protocol"], client["consumer_groups"])
-                for client in clients["clients"]] == [
-            ("web-a", "websocket", ["billing"]), ("web-b", "websocket", ["billing"])]
+        assert [
+            (client["client_id"], client["protocol"], client["consumer_groups"]) for client in clients["clients"]
+        ] == [("web-a", "websocket", ["billing"]), ("web-b", "websocket", ["billing"])]
         detail = await asyncio.to_thread(broker.call, "GET", "/api/v1/groups/billing")
-        shares = {entry["client_id"]: [queue["queue_id"] for queue in entry["queues"] if queue["topic"] == "orders"]
-                  for entry in detail["assignment"]}
+        shares = {
+            entry["client_id"]: [queue["queue_id"] for queue in entry["queues"] if queue["topic"] == "orders"]
+            for entry in detail["assignment"]
+        }
         assert shares == {"web-a": [0], "web-b": [1]}
         snapshot = await asyncio.to_thread(broker.call, "GET", "/api/v1/snapshot")
         joined = [event["client_id"] for event in snapshot["client_events"] if event["type"] == "group_member_joined"]

@@ -18,8 +18,9 @@ class FakeEngine:
     ``gate`` cleared holds sends back; ``error`` is raised by each send.
     """
 
-    def __init__(self, answer: Callable[[Command], Reply | None] = lambda command: Done(), *,
-                 alive: bool = True) -> None:
+    def __init__(
+        self, answer: Callable[[Command], Reply | None] = lambda command: Done(), *, alive: bool = True
+    ) -> None:
         self.reply_to = "here"
         self.answer = answer
         self.alive = alive
@@ -59,17 +60,28 @@ class FakeEngine:
         await self.gate.wait()
         if self.error is not None:
             raise self.error
-        replies = [(connection, request_id, reply) for connection, request_id, _, command in batch.requests
-                   if request_id and (reply := self.answer(command)) is not None]
+        replies = [
+            (connection, request_id, reply)
+            for connection, request_id, _, command in batch.requests
+            if request_id and (reply := self.answer(command)) is not None
+        ]
         if replies:
             self.say(*replies)
 
-    def say(self, *replies: tuple[int, int, Reply], deltas: tuple[Delta, ...] = (),
-            events: tuple[EventBatch, ...] = (), leaving: bool = False) -> None:
+    def say(
+        self,
+        *replies: tuple[int, int, Reply],
+        deltas: tuple[Delta, ...] = (),
+        events: tuple[EventBatch, ...] = (),
+        leaving: bool = False,
+    ) -> None:
         """Send something to the web process."""
         known: list[tuple[int, int, AnyReply]] = list(replies)  # type: ignore[arg-type]
-        self.on_message(wire.encode_to_web(wire.Replies(
-            "broker-a", self.epoch, self.first, leaving, known, list(deltas), list(events))))
+        self.on_message(
+            wire.encode_to_web(
+                wire.Replies("broker-a", self.epoch, self.first, leaving, known, list(deltas), list(events))
+            )
+        )
 
     @property
     def commands(self) -> list[Command]:
@@ -88,9 +100,25 @@ def delta(seq_from: int, seq_to: int, *, epoch: int = 1) -> Delta:
     """A delta in which nothing else is of interest."""
     nothing = Histogram(bounds=[], counts=[0])
     return Delta(
-        broker="broker-a", epoch=epoch, seq_from=seq_from, seq_to=seq_to, wall_ms=0, holds_added=[], holds_removed=[],
-        holds_total=0, queues=[], queues_removed=[], wakeups=[], client_events=[], counters={},
-        wakeup_us=nothing, held_ms=nothing, long_polling_enable=True, problem="", dropped=0)
+        broker="broker-a",
+        epoch=epoch,
+        seq_from=seq_from,
+        seq_to=seq_to,
+        wall_ms=0,
+        holds_added=[],
+        holds_removed=[],
+        holds_total=0,
+        queues=[],
+        queues_removed=[],
+        wakeups=[],
+        client_events=[],
+        counters={},
+        wakeup_us=nothing,
+        held_ms=nothing,
+        long_polling_enable=True,
+        problem="",
+        dropped=0,
+    )
 
 
 class NotingWatcher:

@@ -29,13 +29,20 @@ class FakeGroup:
         self.create_groups = True
         self.sent_back: list[commands.ConsumerSendMsgBack] = []
         port.replies |= {
-            commands.GetTopic: self._topic, commands.CheckClientConfig: commands.Done(), commands.HeartBeat: self._beat,
+            commands.GetTopic: self._topic,
+            commands.CheckClientConfig: commands.Done(),
+            commands.HeartBeat: self._beat,
             commands.GetClients: commands.Clients(seq=1, total=0, clients=[]),
-            commands.UnregisterClient: self._unregister, commands.GetConsumerListByGroup: self._list,
-            commands.QueryOffset: self._offset, commands.UpdateConsumerOffset: self._commit,
-            commands.GetMinOffset: commands.FoundOffset(offset=0), commands.GetMaxOffset: self._max,
-            commands.SearchOffset: commands.FoundOffset(offset=1), commands.PullMessage: self._pull,
-            commands.ConsumerSendMsgBack: self._send_back}
+            commands.UnregisterClient: self._unregister,
+            commands.GetConsumerListByGroup: self._list,
+            commands.QueryOffset: self._offset,
+            commands.UpdateConsumerOffset: self._commit,
+            commands.GetMinOffset: commands.FoundOffset(offset=0),
+            commands.GetMaxOffset: self._max,
+            commands.SearchOffset: commands.FoundOffset(offset=1),
+            commands.PullMessage: self._pull,
+            commands.ConsumerSendMsgBack: self._send_back,
+        }
 
     # What happens
 
@@ -43,16 +50,26 @@ class FakeGroup:
         """Store a message, and wake a pull that waits for it."""
         topic = topic or self.topic
         messages = self.messages.setdefault((topic, queue_id), [])
-        messages.append(record(body.encode(), topic=topic, queue_id=queue_id, queue_offset=len(messages),
-            physical_offset=1000 * queue_id + len(messages)))
+        messages.append(
+            record(
+                body.encode(),
+                topic=topic,
+                queue_id=queue_id,
+                queue_offset=len(messages),
+                physical_offset=1000 * queue_id + len(messages),
+            )
+        )
         for held in self.held(topic, queue_id):
             reply = self._pull(held.command)
             assert reply is not None
             self.port.end(held, reply)
 
     def held(self, topic: str = "", queue_id: int | None = None) -> list[HeldCall]:
-        return [held for held in self.port.held if held.command.topic == (topic or self.topic)
-                and queue_id in (None, held.command.queue_id)]
+        return [
+            held
+            for held in self.port.held
+            if held.command.topic == (topic or self.topic) and queue_id in (None, held.command.queue_id)
+        ]
 
     def join(self, *client_ids: str) -> None:
         self.members.update(client_ids)
@@ -74,11 +91,24 @@ class FakeGroup:
 
     def _topic(self, command: commands.GetTopic) -> Any:
         if command.topic not in self.queues:
-            return NotFoundError(f"topic {command.topic} does not exist", code=ResponseCode.TOPIC_NOT_EXIST,
-                pointer="/topic")
+            return NotFoundError(
+                f"topic {command.topic} does not exist", code=ResponseCode.TOPIC_NOT_EXIST, pointer="/topic"
+            )
         number = self.queues[command.topic]
-        return commands.Topics(seq=1, topics=[commands.TopicView(broker=self.broker, topic=command.topic,
-            read_queues=number, write_queues=number, perm=6, system=False, messages=0)])
+        return commands.Topics(
+            seq=1,
+            topics=[
+                commands.TopicView(
+                    broker=self.broker,
+                    topic=command.topic,
+                    read_queues=number,
+                    write_queues=number,
+                    perm=6,
+                    system=False,
+                    messages=0,
+                )
+            ],
+        )
 
     def _beat(self, command: commands.HeartBeat) -> Any:
         if self.create_groups:
@@ -107,7 +137,7 @@ class FakeGroup:
 
     def _pull(self, command: commands.PullMessage) -> commands.Pulled | None:
         messages = self.messages.get((command.topic, command.queue_id), [])
-        found = messages[command.queue_offset:command.queue_offset + command.max_msg_nums]
+        found = messages[command.queue_offset : command.queue_offset + command.max_msg_nums]
         if not found:
             return None
         return pulled(records=b"".join(found), next_offset=command.queue_offset + len(found))

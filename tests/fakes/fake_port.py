@@ -28,104 +28,249 @@ BROKER = "broker-a"
 HISTOGRAM = commands.Histogram(bounds=[10, 100], counts=[1, 2, 3])
 
 
-def record(body: bytes = b"hello", *, topic: str = "T", queue_id: int = 0, queue_offset: int = 0,
-           properties: dict[str, str] | None = None, **fields: Any) -> bytes:
+def record(
+    body: bytes = b"hello",
+    *,
+    topic: str = "T",
+    queue_id: int = 0,
+    queue_offset: int = 0,
+    properties: dict[str, str] | None = None,
+    **fields: Any,
+) -> bytes:
     """One commit log record, as the engine sends it."""
     defaults: dict[str, Any] = {
-        "born_timestamp": 1_700_000_000_000, "store_timestamp": 1_700_000_000_005, "physical_offset": 1024,
-        "born_host": "10.0.0.2", "store_host": "10.0.0.1", "born_port": 50_000}
-    return commit_log_record.encode(topic=topic, queue_id=queue_id, queue_offset=queue_offset, body=body,
-        properties=message_properties.encode(properties or {}), **defaults | fields)
+        "born_timestamp": 1_700_000_000_000,
+        "store_timestamp": 1_700_000_000_005,
+        "physical_offset": 1024,
+        "born_host": "10.0.0.2",
+        "store_host": "10.0.0.1",
+        "born_port": 50_000,
+    }
+    return commit_log_record.encode(
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        body=body,
+        properties=message_properties.encode(properties or {}),
+        **defaults | fields,
+    )
 
 
 def broker_view(**changes: Any) -> commands.BrokerView:
     fields: dict[str, Any] = {
-        "broker": BROKER, "epoch": 7, "seq": 41, "role": "MASTER", "version": "0", "started_at_ms": 1, "uptime_ms": 2,
-        "read_only": False, "problem": "", "config": {"longPollingEnable": True, "brokerName": BROKER},
+        "broker": BROKER,
+        "epoch": 7,
+        "seq": 41,
+        "role": "MASTER",
+        "version": "0",
+        "started_at_ms": 1,
+        "uptime_ms": 2,
+        "read_only": False,
+        "problem": "",
+        "config": {"longPollingEnable": True, "brokerName": BROKER},
         "positions": commands.StorePositions(min=0, appended=30, flushed=20, dispatched=30),
-        "changeable": ["longPollingEnable"], "recovery": [], "store_path": "/data/store"}
+        "changeable": ["longPollingEnable"],
+        "recovery": [],
+        "store_path": "/data/store",
+    }
     return commands.BrokerView(**fields | changes)
 
 
 def hold_view(hold_id: int = 1, *, topic: str = "T", group: str = "G") -> commands.HoldView:
-    return commands.HoldView(broker=BROKER, id=hold_id, topic=topic, queue_id=0, group=group, client_id="c",
-        protocol="http", pull_from_offset=3, queue_max_offset=3, suspended_at_ms=1, deadline_ms=2, filter="*")
+    return commands.HoldView(
+        broker=BROKER,
+        id=hold_id,
+        topic=topic,
+        queue_id=0,
+        group=group,
+        client_id="c",
+        protocol="http",
+        pull_from_offset=3,
+        queue_max_offset=3,
+        suspended_at_ms=1,
+        deadline_ms=2,
+        filter="*",
+    )
 
 
 def queue_view(topic: str = "T", queue_id: int = 0, max_offset: int = 5) -> commands.QueueView:
-    return commands.QueueView(broker=BROKER, topic=topic, queue_id=queue_id, min_offset=0, max_offset=max_offset,
-        last_store_time_ms=None, holds=0)
+    return commands.QueueView(
+        broker=BROKER,
+        topic=topic,
+        queue_id=queue_id,
+        min_offset=0,
+        max_offset=max_offset,
+        last_store_time_ms=None,
+        holds=0,
+    )
 
 
 def client_view(client_id: str = "java-1", **changes: Any) -> commands.ClientView:
     fields: dict[str, Any] = {
-        "broker": BROKER, "protocol": "remoting", "remote": "10.0.0.7:50001", "language": "JAVA", "version": 493,
-        "connected_at_ms": 1_700_000_000_000, "last_heartbeat_ms": 1_700_000_030_000, "producer_groups": [],
-        "consumer_groups": [], "holds": 2}
+        "broker": BROKER,
+        "protocol": "remoting",
+        "remote": "10.0.0.7:50001",
+        "language": "JAVA",
+        "version": 493,
+        "connected_at_ms": 1_700_000_000_000,
+        "last_heartbeat_ms": 1_700_000_030_000,
+        "producer_groups": [],
+        "consumer_groups": [],
+        "holds": 2,
+    }
     return commands.ClientView(client_id=client_id, **fields | changes)
 
 
 def group_queue(queue_id: int, assigned_to: str | None, **changes: Any) -> commands.GroupQueueView:
     fields: dict[str, Any] = {
-        "topic": "T", "polled_by": assigned_to, "polled_ms_ago": 12, "state": "held", "offset": 2, "pull_offset": 4,
-        "min_offset": 0, "max_offset": 10, "lag": 8, "lag_ms": 5, "why": "because"}
+        "topic": "T",
+        "polled_by": assigned_to,
+        "polled_ms_ago": 12,
+        "state": "held",
+        "offset": 2,
+        "pull_offset": 4,
+        "min_offset": 0,
+        "max_offset": 10,
+        "lag": 8,
+        "lag_ms": 5,
+        "why": "because",
+    }
     return commands.GroupQueueView(queue_id=queue_id, assigned_to=assigned_to, **fields | changes)
 
 
 def group_retries(**changes: Any) -> commands.GroupRetries:
     fields: dict[str, Any] = {
-        "broker": BROKER, "waiting": 0, "next_due_ms": None, "counted": True, "dead_letter_topic": "%DLQ%G",
-        "dead_letters": 0, "dead_letters_from": 0}
+        "broker": BROKER,
+        "waiting": 0,
+        "next_due_ms": None,
+        "counted": True,
+        "dead_letter_topic": "%DLQ%G",
+        "dead_letters": 0,
+        "dead_letters_from": 0,
+    }
     return commands.GroupRetries(**fields | changes)
 
 
 def group_detail(**changes: Any) -> commands.ConsumerGroupDetail:
     fields: dict[str, Any] = {
-        "seq": 41, "broker": BROKER, "group": "G", "consume_type": "CONSUME_PASSIVELY", "message_model": "CLUSTERING",
-        "consume_from_where": "CONSUME_FROM_LAST_OFFSET", "members": [client_view("java-1"), client_view("web-1")],
+        "seq": 41,
+        "broker": BROKER,
+        "group": "G",
+        "consume_type": "CONSUME_PASSIVELY",
+        "message_model": "CLUSTERING",
+        "consume_from_where": "CONSUME_FROM_LAST_OFFSET",
+        "members": [client_view("java-1"), client_view("web-1")],
         "subscriptions": [commands.SubscriptionData(topic="T", sub_string="TagA", sub_version=7)],
         "queues": [group_queue(0, "java-1"), group_queue(1, "web-1", offset=None, lag=None, lag_ms=None)],
-        "queues_total": 2, "missing_topics": [], "retries": group_retries()}
+        "queues_total": 2,
+        "missing_topics": [],
+        "retries": group_retries(),
+    }
     return commands.ConsumerGroupDetail(**fields | changes)
 
 
 def wake_up(seq: int, *, topic: str = "T", group: str = "G") -> commands.WakeUp:
-    return commands.WakeUp(seq=seq, wall_ms=1, hold_id=1, topic=topic, queue_id=0, group=group, client_id="c",
-        cause="arrival", held_us=5, wake_us=2, messages=1)
+    return commands.WakeUp(
+        seq=seq,
+        wall_ms=1,
+        hold_id=1,
+        topic=topic,
+        queue_id=0,
+        group=group,
+        client_id="c",
+        cause="arrival",
+        held_us=5,
+        wake_us=2,
+        messages=1,
+    )
 
 
 def snapshot(seq: int = 41, epoch: int = 7, **changes: Any) -> commands.Snapshot:
     fields: dict[str, Any] = {
-        "broker": BROKER, "epoch": epoch, "seq": seq, "wall_ms": 1, "long_polling_enable": True,
-        "short_polling_time_mills": 1000, "problem": "", "holds_total": 2, "queues_total": 2,
-        "holds": [hold_view(1), hold_view(2, topic="U", group="H")], "queues": [queue_view(), queue_view("U")],
-        "wakeups": [wake_up(3), wake_up(4, topic="U", group="H")], "wakeup_us": HISTOGRAM, "held_ms": HISTOGRAM,
-        "counters": {"messages_stored": 9, "woken_arrival": 4, "woken_timeout": 2, "holds_now": 2,
-            "connections_now": 5, "groups_now": 3, "members_now": 4},
-        "positions": commands.StorePositions(min=0, appended=30, flushed=20, dispatched=30)}
+        "broker": BROKER,
+        "epoch": epoch,
+        "seq": seq,
+        "wall_ms": 1,
+        "long_polling_enable": True,
+        "short_polling_time_mills": 1000,
+        "problem": "",
+        "holds_total": 2,
+        "queues_total": 2,
+        "holds": [hold_view(1), hold_view(2, topic="U", group="H")],
+        "queues": [queue_view(), queue_view("U")],
+        "wakeups": [wake_up(3), wake_up(4, topic="U", group="H")],
+        "wakeup_us": HISTOGRAM,
+        "held_ms": HISTOGRAM,
+        "counters": {
+            "messages_stored": 9,
+            "woken_arrival": 4,
+            "woken_timeout": 2,
+            "holds_now": 2,
+            "connections_now": 5,
+            "groups_now": 3,
+            "members_now": 4,
+        },
+        "positions": commands.StorePositions(min=0, appended=30, flushed=20, dispatched=30),
+    }
     return commands.Snapshot(**fields | changes)
 
 
 def delta(seq_from: int, seq_to: int, epoch: int = 7, **changes: Any) -> Delta:
     fields: dict[str, Any] = {
-        "broker": BROKER, "epoch": epoch, "seq_from": seq_from, "seq_to": seq_to, "wall_ms": 2, "holds_added": [],
-        "holds_removed": [], "holds_total": 0, "queues": [], "queues_removed": [], "wakeups": [], "counters": {},
+        "broker": BROKER,
+        "epoch": epoch,
+        "seq_from": seq_from,
+        "seq_to": seq_to,
+        "wall_ms": 2,
+        "holds_added": [],
+        "holds_removed": [],
+        "holds_total": 0,
+        "queues": [],
+        "queues_removed": [],
+        "wakeups": [],
+        "counters": {},
         "client_events": [],
-        "wakeup_us": HISTOGRAM, "held_ms": HISTOGRAM, "long_polling_enable": True, "problem": "", "dropped": 0}
+        "wakeup_us": HISTOGRAM,
+        "held_ms": HISTOGRAM,
+        "long_polling_enable": True,
+        "problem": "",
+        "dropped": 0,
+    }
     return Delta(**fields | changes)
 
 
-def pulled(code: int = ResponseCode.SUCCESS, records: bytes = b"", *, next_offset: int = 1,
-           hold: commands.HoldOutcome | None = None, granted_ms: int = 0) -> commands.Pulled:
-    return commands.Pulled(code=code, status="FOUND", next_begin_offset=next_offset, min_offset=0, max_offset=1,
-        suspend_timeout_ms=granted_ms, read_us=40, records=records, hold=hold)
+def pulled(
+    code: int = ResponseCode.SUCCESS,
+    records: bytes = b"",
+    *,
+    next_offset: int = 1,
+    hold: commands.HoldOutcome | None = None,
+    granted_ms: int = 0,
+) -> commands.Pulled:
+    return commands.Pulled(
+        code=code,
+        status="FOUND",
+        next_begin_offset=next_offset,
+        min_offset=0,
+        max_offset=1,
+        suspend_timeout_ms=granted_ms,
+        read_us=40,
+        records=records,
+        hold=hold,
+    )
 
 
 class HeldCall:
     """A pull that waits in the fake."""
 
-    def __init__(self, hold_id: int, command: commands.PullMessage, request_id: int, connection: "FakeConnection",
-                 future: "asyncio.Future[commands.Reply]") -> None:
+    def __init__(
+        self,
+        hold_id: int,
+        command: commands.PullMessage,
+        request_id: int,
+        connection: "FakeConnection",
+        future: "asyncio.Future[commands.Reply]",
+    ) -> None:
         self.hold_id = hold_id
         self.command = command
         self.request_id = request_id
@@ -145,8 +290,14 @@ class FakeConnection:
     def next_request_id(self) -> int:
         return next(self._request_ids)
 
-    async def call(self, command: commands.Command, *, timeout_ms: int | None = None, on_held: Any = None,
-                   request_id: int | None = None) -> commands.Reply:
+    async def call(
+        self,
+        command: commands.Command,
+        *,
+        timeout_ms: int | None = None,
+        on_held: Any = None,
+        request_id: int | None = None,
+    ) -> commands.Reply:
         port = self._port
         request_id = request_id or self.next_request_id()
         if isinstance(command, commands.PullMessage):
@@ -168,9 +319,13 @@ class FakePort:
 
     def __init__(self) -> None:
         self.replies: dict[type[commands.Command], Script] = {
-            commands.GetBroker: broker_view(), commands.GetSnapshot: snapshot(), commands.OpenConnection:
-            commands.Done(), commands.CancelPull: commands.Done(), commands.UpdateConsumerOffset: commands.Done(),
-            commands.SendMessage: sent}
+            commands.GetBroker: broker_view(),
+            commands.GetSnapshot: snapshot(),
+            commands.OpenConnection: commands.Done(),
+            commands.CancelPull: commands.Done(),
+            commands.UpdateConsumerOffset: commands.Done(),
+            commands.SendMessage: sent,
+        }
         self.commands: list[commands.Command] = []
         self.connections: list[FakeConnection] = []
         self.held: list[HeldCall] = []
@@ -209,8 +364,13 @@ class FakePort:
 
     # Holds
 
-    async def hold(self, connection: FakeConnection, command: commands.PullMessage, request_id: int,
-                   on_held: Callable[[commands.Held], None] | None) -> commands.Reply:
+    async def hold(
+        self,
+        connection: FakeConnection,
+        command: commands.PullMessage,
+        request_id: int,
+        on_held: Callable[[commands.Held], None] | None,
+    ) -> commands.Reply:
         future: asyncio.Future[commands.Reply] = asyncio.get_running_loop().create_future()
         held = HeldCall(next(self._hold_ids), command, request_id, connection, future)
         self.held.append(held)
@@ -245,8 +405,15 @@ class FakePort:
     def wake(self, held: HeldCall, records: bytes = b"", *, cause: commands.WakeCause = "arrival") -> None:
         """Answer a held pull, with records or, without, with nothing new."""
         code = ResponseCode.SUCCESS if records else ResponseCode.PULL_NOT_FOUND
-        self.end(held, pulled(code, records, granted_ms=held.command.suspend_timeout_ms, hold=commands.HoldOutcome(
-            hold_id=held.hold_id, held_us=12_345, wake_us=67, wake_cause=cause)))
+        self.end(
+            held,
+            pulled(
+                code,
+                records,
+                granted_ms=held.command.suspend_timeout_ms,
+                hold=commands.HoldOutcome(hold_id=held.hold_id, held_us=12_345, wake_us=67, wake_cause=cause),
+            ),
+        )
 
     def cancel(self, connection: FakeConnection, request_id: int) -> None:
         for held in list(self.held):
@@ -270,7 +437,18 @@ class FakePort:
 
 def sent(command: commands.SendMessage) -> commands.Sent:
     """Stored, one behind the other."""
-    return commands.Sent(code=ResponseCode.SUCCESS, topic=command.topic, messages=[commands.SentMessage(
-        message_id=f"ID{index}", offset_message_id="0A00000100002A9F0000000000000400", queue_offset=index,
-        queue_id=max(0, message.queue_id), physical_offset=1024 * index, store_time_ms=1_700_000_000_005)
-        for index, message in enumerate(command.messages)])
+    return commands.Sent(
+        code=ResponseCode.SUCCESS,
+        topic=command.topic,
+        messages=[
+            commands.SentMessage(
+                message_id=f"ID{index}",
+                offset_message_id="0A00000100002A9F0000000000000400",
+                queue_offset=index,
+                queue_id=max(0, message.queue_id),
+                physical_offset=1024 * index,
+                store_time_ms=1_700_000_000_005,
+            )
+            for index, message in enumerate(command.messages)
+        ],
+    )

@@ -42,19 +42,34 @@ class Web:
     def __init__(self, host: EngineHost, link: NotingLink, name: str = "web") -> None:
         self.host, self.link, self.name, self.number = host, link, name, 0
 
-    def ask(self, *requests: tuple[int, int, Command], closed: tuple[int, ...] = (), number: int = 0,
-            deadline_ms: int = FAR) -> None:
+    def ask(
+        self, *requests: tuple[int, int, Command], closed: tuple[int, ...] = (), number: int = 0, deadline_ms: int = FAR
+    ) -> None:
         self.number = number or self.number + 1
-        self.host.receive(wire.encode_to_engine(wire.Requests(self.name, self.name, self.number, list(closed), [
-            (connection, request_id, deadline_ms, command)  # type: ignore[misc]
-            for connection, request_id, command in requests])), self.link)
+        self.host.receive(
+            wire.encode_to_engine(
+                wire.Requests(
+                    self.name,
+                    self.name,
+                    self.number,
+                    list(closed),
+                    [
+                        (connection, request_id, deadline_ms, command)  # type: ignore[misc]
+                        for connection, request_id, command in requests
+                    ],
+                )
+            ),
+            self.link,
+        )
 
     def alive(self, *, deltas: bool = False, events: bool = False) -> None:
-        self.host.receive(wire.encode_to_engine(
-            wire.Alive(self.name, self.name, self.number, deltas, events)), self.link)
+        self.host.receive(
+            wire.encode_to_engine(wire.Alive(self.name, self.name, self.number, deltas, events)), self.link
+        )
 
     async def answer(self, connection: int, request_id: int) -> Reply:
         """The final answer of a request."""
+
         def final() -> list[Reply]:
             replies = self.link.replies(self.name).get((connection, request_id), [])
             return [reply for reply in replies if not isinstance(reply, Held)]

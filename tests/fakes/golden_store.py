@@ -37,5 +37,7 @@ def records(store: Path) -> Iterator[commit_log_record.CommitLogRecord]:
 
 def fingerprint(folder: Path) -> dict[str, str]:
     """Every file below a folder with the hash of its bytes; folders too."""
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
-        for path in sorted(folder.rglob("*"))}
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+        for path in sorted(folder.rglob("*"))
+    }

@@ -7,14 +7,26 @@ from broker_core.events import Event
 from tests.fakes.engine import Bench
 
 
-def beat(client_id: str, *groups: str, topics: dict[str, str] | None = None, version: int = 1,
-         model: c.MessageModel = "CLUSTERING", **more: Any) -> c.HeartBeat:
+def beat(
+    client_id: str,
+    *groups: str,
+    topics: dict[str, str] | None = None,
+    version: int = 1,
+    model: c.MessageModel = "CLUSTERING",
+    **more: Any,
+) -> c.HeartBeat:
     """A heartbeat for these groups ("g" without any), each with the same subscriptions: topic -> expression."""
-    subscriptions = [c.SubscriptionData(topic=topic, sub_string=expression, sub_version=version)
-                     for topic, expression in ({"orders": "*"} if topics is None else topics).items()]
-    return c.HeartBeat(client_id=client_id, **{"protocol": "remoting", "language": "JAVA", "version": 493} | more,
-                       consumers=[c.ConsumerData(group=group, message_model=model, subscriptions=subscriptions)
-                                  for group in groups or ("g",)])
+    subscriptions = [
+        c.SubscriptionData(topic=topic, sub_string=expression, sub_version=version)
+        for topic, expression in ({"orders": "*"} if topics is None else topics).items()
+    ]
+    return c.HeartBeat(
+        client_id=client_id,
+        **{"protocol": "remoting", "language": "JAVA", "version": 493} | more,
+        consumers=[
+            c.ConsumerData(group=group, message_model=model, subscriptions=subscriptions) for group in groups or ("g",)
+        ],
+    )
 
 
 def connect(bench: Bench, connection: Any, protocol: c.Protocol = "remoting") -> None:

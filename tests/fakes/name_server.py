@@ -17,26 +17,47 @@ FOLDER = Path("/namesrv")
 
 def topic_config(topic: str, queues: int = 4, perm: int = 6, sys_flag: int = 0) -> dict[str, Any]:
     """A TopicConfig as RocketMQ 5.4 registers it."""
-    return {"attributes": {}, "order": False, "perm": perm, "readQueueNums": queues, "topicFilterType": "SINGLE_TAG",
-            "topicName": topic, "topicSysFlag": sys_flag, "writeQueueNums": queues}
+    return {
+        "attributes": {},
+        "order": False,
+        "perm": perm,
+        "readQueueNums": queues,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": topic,
+        "topicSysFlag": sys_flag,
+        "writeQueueNums": queues,
+    }
 
 
-def register_body(*topics: dict[str, Any], counter: int = 1, state_version: int = 0,
-                  filter_servers: tuple[str, ...] = ()) -> bytes:
+def register_body(
+    *topics: dict[str, Any], counter: int = 1, state_version: int = 0, filter_servers: tuple[str, ...] = ()
+) -> bytes:
     """A RegisterBrokerBody as RocketMQ 5.4 sends it."""
     version = {"counter": counter, "stateVersion": state_version, "timestamp": 1_700_000_000_000}
-    return json.dumps({
-        "filterServerList": filter_servers,
-        "topicConfigSerializeWrapper": {
-            "dataVersion": version, "mappingDataVersion": version | {"counter": 0},
-            "topicConfigTable": {topic["topicName"]: topic for topic in topics},
-            "topicQueueMappingDetailMap": {}, "topicQueueMappingInfoMap": {}}}, separators=(",", ":")).encode()
+    return json.dumps(
+        {
+            "filterServerList": filter_servers,
+            "topicConfigSerializeWrapper": {
+                "dataVersion": version,
+                "mappingDataVersion": version | {"counter": 0},
+                "topicConfigTable": {topic["topicName"]: topic for topic in topics},
+                "topicQueueMappingDetailMap": {},
+                "topicQueueMappingInfoMap": {},
+            },
+        },
+        separators=(",", ":"),
+    ).encode()
 
 
 def broker_header(name: str, addr: str, broker_id: int = 0, cluster: str = "C1", **more: str) -> dict[str, str]:
     """The extFields of REGISTER_BROKER and its relatives."""
-    return {"brokerName": name, "brokerAddr": addr, "clusterName": cluster, "haServerAddr": addr,
-            "brokerId": str(broker_id)} | more
+    return {
+        "brokerName": name,
+        "brokerAddr": addr,
+        "clusterName": cluster,
+        "haServerAddr": addr,
+        "brokerId": str(broker_id),
+    } | more
 
 
 class NameServerBench:
@@ -48,19 +69,42 @@ class NameServerBench:
         self.controller = NamesrvController(FOLDER, self.files)
         self.processor = NamesrvProcessor(self.controller)
 
-    def ask(self, code: int, ext_fields: dict[str, str] | None = None, body: bytes = b"", *, connection: Any = "c",
-            version: int = 493) -> RemotingCommand:
+    def ask(
+        self,
+        code: int,
+        ext_fields: dict[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        connection: Any = "c",
+        version: int = 493,
+    ) -> RemotingCommand:
         request = RemotingCommand.request(code, ext_fields or {}, body, opaque=7)
         request.version = version
         return self.processor.process(request, connection, self.clock.now())
 
-    def register(self, name: str, addr: str, *topics: str, connection: Any = "c", broker_id: int = 0, queues: int = 4,
-                 counter: int = 1, state_version: int = 0, cluster: str = "C1", **more: str) -> RemotingCommand:
+    def register(
+        self,
+        name: str,
+        addr: str,
+        *topics: str,
+        connection: Any = "c",
+        broker_id: int = 0,
+        queues: int = 4,
+        counter: int = 1,
+        state_version: int = 0,
+        cluster: str = "C1",
+        **more: str,
+    ) -> RemotingCommand:
         """REGISTER_BROKER with topics of ``queues`` queues."""
-        body = register_body(*(topic_config(topic, queues) for topic in topics), counter=counter,
-                             state_version=state_version)
-        return self.ask(RequestCode.REGISTER_BROKER, broker_header(name, addr, broker_id, cluster, **more), body,
-                        connection=connection)
+        body = register_body(
+            *(topic_config(topic, queues) for topic in topics), counter=counter, state_version=state_version
+        )
+        return self.ask(
+            RequestCode.REGISTER_BROKER,
+            broker_header(name, addr, broker_id, cluster, **more),
+            body,
+            connection=connection,
+        )
 
     def route(self, topic: str) -> Any:
         """The route of a topic as JSON; None when it is unknown."""

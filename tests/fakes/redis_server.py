@@ -17,11 +17,24 @@ class RedisServer:
     def __init__(self, folder: Path) -> None:
         program = shutil.which("redis-server")
         if program is None:
-            pytest.fail("redis-server is not installed: `apt-get install redis-server` or `brew install redis`, then "
-                        "run the tests again")
+            pytest.fail(
+                "redis-server is not installed: `apt-get install redis-server` or `brew install redis`, then "
+                "run the tests again"
+            )
         [self.port] = unused_ports(1)
-        self._command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", "",
-                         "--appendonly", "no"]
+        self._command = [
+            program,
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--dir",
+            str(folder),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]
         self._process: subprocess.Popen[str] | None = None
 
     @property

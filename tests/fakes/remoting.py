@@ -25,15 +25,43 @@ def frame(header: str, body: bytes = b"") -> bytes:
 
 def java(code: int, fields: dict[str, str], body: bytes = b"", *, opaque: int = 1, flag: int = 0) -> bytes:
     """A request as RocketMQ's Java client 5.4.0 writes it."""
-    return frame(json.dumps({"code": code, "extFields": fields, "flag": flag, "language": "JAVA", "opaque": opaque,
-                             "serializeTypeCurrentRPC": "JSON", "version": 493}, separators=(",", ":"),
-                            sort_keys=True, ensure_ascii=False), body)
+    return frame(
+        json.dumps(
+            {
+                "code": code,
+                "extFields": fields,
+                "flag": flag,
+                "language": "JAVA",
+                "opaque": opaque,
+                "serializeTypeCurrentRPC": "JSON",
+                "version": 493,
+            },
+            separators=(",", ":"),
+            sort_keys=True,
+            ensure_ascii=False,
+        ),
+        body,
+    )
 
 
 def go(code: int, fields: dict[str, str], body: bytes = b"", *, opaque: int = 1) -> bytes:
     """A request as RocketMQ's Go client 2.1.2 writes it: a remark always, and no one-way flag ever."""
-    return frame(json.dumps({"code": code, "language": "GO", "version": 317, "opaque": opaque, "flag": 0, "remark": "",
-                             "extFields": fields}, separators=(",", ":"), ensure_ascii=False), body)
+    return frame(
+        json.dumps(
+            {
+                "code": code,
+                "language": "GO",
+                "version": 317,
+                "opaque": opaque,
+                "flag": 0,
+                "remark": "",
+                "extFields": fields,
+            },
+            separators=(",", ":"),
+            ensure_ascii=False,
+        ),
+        body,
+    )
 
 
 def commands_of(data: bytes) -> list[RemotingCommand]:
@@ -52,32 +80,82 @@ def command_of(data: bytes) -> RemotingCommand:
 def client_view(client_id: str, version: int = 493, **more: Any) -> ClientView:
     """A member of group g."""
     fields: dict[str, Any] = {
-        "broker": "broker-a", "client_id": client_id, "protocol": "remoting", "remote": "10.0.0.2:50000",
-        "language": "JAVA", "version": version, "connected_at_ms": 1, "last_heartbeat_ms": 2, "producer_groups": [],
-        "consumer_groups": ["g"], "holds": 0}
+        "broker": "broker-a",
+        "client_id": client_id,
+        "protocol": "remoting",
+        "remote": "10.0.0.2:50000",
+        "language": "JAVA",
+        "version": version,
+        "connected_at_ms": 1,
+        "last_heartbeat_ms": 2,
+        "producer_groups": [],
+        "consumer_groups": ["g"],
+        "holds": 0,
+    }
     return ClientView(**(fields | more))
 
 
-SEND = {"producerGroup": "pg", "topic": "T", "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": "1",
-        "sysFlag": "0", "bornTimestamp": "1700000000000", "flag": "0", "properties": PROPERTIES, "reconsumeTimes": "0",
-        "unitMode": "false", "maxReconsumeTimes": "0", "batch": "false", "brokerName": "broker-a"}
-SEND_V2 = {"a": "pg", "b": "T", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "1700000000000", "h": "0",
-           "i": PROPERTIES, "j": "0", "k": "false", "m": "false", "n": "broker-a"}
-PULL = {"consumerGroup": "g", "topic": "T", "queueId": "1", "queueOffset": "7", "maxMsgNums": "32", "sysFlag": "3",
-        "commitOffset": "6", "suspendTimeoutMillis": "15000", "subVersion": "1700000000000", "expressionType": "TAG",
-        "maxMsgBytes": "262144", "bname": "broker-a"}
+SEND = {
+    "producerGroup": "pg",
+    "topic": "T",
+    "defaultTopic": "TBW102",
+    "defaultTopicQueueNums": "4",
+    "queueId": "1",
+    "sysFlag": "0",
+    "bornTimestamp": "1700000000000",
+    "flag": "0",
+    "properties": PROPERTIES,
+    "reconsumeTimes": "0",
+    "unitMode": "false",
+    "maxReconsumeTimes": "0",
+    "batch": "false",
+    "brokerName": "broker-a",
+}
+SEND_V2 = {
+    "a": "pg",
+    "b": "T",
+    "c": "TBW102",
+    "d": "4",
+    "e": "1",
+    "f": "0",
+    "g": "1700000000000",
+    "h": "0",
+    "i": PROPERTIES,
+    "j": "0",
+    "k": "false",
+    "m": "false",
+    "n": "broker-a",
+}
+PULL = {
+    "consumerGroup": "g",
+    "topic": "T",
+    "queueId": "1",
+    "queueOffset": "7",
+    "maxMsgNums": "32",
+    "sysFlag": "3",
+    "commitOffset": "6",
+    "suspendTimeoutMillis": "15000",
+    "subVersion": "1700000000000",
+    "expressionType": "TAG",
+    "maxMsgBytes": "262144",
+    "bname": "broker-a",
+}
 HEARTBEAT = (
     b'{"clientID":"10.0.0.2@1","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","consumeType":'
     b'"CONSUME_PASSIVELY","groupName":"g","messageModel":"CLUSTERING","subscriptionDataSet":[{"classFilterMode":false,'
     b'"codeSet":[2598919,2598920],"expressionType":"TAG","subString":"TagA || TagB","subVersion":1700000000000,'
     b'"tagsSet":["TagA","TagB"],"topic":"T"}],"unitMode":false}],"heartbeatFingerprint":0,"producerDataSet":'
-    b'[{"groupName":"CLIENT_INNER_PRODUCER"}],"withoutSub":false}')
-LOCK = (b'{"clientId":"10.0.0.2@1","consumerGroup":"g","mqSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}],'
-        b'"onlyThisBroker":false}')
+    b'[{"groupName":"CLIENT_INNER_PRODUCER"}],"withoutSub":false}'
+)
+LOCK = (
+    b'{"clientId":"10.0.0.2@1","consumerGroup":"g","mqSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}],'
+    b'"onlyThisBroker":false}'
+)
 QUEUE = {"topic": "T", "queueId": "1"}
 GROUP_CONFIG = b'{"consumeEnable":true,"groupName":"g","groupRetryPolicy":{"type":"CUSTOMIZED"},"retryMaxTimes":16}'
-ASSIGNMENT = (b'{"clientId":"10.0.0.2@1","consumerGroup":"g","messageModel":"CLUSTERING","strategyName":"AVG",'
-              b'"topic":"T"}')
+ASSIGNMENT = (
+    b'{"clientId":"10.0.0.2@1","consumerGroup":"g","messageModel":"CLUSTERING","strategyName":"AVG","topic":"T"}'
+)
 
 EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
     Q.SEND_MESSAGE: (SEND, b"hello"),
@@ -92,26 +170,56 @@ EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
     Q.GET_MIN_OFFSET: (QUEUE, b""),
     Q.GET_EARLIEST_MSG_STORETIME: (QUEUE, b""),
     Q.GET_CONSUMER_LIST_BY_GROUP: ({"consumerGroup": "g"}, b""),
-    Q.CONSUMER_SEND_MSG_BACK: ({"offset": "120", "group": "g", "delayLevel": "0", "originMsgId": "0A", "originTopic":
-                                "T", "unitMode": "false", "maxReconsumeTimes": "16"}, b""),
+    Q.CONSUMER_SEND_MSG_BACK: (
+        {
+            "offset": "120",
+            "group": "g",
+            "delayLevel": "0",
+            "originMsgId": "0A",
+            "originTopic": "T",
+            "unitMode": "false",
+            "maxReconsumeTimes": "16",
+        },
+        b"",
+    ),
     Q.HEART_BEAT: ({}, HEARTBEAT),
     Q.UNREGISTER_CLIENT: ({"clientID": "10.0.0.2@1", "producerGroup": "pg", "consumerGroup": "g"}, b""),
-    Q.CHECK_CLIENT_CONFIG: ({}, b'{"clientId":"10.0.0.2@1","group":"g","subscriptionData":{"expressionType":"SQL92",'
-                                b'"subString":"a > 1","subVersion":1,"topic":"T"}}'),
+    Q.CHECK_CLIENT_CONFIG: (
+        {},
+        b'{"clientId":"10.0.0.2@1","group":"g","subscriptionData":{"expressionType":"SQL92",'
+        b'"subString":"a > 1","subVersion":1,"topic":"T"}}',
+    ),
     Q.LOCK_BATCH_MQ: ({}, LOCK),
     Q.UNLOCK_BATCH_MQ: ({}, LOCK),
     Q.VIEW_MESSAGE_BY_ID: ({"offset": "120", "topic": "T"}, b""),
-    Q.QUERY_MESSAGE: ({"topic": "T", "key": "k", "maxNum": "10", "beginTimestamp": "0", "endTimestamp":
-                       "9223372036854775807"}, b""),
+    Q.QUERY_MESSAGE: (
+        {"topic": "T", "key": "k", "maxNum": "10", "beginTimestamp": "0", "endTimestamp": "9223372036854775807"},
+        b"",
+    ),
     Q.GET_CONSUMER_RUNNING_INFO: ({"consumerGroup": "g", "clientId": "c1", "jstackEnable": "false"}, b""),
     Q.CONSUME_MESSAGE_DIRECTLY: ({"consumerGroup": "g", "clientId": "c1", "msgId": "0A", "topic": "T"}, b""),
     Q.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ({"topic": "T", "group": "g", "clientAddr": "c1"}, b""),
-    Q.UPDATE_AND_CREATE_TOPIC: ({"topic": "T", "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "8",
-                                 "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
-                                 "attributes": "+message.type=FIFO,-queue.type", "force": "false"}, b""),
-    Q.UPDATE_AND_CREATE_TOPIC_LIST: ({}, b'{"topicConfigList":[{"attributes":{"+message.type":"FIFO"},"order":false,'
-                                         b'"perm":6,"readQueueNums":4,"topicFilterType":"SINGLE_TAG","topicName":"T",'
-                                         b'"topicSysFlag":0,"writeQueueNums":8}]}'),
+    Q.UPDATE_AND_CREATE_TOPIC: (
+        {
+            "topic": "T",
+            "defaultTopic": "TBW102",
+            "readQueueNums": "4",
+            "writeQueueNums": "8",
+            "perm": "6",
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0",
+            "order": "false",
+            "attributes": "+message.type=FIFO,-queue.type",
+            "force": "false",
+        },
+        b"",
+    ),
+    Q.UPDATE_AND_CREATE_TOPIC_LIST: (
+        {},
+        b'{"topicConfigList":[{"attributes":{"+message.type":"FIFO"},"order":false,'
+        b'"perm":6,"readQueueNums":4,"topicFilterType":"SINGLE_TAG","topicName":"T",'
+        b'"topicSysFlag":0,"writeQueueNums":8}]}',
+    ),
     Q.DELETE_TOPIC_IN_BROKER: ({"topic": "T"}, b""),
     Q.GET_ALL_TOPIC_CONFIG: ({"topicSeq": "0", "maxTopicNum": "2000", "dataVersion": "{}"}, b""),
     Q.GET_TOPIC_CONFIG: ({"topic": "T", "lo": "true"}, b""),
@@ -133,8 +241,10 @@ EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
     Q.QUERY_TOPICS_BY_CONSUMER: ({"group": "g"}, b""),
     Q.QUERY_SUBSCRIPTION_BY_CONSUMER: ({"group": "g", "topic": "T"}, b""),
     Q.QUERY_ASSIGNMENT: ({}, ASSIGNMENT),
-    Q.INVOKE_BROKER_TO_RESET_OFFSET: ({"topic": "T", "group": "g", "timestamp": "1700000000000", "isForce": "true",
-                                       "queueId": "-1", "offset": "-1"}, b""),
+    Q.INVOKE_BROKER_TO_RESET_OFFSET: (
+        {"topic": "T", "group": "g", "timestamp": "1700000000000", "isForce": "true", "queueId": "-1", "offset": "-1"},
+        b"",
+    ),
     Q.CLONE_GROUP_OFFSET: ({"srcGroup": "g", "destGroup": "h", "topic": "T", "offline": "true"}, b""),
     Q.QUERY_CORRECTION_OFFSET: ({"topic": "T", "filterGroups": "h,i", "compareGroup": "g"}, b""),
     Q.GET_ALL_CONSUMER_OFFSET: ({}, b""),
@@ -155,6 +265,12 @@ EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
 }
 """extFields and body of every request in ``REQUESTS``."""
 
-ANSWERED_AT_ONCE = {Q.GET_TIMER_METRICS: 0, Q.CLEAN_EXPIRED_CONSUMEQUEUE: 0, Q.CLEAN_UNUSED_TOPIC: 0,
-                    Q.SET_MESSAGE_REQUEST_MODE: 0, Q.GET_ALL_MESSAGE_REQUEST_MODE: 0, Q.RECALL_MESSAGE: 16}
+ANSWERED_AT_ONCE = {
+    Q.GET_TIMER_METRICS: 0,
+    Q.CLEAN_EXPIRED_CONSUMEQUEUE: 0,
+    Q.CLEAN_UNUSED_TOPIC: 0,
+    Q.SET_MESSAGE_REQUEST_MODE: 0,
+    Q.GET_ALL_MESSAGE_REQUEST_MODE: 0,
+    Q.RECALL_MESSAGE: 16,
+}
 """Those of them about which the engine has nothing to decide, and the code of their answer."""

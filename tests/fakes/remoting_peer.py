@@ -48,13 +48,15 @@ class NotingSession:
 class Serving:
     """A server that runs, and its sessions in the order of their coming."""
 
-    def __init__(self, make_session: Callable[[Channel], NotingSession], tls: TlsOptions,
-                 limits: dict[str, Any]) -> None:
+    def __init__(
+        self, make_session: Callable[[Channel], NotingSession], tls: TlsOptions, limits: dict[str, Any]
+    ) -> None:
         self.sessions: list[NotingSession] = []
         self.ports = unused_ports(2)
         self._make_session = make_session
-        self.server = RemotingServer(self._new_session, "127.0.0.1", self.ports, tls=tls,
-            limits=msgspec.structs.replace(PATIENT, **limits))
+        self.server = RemotingServer(
+            self._new_session, "127.0.0.1", self.ports, tls=tls, limits=msgspec.structs.replace(PATIENT, **limits)
+        )
 
     def _new_session(self, channel: Channel) -> NotingSession:
         self.sessions.append(self._make_session(channel))
@@ -111,8 +113,9 @@ def request(opaque: int, body: bytes = b"") -> RemotingCommand:
 
 
 @asynccontextmanager
-async def serving(make_session: Callable[[Channel], NotingSession] = NotingSession, *, tls: TlsOptions | None = None,
-                  **limits: Any) -> AsyncIterator[Serving]:
+async def serving(
+    make_session: Callable[[Channel], NotingSession] = NotingSession, *, tls: TlsOptions | None = None, **limits: Any
+) -> AsyncIterator[Serving]:
     running = Serving(make_session, tls or TlsOptions(mode="disabled"), limits)
     await running.server.start()
     try:

@@ -36,14 +36,14 @@ class SimulatedFile:
             return
         image = bytearray(self.durable.ljust(len(self.volatile), b"\0"))
         for start in range(0, len(image), PAGE):
-            new = self.volatile[start:start + PAGE]
-            if new != image[start:start + PAGE]:
+            new = self.volatile[start : start + PAGE]
+            if new != image[start : start + PAGE]:
                 kept = chance.choice((0, PAGE, PAGE, chance.randrange(0, PAGE + 1, SECTOR)))
                 if chance.random() < 0.5:
-                    image[start:start + kept] = new[:kept]
+                    image[start : start + kept] = new[:kept]
                 else:
                     first = max(0, len(new) - kept)
-                    image[start + first:start + len(new)] = new[first:]
+                    image[start + first : start + len(new)] = new[first:]
         self.volatile, self.durable = bytearray(image), bytes(image)
 
 
@@ -108,7 +108,7 @@ class SimulatedFiles:
     def crash(self) -> None:
         """The power goes, and comes back."""
         for steps in self._unsynced.values():
-            for step in steps[:self._chance.randint(0, len(steps))]:
+            for step in steps[: self._chance.randint(0, len(steps))]:
                 step()
         self._unsynced.clear()
         self._locked.clear()

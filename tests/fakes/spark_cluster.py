@@ -31,37 +31,77 @@ class SparkCluster:
         conf.mkdir(parents=True)
         (conf / "spark-defaults.conf").write_text("spark.executor.memory 512m\nspark.task.maxFailures 8\n")
         self.environment = {
-            "JAVA_HOME": str(find_java_home(current_java_home(), folder)), "SPARK_CONF_DIR": str(conf),
+            "JAVA_HOME": str(find_java_home(current_java_home(), folder)),
+            "SPARK_CONF_DIR": str(conf),
             "SPARK_HOME": str(Path(find_spec("pyspark").origin).parent),  # type: ignore[union-attr, arg-type]
-            "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "512m",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_DAEMON_MEMORY": "512m",
         }
         """What processes that use the cluster need in their environment."""
 
     def start_master(self) -> None:
         """Start the master and wait until it listens; ``url`` is then where."""
-        said = self._start("master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0",
-            "--webui-port", "0", until=r"Starting Spark master at (spark://\S+)")
+        said = self._start(
+            "master",
+            "org.apache.spark.deploy.master.Master",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--webui-port",
+            "0",
+            until=r"Starting Spark master at (spark://\S+)",
+        )
         self.url = said[1]
 
     def start_worker(self, name: str) -> None:
         """Start a worker with one core and wait until the master has it."""
-        self._start(name, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0",
-            "--cores", "1", "--memory", "600m", "--work-dir", str(self._folder / name), self.url,
-            until="Successfully registered with master")
+        self._start(
+            name,
+            "org.apache.spark.deploy.worker.Worker",
+            "--host",
+            "127.0.0.1",
+            "--webui-port",
+            "0",
+            "--cores",
+            "1",
+            "--memory",
+            "600m",
+            "--work-dir",
+            str(self._folder / name),
+            self.url,
+            until="Successfully registered with master",
+        )
 
     def start_connect(self, master: str, port: int, token: str) -> None:
         """Start a Spark Connect server, which runs jobs on ``master`` for who has the token; wait until it listens."""
-        self._start("connect", "org.apache.spark.deploy.SparkSubmit", "--master", master,
-            "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
-            "--conf", "spark.connect.grpc.binding.address=127.0.0.1", "--conf",
-            f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.progress.reportInterval=100ms",
-            "--conf", "spark.ui.enabled=false", "--conf", f"spark.connect.authenticate.token={token}", "spark-internal",
-            until="Spark Connect server started")
+        self._start(
+            "connect",
+            "org.apache.spark.deploy.SparkSubmit",
+            "--master",
+            master,
+            "--class",
+            "org.apache.spark.sql.connect.service.SparkConnectServer",
+            "--conf",
+            "spark.connect.grpc.binding.address=127.0.0.1",
+            "--conf",
+            f"spark.connect.grpc.binding.port={port}",
+            "--conf",
+            "spark.connect.progress.reportInterval=100ms",
+            "--conf",
+            "spark.ui.enabled=false",
+            "--conf",
+            f"spark.connect.authenticate.token={token}",
+            "spark-internal",
+            until="Spark Connect server started",
+        )
 
     def executors(self, worker: str) -> list[int]:
         """Process ids of a worker's executors."""
-        listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,command="], capture_output=True, text=True,
-            check=True)
+        listed = subprocess.run(
+            ["ps", "-A", "-ww", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True
+        )
         rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
         mine = str(self._processes[worker].pid)
         return [int(pid) for pid, parent, command in rows if parent == mine and EXECUTOR in command]
@@ -89,8 +129,15 @@ class SparkCluster:
 
     def _start(self, name: str, *command: str, until: str) -> re.Match[str]:
         program = Path(self.environment["SPARK_HOME"]) / "bin" / "spark-class"
-        process = subprocess.Popen([str(program), *command], env=os.environ | self.environment, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            [str(program), *command],
+            env=os.environ | self.environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         self._processes[name] = process
         found: list[re.Match[str]] = []
         seen = threading.Event()

@@ -8,10 +8,16 @@ from broker_core.options import Options
 from broker_core.store.files import CopyingFiles, RealFiles
 from broker_core.store.message_store import MessageStore, PendingMessage
 
-SMALL = Options(mapped_file_size_commit_log=65_536, mapped_file_size_consume_queue=2000, max_hash_slot_num=50,
-    max_index_num=200)
-SMALL_SYNC = Options(mapped_file_size_commit_log=65_536, mapped_file_size_consume_queue=2000, max_hash_slot_num=50,
-    max_index_num=200, flush_disk_type="SYNC_FLUSH")
+SMALL = Options(
+    mapped_file_size_commit_log=65_536, mapped_file_size_consume_queue=2000, max_hash_slot_num=50, max_index_num=200
+)
+SMALL_SYNC = Options(
+    mapped_file_size_commit_log=65_536,
+    mapped_file_size_consume_queue=2000,
+    max_hash_slot_num=50,
+    max_index_num=200,
+    flush_disk_type="SYNC_FLUSH",
+)
 BEGIN_MS = 1_700_000_000_000
 
 
@@ -20,20 +26,39 @@ def at(ms: int) -> Now:
     return Now(BEGIN_MS + ms, ms * 1_000_000)
 
 
-def message(number: int, *, topic: str = "T", queue_id: int = 0, tag: str = "", keys: str = "", size: int = 20,
-            sys_flag: int = 0, extra: dict[str, str] | None = None) -> PendingMessage:
+def message(
+    number: int,
+    *,
+    topic: str = "T",
+    queue_id: int = 0,
+    tag: str = "",
+    keys: str = "",
+    size: int = 20,
+    sys_flag: int = 0,
+    extra: dict[str, str] | None = None,
+) -> PendingMessage:
     """A message whose body and UNIQ_KEY tell its number."""
     properties = {"UNIQ_KEY": f"ID{number:06d}"} | ({"TAGS": tag} if tag else {}) | ({"KEYS": keys} if keys else {})
-    return PendingMessage(topic, queue_id, body_of(number, size), message_properties.encode(properties | (extra or {})),
-        number, sys_flag, BEGIN_MS, "10.1.2.3", 4567)
+    return PendingMessage(
+        topic,
+        queue_id,
+        body_of(number, size),
+        message_properties.encode(properties | (extra or {})),
+        number,
+        sys_flag,
+        BEGIN_MS,
+        "10.1.2.3",
+        4567,
+    )
 
 
 def body_of(number: int, size: int = 20) -> bytes:
     return (b"%08d" % number) * (size // 8) + b"." * (size % 8)
 
 
-def open_store(root: Path, options: Options = SMALL, *, files: CopyingFiles | None = None, ms: int = 0,
-               adopt: bool = False) -> MessageStore:
+def open_store(
+    root: Path, options: Options = SMALL, *, files: CopyingFiles | None = None, ms: int = 0, adopt: bool = False
+) -> MessageStore:
     return MessageStore.open(root, options, files or RealFiles(), at(ms), adopt=adopt)
 
 

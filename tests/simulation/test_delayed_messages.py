@@ -29,8 +29,12 @@ class World:
     def __init__(self, seed: int, mode: str) -> None:
         self.chance = random.Random(seed)
         self.options = {
-            "flush_disk_type": mode, "mapped_file_size_commit_log": 65_536, "flush_delay_offset_interval": 3000,
-            "message_index_enable": self.chance.random() < 0.5, "file_reserved_time": 1000}
+            "flush_disk_type": mode,
+            "mapped_file_size_commit_log": 65_536,
+            "flush_delay_offset_interval": 3000,
+            "message_index_enable": self.chance.random() < 0.5,
+            "file_reserved_time": 1000,
+        }
         self.bench = Bench(seed=seed, **self.options)
         self.bench.call(c.UpdateAndCreateTopic(topic="orders"))  # the other one is made by a send, and may be forgotten
         self.bench.file_work()
@@ -68,8 +72,9 @@ class World:
         plan = []
         for record in decode_all(found.records):
             dead = record.reconsume_times >= 2
-            batch.append(c.ConsumerSendMsgBack(group="g", physical_offset=record.physical_offset,
-                                               max_reconsume_times=2))
+            batch.append(
+                c.ConsumerSendMsgBack(group="g", physical_offset=record.physical_offset, max_reconsume_times=2)
+            )
             wait = 0 if dead else LEVELS[FIRST_RETRY_LEVEL + record.reconsume_times - 1]
             times = b" %d" % (record.reconsume_times + 1)
             plan.append(("%DLQ%g" if dead else "%RETRY%g", record.body + times, self.wall_ms + wait))
@@ -188,9 +193,21 @@ def named(record: CommitLogRecord) -> Key:
 @pytest.mark.seeds(25)
 def test_nothing_that_was_promised_is_lost(seed: int, mode: str) -> None:
     world = World(seed, mode)
-    steps = ((world.send,) * 5 + (world.send_back,) * 3 + (world.wait,) * 6 + (world.flush,) * 6
-        + (world.file_work,) * 4 + (world.half_a_flush, world.half_a_table, world.table_without_flush, world.kill,
-                                   world.power_cut, world.restart))
+    steps = (
+        (world.send,) * 5
+        + (world.send_back,) * 3
+        + (world.wait,) * 6
+        + (world.flush,) * 6
+        + (world.file_work,) * 4
+        + (
+            world.half_a_flush,
+            world.half_a_table,
+            world.table_without_flush,
+            world.kill,
+            world.power_cut,
+            world.restart,
+        )
+    )
     for _ in range(60):
         world.chance.choice(steps)()
     world.check()

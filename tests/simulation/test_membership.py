@@ -67,8 +67,9 @@ class Membership(RuleBasedStateMachine):
         client = self.names[connection] or client
         self.names[connection] = client
         model: c.MessageModel = "BROADCASTING" if group == BROADCASTING else "CLUSTERING"
-        reply = self.bench.call(beat(client, group, topics=dict.fromkeys(topics, "*"), model=model,
-                                     without_sub=without_sub), connection)
+        reply = self.bench.call(
+            beat(client, group, topics=dict.fromkeys(topics, "*"), model=model, without_sub=without_sub), connection
+        )
         if model == "CLUSTERING":
             self.told_again_at.setdefault(group, self.bench.clock.mono_ns() + SECOND_NOTICE_NS)
         before = self.members[group].get(client)
@@ -124,7 +125,8 @@ class Membership(RuleBasedStateMachine):
             assert client_ids(self.bench, group) == sorted(self.members[group])
             members = context.consumers.members(group)
             assert {client: info.connection for client, info in members.items()} == {
-                client: connection for client, (connection, _) in self.members[group].items()}
+                client: connection for client, (connection, _) in self.members[group].items()
+            }
             assert all(info.connection in context.clients for info in members.values())
             info = context.consumers.get(group)
             assert set(info.subscriptions if info else ()) == self.topics[group]

@@ -84,8 +84,15 @@ def made(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Cal
         key = f"{report} {store} {more}"
         if key not in ready:
             folder = tmp_path_factory.mktemp("made") / report
-            ready[key] = Made(folder, run_report(Job(report, store, folder, **more), spark,
-                lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), lambda percent, doing, until=0: None))
+            ready[key] = Made(
+                folder,
+                run_report(
+                    Job(report, store, folder, **more),
+                    spark,
+                    lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+                    lambda percent, doing, until=0: None,
+                ),
+            )
         return ready[key]
 
     return make

@@ -35,18 +35,34 @@ class Driven:
     def send(self, topic: str, count: int = 1, *, queue: int = 0, born_before: int = 0, **more: Any) -> None:
         """Messages of 10 bytes, born so many ms ago."""
         born = self.bench.clock.now().wall_ms - born_before
-        reply = self.bench.call(c.SendMessage(topic=topic, messages=[c.OutgoingMessage(
-            body=b"0123456789", queue_id=queue, born_timestamp=born, **more) for _ in range(count)]))
+        reply = self.bench.call(
+            c.SendMessage(
+                topic=topic,
+                messages=[
+                    c.OutgoingMessage(body=b"0123456789", queue_id=queue, born_timestamp=born, **more)
+                    for _ in range(count)
+                ],
+            )
+        )
         assert isinstance(reply, c.Sent), reply
 
     def pull(self, topic: str, offset: int, group: str, client: str, *, queue: int = 0, wait_ms: int = 15_000) -> int:
         """A pull of one client; its connection is called as the client."""
-        return self.bench.pull(topic, offset, connection=client, queue_id=queue, consumer_group=group,
-            client_id=client, suspend_timeout_ms=wait_ms)
+        return self.bench.pull(
+            topic,
+            offset,
+            connection=client,
+            queue_id=queue,
+            consumer_group=group,
+            client_id=client,
+            suspend_timeout_ms=wait_ms,
+        )
 
     def commit(self, topic: str, offset: int, group: str, client: str, *, queue: int = 0) -> None:
-        self.bench.call(c.UpdateConsumerOffset(group=group, client_id=client,
-            offsets=[c.QueueOffset(topic, queue, offset)]), connection=client)
+        self.bench.call(
+            c.UpdateConsumerOffset(group=group, client_id=client, offsets=[c.QueueOffset(topic, queue, offset)]),
+            connection=client,
+        )
 
     def save(self, folder: Path) -> Path:
         """The store as files below ``folder``."""
@@ -72,18 +88,18 @@ def copy(files: SimulatedFiles, source: Path, target: Path) -> None:
 def story(folder: Path) -> Path:
     """Two groups and two queues of ``orders``, in ms from the beginning.
 
-             0  c1 of ``fast`` asks for orders@0 from 0 on, and is held
-         1,500  two messages in orders@0, born 40 ms before: c1 is woken
-         1,600  c1 commits 2, and asks again: held
-        16,600  in vain, for 15 s
-        16,700  c1 asks again: held
-        20,000  c1 is gone, after 3,300 ms
-        30,000  a message in orders@0, three in orders@1
-        60,000  c2 of ``slow`` asks for both queues from 0 on: three messages each, at once
-        65,000  c2 commits 1 in orders@0
-        90,000  c2 commits 3 in orders@0; c3 of ``slow`` asks for orders@1 from 3 on and does not wait: nothing
-       120,500  a message for orders@0, delayed by 1 s
-       121,530  it is delivered, 30 ms late
+          0  c1 of ``fast`` asks for orders@0 from 0 on, and is held
+      1,500  two messages in orders@0, born 40 ms before: c1 is woken
+      1,600  c1 commits 2, and asks again: held
+     16,600  in vain, for 15 s
+     16,700  c1 asks again: held
+     20,000  c1 is gone, after 3,300 ms
+     30,000  a message in orders@0, three in orders@1
+     60,000  c2 of ``slow`` asks for both queues from 0 on: three messages each, at once
+     65,000  c2 commits 1 in orders@0
+     90,000  c2 commits 3 in orders@0; c3 of ``slow`` asks for orders@1 from 3 on and does not wait: nothing
+    120,500  a message for orders@0, delayed by 1 s
+    121,530  it is delivered, 30 ms late
     """
     driven = Driven()
     driven.bench.call(c.UpdateAndCreateTopic(topic="orders", read_queues=2, write_queues=2))

@@ -16,27 +16,49 @@ MINUTE = 60_000
 def polls(spark: "SparkSession", columns: tuple[str, ...], rows: Rows = ()) -> "DataFrame":
     """Entries of the journal; what is not said of one is null, but for topic, group and queue."""
     usual = {"topic": "orders", "group": "g", "queue_id": 0, "client_id": "c"}
-    return spark.createDataFrame([tuple((usual | dict(row)).get(name) for name in columns) for row in rows],
-        poll_journal_source.pruned(*columns))
+    return spark.createDataFrame(
+        [tuple((usual | dict(row)).get(name) for name in columns) for row in rows], poll_journal_source.pruned(*columns)
+    )
 
 
 def messages(spark: "SparkSession", columns: tuple[str, ...], rows: Rows = ()) -> "DataFrame":
     """Records of the log, 100 bytes each, one behind the other."""
     made = []
     for index, row in enumerate(rows):
-        usual = {"topic": "orders", "queue_id": 0, "segment": 0, "physical_offset": 100 * index, "total_size": 100,
-            "body_length": 10, "reconsume_times": 0, "born_host": "10.0.0.1"}
+        usual = {
+            "topic": "orders",
+            "queue_id": 0,
+            "segment": 0,
+            "physical_offset": 100 * index,
+            "total_size": 100,
+            "body_length": 10,
+            "reconsume_times": 0,
+            "born_host": "10.0.0.1",
+        }
         made.append(tuple((usual | dict(row)).get(name) for name in columns))
     return spark.createDataFrame(made, commit_log_source.pruned(*columns))
 
 
-def inputs(spark: "SparkSession", report: Report, *, log: Rows = (), journal: Rows = (),
-           offsets: Iterable[tuple[str, str, int, int]] = (), topics: Iterable[tuple[str, int]] = (),
-           bounds: tuple[int, ...] = (), to_ms: int | None = None) -> Inputs:
+def inputs(
+    spark: "SparkSession",
+    report: Report,
+    *,
+    log: Rows = (),
+    journal: Rows = (),
+    offsets: Iterable[tuple[str, str, int, int]] = (),
+    topics: Iterable[tuple[str, int]] = (),
+    bounds: tuple[int, ...] = (),
+    to_ms: int | None = None,
+) -> Inputs:
     """What a report reads of these."""
-    return Inputs(messages(spark, report.reads or ("topic",), log), polls(spark, report.polls or ("topic",), journal),
-        lambda: spark.createDataFrame(list(offsets), OFFSETS), lambda: spark.createDataFrame(list(topics), TOPICS),
-        bounds, to_ms)
+    return Inputs(
+        messages(spark, report.reads or ("topic",), log),
+        polls(spark, report.polls or ("topic",), journal),
+        lambda: spark.createDataFrame(list(offsets), OFFSETS),
+        lambda: spark.createDataFrame(list(topics), TOPICS),
+        bounds,
+        to_ms,
+    )
 
 
 def read(facts: dict[str, "DataFrame"], part: int, parts: int) -> dict[str, "DataFrame"]:

@@ -14,23 +14,52 @@ def entry(number: int, **more: Any) -> JournalEntry:
     kind = ("answered_at_once", "woken", "released", "committed")[number % 4]
     at_ms = BEGIN_MS + 1000 * number
     fields: dict[str, Any] = {
-        "at_ms": at_ms, "from_offset": number, "next_offset": number + 2, "max_offset": number + 5,
-        "oldest_store_ms": at_ms - number, "held_us": 0, "wake_us": -1, "granted_ms": 15_000, "queue_id": number % 3,
-        "messages": 2, "bytes": 640, "topic": ("orders", "Größe")[number % 2], "group": f"g{number % 5}",
-        "client_id": f"c{number}", "kind": kind, "status": "FOUND", "protocol": "remoting"}
+        "at_ms": at_ms,
+        "from_offset": number,
+        "next_offset": number + 2,
+        "max_offset": number + 5,
+        "oldest_store_ms": at_ms - number,
+        "held_us": 0,
+        "wake_us": -1,
+        "granted_ms": 15_000,
+        "queue_id": number % 3,
+        "messages": 2,
+        "bytes": 640,
+        "topic": ("orders", "Größe")[number % 2],
+        "group": f"g{number % 5}",
+        "client_id": f"c{number}",
+        "kind": kind,
+        "status": "FOUND",
+        "protocol": "remoting",
+    }
     if kind == "woken":
         fields |= {"cause": "arrival", "held_us": 1000 * number, "wake_us": number}
     if kind == "released":
-        fields |= {"cause": "channel_gone", "status": "", "next_offset": -1, "oldest_store_ms": -1, "messages": 0,
-            "bytes": 0, "held_us": 1000 * number}
+        fields |= {
+            "cause": "channel_gone",
+            "status": "",
+            "next_offset": -1,
+            "oldest_store_ms": -1,
+            "messages": 0,
+            "bytes": 0,
+            "held_us": 1000 * number,
+        }
     if kind == "committed":
-        fields |= {"status": "", "protocol": "", "oldest_store_ms": -1, "held_us": -1, "granted_ms": -1,
-            "messages": -1, "bytes": -1}
+        fields |= {
+            "status": "",
+            "protocol": "",
+            "oldest_store_ms": -1,
+            "held_us": -1,
+            "granted_ms": -1,
+            "messages": -1,
+            "bytes": -1,
+        }
     return JournalEntry(**(fields | more))
 
 
-def make_journal(store: Path, *files: Iterable[JournalEntry], block: int = 10, closed: bool = True,
-                 lost: int = 0) -> list[Path]:
+def make_journal(
+    store: Path, *files: Iterable[JournalEntry], block: int = 10, closed: bool = True, lost: int = 0
+) -> list[Path]:
     """A file for each of ``files``, in blocks of ``block`` entries, ``lost`` entries missing before each block."""
     (store / FOLDER).mkdir(parents=True)
     paths = []

@@ -1,6 +1,6 @@
 """``manage.py`` with a lake that is filled in small rounds, so that there is a middle in which to end it.
 
-    python tests/spark_jobs/lake_filler.py lake sync --store PATH --lake DIR
+python tests/spark_jobs/lake_filler.py lake sync --store PATH --lake DIR
 """
 
 import os

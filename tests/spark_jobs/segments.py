@@ -29,8 +29,25 @@ def raw_record(at: int, topic: bytes, properties: bytes = b"", body: bytes = b""
     """A record whose texts are any bytes, of any length that its fields can hold."""
     length = LENGTH.pack(len(topic)) if v2 else bytes([len(topic)])
     size = HEADS[0].size + len(body) + len(length) + len(topic) + 2 + len(properties)
-    head = HEADS[0].pack(size, MAGIC_V2 if v2 else MAGIC_V1, commit_log_record.body_crc(body), 0, 0, 0, at, 0, 0,
-        bytes(4), 0, 0, bytes(4), 0, 0, 0, len(body))
+    head = HEADS[0].pack(
+        size,
+        MAGIC_V2 if v2 else MAGIC_V1,
+        commit_log_record.body_crc(body),
+        0,
+        0,
+        0,
+        at,
+        0,
+        0,
+        bytes(4),
+        0,
+        0,
+        bytes(4),
+        0,
+        0,
+        0,
+        len(body),
+    )
     return head + body + length + topic + LENGTH.pack(len(properties)) + properties
 
 
@@ -42,6 +59,6 @@ def texts_of(data: bytes) -> Texts:
 
 def headers_of(segment: Segment) -> Headers:
     """All records of a segment that has some and nothing else; behind their texts there is nothing."""
-    headers, = RecordWalk(segment, 0, segment.size, resume=False)
-    used = headers.texts.octets[:headers.texts_end].tobytes()
+    (headers,) = RecordWalk(segment, 0, segment.size, resume=False)
+    used = headers.texts.octets[: headers.texts_end].tobytes()
     return headers._replace(texts=texts_of(used.ljust(8, b"\x02")))

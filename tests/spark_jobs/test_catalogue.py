@@ -14,8 +14,16 @@ def test_names_are_those_of_their_modules() -> None:
 
 
 def test_the_web_side_imports_nothing_of_spark() -> None:
-    code = ("import django, sys; django.setup(); import api.reports, spark_jobs.tasks\n"
-            "print([name for name in ('pyspark', 'pyarrow', 'pandas', 'numpy') if name in sys.modules])")
-    said = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True,
-                          env={"DJANGO_SETTINGS_MODULE": "tests.settings", "PATH": "/usr/bin:/bin"})
+    code = (
+        "import django, sys; django.setup(); import api.reports, spark_jobs.tasks\n"
+        "print([name for name in ('pyspark', 'pyarrow', 'pandas', 'numpy') if name in sys.modules])"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"DJANGO_SETTINGS_MODULE": "tests.settings", "PATH": "/usr/bin:/bin"},
+    )
     assert said.stdout.strip() == "[]"

@@ -23,8 +23,9 @@ def test_what_is_here_is_found(here: Worker) -> None:
 
 def test_workers_that_lack_something_are_named(here: Worker, caplog: pytest.LogCaptureFixture) -> None:
     assert what_is_missing([here]) == ""
-    bare = Worker("host-b", tuple((name, "" if name in ("numpy", "pyarrow") else found)
-        for name, found in here.packages))
+    bare = Worker(
+        "host-b", tuple((name, "" if name in ("numpy", "pyarrow") else found) for name, found in here.packages)
+    )
     assert "(host-b: pyarrow is missing, numpy is missing)" in what_is_missing([here, bare, bare])
     older = Worker("host-c", tuple((name, "1.0") for name, _ in here.packages))
     assert what_is_missing([older]) == ""

@@ -23,11 +23,16 @@ def test_every_pattern_names_a_file() -> None:
 
 
 def test_what_the_sources_that_are_sent_import_is_sent_too() -> None:
-    sent = {path.relative_to(code_version.PROJECT).with_suffix("").as_posix().replace("/", ".")
-            for path in code_version.sources(code_version.SENT_TO_TASKS)}
+    sent = {
+        path.relative_to(code_version.PROJECT).with_suffix("").as_posix().replace("/", ".")
+        for path in code_version.sources(code_version.SENT_TO_TASKS)
+    }
     ours = re.compile(r"^from ((?:spark_jobs|broker_core)\.\S+) import", re.MULTILINE)
-    imported = {name for path in code_version.sources(code_version.SENT_TO_TASKS)
-                for name in ours.findall(path.read_text(encoding="utf-8"))}
+    imported = {
+        name
+        for path in code_version.sources(code_version.SENT_TO_TASKS)
+        for name in ours.findall(path.read_text(encoding="utf-8"))
+    }
     assert "spark_jobs.compiled" in imported
     assert imported - {"broker_core.formats"} <= sent
 

@@ -48,12 +48,24 @@ def test_every_column_is_what_the_format_reads(tmp_path: Path, born_host: str) -
         record = commit_log_record.decode(data, offset)
         properties = message_properties.decode(record.properties)
         assert row == {
-            "physical_offset": offset, "segment": 0, "topic": record.topic, "queue_id": record.queue_id,
-            "queue_offset": record.queue_offset, "total_size": record.size, "body_length": len(record.body),
-            "body_crc": record.body_crc, "sys_flag": record.sys_flag, "flag": record.flag,
-            "born_ts": record.born_timestamp, "store_ts": record.store_timestamp,
-            "reconsume_times": record.reconsume_times, "prepared_offset": record.prepared_transaction_offset,
-            "born_host": born_host, "due_ts": None, "properties": record.properties, "body": record.body,
+            "physical_offset": offset,
+            "segment": 0,
+            "topic": record.topic,
+            "queue_id": record.queue_id,
+            "queue_offset": record.queue_offset,
+            "total_size": record.size,
+            "body_length": len(record.body),
+            "body_crc": record.body_crc,
+            "sys_flag": record.sys_flag,
+            "flag": record.flag,
+            "born_ts": record.born_timestamp,
+            "store_ts": record.store_timestamp,
+            "reconsume_times": record.reconsume_times,
+            "prepared_offset": record.prepared_transaction_offset,
+            "born_host": born_host,
+            "due_ts": None,
+            "properties": record.properties,
+            "body": record.body,
         } | {column: properties.get(name) for column, name in PROPERTIES.items()}
 
 
@@ -81,8 +93,20 @@ def test_the_bodies_of_a_batch_are_as_many_as_fit_or_one(lengths: list[int], mos
     assert all(sum(part) + after[0] > most for part, after in pairwise(found))
 
 
-TOPICS = [b"a", "Größe".encode(), b"orders-of-2026", b"orders-of-2025", b"a", b"t" * 200, b"", b"\xff", b"\xfe",
-    b"\xff", b"", "\ufffd".encode()]
+TOPICS = [
+    b"a",
+    "Größe".encode(),
+    b"orders-of-2026",
+    b"orders-of-2025",
+    b"a",
+    b"t" * 200,
+    b"",
+    b"\xff",
+    b"\xfe",
+    b"\xff",
+    b"",
+    "\ufffd".encode(),
+]
 
 
 def columns_of(data: bytes, *wanted: str, store: Path = Path("nowhere")) -> Columns:
@@ -118,7 +142,7 @@ def test_no_records_have_columns_too() -> None:
     segment = segment_of(log_with_topics([b"a"]))
     none = headers_of(segment).part(slice(0))
     names = [name for name in COLUMN_TYPES if name != "body"]
-    batch, = record_batches(Source(segment, DueTimes(Path("nowhere"))), none, names)
+    (batch,) = record_batches(Source(segment, DueTimes(Path("nowhere"))), none, names)
     assert (batch.num_rows, batch.schema) == (0, arrow_schema(names))
     assert list(record_batches(Source(segment, DueTimes(Path("nowhere"))), none, ["body", "topic"])) == []
 
@@ -154,5 +178,6 @@ def test_properties_that_are_no_text_are_replaced() -> None:
 
 
 def test_the_schema_is_the_one_spark_is_promised() -> None:
-    assert arrow_schema(["topic", "total_size", "store_ts", "body"]) == pa.schema([
-        ("topic", pa.string()), ("total_size", pa.int32()), ("store_ts", pa.int64()), ("body", pa.binary())])
+    assert arrow_schema(["topic", "total_size", "store_ts", "body"]) == pa.schema(
+        [("topic", pa.string()), ("total_size", pa.int32()), ("store_ts", pa.int64()), ("body", pa.binary())]
+    )

@@ -17,7 +17,7 @@ def write_queue(store: Path, queue_id: int, units: list[tuple[int, int, int]], f
     folder = store / "consumequeue" / SCHEDULE_TOPIC / str(queue_id)
     folder.mkdir(parents=True)
     for start in range(0, len(units), FILE_UNITS):
-        data = b"".join(consume_queue_unit.UNIT.pack(*unit) for unit in units[start:start + FILE_UNITS])
+        data = b"".join(consume_queue_unit.UNIT.pack(*unit) for unit in units[start : start + FILE_UNITS])
         name = f"{(first + start) * consume_queue_unit.UNIT_SIZE:020d}"
         (folder / name).write_bytes(data.ljust(FILE_UNITS * consume_queue_unit.UNIT_SIZE, b"\0"))
 
@@ -46,8 +46,14 @@ def test_an_ext_unit_tells_where_a_queue_refers_to_it(tmp_path: Path) -> None:
     first = consume_queue_ext_unit.encode(DUE + 1, 0, b"abc")
     (folder / f"{0:020d}").write_bytes((first + consume_queue_ext_unit.encode(DUE + 2, 0)).ljust(64, b"\0"))
     (folder / f"{64:020d}").write_bytes(consume_queue_ext_unit.encode(DUE + 3, 0))
-    write_queue(tmp_path, 1, [(100 * index, 90, consume_queue_ext_unit.ADDRESS_BASE + at)
-                              for index, at in enumerate((0, len(first), 64, 300))])
+    write_queue(
+        tmp_path,
+        1,
+        [
+            (100 * index, 90, consume_queue_ext_unit.ADDRESS_BASE + at)
+            for index, at in enumerate((0, len(first), 64, 300))
+        ],
+    )
     assert due(tmp_path, (1, 0, 0), (1, 1, 100), (1, 2, 200), (1, 3, 300)) == [DUE + 1, DUE + 2, DUE + 3, UNKNOWN]
 
 
@@ -64,4 +70,5 @@ def test_the_golden_store_has_them_in_ext_units(golden: Path) -> None:
     records = [(0, 0, 2070008), (1, 0, 2070327), (2, 0, 2070646), (2, 1, 2073747)]
     stored = [1795252821052, 1795252821055, 1795252821056, 1795252822717]
     assert due(golden / "clean-shutdown", *records) == [
-        at + delay for at, delay in zip(stored, (1000, 2000, 3000, 3000), strict=True)]
+        at + delay for at, delay in zip(stored, (1000, 2000, 3000, 3000), strict=True)
+    ]

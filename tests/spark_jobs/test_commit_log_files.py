@@ -45,11 +45,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_a_folder_has_what_is_in_it(store: str) -> None:
     folder = joined(store, "commitlog")
     assert [entry._replace(path="") for entry in entries(folder)] == [
-        Entry("a b", "", True, 20), Entry("inner", "", False, 0), Entry("none", "", True, 0)]
+        Entry("a b", "", True, 20),
+        Entry("inner", "", False, 0),
+        Entry("none", "", True, 0),
+    ]
     assert (is_folder(folder), is_file(folder), is_folder(joined(store, "nothing"))) == (True, False, False)
     assert is_file(joined(folder, "a b"))
     assert entries(joined(store, "nothing")) == []
-    inner, = entries(joined(folder, "inner"))
+    (inner,) = entries(joined(folder, "inner"))
     assert read_start(inner.path, 5) == b"x"
 
 
@@ -60,7 +63,7 @@ def test_bytes_of_a_file(store: str) -> None:
     assert read_start(joined(store, "nothing"), 4) is None
     for start, stop in ((5, 9), (0, 20), (15, 99)):
         found = read_range(path, start, stop)
-        assert bytes(found.buffer[start - found.start:stop - found.start]) == bytes(range(start, min(stop, 20)))
+        assert bytes(found.buffer[start - found.start : stop - found.start]) == bytes(range(start, min(stop, 20)))
     assert bytes(read_range(joined(store, "commitlog", "none"), 0, 0).buffer) == b""
     with pytest.raises(FileNotFoundError):
         read_range(joined(store, "nothing"), 0, 4)

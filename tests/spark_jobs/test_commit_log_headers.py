@@ -33,17 +33,50 @@ def header(data: bytes, at: int = 0, stop: int | None = None, base: int = 0) -> 
     return found
 
 
-@given(topic=st.text(min_size=1, max_size=60) | st.just("t" * 200), properties=st.text(max_size=40),
-       body=st.binary(max_size=300), born_v6=st.booleans(), store_v6=st.booleans(), before=st.integers(0, 50),
-       behind=st.integers(0, 9), base=st.integers(0, 1 << 40), numbers=st.fixed_dictionaries({
-           "queue_id": INTS, "flag": INTS, "sys_flag": INTS, "reconsume_times": INTS, "queue_offset": LONGS,
-           "born_timestamp": LONGS, "store_timestamp": LONGS, "prepared_transaction_offset": LONGS}))
-def test_fields_and_places_are_those_of_the_format(topic: str, properties: str, body: bytes, born_v6: bool,
-        store_v6: bool, before: int, behind: int, base: int, numbers: dict[str, int]) -> None:
+@given(
+    topic=st.text(min_size=1, max_size=60) | st.just("t" * 200),
+    properties=st.text(max_size=40),
+    body=st.binary(max_size=300),
+    born_v6=st.booleans(),
+    store_v6=st.booleans(),
+    before=st.integers(0, 50),
+    behind=st.integers(0, 9),
+    base=st.integers(0, 1 << 40),
+    numbers=st.fixed_dictionaries(
+        {
+            "queue_id": INTS,
+            "flag": INTS,
+            "sys_flag": INTS,
+            "reconsume_times": INTS,
+            "queue_offset": LONGS,
+            "born_timestamp": LONGS,
+            "store_timestamp": LONGS,
+            "prepared_transaction_offset": LONGS,
+        }
+    ),
+)
+def test_fields_and_places_are_those_of_the_format(
+    topic: str,
+    properties: str,
+    body: bytes,
+    born_v6: bool,
+    store_v6: bool,
+    before: int,
+    behind: int,
+    base: int,
+    numbers: dict[str, int],
+) -> None:
     topic = topic.encode("utf-8", "replace").decode()
     properties = properties.encode("utf-8", "replace").decode()
-    record = commit_log_record.encode(topic=topic, physical_offset=base + before, body=body, properties=properties,
-        born_host="::1" if born_v6 else "10.0.0.1", store_host="::2" if store_v6 else "10.0.0.2", **numbers)
+    record = commit_log_record.encode(
+        topic=topic,
+        physical_offset=base + before,
+        body=body,
+        properties=properties,
+        born_host="::1" if born_v6 else "10.0.0.1",
+        store_host="::2" if store_v6 else "10.0.0.2",
+        **numbers,
+    )
     data = bytes(before) + record + bytes(behind)
     decoded = commit_log_record.decode(data, before)
     body_at, topic_field_at, properties_field_at = commit_log_record.fields_at(data, before)
@@ -53,27 +86,50 @@ def test_fields_and_places_are_those_of_the_format(topic: str, properties: str, 
     born_host = found.pop("born_host")
     assert born_v6 or born_host == 0x0A000001
     assert found == {
-        "at": before, "size": len(record), "body_crc": decoded.body_crc, "queue_id": decoded.queue_id,
-        "flag": decoded.flag, "queue_offset": decoded.queue_offset, "sys_flag": decoded.sys_flag,
-        "born_ts": decoded.born_timestamp, "store_ts": decoded.store_timestamp,
-        "reconsume_times": decoded.reconsume_times, "prepared_offset": decoded.prepared_transaction_offset,
-        "body_at": body_at, "body_length": len(body), "topic_at": properties_field_at - topic_length,
-        "topic_length": topic_length, "properties_at": properties_field_at + 2,
-        "properties_length": len(properties.encode())}
+        "at": before,
+        "size": len(record),
+        "body_crc": decoded.body_crc,
+        "queue_id": decoded.queue_id,
+        "flag": decoded.flag,
+        "queue_offset": decoded.queue_offset,
+        "sys_flag": decoded.sys_flag,
+        "born_ts": decoded.born_timestamp,
+        "store_ts": decoded.store_timestamp,
+        "reconsume_times": decoded.reconsume_times,
+        "prepared_offset": decoded.prepared_transaction_offset,
+        "body_at": body_at,
+        "body_length": len(body),
+        "topic_at": properties_field_at - topic_length,
+        "topic_length": topic_length,
+        "properties_at": properties_field_at + 2,
+        "properties_length": len(properties.encode()),
+    }
     assert found["topic_at"] - topic_field_at == (1 if topic_length <= 127 else 2)
 
 
-RECORDS = [encode(3, "topic", 1, 2, 0), encode(3, "t" * 200, 1, 2, 0), encode(3, "topic", 1, 2, 0, "::1"),
-    log_of([{"store_host": "::1", "born_host": "::2"}]), raw_record(0, b""), raw_record(0, b"", v2=True),
-    raw_record(0, b"t" * 255, b"p" * 40, b"b" * 20)]
+RECORDS = [
+    encode(3, "topic", 1, 2, 0),
+    encode(3, "t" * 200, 1, 2, 0),
+    encode(3, "topic", 1, 2, 0, "::1"),
+    log_of([{"store_host": "::1", "born_host": "::2"}]),
+    raw_record(0, b""),
+    raw_record(0, b"", v2=True),
+    raw_record(0, b"t" * 255, b"p" * 40, b"b" * 20),
+]
 CHANGED = st.tuples(st.integers(0, 400), st.integers(0, 255))
 
 
-@given(record=st.sampled_from(RECORDS), changed=st.lists(CHANGED, max_size=3), cut=st.integers(0, 40),
-       is_cut_off=st.booleans(), behind=st.binary(max_size=12))
+@given(
+    record=st.sampled_from(RECORDS),
+    changed=st.lists(CHANGED, max_size=3),
+    cut=st.integers(0, 40),
+    is_cut_off=st.booleans(),
+    behind=st.binary(max_size=12),
+)
 @example(record=RECORDS[0], changed=[], cut=0, is_cut_off=False, behind=b"")
 def test_changed_bytes_and_cut_records_are_judged_as_the_format_judges_them(
-        record: bytes, changed: list[tuple[int, int]], cut: int, is_cut_off: bool, behind: bytes) -> None:
+    record: bytes, changed: list[tuple[int, int]], cut: int, is_cut_off: bool, behind: bytes
+) -> None:
     data = bytearray(record + behind)
     for at, value in changed:
         data[min(at, len(data) - 1)] = value
@@ -84,12 +140,15 @@ def test_changed_bytes_and_cut_records_are_judged_as_the_format_judges_them(
     assert (found["size"] if found else 0) == commit_log_record.measure(data, 0, stop, 0, check_crc=False)
 
 
-@given(record=st.sampled_from(RECORDS), at=st.sampled_from([0, 36, 84, 88, 96, 100, 108]),
-       value=INTS | st.integers(-120, 400))
+@given(
+    record=st.sampled_from(RECORDS),
+    at=st.sampled_from([0, 36, 84, 88, 96, 100, 108]),
+    value=INTS | st.integers(-120, 400),
+)
 def test_lengths_of_any_value_are_judged_as_the_format_judges_them(record: bytes, at: int, value: int) -> None:
     data = bytearray(record)
-    data[at:at + 4] = value.to_bytes(4, "big", signed=True)
-    data = data[:len(record)]
+    data[at : at + 4] = value.to_bytes(4, "big", signed=True)
+    data = data[: len(record)]
     found = header(bytes(data))
     assert (found["size"] if found else 0) == commit_log_record.measure(data, 0, len(data), 0, check_crc=False)
 
@@ -102,7 +161,7 @@ def test_every_byte_of_a_record_counts(record: bytes) -> None:
         found = header(bytes(data))
         assert (found["size"] if found else 0) == commit_log_record.measure(data, 0, len(data), 0, check_crc=False)
         assert header(record, stop=at) is None
-        assert header(record[:max(at, 8)], stop=at) is None
+        assert header(record[: max(at, 8)], stop=at) is None
     assert header(record) is not None
 
 
@@ -155,18 +214,33 @@ def litter(draw: Any) -> bytes:
     data = b""
     for kind in draw(st.lists(st.integers(0, 5), max_size=7)):
         at = len(data)
-        record = draw(st.sampled_from([encode(1, "topic", 0, 0, at), raw_record(at, b"", v2=True),
-            encode(2, "topic", 0, 0, at, "::1"), raw_record(at, b"t", body=raw_record(at + 88, b"inside"))]))
-        data += [record, record[:draw(st.integers(0, len(record)))], encode(3, "t", 0, 0, at + 1),
-            draw(st.sampled_from(MAGICS)) * draw(st.integers(1, 30)), draw(st.binary(max_size=100)), record][kind]
+        record = draw(
+            st.sampled_from(
+                [
+                    encode(1, "topic", 0, 0, at),
+                    raw_record(at, b"", v2=True),
+                    encode(2, "topic", 0, 0, at, "::1"),
+                    raw_record(at, b"t", body=raw_record(at + 88, b"inside")),
+                ]
+            )
+        )
+        data += [
+            record,
+            record[: draw(st.integers(0, len(record)))],
+            encode(3, "t", 0, 0, at + 1),
+            draw(st.sampled_from(MAGICS)) * draw(st.integers(1, 30)),
+            draw(st.binary(max_size=100)),
+            record,
+        ][kind]
     return data
 
 
 @given(data=litter(), start=st.integers(0, 300), cut=st.integers(0, 100))
 def test_the_first_record_is_the_first_that_the_format_accepts(data: bytes, start: int, cut: int) -> None:
     stop = max(0, len(data) - cut)
-    expected = next((at for at in range(start, stop)
-        if commit_log_record.measure(data, at, stop, at, check_crc=False)), None)
+    expected = next(
+        (at for at in range(start, stop) if commit_log_record.measure(data, at, stop, at, check_crc=False)), None
+    )
     assert first_record(segment_of(data), start, stop) == expected
     assert first_record(segment_of(data[:stop]), start, stop + 1000) == expected
 

@@ -42,8 +42,9 @@ def test_all_that_is_compiled_is_made_of_one_file_since_only_that_is_looked_at_f
     assert imports["commit_log_loops.py"] == {"numpy", "numpy.typing", "spark_jobs.compiled", "typing"}
 
 
-@pytest.mark.parametrize("name", ["MAGIC_V1", "MAGIC_V2", "MAGIC_BLANK", "BORN_HOST_V6", "STORE_HOST_V6",
-    "RECORD_SIZE_MIN"])
+@pytest.mark.parametrize(
+    "name", ["MAGIC_V1", "MAGIC_V2", "MAGIC_BLANK", "BORN_HOST_V6", "STORE_HOST_V6", "RECORD_SIZE_MIN"]
+)
 def test_its_numbers_are_those_of_the_format(name: str) -> None:
     assert getattr(commit_log_loops, name) == getattr(commit_log_record, name)
 
@@ -60,24 +61,30 @@ def test_eight_bytes_from_anywhere(data: bytes, at: int) -> None:
     at = min(at, len(data))
     rest = min(8, len(data) - at)
     found = int(eight_bytes(longs, at))
-    assert (found & (1 << 8 * rest) - 1).to_bytes(8, "little")[:rest] == data[at:at + rest]
+    assert (found & (1 << 8 * rest) - 1).to_bytes(8, "little")[:rest] == data[at : at + rest]
     if rest == 8:
-        assert found == int.from_bytes(data[at:at + 8], "little", signed=True)
-        assert big_endian(longs, at) == int.from_bytes(data[at:at + 8], "big", signed=True)
+        assert found == int.from_bytes(data[at : at + 8], "little", signed=True)
+        assert big_endian(longs, at) == int.from_bytes(data[at : at + 8], "big", signed=True)
 
 
-@given(data=st.binary(min_size=8, max_size=60), at=st.integers(0, 60), size=st.integers(0, 60),
-       before=st.integers(0, 9), behind=st.integers(8, 30))
-def test_a_copy_writes_what_it_is_to_and_at_most_eight_bytes_behind(data: bytes, at: int, size: int, before: int,
-                                                                    behind: int) -> None:
+@given(
+    data=st.binary(min_size=8, max_size=60),
+    at=st.integers(0, 60),
+    size=st.integers(0, 60),
+    before=st.integers(0, 9),
+    behind=st.integers(8, 30),
+)
+def test_a_copy_writes_what_it_is_to_and_at_most_eight_bytes_behind(
+    data: bytes, at: int, size: int, before: int, behind: int
+) -> None:
     at = min(at, len(data))
     size = min(size, len(data) - at)
     to = texts_of(b"\xee" * (before + size + behind))
     copy(longs_of(data), at, size, to.longs, before)
     written = to.octets.tobytes()
     assert written[:before] == b"\xee" * before
-    assert written[before:before + size] == data[at:at + size]
-    assert written[before + size + 8:] == b"\xee" * (behind - 8)
+    assert written[before : before + size] == data[at : at + size]
+    assert written[before + size + 8 :] == b"\xee" * (behind - 8)
 
 
 def test_what_is_fetched_is_within_what_there_is() -> None:
@@ -96,10 +103,25 @@ def test_the_lowest_bit_is_found(place: int, above: int) -> None:
 def test_no_loop_reads_or_writes_beyond_an_array(tmp_path: Path) -> None:
     checked = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     beyond = "from numpy import arange; from spark_jobs.commit_log_loops import big_endian; big_endian(arange(2), 2)"
-    found = subprocess.run([sys.executable, "-c", beyond], cwd=PROJECT, env=checked, text=True, capture_output=True,
-        check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", beyond], cwd=PROJECT, env=checked, text=True, capture_output=True, check=False
+    )
     assert "IndexError" in found.stderr, "or nothing is checked below"
-    found = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=few",
-        *(f"tests/spark_jobs/test_commit_log_{name}.py" for name in OF_BYTES)], cwd=PROJECT, env=checked, text=True,
-        capture_output=True, check=False)
+    found = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--hypothesis-profile=few",
+            *(f"tests/spark_jobs/test_commit_log_{name}.py" for name in OF_BYTES),
+        ],
+        cwd=PROJECT,
+        env=checked,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     assert found.returncode == 0, found.stdout

@@ -18,8 +18,13 @@ def properties(texts: Sequence[str], topics: Sequence[int] = (1,), names: Sequen
     """Of records with these texts, in turn with topics of so many bytes; behind the last text there is nothing."""
     data = b""
     for row, text in enumerate(texts):
-        data += raw_record(len(data), b"t" * topics[row % len(topics)], text.encode("utf-8", "surrogateescape"),
-            b"\x02TAGS\x01no\x02", v2=True)
+        data += raw_record(
+            len(data),
+            b"t" * topics[row % len(topics)],
+            text.encode("utf-8", "surrogateescape"),
+            b"\x02TAGS\x01no\x02",
+            v2=True,
+        )
     headers = headers_of(segment_of(data))
     assert len(headers.at) == len(texts)
     return Properties(headers, names)
@@ -31,11 +36,35 @@ def expected(text: str, name: str) -> str | None:
     return None if value is None else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-TEXTS = ["TAGS\x01a\x02", "TAGS\x01a", "X\x01y\x02TAGS\x01a\x02", "TAGS\x01b\x02TAGS\x01a\x02", "MYTAGS\x01a\x02", "",
-    "TAGS\x01\x02", "X\x01TAGS\x01a\x02", "TAGS\x01a\nb\x02", "TAGS\x01a\x01b\x02", "TAGS", "X\x01\x02TAGS\x01a\x02",
-    "TAGS\x01a\x02TAGS\x01\x02", "\x02\x02TAGS\x01größe\x02", "\x01x\x02", "UNIQ_KEY\x01u\x02", "UNIQ_KEYS\x01u\x02",
-    "TAGS\x01", "KEYS\x01\x01\x02", "KEY\x01k\x02KEYS\x01s\x02", "KEYS\x01s\x02KEY\x01k", "T", "TAGS\x01\udcff\x02",
-    "\x02" * 200 + "TAGS\x01a", "KEYS\x01" + "k" * 30_000, "TAGS\x01a\x02" + "X\x01y\x02" * 90, "tags\x01a\x02"]
+TEXTS = [
+    "TAGS\x01a\x02",
+    "TAGS\x01a",
+    "X\x01y\x02TAGS\x01a\x02",
+    "TAGS\x01b\x02TAGS\x01a\x02",
+    "MYTAGS\x01a\x02",
+    "",
+    "TAGS\x01\x02",
+    "X\x01TAGS\x01a\x02",
+    "TAGS\x01a\nb\x02",
+    "TAGS\x01a\x01b\x02",
+    "TAGS",
+    "X\x01\x02TAGS\x01a\x02",
+    "TAGS\x01a\x02TAGS\x01\x02",
+    "\x02\x02TAGS\x01größe\x02",
+    "\x01x\x02",
+    "UNIQ_KEY\x01u\x02",
+    "UNIQ_KEYS\x01u\x02",
+    "TAGS\x01",
+    "KEYS\x01\x01\x02",
+    "KEY\x01k\x02KEYS\x01s\x02",
+    "KEYS\x01s\x02KEY\x01k",
+    "T",
+    "TAGS\x01\udcff\x02",
+    "\x02" * 200 + "TAGS\x01a",
+    "KEYS\x01" + "k" * 30_000,
+    "TAGS\x01a\x02" + "X\x01y\x02" * 90,
+    "tags\x01a\x02",
+]
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -45,14 +74,25 @@ def test_a_property_is_found_as_the_format_finds_it(text: str) -> None:
 
 
 VALUES = st.text("ab\x01ü", max_size=10) | st.integers(50, 140).map(lambda size: "v" * size) | st.just("\udcff")
-ENTRIES = st.lists(st.tuples(st.sampled_from([*NAMES, "", "TAG", "KEYSX"]),
-    st.sampled_from(["\x01", ""]), VALUES, st.sampled_from(["\x02", "\x02\x02"])), max_size=5)
+ENTRIES = st.lists(
+    st.tuples(
+        st.sampled_from([*NAMES, "", "TAG", "KEYSX"]),
+        st.sampled_from(["\x01", ""]),
+        VALUES,
+        st.sampled_from(["\x02", "\x02\x02"]),
+    ),
+    max_size=5,
+)
 
 
-@given(st.lists(st.tuples(ENTRIES, st.booleans()), max_size=12).filter(len), st.lists(st.integers(0, 140), min_size=1,
-    max_size=12), st.lists(st.sampled_from(NAMES), max_size=6, unique=True))
-def test_of_many_records_each_has_its_own(drawn: list[tuple[list[tuple[str, ...]], bool]], topics: list[int],
-                                          names: list[str]) -> None:
+@given(
+    st.lists(st.tuples(ENTRIES, st.booleans()), max_size=12).filter(len),
+    st.lists(st.integers(0, 140), min_size=1, max_size=12),
+    st.lists(st.sampled_from(NAMES), max_size=6, unique=True),
+)
+def test_of_many_records_each_has_its_own(
+    drawn: list[tuple[list[tuple[str, ...]], bool]], topics: list[int], names: list[str]
+) -> None:
     texts = []
     for entries, is_cut in drawn:
         text = "".join("".join(entry) for entry in entries)
@@ -104,7 +144,10 @@ def test_the_length_of_a_text_is_no_end_of_an_entry(length: int) -> None:
     text = "KEYS\x01".rjust(length, "x")[:length] if length < 20 else "KEYS\x01" + "k" * (length - 5)
     for topic in range(70):
         assert properties([text, "TAGS\x01t", text], [topic]).value("KEYS").to_pylist() == [
-            expected(text, "KEYS"), None, expected(text, "KEYS")]
+            expected(text, "KEYS"),
+            None,
+            expected(text, "KEYS"),
+        ]
 
 
 def test_bytes_of_topics_and_of_other_records_are_no_properties() -> None:
@@ -123,4 +166,5 @@ def test_each_byte_that_ends_an_entry_has_its_bit(data: bytes) -> None:
     assert len(words) == len(data) // 64 + 1
     bits = sum(word << 64 * place for place, word in enumerate(words))
     assert [place for place in range(len(words) * 64) if bits >> place & 1] == [
-        place for place, byte in enumerate(data) if byte == 2]
+        place for place, byte in enumerate(data) if byte == 2
+    ]

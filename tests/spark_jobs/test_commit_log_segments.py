@@ -126,8 +126,11 @@ def test_the_end_asked_for_is_taken_as_it_is(tmp_path: Path) -> None:
 
 def test_fillers_are_told_from_torn_space(tmp_path: Path) -> None:
     written = make_store(tmp_path, 40)
-    last, size = next((offset, size) for (_, _, offset, size), after in zip(
-        written.records, written.records[1:], strict=False) if after[2] >= SEGMENT)
+    last, size = next(
+        (offset, size)
+        for (_, _, offset, size), after in zip(written.records, written.records[1:], strict=False)
+        if after[2] >= SEGMENT
+    )
     path = str(segment_path(tmp_path, 0))
     assert filler_size(path, 0, last + size, SEGMENT) == SEGMENT - last - size
     assert filler_size(path, 0, SEGMENT, SEGMENT) == 0

@@ -19,15 +19,21 @@ def within(data: bytes, drawn: list[tuple[int, int]]) -> tuple[list[int], list[i
     return at, [min(length, len(data) - begin) for begin, (_, length) in zip(at, drawn, strict=True)]
 
 
-@given(data=st.binary(min_size=8, max_size=80), drawn=PLACES, of_segment=st.booleans(),
-       kind=st.sampled_from([np.int64, np.int32]))
-def test_a_column_has_the_bytes_of_each_place(data: bytes, drawn: list[tuple[int, int]], of_segment: bool,
-                                              kind: type[np.int64 | np.int32]) -> None:
+@given(
+    data=st.binary(min_size=8, max_size=80),
+    drawn=PLACES,
+    of_segment=st.booleans(),
+    kind=st.sampled_from([np.int64, np.int32]),
+)
+def test_a_column_has_the_bytes_of_each_place(
+    data: bytes, drawn: list[tuple[int, int]], of_segment: bool, kind: type[np.int64 | np.int32]
+) -> None:
     at, length = within(data, drawn)
     found = slices(segment_of(data) if of_segment else texts_of(data), np.array(at, kind), np.array(length, kind))
     assert found.type == pa.binary()
-    assert found.to_pylist() == [None if size == NONE else data[begin:begin + size]
-        for begin, size in zip(at, length, strict=True)]
+    assert found.to_pylist() == [
+        None if size == NONE else data[begin : begin + size] for begin, size in zip(at, length, strict=True)
+    ]
     assert found.null_count == length.count(NONE)
     found.validate(full=True)
 
@@ -38,9 +44,9 @@ def test_nothing_is_written_beyond_the_room_for_a_copy(data: bytes, drawn: list[
     ends = np.cumsum([0, *np.maximum(np.array(length, np.int64), 0).tolist()]).astype(np.int32)
     room = texts_of(b"\xee" * (int(ends[-1]) + 30))
     copy_slices(segment_of(data).longs, np.array(at, np.int64), np.array(length, np.int64), ends, room.longs)
-    whole = b"".join(data[begin:begin + size] for begin, size in zip(at, length, strict=True) if size > 0)
-    assert room.octets.tobytes()[:len(whole)] == whole
-    assert room.octets.tobytes()[len(whole) + 8:] == b"\xee" * 22
+    whole = b"".join(data[begin : begin + size] for begin, size in zip(at, length, strict=True) if size > 0)
+    assert room.octets.tobytes()[: len(whole)] == whole
+    assert room.octets.tobytes()[len(whole) + 8 :] == b"\xee" * 22
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 65])
@@ -49,7 +55,8 @@ def test_what_is_not_there_is_null_in_columns_of_any_length(count: int) -> None:
     assert slices(source, at, np.full(count, NONE)).to_pylist() == [None] * count
     length = np.where(np.arange(count) % 3 == 1, NONE, np.arange(count) % 9)
     assert slices(source, at, length).to_pylist() == [
-        None if size == NONE else b"12345678"[:size] for size in length.tolist()]
+        None if size == NONE else b"12345678"[:size] for size in length.tolist()
+    ]
     assert slices(source, at, np.zeros(count, np.int64)).to_pylist() == [b""] * count
 
 

@@ -23,9 +23,17 @@ from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_pa
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-COUNTS = {"debian-packages": 3203, "debian-ordered": 100, "debian-delayed": 3, "debian-transactions": 2,
-    "RMQ_SYS_TRANS_HALF_TOPIC": 4, "RMQ_SYS_TRANS_OP_HALF_TOPIC": 1, "SCHEDULE_TOPIC_XXXX": 4,
-    "%RETRY%golden_retry_group": 1, "%DLQ%golden_retry_group": 1}
+COUNTS = {
+    "debian-packages": 3203,
+    "debian-ordered": 100,
+    "debian-delayed": 3,
+    "debian-transactions": 2,
+    "RMQ_SYS_TRANS_HALF_TOPIC": 4,
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC": 1,
+    "SCHEDULE_TOPIC_XXXX": 4,
+    "%RETRY%golden_retry_group": 1,
+    "%DLQ%golden_retry_group": 1,
+}
 """As tests/golden/README.md says."""
 
 
@@ -52,8 +60,11 @@ def test_counts_of_the_golden_store(spark: "SparkSession", golden: Path, name: s
 
 
 def test_every_message_that_was_sent_is_there_with_its_tag_and_keys(spark: "SparkSession", golden: Path) -> None:
-    expected = {(sent["topic"], sent["queue"], sent["offset"]): (sent.get("tag"), sent.get("keys"))
-                for sent in golden_store.sent(golden) if sent["kind"] == "plain"}
+    expected = {
+        (sent["topic"], sent["queue"], sent["offset"]): (sent.get("tag"), sent.get("keys"))
+        for sent in golden_store.sent(golden)
+        if sent["kind"] == "plain"
+    }
     rows = load(spark, golden / "clean-shutdown", pruned("topic", "queue_id", "queue_offset", "tags", "keys")).collect()
     found = {(row["topic"], row["queue_id"], row["queue_offset"]): (row["tags"], row["keys"]) for row in rows}
     assert len(expected) == 3000
@@ -66,7 +77,8 @@ def test_only_what_is_safe_is_read_and_torn_records_are_left_out(spark: "SparkSe
     tear(tmp_path, written.records[20][2], 30)
     rows = load(spark, tmp_path, "physical_offset long", split_bytes="1500").orderBy("physical_offset").collect()
     assert [row["physical_offset"] for row in rows] == [
-        offset for index, (_, _, offset, _) in enumerate(written.records[:50]) if index != 20]
+        offset for index, (_, _, offset, _) in enumerate(written.records[:50]) if index != 20
+    ]
 
 
 def test_two_queries_of_one_table_do_not_get_each_others_conditions(spark: "SparkSession", tmp_path: Path) -> None:
@@ -78,8 +90,9 @@ def test_two_queries_of_one_table_do_not_get_each_others_conditions(spark: "Spar
     assert both.count() == 15
 
 
-def test_conditions_are_applied_where_the_log_is_read_if_that_is_asked_for(spark: "SparkSession",
-                                                                           tmp_path: Path) -> None:
+def test_conditions_are_applied_where_the_log_is_read_if_that_is_asked_for(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
     written = make_store(tmp_path, 60)
     asked = "topic = 'orders' and physical_offset >= 4096 and topic like '%s'"
     chosen = [offset for topic, _, offset, _ in written.records if topic == "orders" and offset >= 4096]
@@ -126,25 +139,28 @@ def test_small_ranges_are_read_with_the_one_before(tmp_path: Path) -> None:
     assert written.end < 2 << 15
     publish_end(tmp_path, next(at for _, _, at, _ in written.records if at > (1 << 15) + 1000))
     reader = reader_of(tmp_path)
-    part, = reader.partitions()
+    (part,) = reader.partitions()
     assert [begin for _, _, begin, _ in part.value] == [0, 1 << 15]
     found = [row["physical_offset"] for batch in reader.read(part) for row in batch.to_pylist()]
     assert found == [at for _, _, at, _ in written.records if at <= (1 << 15) + 1000]
     parts = reader_of(tmp_path, split_bytes="8000").partitions()
     assert len(parts) > 3
     assert found == [
-        row["physical_offset"] for each in parts for batch in reader.read(each) for row in batch.to_pylist()]
+        row["physical_offset"] for each in parts for batch in reader.read(each) for row in batch.to_pylist()
+    ]
 
 
 def test_sums_of_a_split_are_those_of_all_its_ranges(tmp_path: Path) -> None:
     written = make_store(tmp_path, 200, topics=("orders",), segment=1 << 15)
     stop = next(at for _, _, at, _ in written.records if at > (1 << 15) + 1000)
     publish_end(tmp_path, stop)
-    reader = CommitLogSumsReader(StructType().add("topic", StringType()).add("messages", LongType()),
-        {"path": str(tmp_path)})
-    part, = reader.partitions()
+    reader = CommitLogSumsReader(
+        StructType().add("topic", StringType()).add("messages", LongType()), {"path": str(tmp_path)}
+    )
+    (part,) = reader.partitions()
     assert [row for batch in reader.read(part) for row in batch.to_pylist()] == [
-        {"topic": "orders", "messages": sum(at < stop for _, _, at, _ in written.records)}]
+        {"topic": "orders", "messages": sum(at < stop for _, _, at, _ in written.records)}
+    ]
 
 
 def test_a_segment_that_is_deleted_meanwhile_is_read_as_empty(tmp_path: Path) -> None:
@@ -158,8 +174,9 @@ def test_a_segment_that_is_deleted_meanwhile_is_read_as_empty(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("most", [0, 1 << 20])
-def test_sums_of_a_split_are_added_up_as_far_as_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                              most: int) -> None:
+def test_sums_of_a_split_are_added_up_as_far_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
     monkeypatch.setattr(commit_log_sums, "WAITING_SUMS", most)
     monkeypatch.setattr(commit_log_walk, "ROWS", 5)
     make_store(tmp_path, 30, topics=("orders",), segment=1 << 16)

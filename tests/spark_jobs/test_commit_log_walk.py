@@ -39,8 +39,11 @@ def walked_in(segment: Segment, start: int, stop: int, *, resume: bool) -> Walke
 def test_every_record_once(tmp_path: Path, resume: bool) -> None:
     written = make_store(tmp_path, 100, segment=SIZE)
     found = walked(tmp_path, resume=resume)
-    assert found == ([offset for _, _, offset, _ in written.records], written.end,
-        [(written.end, SIZE)] if resume else [])
+    assert found == (
+        [offset for _, _, offset, _ in written.records],
+        written.end,
+        [(written.end, SIZE)] if resume else [],
+    )
 
 
 def test_a_torn_record_ends_the_walk(tmp_path: Path) -> None:
@@ -58,8 +61,11 @@ def test_with_resume_only_the_torn_records_are_missing(tmp_path: Path) -> None:
         tear(tmp_path, written.records[index][2], 12, SIZE)
     found = walked(tmp_path, resume=True, stop=written.end)
     begins = [record[2] for record in written.records]
-    assert found == ([at for index, at in enumerate(begins) if index not in torn], written.end,
-        [(0, begins[1]), (begins[7], begins[9]), (begins[15], begins[16])])
+    assert found == (
+        [at for index, at in enumerate(begins) if index not in torn],
+        written.end,
+        [(0, begins[1]), (begins[7], begins[9]), (begins[15], begins[16])],
+    )
 
 
 def test_a_copy_of_a_record_inside_a_body_is_no_record(tmp_path: Path) -> None:
@@ -99,8 +105,16 @@ def test_records_of_both_magics_and_all_addresses_follow_one_another() -> None:
     for topic in ("t", "t" * 127, "t" * 128, "t" * 200, "t" * 255):
         for born, store in (("10.0.0.1", "::1"), ("::1", "10.0.0.1"), ("::1", "::2"), ("10.0.0.1", "10.0.0.2")):
             at.append(len(data))
-            data += commit_log_record.encode(topic=topic, queue_id=0, queue_offset=0, physical_offset=len(data),
-                body=b"body", born_host=born, store_host=store, properties="KEYS\x01k\x02")
+            data += commit_log_record.encode(
+                topic=topic,
+                queue_id=0,
+                queue_offset=0,
+                physical_offset=len(data),
+                body=b"body",
+                born_host=born,
+                store_host=store,
+                properties="KEYS\x01k\x02",
+            )
     found = records(segment_of(data), resume=False)
     assert found == expected(data, resume=False)
     assert [one.at for one in found.records] == at
@@ -145,13 +159,27 @@ def texts(headers: Headers) -> list[Record]:
     octets = headers.texts.octets.tobytes()
     assert 0 < len(headers.at) <= commit_log_walk.ROWS
     assert headers.texts_end <= commit_log_walk.TEXT_BYTES
-    return [Record(at, octets[topic:topic + topic_length], octets[properties:properties + properties_length])
-        for at, topic, topic_length, properties, properties_length in zip(*(column.tolist() for column in (headers.at,
-            headers.topic_at, headers.topic_length, headers.properties_at, headers.properties_length)), strict=True)]
+    return [
+        Record(at, octets[topic : topic + topic_length], octets[properties : properties + properties_length])
+        for at, topic, topic_length, properties, properties_length in zip(
+            *(
+                column.tolist()
+                for column in (
+                    headers.at,
+                    headers.topic_at,
+                    headers.topic_length,
+                    headers.properties_at,
+                    headers.properties_length,
+                )
+            ),
+            strict=True,
+        )
+    ]
 
 
 def expected(data: bytes, *, resume: bool) -> Found:
     """What the format finds, record by record."""
+
     def size_at(at: int) -> int:
         return commit_log_record.measure(data, at, len(data), at, check_crc=False)
 
@@ -178,13 +206,26 @@ def logs(draw: Any) -> bytes:
     for kind in draw(st.lists(st.integers(0, 9), max_size=12)):
         at = len(data)
         inner = encode(9, "inner", 0, 0, at + 98)
-        whole = draw(st.sampled_from([encode(1, "topic", 0, 0, at), encode(2, "t" * 200, 0, 0, at, "::1"),
-            raw_record(at, b"\xff", b"\x01\x02", v2=True), encode(3, "t", 0, 0, at, body=MAGIC * 9),
-            encode(4, "t", 0, 0, at, body=bytes(10) + inner + MAGIC)]))
-        data += {0: whole[:draw(st.integers(0, len(whole)))], 1: encode(5, "elsewhere", 0, 0, at + 1),
-            2: MAGIC * draw(st.integers(1, 20)), 3: draw(st.binary(max_size=60)), 4: bytes(draw(st.integers(0, 99))),
-            5: b"\xff" * 20 + inner, 6: commit_log_record.blank(8) if draw(st.booleans()) else b"",
-            }.get(kind, whole)
+        whole = draw(
+            st.sampled_from(
+                [
+                    encode(1, "topic", 0, 0, at),
+                    encode(2, "t" * 200, 0, 0, at, "::1"),
+                    raw_record(at, b"\xff", b"\x01\x02", v2=True),
+                    encode(3, "t", 0, 0, at, body=MAGIC * 9),
+                    encode(4, "t", 0, 0, at, body=bytes(10) + inner + MAGIC),
+                ]
+            )
+        )
+        data += {
+            0: whole[: draw(st.integers(0, len(whole)))],
+            1: encode(5, "elsewhere", 0, 0, at + 1),
+            2: MAGIC * draw(st.integers(1, 20)),
+            3: draw(st.binary(max_size=60)),
+            4: bytes(draw(st.integers(0, 99))),
+            5: b"\xff" * 20 + inner,
+            6: commit_log_record.blank(8) if draw(st.booleans()) else b"",
+        }.get(kind, whole)
     return data
 
 
@@ -237,8 +278,15 @@ def test_bytes_that_are_no_log_hold_nothing(data: bytes, resume: bool) -> None:
     assert (found.at, found.end) == ([], 0)
 
 
-@pytest.mark.parametrize("head", [MAGIC, b"\xda", commit_log_record.SIZE_AND_MAGIC.pack(91, commit_log_record.MAGIC_V1),
-    commit_log_record.SIZE_AND_MAGIC.pack((1 << 31) - 1, commit_log_record.MAGIC_V2)])
+@pytest.mark.parametrize(
+    "head",
+    [
+        MAGIC,
+        b"\xda",
+        commit_log_record.SIZE_AND_MAGIC.pack(91, commit_log_record.MAGIC_V1),
+        commit_log_record.SIZE_AND_MAGIC.pack((1 << 31) - 1, commit_log_record.MAGIC_V2),
+    ],
+)
 def test_what_begins_as_a_record_everywhere_is_passed_over(head: bytes) -> None:
     torn = b"\xff" * 8 + head * (300_000 // len(head))
     record = encode(1, "topic", 0, 0, len(torn))

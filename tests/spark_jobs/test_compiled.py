@@ -34,8 +34,14 @@ def run_to_end(code: str, folder: Path, **environment: str) -> subprocess.Comple
     home = folder / "home"
     home.mkdir(exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
-    return subprocess.run([sys.executable, "-c", code], cwd=folder, text=True, check=True, capture_output=True,
-        env={**inherited, "HOME": str(home), "PYTHONPATH": f"{folder}:{PROJECT}", **environment})
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        text=True,
+        check=True,
+        capture_output=True,
+        env={**inherited, "HOME": str(home), "PYTHONPATH": f"{folder}:{PROJECT}", **environment},
+    )
 
 
 def kept(folder: Path) -> list[Path]:

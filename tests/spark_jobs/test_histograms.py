@@ -34,19 +34,28 @@ def one(table: "DataFrame") -> dict[str, Any]:
 @pytest.mark.parametrize("bits", [histograms.BITS, histograms.BAR_BITS])
 def test_every_value_lies_in_its_bucket_and_buckets_have_no_gap(spark: "SparkSession", bits: int) -> None:
     values = spark.createDataFrame([(value,) for value in EDGES], "value long")
-    found = values.select("value", bucket_of(F.col("value"), bits).alias("bucket")).select(
-        "*", lowest(F.col("bucket"), bits).alias("low"), width(F.col("bucket"), bits).alias("width")).collect()
+    found = (
+        values.select("value", bucket_of(F.col("value"), bits).alias("bucket"))
+        .select("*", lowest(F.col("bucket"), bits).alias("low"), width(F.col("bucket"), bits).alias("width"))
+        .collect()
+    )
     assert [row["bucket"] for row in found] == [bucket(value, bits) for value in EDGES]
     for row in found:
         assert row["low"] <= row["value"] < row["low"] + row["width"]
-        assert row["width"] == 1 or row["width"] / row["low"] <= 2 ** -bits
+        assert row["width"] == 1 or row["width"] / row["low"] <= 2**-bits
         assert bucket(row["low"] + row["width"], bits) == row["bucket"] + 1
 
 
-@pytest.mark.parametrize("make", [
-    lambda chance: int(chance.lognormvariate(8, 2)), lambda chance: chance.randrange(100),
-    lambda chance: 15_000_000 + chance.randrange(3000), lambda chance: chance.choice((0, 1 << 40))],
-    ids=["long tail", "small", "almost the same", "two values"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda chance: int(chance.lognormvariate(8, 2)),
+        lambda chance: chance.randrange(100),
+        lambda chance: 15_000_000 + chance.randrange(3000),
+        lambda chance: chance.choice((0, 1 << 40)),
+    ],
+    ids=["long tail", "small", "almost the same", "two values"],
+)
 def test_percentiles_of_merged_parts_are_within_the_bound(spark: "SparkSession", make: Any) -> None:
     chance = random.Random(7)
     values = [make(chance) for _ in range(4000)]
@@ -61,11 +70,11 @@ def test_percentiles_of_merged_parts_are_within_the_bound(spark: "SparkSession",
 
 
 def test_parts_add_up_to_the_whole(spark: "SparkSession") -> None:
-    table = spark.createDataFrame([("ab"[n % 2], n % 7, n * n) for n in range(300)],
-        "topic string, part int, value long")
+    table = spark.createDataFrame(
+        [("ab"[n % 2], n % 7, n * n) for n in range(300)], "topic string, part int, value long"
+    )
     whole = sampled(table, "topic", value="value")
-    assert (sorted(merged(sampled(table, "topic", "part", value="value"), "topic").collect())
-        == sorted(whole.collect()))
+    assert sorted(merged(sampled(table, "topic", "part", value="value"), "topic").collect()) == sorted(whole.collect())
 
 
 def test_what_is_unknown_or_negative_is_left_out(spark: "SparkSession") -> None:

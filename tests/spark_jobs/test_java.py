@@ -46,8 +46,12 @@ def test_a_java_that_spark_cannot_use_gives_way_to_the_wheel(tmp_path: Path, mon
 
 def test_the_stand_in_leaves_out_the_module_that_the_wheel_lacks(tmp_path: Path) -> None:
     program = make_stand_in(tmp_path) / "bin" / "java"
-    said = subprocess.run([str(program), "--add-modules=jdk.incubator.vector", "-Da=b c", "-version"],
-                          capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [str(program), "--add-modules=jdk.incubator.vector", "-Da=b c", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "21." in said.stderr
 
 

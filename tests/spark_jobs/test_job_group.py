@@ -32,6 +32,7 @@ def test_progress_is_that_of_the_newest_scan(spark: "SparkSession") -> None:
 
 def test_what_is_cancelled_ends_and_takes_what_was_still_to_come_with_it(spark: "SparkSession") -> None:
     with job_group(spark, "cancelled for good") as jobs:
+
         def cancel() -> None:
             while not spark.sparkContext.statusTracker().getActiveJobsIds():
                 threading.Event().wait(0.02)
@@ -66,8 +67,15 @@ class Server:
 
     def tell(self, operation: str, *stages: tuple[int, int, int]) -> None:
         for tell in self.told:
-            tell(operation_id=operation, inflight_tasks=1, done=False, stages=[SimpleNamespace(
-                stage_id=stage, num_completed_tasks=done, num_tasks=tasks) for stage, done, tasks in stages])
+            tell(
+                operation_id=operation,
+                inflight_tasks=1,
+                done=False,
+                stages=[
+                    SimpleNamespace(stage_id=stage, num_completed_tasks=done, num_tasks=tasks)
+                    for stage, done, tasks in stages
+                ],
+            )
 
 
 def connected(server: Server, name: str) -> Any:

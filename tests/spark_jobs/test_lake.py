@@ -62,8 +62,10 @@ def test_one_fills_a_lake_at_a_time_and_a_killed_one_gives_it_back(tmp_path: Pat
     other.start()
     try:
         assert has_it.wait(30)
-        with pytest.raises(LakeBusyError, match="is being filled by another process"), \
-                locked(tmp_path, tmp_path / "store"):
+        with (
+            pytest.raises(LakeBusyError, match="is being filled by another process"),
+            locked(tmp_path, tmp_path / "store"),
+        ):
             pass
         with locked(tmp_path, tmp_path / "another store"):
             pass
@@ -76,14 +78,19 @@ def test_one_fills_a_lake_at_a_time_and_a_killed_one_gives_it_back(tmp_path: Pat
 
 def test_what_the_manifest_does_not_name_is_swept_away(tmp_path: Path) -> None:
     kept, names = tmp_path / "messages/date=2026-01-01/range=0-9.parquet", []
-    for name in ("messages/date=2026-01-01/range=0-9.parquet", "messages/date=2026-01-01/range=9-20.parquet",
-                 "messages/date=2026-01-02/range=9-20.parquet.1234.new", "polls/date=2026-01-01/file=1-0-9.parquet"):
+    for name in (
+        "messages/date=2026-01-01/range=0-9.parquet",
+        "messages/date=2026-01-01/range=9-20.parquet",
+        "messages/date=2026-01-02/range=9-20.parquet.1234.new",
+        "polls/date=2026-01-01/file=1-0-9.parquet",
+    ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
         names.append(path)
-    write_manifest(tmp_path, Manifest("s", messages=[LogPart(0, 9, [LakeFile(
-        kept.relative_to(tmp_path).as_posix(), 1, 1, 0, 0)])]))
+    write_manifest(
+        tmp_path, Manifest("s", messages=[LogPart(0, 9, [LakeFile(kept.relative_to(tmp_path).as_posix(), 1, 1, 0, 0)])])
+    )
     assert sweep(tmp_path) == 3
     assert [path.exists() for path in names] == [True, False, False, False]
     assert not (tmp_path / "messages/date=2026-01-02").exists()
@@ -95,8 +102,13 @@ def test_retired_files_stay_until_nobody_reads_them(tmp_path: Path) -> None:
     paths[0].parent.mkdir(parents=True)
     for path in paths:
         path.touch()
-    manifest = Manifest("s", retired=[Retired(path.relative_to(tmp_path).as_posix(), 1, at_ms)
-        for path, at_ms in zip(paths, (1000, 2000, 9000), strict=True)])
+    manifest = Manifest(
+        "s",
+        retired=[
+            Retired(path.relative_to(tmp_path).as_posix(), 1, at_ms)
+            for path, at_ms in zip(paths, (1000, 2000, 9000), strict=True)
+        ],
+    )
     write_manifest(tmp_path, manifest)
     assert sweep(tmp_path) == sweep(tmp_path, 1000) == sweep(tmp_path, READ_ON_MS + 999) == 0
     assert sweep(tmp_path, READ_ON_MS + 1000) == 1
@@ -113,8 +125,14 @@ def test_where_a_file_is_missing_only_drafts_go(tmp_path: Path, caplog: pytest.L
     for path in (merged, draft, old):
         path.touch()
     retired = Retired(old.relative_to(tmp_path).as_posix(), 1, 0)
-    write_manifest(tmp_path, Manifest("s", messages=[LogPart(0, 9, [
-        LakeFile("messages/date=2026-01-01/range=0-9.parquet", 1, 1, 0, 0)])], retired=[retired]))
+    write_manifest(
+        tmp_path,
+        Manifest(
+            "s",
+            messages=[LogPart(0, 9, [LakeFile("messages/date=2026-01-01/range=0-9.parquet", 1, 1, 0, 0)])],
+            retired=[retired],
+        ),
+    )
     assert sweep(tmp_path, READ_ON_MS) == 1
     assert (merged.exists(), draft.exists(), old.exists()) == (True, False, True)
     assert "has no messages/date=2026-01-01/range=0-9.parquet, which its manifest names" in caplog.text

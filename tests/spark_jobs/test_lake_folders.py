@@ -21,4 +21,8 @@ def test_the_lakes_of_a_store_in_their_order(tmp_path: Path) -> None:
         (tmp_path / f"{name}{suffix}").mkdir()
     (tmp_path / f"{name}-3").write_text("no folder")
     assert [path.name for path in generations(tmp_path, "/data/store")] == [
-        name, f"{name}-2", f"{name}-9", f"{name}-10"]
+        name,
+        f"{name}-2",
+        f"{name}-9",
+        f"{name}-10",
+    ]

@@ -48,18 +48,36 @@ class Filling:
         publish_end(self.store, self.written.end)
         (self.store / "glassmq").write_text("1")
         each = ENTRIES // JOURNAL_FILES
-        make_journal(self.store, *([entry(number) for number in range(first, first + each)]
-            for first in range(0, ENTRIES, each)))
-        self._environment = environment | {"GLASSMQ_SPARK_MASTER": "local[2]",
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+        make_journal(
+            self.store, *([entry(number) for number in range(first, first + each)] for first in range(0, ENTRIES, each))
+        )
+        self._environment = environment | {
+            "GLASSMQ_SPARK_MASTER": "local[2]",
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+        }
         self._started: list[subprocess.Popen[str]] = []
 
     def ended_at(self, moment: Moment, how: signal.Signals) -> tuple[int, str]:
         """Start a process and send the signal to it and what it has started; its exit code and its words."""
         process = subprocess.Popen(
-            [sys.executable, str(PROJECT / "tests/spark_jobs/lake_filler.py"), "lake", "sync", "--store",
-                str(self.store), "--lake", str(self.lakes)], cwd=PROJECT, env=self._environment, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+            [
+                sys.executable,
+                str(PROJECT / "tests/spark_jobs/lake_filler.py"),
+                "lake",
+                "sync",
+                "--store",
+                str(self.store),
+                "--lake",
+                str(self.lakes),
+            ],
+            cwd=PROJECT,
+            env=self._environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         self._started.append(process)
         look = threading.Event()
         while not moment.is_now():
@@ -93,8 +111,11 @@ class Filling:
     def rows(self, table: str) -> list[dict[str, Any]]:
         lake = self.lake()
         assert lake is not None
-        return [row for file in lake.manifest.of_table(table)
-            for row in parquet.read_table(lake.folder / file.path, partitioning=None).to_pylist()]
+        return [
+            row
+            for file in lake.manifest.of_table(table)
+            for row in parquet.read_table(lake.folder / file.path, partitioning=None).to_pylist()
+        ]
 
     def offsets(self) -> list[int]:
         return sorted(row["physical_offset"] for row in self.rows("messages"))
@@ -116,7 +137,7 @@ class Filling:
     def expect_part(self) -> None:
         """What counts is the beginning, each record of it once, and it is not all."""
         found = self.offsets()
-        assert found == [record[2] for record in self.written.records][:len(found)]
+        assert found == [record[2] for record in self.written.records][: len(found)]
         assert len(found) < RECORDS
 
 
@@ -144,21 +165,25 @@ def filling(tmp_path: Path, clean_environment: dict[str, str]) -> Iterator[Filli
     made.end()
 
 
-def test_however_it_is_ended_the_next_one_goes_on_and_everything_is_there_once(filling: Filling,
-                                                                               spark: "SparkSession") -> None:
+def test_however_it_is_ended_the_next_one_goes_on_and_everything_is_there_once(
+    filling: Filling, spark: "SparkSession"
+) -> None:
     half = filling.written.end // 2
     code, said = filling.ended_at(
         Moment("drafts, and nothing that counts", lambda: bool(filling.drafts()) and filling.lake() is None),
-        signal.SIGKILL)
+        signal.SIGKILL,
+    )
     assert (code, filling.position()) == (-signal.SIGKILL, 0), said
     code, said = filling.ended_at(
-        Moment("drafts behind what counts", lambda: filling.position() > 0 and bool(filling.drafts())), signal.SIGKILL)
+        Moment("drafts behind what counts", lambda: filling.position() > 0 and bool(filling.drafts())), signal.SIGKILL
+    )
     assert code == -signal.SIGKILL, said
     killed_at = filling.position()
     filling.expect_part()
 
     code, said = filling.ended_at(
-        Moment("more than half of it", lambda: filling.position() > half and bool(filling.drafts())), signal.SIGINT)
+        Moment("more than half of it", lambda: filling.position() > half and bool(filling.drafts())), signal.SIGINT
+    )
     assert (code, "Traceback" in said) == (130, False), said
     assert "Cancelled. What was written before counts" in said
     assert 0 < killed_at < half < filling.position() < filling.written.end

@@ -25,9 +25,17 @@ OTHER = LakeFile("polls/date=2026-01-01/file=1-0-9.parquet", 1, 50, 5, 5)
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    manifest = Manifest("/store", position=9, messages=[LogPart(0, 9, [FILE], 1, 2, True)], gaps=[LogGap(3, 4, 5)],
-        polls=[JournalPart(1, 77, 0, 9, False, [OTHER], 4)], missing_journal_files=[0], ended_by="invalid record",
-        segments_unread=["7"], witnesses=[Witness(3, 4, "ab")])
+    manifest = Manifest(
+        "/store",
+        position=9,
+        messages=[LogPart(0, 9, [FILE], 1, 2, True)],
+        gaps=[LogGap(3, 4, 5)],
+        polls=[JournalPart(1, 77, 0, 9, False, [OTHER], 4)],
+        missing_journal_files=[0],
+        ended_by="invalid record",
+        segments_unread=["7"],
+        witnesses=[Witness(3, 4, "ab")],
+    )
     manifest.retire([LakeFile("messages/gone", 3, 70, 5, 7)], 55)
     manifest.retire([LakeFile("polls/gone", 3, 80, 5, 7)], 66)
     write_manifest(tmp_path, manifest)
@@ -38,8 +46,11 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_of_a_journal_file_the_last_part_counts() -> None:
-    parts = [JournalPart(1, 77, 0, 9, False, []), JournalPart(1, 77, 9, 20, True, []),
-        JournalPart(1, 99, 0, 4, False, [])]
+    parts = [
+        JournalPart(1, 77, 0, 9, False, []),
+        JournalPart(1, 77, 9, 20, True, []),
+        JournalPart(1, 99, 0, 4, False, []),
+    ]
     assert Manifest("/store", polls=parts).journal_ends() == {(1, 77): parts[1], (1, 99): parts[2]}
 
 

@@ -20,13 +20,21 @@ def file(table: str, name: int, day: int, rows: int = 2, size: int = 100) -> Lak
 def log_part(number: int, *on: int, start: int | None = None, with_bodies: bool = False, size: int = 100) -> LogPart:
     """Part ``number``, 10 bytes of the log, with files of these days."""
     begin = 10 * number if start is None else start
-    return LogPart(begin, begin + 10, [file("messages", number, day, size=size) for day in on], 1, 3, with_bodies,
-        [file("sums", number, day, 1) for day in on])
+    return LogPart(
+        begin,
+        begin + 10,
+        [file("messages", number, day, size=size) for day in on],
+        1,
+        3,
+        with_bodies,
+        [file("sums", number, day, 1) for day in on],
+    )
 
 
 def poll_part(number: int, start: int, *on: int, closed: bool = False, lost: int = 0) -> JournalPart:
-    return JournalPart(number, 77, start, start + 10, closed, [file("polls", 1000 * number + start, day) for day in on],
-        lost)
+    return JournalPart(
+        number, 77, start, start + 10, closed, [file("polls", 1000 * number + start, day) for day in on], lost
+    )
 
 
 def log_of(*days: int) -> Manifest:
@@ -41,9 +49,19 @@ def places(manifest: Manifest) -> list[tuple[int, int]]:
 def written(merges: list[Merge], manifest: Manifest) -> Files:
     """As if all works were carried out: a file of each, with all rows."""
     rows = {found.path: found for table in ("messages", "sums", "polls") for found in manifest.of_table(table)}
-    return {(work.table, work.name): [LakeFile(f"{work.table}/merged/{work.name}",
-        sum(rows[path].rows for path in work.paths), 50, min(rows[path].min_ms for path in work.paths),
-        max(rows[path].max_ms for path in work.paths))] for merge in merges for work in merge.works}
+    return {
+        (work.table, work.name): [
+            LakeFile(
+                f"{work.table}/merged/{work.name}",
+                sum(rows[path].rows for path in work.paths),
+                50,
+                min(rows[path].min_ms for path in work.paths),
+                max(rows[path].max_ms for path in work.paths),
+            )
+        ]
+        for merge in merges
+        for work in merge.works
+    }
 
 
 def merged(manifest: Manifest) -> int:
@@ -94,9 +112,15 @@ def test_parts_without_files_go_with_those_before() -> None:
 
 
 def test_neither_gaps_nor_other_columns_are_merged_over() -> None:
-    manifest = Manifest("s", messages=[*(log_part(number, 1) for number in range(4)),
-        *(log_part(number, 1, start=100 + 10 * number) for number in range(4)),
-        *(log_part(number, 1, start=100 + 10 * number, with_bodies=True) for number in range(4, 8)), log_part(90, 2)])
+    manifest = Manifest(
+        "s",
+        messages=[
+            *(log_part(number, 1) for number in range(4)),
+            *(log_part(number, 1, start=100 + 10 * number) for number in range(4)),
+            *(log_part(number, 1, start=100 + 10 * number, with_bodies=True) for number in range(4, 8)),
+            log_part(90, 2),
+        ],
+    )
     assert places(manifest) == [(0, 4), (4, 8), (8, 12)]
     assert [work.with_bodies for merge in due(manifest, LAKE) for work in merge.works] == [False] * 4 + [True] * 2
 
@@ -121,9 +145,16 @@ def test_the_log_is_covered_as_before_and_the_files_in_their_order() -> None:
     manifest.messages[4] = log_part(4, 1, 2)
     found = due(manifest, LAKE)
     assert [(work.table, work.name) for work in found[0].works] == [
-        (table, f"range={0:020d}-{50:020d}") for table in ("messages", "sums")]
-    assert found[0].works[0].paths == ["messages/1/0", "messages/1/1", "messages/1/2", "messages/1/3", "messages/1/4",
-        "messages/2/4"]
+        (table, f"range={0:020d}-{50:020d}") for table in ("messages", "sums")
+    ]
+    assert found[0].works[0].paths == [
+        "messages/1/0",
+        "messages/1/1",
+        "messages/1/2",
+        "messages/1/3",
+        "messages/1/4",
+        "messages/2/4",
+    ]
     rows, paths = sum(each.rows for each in manifest.of_table("messages")), manifest.files()
     assert put_together(manifest, found, written(found, manifest), 9) == 20
     assert [(part.start, part.end) for part in manifest.messages] == [(0, 50), (50, 90), (90, 100)]
@@ -137,25 +168,33 @@ def test_the_log_is_covered_as_before_and_the_files_in_their_order() -> None:
 
 
 def test_files_of_the_journal_are_merged_and_each_is_still_known() -> None:
-    parts = [poll_part(1, 0, 1), poll_part(1, 10, 1, lost=2), poll_part(1, 20, 1, closed=True, lost=1),
-        poll_part(2, 0, 1), poll_part(2, 10, 1, 2), poll_part(2, 20, 2)]
+    parts = [
+        poll_part(1, 0, 1),
+        poll_part(1, 10, 1, lost=2),
+        poll_part(1, 20, 1, closed=True, lost=1),
+        poll_part(2, 0, 1),
+        poll_part(2, 10, 1, 2),
+        poll_part(2, 20, 2),
+    ]
     manifest = Manifest("s", polls=[*parts])
-    merge, = due(manifest, LAKE)
-    assert [work.name for work in merge.works] == [
-        f"file={1:020d}-{77:013d}-{0:010d}-{2:020d}-{77:013d}-{20:010d}"]
+    (merge,) = due(manifest, LAKE)
+    assert [work.name for work in merge.works] == [f"file={1:020d}-{77:013d}-{0:010d}-{2:020d}-{77:013d}-{20:010d}"]
     before = manifest.journal_ends()
     assert put_together(manifest, [merge], written([merge], manifest), 9) == 6
     found = [(part.number, part.start, part.end, part.closed, len(part.files), part.lost) for part in manifest.polls]
     assert found == [(1, 0, 30, True, 1, 3), (2, 0, 20, False, 0, 0), (2, 20, 30, False, 1, 0)]
     assert {known: (part.end, part.closed) for known, part in manifest.journal_ends().items()} == {
-        known: (part.end, part.closed) for known, part in before.items()}
+        known: (part.end, part.closed) for known, part in before.items()
+    }
     assert due(manifest, LAKE) == []
 
 
 def test_rows_that_are_missing_are_not_done_without() -> None:
-    for manifest in (log_of(1, 1, 1, 1, 2),
-            Manifest("s", polls=[*(poll_part(1, 10 * number, 1) for number in range(4)), poll_part(1, 40, 2)])):
-        merge, = due(manifest, LAKE)
+    for manifest in (
+        log_of(1, 1, 1, 1, 2),
+        Manifest("s", polls=[*(poll_part(1, 10 * number, 1) for number in range(4)), poll_part(1, 40, 2)]),
+    ):
+        (merge,) = due(manifest, LAKE)
         files = {name: [LakeFile("x", 7, 1, DAY, DAY)] for name in written([merge], manifest)}
         with pytest.raises(LakeError, match="Of 8 rows that were to be merged 7 were written; what was there stays"):
             put_together(manifest, [merge], files, 9)
@@ -166,11 +205,16 @@ def test_rows_that_are_missing_are_not_done_without() -> None:
 def test_a_manifest_of_before_is_merged(tmp_path: Path) -> None:
     from spark_jobs.lake_manifest import read_manifest
 
-    (tmp_path / "manifest.json").write_text('{"store": "s", "version": 1, "position": 50, "messages": [' + ", ".join(
-        f'{{"start": {at}, "end": {at + 10}, "files": [{{"path": "messages/{at}", "rows": 2, "size": 9, "min_ms": {at},'
-        f' "max_ms": {at}}}]}}' for at in range(0, 40, 10))
+    (tmp_path / "manifest.json").write_text(
+        '{"store": "s", "version": 1, "position": 50, "messages": ['
+        + ", ".join(
+            f'{{"start": {at}, "end": {at + 10}, "files": [{{"path": "messages/{at}", "rows": 2, "size": 9, '
+            f'"min_ms": {at}, "max_ms": {at}}}]}}'
+            for at in range(0, 40, 10)
+        )
         + f', {{"start": 40, "end": 50, "files": [{{"path": "n", "rows": 1, "size": 9, "min_ms": {DAY}, "max_ms": {DAY}'
-        '}]}]}')
+        "}]}]}"
+    )
     manifest = read_manifest(tmp_path)
     assert manifest is not None and manifest.retired == []
     assert merged(manifest) == 4

@@ -16,10 +16,19 @@ def test_whole_days_stay_beside_the_current_one() -> None:
 
 def test_files_of_days_that_are_over_go_and_what_was_read_is_still_known() -> None:
     gap, witness = LogGap(20, 30, 1), Witness(35, 5, "ab")
-    manifest = Manifest("s", position=50, gaps=[gap], witnesses=[witness], missing_journal_files=[0],
-        messages=[LogPart(0, 20, [file("messages", 1)], sums=[file("sums", 1, 1)]), LogPart(30, 40, [], 1, 10),
-            LogPart(40, 50, [file("messages", 2), file("messages", 3)], 2, 9, sums=[file("sums", 2), file("sums", 3)])],
-        polls=[JournalPart(1, 77, 0, 9, True, [file("polls", 1, 5)], 3), JournalPart(2, 78, 0, 9, False, [])])
+    manifest = Manifest(
+        "s",
+        position=50,
+        gaps=[gap],
+        witnesses=[witness],
+        missing_journal_files=[0],
+        messages=[
+            LogPart(0, 20, [file("messages", 1)], sums=[file("sums", 1, 1)]),
+            LogPart(30, 40, [], 1, 10),
+            LogPart(40, 50, [file("messages", 2), file("messages", 3)], 2, 9, sums=[file("sums", 2), file("sums", 3)]),
+        ],
+        polls=[JournalPart(1, 77, 0, 9, True, [file("polls", 1, 5)], 3), JournalPart(2, 78, 0, 9, False, [])],
+    )
     assert not drop_before(manifest, DAY, 9)
     assert (manifest.dropped, manifest.retired) == (Dropped(), [])
     assert not drop_before(manifest, 2 * DAY - 1, 9), "its last millisecond is not over"
@@ -31,8 +40,10 @@ def test_files_of_days_that_are_over_go_and_what_was_read_is_still_known() -> No
     assert manifest.dropped == Dropped(3 * DAY, 4, 5)
     assert [(part.start, part.end) for part in manifest.messages] == [(30, 40), (40, 50)]
     assert manifest.files() == {"messages/3", "sums/3"}
-    assert manifest.journal_ends() == {(1, 77): JournalPart(1, 77, 0, 9, True, [], 3),
-        (2, 78): JournalPart(2, 78, 0, 9, False, [])}
+    assert manifest.journal_ends() == {
+        (1, 77): JournalPart(1, 77, 0, 9, True, [], 3),
+        (2, 78): JournalPart(2, 78, 0, 9, False, []),
+    }
     assert (manifest.position, manifest.gaps, manifest.witnesses) == (50, [gap], [witness])
     assert [file.at_ms for file in manifest.retired] == [9, 9, 9, 11, 11]
     assert not drop_before(manifest, 3 * DAY, 12)

@@ -32,6 +32,7 @@ def test_what_is_written_behind_the_end_of_the_round_is_removed(tmp_path: Path) 
 
 def writing(folder: Path) -> CarryOut:
     """Writes a range of the log and then a file of the journal, and says so."""
+
     def draft(name: str) -> Draft:
         (folder / name).touch()
         return Draft(str(folder / name), name, 1, 1, 1, 1)

@@ -35,8 +35,12 @@ def store(settings: Any, tmp_path: Path) -> Written:
 
 
 def fill(root: Path) -> None:
-    sync(Wanted(str(root / "store"), root / "lakes"), lambda works: [lake_tasks.carry_out(work) for work in works],
-        lambda: NOW, lambda percent, doing: None)
+    sync(
+        Wanted(str(root / "store"), root / "lakes"),
+        lambda works: [lake_tasks.carry_out(work) for work in works],
+        lambda: NOW,
+        lambda percent, doing: None,
+    )
 
 
 def state() -> LakeState:
@@ -70,8 +74,12 @@ def test_what_is_dropped_and_what_is_still_there(store: Written, tmp_path: Path)
     assert (state().dropped, state().retired_bytes) == (Dropped(), 0)
     size = state().messages.size
     later = NOW + 9 * 86_400_000
-    sync(Wanted(str(tmp_path / "store"), tmp_path / "lakes", keep_days=2), lambda works: [], lambda: later,
-        lambda percent, doing: None)
+    sync(
+        Wanted(str(tmp_path / "store"), tmp_path / "lakes", keep_days=2),
+        lambda works: [],
+        lambda: later,
+        lambda percent, doing: None,
+    )
     found = state()
     assert found.dropped == Dropped(later // 86_400_000 * 86_400_000 - 2 * 86_400_000, 40, 0)
     assert (found.messages, found.position) == (Rows(0, 0, 0), store.end)
@@ -113,12 +121,15 @@ def test_a_lake_that_cannot_be_read_is_a_sentence(store: Written, tmp_path: Path
     assert (state().folder, state().problem) == ("", "")
 
 
-@pytest.mark.parametrize(("status", "result", "said"), [
-    ("SUCCESS", "{}", ""),
-    ("FAILURE", json.dumps({"exc_type": "LakeError", "exc_message": ["The disk is full."]}), "The disk is full."),
-    ("FAILURE", "nonsense", "It failed; the report worker's log says why."),
-    ("FAILURE", None, "It failed; the report worker's log says why."),
-])
+@pytest.mark.parametrize(
+    ("status", "result", "said"),
+    [
+        ("SUCCESS", "{}", ""),
+        ("FAILURE", json.dumps({"exc_type": "LakeError", "exc_message": ["The disk is full."]}), "The disk is full."),
+        ("FAILURE", "nonsense", "It failed; the report worker's log says why."),
+        ("FAILURE", None, "It failed; the report worker's log says why."),
+    ],
+)
 @pytest.mark.usefixtures("store")
 def test_how_the_last_try_ended(status: str, result: str | None, said: str) -> None:
     TaskResult.objects.create(task_id="a", task_name=lake_state.SYNC_TASK, status=status, result=result)
@@ -161,7 +172,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_the_worker_is_told_once(told: list[Any]) -> None:
     assert not state().under_way
     begin_sync(with_bodies=True)
-    (name, kwargs, task_id), = told
+    ((name, kwargs, task_id),) = told
     assert (name, kwargs) == (lake_state.SYNC_TASK, {"with_bodies": True})
     assert (state().under_way, state().last_try) == (True, None)
     with pytest.raises(RunActiveError, match="being filled already"):

@@ -54,8 +54,12 @@ def rows(root: Path, table: str = "messages") -> list[dict[str, Any]]:
     """What counts: the rows of the files that the manifest names."""
     lake = lake_of(root)
     parts = lake.manifest.messages if table == "messages" else lake.manifest.polls
-    return [row for part in parts for file in part.files
-        for row in parquet.read_table(lake.folder / file.path, partitioning=None).to_pylist()]
+    return [
+        row
+        for part in parts
+        for file in part.files
+        for row in parquet.read_table(lake.folder / file.path, partitioning=None).to_pylist()
+    ]
 
 
 def offsets(root: Path) -> list[int]:
@@ -65,8 +69,11 @@ def offsets(root: Path) -> list[int]:
 def files_of(root: Path) -> list[str]:
     """Every file below the lake but its manifest."""
     folder = lake_of(root).folder
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*")
-        if path.is_file() and path.name != "manifest.json")
+    return sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "manifest.json"
+    )
 
 
 def expected(written: Written, first: int = 0) -> list[int]:
@@ -131,8 +138,7 @@ def test_a_store_without_a_safe_end_is_read_on_from_where_it_ended(tmp_path: Pat
     written = make_store(tmp_path / "store", 60)
     last = written.records[45][2]
     whole = segment_path(tmp_path / "store", last // SEGMENT).read_bytes()
-    later = {path: path.read_bytes() for path in (tmp_path / "store/commitlog").iterdir()
-        if int(path.name) > last}
+    later = {path: path.read_bytes() for path in (tmp_path / "store/commitlog").iterdir() if int(path.name) > last}
     for path in later:
         path.unlink()
     cut = last % SEGMENT + 30  # a record that is being written
@@ -168,8 +174,9 @@ def test_where_a_log_cannot_be_read_on_is_said(tmp_path: Path) -> None:
     assert (manifest.ended_by, manifest.segments_unread) == ("invalid record", behind)
 
 
-def test_a_large_log_is_made_to_count_bit_by_bit(tmp_path: Path, written: Written,
-                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_log_is_made_to_count_bit_by_bit(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
     publish_end(tmp_path / "store", written.end)
     monkeypatch.setattr(lake_sync, "ROUND_BYTES", SEGMENT)
     monkeypatch.setattr(commit_log_segments, "SMALLEST_SHARE", 1000)
@@ -180,8 +187,12 @@ def test_a_large_log_is_made_to_count_bit_by_bit(tmp_path: Path, written: Writte
         positions.append(found.manifest.position if found else 0)
         return run_here(works)
 
-    sync(Wanted(str(tmp_path / "store"), tmp_path / "lakes"), run, lambda: NOW,
-        lambda percent, doing: told.append(percent))
+    sync(
+        Wanted(str(tmp_path / "store"), tmp_path / "lakes"),
+        run,
+        lambda: NOW,
+        lambda percent, doing: told.append(percent),
+    )
     assert positions == [0, 4096, 8192]
     assert told == sorted(told)
     assert told[-1] < 100
@@ -215,7 +226,7 @@ def test_segments_that_were_deleted_unread_are_a_gap(tmp_path: Path, written: Wr
             path.unlink()
     done = fill(tmp_path)
     assert done.gap_bytes == int(last.name) - position
-    gap, = lake_of(tmp_path).manifest.gaps
+    (gap,) = lake_of(tmp_path).manifest.gaps
     assert (gap.start, gap.end, gap.noticed_ms) == (position, int(last.name), NOW)
     assert offsets(tmp_path) == [at for at in expected(written) if at < position or at >= int(last.name)]
     assert fill(tmp_path).gap_bytes == 0
@@ -244,8 +255,10 @@ def test_what_is_said_to_be_gone_and_is_there_does_not_count(tmp_path: Path, wri
     publish_end(tmp_path / "store", written.end)
 
     def blind(works: Sequence[Work]) -> list[Done]:
-        return [LogDone(work.start, work.end, [], gone=True) if isinstance(work, LogWork) else carry_out(work)
-            for work in works]
+        return [
+            LogDone(work.start, work.end, [], gone=True) if isinstance(work, LogWork) else carry_out(work)
+            for work in works
+        ]
 
     with pytest.raises(LakeError, match="the machine that was to read them did not find them"):
         fill(tmp_path, blind)
@@ -277,8 +290,9 @@ def test_stores_that_change_places_have_a_lake_each(tmp_path: Path, written: Wri
     assert lakes == [f"{first.lake.name}-2", first.lake.name] * 2
 
 
-def test_a_damaged_record_does_not_make_another_lake(tmp_path: Path, written: Written,
-                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_record_does_not_make_another_lake(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(commit_log_segments, "SMALLEST_SHARE", 1000)
     first = fill(tmp_path)
     assert len(lake_of(tmp_path).manifest.witnesses) == 3
@@ -308,9 +322,17 @@ def test_gaps_of_a_journal_are_noted_once_whatever_its_numbers() -> None:
         return JournalDone(number, created_ms, start, end, [])
 
     manifest = Manifest("store")
-    steps = [(done(3, 10, 0, 50), []), (done(3, 10, 50, 60), []), (done(6, 20, 0, 0), []),
-        (done(6, 20, 0, 9), [4, 5]), (done(7, 30, 0, 9), []), (done(6, 20, 9, 20), []),
-        (done(0, 40, 0, 9), []), (done(3, 50, 0, 9), [1, 2]), (done(2, 60, 0, 9), [0, 1])]
+    steps = [
+        (done(3, 10, 0, 50), []),
+        (done(3, 10, 50, 60), []),
+        (done(6, 20, 0, 0), []),
+        (done(6, 20, 0, 9), [4, 5]),
+        (done(7, 30, 0, 9), []),
+        (done(6, 20, 9, 20), []),
+        (done(0, 40, 0, 9), []),
+        (done(3, 50, 0, 9), [1, 2]),
+        (done(2, 60, 0, 9), [0, 1]),
+    ]
     for one, missing in steps:
         manifest.missing_journal_files = []
         add_journal(manifest, [one])
@@ -363,6 +385,7 @@ def killed_at(step: int) -> Iterator[list[str]]:
     """Let ``step`` things happen to the disk, none after them. Yields what was done."""
     done: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
+
         def counted(name: str, real: Callable[..., Any], counts: Callable[..., bool]) -> Callable[..., Any]:
             def call(*args: Any, **more: Any) -> Any:
                 if counts(*args, **more):
@@ -370,13 +393,13 @@ def killed_at(step: int) -> Iterator[list[str]]:
                         raise KilledError
                     done.append(name)
                 return real(*args, **more)
+
             return call
 
         for name in ("replace", "unlink", "mkdir", "rmdir"):
             patch.setattr(Path, name, counted(name, getattr(Path, name), lambda *_, **__: True))
         patch.setattr(os, "fsync", counted("fsync", os.fsync, lambda *_: True))
-        patch.setattr(builtins, "open", counted("open", builtins.open,
-            lambda path, mode="r", *_, **__: "w" in mode))
+        patch.setattr(builtins, "open", counted("open", builtins.open, lambda path, mode="r", *_, **__: "w" in mode))
         yield done
 
 
@@ -384,7 +407,7 @@ def store_in_two_stages(root: Path, segments: int) -> tuple[Written, Callable[[]
     """A store, and what makes it have its first part, and all of it."""
     written = make_store(root / "store", 60)
     (root / "store" / "glassmq").write_text("1")
-    journal, = make_journal(root / "store", [entry(number) for number in range(20)])
+    (journal,) = make_journal(root / "store", [entry(number) for number in range(20)])
     whole = journal.read_bytes()
 
     def half() -> None:
@@ -398,8 +421,9 @@ def store_in_two_stages(root: Path, segments: int) -> tuple[Written, Callable[[]
     return written, half, full
 
 
-def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(tmp_path: Path,
-                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lake_sync, "ROUND_BYTES", 6000)
     monkeypatch.setattr(commit_log_segments, "SMALLEST_SHARE", 2000)
     step, finished = 0, False
@@ -416,7 +440,7 @@ def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(tmp_path: Pat
         except KilledError:
             pass
         counted = offsets(root)  # what a reader sees meanwhile
-        assert counted == expected(written)[:len(counted)]
+        assert counted == expected(written)[: len(counted)]
         with killed_at(step // 2), suppress(KilledError):
             fill(root)
         result = fill(root)
@@ -446,8 +470,10 @@ class Growing:
         self.root, self.now, self._half = root, NOW, hours // 2
         self.written = make_store(root / "store", hours, step_ms=HOUR)
         (root / "store" / "glassmq").write_text("1")
-        halves = [[entry(number, at_ms=BEGIN_MS + HOUR * number) for number in range(first, first + self._half)]
-            for first in (0, self._half)]
+        halves = [
+            [entry(number, at_ms=BEGIN_MS + HOUR * number) for number in range(first, first + self._half)]
+            for first in (0, self._half)
+        ]
         self._journals = make_journal(root / "store", *halves, block=1)
         self._whole = [path.read_bytes() for path in self._journals]
 
@@ -460,11 +486,15 @@ class Growing:
             header = decode_header(whole)
             assert header is not None
             ends = [block.end for block in decode_blocks(whole, header)]
-            path.write_bytes(whole if entries >= self._half else whole[:ends[entries - 1]] if entries > 0 else b"")
+            path.write_bytes(whole if entries >= self._half else whole[: ends[entries - 1]] if entries > 0 else b"")
 
     def fill(self, run: Callable[[Sequence[Work]], list[Done]] = run_here, **more: Any) -> Synced:
-        return sync(Wanted(str(self.root / "store"), self.root / "lakes", **more), run, lambda: self.now,
-            lambda percent, doing: None)
+        return sync(
+            Wanted(str(self.root / "store"), self.root / "lakes", **more),
+            run,
+            lambda: self.now,
+            lambda percent, doing: None,
+        )
 
     def fill_bit_by_bit(self, until: int, step: int = 3) -> None:
         for hours in range(step, until + 1, step):
@@ -475,8 +505,11 @@ class Growing:
 def counted(root: Path) -> list[dict[str, Any]]:
     """What the lake has counted, rows of the same keys added up."""
     lake = lake_of(root)
-    batches = [batch for file in lake.manifest.of_table("sums")
-        for batch in parquet.read_table(lake.folder / file.path, partitioning=None).to_batches()]
+    batches = [
+        batch
+        for file in lake.manifest.of_table("sums")
+        for batch in parquet.read_table(lake.folder / file.path, partitioning=None).to_batches()
+    ]
     return sorted((row for batch in added_up(batches) for row in batch.to_pylist()), key=repr)
 
 
@@ -500,7 +533,8 @@ def test_what_is_merged_has_the_same_rows_in_the_same_order(tmp_path: Path) -> N
     small, merged = (lake_of(tmp_path / name).manifest for name in ("small", "merged"))
     assert (small.position, small.witnesses) == (merged.position, merged.witnesses)
     assert {known: (part.end, part.closed) for known, part in small.journal_ends().items()} == {
-        known: (part.end, part.closed) for known, part in merged.journal_ends().items()}
+        known: (part.end, part.closed) for known, part in merged.journal_ends().items()
+    }
     for table in ("messages", "sums", "polls"):
         assert len(small.of_table(table)) > 30
         assert len(merged.of_table(table)) < 20, "two for each day that is over, and those of the last one"
@@ -607,7 +641,8 @@ def test_bodies_are_merged_too_and_a_column_of_later_is_null(tmp_path: Path) -> 
 
 
 def test_whenever_the_writer_is_killed_while_it_merges_nothing_is_lost_or_twice(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Growing(tmp_path / "one")
     with monkeypatch.context() as patch:
         unmerged(patch)
@@ -653,8 +688,9 @@ def test_days_that_are_not_to_be_kept_are_dropped_and_not_read_again(tmp_path: P
     assert sum(row["messages"] for row in counted(tmp_path)) == 75 - old
     manifest = lake_of(tmp_path).manifest
     assert manifest.dropped == Dropped(midnight - DAY_MS, old, old)
-    assert lake_position.decode(told) == lake_position.decode((tmp_path / "store" / "lakePosition").read_bytes()
-        )._replace(wall_ms=NOW)
+    assert lake_position.decode(told) == lake_position.decode(
+        (tmp_path / "store" / "lakePosition").read_bytes()
+    )._replace(wall_ms=NOW)
     assert all((before.folder / path).is_file() for path in before.manifest.files()), "somebody reads them"
     store.now += READ_ON_MS
     for _ in range(2):

@@ -39,7 +39,8 @@ def test_spark_fills_a_lake_and_reads_it(spark: "SparkSession", tmp_path: Path) 
     make_journal(tmp_path / "store", [entry(number) for number in range(20)])
     lake = filled(spark, tmp_path)
     assert sorted(rows(lake_messages(spark, lake, ("topic", "queue_id", "physical_offset", "total_size", "body")))) == (
-        sorted((*record, None) for record in written.records))
+        sorted((*record, None) for record in written.records)
+    )
     polls = lake_polls(spark, lake, ("client_id", "at_ms"), BEGIN_MS + 5000, BEGIN_MS + 9000)
     assert sorted(rows(polls)) == [(f"c{number}", BEGIN_MS + 1000 * number) for number in range(5, 9)]
 
@@ -56,8 +57,17 @@ def test_what_was_counted_is_what_is_there(spark: "SparkSession", tmp_path: Path
     lake = filled(spark, tmp_path)
     start, stop = 1_700_000_040_000, 1_700_000_640_000
     assert start % MINUTE == stop % MINUTE == 0
-    columns = ("topic", "queue_id", "born_host", "producer_group", "store_ts", "body_length", "total_size",
-        "queue_offset", "physical_offset")
+    columns = (
+        "topic",
+        "queue_id",
+        "born_host",
+        "producer_group",
+        "store_ts",
+        "body_length",
+        "total_size",
+        "queue_offset",
+        "physical_offset",
+    )
     for window in ((None, None), (start, stop)):
         counted = lake_sums(spark, lake, SUM_KEYS, SUMS, *window)
         expected = summed(lake_messages(spark, lake, columns, *window), SUM_KEYS, SUMS)
@@ -66,8 +76,9 @@ def test_what_was_counted_is_what_is_there(spark: "SparkSession", tmp_path: Path
         lake_sums(spark, lake, ("tags",), ("messages",))
 
 
-def test_spark_merges_the_files_of_a_day_and_reads_the_same(spark: "SparkSession", tmp_path: Path,
-                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_merges_the_files_of_a_day_and_reads_the_same(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = make_store(tmp_path / "store", 40, step_ms=60 * MINUTE)
     make_journal(tmp_path / "store", *([entry(number, at_ms=BEGIN_MS + 60 * MINUTE * number)] for number in range(40)))
     wanted = Wanted(str(tmp_path / "store"), tmp_path / "lakes")
@@ -112,7 +123,8 @@ def killed_in_the_middle(works: Any, batches: Any) -> Any:
 
 @pytest.mark.parametrize("task", [killed, killed_in_the_middle])
 def test_a_task_that_is_killed_leaves_nothing_and_the_next_one_makes_it_whole(
-        spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: Any) -> None:
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: Any
+) -> None:
     written = make_store(tmp_path / "store", 60)
     monkeypatch.setattr(lake_tables, "carry_out_in_spark", task)
     with pytest.raises(Exception, match=r"crashed|exited|EOF"):
@@ -123,8 +135,9 @@ def test_a_task_that_is_killed_leaves_nothing_and_the_next_one_makes_it_whole(
     assert sorted(rows(lake_messages(spark, lake, ("physical_offset",)))) == [(at,) for _, _, at, _ in written.records]
 
 
-def test_what_is_cancelled_is_removed_though_its_tasks_go_on(spark: "SparkSession", tmp_path: Path,
-                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_cancelled_is_removed_though_its_tasks_go_on(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = make_store(tmp_path / "store", 10)  # one task
     monkeypatch.setattr(lake_tables, "carry_out_in_spark", partial(waits, tmp_path / "begun", tmp_path / "go on"))
 
@@ -139,7 +152,7 @@ def test_what_is_cancelled_is_removed_though_its_tasks_go_on(spark: "SparkSessio
         filled(spark, tmp_path)
     spark.sparkContext._jsc.sc().clearJobGroup()
     canceller.join()
-    folder, = (tmp_path / "lakes").glob("store-*[0-9a-f]")
+    (folder,) = (tmp_path / "lakes").glob("store-*[0-9a-f]")
     assert list(folder.rglob("*.open")) == []
     assert [path for path in folder.rglob("*") if path.is_file()] == []
     (tmp_path / "go on").touch()
@@ -170,8 +183,9 @@ def wait_for(path: Path) -> None:
     raise TimeoutError(f"there is no {path}")
 
 
-def test_a_full_disk_in_a_task_is_a_sentence(spark: "SparkSession", tmp_path: Path,
-                                             monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_in_a_task_is_a_sentence(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_store(tmp_path / "store", 60)
     monkeypatch.setattr(lake_tables, "carry_out_in_spark", full)
     with pytest.raises(Exception, match="No space left on device") as raised:

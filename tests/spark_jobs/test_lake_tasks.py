@@ -60,7 +60,7 @@ def test_a_range_becomes_a_file_with_its_records(tmp_path: Path, written: Writte
     start, end = written.records[10][2], written.records[50][2]
     done = carry_out(log_work(tmp_path, start, end))
     assert isinstance(done, LogDone)
-    draft, = done.drafts
+    (draft,) = done.drafts
     assert draft.path == f"messages/date=2023-11-14/range={start:020d}-{end:020d}.parquet"
     assert Path(draft.draft).name.startswith(Path(draft.path).name) and draft.draft.endswith(".new")
     rows = rows_of(done)
@@ -98,8 +98,9 @@ def store_at(root: Path, times: list[int]) -> None:
     """A store with a record of each store time."""
     data = b""
     for number, time in enumerate(times):
-        data += commit_log_record.encode(topic="t", queue_id=0, queue_offset=number, physical_offset=len(data),
-            body=b"x", store_timestamp=time)
+        data += commit_log_record.encode(
+            topic="t", queue_id=0, queue_offset=number, physical_offset=len(data), body=b"x", store_timestamp=time
+        )
     (root / "commitlog").mkdir(parents=True)
     segment_path(root, 0).write_bytes(data)
 
@@ -111,10 +112,16 @@ def test_every_day_has_a_file_also_when_the_clock_goes_back_or_mad(tmp_path: Pat
     times = [DAY - 1, DAY, 5, 3 * DAY, DAY + 1, -7, 1 << 62]
     store_at(tmp_path, times)
     done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
-    found = {Path(draft.path).parent.name: sorted(parquet.read_table(draft.draft).column("store_ts").to_pylist())
-        for draft in done.drafts}
-    assert found == {"date=1970-01-01": [-7, 5, DAY - 1], "date=1970-01-02": [DAY, DAY + 1],
-        "date=1970-01-04": [3 * DAY], "date=9999-12-31": [1 << 62]}
+    found = {
+        Path(draft.path).parent.name: sorted(parquet.read_table(draft.draft).column("store_ts").to_pylist())
+        for draft in done.drafts
+    }
+    assert found == {
+        "date=1970-01-01": [-7, 5, DAY - 1],
+        "date=1970-01-02": [DAY, DAY + 1],
+        "date=1970-01-04": [3 * DAY],
+        "date=9999-12-31": [1 << 62],
+    }
 
 
 def test_more_days_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,8 +132,11 @@ def test_more_days_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.Mo
     done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
     assert sorted(row["store_ts"] for row in rows_of(done)) == sorted(times)
     assert len({draft.path for draft in done.drafts}) == len(done.drafts) > 4
-    assert all(row["store_ts"] // DAY == day_of(draft.path) for draft in done.drafts
-        for row in parquet.read_table(draft.draft).to_pylist())
+    assert all(
+        row["store_ts"] // DAY == day_of(draft.path)
+        for draft in done.drafts
+        for row in parquet.read_table(draft.draft).to_pylist()
+    )
 
 
 def day_of(path: str) -> int:
@@ -136,7 +146,7 @@ def day_of(path: str) -> int:
 def test_rows_are_written_in_groups(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_tasks, "GROUP_ROWS", 20)
     monkeypatch.setattr("spark_jobs.commit_log_walk.ROWS", 10)
-    draft, = carry_out(log_work(tmp_path, 0, written.end)).drafts
+    (draft,) = carry_out(log_work(tmp_path, 0, written.end)).drafts
     metadata = parquet.read_metadata(draft.draft)
     assert [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)] == [20, 20, 20]
 
@@ -160,7 +170,7 @@ def journal_work(root: Path, path: Path, start: int = 0, created_ms: int | None 
 
 
 def test_a_journal_file_becomes_a_file_and_goes_on_where_it_ended(tmp_path: Path) -> None:
-    path, = make_journal(tmp_path, [entry(number) for number in range(20)], block=5)
+    (path,) = make_journal(tmp_path, [entry(number) for number in range(20)], block=5)
     whole = path.read_bytes()
     path.write_bytes(whole[:-300])
     first = carry_out(journal_work(tmp_path, path))
@@ -174,13 +184,14 @@ def test_a_journal_file_becomes_a_file_and_goes_on_where_it_ended(tmp_path: Path
     assert [row["client_id"] for row in rows] == [entry(number).client_id for number in range(20)]
     assert list(rows[0]) == list(POLL_COLUMNS)
     assert first.drafts[0].path == (
-        f"polls/date=2023-11-14/file={0:020d}-{BEGIN_MS:013d}-{0:010d}-{first.end:010d}.parquet")
+        f"polls/date=2023-11-14/file={0:020d}-{BEGIN_MS:013d}-{0:010d}-{first.end:010d}.parquet"
+    )
     third = carry_out(journal_work(tmp_path, path, second.end))
     assert (third.drafts, third.end) == ([], second.end)
 
 
 def test_a_journal_file_in_whose_place_another_lies_is_left_alone(tmp_path: Path) -> None:
-    path, = make_journal(tmp_path, [entry(1)])
+    (path,) = make_journal(tmp_path, [entry(1)])
     assert carry_out(journal_work(tmp_path, path, 40, created_ms=1)) == JournalDone(0, 1, 40, 40, [])
     path.write_bytes(b"nothing of ours")
     assert carry_out(journal_work(tmp_path, path)) == JournalDone(0, 0, 0, 0, [])
@@ -199,15 +210,16 @@ def put(lake: Path, drafts: Iterable[Draft]) -> list[str]:
 
 @pytest.mark.parametrize("bodies", [False, True])
 def test_files_are_merged_row_by_row_as_if_they_had_been_written_at_once(
-        tmp_path: Path, lake: Path, written: Written, bodies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, lake: Path, written: Written, bodies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lake_tasks, "GROUP_ROWS", 25)
     monkeypatch.setattr(lake_tasks, "WRITTEN_ROWS", 10)
     cuts = [0, *(written.records[index][2] for index in (7, 20, 21, 50)), written.end]
     parts = [carry_out(log_work(tmp_path, start, end, bodies=bodies)) for start, end in pairwise(cuts)]
-    whole, = carry_out(log_work(tmp_path, 0, written.end, bodies=bodies)).files[:1]
+    (whole,) = carry_out(log_work(tmp_path, 0, written.end, bodies=bodies)).files[:1]
     names = [put(lake, part.files[:1])[0] for part in parts]
     done = carry_out(MergeWork(str(lake), "messages", "together", names, bodies))
-    merged, = done.files
+    (merged,) = done.files
     assert merged.path == "messages/date=2023-11-14/together.parquet"
     assert parquet.read_table(merged.draft).equals(parquet.read_table(whole.draft))
     assert (merged.rows, merged.min_ms, merged.max_ms) == (whole.rows, whole.min_ms, whole.max_ms)
@@ -226,7 +238,7 @@ def test_sums_of_the_same_keys_are_added_up_when_they_are_merged(tmp_path: Path,
     parts = [carry_out(log_work(tmp_path, start, end)) for start, end in pairwise(cuts)]
     whole = carry_out(log_work(tmp_path, 0, written.end)).files[1]
     names = [put(lake, part.files[1:])[0] for part in parts]
-    merged, = carry_out(MergeWork(str(lake), "sums", "together", names)).files
+    (merged,) = carry_out(MergeWork(str(lake), "sums", "together", names)).files
     keys = [(name, "ascending") for name in lake_tasks.SUM_KEYS]
     assert parquet.read_table(merged.draft).sort_by(keys).equals(parquet.read_table(whole.draft).sort_by(keys))
     assert merged.rows < len(names) == 60
@@ -246,7 +258,7 @@ def test_files_of_several_days_are_merged_day_by_day(tmp_path: Path, lake: Path)
 
 
 def test_what_cannot_be_read_is_not_merged_and_leaves_nothing(tmp_path: Path, lake: Path, written: Written) -> None:
-    name, = put(lake, carry_out(log_work(tmp_path, 0, written.end)).files[:1])
+    (name,) = put(lake, carry_out(log_work(tmp_path, 0, written.end)).files[:1])
     damaged = lake / "messages" / "damaged.parquet"
     damaged.write_bytes((lake / name).read_bytes()[:-100])
     for bad in ("messages/damaged.parquet", "messages/gone.parquet"):
@@ -258,13 +270,16 @@ def test_what_cannot_be_read_is_not_merged_and_leaves_nothing(tmp_path: Path, la
 def test_spark_gives_numbers_of_works_and_gets_what_became_of_them(tmp_path: Path) -> None:
     written = make_store(tmp_path, 30)
     works = [log_work(tmp_path, 0, SEGMENT), log_work(tmp_path, SEGMENT, written.end, base=SEGMENT)]
-    journal, = make_journal(tmp_path, [entry(1)])
+    (journal,) = make_journal(tmp_path, [entry(1)])
     encoded = [msgspec.json.encode(bundle) for bundle in (works[:1], [journal_work(tmp_path, journal), *works])]
 
     def done(*numbers: int) -> list[LogDone | JournalDone]:
         batches = [pa.RecordBatch.from_arrays([pa.array([number])], names=["id"]) for number in numbers]
-        return [msgspec.json.decode(text, type=lake_tasks.Done) for batch in carry_out_in_spark(encoded, batches)
-            for text in batch.column("done").to_pylist()]
+        return [
+            msgspec.json.decode(text, type=lake_tasks.Done)
+            for batch in carry_out_in_spark(encoded, batches)
+            for text in batch.column("done").to_pylist()
+        ]
 
     assert [(type(one), one.start) for one in done(1)] == [(JournalDone, 0), (LogDone, 0), (LogDone, SEGMENT)]
     assert [one.start for one in done(0, 0)] == [0, 0]
@@ -296,7 +311,7 @@ def test_a_machine_that_does_not_see_the_store_does_not_take_the_log_for_deleted
 
 
 def test_a_machine_that_does_not_see_the_lake_writes_nothing(tmp_path: Path, written: Written, lake: Path) -> None:
-    journal, = make_journal(tmp_path, [entry(1)])
+    (journal,) = make_journal(tmp_path, [entry(1)])
     lake.rmdir()
     for work in (log_work(tmp_path, 0, written.end), journal_work(tmp_path, journal)):
         with pytest.raises(LakeError, match=r"does not see .* on storage that they share"):
@@ -305,8 +320,9 @@ def test_a_machine_that_does_not_see_the_lake_writes_nothing(tmp_path: Path, wri
 
 
 @pytest.mark.parametrize("most", [0, 1 << 20])
-def test_sums_that_wait_are_written_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                            most: int) -> None:
+def test_sums_that_wait_are_written_when_there_are_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
     monkeypatch.setattr(commit_log_sums, "WAITING_SUMS", most)
     monkeypatch.setattr(commit_log_walk, "ROWS", 5)
     together = []

@@ -62,15 +62,20 @@ def answering(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) ->
 def test_the_lake_of_this_brokers_store_is_filled(answering: Callable[[Any], FakeSpark], tmp_path: Path) -> None:
     spark = answering({"done": {"messages": 5, "is_all": True}, "memory": 1})
     assert lake_sync.apply(kwargs={"with_bodies": True}).get() == {"messages": 5, "is_all": True}
-    order, = spark.orders
+    (order,) = spark.orders
     assert order["job"] == "lake"
-    assert order["arguments"] == {"store": str(tmp_path / "store"), "lakes": str(tmp_path / "lake"),
-        "with_bodies": True, "keep_days": 31}
+    assert order["arguments"] == {
+        "store": str(tmp_path / "store"),
+        "lakes": str(tmp_path / "lake"),
+        "with_bodies": True,
+        "keep_days": 31,
+    }
     assert not (tmp_path / "lake" / "sync.log").exists()
 
 
-def test_the_next_round_is_a_task_of_its_own(answering: Callable[[Any], FakeSpark],
-                                             monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_round_is_a_task_of_its_own(
+    answering: Callable[[Any], FakeSpark], monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[tuple[str, bool]] = []
 
     def go_on(task_id: str, *, with_bodies: bool) -> bool:
@@ -88,13 +93,17 @@ def test_the_next_round_is_a_task_of_its_own(answering: Callable[[Any], FakeSpar
         fill_lake("c", False)
 
 
-@pytest.mark.parametrize(("answer", "said"), [
-    ({"failed": "There is no space left on the disk.", "passing": False}, "There is no space left on the disk."),
-    ({"gone": -9}, "ended in the middle of it"),
-    (OSError("no Java"), "cannot be started: no Java"),
-])
-def test_a_failure_is_a_sentence_and_its_log_stays(answering: Callable[[Any], FakeSpark], tmp_path: Path, answer: Any,
-                                                   said: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"failed": "There is no space left on the disk.", "passing": False}, "There is no space left on the disk."),
+        ({"gone": -9}, "ended in the middle of it"),
+        (OSError("no Java"), "cannot be started: no Java"),
+    ],
+)
+def test_a_failure_is_a_sentence_and_its_log_stays(
+    answering: Callable[[Any], FakeSpark], tmp_path: Path, answer: Any, said: str
+) -> None:
     answering(answer)
     with pytest.raises(LakeError, match=said) as raised:
         fill_lake(TASK, False)
@@ -110,8 +119,9 @@ def test_without_spark_it_waits_for_the_next_time(monkeypatch: pytest.MonkeyPatc
 
 def test_it_may_not_take_for_ever(answering: Callable[[Any], FakeSpark], monkeypatch: pytest.MonkeyPatch) -> None:
     spark, now = answering({"cancelled": True}), timezone.now()
-    spark.meanwhile = lambda: monkeypatch.setattr(lake_worker.timezone, "now",
-        lambda: now + lake_worker.TIME_LIMIT + timedelta(seconds=1))
+    spark.meanwhile = lambda: monkeypatch.setattr(
+        lake_worker.timezone, "now", lambda: now + lake_worker.TIME_LIMIT + timedelta(seconds=1)
+    )
     with pytest.raises(LakeError, match="took longer than 1:00:00 and was stopped; the next one goes on") as raised:
         fill_lake(TASK, False)
     assert not isinstance(raised.value, LakeCancelledError)
@@ -128,8 +138,9 @@ def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == [(TASK, 40, "writing")]
 
 
-def test_a_database_that_is_away_for_a_moment_stops_nothing(monkeypatch: pytest.MonkeyPatch,
-                                                            caplog: pytest.LogCaptureFixture) -> None:
+def test_a_database_that_is_away_for_a_moment_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def away(task_id: str) -> bool:
         raise OperationalError("locked")
 
@@ -139,8 +150,9 @@ def test_a_database_that_is_away_for_a_moment_stops_nothing(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("answer", [{"cancelled": True}, {"gone": -9}, {"failed": "Job cancelled.", "passing": True}])
-def test_a_round_that_is_cancelled_has_not_failed(answering: Callable[[Any], FakeSpark], tmp_path: Path,
-                                                  answer: dict[str, Any]) -> None:
+def test_a_round_that_is_cancelled_has_not_failed(
+    answering: Callable[[Any], FakeSpark], tmp_path: Path, answer: dict[str, Any]
+) -> None:
     spark = answering(answer)
     spark.meanwhile = lake_state.cancel_sync
     done = lake_sync.apply(task_id=TASK)
@@ -156,20 +168,23 @@ def test_a_cancel_that_comes_too_late_changes_nothing(answering: Callable[[Any],
     assert fill_lake(TASK, False) == {"is_all": True}
 
 
-def test_a_round_that_was_cancelled_before_it_began_does_not_begin(answering: Callable[[Any], FakeSpark],
-                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_that_was_cancelled_before_it_began_does_not_begin(
+    answering: Callable[[Any], FakeSpark], monkeypatch: pytest.MonkeyPatch
+) -> None:
     spark = answering({"done": {"is_all": True}})
     told: list[str] = []
-    monkeypatch.setattr(lake_state, "sender",
-        lambda: SimpleNamespace(send_task=lambda name, **more: told.append(more["task_id"])))
+    monkeypatch.setattr(
+        lake_state, "sender", lambda: SimpleNamespace(send_task=lambda name, **more: told.append(more["task_id"]))
+    )
     lake_state.begin_sync()
     lake_state.cancel_sync()
     assert lake_sync.apply(task_id=told[0]).state == "IGNORED"
     assert (spark.orders, lake_state.lake_state().status) == ([], "cancelled")
 
 
-def test_what_a_killed_spark_has_left_is_removed(answering: Callable[[Any], FakeSpark], tmp_path: Path,
-                                                 caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_killed_spark_has_left_is_removed(
+    answering: Callable[[Any], FakeSpark], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = next_generation(tmp_path / "lake", tmp_path / "store")
     draft = folder / "messages" / "date=2026-01-01" / "range.parquet.1.new"
     draft.parent.mkdir(parents=True)

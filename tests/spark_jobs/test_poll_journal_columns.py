@@ -28,8 +28,12 @@ def as_row(found: JournalEntry) -> dict[str, Any]:
         absent = name not in ("topic", "group", "client_id") and value in (-1, "")
         row[name] = None if absent else value
     oldest = found.oldest_store_ms
-    return row | {"latency_ms": None if oldest == -1 else max(0, found.at_ms - oldest), "broker": "broker-a",
-        "epoch": 42, "file": 0}
+    return row | {
+        "latency_ms": None if oldest == -1 else max(0, found.at_ms - oldest),
+        "broker": "broker-a",
+        "epoch": 42,
+        "file": 0,
+    }
 
 
 def test_every_column_is_what_the_format_reads(tmp_path: Path) -> None:
@@ -40,10 +44,29 @@ def test_every_column_is_what_the_format_reads(tmp_path: Path) -> None:
     assert rows == [as_row(found) for found in decode_entries(path.read_bytes())]
     assert rows[60]["latency_ms"] == 0 and rows[60]["group"] == "" and rows[61]["kind"] == "other"
     assert rows[1] | {"client_id": None} == {
-        "at_ms": BEGIN_MS + 1000, "kind": "woken", "cause": "arrival", "status": "FOUND", "protocol": "remoting",
-        "topic": "Größe", "queue_id": 1, "group": "g1", "client_id": None, "from_offset": 1, "next_offset": 3,
-        "max_offset": 6, "messages": 2, "bytes": 640, "held_us": 1000, "wake_us": 1, "granted_ms": 15_000,
-        "oldest_store_ms": BEGIN_MS + 999, "latency_ms": 1, "broker": "broker-a", "epoch": 42, "file": 0}
+        "at_ms": BEGIN_MS + 1000,
+        "kind": "woken",
+        "cause": "arrival",
+        "status": "FOUND",
+        "protocol": "remoting",
+        "topic": "Größe",
+        "queue_id": 1,
+        "group": "g1",
+        "client_id": None,
+        "from_offset": 1,
+        "next_offset": 3,
+        "max_offset": 6,
+        "messages": 2,
+        "bytes": 640,
+        "held_us": 1000,
+        "wake_us": 1,
+        "granted_ms": 15_000,
+        "oldest_store_ms": BEGIN_MS + 999,
+        "latency_ms": 1,
+        "broker": "broker-a",
+        "epoch": 42,
+        "file": 0,
+    }
 
 
 def test_what_does_not_apply_is_null(tmp_path: Path) -> None:
@@ -52,10 +75,24 @@ def test_what_does_not_apply_is_null(tmp_path: Path) -> None:
     assert {name for name, value in at_once.items() if value is None} == {"cause", "wake_us"}
     assert {name for name, value in woken.items() if value is None} == set()
     assert {name for name, value in released.items() if value is None} == {
-        "status", "next_offset", "wake_us", "oldest_store_ms", "latency_ms"}
+        "status",
+        "next_offset",
+        "wake_us",
+        "oldest_store_ms",
+        "latency_ms",
+    }
     assert {name for name, value in committed.items() if value is None} == {
-        "cause", "status", "protocol", "messages", "bytes", "held_us", "wake_us", "granted_ms", "oldest_store_ms",
-        "latency_ms"}
+        "cause",
+        "status",
+        "protocol",
+        "messages",
+        "bytes",
+        "held_us",
+        "wake_us",
+        "granted_ms",
+        "oldest_store_ms",
+        "latency_ms",
+    }
 
 
 def test_batches_have_the_schema_that_spark_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,8 +106,20 @@ def test_batches_have_the_schema_that_spark_was_told(tmp_path: Path, monkeypatch
     assert pa.Table.from_batches(batches)["at_ms"].to_pylist() == [BEGIN_MS + 1000 * number for number in range(100)]
 
 
-@pytest.mark.parametrize(("from_ms", "to_ms"), [(None, None), (0, None), (30_000, None), (30_001, None), (None, 30_000),
-    (None, 30_001), (12_500, 47_500), (50_000, 40_000), (1_000_000, None)])
+@pytest.mark.parametrize(
+    ("from_ms", "to_ms"),
+    [
+        (None, None),
+        (0, None),
+        (30_000, None),
+        (30_001, None),
+        (None, 30_000),
+        (None, 30_001),
+        (12_500, 47_500),
+        (50_000, 40_000),
+        (1_000_000, None),
+    ],
+)
 def test_a_window_of_time_takes_what_is_in_it(tmp_path: Path, from_ms: int | None, to_ms: int | None) -> None:
     times = list(range(0, 60_000, 1000))
     random.Random(1).shuffle(times)  # a clock that went back and forth
@@ -142,7 +191,8 @@ def test_what_the_documentation_shows_reads_the_same(tmp_path: Path) -> None:
     found = shown["read"](path)
     for name in ("at_ms", "from_offset", "max_offset", "queue_id", "topic", "group", "client_id", "kind"):
         assert found[name].tolist() == [row[name] for row in rows_of(path.read_bytes(), name)], name
-    assert found["held_us"].tolist() == [row["held_us"] if row["held_us"] is not None else -1
-        for row in rows_of(path.read_bytes(), "held_us")]
+    assert found["held_us"].tolist() == [
+        row["held_us"] if row["held_us"] is not None else -1 for row in rows_of(path.read_bytes(), "held_us")
+    ]
     path.write_bytes(path.read_bytes()[:100])
     assert len(shown["read"](path)) == 0

@@ -46,18 +46,30 @@ def test_a_file_that_is_gone_is_none(tmp_path: Path) -> None:
 
 def test_a_survey_counts_what_is_there_and_what_is_not(tmp_path: Path) -> None:
     paths = make_journal(
-        tmp_path, map(entry, range(25)), map(entry, range(25, 30)), [], map(entry, range(30, 50)), lost=2)
+        tmp_path, map(entry, range(25)), map(entry, range(25, 30)), [], map(entry, range(30, 50)), lost=2
+    )
     whole = survey(tmp_path)
     assert (whole.files, whole.entries, whole.lost, whole.torn_bytes, whole.unreadable_files, whole.cut_off_files) == (
-        4, 50, 2 * 6, 0, 0, 0)
+        4,
+        50,
+        2 * 6,
+        0,
+        0,
+        0,
+    )
     assert (whole.from_ms, whole.to_ms) == (BEGIN_MS, BEGIN_MS + 49_000)
     data = paths[0].read_bytes()
-    paths[0].write_bytes(data[:-41])            # in the middle of its last entry
+    paths[0].write_bytes(data[:-41])  # in the middle of its last entry
     paths[1].write_bytes(b"x" * 500)
     paths[3].write_bytes(paths[3].read_bytes()[:-40])  # not closed: it is being written
     harmed = survey(tmp_path)
     assert (harmed.files, harmed.entries, harmed.lost, harmed.unreadable_files, harmed.cut_off_files) == (
-        4, 40, 2 * 4, 1, 2)
+        4,
+        40,
+        2 * 4,
+        1,
+        2,
+    )
     last_block = 40 + 5 * 80 + 8 * -(-sum(2 + len(f"c{number}") for number in range(20, 25)) // 8)
     assert harmed.torn_bytes == last_block - 1
 
@@ -69,7 +81,7 @@ def test_times_are_the_smallest_and_the_largest_when_the_clock_goes_back(tmp_pat
 
 
 def test_what_was_read_already_does_not_count_again(tmp_path: Path) -> None:
-    file, = make_journal(tmp_path, [entry(number) for number in range(20)], lost=3)
+    (file,) = make_journal(tmp_path, [entry(number) for number in range(20)], lost=3)
     data, (header, whole) = file.read_bytes(), (decode_header(file.read_bytes()), survey(tmp_path))
     assert header is not None
     first = next(iter(decode_blocks(data, header)))

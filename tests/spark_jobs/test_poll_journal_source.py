@@ -34,9 +34,24 @@ def test_what_a_broker_did_is_read_beside_it(spark: "SparkSession", tmp_path: Pa
     assert journal.open(engine)
     engine.handle_batch([("p", 0, send("orders", b"one"))], clock.now())
     for number in range(300):
-        engine.handle_batch([("c", number, c.PullMessage(
-            topic="orders", queue_id=0, queue_offset=1, suspend_timeout_ms=15_000, consumer_group=f"g{number % 3}",
-            client_id=f"c{number}", commit_offset=number))], clock.now())
+        engine.handle_batch(
+            [
+                (
+                    "c",
+                    number,
+                    c.PullMessage(
+                        topic="orders",
+                        queue_id=0,
+                        queue_offset=1,
+                        suspend_timeout_ms=15_000,
+                        consumer_group=f"g{number % 3}",
+                        client_id=f"c{number}",
+                        commit_offset=number,
+                    ),
+                )
+            ],
+            clock.now(),
+        )
     engine.handle_batch([("p", 0, send("orders", b"two"))], clock.now())
     while engine.context.waking:
         engine.tick(clock.now())
@@ -52,7 +67,8 @@ def test_what_a_broker_did_is_read_beside_it(spark: "SparkSession", tmp_path: Pa
 
 
 def test_columns_and_times_are_chosen_and_harmed_files_are_read_as_far_as_they_are_whole(
-        spark: "SparkSession", tmp_path: Path) -> None:
+    spark: "SparkSession", tmp_path: Path
+) -> None:
     paths = make_journal(tmp_path, map(entry, range(50)), map(entry, range(50, 100)), map(entry, range(100, 150)))
     paths[1].write_bytes(paths[1].read_bytes()[:-45])
     paths[2].write_bytes(b"")
@@ -82,6 +98,7 @@ def test_a_column_that_there_is_not_is_refused(spark: "SparkSession", tmp_path: 
 
 def test_an_option_that_is_no_number_is_refused() -> None:
     from pyspark.sql.types import StructType
+
     with pytest.raises(ValueError, match="from_ms is a whole number, not 'yesterday'"):
         PollJournalReader(StructType(), {"path": "store", "from_ms": "yesterday"})
     with pytest.raises(ValueError, match="say which store"):

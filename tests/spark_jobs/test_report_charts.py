@@ -10,10 +10,21 @@ from spark_jobs.report_charts import OTHERS, drawn, kind_of, shown_table
 from spark_jobs.reports.shape import Chart
 
 
-@pytest.mark.parametrize(("name", "kind"), [
-    ("first_store_ts", "time"), ("day_ts", "day"), ("p99_us", "us"), ("lag_ms", "ms"), ("empty_share", "share"),
-    ("body_bytes", "bytes"), ("mean_size", "bytes"), ("size_class", "bytes"), ("messages", "number"),
-    ("queue_id", "number")])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("first_store_ts", "time"),
+        ("day_ts", "day"),
+        ("p99_us", "us"),
+        ("lag_ms", "ms"),
+        ("empty_share", "share"),
+        ("body_bytes", "bytes"),
+        ("mean_size", "bytes"),
+        ("size_class", "bytes"),
+        ("messages", "number"),
+        ("queue_id", "number"),
+    ],
+)
 def test_how_a_number_is_written_its_name_says(name: str, kind: str) -> None:
     assert kind_of(name) == kind
 
@@ -26,8 +37,11 @@ def test_texts_and_flags_are_known_by_their_type() -> None:
 def test_the_first_rows_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_charts, "SHOWN_ROWS", 2)
     table = pa.table({"topic": ["a", "b", "c"], "wake_us": [1, None, 3]})
-    assert shown_table(table) == {"kinds": {"topic": "text", "wake_us": "us"}, "rows": 3,
-        "columns": {"topic": ["a", "b"], "wake_us": [1, None]}}
+    assert shown_table(table) == {
+        "kinds": {"topic": "text", "wake_us": "us"},
+        "rows": 3,
+        "columns": {"topic": ["a", "b"], "wake_us": [1, None]},
+    }
 
 
 def minutes(**columns: list[Any]) -> pa.Table:
@@ -38,8 +52,11 @@ def test_what_can_be_stacked_has_the_others_as_one(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(report_charts, "MOST_SERIES", 1)
     table = minutes(topic=["a", "b", "c"] * 2, messages=[5, 1, 2, 5, 3, 4])
     made = drawn(Chart("stack", "Stored", "t", ("messages",), split=("topic",)), table)
-    assert made["columns"] == {"minute_ts": [0, 0, 60_000, 60_000], "label": ["a", OTHERS] * 2,
-        "messages": [5, 3, 5, 7]}
+    assert made["columns"] == {
+        "minute_ts": [0, 0, 60_000, 60_000],
+        "label": ["a", OTHERS] * 2,
+        "messages": [5, 3, 5, 7],
+    }
     assert made["left_out"] == 0
 
 

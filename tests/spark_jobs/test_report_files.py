@@ -13,8 +13,7 @@ from spark_jobs import report_files
 from spark_jobs.report_files import write_folder
 from tests.spark_jobs.test_report_page import CHARTS, SUMMARY, TABLES
 
-FILES = {"summary.json", "report.html"} | {
-    f"{name}.{kind}" for name in TABLES for kind in ("csv", "json", "parquet")}
+FILES = {"summary.json", "report.html"} | {f"{name}.{kind}" for name in TABLES for kind in ("csv", "json", "parquet")}
 
 
 def names(folder: Path) -> set[str]:
@@ -25,8 +24,13 @@ def test_a_new_folder_holds_every_file(tmp_path: Path) -> None:
     summary = write_folder(tmp_path / "runs" / "1", SUMMARY, TABLES, CHARTS)
     assert names(tmp_path / "runs" / "1") == FILES
     assert names(tmp_path / "runs") == {"1"}
-    assert summary["tables"]["by_topic"] == {"rows": 1, "columns": TABLES["by_topic"].column_names,
-        "csv": "by_topic.csv", "json": "by_topic.json", "parquet": "by_topic.parquet"}
+    assert summary["tables"]["by_topic"] == {
+        "rows": 1,
+        "columns": TABLES["by_topic"].column_names,
+        "csv": "by_topic.csv",
+        "json": "by_topic.json",
+        "parquet": "by_topic.parquet",
+    }
 
 
 def test_a_table_is_the_same_in_all_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,8 +39,9 @@ def test_a_table_is_the_same_in_all_its_files(tmp_path: Path, monkeypatch: pytes
     write_folder(tmp_path / "1", SUMMARY, TABLES | {"by_topic": table}, ())
     assert json.loads((tmp_path / "1" / "by_topic.json").read_text()) == table.to_pylist()
     assert parquet.read_table(tmp_path / "1" / "by_topic.parquet").equals(table)
-    assert csv.read_csv(tmp_path / "1" / "by_topic.csv", parse_options=csv.ParseOptions(
-        newlines_in_values=True)).equals(table)
+    assert csv.read_csv(
+        tmp_path / "1" / "by_topic.csv", parse_options=csv.ParseOptions(newlines_in_values=True)
+    ).equals(table)
 
 
 def test_a_table_without_rows(tmp_path: Path) -> None:
@@ -53,8 +58,9 @@ def test_a_folder_that_is_there_keeps_what_else_is_in_it(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_failure_leaves_nothing_that_looks_like_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                           exists: bool) -> None:
+def test_a_failure_leaves_nothing_that_looks_like_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
     def fail(*_: Any) -> str:
         raise OSError("disk full")
 
@@ -68,8 +74,9 @@ def test_a_failure_leaves_nothing_that_looks_like_a_result(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("there_already", [False, True])
-def test_a_disk_that_is_full_leaves_no_half_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                   there_already: bool) -> None:
+def test_a_disk_that_is_full_leaves_no_half_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_already: bool
+) -> None:
     folder = tmp_path / "runs" / "7"
     folder.parent.mkdir()
     if there_already:

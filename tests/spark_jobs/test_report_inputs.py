@@ -65,8 +65,9 @@ def test_a_few_rows_are_read_once_for_all_parts(spark: "SparkSession", tmp_path:
         skew.messages.count()
 
 
-def test_many_rows_are_read_as_each_part_asks_for_them(spark: "SparkSession", tmp_path: Path,
-                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_read_as_each_part_asks_for_them(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_store(tmp_path / "long", 100)
     assert not StoreInputs(spark, tmp_path / "long", load("skew"), (), None).are_few
     make_store(tmp_path, 5)
@@ -99,8 +100,17 @@ def test_the_brokers_tables(golden: Path) -> None:
     assert ("debian-ordered", 2) in stored_topics(store)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"offsetTable": 5}', '{"offsetTable": {"nogroup": {0: 1}}}',
-    '{"offsetTable": {"t@g": {"x": 1, "0": "many"}}, "topicConfigTable": {"t": 5, "u": {"writeQueueNums": "x"}}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"offsetTable": 5}',
+        '{"offsetTable": {"nogroup": {0: 1}}}',
+        '{"offsetTable": {"t@g": {"x": 1, "0": "many"}}, "topicConfigTable": {"t": 5, "u": {"writeQueueNums": "x"}}}',
+    ],
+)
 def test_tables_that_are_none_are_empty(tmp_path: Path, text: str) -> None:
     (tmp_path / "config").mkdir()
     for name in ("consumerOffset", "topics"):

@@ -23,8 +23,12 @@ from tests.spark_jobs.stores import make_store, publish_end, segment_path, tear
 
 def fill(store: Path, lakes: Path) -> None:
     """Fill a lake in this process."""
-    sync(Wanted(str(store), lakes), lambda works: [lake_tasks.carry_out(work) for work in works], lambda: 5,
-        lambda percent, doing: None)
+    sync(
+        Wanted(str(store), lakes),
+        lambda works: [lake_tasks.carry_out(work) for work in works],
+        lambda: 5,
+        lambda percent, doing: None,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +67,9 @@ def same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("report", REPORTS)
-def test_of_a_lake_that_is_behind_a_report_says_the_same(made: Callable[..., Any], half: tuple[Path, Path],
-                                                         report: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_lake_that_is_behind_a_report_says_the_same(
+    made: Callable[..., Any], half: tuple[Path, Path], report: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, lakes = half
     log = made(report, store)
     if report != "daily_summary":  # it is made of the others, and takes its time
@@ -78,8 +83,9 @@ def test_of_a_lake_that_is_behind_a_report_says_the_same(made: Callable[..., Any
 
 
 @pytest.mark.parametrize("report", [name for name in REPORTS if name != "daily_summary"])  # it is made of the others
-def test_of_a_lake_of_rocketmqs_store_a_report_says_the_same(made: Callable[..., Any], golden: Path,
-                                                             golden_lake: Path, report: str) -> None:
+def test_of_a_lake_of_rocketmqs_store_a_report_says_the_same(
+    made: Callable[..., Any], golden: Path, golden_lake: Path, report: str
+) -> None:
     store = golden / "clean-shutdown"
     log, lake = made(report, store), made(report, store, lakes=golden_lake)  # the lake is there, so it is read
     same(log, lake)
@@ -122,7 +128,7 @@ def test_what_neither_has_is_said(made: Callable[..., Any], tmp_path: Path) -> N
     report = made("throughput", tmp_path / "store", lakes=tmp_path / "lakes", source="lake")
     assert report.summary["total"]["messages"] == 3 + sum(at >= second for _, _, at, _ in written.records)
     assert report.summary["input"]["lake"]["gap_bytes"] == second - position
-    note, = report.summary["notes"]
+    (note,) = report.summary["notes"]
     assert note.startswith(f"{second - position:,} bytes of the log were deleted before the lake had read them")
 
 
@@ -144,16 +150,30 @@ def test_what_the_lake_has_dropped_is_said_where_it_is_missing(made: Callable[..
     make_store(tmp_path / "store", 60, step_ms=3_600_000)
     fill(tmp_path / "store", tmp_path / "lakes")
     now = 1_700_000_000_000 + 60 * 3_600_000
-    sync(Wanted(str(tmp_path / "store"), tmp_path / "lakes", keep_days=1), lambda works: [], lambda: now,
-        lambda percent, doing: None)
+    sync(
+        Wanted(str(tmp_path / "store"), tmp_path / "lakes", keep_days=1),
+        lambda works: [],
+        lambda: now,
+        lambda percent, doing: None,
+    )
     midnight = now // 86_400_000 * 86_400_000 - 86_400_000
     early = [number for number in range(60) if 1_700_000_000_000 + number * 3_600_000 < midnight]
-    for window, said in (({}, True), ({"from_ms": midnight - 60_000}, True), ({"from_ms": midnight}, False),
-            ({"from_ms": midnight + 60_000, "to_ms": midnight + 180_000, "compare": True}, True)):
+    for window, said in (
+        ({}, True),
+        ({"from_ms": midnight - 60_000}, True),
+        ({"from_ms": midnight}, False),
+        ({"from_ms": midnight + 60_000, "to_ms": midnight + 180_000, "compare": True}, True),
+    ):
         report = made("throughput", tmp_path / "store", lakes=tmp_path / "lakes", **window)
         notes = [note for note in report.summary["notes"] if "GLASSMQ_LAKE_KEEP_DAYS" in note]
-        assert notes == (["The lake has dropped what it had of before 2023-11-16 (UTC), as GLASSMQ_LAKE_KEEP_DAYS "
-            "says; that is missing here."] if said else []), window
+        assert notes == (
+            [
+                "The lake has dropped what it had of before 2023-11-16 (UTC), as GLASSMQ_LAKE_KEEP_DAYS "
+                "says; that is missing here."
+            ]
+            if said
+            else []
+        ), window
         if not window:
             assert report.summary["total"]["messages"] == 60 - len(early)
         assert report.summary["input"]["lake"]["dropped_before_ms"] == midnight
@@ -168,7 +188,7 @@ def test_a_log_that_cannot_be_read_on_is_said(tmp_path: Path) -> None:
     fill(tmp_path / "store", tmp_path / "lakes")
     lake = find_lake(tmp_path / "lakes", tmp_path / "store")
     assert lake is not None
-    note, = lake_notes(lake, plan_log(tmp_path / "store", start=lake.manifest.position), None)
+    (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.manifest.position), None)
     assert note.startswith(f"The log cannot be read behind byte {torn:,}, since what lies there is not a valid record")
 
 
@@ -176,8 +196,9 @@ def test_which_lake_is_read(tmp_path: Path) -> None:
     store, lakes = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 5)
     assert lake_for(store, None, "auto") == lake_for(store, lakes, "auto") == (None, [])
-    with pytest.raises(LakeError,
-            match=r"There is no lake of .*store in .*lakes. `.venv/bin/python manage.py lake sync` fills one."):
+    with pytest.raises(
+        LakeError, match=r"There is no lake of .*store in .*lakes. `.venv/bin/python manage.py lake sync` fills one."
+    ):
         lake_for(store, lakes, "lake")
     with pytest.raises(LakeError, match="There is no lake"):
         lake_for(store, None, "lake")
@@ -215,7 +236,7 @@ def test_a_report_says_that_it_did_not_read_the_lake(made: Callable[..., Any], t
     lake = find_lake(lakes, store)
     assert lake is not None
     (lake.folder / "manifest.json").write_bytes(b'{"store":"x","version":99}')
-    note, = made("throughput", store, lakes=lakes).summary["notes"]
+    (note,) = made("throughput", store, lakes=lakes).summary["notes"]
     assert note.startswith("The lake was not read") and "has version 99" in note
 
 
@@ -237,8 +258,10 @@ def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path) -> None:
 
 def test_files_of_the_journal_that_were_not_closed(tmp_path: Path) -> None:
     make_store(tmp_path, 1)
-    parts = [JournalPart(number, 7, 0, 9, number == 1, [LakeFile("polls/x", 5, 1, 10 * number, 10 * number + 5)], 2)
-        for number in (1, 2, 3)]
+    parts = [
+        JournalPart(number, 7, 0, 9, number == 1, [LakeFile("polls/x", 5, 1, 10 * number, 10 * number + 5)], 2)
+        for number in (1, 2, 3)
+    ]
     found = with_lake(survey(tmp_path), tmp_path, Lake(tmp_path, Manifest(str(tmp_path), polls=parts)))
     assert (found.files, found.entries, found.lost, found.cut_off_files) == (3, 15, 6, 1)
     assert (found.from_ms, found.to_ms) == (10, 35)

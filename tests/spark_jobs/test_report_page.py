@@ -18,17 +18,42 @@ from spark_jobs.reports.shape import Chart
 from tests.fakes.browser import launch
 
 SUMMARY: dict[str, Any] = {
-    "report": "throughput", "title": "Throughput",
+    "report": "throughput",
+    "title": "Throughput",
     "rows": [{"topic": "orders", "messages": 2, "bytes": 300}],
     "total": {"messages": 2, "bytes": 300, "body_bytes": 20},
-    "headlines": [{"name": "messages", "label": "Messages stored", "better": "", "report": "", "kind": "number",
-        "value": 2, "before": None}],
+    "headlines": [
+        {
+            "name": "messages",
+            "label": "Messages stored",
+            "better": "",
+            "report": "",
+            "kind": "number",
+            "value": 2,
+            "before": None,
+        }
+    ],
     "parameters": {"from_ms": None, "to_ms": 1_700_000_000_000, "topic": None, "consumer_group": "g", "compare": False},
-    "input": {"store": "/data/<store>", "start_offset": 0, "end_offset": 300, "ended_by": "unwritten space",
-        "messages": 2, "segments_read": 1, "segments_gone": [], "segments_unread": ["x"], "foreign_files": [],
-        "torn_bytes": 0},
-    "words": ["There are <2> messages."], "step_ms": 60_000, "notes": [], "left_out": [],
-    "code_version": "0.1.0+abc", "started_ms": 0, "finished_ms": 1_700_000_000_000, "duration_s": 1.25,
+    "input": {
+        "store": "/data/<store>",
+        "start_offset": 0,
+        "end_offset": 300,
+        "ended_by": "unwritten space",
+        "messages": 2,
+        "segments_read": 1,
+        "segments_gone": [],
+        "segments_unread": ["x"],
+        "foreign_files": [],
+        "torn_bytes": 0,
+    },
+    "words": ["There are <2> messages."],
+    "step_ms": 60_000,
+    "notes": [],
+    "left_out": [],
+    "code_version": "0.1.0+abc",
+    "started_ms": 0,
+    "finished_ms": 1_700_000_000_000,
+    "duration_s": 1.25,
 }
 TABLES = {
     "by_topic": pa.table({"topic": ["orders"], "messages": [2], "bytes": [300]}),
@@ -93,17 +118,27 @@ def test_it_says_what_was_read() -> None:
     assert "<dd>bytes 0 to 300, 2 messages; nothing is written behind that</dd>" in text
     assert "<dd>1 read, 1 behind the end, not read</dd>" in text
     assert "Poll journal" not in text
-    lake = {"folder": "/lake/<s>", "position": 2_000, "messages": 1_000, "synced_ms": 0, "gap_bytes": 5,
-        "missing_journal_files": 0}
-    assert ("<dt>Lake</dt><dd>1,000 messages of /lake/&lt;s&gt;, which has the log up to byte 2,000, filled "
-        "1970-01-01 00:00:00 UTC, 5 bytes of the log deleted unread</dd>") in facts(
-        SUMMARY | {"input": SUMMARY["input"] | {"lake": lake}})
+    lake = {
+        "folder": "/lake/<s>",
+        "position": 2_000,
+        "messages": 1_000,
+        "synced_ms": 0,
+        "gap_bytes": 5,
+        "missing_journal_files": 0,
+    }
+    assert (
+        "<dt>Lake</dt><dd>1,000 messages of /lake/&lt;s&gt;, which has the log up to byte 2,000, filled "
+        "1970-01-01 00:00:00 UTC, 5 bytes of the log deleted unread</dd>"
+    ) in facts(SUMMARY | {"input": SUMMARY["input"] | {"lake": lake}})
     assert "Lake" not in text
     of_journal = facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL}})
-    assert ("<dd>4,000 entries in 2 files, 3 entries that the broker could not write, "
-        "1 file that a crash may have cut off</dd>") in of_journal
+    assert (
+        "<dd>4,000 entries in 2 files, 3 entries that the broker could not write, "
+        "1 file that a crash may have cut off</dd>"
+    ) in of_journal
     assert "<dd>4,000 entries in 1 file, 3 entries" in facts(
-        SUMMARY | {"input": {"store": "/data", "journal": JOURNAL | {"files": 1}}})
+        SUMMARY | {"input": {"store": "/data", "journal": JOURNAL | {"files": 1}}}
+    )
     assert "Segments" not in of_journal
     assert "<dd>there is none</dd>" in facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL | {"files": 0}}})
 
@@ -148,8 +183,9 @@ def test_an_edge_behind_which_a_table_goes_on_is_shaded(tmp_path: Path, theme: s
         assert left != plain and right == plain
         table.focus()
         opened.keyboard.press("ArrowLeft")
-        opened.wait_for_function("table => table.scrollWidth - table.clientWidth - table.scrollLeft > 30",
-            arg=table.element_handle())
+        opened.wait_for_function(
+            "table => table.scrollWidth - table.clientWidth - table.scrollLeft > 30", arg=table.element_handle()
+        )
         assert plain not in edges()
         browser.close()
 
@@ -157,8 +193,16 @@ def test_an_edge_behind_which_a_table_goes_on_is_shaded(tmp_path: Path, theme: s
 def test_it_says_what_it_is_about_and_what_is_missing() -> None:
     assert lead(SUMMARY) == "from the beginning to 2023-11-14 22:13:20 UTC; group g only"
     assert lead(SUMMARY | {"previous": {"from_ms": 0, "to_ms": 60_000}}).endswith(
-        "compared with the time from 1970-01-01 00:00:00 UTC to 1970-01-01 00:01:00 UTC")
-    said = notes(SUMMARY | {"notes": ["There is no <journal>."],
-        "left_out": [{"reason": "clock_back", "count": 1_200, "text": "a clock went back"}]})
-    assert said == ('<p class="told" role="note">There is no &lt;journal&gt;.</p>\n'
-        '<p class="told" role="note">1,200 left out: a clock went back.</p>\n')
+        "compared with the time from 1970-01-01 00:00:00 UTC to 1970-01-01 00:01:00 UTC"
+    )
+    said = notes(
+        SUMMARY
+        | {
+            "notes": ["There is no <journal>."],
+            "left_out": [{"reason": "clock_back", "count": 1_200, "text": "a clock went back"}],
+        }
+    )
+    assert said == (
+        '<p class="told" role="note">There is no &lt;journal&gt;.</p>\n'
+        '<p class="told" role="note">1,200 left out: a clock went back.</p>\n'
+    )

@@ -14,14 +14,26 @@ from spark_jobs.reports.steps import DAY_MS, MINUTE_MS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-REPORT = Report(reads=(), polls=(), facts=lambda inputs: {},
+REPORT = Report(
+    reads=(),
+    polls=(),
+    facts=lambda inputs: {},
     tables={
-        "by_topic": Table("facts", lambda facts: facts.groupBy("topic").agg(F.sum("messages").alias("messages"))
-            .orderBy("topic"), "topic string, messages long"),
-        "by_minute": Table("facts", lambda facts: facts.groupBy("minute_ts").agg(F.sum("messages").alias("messages"))
-            .orderBy("minute_ts"), "minute_ts long, messages long")},
+        "by_topic": Table(
+            "facts",
+            lambda facts: facts.groupBy("topic").agg(F.sum("messages").alias("messages")).orderBy("topic"),
+            "topic string, messages long",
+        ),
+        "by_minute": Table(
+            "facts",
+            lambda facts: facts.groupBy("minute_ts").agg(F.sum("messages").alias("messages")).orderBy("minute_ts"),
+            "minute_ts long, messages long",
+        ),
+    },
     figures={"facts": lambda facts, *keys: facts.groupBy(*keys).agg(F.sum("messages").alias("messages"))},
-    headlines=(Figure("messages", "Messages"),), charts=())
+    headlines=(Figure("messages", "Messages"),),
+    charts=(),
+)
 OPEN = Period(None, None)
 
 
@@ -29,8 +41,10 @@ OPEN = Period(None, None)
 def facts(spark: "SparkSession") -> "dict[str, DataFrame]":
     rows = [("a", 0, 1), ("a", MINUTE_MS, 2), ("b", 2 * MINUTE_MS, 4)]
     left_out = [("clock_back", "a", 0, 3), ("clock_back", "b", 2 * MINUTE_MS, 4), ("filtered", "b", 2 * MINUTE_MS, 0)]
-    return {"facts": spark.createDataFrame(rows, "topic string, minute_ts long, messages long"),
-        "left_out": spark.createDataFrame(left_out, "reason string, topic string, minute_ts long, count long")}
+    return {
+        "facts": spark.createDataFrame(rows, "topic string, minute_ts long, messages long"),
+        "left_out": spark.createDataFrame(left_out, "reason string, topic string, minute_ts long, count long"),
+    }
 
 
 def test_of_everything(facts: "dict[str, DataFrame]") -> None:
@@ -62,8 +76,10 @@ def test_a_table_that_is_too_long_is_cut(facts: "dict[str, DataFrame]", monkeypa
     assert found.tables["by_minute"].num_rows == 2
 
 
-@pytest.mark.parametrize(("period", "step_ms"), [
-    (Period(0, 10 * DAY_MS), 5 * MINUTE_MS), (Period(-10 * DAY_MS, None), 5 * MINUTE_MS), (OPEN, MINUTE_MS)])
+@pytest.mark.parametrize(
+    ("period", "step_ms"),
+    [(Period(0, 10 * DAY_MS), 5 * MINUTE_MS), (Period(-10 * DAY_MS, None), 5 * MINUTE_MS), (OPEN, MINUTE_MS)],
+)
 def test_steps_are_as_short_as_the_time_allows(facts: "dict[str, DataFrame]", period: Period, step_ms: int) -> None:
     assert step_of(facts, period) == step_ms
 

@@ -38,8 +38,12 @@ def run(spark: "SparkSession", store: Path, folder: Path, report: str = "through
 def test_the_golden_store_twice_with_one_result(spark: "SparkSession", golden: Path, tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
     store, before = golden / "clean-shutdown", golden_store.fingerprint(golden)
-    first = run_report(Job("throughput", store, tmp_path / "1"), spark, now,
-        lambda percent, doing, until=0: steps.append((percent, until)))
+    first = run_report(
+        Job("throughput", store, tmp_path / "1"),
+        spark,
+        now,
+        lambda percent, doing, until=0: steps.append((percent, until)),
+    )
     second = run(spark, store, tmp_path / "2")
     assert first == second
     assert [percent for percent, _ in steps] == sorted(percent for percent, _ in steps)
@@ -83,10 +87,13 @@ def test_torn_bytes_are_counted_and_fillers_are_not(spark: "SparkSession", tmp_p
     assert summary["input"]["end_offset"] == written.end
 
 
-@pytest.mark.parametrize(("damage", "ended_by"), [
-    ("flipped", "invalid record"), ("truncated", "invalid record"), ("missing", "missing segment")])
-def test_a_damaged_log_is_read_up_to_the_damage(spark: "SparkSession", tmp_path: Path, damage: str,
-                                                ended_by: str) -> None:
+@pytest.mark.parametrize(
+    ("damage", "ended_by"),
+    [("flipped", "invalid record"), ("truncated", "invalid record"), ("missing", "missing segment")],
+)
+def test_a_damaged_log_is_read_up_to_the_damage(
+    spark: "SparkSession", tmp_path: Path, damage: str, ended_by: str
+) -> None:
     written = make_store(tmp_path / "store", 100)
     offset = written.records[60][2]
     path = segment_path(tmp_path / "store", offset // SEGMENT)
@@ -94,7 +101,7 @@ def test_a_damaged_log_is_read_up_to_the_damage(spark: "SparkSession", tmp_path:
         path.unlink()
         offset = offset // SEGMENT * SEGMENT
     elif damage == "truncated":
-        path.write_bytes(path.read_bytes()[:offset % SEGMENT + 10])
+        path.write_bytes(path.read_bytes()[: offset % SEGMENT + 10])
     else:
         data = bytearray(path.read_bytes())
         data[offset % SEGMENT + 5] ^= 1  # of the magic code
@@ -142,8 +149,14 @@ def test_a_window_narrows_the_tables_and_not_what_was_read(spark: "SparkSession"
     summary = run(spark, tmp_path / "store", tmp_path / "out", from_ms=start + 120_000, to_ms=start + 300_000)
     assert summary["input"]["messages"] == 30
     assert 0 < summary["total"]["messages"] < 30
-    assert summary["parameters"] == {"from_ms": start + 120_000, "to_ms": start + 300_000, "topic": None,
-        "consumer_group": None, "compare": False, "source": "auto"}
+    assert summary["parameters"] == {
+        "from_ms": start + 120_000,
+        "to_ms": start + 300_000,
+        "topic": None,
+        "consumer_group": None,
+        "compare": False,
+        "source": "auto",
+    }
 
 
 def test_the_time_before(made: Callable[..., Any], driven: Path) -> None:
@@ -167,8 +180,13 @@ def test_one_group_alone(made: Callable[..., Any], driven: Path) -> None:
 
 @pytest.mark.parametrize("few_rows", [50_000, 1])
 def test_many_facts_of_few_rows_say_the_same_and_leave_the_session_as_it_was(
-        spark: "SparkSession", made: Callable[..., Any], driven: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        few_rows: int) -> None:
+    spark: "SparkSession",
+    made: Callable[..., Any],
+    driven: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    few_rows: int,
+) -> None:
     monkeypatch.setattr(report_run, "FEW_ROWS", few_rows)
     names = ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage", "spark.sql.shuffle.partitions")
     before = [spark.conf.get(name) for name in names]
@@ -230,12 +248,23 @@ def job(**more: Any) -> Job:
 def test_periods_are_whole_minutes() -> None:
     assert periods(job()) == [Period(None, None)]
     assert periods(job(from_ms=MINUTE, to_ms=4 * MINUTE, compare=True)) == [
-        Period(MINUTE, 4 * MINUTE), Period(-2 * MINUTE, MINUTE)]
+        Period(MINUTE, 4 * MINUTE),
+        Period(-2 * MINUTE, MINUTE),
+    ]
 
 
-@pytest.mark.parametrize("more", [{"from_ms": MINUTE, "to_ms": -MINUTE}, {"from_ms": 2 * MINUTE, "to_ms": 2 * MINUTE},
-    {"compare": True}, {"compare": True, "from_ms": MINUTE}, {"compare": True, "to_ms": MINUTE},
-    {"from_ms": MINUTE + 1}, {"to_ms": MINUTE - 1}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"from_ms": MINUTE, "to_ms": -MINUTE},
+        {"from_ms": 2 * MINUTE, "to_ms": 2 * MINUTE},
+        {"compare": True},
+        {"compare": True, "from_ms": MINUTE},
+        {"compare": True, "to_ms": MINUTE},
+        {"from_ms": MINUTE + 1},
+        {"to_ms": MINUTE - 1},
+    ],
+)
 def test_windows_that_are_none(more: dict[str, Any]) -> None:
     with pytest.raises(WindowError):
         periods(job(**more))

@@ -91,11 +91,16 @@ def test_a_run_that_fails_says_why_and_keeps_its_log(fake: FakeSpark) -> None:
     assert runs.log_to_read("throughput", run.pk).read_text() == "what was said"
 
 
-@pytest.mark.parametrize(("answer", "why"), [
-    ({"failed": "The master is away.", "passing": True}, "The master is away."),
-    ({"gone": -9}, "Spark's process ended in the middle of this run (code -9).")])
-def test_what_may_pass_is_tried_again_a_few_times(fake: FakeSpark, handed_over: list[tuple[int, float]],
-                                                  answer: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"failed": "The master is away.", "passing": True}, "The master is away."),
+        ({"gone": -9}, "Spark's process ended in the middle of this run (code -9)."),
+    ],
+)
+def test_what_may_pass_is_tried_again_a_few_times(
+    fake: FakeSpark, handed_over: list[tuple[int, float]], answer: dict[str, Any], why: str
+) -> None:
     fake.answer = answer
     run = carried_out()
     assert (run.status, run.attempt, run.doing) == (Status.QUEUED, 2, f"tried again in 5 s: {why}")
@@ -140,9 +145,13 @@ def test_a_cancel_that_came_too_late_changes_nothing(fake: FakeSpark) -> None:
     assert carried_out().status == Status.DONE
 
 
-@pytest.mark.parametrize(("limits", "why"), [
-    ({"limit_s": -1}, "It took longer than -0.0166667 minutes and was stopped."),
-    ({"start_limit_s": -1}, "Spark did not start within -0.0166667 minutes.")])
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        ({"limit_s": -1}, "It took longer than -0.0166667 minutes and was stopped."),
+        ({"start_limit_s": -1}, "Spark did not start within -0.0166667 minutes."),
+    ],
+)
 def test_limits_of_time(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any], why: str) -> None:
     monkeypatch.setattr(report_worker, "Watch", lambda run: Watch(run, **limits))
     fake.answer, fake.meanwhile = {"cancelled": True}, lambda watch: watch.is_wanted() and None
@@ -191,8 +200,9 @@ def test_without_spark_it_waits(handed_over: list[tuple[int, float]], monkeypatc
     assert handed_over == [(run.pk, report_worker.LOOK_AGAIN_S)]
 
 
-def test_where_nobody_sets_spark_up_it_begins_to(handed_over: list[tuple[int, float]],
-                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nobody_sets_spark_up_it_begins_to(
+    handed_over: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun: list[bool] = []
     monkeypatch.setattr(setup, "is_ready", lambda: False)
     monkeypatch.setattr(setup, "begin", lambda: begun.append(True))
@@ -200,8 +210,9 @@ def test_where_nobody_sets_spark_up_it_begins_to(handed_over: list[tuple[int, fl
     assert (begun, len(handed_over)) == ([True], 1)
 
 
-def test_with_spark_that_cannot_be_had_it_fails(handed_over: list[tuple[int, float]],
-                                                monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_spark_that_cannot_be_had_it_fails(
+    handed_over: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(setup, "is_ready", lambda: False)
     write_environment(SparkState.FAILED, "No space left.")
     run = queued()

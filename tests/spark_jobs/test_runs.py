@@ -40,8 +40,10 @@ def done(reports_dir: Path, *files: str) -> ReportRun:
     return run
 
 
-@pytest.mark.parametrize(("state", "status"), [
-    (SparkState.READY, Status.QUEUED), (SparkState.INSTALLING, Status.WAITING), (SparkState.ABSENT, Status.WAITING)])
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [(SparkState.READY, Status.QUEUED), (SparkState.INSTALLING, Status.WAITING), (SparkState.ABSENT, Status.WAITING)],
+)
 def test_a_new_run_is_handed_over_once(sent: list[int], state: SparkState, status: Status) -> None:
     write_environment(state, "")
     run = runs.start_run("throughput", {"from_ms": 5, "to_ms": None})
@@ -63,8 +65,10 @@ def test_a_report_that_there_is_not(sent: list[int]) -> None:
 def test_a_run_that_there_is_not(sent: list[int]) -> None:
     other = runs.start_run("skew", {})
     for number in (other.pk, other.pk + 1):
-        with pytest.raises(runs.UnknownReportError,
-                match=f"throughput has no run {number}: it was removed, is another report's, or never was."):
+        with pytest.raises(
+            runs.UnknownReportError,
+            match=f"throughput has no run {number}: it was removed, is another report's, or never was.",
+        ):
             runs.find_run("throughput", number)
 
 
@@ -79,8 +83,13 @@ def test_a_run_that_cannot_be_handed_over_is_not_left_behind(monkeypatch: pytest
 
 
 def lost(**more: Any) -> ReportRun:
-    return ReportRun.objects.create(report="throughput", status=Status.RUNNING, percent=50,
-        heartbeat=timezone.now() - runs.LOST_AFTER - timedelta(seconds=1), **more)
+    return ReportRun.objects.create(
+        report="throughput",
+        status=Status.RUNNING,
+        percent=50,
+        heartbeat=timezone.now() - runs.LOST_AFTER - timedelta(seconds=1),
+        **more,
+    )
 
 
 def test_a_run_whose_worker_is_gone_is_tried_again(sent: list[int]) -> None:
@@ -182,8 +191,11 @@ def test_the_overview_has_every_report_with_its_newest_runs(reports_dir: Path) -
 
 
 def test_what_is_sent_is_a_file_that_a_worker_reads(tmp_path: Path, settings: Any) -> None:
-    settings.CELERY_BROKER_TRANSPORT_OPTIONS = {"data_folder_in": str(tmp_path / "q"),
-        "data_folder_out": str(tmp_path / "q"), "control_folder": str(tmp_path / "c")}
+    settings.CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(tmp_path / "q"),
+        "data_folder_out": str(tmp_path / "q"),
+        "control_folder": str(tmp_path / "c"),
+    }
     runs.sender.cache_clear()
     try:
         runs.enqueue(7)

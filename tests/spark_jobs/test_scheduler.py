@@ -21,8 +21,9 @@ pytestmark = pytest.mark.django_db
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of entries that were sent."""
     names: list[str] = []
-    monkeypatch.setattr(CelerysScheduler, "apply_async",
-        lambda self, entry, producer=None, advance=True, **_: names.append(entry.name))
+    monkeypatch.setattr(
+        CelerysScheduler, "apply_async", lambda self, entry, producer=None, advance=True, **_: names.append(entry.name)
+    )
     PeriodicTask.objects.all().delete()
     monkeypatch.setattr(Scheduler, "install_default_entries", lambda self, data: None)
     return names
@@ -31,8 +32,15 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def due(**more: Any) -> PeriodicTask:
     """A schedule of every minute that ran last three minutes ago."""
     every_minute = CrontabSchedule.objects.create(minute="*", timezone="UTC")
-    return PeriodicTask.objects.create(**{"name": "each minute", "task": RUN_SCHEDULED_TASK, "crontab": every_minute,
-        "last_run_at": timezone.now() - timedelta(minutes=3)} | more)
+    return PeriodicTask.objects.create(
+        **{
+            "name": "each minute",
+            "task": RUN_SCHEDULED_TASK,
+            "crontab": every_minute,
+            "last_run_at": timezone.now() - timedelta(minutes=3),
+        }
+        | more
+    )
 
 
 def beat() -> Scheduler:
@@ -103,8 +111,9 @@ def test_what_was_switched_off_a_moment_ago_is_not_sent(sent: list[str]) -> None
     assert sent == []
 
 
-def test_a_database_that_does_not_answer_sends_nothing(sent: list[str], monkeypatch: pytest.MonkeyPatch,
-                                                       caplog: pytest.LogCaptureFixture) -> None:
+def test_a_database_that_does_not_answer_sends_nothing(
+    sent: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def busy(entry: Any) -> bool:
         raise OperationalError("database is locked")
 

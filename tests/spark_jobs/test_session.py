@@ -49,8 +49,14 @@ def test_tasks_get_the_modules_that_they_import(tmp_path: Path) -> None:
     with ZipFile(session.pack_sources(tmp_path)) as archive:
         archive.extractall(tmp_path / "sent")
     code = "import spark_jobs.commit_log_source as s; print(s.__file__)"
-    said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "sent", capture_output=True, text=True,
-                          check=True, env={"PATH": "/usr/bin:/bin"})
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path / "sent",
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/usr/bin:/bin"},
+    )
     assert str(tmp_path / "sent") in said.stdout
     assert session.pack_sources(tmp_path) in list(tmp_path.iterdir())
 
@@ -82,8 +88,14 @@ print("rows", get_session("local[1]", Path(sys.argv[1])).range(5).count())
 
 
 def test_a_session_whose_java_died_is_made_again(tmp_path: Path) -> None:
-    said = subprocess.run([sys.executable, "-c", LOST_JAVA, str(tmp_path)], cwd=PROJECT, capture_output=True,
-                          text=True, timeout=120, check=False)
+    said = subprocess.run(
+        [sys.executable, "-c", LOST_JAVA, str(tmp_path)],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert said.stdout.strip().endswith("rows 5"), said.stderr
 
 
@@ -100,8 +112,14 @@ logger.error("an error", java.java.lang.RuntimeException("of a reason"))
 
 
 def test_of_what_java_has_to_say_errors_are_told(tmp_path: Path) -> None:
-    said = subprocess.run([sys.executable, "-c", TOLD, str(tmp_path)], cwd=PROJECT, capture_output=True, text=True,
-                          timeout=120, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", TOLD, str(tmp_path)],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     ours = [line for line in said.stderr.splitlines() if not line.startswith(("NOTE: ", "WARNING: Using incubator"))]
     assert ours[0].endswith("ERROR   Something: an error")
     assert ours[1] == "java.lang.RuntimeException: of a reason"

@@ -108,7 +108,8 @@ def test_an_installation_that_is_silent_is_still_alive(monkeypatch: pytest.Monke
 
 @pytest.mark.django_db
 def test_where_nothing_is_missing_it_is_ready_at_once(
-        settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     settings.GLASSMQ_DATA_DIR = tmp_path
     caplog.set_level("INFO")
     assert setup.begin() is None
@@ -130,7 +131,8 @@ def test_what_is_missing_is_named(settings: Any, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.django_db
 def test_where_something_is_missing_it_is_said_that_it_comes(
-        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(setup, "problem", lambda: "No pyspark.")
     monkeypatch.setattr(setup, "_install_and_say", lambda: None)
     caplog.set_level("INFO")
@@ -144,14 +146,25 @@ def test_where_something_is_missing_it_is_said_that_it_comes(
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("after", "failure", "state", "text", "said"), [
-    ("", "", SparkState.READY, "Spark 4.3.0 is ready.", "Spark 4.3.0 is ready."),
-    ("", "pip failed.", SparkState.FAILED, "pip failed.", "Spark cannot be set up: pip failed."),
-    ("Still no Java.", "", SparkState.FAILED, "Still no Java.", "Spark cannot be set up: Still no Java."),
-])
+@pytest.mark.parametrize(
+    ("after", "failure", "state", "text", "said"),
+    [
+        ("", "", SparkState.READY, "Spark 4.3.0 is ready.", "Spark 4.3.0 is ready."),
+        ("", "pip failed.", SparkState.FAILED, "pip failed.", "Spark cannot be set up: pip failed."),
+        ("Still no Java.", "", SparkState.FAILED, "Still no Java.", "Spark cannot be set up: Still no Java."),
+    ],
+)
 def test_an_installation_ends_in_a_state_and_says_so(
-        settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, after: str,
-        failure: str, state: SparkState, text: str, said: str) -> None:
+    settings: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    after: str,
+    failure: str,
+    state: SparkState,
+    text: str,
+    said: str,
+) -> None:
     problems = ["No pyspark.", after]
     settings.GLASSMQ_DATA_DIR = tmp_path
     monkeypatch.setattr(setup, "problem", lambda: problems.pop(0))
@@ -173,7 +186,13 @@ app.log.setup(loglevel="WARNING")
 logging.getLogger("spark_jobs").info("something else")
 logging.getLogger("spark_jobs.setup").info("Spark is ready.")
 """
-    said = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True,
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"})
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"},
+    )
     assert said.stderr.strip().endswith("INFO    spark_jobs.setup: Spark is ready.")
     assert "something else" not in said.stderr

@@ -39,8 +39,17 @@ def order(tmp_path: Path, job: str = "report", group: str = "asked", **arguments
 def test_a_report_is_carried_out_and_its_progress_told(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path / "store", 50)
     said = Said()
-    Child(said).run(order(tmp_path, report="throughput", group="asked", store=str(tmp_path / "store"),
-        folder=str(tmp_path / "out"), from_ms=None, to_ms=None))
+    Child(said).run(
+        order(
+            tmp_path,
+            report="throughput",
+            group="asked",
+            store=str(tmp_path / "store"),
+            folder=str(tmp_path / "out"),
+            from_ms=None,
+            to_ms=None,
+        )
+    )
     assert said[-1]["done"]["messages"] == 50
     result = said[-1]["done"]["result"]
     assert set(result) == {"words", "headlines", "notes"}
@@ -52,8 +61,9 @@ def test_a_report_is_carried_out_and_its_progress_told(spark: "SparkSession", tm
     assert (tmp_path / "out" / "summary.json").exists()
 
 
-def test_a_failure_is_said_and_logged(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                      caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_said_and_logged(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def fails(*_: Any) -> Any:
         raise PassingError("Not now.")
 
@@ -65,8 +75,9 @@ def test_a_failure_is_said_and_logged(spark: "SparkSession", tmp_path: Path, mon
     assert "Traceback" in caplog.text
 
 
-def test_a_cancel_reaches_spark_and_the_session_goes_on(spark: "SparkSession", tmp_path: Path,
-                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancel_reaches_spark_and_the_session_goes_on(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = Said()
     child = Child(said)
 
@@ -93,8 +104,9 @@ def test_a_cancel_reaches_spark_and_the_session_goes_on(spark: "SparkSession", t
     assert said[-1]["done"] == {"rows": 5}
 
 
-def test_what_is_cancelled_between_two_steps_takes_no_other(spark: "SparkSession", tmp_path: Path,
-                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_cancelled_between_two_steps_takes_no_other(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said, steps = Said(), []
     child = Child(said)
 
@@ -110,8 +122,9 @@ def test_what_is_cancelled_between_two_steps_takes_no_other(spark: "SparkSession
     assert (steps, said[-1]) == ([10], {"cancelled": True})
 
 
-def test_the_scan_is_told_while_it_goes_on(spark: "SparkSession", tmp_path: Path,
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scan_is_told_while_it_goes_on(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said, counts = Said(), iter([(0, 4), (1, 4), (1, 4), (2, 4)])
     monkeypatch.setattr(spark_child, "LOOK_S", 0.001)
     monkeypatch.setattr(OwnJobGroup, "scan_progress", lambda _: next(counts, (2, 4)))
@@ -145,8 +158,9 @@ def test_orders_come_as_lines_and_the_end_of_them_is_the_end(monkeypatch: pytest
     monkeypatch.setattr(Child, "cancel", lambda child: done.append("cancel"))
     monkeypatch.setattr(spark_child, "end_spark", lambda: done.append("java"))
     monkeypatch.setattr(spark_child.os, "_exit", lambda code: over.set())
-    orders = io.BytesIO(b"".join(json.dumps(line).encode() + b"\n" for line in (
-        {"job": "first"}, {"cancel": True}, {"job": "second"})))
+    orders = io.BytesIO(
+        b"".join(json.dumps(line).encode() + b"\n" for line in ({"job": "first"}, {"cancel": True}, {"job": "second"}))
+    )
     with pytest.raises(Ended):
         spark_child.serve(orders, done.append)
     assert sorted(done) == ["cancel", "first", "java", "second"]
@@ -154,7 +168,8 @@ def test_orders_come_as_lines_and_the_end_of_them_is_the_end(monkeypatch: pytest
 
 @pytest.mark.parametrize("is_at_a_server", [True, False])
 def test_before_the_process_ends_a_job_takes_away_what_it_keeps_at_a_server(
-        spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_at_a_server: bool) -> None:
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_at_a_server: bool
+) -> None:
     said, steps, given_up = Said(), [], threading.Event()
     child = Child(said)
 

@@ -62,6 +62,7 @@ def make(request: pytest.FixtureRequest) -> Any:
         process = SparkProcess(Policy(**policy), [sys.executable, "-c", STAND_IN])
         request.addfinalizer(process.end)
         return process
+
     return make
 
 
@@ -73,11 +74,18 @@ def test_a_job_is_done_and_the_child_kept_for_the_next(make: Any, tmp_path: Path
     assert process.run({"job": "good"}, tmp_path / "log", Wanting()) == first
 
 
-@pytest.mark.parametrize(("policy", "order"), [
-    ({"runs": 1}, {"job": "good"}), ({"memory": 1000}, {"job": "good", "memory": 1001}),
-    ({}, {"job": "talks", "passing": True}), ({}, {"job": "dies"})])
-def test_a_child_is_ended_by_policy_or_when_something_is_wrong_with_it(make: Any, tmp_path: Path, policy: Any,
-                                                                       order: Any) -> None:
+@pytest.mark.parametrize(
+    ("policy", "order"),
+    [
+        ({"runs": 1}, {"job": "good"}),
+        ({"memory": 1000}, {"job": "good", "memory": 1001}),
+        ({}, {"job": "talks", "passing": True}),
+        ({}, {"job": "dies"}),
+    ],
+)
+def test_a_child_is_ended_by_policy_or_when_something_is_wrong_with_it(
+    make: Any, tmp_path: Path, policy: Any, order: Any
+) -> None:
     process = make(**policy)
     process.run(order, tmp_path / "log", Wanting())
     assert process.pid is None
@@ -111,8 +119,9 @@ def test_a_child_at_work_is_not_idle(make: Any, tmp_path: Path) -> None:
     assert process.run({"job": "patient"}, tmp_path / "log", watcher) == {"cancelled": True}
 
 
-def test_what_is_said_is_logged_and_answers_are_found_in_it(make: Any, tmp_path: Path,
-                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_said_is_logged_and_answers_are_found_in_it(
+    make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(spark_process, "LOG_BYTES", 2000)
     process, watcher = make(), Wanting()
     process.run({"job": "talks", "passing": False}, tmp_path / "log", watcher)

@@ -59,18 +59,24 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected(spark: "SparkSession", store: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What the same report makes without a cluster."""
     folder = tmp_path_factory.mktemp("local") / "run"
-    run_report(Job("throughput", store, folder), spark, timezone.now,
-        lambda percent, doing, until=0: None)
+    run_report(Job("throughput", store, folder), spark, timezone.now, lambda percent, doing, until=0: None)
     return tables_of(folder)
 
 
 @pytest.fixture
 def run(cluster: SparkCluster, process: SparkProcess, store: Path, tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Runs the report on the cluster, into ``tmp_path / "run"``."""
+
     def run(watching: Watching, group: str) -> dict[str, Any]:
-        order = {"job": "report", "group": group, "master": cluster.url, "scratch": str(tmp_path / "scratch"),
-            "arguments": {"report": "throughput", "store": str(store), "folder": str(tmp_path / "run")}}
+        order = {
+            "job": "report",
+            "group": group,
+            "master": cluster.url,
+            "scratch": str(tmp_path / "scratch"),
+            "arguments": {"report": "throughput", "store": str(store), "folder": str(tmp_path / "run")},
+        }
         return process.run(order, tmp_path / "log", watching)
+
     return run
 
 
@@ -80,8 +86,9 @@ def kill_executor(cluster: SparkCluster) -> None:
     os.kill(executors[0], signal.SIGKILL)
 
 
-def test_the_result_is_the_one_without_a_cluster(run: Any, expected: Any, cluster: SparkCluster,
-                                                 tmp_path: Path) -> None:
+def test_the_result_is_the_one_without_a_cluster(
+    run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
+) -> None:
     watching = Watching()
     assert run(watching, "whole")["done"]["messages"] == RECORDS
     assert tables_of(tmp_path / "run") == expected
@@ -89,8 +96,9 @@ def test_the_result_is_the_one_without_a_cluster(run: Any, expected: Any, cluste
     cluster.wait_for_executors("one", "two")
 
 
-def test_an_executor_that_dies_in_the_middle_changes_nothing(run: Any, expected: Any, cluster: SparkCluster,
-                                                             tmp_path: Path) -> None:
+def test_an_executor_that_dies_in_the_middle_changes_nothing(
+    run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
+) -> None:
     watching = Watching(lambda: kill_executor(cluster))
     answer = run(watching, "executor")
     assert watching.is_done
@@ -99,7 +107,8 @@ def test_an_executor_that_dies_in_the_middle_changes_nothing(run: Any, expected:
 
 
 def test_a_driver_that_dies_in_the_middle_leaves_nothing_and_the_next_run_is_whole(
-        run: Any, expected: Any, process: SparkProcess, tmp_path: Path) -> None:
+    run: Any, expected: Any, process: SparkProcess, tmp_path: Path
+) -> None:
     watching = Watching(lambda: os.kill(process.pid or 0, signal.SIGKILL))
     answer = run(watching, "driver")
     assert watching.is_done
@@ -109,8 +118,9 @@ def test_a_driver_that_dies_in_the_middle_leaves_nothing_and_the_next_run_is_who
     assert tables_of(tmp_path / "run") == expected
 
 
-def test_a_machine_that_dies_in_the_middle_changes_nothing(run: Any, expected: Any, cluster: SparkCluster,
-                                                           tmp_path: Path) -> None:
+def test_a_machine_that_dies_in_the_middle_changes_nothing(
+    run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
+) -> None:
     watching = Watching(lambda: cluster.kill("two"))
     answer = run(watching, "machine")
     assert watching.is_done

@@ -24,8 +24,9 @@ def test_a_schedule_starts_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert started == [("throughput", {}, "schedule")]
 
 
-def test_a_schedule_passes_over_a_report_that_is_running(monkeypatch: pytest.MonkeyPatch,
-                                                         caplog: pytest.LogCaptureFixture) -> None:
+def test_a_schedule_passes_over_a_report_that_is_running(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise runs.RunActiveError("Run 3 of throughput is under way.")
 
@@ -62,8 +63,11 @@ class Workers:
 
     def __init__(self, manage: Manage, tmp_path: Path, **environment: str) -> None:
         self._manage = manage
-        self._environment = manage.environment | environment | {
-            "GLASSMQ_STORE_DIR": str(tmp_path / "store"), "GLASSMQ_SPARK_MASTER": "local[1]"}
+        self._environment = (
+            manage.environment
+            | environment
+            | {"GLASSMQ_STORE_DIR": str(tmp_path / "store"), "GLASSMQ_SPARK_MASTER": "local[1]"}
+        )
         self._started: list[subprocess.Popen[str]] = []
         self.folder = tmp_path / "data"
         make_store(tmp_path / "store", 50)
@@ -75,9 +79,16 @@ class Workers:
         assert ended == 0, output
 
     def start(self, *command: str) -> "subprocess.Popen[str]":
-        started = subprocess.Popen([sys.executable, "-m", "celery", "--app", "config.celery", "--quiet", *command],
-            cwd=PROJECT, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            stdin=subprocess.DEVNULL, start_new_session=True)
+        started = subprocess.Popen(
+            [sys.executable, "-m", "celery", "--app", "config.celery", "--quiet", *command],
+            cwd=PROJECT,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         self._started.append(started)
         return started
 
@@ -155,8 +166,9 @@ PeriodicTask.objects.create(
 
 
 @pytest.mark.slow
-def test_with_redis_as_the_queue_a_schedule_comes_to_a_result(manage: Manage, tmp_path: Path,
-                                                              redis_server: RedisServer) -> None:
+def test_with_redis_as_the_queue_a_schedule_comes_to_a_result(
+    manage: Manage, tmp_path: Path, redis_server: RedisServer
+) -> None:
     workers = Workers(manage, tmp_path, GLASSMQ_REDIS_URL=redis_server.url)
     try:
         workers.do(A_SECOND)

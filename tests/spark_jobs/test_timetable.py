@@ -50,9 +50,21 @@ def test_switching_on_what_is_on_forgets_nothing() -> None:
     assert change("hold_time", made.id, enabled=True).last_run is not None
 
 
-@pytest.mark.parametrize("cron", [
-    "", "* * * *", "* * * * * *", "61 * * * *", "* 24 * * *", "0 0 31 2 *", "a b c d e", "*/0 * * * *", "$(x) * * * *",
-    "1," * 80 + "1 * * * *"])
+@pytest.mark.parametrize(
+    "cron",
+    [
+        "",
+        "* * * *",
+        "* * * * * *",
+        "61 * * * *",
+        "* 24 * * *",
+        "0 0 31 2 *",
+        "a b c d e",
+        "*/0 * * * *",
+        "$(x) * * * *",
+        "1," * 80 + "1 * * * *",
+    ],
+)
 def test_what_is_no_time_is_refused(cron: str) -> None:
     kept = CrontabSchedule.objects.count()
     with pytest.raises(BadCronError, match=r"(is no cron expression|is no time at which).*[^.]\.$"):
@@ -83,8 +95,11 @@ def test_a_name_that_somebody_else_took_is_no_failure_of_ours() -> None:
 
 def test_only_a_reports_own_schedules_are_found() -> None:
     [daily] = schedules_of("throughput")
-    for act in (lambda: change("hold_time", daily.id, enabled=False), lambda: remove("hold_time", daily.id),
-            lambda: remove("throughput", 99_999)):
+    for act in (
+        lambda: change("hold_time", daily.id, enabled=False),
+        lambda: remove("hold_time", daily.id),
+        lambda: remove("throughput", 99_999),
+    ):
         with pytest.raises(NoScheduleError, match="has no schedule"):
             act()
 

@@ -76,12 +76,17 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--no-schedules", action="store_true",
-                            help="leave out the Celery worker and beat: no scheduled reports")
-        parser.add_argument("--cluster", action="store_true",
-                            help="start as many brokers as GLASSMQ_BROKERS says, under one name server")
-        parser.add_argument("--no-migrate", action="store_true",
-                            help="leave the database as it is (where another process migrates it)")
+        parser.add_argument(
+            "--no-schedules", action="store_true", help="leave out the Celery worker and beat: no scheduled reports"
+        )
+        parser.add_argument(
+            "--cluster",
+            action="store_true",
+            help="start as many brokers as GLASSMQ_BROKERS says, under one name server",
+        )
+        parser.add_argument(
+            "--no-migrate", action="store_true", help="leave the database as it is (where another process migrates it)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         for warning in settings.GLASSMQ_WARNINGS:
@@ -163,8 +168,9 @@ class BrokerProcess:
         except CannotServe as error:
             self._give_up(f"{error}.")
         except OSError as error:
-            self._give_up(f"The broker cannot start: {error}. Its store is {settings.GLASSMQ_STORE_DIR} "
-                          "(GLASSMQ_STORE_DIR).")
+            self._give_up(
+                f"The broker cannot start: {error}. Its store is {settings.GLASSMQ_STORE_DIR} (GLASSMQ_STORE_DIR)."
+            )
         except Exception:
             logger.exception("The broker cannot start.")
             self._give_up("The broker cannot start; the error above says why.")
@@ -210,7 +216,8 @@ class BrokerProcess:
     async def _last_answers(self) -> None:
         """Wait until no HTTP request is unanswered, and until WebSockets have been told that they are closed."""
         answering = [
-            details["application_instance"] for protocol, details in self._server.connections.items()
+            details["application_instance"]
+            for protocol, details in self._server.connections.items()
             if isinstance(protocol, WebRequest) and "application_instance" in details
         ]
         if answering:
@@ -250,32 +257,59 @@ def places_of_brokers(*, clustered: bool) -> list[BrokerPlace]:
     if settings.GLASSMQ_ENGINE != "child":
         raise CommandError(
             f"A cluster's engines are child processes; GLASSMQ_ENGINE={settings.GLASSMQ_ENGINE} asks for something "
-            "else. Behind Redis, start an engine for each broker and name them all in GLASSMQ_BROKER_NAMES.")
+            "else. Behind Redis, start an engine for each broker and name them all in GLASSMQ_BROKER_NAMES."
+        )
     try:
         return cluster(settings, settings.GLASSMQ_BROKERS)
     except ValueError as error:
         raise CommandError(f"{error}: choose a lower GLASSMQ_BROKER_PORT.") from error
 
 
-def children(places: Sequence[BrokerPlace], *, schedules: bool,
-             on_refusal: Callable[[str], None]) -> list[ChildProcess]:
+def children(
+    places: Sequence[BrokerPlace], *, schedules: bool, on_refusal: Callable[[str], None]
+) -> list[ChildProcess]:
     """The processes that run beside the web: engines that are children, a cluster's name server, Celery's two."""
     wanted = []
     if len(places) > 1 and settings.GLASSMQ_NAMESRV_PORT:
-        wanted.append(ChildProcess("The name server", ["manage.py", "namesrv"], on_refusal=partial(
-            on_refusal, "The name server cannot start; the sentence above says why.")))
+        wanted.append(
+            ChildProcess(
+                "The name server",
+                ["manage.py", "namesrv"],
+                on_refusal=partial(on_refusal, "The name server cannot start; the sentence above says why."),
+            )
+        )
     for place in places if settings.GLASSMQ_ENGINE == "child" else ():
         name = f"The engine of {place.name}" if len(places) > 1 else "The engine"
         store = place.environment.get("GLASSMQ_STORE_DIR", settings.GLASSMQ_STORE_DIR)
-        wanted.append(ChildProcess(name, [
-            "manage.py", "runworker", "broker-engine", "--socket", str(place.socket)], environment=place.environment,
-            on_refusal=partial(on_refusal, f"{name} cannot start; the sentence above says why. Its store is {store} "
-                "(GLASSMQ_STORE_DIR).")))
+        wanted.append(
+            ChildProcess(
+                name,
+                ["manage.py", "runworker", "broker-engine", "--socket", str(place.socket)],
+                environment=place.environment,
+                on_refusal=partial(
+                    on_refusal,
+                    f"{name} cannot start; the sentence above says why. Its store is {store} (GLASSMQ_STORE_DIR).",
+                ),
+            )
+        )
     if schedules:
         celery = ["-m", "celery", "--app", "config.celery", "--quiet"]
-        wanted.append(ChildProcess("The report worker", [
-            *celery, "worker", "--pool", "solo", "--loglevel", "WARNING",
-            "--without-gossip", "--without-mingle", "--without-heartbeat"]))
+        wanted.append(
+            ChildProcess(
+                "The report worker",
+                [
+                    *celery,
+                    "worker",
+                    "--pool",
+                    "solo",
+                    "--loglevel",
+                    "WARNING",
+                    "--without-gossip",
+                    "--without-mingle",
+                    "--without-heartbeat",
+                ],
+            )
+        )
         wanted.append(ChildProcess("The scheduler", [*celery, "beat", "--loglevel", "WARNING", "--pidfile="]))
     return wanted
 
@@ -291,9 +325,11 @@ def check_port_is_free(host: str, port: int, variable: str) -> None:
         if error.errno == errno.EADDRINUSE:
             raise CommandError(
                 f"Port {port} of {host} is taken, by another GlassMQ perhaps: stop that, or choose another port "
-                f"with {variable}, as in {variable}={port + 1}.") from error
+                f"with {variable}, as in {variable}={port + 1}."
+            ) from error
         raise CommandError(
-            f"Nothing can listen on {host}:{port} ({error.strerror}): see GLASSMQ_HOST and {variable}.") from error
+            f"Nothing can listen on {host}:{port} ({error.strerror}): see GLASSMQ_HOST and {variable}."
+        ) from error
 
 
 def check_folder_is_free(path: Path, patience_s: float) -> None:
@@ -310,7 +346,8 @@ def check_folder_is_free(path: Path, patience_s: float) -> None:
         time.sleep(pause_s)
     raise CommandError(
         f"Another broker runs in the data folder {path.parent}: stop that one, or choose another folder with "
-        "GLASSMQ_DATA_DIR.")
+        "GLASSMQ_DATA_DIR."
+    )
 
 
 def banner(places: Sequence[BrokerPlace], state: str) -> str:
@@ -318,19 +355,21 @@ def banner(places: Sequence[BrokerPlace], state: str) -> str:
     site = f"http://{address(settings.GLASSMQ_HOST, settings.GLASSMQ_WEB_PORT)}"
     port = "" if settings.GLASSMQ_WEB_PORT == DEFAULT_WEB_PORT else f"GLASSMQ_WEB_PORT={settings.GLASSMQ_WEB_PORT} "
     demo = "" if state else f"  To see something move:  {port}make demo   (in another terminal)\n"
-    return "\n".join([
-        "",
-        f"GlassMQ {settings.GLASSMQ_VERSION} is up: {', '.join(place.name for place in places)}",
-        "",
-        f"  dashboard   {site}/",
-        f"  API         {site}/api/docs",
-        *rocketmq_lines(places),
-        f"  store       {settings.GLASSMQ_STORE_DIR}",
-        f"  engine      {ENGINE_PLACES[settings.GLASSMQ_ENGINE]}{state and '; '}{state}",
-        "",
-        f"{demo}  To stop:                Ctrl-C",
-        "",
-    ])
+    return "\n".join(
+        [
+            "",
+            f"GlassMQ {settings.GLASSMQ_VERSION} is up: {', '.join(place.name for place in places)}",
+            "",
+            f"  dashboard   {site}/",
+            f"  API         {site}/api/docs",
+            *rocketmq_lines(places),
+            f"  store       {settings.GLASSMQ_STORE_DIR}",
+            f"  engine      {ENGINE_PLACES[settings.GLASSMQ_ENGINE]}{state and '; '}{state}",
+            "",
+            f"{demo}  To stop:                Ctrl-C",
+            "",
+        ]
+    )
 
 
 def rocketmq_lines(places: Sequence[BrokerPlace]) -> list[str]:

@@ -38,8 +38,10 @@ class Command(BaseCommand):
             await name_server.start()
         except CannotServe as error:
             raise CommandError(f"{error}.") from error
-        self.stdout.write(f"The name server of GlassMQ {settings.GLASSMQ_VERSION} is up: "
-                          f"{settings.GLASSMQ_BROKER_HOST}:{settings.GLASSMQ_NAMESRV_PORT}")
+        self.stdout.write(
+            f"The name server of GlassMQ {settings.GLASSMQ_VERSION} is up: "
+            f"{settings.GLASSMQ_BROKER_HOST}:{settings.GLASSMQ_NAMESRV_PORT}"
+        )
         self.stdout.flush()
         await stopped.wait()
         await name_server.stop()

@@ -47,7 +47,8 @@ def markdown() -> str:
     return HEAD + "".join(
         f"| `{name}` | {code(written(getattr(defaults, PYTHON_NAMES[name])))} | {takes(about)} "
         f"| {'yes' if about['changeable'] else ''} | {about.get('description', '')} |\n"
-        for name, about in DESCRIPTIONS.items())
+        for name, about in DESCRIPTIONS.items()
+    )
 
 
 def written(value: Any) -> str:

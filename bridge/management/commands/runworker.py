@@ -23,8 +23,13 @@ class Command(ChannelsCommand):  # type: ignore[misc]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--socket", type=Path, default=None, metavar="PATH",
-                            help="serve the engine on this Unix socket instead of the channel layer")
+        parser.add_argument(
+            "--socket",
+            type=Path,
+            default=None,
+            metavar="PATH",
+            help="serve the engine on this Unix socket instead of the channel layer",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         channels = options["channels"]
@@ -35,7 +40,8 @@ class Command(ChannelsCommand):  # type: ignore[misc]
         if len(channels) > 1 or channels[0] not in (ENGINE, engine_channel(name)):
             raise CommandError(
                 f"This engine is {name}: run it as `runworker {ENGINE}`, without other channels; another broker needs "
-                "its own brokerName in GLASSMQ_BROKER_CONF.")
+                "its own brokerName in GLASSMQ_BROKER_CONF."
+            )
         raise_open_files_limit()
         try:
             asyncio.run(self._serve(name, options["socket"], options["layer"]))
@@ -51,5 +57,6 @@ class Command(ChannelsCommand):  # type: ignore[misc]
         if layer is None or isinstance(layer, InMemoryChannelLayer):
             raise CommandError(
                 "The channel layer lives in one process's memory, so nobody could reach this engine: set "
-                "GLASSMQ_REDIS_URL, or use --socket PATH.")
+                "GLASSMQ_REDIS_URL, or use --socket PATH."
+            )
         await serve_layer(host, layer, name)

@@ -47,9 +47,11 @@ REQUESTS: dict[int, RequestType] = {
     RequestCode.GET_MAX_OFFSET: RequestType(consumer.decode_get_max_offset, consumer.encode_offset),
     RequestCode.GET_MIN_OFFSET: RequestType(consumer.decode_get_min_offset, consumer.encode_offset),
     RequestCode.GET_EARLIEST_MSG_STORETIME: RequestType(
-        consumer.decode_get_earliest_msg_store_time, consumer.encode_store_time),
+        consumer.decode_get_earliest_msg_store_time, consumer.encode_store_time
+    ),
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: RequestType(
-        consumer.decode_get_consumer_list_by_group, consumer.encode_consumer_list),
+        consumer.decode_get_consumer_list_by_group, consumer.encode_consumer_list
+    ),
     RequestCode.CONSUMER_SEND_MSG_BACK: RequestType(consumer.decode_consumer_send_msg_back, encode_done),
     RequestCode.HEART_BEAT: RequestType(client.decode_heart_beat, client.encode_heart_beat_done),
     RequestCode.UNREGISTER_CLIENT: RequestType(client.decode_unregister_client, encode_done),
@@ -59,80 +61,110 @@ REQUESTS: dict[int, RequestType] = {
     RequestCode.VIEW_MESSAGE_BY_ID: RequestType(query.decode_view_message_by_id, query.encode_record),
     RequestCode.QUERY_MESSAGE: RequestType(query.decode_query_message, query.encode_query_message),
     RequestCode.GET_CONSUMER_RUNNING_INFO: RequestType(
-        relay.decode_get_consumer_running_info, relay.encode_get_consumer_running_info),
+        relay.decode_get_consumer_running_info, relay.encode_get_consumer_running_info
+    ),
     RequestCode.CONSUME_MESSAGE_DIRECTLY: RequestType(
-        relay.decode_consume_message_directly, relay.encode_consume_message_directly),
+        relay.decode_consume_message_directly, relay.encode_consume_message_directly
+    ),
     RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: RequestType(
-        relay.decode_get_consumer_status, relay.encode_get_consumer_status),
+        relay.decode_get_consumer_status, relay.encode_get_consumer_status
+    ),
     RequestCode.UPDATE_AND_CREATE_TOPIC: RequestType(admin_topic.decode_update_and_create_topic, encode_done),
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: RequestType(
-        admin_topic.decode_update_and_create_topic_list, encode_done),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: RequestType(admin_topic.decode_update_and_create_topic_list, encode_done),
     RequestCode.DELETE_TOPIC_IN_BROKER: RequestType(admin_topic.decode_delete_topic, encode_done),
     RequestCode.GET_ALL_TOPIC_CONFIG: RequestType(
-        admin_topic.decode_get_all_topic_config, admin_topic.encode_all_topic_config),
+        admin_topic.decode_get_all_topic_config, admin_topic.encode_all_topic_config
+    ),
     RequestCode.GET_TOPIC_CONFIG: RequestType(admin_topic.decode_get_topic_config, admin_topic.encode_topic_config),
     RequestCode.GET_TOPIC_STATS_INFO: RequestType(
-        admin_topic.decode_get_topic_stats_info, admin_topic.encode_topic_stats),
+        admin_topic.decode_get_topic_stats_info, admin_topic.encode_topic_stats
+    ),
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: RequestType(
-        admin_topic.decode_get_system_topic_list, admin_topic.encode_system_topic_list),
+        admin_topic.decode_get_system_topic_list, admin_topic.encode_system_topic_list
+    ),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: RequestType(
-        admin_group.decode_update_subscription_group, encode_done),
+        admin_group.decode_update_subscription_group, encode_done
+    ),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: RequestType(
-        admin_group.decode_update_subscription_group_list, encode_done),
+        admin_group.decode_update_subscription_group_list, encode_done
+    ),
     RequestCode.DELETE_SUBSCRIPTIONGROUP: RequestType(admin_group.decode_delete_subscription_group, encode_done),
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: RequestType(
-        admin_group.decode_get_all_subscription_group_config, admin_group.encode_all_subscription_group_config),
+        admin_group.decode_get_all_subscription_group_config, admin_group.encode_all_subscription_group_config
+    ),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: RequestType(
-        admin_group.decode_get_subscription_group_config, admin_group.encode_subscription_group_config),
+        admin_group.decode_get_subscription_group_config, admin_group.encode_subscription_group_config
+    ),
     RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: RequestType(
-        admin_group.decode_update_group_forbidden, admin_group.encode_group_forbidden),
+        admin_group.decode_update_group_forbidden, admin_group.encode_group_forbidden
+    ),
     RequestCode.GET_CONSUMER_CONNECTION_LIST: RequestType(
-        admin_group.decode_get_consumer_connection_list, admin_group.encode_consumer_connection_list),
+        admin_group.decode_get_consumer_connection_list, admin_group.encode_consumer_connection_list
+    ),
     RequestCode.GET_PRODUCER_CONNECTION_LIST: RequestType(
-        admin_group.decode_get_producer_connection_list, admin_group.encode_producer_connection_list),
+        admin_group.decode_get_producer_connection_list, admin_group.encode_producer_connection_list
+    ),
     RequestCode.GET_ALL_PRODUCER_INFO: RequestType(
-        admin_group.decode_get_all_producer_info, admin_group.encode_all_producer_info),
+        admin_group.decode_get_all_producer_info, admin_group.encode_all_producer_info
+    ),
     RequestCode.GET_CONSUME_STATS: RequestType(
-        admin_offset.decode_get_consume_stats, admin_offset.encode_consume_stats),
+        admin_offset.decode_get_consume_stats, admin_offset.encode_consume_stats
+    ),
     RequestCode.GET_BROKER_CONSUME_STATS: RequestType(
-        admin_offset.decode_get_broker_consume_stats, admin_offset.encode_broker_consume_stats),
+        admin_offset.decode_get_broker_consume_stats, admin_offset.encode_broker_consume_stats
+    ),
     RequestCode.QUERY_CONSUME_TIME_SPAN: RequestType(
-        admin_offset.decode_query_consume_time_span, admin_offset.encode_consume_time_span),
+        admin_offset.decode_query_consume_time_span, admin_offset.encode_consume_time_span
+    ),
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: RequestType(
-        admin_offset.decode_query_topic_consume_by_who, admin_offset.encode_group_list),
+        admin_offset.decode_query_topic_consume_by_who, admin_offset.encode_group_list
+    ),
     RequestCode.QUERY_TOPICS_BY_CONSUMER: RequestType(
-        admin_offset.decode_query_topics_by_consumer, admin_offset.encode_topic_list),
+        admin_offset.decode_query_topics_by_consumer, admin_offset.encode_topic_list
+    ),
     RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: RequestType(
-        admin_offset.decode_query_subscription_by_consumer, admin_offset.encode_subscription),
+        admin_offset.decode_query_subscription_by_consumer, admin_offset.encode_subscription
+    ),
     RequestCode.QUERY_ASSIGNMENT: RequestType(admin_offset.decode_query_assignment, admin_offset.encode_assignment),
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: RequestType(
-        admin_offset.decode_reset_offset, admin_offset.encode_offsets_reset),
+        admin_offset.decode_reset_offset, admin_offset.encode_offsets_reset
+    ),
     RequestCode.CLONE_GROUP_OFFSET: RequestType(admin_offset.decode_clone_group_offset, encode_done),
     RequestCode.QUERY_CORRECTION_OFFSET: RequestType(
-        admin_offset.decode_query_correction_offset, admin_offset.encode_correction_offset),
+        admin_offset.decode_query_correction_offset, admin_offset.encode_correction_offset
+    ),
     RequestCode.GET_ALL_CONSUMER_OFFSET: RequestType(
-        admin_offset.decode_get_all_consumer_offset, admin_offset.encode_offset_table),
+        admin_offset.decode_get_all_consumer_offset, admin_offset.encode_offset_table
+    ),
     RequestCode.GET_ALL_DELAY_OFFSET: RequestType(
-        admin_offset.decode_get_all_delay_offset, admin_offset.encode_offset_table),
+        admin_offset.decode_get_all_delay_offset, admin_offset.encode_offset_table
+    ),
     RequestCode.GET_BROKER_RUNTIME_INFO: RequestType(
-        admin_broker.decode_get_broker_runtime_info, admin_broker.encode_runtime_info),
+        admin_broker.decode_get_broker_runtime_info, admin_broker.encode_runtime_info
+    ),
     RequestCode.VIEW_BROKER_STATS_DATA: RequestType(
-        admin_broker.decode_view_broker_stats_data, admin_broker.encode_broker_stats_data),
+        admin_broker.decode_view_broker_stats_data, admin_broker.encode_broker_stats_data
+    ),
     RequestCode.GET_BROKER_HA_STATUS: RequestType(
-        admin_broker.decode_get_broker_ha_status, admin_broker.encode_ha_status),
+        admin_broker.decode_get_broker_ha_status, admin_broker.encode_ha_status
+    ),
     RequestCode.GET_TIMER_METRICS: RequestType(
-        admin_broker.decode_get_timer_metrics, admin_broker.encode_timer_metrics),
+        admin_broker.decode_get_timer_metrics, admin_broker.encode_timer_metrics
+    ),
     RequestCode.GET_BROKER_CONFIG: RequestType(
-        admin_broker.decode_get_broker_config, admin_broker.encode_broker_config),
+        admin_broker.decode_get_broker_config, admin_broker.encode_broker_config
+    ),
     RequestCode.UPDATE_BROKER_CONFIG: RequestType(admin_broker.decode_update_broker_config, encode_done),
     RequestCode.QUERY_CONSUME_QUEUE: RequestType(
-        admin_broker.decode_query_consume_queue, admin_broker.encode_consume_queue),
+        admin_broker.decode_query_consume_queue, admin_broker.encode_consume_queue
+    ),
     RequestCode.DELETE_EXPIRED_COMMITLOG: RequestType(admin_broker.decode_delete_expired_commit_log, encode_done),
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: RequestType(admin_broker.decode_clean, encode_done),
     RequestCode.CLEAN_UNUSED_TOPIC: RequestType(admin_broker.decode_clean, encode_done),
     RequestCode.SET_MESSAGE_REQUEST_MODE: RequestType(admin_broker.decode_set_message_request_mode, encode_done),
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: RequestType(
-        admin_broker.decode_get_all_message_request_mode, admin_broker.encode_all_message_request_mode),
+        admin_broker.decode_get_all_message_request_mode, admin_broker.encode_all_message_request_mode
+    ),
     RequestCode.RECALL_MESSAGE: RequestType(admin_broker.decode_recall_message, encode_done),
 }
 
@@ -141,8 +173,11 @@ def decode(request: RemotingCommand, peer: Peer) -> Decoded:
     """What the request asks of the engine; Failed for one that cannot be understood. Never raises."""
     known = REQUESTS.get(request.code)
     if known is None:
-        return Failed(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, kind="request",
-                      remark=f" request type {request.code} not supported")
+        return Failed(
+            code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            kind="request",
+            remark=f" request type {request.code} not supported",
+        )
     try:
         return known.decode(request, peer)
     except BrokerError as error:
@@ -172,8 +207,11 @@ def encode(reply: Reply | list[Reply], request: RemotingCommand, identity: Ident
 
 
 def _defect(error: Exception) -> Failed:
-    return Failed(code=ResponseCode.SYSTEM_ERROR, kind="store",
-                  remark=f"the broker failed over this request ({type(error).__name__}); its log says more")
+    return Failed(
+        code=ResponseCode.SYSTEM_ERROR,
+        kind="store",
+        remark=f"the broker failed over this request ({type(error).__name__}); its log says more",
+    )
 
 
 __all__ = ["REQUESTS", "Identity", "Peer", "Relay", "RequestType", "decode", "encode"]

@@ -53,9 +53,16 @@ def decode_view_broker_stats_data(request: RemotingCommand, peer: Peer) -> ViewB
 
 
 def encode_broker_stats_data(reply: BrokerStatsData, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    return request.response(ResponseCode.SUCCESS, body=json_body({
-        "statsDay": _stats_item(reply.day), "statsHour": _stats_item(reply.hour),
-        "statsMinute": _stats_item(reply.minute)}))
+    return request.response(
+        ResponseCode.SUCCESS,
+        body=json_body(
+            {
+                "statsDay": _stats_item(reply.day),
+                "statsHour": _stats_item(reply.hour),
+                "statsMinute": _stats_item(reply.minute),
+            }
+        ),
+    )
 
 
 def _stats_item(snapshot: StatsSnapshot) -> dict[str, Any]:
@@ -68,9 +75,17 @@ def decode_get_broker_ha_status(request: RemotingCommand, peer: Peer) -> GetBrok
 
 def encode_ha_status(reply: BrokerView, request: RemotingCommand, identity: Identity) -> RemotingCommand:
     """RocketMQ's HARuntimeInfo, of a master without slaves."""
-    return request.response(ResponseCode.SUCCESS, body=json_body({
-        "haConnectionInfo": [], "inSyncSlaveNums": 0, "master": True,
-        "masterCommitLogMaxOffset": reply.positions.appended}))
+    return request.response(
+        ResponseCode.SUCCESS,
+        body=json_body(
+            {
+                "haConnectionInfo": [],
+                "inSyncSlaveNums": 0,
+                "master": True,
+                "masterCommitLogMaxOffset": reply.positions.appended,
+            }
+        ),
+    )
 
 
 def decode_get_timer_metrics(request: RemotingCommand, peer: Peer) -> Done:
@@ -92,8 +107,9 @@ def decode_get_broker_config(request: RemotingCommand, peer: Peer) -> GetBrokerC
 def encode_broker_config(reply: BrokerConfig, request: RemotingCommand, identity: Identity) -> RemotingCommand:
     """Lines of ``name=value``."""
     lines = [f"{name}={_text(value)}\n" for name, value in sorted(reply.config.items())]
-    return request.response(ResponseCode.SUCCESS, "", {"version": json_body(reply.data_version).decode()},
-                            "".join(lines).encode())
+    return request.response(
+        ResponseCode.SUCCESS, "", {"version": json_body(reply.data_version).decode()}, "".join(lines).encode()
+    )
 
 
 def _text(value: Any) -> str:
@@ -123,16 +139,25 @@ class QueryConsumeQueueRequestHeader(Header):
 
 def decode_query_consume_queue(request: RemotingCommand, peer: Peer) -> QueryConsumeQueue:
     header = read_header(QueryConsumeQueueRequestHeader, request.ext_fields)
-    return QueryConsumeQueue(topic=header.topic, queue_id=header.queue_id, index=header.index, count=header.count,
-                             group=header.consumer_group)
+    return QueryConsumeQueue(
+        topic=header.topic,
+        queue_id=header.queue_id,
+        index=header.index,
+        count=header.count,
+        group=header.consumer_group,
+    )
 
 
 def encode_consume_queue(reply: ConsumeQueueUnits, request: RemotingCommand, identity: Identity) -> RemotingCommand:
     """RocketMQ's QueryConsumeQueueResponseBody. Tags are all there is to filter by: no unit was evaluated."""
     body: dict[str, Any] = {
-        "maxQueueIndex": reply.max_offset, "minQueueIndex": reply.min_offset,
-        "queueData": [{"eval": False, "physicOffset": place, "physicSize": size, "tagsCode": code}
-                      for place, size, code in reply.units]}
+        "maxQueueIndex": reply.max_offset,
+        "minQueueIndex": reply.min_offset,
+        "queueData": [
+            {"eval": False, "physicOffset": place, "physicSize": size, "tagsCode": code}
+            for place, size, code in reply.units
+        ],
+    }
     group = request.ext_fields.get("consumerGroup")
     if reply.subscription is not None:
         body |= {"filterData": "null", "subscriptionData": subscription_data(reply.subscription)}

@@ -54,12 +54,22 @@ def decode_get_all_subscription_group_config(request: RemotingCommand, peer: Pee
     return GetSubscriptionGroups()
 
 
-def encode_all_subscription_group_config(reply: SubscriptionGroups, request: RemotingCommand,
-                                         identity: Identity) -> RemotingCommand:
+def encode_all_subscription_group_config(
+    reply: SubscriptionGroups, request: RemotingCommand, identity: Identity
+) -> RemotingCommand:
     """RocketMQ's SubscriptionGroupWrapper."""
-    return request.response(ResponseCode.SUCCESS, "", {"totalGroupNum": str(len(reply.configs))}, json_body({
-        "dataVersion": reply.data_version, "forbiddenTable": reply.forbidden,
-        "subscriptionGroupTable": reply.configs}))
+    return request.response(
+        ResponseCode.SUCCESS,
+        "",
+        {"totalGroupNum": str(len(reply.configs))},
+        json_body(
+            {
+                "dataVersion": reply.data_version,
+                "forbiddenTable": reply.forbidden,
+                "subscriptionGroupTable": reply.configs,
+            }
+        ),
+    )
 
 
 class GetSubscriptionGroupConfigRequestHeader(Header):
@@ -72,8 +82,9 @@ def decode_get_subscription_group_config(request: RemotingCommand, peer: Peer) -
     return GetSubscriptionGroups(group=header.group, or_default=True)
 
 
-def encode_subscription_group_config(reply: SubscriptionGroups, request: RemotingCommand,
-                                     identity: Identity) -> RemotingCommand:
+def encode_subscription_group_config(
+    reply: SubscriptionGroups, request: RemotingCommand, identity: Identity
+) -> RemotingCommand:
     (config,) = reply.configs.values()
     return request.response(ResponseCode.SUCCESS, body=json_body(config))
 
@@ -100,8 +111,9 @@ def decode_update_group_forbidden(request: RemotingCommand, peer: Peer) -> Updat
 
 
 def encode_group_forbidden(reply: GroupForbidden, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    return request.response(ResponseCode.SUCCESS, body=json_body(
-        {"group": reply.group, "readable": reply.readable, "topic": reply.topic}))
+    return request.response(
+        ResponseCode.SUCCESS, body=json_body({"group": reply.group, "readable": reply.readable, "topic": reply.topic})
+    )
 
 
 # --- Connections ------------------------------------------------------------------------------------------------------
@@ -113,17 +125,26 @@ class GetConsumerConnectionListRequestHeader(Header):
 
 def decode_get_consumer_connection_list(request: RemotingCommand, peer: Peer) -> GetConsumerConnections:
     return GetConsumerConnections(
-        group=read_header(GetConsumerConnectionListRequestHeader, request.ext_fields).consumer_group)
+        group=read_header(GetConsumerConnectionListRequestHeader, request.ext_fields).consumer_group
+    )
 
 
-def encode_consumer_connection_list(reply: ConsumerConnections, request: RemotingCommand,
-                                    identity: Identity) -> RemotingCommand:
+def encode_consumer_connection_list(
+    reply: ConsumerConnections, request: RemotingCommand, identity: Identity
+) -> RemotingCommand:
     """RocketMQ's ConsumerConnection."""
-    return request.response(ResponseCode.SUCCESS, body=json_body({
-        "connectionSet": [_connection(client) for client in reply.clients],
-        "consumeFromWhere": reply.consume_from_where, "consumeType": reply.consume_type,
-        "messageModel": reply.message_model,
-        "subscriptionTable": {one.topic: subscription_data(one) for one in reply.subscriptions}}))
+    return request.response(
+        ResponseCode.SUCCESS,
+        body=json_body(
+            {
+                "connectionSet": [_connection(client) for client in reply.clients],
+                "consumeFromWhere": reply.consume_from_where,
+                "consumeType": reply.consume_type,
+                "messageModel": reply.message_model,
+                "subscriptionTable": {one.topic: subscription_data(one) for one in reply.subscriptions},
+            }
+        ),
+    )
 
 
 class GetProducerConnectionListRequestHeader(Header):
@@ -132,35 +153,58 @@ class GetProducerConnectionListRequestHeader(Header):
 
 def decode_get_producer_connection_list(request: RemotingCommand, peer: Peer) -> GetProducerConnections:
     return GetProducerConnections(
-        group=read_header(GetProducerConnectionListRequestHeader, request.ext_fields).producer_group)
+        group=read_header(GetProducerConnectionListRequestHeader, request.ext_fields).producer_group
+    )
 
 
-def encode_producer_connection_list(reply: ProducerConnections, request: RemotingCommand,
-                                    identity: Identity) -> RemotingCommand:
+def encode_producer_connection_list(
+    reply: ProducerConnections, request: RemotingCommand, identity: Identity
+) -> RemotingCommand:
     """RocketMQ's ProducerConnection."""
     (clients,) = reply.groups.values()
-    return request.response(ResponseCode.SUCCESS, body=json_body(
-        {"connectionSet": [_connection(client) for client in clients]}))
+    return request.response(
+        ResponseCode.SUCCESS, body=json_body({"connectionSet": [_connection(client) for client in clients]})
+    )
 
 
 def decode_get_all_producer_info(request: RemotingCommand, peer: Peer) -> GetProducerConnections:
     return GetProducerConnections()
 
 
-def encode_all_producer_info(reply: ProducerConnections, request: RemotingCommand,
-                             identity: Identity) -> RemotingCommand:
+def encode_all_producer_info(
+    reply: ProducerConnections, request: RemotingCommand, identity: Identity
+) -> RemotingCommand:
     """RocketMQ's ProducerTableInfo."""
-    return request.response(ResponseCode.SUCCESS, body=json_body({"data": {
-        group: [{"clientId": client.client_id, "language": _language(client),
-                 "lastUpdateTimestamp": client.last_heartbeat_ms, "remoteIP": f"/{client.remote}",
-                 "version": client.version} for client in clients]
-        for group, clients in reply.groups.items()}}))
+    return request.response(
+        ResponseCode.SUCCESS,
+        body=json_body(
+            {
+                "data": {
+                    group: [
+                        {
+                            "clientId": client.client_id,
+                            "language": _language(client),
+                            "lastUpdateTimestamp": client.last_heartbeat_ms,
+                            "remoteIP": f"/{client.remote}",
+                            "version": client.version,
+                        }
+                        for client in clients
+                    ]
+                    for group, clients in reply.groups.items()
+                }
+            }
+        ),
+    )
 
 
 def _connection(client: ClientView) -> dict[str, Any]:
     """RocketMQ's Connection."""
-    return {"clientAddr": client.remote, "clientId": client.client_id, "language": _language(client),
-            "version": client.version}
+    return {
+        "clientAddr": client.remote,
+        "clientId": client.client_id,
+        "language": _language(client),
+        "version": client.version,
+    }
 
 
 def _language(client: ClientView) -> str:
@@ -173,6 +217,12 @@ def subscription_data(subscription: SubscriptionData) -> dict[str, Any]:
     tags: list[str] = []
     if subscription.expression_type in ("", "TAG") and subscription.sub_string not in ("", "*"):
         tags = [tag for part in subscription.sub_string.split("||") if (tag := part.strip())]
-    return {"classFilterMode": False, "codeSet": [hash_code(tag) for tag in tags],
-            "expressionType": subscription.expression_type, "subString": subscription.sub_string,
-            "subVersion": subscription.sub_version, "tagsSet": tags, "topic": subscription.topic}
+    return {
+        "classFilterMode": False,
+        "codeSet": [hash_code(tag) for tag in tags],
+        "expressionType": subscription.expression_type,
+        "subString": subscription.sub_string,
+        "subVersion": subscription.sub_version,
+        "tagsSet": tags,
+        "topic": subscription.topic,
+    }

@@ -60,10 +60,18 @@ def encode_consume_stats(reply: ConsumeStats, request: RemotingCommand, identity
 
 def _consume_stats(stats: ConsumeStats, identity: Identity) -> dict[str, Any]:
     """RocketMQ's ConsumeStats."""
-    return {"consumeTps": stats.consume_tps, "offsetTable": {
-        MessageQueue(topic=queue.topic, broker_name=identity.broker_name, queue_id=queue.queue_id): {
-            "brokerOffset": queue.broker_offset, "consumerOffset": queue.consumer_offset,
-            "lastTimestamp": queue.last_timestamp, "pullOffset": queue.pull_offset} for queue in stats.queues}}
+    return {
+        "consumeTps": stats.consume_tps,
+        "offsetTable": {
+            MessageQueue(topic=queue.topic, broker_name=identity.broker_name, queue_id=queue.queue_id): {
+                "brokerOffset": queue.broker_offset,
+                "consumerOffset": queue.consumer_offset,
+                "lastTimestamp": queue.last_timestamp,
+                "pullOffset": queue.pull_offset,
+            }
+            for queue in stats.queues
+        },
+    }
 
 
 class GetConsumeStatsInBrokerRequestHeader(Header):
@@ -72,17 +80,28 @@ class GetConsumeStatsInBrokerRequestHeader(Header):
 
 def decode_get_broker_consume_stats(request: RemotingCommand, peer: Peer) -> GetBrokerConsumeStats:
     return GetBrokerConsumeStats(
-        is_order=read_header(GetConsumeStatsInBrokerRequestHeader, request.ext_fields).is_order)
+        is_order=read_header(GetConsumeStatsInBrokerRequestHeader, request.ext_fields).is_order
+    )
 
 
-def encode_broker_consume_stats(reply: BrokerConsumeStats, request: RemotingCommand,
-                                identity: Identity) -> RemotingCommand:
+def encode_broker_consume_stats(
+    reply: BrokerConsumeStats, request: RemotingCommand, identity: Identity
+) -> RemotingCommand:
     """RocketMQ's ConsumeStatsList."""
-    return request.response(ResponseCode.SUCCESS, body=fastjson.encode({
-        "brokerAddr": reply.broker_addr,
-        "consumeStatsList": [{group: [_consume_stats(stats, identity) for stats in topics]}
-                             for group, topics in reply.groups.items()],
-        "totalDiff": reply.total_diff, "totalInflightDiff": reply.total_inflight_diff}))
+    return request.response(
+        ResponseCode.SUCCESS,
+        body=fastjson.encode(
+            {
+                "brokerAddr": reply.broker_addr,
+                "consumeStatsList": [
+                    {group: [_consume_stats(stats, identity) for stats in topics]}
+                    for group, topics in reply.groups.items()
+                ],
+                "totalDiff": reply.total_diff,
+                "totalInflightDiff": reply.total_inflight_diff,
+            }
+        ),
+    )
 
 
 class QueryConsumeTimeSpanRequestHeader(Header):
@@ -97,10 +116,25 @@ def decode_query_consume_time_span(request: RemotingCommand, peer: Peer) -> Quer
 
 def encode_consume_time_span(reply: ConsumeTimeSpans, request: RemotingCommand, identity: Identity) -> RemotingCommand:
     """RocketMQ's QueryConsumeTimeSpanBody."""
-    return request.response(ResponseCode.SUCCESS, body=fastjson.encode({"consumeTimeSpanSet": [{
-        "consumeTimeStamp": span.consume_timestamp, "delayTime": span.delay_time, "maxTimeStamp": span.max_timestamp,
-        "messageQueue": MessageQueue(topic=reply.topic, broker_name=identity.broker_name, queue_id=span.queue_id),
-        "minTimeStamp": span.min_timestamp} for span in reply.spans]}))
+    return request.response(
+        ResponseCode.SUCCESS,
+        body=fastjson.encode(
+            {
+                "consumeTimeSpanSet": [
+                    {
+                        "consumeTimeStamp": span.consume_timestamp,
+                        "delayTime": span.delay_time,
+                        "maxTimeStamp": span.max_timestamp,
+                        "messageQueue": MessageQueue(
+                            topic=reply.topic, broker_name=identity.broker_name, queue_id=span.queue_id
+                        ),
+                        "minTimeStamp": span.min_timestamp,
+                    }
+                    for span in reply.spans
+                ]
+            }
+        ),
+    )
 
 
 # --- Who consumes what ------------------------------------------------------------------------------------------------
@@ -127,8 +161,9 @@ def decode_query_topics_by_consumer(request: RemotingCommand, peer: Peer) -> Que
 
 
 def encode_topic_list(reply: TopicNames, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    return request.response(ResponseCode.SUCCESS, body=json_body(
-        {"brokerAddr": reply.broker_addr, "topicList": reply.topics}))
+    return request.response(
+        ResponseCode.SUCCESS, body=json_body({"brokerAddr": reply.broker_addr, "topicList": reply.topics})
+    )
 
 
 class QuerySubscriptionByConsumerRequestHeader(Header):
@@ -162,14 +197,23 @@ _query_assignment_request_body = msgspec.json.Decoder(_QueryAssignmentRequestBod
 
 def decode_query_assignment(request: RemotingCommand, peer: Peer) -> QueryAssignment:
     body = read_body(_query_assignment_request_body, request.body)
-    return QueryAssignment(group=body.consumer_group, topic=body.topic, client_id=body.client_id,
-                           strategy=body.strategy_name or "", message_model=body.message_model)
+    return QueryAssignment(
+        group=body.consumer_group,
+        topic=body.topic,
+        client_id=body.client_id,
+        strategy=body.strategy_name or "",
+        message_model=body.message_model,
+    )
 
 
 def encode_assignment(reply: Assignment, request: RemotingCommand, identity: Identity) -> RemotingCommand:
     """RocketMQ's QueryAssignmentResponseBody."""
-    return request.response(ResponseCode.SUCCESS, body=fastjson.encode(
-        {"messageQueueAssignments": [{"messageQueue": queue, "mode": "PULL"} for queue in reply.queues]}))
+    return request.response(
+        ResponseCode.SUCCESS,
+        body=fastjson.encode(
+            {"messageQueueAssignments": [{"messageQueue": queue, "mode": "PULL"} for queue in reply.queues]}
+        ),
+    )
 
 
 # --- Moving -----------------------------------------------------------------------------------------------------------
@@ -189,15 +233,29 @@ def decode_reset_offset(request: RemotingCommand, peer: Peer) -> ResetConsumerOf
     header = read_header(ResetOffsetRequestHeader, request.ext_fields)
     is_exact = header.queue_id >= 0 and header.offset is not None and header.offset >= 0
     return ResetConsumerOffset(
-        group=header.group, topic=header.topic, to="max" if header.timestamp < 0 else str(header.timestamp),
-        queue_id=max(-1, header.queue_id), offset=header.offset if is_exact else None)
+        group=header.group,
+        topic=header.topic,
+        to="max" if header.timestamp < 0 else str(header.timestamp),
+        queue_id=max(-1, header.queue_id),
+        offset=header.offset if is_exact else None,
+    )
 
 
 def encode_offsets_reset(reply: OffsetsReset, request: RemotingCommand, identity: Identity) -> RemotingCommand:
     """RocketMQ's ResetOffsetBody."""
-    return request.response(ResponseCode.SUCCESS, body=fastjson.encode({"offsetTable": {
-        MessageQueue(topic=queue.topic, broker_name=identity.broker_name, queue_id=queue.queue_id): queue.offset
-        for queue in reply.offsets}}))
+    return request.response(
+        ResponseCode.SUCCESS,
+        body=fastjson.encode(
+            {
+                "offsetTable": {
+                    MessageQueue(
+                        topic=queue.topic, broker_name=identity.broker_name, queue_id=queue.queue_id
+                    ): queue.offset
+                    for queue in reply.offsets
+                }
+            }
+        ),
+    )
 
 
 class CloneGroupOffsetRequestHeader(Header):
@@ -209,8 +267,9 @@ class CloneGroupOffsetRequestHeader(Header):
 
 def decode_clone_group_offset(request: RemotingCommand, peer: Peer) -> CloneGroupOffset:
     header = read_header(CloneGroupOffsetRequestHeader, request.ext_fields)
-    return CloneGroupOffset(src_group=header.src_group, dest_group=header.dest_group, topic=header.topic,
-                            offline=header.offline)
+    return CloneGroupOffset(
+        src_group=header.src_group, dest_group=header.dest_group, topic=header.topic, offline=header.offline
+    )
 
 
 class QueryCorrectionOffsetHeader(Header):
@@ -223,8 +282,11 @@ class QueryCorrectionOffsetHeader(Header):
 
 def decode_query_correction_offset(request: RemotingCommand, peer: Peer) -> QueryCorrectionOffset:
     header = read_header(QueryCorrectionOffsetHeader, request.ext_fields)
-    return QueryCorrectionOffset(topic=header.topic, compare_group=header.compare_group,
-                                 filter_groups=[group for group in header.filter_groups.split(",") if group])
+    return QueryCorrectionOffset(
+        topic=header.topic,
+        compare_group=header.compare_group,
+        filter_groups=[group for group in header.filter_groups.split(",") if group],
+    )
 
 
 def encode_correction_offset(reply: CorrectionOffsets, request: RemotingCommand, identity: Identity) -> RemotingCommand:

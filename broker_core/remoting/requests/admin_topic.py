@@ -46,9 +46,15 @@ class CreateTopicRequestHeader(Header):
 def decode_update_and_create_topic(request: RemotingCommand, peer: Peer) -> UpdateAndCreateTopic:
     header = read_header(CreateTopicRequestHeader, request.ext_fields)
     return UpdateAndCreateTopic(
-        topic=header.topic, read_queues=header.read_queue_nums, write_queues=header.write_queue_nums, perm=header.perm,
-        order=header.order, filter_type=header.topic_filter_type, sys_flag=header.topic_sys_flag,
-        attributes=_attributes(header.attributes))
+        topic=header.topic,
+        read_queues=header.read_queue_nums,
+        write_queues=header.write_queue_nums,
+        perm=header.perm,
+        order=header.order,
+        filter_type=header.topic_filter_type,
+        sys_flag=header.topic_sys_flag,
+        attributes=_attributes(header.attributes),
+    )
 
 
 def _attributes(text: str) -> dict[str, str]:
@@ -71,9 +77,15 @@ class _TopicConfig(Header):
 
     def as_command(self) -> UpdateAndCreateTopic:
         return UpdateAndCreateTopic(
-            topic=self.topic_name, read_queues=self.read_queue_nums, write_queues=self.write_queue_nums,
-            perm=self.perm, order=self.order, filter_type=self.topic_filter_type, sys_flag=self.topic_sys_flag,
-            attributes=self.attributes)
+            topic=self.topic_name,
+            read_queues=self.read_queue_nums,
+            write_queues=self.write_queue_nums,
+            perm=self.perm,
+            order=self.order,
+            filter_type=self.topic_filter_type,
+            sys_flag=self.topic_sys_flag,
+            attributes=self.attributes,
+        )
 
 
 class _CreateTopicListRequestBody(Header):
@@ -108,9 +120,19 @@ def decode_get_all_topic_config(request: RemotingCommand, peer: Peer) -> GetTopi
 
 def encode_all_topic_config(reply: TopicConfigs, request: RemotingCommand, identity: Identity) -> RemotingCommand:
     """RocketMQ's TopicConfigAndMappingSerializeWrapper; there are no static topics here."""
-    return request.response(ResponseCode.SUCCESS, "", {"totalTopicNum": str(len(reply.configs))}, json_body({
-        "dataVersion": reply.data_version, "topicConfigTable": reply.configs, "topicQueueMappingDetailMap": {},
-        "topicQueueMappingInfoMap": {}}))
+    return request.response(
+        ResponseCode.SUCCESS,
+        "",
+        {"totalTopicNum": str(len(reply.configs))},
+        json_body(
+            {
+                "dataVersion": reply.data_version,
+                "topicConfigTable": reply.configs,
+                "topicQueueMappingDetailMap": {},
+                "topicQueueMappingInfoMap": {},
+            }
+        ),
+    )
 
 
 def decode_get_topic_config(request: RemotingCommand, peer: Peer) -> GetTopicConfigs:
@@ -128,12 +150,22 @@ def decode_get_topic_stats_info(request: RemotingCommand, peer: Peer) -> GetTopi
 
 def encode_topic_stats(reply: TopicStats, request: RemotingCommand, identity: Identity) -> RemotingCommand:
     """RocketMQ's TopicStatsTable."""
-    return request.response(ResponseCode.SUCCESS, body=fastjson.encode({
-        "offsetTable": {
-            MessageQueue(topic=queue.topic, broker_name=identity.broker_name, queue_id=queue.queue_id): {
-                "lastUpdateTimestamp": queue.last_store_time_ms or 0, "maxOffset": queue.max_offset,
-                "minOffset": queue.min_offset} for queue in reply.queues},
-        "topicPutTps": reply.put_tps}))
+    return request.response(
+        ResponseCode.SUCCESS,
+        body=fastjson.encode(
+            {
+                "offsetTable": {
+                    MessageQueue(topic=queue.topic, broker_name=identity.broker_name, queue_id=queue.queue_id): {
+                        "lastUpdateTimestamp": queue.last_store_time_ms or 0,
+                        "maxOffset": queue.max_offset,
+                        "minOffset": queue.min_offset,
+                    }
+                    for queue in reply.queues
+                },
+                "topicPutTps": reply.put_tps,
+            }
+        ),
+    )
 
 
 def decode_get_system_topic_list(request: RemotingCommand, peer: Peer) -> GetTopics:
@@ -141,5 +173,6 @@ def decode_get_system_topic_list(request: RemotingCommand, peer: Peer) -> GetTop
 
 
 def encode_system_topic_list(reply: Topics, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    return request.response(ResponseCode.SUCCESS, body=json_body(
-        {"topicList": [topic.topic for topic in reply.topics if topic.system]}))
+    return request.response(
+        ResponseCode.SUCCESS, body=json_body({"topicList": [topic.topic for topic in reply.topics if topic.system]})
+    )

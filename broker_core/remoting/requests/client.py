@@ -42,8 +42,12 @@ class _SubscriptionData(Header):
     sub_version: Long = 0
 
     def as_command(self) -> SubscriptionData:
-        return SubscriptionData(topic=self.topic, sub_string=self.sub_string or "*",
-                                expression_type=self.expression_type or "TAG", sub_version=self.sub_version)
+        return SubscriptionData(
+            topic=self.topic,
+            sub_string=self.sub_string or "*",
+            expression_type=self.expression_type or "TAG",
+            sub_version=self.sub_version,
+        )
 
 
 class _ProducerData(Header):
@@ -63,10 +67,13 @@ class _ConsumerData(Header):
     def as_command(self) -> ConsumerData:
         consume_type = self.consume_type if self.consume_type in CONSUME_TYPES else "CONSUME_PASSIVELY"
         return ConsumerData(
-            group=self.group_name, consume_type=consume_type,  # type: ignore[arg-type]
-            message_model=self.message_model, unit_mode=self.unit_mode,
+            group=self.group_name,
+            consume_type=consume_type,  # type: ignore[arg-type]
+            message_model=self.message_model,
+            unit_mode=self.unit_mode,
             consume_from_where=self.consume_from_where or "CONSUME_FROM_LAST_OFFSET",
-            subscriptions=[entry.as_command() for entry in self.subscription_data_set or ()])
+            subscriptions=[entry.as_command() for entry in self.subscription_data_set or ()],
+        )
 
 
 class _HeartbeatData(Header):
@@ -81,16 +88,24 @@ _heartbeat_data = msgspec.json.Decoder(_HeartbeatData)
 
 def decode_heart_beat(request: RemotingCommand, peer: Peer) -> HeartBeat:
     data = read_body(_heartbeat_data, request.body)
-    return HeartBeat(client_id=data.client_id, protocol="remoting", language=request.language, version=request.version,
-                     producer_groups=[entry.group_name for entry in data.producer_data_set or ()],
-                     consumers=[entry.as_command() for entry in data.consumer_data_set or ()],
-                     without_sub=data.without_sub)
+    return HeartBeat(
+        client_id=data.client_id,
+        protocol="remoting",
+        language=request.language,
+        version=request.version,
+        producer_groups=[entry.group_name for entry in data.producer_data_set or ()],
+        consumers=[entry.as_command() for entry in data.consumer_data_set or ()],
+        without_sub=data.without_sub,
+    )
 
 
 def encode_heart_beat_done(reply: HeartBeatDone, request: RemotingCommand, identity: Identity) -> RemotingCommand:
     """The first field tells clients that they may leave their subscriptions out (``withoutSub``)."""
-    return request.response(ResponseCode.SUCCESS, "", {
-        "IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if reply.sub_changed else "false"})
+    return request.response(
+        ResponseCode.SUCCESS,
+        "",
+        {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if reply.sub_changed else "false"},
+    )
 
 
 class UnregisterClientRequestHeader(Header):
@@ -101,8 +116,9 @@ class UnregisterClientRequestHeader(Header):
 
 def decode_unregister_client(request: RemotingCommand, peer: Peer) -> UnregisterClient:
     header = read_header(UnregisterClientRequestHeader, request.ext_fields)
-    return UnregisterClient(client_id=header.client_id, producer_group=header.producer_group,
-                            consumer_group=header.consumer_group)
+    return UnregisterClient(
+        client_id=header.client_id, producer_group=header.producer_group, consumer_group=header.consumer_group
+    )
 
 
 class _CheckClientRequestBody(Header):
@@ -116,8 +132,9 @@ _check_client_request_body = msgspec.json.Decoder(_CheckClientRequestBody)
 
 def decode_check_client_config(request: RemotingCommand, peer: Peer) -> CheckClientConfig:
     body = read_body(_check_client_request_body, request.body)
-    return CheckClientConfig(client_id=body.client_id, group=body.group,
-                             subscription=body.subscription_data.as_command())
+    return CheckClientConfig(
+        client_id=body.client_id, group=body.group, subscription=body.subscription_data.as_command()
+    )
 
 
 # --- LOCK_BATCH_MQ, UNLOCK_BATCH_MQ --------------------------------------------------------------------------------
@@ -135,8 +152,10 @@ class _LockBatchRequestBody(Header):
     mq_set: Annotated[list[_MessageQueue], MAX_ENTRIES] | None = None
 
     def queues(self) -> list[MessageQueue]:
-        return [MessageQueue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
-                for queue in self.mq_set or ()]
+        return [
+            MessageQueue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
+            for queue in self.mq_set or ()
+        ]
 
 
 _lock_batch_request_body = msgspec.json.Decoder(_LockBatchRequestBody)
@@ -153,6 +172,7 @@ def decode_unlock_batch_mq(request: RemotingCommand, peer: Peer) -> UnlockBatchM
 
 
 def encode_locked_queues(reply: LockedQueues, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    queues = [{"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
-              for queue in reply.queues]
+    queues = [
+        {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic} for queue in reply.queues
+    ]
     return request.response(ResponseCode.SUCCESS, body=json_body({"lockOKMQSet": queues}))

@@ -36,8 +36,12 @@ class QueryConsumerOffsetRequestHeader(Header):
 
 def decode_query_consumer_offset(request: RemotingCommand, peer: Peer) -> QueryOffset:
     header = read_header(QueryConsumerOffsetRequestHeader, request.ext_fields)
-    return QueryOffset(group=header.consumer_group, topic=header.topic, queue_id=header.queue_id,
-                       set_zero_if_not_found=header.set_zero_if_not_found)
+    return QueryOffset(
+        group=header.consumer_group,
+        topic=header.topic,
+        queue_id=header.queue_id,
+        set_zero_if_not_found=header.set_zero_if_not_found,
+    )
 
 
 class UpdateConsumerOffsetRequestHeader(Header):
@@ -53,8 +57,10 @@ def decode_update_consumer_offset(request: RemotingCommand, peer: Peer) -> Updat
     if header.commit_offset < 0:
         return Done()
     return UpdateConsumerOffset(
-        group=header.consumer_group, client_id=peer.client_id,
-        offsets=[QueueOffset(topic=header.topic, queue_id=header.queue_id, offset=header.commit_offset)])
+        group=header.consumer_group,
+        client_id=peer.client_id,
+        offsets=[QueueOffset(topic=header.topic, queue_id=header.queue_id, offset=header.commit_offset)],
+    )
 
 
 # --- Offsets of queues ------------------------------------------------------------------------------------------
@@ -93,10 +99,16 @@ def decode_search_offset(request: RemotingCommand, peer: Peer) -> SearchOffset:
     header = read_header(SearchOffsetRequestHeader, request.ext_fields)
     boundary = header.boundary_type.lower()
     if boundary not in ("lower", "upper"):
-        raise RequestError(f"extFields: boundaryType is LOWER or UPPER, not {header.boundary_type[:100]!r}",
-                           code=ResponseCode.SYSTEM_ERROR)
-    return SearchOffset(topic=header.topic, queue_id=header.queue_id, timestamp_ms=header.timestamp,
-                        boundary=cast('Literal["lower", "upper"]', boundary))
+        raise RequestError(
+            f"extFields: boundaryType is LOWER or UPPER, not {header.boundary_type[:100]!r}",
+            code=ResponseCode.SYSTEM_ERROR,
+        )
+    return SearchOffset(
+        topic=header.topic,
+        queue_id=header.queue_id,
+        timestamp_ms=header.timestamp,
+        boundary=cast('Literal["lower", "upper"]', boundary),
+    )
 
 
 def encode_offset(reply: FoundOffset, request: RemotingCommand, identity: Identity) -> RemotingCommand:
@@ -116,7 +128,8 @@ class GetConsumerListByGroupRequestHeader(Header):
 
 def decode_get_consumer_list_by_group(request: RemotingCommand, peer: Peer) -> GetConsumerListByGroup:
     return GetConsumerListByGroup(
-        group=read_header(GetConsumerListByGroupRequestHeader, request.ext_fields).consumer_group)
+        group=read_header(GetConsumerListByGroupRequestHeader, request.ext_fields).consumer_group
+    )
 
 
 def encode_consumer_list(reply: ConsumerList, request: RemotingCommand, identity: Identity) -> RemotingCommand:
@@ -136,6 +149,10 @@ def decode_consumer_send_msg_back(request: RemotingCommand, peer: Peer) -> Consu
     header = read_header(ConsumerSendMsgBackRequestHeader, request.ext_fields)
     known = request.version >= KNOWS_MAX_RECONSUME_TIMES
     return ConsumerSendMsgBack(
-        group=header.group, physical_offset=header.offset, delay_level=header.delay_level,
-        origin_message_id=header.origin_msg_id, origin_topic=header.origin_topic,
-        max_reconsume_times=header.max_reconsume_times if known else None)
+        group=header.group,
+        physical_offset=header.offset,
+        delay_level=header.delay_level,
+        origin_message_id=header.origin_msg_id,
+        origin_topic=header.origin_topic,
+        max_reconsume_times=header.max_reconsume_times if known else None,
+    )

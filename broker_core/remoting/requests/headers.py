@@ -35,8 +35,9 @@ def read_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"body: {error}" if body else "the body is missing",
-                           code=ResponseCode.SYSTEM_ERROR) from error
+        raise RequestError(
+            f"body: {error}" if body else "the body is missing", code=ResponseCode.SYSTEM_ERROR
+        ) from error
 
 
 def json_body(value: Any) -> bytes:

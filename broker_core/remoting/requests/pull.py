@@ -36,15 +36,22 @@ def decode_pull_message(request: RemotingCommand, peer: Peer) -> PullMessage:
     header = read_header(PullMessageRequestHeader, request.ext_fields)
     sys_flag, wanted = header.sys_flag, header.max_msg_bytes
     return PullMessage(
-        topic=header.topic, queue_id=header.queue_id, queue_offset=header.queue_offset,
+        topic=header.topic,
+        queue_id=header.queue_id,
+        queue_offset=header.queue_offset,
         max_msg_nums=max(1, header.max_msg_nums),
         max_msg_bytes=MAX_RECORDS if wanted is None or wanted > MAX_RECORDS else wanted,
         suspend_timeout_ms=max(0, header.suspend_timeout_millis) if sys_flag & SUSPEND else 0,
-        consumer_group=header.consumer_group, client_id=peer.client_id, protocol="remoting",
+        consumer_group=header.consumer_group,
+        client_id=peer.client_id,
+        protocol="remoting",
         subscription=header.subscription or "*" if sys_flag & SUBSCRIPTION else None,
         expression_type=header.expression_type or "TAG",
         commit_offset=max(-1, header.commit_offset) if sys_flag & COMMIT_OFFSET else -1,
-        sub_version=header.sub_version, check_group=True, lite=request.code == RequestCode.LITE_PULL_MESSAGE)
+        sub_version=header.sub_version,
+        check_group=True,
+        lite=request.code == RequestCode.LITE_PULL_MESSAGE,
+    )
 
 
 _PULLED = ResponseTemplate(b'"maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d","suggestWhichBrokerId":"%d"')
@@ -53,9 +60,21 @@ _PULLED = ResponseTemplate(b'"maxOffset":"%d","minOffset":"%d","nextBeginOffset"
 def encode_pulled(reply: Pulled, request: RemotingCommand, identity: Identity) -> RemotingCommand | bytes:
     """RocketMQ's PullMessageResponseHeader. Clients need all four fields, whatever the code."""
     if request.serialize_type == "JSON" and len(reply.records) <= MAX_RECORDS:
-        return _PULLED.frame(request, reply.code, reply.status, (
-            reply.max_offset, reply.min_offset, reply.next_begin_offset, identity.broker_id), reply.records)
-    return request.response(reply.code, reply.status, {
-        "maxOffset": str(reply.max_offset), "minOffset": str(reply.min_offset),
-        "nextBeginOffset": str(reply.next_begin_offset), "suggestWhichBrokerId": str(identity.broker_id)},
-        reply.records)
+        return _PULLED.frame(
+            request,
+            reply.code,
+            reply.status,
+            (reply.max_offset, reply.min_offset, reply.next_begin_offset, identity.broker_id),
+            reply.records,
+        )
+    return request.response(
+        reply.code,
+        reply.status,
+        {
+            "maxOffset": str(reply.max_offset),
+            "minOffset": str(reply.min_offset),
+            "nextBeginOffset": str(reply.next_begin_offset),
+            "suggestWhichBrokerId": str(identity.broker_id),
+        },
+        reply.records,
+    )

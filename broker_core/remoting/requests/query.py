@@ -34,8 +34,13 @@ class QueryMessageRequestHeader(Header):
 def decode_query_message(request: RemotingCommand, peer: Peer) -> QueryMessage:
     header = read_header(QueryMessageRequestHeader, request.ext_fields)
     by_id = request.ext_fields.get(UNIQUE_KEY_QUERY) == "true"
-    return QueryMessage(topic=header.topic, key=header.key, max_num=DEFAULT_QUERY_MAX_NUM if by_id else header.max_num,
-                        begin_ms=header.begin_timestamp, end_ms=header.end_timestamp)
+    return QueryMessage(
+        topic=header.topic,
+        key=header.key,
+        max_num=DEFAULT_QUERY_MAX_NUM if by_id else header.max_num,
+        begin_ms=header.begin_timestamp,
+        end_ms=header.end_timestamp,
+    )
 
 
 def encode_query_message(reply: Records, request: RemotingCommand, identity: Identity) -> RemotingCommand:
@@ -43,6 +48,12 @@ def encode_query_message(reply: Records, request: RemotingCommand, identity: Ide
     code, remark = ResponseCode.SUCCESS, ""
     if not reply.records:
         code, remark = ResponseCode.QUERY_NOT_FOUND, "no message of this topic has the key, in this time"
-    return request.response(code, remark, {
-        "indexLastUpdateTimestamp": str(reply.index_last_update_timestamp),
-        "indexLastUpdatePhyoffset": str(reply.index_last_update_physical_offset)}, reply.records)
+    return request.response(
+        code,
+        remark,
+        {
+            "indexLastUpdateTimestamp": str(reply.index_last_update_timestamp),
+            "indexLastUpdatePhyoffset": str(reply.index_last_update_physical_offset),
+        },
+        reply.records,
+    )

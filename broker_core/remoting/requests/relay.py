@@ -35,26 +35,31 @@ def decode_get_consumer_running_info(request: RemotingCommand, peer: Peer) -> Co
     return GetClients(group=header.consumer_group, limit=MAX_CLIENTS)
 
 
-def encode_get_consumer_running_info(reply: Clients, request: RemotingCommand,
-                                     identity: Identity) -> RemotingCommand | Relay:
+def encode_get_consumer_running_info(
+    reply: Clients, request: RemotingCommand, identity: Identity
+) -> RemotingCommand | Relay:
     return _to_consumer(reply, request, request.ext_fields, b"")
 
 
 def decode_consume_message_directly(request: RemotingCommand, peer: Peer) -> list[Command]:
     header = read_header(ConsumerOfGroupRequestHeader, request.ext_fields)
-    return [GetClients(group=header.consumer_group, limit=MAX_CLIENTS),
-            ViewMessage(message_id=header.msg_id, topic=header.topic)]
+    return [
+        GetClients(group=header.consumer_group, limit=MAX_CLIENTS),
+        ViewMessage(message_id=header.msg_id, topic=header.topic),
+    ]
 
 
-def encode_consume_message_directly(replies: list[Clients | Records], request: RemotingCommand,
-                                    identity: Identity) -> RemotingCommand | Relay:
+def encode_consume_message_directly(
+    replies: list[Clients | Records], request: RemotingCommand, identity: Identity
+) -> RemotingCommand | Relay:
     clients, message = replies
     assert isinstance(clients, Clients) and isinstance(message, Records)
     return _to_consumer(clients, request, request.ext_fields | {"brokerName": identity.broker_name}, message.records)
 
 
-def _to_consumer(clients: Clients, request: RemotingCommand, ext_fields: dict[str, str],
-                 body: bytes) -> RemotingCommand | Relay:
+def _to_consumer(
+    clients: Clients, request: RemotingCommand, ext_fields: dict[str, str], body: bytes
+) -> RemotingCommand | Relay:
     """Ask the client that the request names, as the request asks."""
     group, client_id = request.ext_fields["consumerGroup"], request.ext_fields["clientId"]
     found = [client for client in clients.clients if client.client_id == client_id]
@@ -92,8 +97,7 @@ def decode_get_consumer_status(request: RemotingCommand, peer: Peer) -> Command:
     return GetClients(group=header.group, limit=MAX_CLIENTS)
 
 
-def encode_get_consumer_status(reply: Clients, request: RemotingCommand,
-                               identity: Identity) -> RemotingCommand | Relay:
+def encode_get_consumer_status(reply: Clients, request: RemotingCommand, identity: Identity) -> RemotingCommand | Relay:
     """RocketMQ's GetConsumerStatusBody: offsets of the queues of every client that answers."""
     group, wanted = request.ext_fields["group"], request.ext_fields.get("clientAddr", "")
     clients = {client.client_id: client for client in reply.clients if wanted in ("", client.client_id)}
@@ -105,13 +109,18 @@ def encode_get_consumer_status(reply: Clients, request: RemotingCommand,
             return request.response(ResponseCode.SYSTEM_ERROR, _too_old(client))
 
     def answer(answers: list[RemotingCommand | Failed]) -> RemotingCommand:
-        table = {client_id: _offsets(said.body) for client_id, said in zip(clients, answers, strict=True)
-                 if isinstance(said, RemotingCommand) and said.code == ResponseCode.SUCCESS}
-        return request.response(ResponseCode.SUCCESS, body=fastjson.encode(
-            {"consumerTable": table, "messageQueueTable": {}}))
+        table = {
+            client_id: _offsets(said.body)
+            for client_id, said in zip(clients, answers, strict=True)
+            if isinstance(said, RemotingCommand) and said.code == ResponseCode.SUCCESS
+        }
+        return request.response(
+            ResponseCode.SUCCESS, body=fastjson.encode({"consumerTable": table, "messageQueueTable": {}})
+        )
 
-    return Relay(list(clients), RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, request.ext_fields, b"", STATUS_SECONDS,
-                 answer)
+    return Relay(
+        list(clients), RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, request.ext_fields, b"", STATUS_SECONDS, answer
+    )
 
 
 def _offsets(body: bytes) -> dict[MessageQueue, int]:
@@ -120,5 +129,8 @@ def _offsets(body: bytes) -> dict[MessageQueue, int]:
         table = fastjson.decode(body).get("messageQueueTable")
     except ValueError:
         return {}
-    return {queue: offset for queue, offset in table.items()
-            if isinstance(queue, MessageQueue) and type(offset) is int} if isinstance(table, dict) else {}
+    return (
+        {queue: offset for queue, offset in table.items() if isinstance(queue, MessageQueue) and type(offset) is int}
+        if isinstance(table, dict)
+        else {}
+    )

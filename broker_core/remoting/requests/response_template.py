@@ -19,13 +19,17 @@ class ResponseTemplate:
 
     def __init__(self, ext_fields: bytes) -> None:
         front = b'{"code":%%d,"extFields":{%b},"flag":%d,"language":"%b","opaque":%%d' % (
-            ext_fields, RESPONSE_FLAG, LANGUAGE.encode())
+            ext_fields,
+            RESPONSE_FLAG,
+            LANGUAGE.encode(),
+        )
         back = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
         self._bare = front + back
         self._remarked = front + b',"remark":"%b"' + back
 
-    def frame(self, request: RemotingCommand, code: int, remark: str, values: tuple[Any, ...],
-              body: bytes = b"") -> bytes:
+    def frame(
+        self, request: RemotingCommand, code: int, remark: str, values: tuple[Any, ...], body: bytes = b""
+    ) -> bytes:
         """The whole frame. ``remark`` is a word that needs no escapes in JSON; the caller knows that the body fits."""
         if remark:
             header = self._remarked % (code, *values, request.opaque, remark.encode())

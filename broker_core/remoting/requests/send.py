@@ -38,8 +38,9 @@ class SendMessageRequestHeader(Header):
     batch: bool = False
 
 
-class SendMessageRequestHeaderV2(Header, rename=dict(zip(SendMessageRequestHeader.__struct_fields__, "abcdefghijlm",
-                                                         strict=True))):
+class SendMessageRequestHeaderV2(
+    Header, rename=dict(zip(SendMessageRequestHeader.__struct_fields__, "abcdefghijlm", strict=True))
+):
     """RocketMQ's SendMessageRequestHeaderV2: the same, by letters."""
 
     producer_group: str
@@ -70,14 +71,31 @@ def decode_send_message_v2(request: RemotingCommand, peer: Peer) -> SendMessage:
 def _command(header: SendHeader, request: RemotingCommand, peer: Peer) -> SendMessage:
     if not request.body:
         raise _illegal("the message has no body")
-    messages = _batch(header, request.body) if header.batch else [OutgoingMessage(
-        body=request.body, properties=_checked(header.properties), queue_id=header.queue_id, flag=header.flag,
-        sys_flag=header.sys_flag, born_timestamp=header.born_timestamp, reconsume_times=header.reconsume_times)]
+    messages = (
+        _batch(header, request.body)
+        if header.batch
+        else [
+            OutgoingMessage(
+                body=request.body,
+                properties=_checked(header.properties),
+                queue_id=header.queue_id,
+                flag=header.flag,
+                sys_flag=header.sys_flag,
+                born_timestamp=header.born_timestamp,
+                reconsume_times=header.reconsume_times,
+            )
+        ]
+    )
     return SendMessage(
-        topic=header.topic, messages=messages, producer_group=header.producer_group,
-        default_topic=header.default_topic, default_topic_queue_nums=header.default_topic_queue_nums,
-        born_host=peer.host, born_port=peer.port,
-        max_reconsume_times=header.max_reconsume_times if request.version >= KNOWS_MAX_RECONSUME_TIMES else None)
+        topic=header.topic,
+        messages=messages,
+        producer_group=header.producer_group,
+        default_topic=header.default_topic,
+        default_topic_queue_nums=header.default_topic_queue_nums,
+        born_host=peer.host,
+        born_port=peer.port,
+        max_reconsume_times=header.max_reconsume_times if request.version >= KNOWS_MAX_RECONSUME_TIMES else None,
+    )
 
 
 def _batch(header: SendHeader, body: bytes) -> list[OutgoingMessage]:
@@ -96,9 +114,17 @@ def _batch(header: SendHeader, body: bytes) -> list[OutgoingMessage]:
     for entry in entries:
         if _is_delayed(entry.properties):
             raise _illegal("delayed messages are sent one by one")
-        messages.append(OutgoingMessage(
-            body=entry.body, properties=_checked(entry.properties), queue_id=header.queue_id, flag=entry.flag,
-            sys_flag=header.sys_flag, born_timestamp=header.born_timestamp, reconsume_times=header.reconsume_times))
+        messages.append(
+            OutgoingMessage(
+                body=entry.body,
+                properties=_checked(entry.properties),
+                queue_id=header.queue_id,
+                flag=entry.flag,
+                sys_flag=header.sys_flag,
+                born_timestamp=header.born_timestamp,
+                reconsume_times=header.reconsume_times,
+            )
+        )
     return messages
 
 
@@ -118,8 +144,9 @@ def _illegal(remark: str) -> RequestError:
     return RequestError(remark, code=ResponseCode.MESSAGE_ILLEGAL)
 
 
-_SENT = ResponseTemplate(b'"MSG_REGION":"DefaultRegion","TRACE_ON":"true","msgId":"%b","queueId":"%d",'
-                         b'"queueOffset":"%d","transactionId":%b')
+_SENT = ResponseTemplate(
+    b'"MSG_REGION":"DefaultRegion","TRACE_ON":"true","msgId":"%b","queueId":"%d","queueOffset":"%d","transactionId":%b'
+)
 
 
 def encode_sent(reply: Sent, request: RemotingCommand, identity: Identity) -> RemotingCommand | bytes:
@@ -132,8 +159,18 @@ def encode_sent(reply: Sent, request: RemotingCommand, identity: Identity) -> Re
         name = "properties" if request.code == RequestCode.SEND_MESSAGE else "i"
         unique_key = message_properties.find(request.ext_fields.get(name, ""), UNIQ_KEY)
     if request.serialize_type == "JSON":
-        return _SENT.frame(request, reply.code, "", (
-            ids.encode(), first.queue_id, first.queue_offset, json_body(unique_key)))
-    return request.response(reply.code, "", {
-        "msgId": ids, "queueId": str(first.queue_id), "queueOffset": str(first.queue_offset),
-        "transactionId": unique_key, "MSG_REGION": "DefaultRegion", "TRACE_ON": "true"})
+        return _SENT.frame(
+            request, reply.code, "", (ids.encode(), first.queue_id, first.queue_offset, json_body(unique_key))
+        )
+    return request.response(
+        reply.code,
+        "",
+        {
+            "msgId": ids,
+            "queueId": str(first.queue_id),
+            "queueOffset": str(first.queue_offset),
+            "transactionId": unique_key,
+            "MSG_REGION": "DefaultRegion",
+            "TRACE_ON": "true",
+        },
+    )

@@ -26,10 +26,18 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if not 0 < options["rate"] <= 10_000:
             raise CommandError("--rate is above 0 and at most 10000 messages a second")
-        demo = Demo(options["url"], options["topic"], rate=options["rate"], count=options["count"],
-                    token=settings.GLASSMQ_API_TOKEN or "", say=self.stdout.write)
-        self.stdout.write(f"publishing to {options['topic']} at {options['url']}, {options['rate']:g} a second; "
-                          "open that address and watch. Ctrl-C ends it.")
+        demo = Demo(
+            options["url"],
+            options["topic"],
+            rate=options["rate"],
+            count=options["count"],
+            token=settings.GLASSMQ_API_TOKEN or "",
+            say=self.stdout.write,
+        )
+        self.stdout.write(
+            f"publishing to {options['topic']} at {options['url']}, {options['rate']:g} a second; "
+            "open that address and watch. Ctrl-C ends it."
+        )
         try:
             asyncio.run(demo.run(records(options["file"])))
         except DemoError as error:

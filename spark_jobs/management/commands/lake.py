@@ -40,11 +40,20 @@ class Command(BaseCommand):
         files = actions.add_parser("files", help="print the paths of the Parquet files that count, one on each line")
         files.add_argument("table", nargs="?", default="messages", choices=TABLES, help="default: %(default)s")
         for action in (sync, status, files):
-            action.add_argument("--store", default=str(settings.GLASSMQ_STORE_DIR), metavar="PATH",
+            action.add_argument(
+                "--store",
+                default=str(settings.GLASSMQ_STORE_DIR),
+                metavar="PATH",
                 help="the store, of GlassMQ or RocketMQ; only read, but for the file lakePosition in one of GlassMQ "
-                "(default: %(default)s)")
-            action.add_argument("--lake", type=Path, default=Path(settings.GLASSMQ_LAKE_DIR), metavar="DIR",
-                help="the folder of all lakes (default: %(default)s)")
+                "(default: %(default)s)",
+            )
+            action.add_argument(
+                "--lake",
+                type=Path,
+                default=Path(settings.GLASSMQ_LAKE_DIR),
+                metavar="DIR",
+                help="the folder of all lakes (default: %(default)s)",
+            )
         sync.add_argument("--bodies", action="store_true", help="bodies and property strings as well")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -72,21 +81,28 @@ class Command(BaseCommand):
 
         find_segments(store)  # before Spark takes its seconds to start
         done = self.fill(store, lakes, with_bodies)
-        self.stdout.write(f"{done.messages} messages and {done.polls} ends of pulls are new in {done.lake}, which has "
-            f"the log up to byte {done.position}.")
+        self.stdout.write(
+            f"{done.messages} messages and {done.polls} ends of pulls are new in {done.lake}, which has "
+            f"the log up to byte {done.position}."
+        )
         if done.merged_files:
             self.stdout.write(f"{counted(done.merged_files)} of days that are over were merged into larger ones.")
         if done.dropped_messages:
-            self.stdout.write(f"{done.dropped_messages} messages were dropped: they are older than "
-                "GLASSMQ_LAKE_KEEP_DAYS.")
+            self.stdout.write(
+                f"{done.dropped_messages} messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS."
+            )
         if done.gap_bytes:
             self.stdout.write(f"{done.gap_bytes} bytes of the log were gone before they could be read.")
         if done.ended_by in CUT_SHORT:
-            self.stdout.write(f"The log cannot be read behind that, since {CUT_SHORT[done.ended_by]}: "
-                f"{done.segments_unread} segments are not read.")
+            self.stdout.write(
+                f"The log cannot be read behind that, since {CUT_SHORT[done.ended_by]}: "
+                f"{done.segments_unread} segments are not read."
+            )
         if done.awaited_lake:
-            self.stdout.write(f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of "
-                "this one. If it is to wait for this one, remove the file lakePosition from the store.")
+            self.stdout.write(
+                f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of "
+                "this one. If it is to wait for this one, remove the file lakePosition from the store."
+            )
 
     def fill(self, store: str, lakes: Path, with_bodies: bool) -> "Synced":
         """Fill it, until Ctrl-C: then LakeCancelledError."""
@@ -94,14 +110,22 @@ class Command(BaseCommand):
 
         spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())
         with job_group(spark, f"lake-{uuid4().hex[:8]}") as jobs, cancelled_by_ctrl_c(jobs) as is_cancelled:
+
             def progress(percent: int, doing: str) -> None:
                 if is_cancelled():
                     raise LakeCancelledError(CANCELLED)
                 self.progress(percent, doing)
 
             try:
-                return fill(spark, store, lakes.resolve(), lambda: int(timezone.now().timestamp() * 1000), progress,
-                    with_bodies=with_bodies, keep_days=settings.GLASSMQ_LAKE_KEEP_DAYS)
+                return fill(
+                    spark,
+                    store,
+                    lakes.resolve(),
+                    lambda: int(timezone.now().timestamp() * 1000),
+                    progress,
+                    with_bodies=with_bodies,
+                    keep_days=settings.GLASSMQ_LAKE_KEEP_DAYS,
+                )
             except Exception as error:
                 if is_cancelled():
                     raise LakeCancelledError(CANCELLED) from error
@@ -112,21 +136,31 @@ class Command(BaseCommand):
         manifest = lake.manifest
         files, polls = manifest.of_table("messages"), manifest.of_table("polls")
         self.stdout.write(f"{lake.folder}")
-        self.stdout.write(f"messages  {sum(file.rows for file in files):>14,} in {counted(len(files))}, "
-            f"{sum(file.size for file in files):,} bytes, of the log up to byte {manifest.position:,}")
-        self.stdout.write(f"polls     {sum(file.rows for file in polls):>14,} in {counted(len(polls))}, "
-            f"{sum(file.size for file in polls):,} bytes")
+        self.stdout.write(
+            f"messages  {sum(file.rows for file in files):>14,} in {counted(len(files))}, "
+            f"{sum(file.size for file in files):,} bytes, of the log up to byte {manifest.position:,}"
+        )
+        self.stdout.write(
+            f"polls     {sum(file.rows for file in polls):>14,} in {counted(len(polls))}, "
+            f"{sum(file.size for file in polls):,} bytes"
+        )
         if manifest.ended_by in CUT_SHORT:
-            self.stdout.write(f"end       {CUT_SHORT[manifest.ended_by]}; {len(manifest.segments_unread)} segments "
-                "behind that are not read")
+            self.stdout.write(
+                f"end       {CUT_SHORT[manifest.ended_by]}; {len(manifest.segments_unread)} segments "
+                "behind that are not read"
+            )
         for gap in manifest.gaps:
             self.stdout.write(f"gap       bytes {gap.start:,} to {gap.end:,} of the log were gone before they could be")
         if manifest.dropped.before_ms:
-            self.stdout.write(f"dropped   {manifest.dropped.messages:,} messages and {manifest.dropped.polls:,} polls "
-                f"of before {day(manifest.dropped.before_ms)}, by GLASSMQ_LAKE_KEEP_DAYS")
+            self.stdout.write(
+                f"dropped   {manifest.dropped.messages:,} messages and {manifest.dropped.polls:,} polls "
+                f"of before {day(manifest.dropped.before_ms)}, by GLASSMQ_LAKE_KEEP_DAYS"
+            )
         if manifest.retired:
-            self.stdout.write(f"retired   {counted(len(manifest.retired))}, "
-                f"{sum(file.size for file in manifest.retired):,} bytes, which a fill removes when nobody reads them")
+            self.stdout.write(
+                f"retired   {counted(len(manifest.retired))}, "
+                f"{sum(file.size for file in manifest.retired):,} bytes, which a fill removes when nobody reads them"
+            )
         if manifest.missing_journal_files:
             self.stdout.write(f"gap       {len(manifest.missing_journal_files)} files of the poll journal were gone")
 
@@ -141,8 +175,7 @@ def found(store: str, lakes: Path) -> "Lake":
 
     lake = find_lake(lakes.resolve(), store)
     if lake is None:
-        raise CommandError(f"There is no lake of {store} in {lakes}; `.venv/bin/python manage.py lake sync` makes "
-            "one.")
+        raise CommandError(f"There is no lake of {store} in {lakes}; `.venv/bin/python manage.py lake sync` makes one.")
     return lake
 
 

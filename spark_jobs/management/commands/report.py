@@ -26,19 +26,41 @@ class Command(BaseCommand):
         actions.add_parser("list", help="the reports there are")
         run = actions.add_parser("run", help="run one report")
         run.add_argument("name", help="which report: " + ", ".join(REPORTS))
-        run.add_argument("--store", type=Path, default=Path(settings.GLASSMQ_STORE_DIR), metavar="PATH",
-            help="the store to read, of GlassMQ or RocketMQ; only read (default: %(default)s)")
-        run.add_argument("--out", type=Path, required=True, metavar="DIR",
-            help="the folder for summary.json, report.html, CSV, JSON and Parquet; made if it is not there")
+        run.add_argument(
+            "--store",
+            type=Path,
+            default=Path(settings.GLASSMQ_STORE_DIR),
+            metavar="PATH",
+            help="the store to read, of GlassMQ or RocketMQ; only read (default: %(default)s)",
+        )
+        run.add_argument(
+            "--out",
+            type=Path,
+            required=True,
+            metavar="DIR",
+            help="the folder for summary.json, report.html, CSV, JSON and Parquet; made if it is not there",
+        )
         run.add_argument("--from-ms", type=int, metavar="MS", help="only from this whole minute on")
         run.add_argument("--to-ms", type=int, metavar="MS", help="only before this whole minute")
         run.add_argument("--topic", metavar="NAME", help="only this topic")
-        run.add_argument("--group", dest="consumer_group", metavar="NAME",
-            help="only this group, where the report tells groups apart")
-        run.add_argument("--lake", dest="lakes", type=Path, metavar="DIR",
-            help="read the store's lake in the folder of lakes DIR, and of the store only what is newer")
-        run.add_argument("--compare", action="store_true",
-            help="with the period of the same length before; needs --from-ms and --to-ms")
+        run.add_argument(
+            "--group",
+            dest="consumer_group",
+            metavar="NAME",
+            help="only this group, where the report tells groups apart",
+        )
+        run.add_argument(
+            "--lake",
+            dest="lakes",
+            type=Path,
+            metavar="DIR",
+            help="read the store's lake in the folder of lakes DIR, and of the store only what is newer",
+        )
+        run.add_argument(
+            "--compare",
+            action="store_true",
+            help="with the period of the same length before; needs --from-ms and --to-ms",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["action"] == "list":
@@ -47,8 +69,16 @@ class Command(BaseCommand):
         else:
             asked = {name: options[name] for name in ("from_ms", "to_ms", "topic", "consumer_group", "compare")}
             lakes = options["lakes"]
-            self.run(Job(options["name"], options["store"].resolve(), options["out"], **asked,
-                lakes=lakes.resolve() if lakes else None, source="lake" if lakes else "log"))
+            self.run(
+                Job(
+                    options["name"],
+                    options["store"].resolve(),
+                    options["out"],
+                    **asked,
+                    lakes=lakes.resolve() if lakes else None,
+                    source="lake" if lakes else "log",
+                )
+            )
 
     def run(self, job: Job) -> None:
         """Run one report in this process."""
@@ -68,8 +98,10 @@ class Command(BaseCommand):
             raise CommandError(sentence(error)) from error
         for note in summary["notes"]:
             self.stderr.write(note)
-        self.stdout.write(f"{summary['title']} of {read(summary['input'])}, in {summary['duration_s']:.1f} s: "
-            f"{job.folder / 'report.html'}")
+        self.stdout.write(
+            f"{summary['title']} of {read(summary['input'])}, in {summary['duration_s']:.1f} s: "
+            f"{job.folder / 'report.html'}"
+        )
 
     def progress(self, percent: int, doing: str, until: int = 0) -> None:
         """How far it is, for whoever waits."""

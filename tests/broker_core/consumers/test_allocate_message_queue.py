@@ -12,14 +12,17 @@ from broker_core.consumers.allocate_message_queue import (
 )
 
 
-@pytest.mark.parametrize(("queues", "members", "expected"), [
-    (4, 3, [[0, 1], [2], [3]]),
-    (5, 2, [[0, 1, 2], [3, 4]]),
-    (2, 3, [[0], [1], []]),
-    (8, 3, [[0, 1, 2], [3, 4, 5], [6, 7]]),
-    (3, 3, [[0], [1], [2]]),
-    (0, 2, [[], []]),
-])
+@pytest.mark.parametrize(
+    ("queues", "members", "expected"),
+    [
+        (4, 3, [[0, 1], [2], [3]]),
+        (5, 2, [[0, 1, 2], [3, 4]]),
+        (2, 3, [[0], [1], []]),
+        (8, 3, [[0, 1, 2], [3, 4, 5], [6, 7]]),
+        (3, 3, [[0], [1], [2]]),
+        (0, 2, [[], []]),
+    ],
+)
 def test_averagely(queues: int, members: int, expected: list[list[int]]) -> None:
     assert [list(averagely(queues, members, index)) for index in range(members)] == expected
 

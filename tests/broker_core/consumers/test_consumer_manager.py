@@ -13,11 +13,21 @@ def client(client_id: str, number: int) -> ClientChannelInfo:
     return ClientChannelInfo(f"connection {number}", number, client_id, "remoting", "", 0)
 
 
-def register(manager: ConsumerManager, who: ClientChannelInfo, version: int, *, without_sub: bool = False,
-             **topics: str) -> Registration:
-    return manager.register(who, ConsumerData(group="g", subscriptions=[
-        SubscriptionData(topic=topic, sub_string=expression, sub_version=version)
-        for topic, expression in topics.items()]), 0, without_sub=without_sub)
+def register(
+    manager: ConsumerManager, who: ClientChannelInfo, version: int, *, without_sub: bool = False, **topics: str
+) -> Registration:
+    return manager.register(
+        who,
+        ConsumerData(
+            group="g",
+            subscriptions=[
+                SubscriptionData(topic=topic, sub_string=expression, sub_version=version)
+                for topic, expression in topics.items()
+            ],
+        ),
+        0,
+        without_sub=without_sub,
+    )
 
 
 def stored(manager: ConsumerManager) -> dict[str, tuple[str, int]]:
@@ -107,10 +117,21 @@ def test_subscriptions_are_limited_over_all_groups(monkeypatch: pytest.MonkeyPat
 def test_the_newest_heartbeat_says_how_the_group_consumes() -> None:
     manager = ConsumerManager()
     manager.register(client("A", 1), ConsumerData(group="g"), 0, without_sub=False)
-    manager.register(client("B", 2), ConsumerData(
-        group="g", message_model="BROADCASTING", consume_type="CONSUME_ACTIVELY",
-        consume_from_where="CONSUME_FROM_FIRST_OFFSET"), 0, without_sub=False)
+    manager.register(
+        client("B", 2),
+        ConsumerData(
+            group="g",
+            message_model="BROADCASTING",
+            consume_type="CONSUME_ACTIVELY",
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        ),
+        0,
+        without_sub=False,
+    )
     info = manager.get("g")
     assert info is not None
     assert (info.message_model, info.consume_type, info.consume_from_where) == (
-        "BROADCASTING", "CONSUME_ACTIVELY", "CONSUME_FROM_FIRST_OFFSET")
+        "BROADCASTING",
+        "CONSUME_ACTIVELY",
+        "CONSUME_FROM_FIRST_OFFSET",
+    )

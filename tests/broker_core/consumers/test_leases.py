@@ -53,10 +53,14 @@ def test_ever_new_keys_that_come_and_go_leave_little_behind() -> None:
     assert leases.take_due(100_000, 1000) == [-1]
 
 
-STEPS = st.lists(st.one_of(
-    st.tuples(st.just("renew"), st.sampled_from("abc"), st.integers(1, 50)),
-    st.tuples(st.just("drop"), st.sampled_from("abc"), st.just(0)),
-    st.tuples(st.just("pass"), st.just(""), st.integers(0, 40))), max_size=60)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("renew"), st.sampled_from("abc"), st.integers(1, 50)),
+        st.tuples(st.just("drop"), st.sampled_from("abc"), st.just(0)),
+        st.tuples(st.just("pass"), st.just(""), st.integers(0, 40)),
+    ),
+    max_size=60,
+)
 
 
 @given(STEPS)

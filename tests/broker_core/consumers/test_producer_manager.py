@@ -9,12 +9,16 @@ def test_producers_are_in_their_groups_until_they_go() -> None:
     bench = Bench()
     for name in "AB":
         connect(bench, name)
-        bench.call(c.HeartBeat(client_id=name, protocol="remoting", producer_groups=["CLIENT_INNER_PRODUCER", name]),
-                   name)
+        bench.call(
+            c.HeartBeat(client_id=name, protocol="remoting", producer_groups=["CLIENT_INNER_PRODUCER", name]), name
+        )
     reply = bench.call(c.GetProducerConnections())
     assert isinstance(reply, c.ProducerConnections)
     assert {group: [client.client_id for client in clients] for group, clients in reply.groups.items()} == {
-        "A": ["A"], "B": ["B"], "CLIENT_INNER_PRODUCER": ["A", "B"]}
+        "A": ["A"],
+        "B": ["B"],
+        "CLIENT_INNER_PRODUCER": ["A", "B"],
+    }
     bench.call(c.UnregisterClient(client_id="A", producer_group="A"), "A")
     bench.call(c.CloseConnection(), "B")
     reply = bench.call(c.GetProducerConnections())

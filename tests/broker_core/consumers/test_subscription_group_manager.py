@@ -19,10 +19,21 @@ from tests.fakes.golden_store import STORES, unpack
 
 NOW = Now(1_700_000_000_000, 1)
 DEFAULTS = {
-    "attributes": {}, "brokerId": 0, "consumeBroadcastEnable": True, "consumeEnable": True,
-    "consumeFromMinEnable": True, "consumeMessageOrderly": False, "consumeTimeoutMinute": 15, "groupName": "g",
-    "groupRetryPolicy": {"type": "CUSTOMIZED"}, "groupSysFlag": 0, "notifyConsumerIdsChangedEnable": True,
-    "retryMaxTimes": 16, "retryQueueNums": 1, "whichBrokerWhenConsumeSlowly": 1}
+    "attributes": {},
+    "brokerId": 0,
+    "consumeBroadcastEnable": True,
+    "consumeEnable": True,
+    "consumeFromMinEnable": True,
+    "consumeMessageOrderly": False,
+    "consumeTimeoutMinute": 15,
+    "groupName": "g",
+    "groupRetryPolicy": {"type": "CUSTOMIZED"},
+    "groupSysFlag": 0,
+    "notifyConsumerIdsChangedEnable": True,
+    "retryMaxTimes": 16,
+    "retryQueueNums": 1,
+    "whichBrokerWhenConsumeSlowly": 1,
+}
 
 
 def manager(loaded: dict[str, Any] | None = None, **options: Any) -> SubscriptionGroupManager:
@@ -67,10 +78,14 @@ def test_the_table_of_a_real_broker_comes_out_as_it_went_in(store: str, tmp_path
 
 def test_what_is_not_known_is_kept() -> None:
     table: Any = {
-        "dataVersion": {"counter": 7, "stateVersion": 1, "timestamp": 5}, "forbiddenTable": {"g": {"t": 4}},
-        "fromTheFuture": [1], "subscriptionGroupTable": {
-            "g": DEFAULTS | {"retryMaxTimes": 3, "later": {"a": 1}}, **{name: DEFAULTS | {"groupName": name}
-                                                                       for name in SYSTEM_GROUPS}}}
+        "dataVersion": {"counter": 7, "stateVersion": 1, "timestamp": 5},
+        "forbiddenTable": {"g": {"t": 4}},
+        "fromTheFuture": [1],
+        "subscriptionGroupTable": {
+            "g": DEFAULTS | {"retryMaxTimes": 3, "later": {"a": 1}},
+            **{name: DEFAULTS | {"groupName": name} for name in SYSTEM_GROUPS},
+        },
+    }
     groups = manager(table)
     assert groups.as_table() == table and not groups.dirty
     assert not groups.may_read("g", "t") and groups.may_read("g", "u") and groups.may_read("h", "t")
@@ -82,8 +97,16 @@ def test_what_is_not_known_is_kept() -> None:
 
 def test_an_update_replaces_all_but_attributes() -> None:
     groups = manager()
-    groups.update({"groupName": "g", "retryMaxTimes": 3, "attributes": {"+a": "1", "b": "2"}, "later": 5,
-                   "groupRetryPolicy": None}, NOW)
+    groups.update(
+        {
+            "groupName": "g",
+            "retryMaxTimes": 3,
+            "attributes": {"+a": "1", "b": "2"},
+            "later": 5,
+            "groupRetryPolicy": None,
+        },
+        NOW,
+    )
     assert groups.entry("g") == DEFAULTS | {"retryMaxTimes": 3, "attributes": {"a": "1", "b": "2"}, "later": 5}
     version = groups.data_version
     groups.update({"groupName": "g", "retryMaxTimes": 3, "later": 5}, NOW)
@@ -92,12 +115,17 @@ def test_an_update_replaces_all_but_attributes() -> None:
     assert groups.entry("g") == DEFAULTS | {"attributes": {"b": "2"}, "consumeEnable": False}
 
 
-@pytest.mark.parametrize(("config", "words"), [
-    ({}, "groupName"), ({"groupName": "a/b"}, "group"), ({"groupName": 7}, "groupName"),
-    ({"groupName": "g", "retryMaxTimes": "many"}, "retryMaxTimes"),
-    ({"groupName": "g", "retryQueueNums": 1025}, "retryQueueNums"),
-    ({"groupName": "g", "x": "y" * 70_000}, "bytes"),
-])
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({}, "groupName"),
+        ({"groupName": "a/b"}, "group"),
+        ({"groupName": 7}, "groupName"),
+        ({"groupName": "g", "retryMaxTimes": "many"}, "retryMaxTimes"),
+        ({"groupName": "g", "retryQueueNums": 1025}, "retryQueueNums"),
+        ({"groupName": "g", "x": "y" * 70_000}, "bytes"),
+    ],
+)
 def test_an_update_that_is_refused_says_why(config: dict[str, Any], words: str) -> None:
     groups = manager()
     before = groups.as_table()

@@ -67,17 +67,27 @@ def test_everything_as_clients_write_it(expression: str) -> None:
     assert parse_client_subscription(expression) is None
 
 
-@pytest.mark.parametrize(("expression", "tags"), [
-    ("TagA", {"TagA"}), ("TagA||TagB", {"TagA", "TagB"}), (" TagA ||", {"TagA"}),
-    ("|| TagA || || TagB", {"TagA", "TagB"}), ("a|b", {"a|b"}), ("TagA || *", {"TagA", "*"})])
+@pytest.mark.parametrize(
+    ("expression", "tags"),
+    [
+        ("TagA", {"TagA"}),
+        ("TagA||TagB", {"TagA", "TagB"}),
+        (" TagA ||", {"TagA"}),
+        ("|| TagA || || TagB", {"TagA", "TagB"}),
+        ("a|b", {"a|b"}),
+        ("TagA || *", {"TagA", "*"}),
+    ],
+)
 def test_clients_may_write_more_than_the_api_takes(expression: str, tags: set[str]) -> None:
     found = parse_client_subscription(expression)
     assert found is not None and found.tags_set == {tag.encode() for tag in tags}
     assert found.expression == expression
 
 
-@pytest.mark.parametrize(("expression", "kind", "code"), [
-    ("||", "TAG", 23), (" || ", "", 23), ("x" * 5000, "TAG", 23), ("a > 1", "SQL92", 1), ("*", "SQL92", 1)])
+@pytest.mark.parametrize(
+    ("expression", "kind", "code"),
+    [("||", "TAG", 23), (" || ", "", 23), ("x" * 5000, "TAG", 23), ("a > 1", "SQL92", 1), ("*", "SQL92", 1)],
+)
 def test_what_no_client_may_write(expression: str, kind: str, code: int) -> None:
     with pytest.raises(RequestError) as error:
         parse_client_subscription(expression, kind)

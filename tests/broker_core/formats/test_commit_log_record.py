@@ -9,13 +9,26 @@ from broker_core.formats import commit_log_record as records
 VECTOR = bytes.fromhex(
     "00000078daa320a73610a686000000030000000000000000000000070000000000000400000000000000018bcfe568000a000002"
     "0000c3500000018bcfe568050a00000100002a9f0000000000000000000000000000000568656c6c6f015400175441475301546167"
-    "410255" "4e49515f4b45590141424302")
+    "410255"
+    "4e49515f4b45590141424302"
+)
 
 
 def encode_vector() -> bytes:
-    return records.encode(topic="T", queue_id=3, queue_offset=7, physical_offset=1024, body=b"hello",
-        properties="TAGS\x01TagA\x02UNIQ_KEY\x01ABC\x02", born_timestamp=1_700_000_000_000, born_host="10.0.0.2",
-        born_port=50_000, store_timestamp=1_700_000_000_005, store_host="10.0.0.1", store_port=10_911)
+    return records.encode(
+        topic="T",
+        queue_id=3,
+        queue_offset=7,
+        physical_offset=1024,
+        body=b"hello",
+        properties="TAGS\x01TagA\x02UNIQ_KEY\x01ABC\x02",
+        born_timestamp=1_700_000_000_000,
+        born_host="10.0.0.2",
+        born_port=50_000,
+        store_timestamp=1_700_000_000_005,
+        store_host="10.0.0.1",
+        store_port=10_911,
+    )
 
 
 def test_a_record_is_laid_out_as_rocketmq_lays_it_out() -> None:
@@ -27,7 +40,11 @@ def test_decoding_gives_back_every_field() -> None:
     assert (record.topic, record.queue_id, record.queue_offset, record.physical_offset) == ("T", 3, 7, 1024)
     assert (record.body, record.properties) == (b"hello", "TAGS\x01TagA\x02UNIQ_KEY\x01ABC\x02")
     assert (record.born_host, record.born_port, record.store_host, record.store_port) == (
-        "10.0.0.2", 50_000, "10.0.0.1", 10_911)
+        "10.0.0.2",
+        50_000,
+        "10.0.0.1",
+        10_911,
+    )
     assert (record.born_timestamp, record.store_timestamp) == (1_700_000_000_000, 1_700_000_000_005)
 
 
@@ -36,13 +53,30 @@ def test_body_crc_has_no_top_bit(body: bytes, crc: int) -> None:
     assert records.body_crc(body) == crc == zlib.crc32(body) & 0x7FFFFFFF
 
 
-@given(topic=st.text("ab%_-", min_size=1, max_size=255), body=st.binary(max_size=300),
-    properties=st.text(max_size=50), born_host=st.sampled_from(["1.2.3.4", "::1"]),
-    store_host=st.sampled_from(["1.2.3.4", "2001:db8::1"]), sys_flag=st.integers(0, 0x7FF), before=st.integers(0, 9))
-def test_every_record_round_trips(topic: str, body: bytes, properties: str, born_host: str, store_host: str,
-                                  sys_flag: int, before: int) -> None:
-    data = records.encode(topic=topic, queue_id=1, queue_offset=2, physical_offset=77, body=body,
-        properties=properties, born_host=born_host, store_host=store_host, sys_flag=sys_flag, store_timestamp=99)
+@given(
+    topic=st.text("ab%_-", min_size=1, max_size=255),
+    body=st.binary(max_size=300),
+    properties=st.text(max_size=50),
+    born_host=st.sampled_from(["1.2.3.4", "::1"]),
+    store_host=st.sampled_from(["1.2.3.4", "2001:db8::1"]),
+    sys_flag=st.integers(0, 0x7FF),
+    before=st.integers(0, 9),
+)
+def test_every_record_round_trips(
+    topic: str, body: bytes, properties: str, born_host: str, store_host: str, sys_flag: int, before: int
+) -> None:
+    data = records.encode(
+        topic=topic,
+        queue_id=1,
+        queue_offset=2,
+        physical_offset=77,
+        body=body,
+        properties=properties,
+        born_host=born_host,
+        store_host=store_host,
+        sys_flag=sys_flag,
+        store_timestamp=99,
+    )
     placed = bytes(before) + data + b"\xff" * 5
     record = records.decode(placed, before)
     assert (record.topic, record.body, record.properties) == (topic, body, properties)

@@ -6,8 +6,7 @@ from broker_core.formats import index_unit
 from broker_core.formats.tags_code import hash_code
 
 
-@pytest.mark.parametrize(("key", "value"), [("KEY_1", 173_554_031),
-    ("0A0000010001000000000000000000", 1_443_797_995)])
+@pytest.mark.parametrize(("key", "value"), [("KEY_1", 173_554_031), ("0A0000010001000000000000000000", 1_443_797_995)])
 def test_hashes_are_rocketmqs(key: str, value: int) -> None:
     assert index_unit.key_hash("TopicTest", key) == value
 

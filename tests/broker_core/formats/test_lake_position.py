@@ -7,7 +7,8 @@ from broker_core.formats.lake_position import LakePosition, decode, encode
 
 def test_the_file_is_what_its_picture_says() -> None:
     assert encode(LakePosition(1 << 30, 1_700_000_000_000, "/data/lake/größe")) == (
-        '{"version":1,"physicalOffset":1073741824,"wallMs":1700000000000,"lake":"/data/lake/größe"}\n'.encode())
+        '{"version":1,"physicalOffset":1073741824,"wallMs":1700000000000,"lake":"/data/lake/größe"}\n'.encode()
+    )
 
 
 @given(st.builds(LakePosition, st.integers(0, 1 << 62), st.integers(0, 1 << 62), st.text(st.characters(codec="utf-8"))))
@@ -17,10 +18,23 @@ def test_what_was_written_is_read(position: LakePosition) -> None:
     assert decode(data[:-3]) is None
 
 
-@pytest.mark.parametrize("data", [
-    b"", b"null", b"[]", b"{}", b"\xff", b'{"version":2,"physicalOffset":1}', b'{"version":1}',
-    b'{"version":1,"physicalOffset":-1}', b'{"version":1,"physicalOffset":"5"}', b'{"version":1,"physicalOffset":true}',
-    b'{"version":1,"physicalOffset":5,"wallMs":"x"}', b'{"version":1,"physicalOffset":5,"lake":7}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"version":2,"physicalOffset":1}',
+        b'{"version":1}',
+        b'{"version":1,"physicalOffset":-1}',
+        b'{"version":1,"physicalOffset":"5"}',
+        b'{"version":1,"physicalOffset":true}',
+        b'{"version":1,"physicalOffset":5,"wallMs":"x"}',
+        b'{"version":1,"physicalOffset":5,"lake":7}',
+    ],
+)
 def test_what_is_no_position_is_none(data: bytes) -> None:
     assert decode(data) is None
 

@@ -8,8 +8,12 @@ from hypothesis import strategies as st
 
 from broker_core.formats import message_body as bodies
 
-COMPRESSORS = {bodies.ZLIB_LEGACY: zlib.compress, bodies.ZLIB: zlib.compress, bodies.LZ4: lz4.frame.compress,
-    bodies.ZSTD: zstandard.ZstdCompressor().compress}
+COMPRESSORS = {
+    bodies.ZLIB_LEGACY: zlib.compress,
+    bodies.ZLIB: zlib.compress,
+    bodies.LZ4: lz4.frame.compress,
+    bodies.ZSTD: zstandard.ZstdCompressor().compress,
+}
 
 
 @given(st.binary(max_size=500), st.sampled_from(sorted(COMPRESSORS)))

@@ -30,13 +30,42 @@ from broker_core.formats.poll_journal import (
 )
 
 WOKEN = JournalEntry(
-    at_ms=1_700_000_000_123, from_offset=811, next_offset=812, max_offset=812, oldest_store_ms=1_700_000_000_120,
-    held_us=4_200_000, wake_us=31, granted_ms=15_000, queue_id=3, messages=1, bytes=640, topic="orders", group="größe",
-    client_id="10.0.0.7@1#2", kind="woken", cause="arrival", status="FOUND", protocol="remoting")
+    at_ms=1_700_000_000_123,
+    from_offset=811,
+    next_offset=812,
+    max_offset=812,
+    oldest_store_ms=1_700_000_000_120,
+    held_us=4_200_000,
+    wake_us=31,
+    granted_ms=15_000,
+    queue_id=3,
+    messages=1,
+    bytes=640,
+    topic="orders",
+    group="größe",
+    client_id="10.0.0.7@1#2",
+    kind="woken",
+    cause="arrival",
+    status="FOUND",
+    protocol="remoting",
+)
 COMMITTED = JournalEntry(
-    at_ms=1_700_000_000_200, from_offset=-1, next_offset=812, max_offset=900, oldest_store_ms=-1, held_us=-1,
-    wake_us=-1, granted_ms=-1, queue_id=3, messages=-1, bytes=-1, topic="orders", group="größe", client_id="",
-    kind="committed")
+    at_ms=1_700_000_000_200,
+    from_offset=-1,
+    next_offset=812,
+    max_offset=900,
+    oldest_store_ms=-1,
+    held_us=-1,
+    wake_us=-1,
+    granted_ms=-1,
+    queue_id=3,
+    messages=-1,
+    bytes=-1,
+    topic="orders",
+    group="größe",
+    client_id="",
+    kind="committed",
+)
 
 
 def block_of(*entries: JournalEntry, encoder: BlockEncoder | None = None, lost: int = 0) -> bytes:
@@ -51,7 +80,7 @@ def journal_of(*blocks: bytes) -> bytes:
 
 
 def test_a_header_byte_by_byte() -> None:
-    data = (b"GLASSPJ1" + struct.pack("<4I3q", 1, 64, 80, 8, 7, 1_700_000_000_000, 42) + b"broker-a" + bytes(4))
+    data = b"GLASSPJ1" + struct.pack("<4I3q", 1, 64, 80, 8, 7, 1_700_000_000_000, 42) + b"broker-a" + bytes(4)
     data += struct.pack("<I", zlib.crc32(data))
     assert encode_header(7, 1_700_000_000_000, 42, "broker-a") == data
     assert decode_header(data + b"what follows") == JournalHeader(1, 64, 80, 7, 1_700_000_000_000, 42, "broker-a")
@@ -60,8 +89,27 @@ def test_a_header_byte_by_byte() -> None:
 def test_a_block_byte_by_byte() -> None:
     strings = b"\x06\0orders\x07\0gr\xc3\xb6\xc3\x9fe\x0c\x0010.0.0.7@1#2"
     strings += bytes(-len(strings) % 8)
-    woken = struct.pack("<5q9i4B", 1_700_000_000_123, 811, 812, 812, 1_700_000_000_120, 4_200_000, 31, 15_000, 3, 1,
-                        640, 1, 2, 3, 2, 1, 1, 3)
+    woken = struct.pack(
+        "<5q9i4B",
+        1_700_000_000_123,
+        811,
+        812,
+        812,
+        1_700_000_000_120,
+        4_200_000,
+        31,
+        15_000,
+        3,
+        1,
+        640,
+        1,
+        2,
+        3,
+        2,
+        1,
+        1,
+        3,
+    )
     committed = struct.pack("<5q9i4B", 1_700_000_000_200, -1, 812, 900, -1, -1, -1, -1, 3, -1, -1, 1, 2, 0, 4, 0, 0, 0)
     assert len(woken) == len(committed) == 80
     rest = struct.pack("<4I2q", 2, 3, len(strings), 5, 1_700_000_000_123, 1_700_000_000_200)
@@ -71,7 +119,13 @@ def test_a_block_byte_by_byte() -> None:
     block = decode_block(b"before" + data + b"behind", 6, 80)
     assert block is not None and block.strings == ("orders", "größe", "10.0.0.7@1#2")
     assert (block.entries, block.lost, block.min_ms, block.max_ms, block.entries_at, block.end) == (
-        2, 5, 1_700_000_000_123, 1_700_000_000_200, 6 + 40 + len(strings), 6 + len(data))
+        2,
+        5,
+        1_700_000_000_123,
+        1_700_000_000_200,
+        6 + 40 + len(strings),
+        6 + len(data),
+    )
 
 
 def test_all_parts_keep_what_follows_aligned() -> None:
@@ -95,12 +149,29 @@ def test_a_block_without_anything_closes_the_file() -> None:
     assert [(block.closes, block.lost) for block in blocks] == [(False, 0), (True, 3)]
 
 
-@pytest.mark.parametrize(("name", "known"), [
-    ("kind", ("answered_at_once", "woken", "released", "committed")), ("protocol", base.Protocol.__args__),
-    ("cause", (*base.WakeCause.__args__, *base.ReleaseCause.__args__)),
-    ("status", ("FOUND", "NO_MATCHED_MESSAGE", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL", "OFFSET_OVERFLOW_BADLY",
-                "OFFSET_OVERFLOW_ONE", "OFFSET_TOO_SMALL", "NO_MATCHED_LOGIC_QUEUE", "NO_MESSAGE_IN_QUEUE",
-                "OFFSET_RESET"))])
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("kind", ("answered_at_once", "woken", "released", "committed")),
+        ("protocol", base.Protocol.__args__),
+        ("cause", (*base.WakeCause.__args__, *base.ReleaseCause.__args__)),
+        (
+            "status",
+            (
+                "FOUND",
+                "NO_MATCHED_MESSAGE",
+                "MESSAGE_WAS_REMOVING",
+                "OFFSET_FOUND_NULL",
+                "OFFSET_OVERFLOW_BADLY",
+                "OFFSET_OVERFLOW_ONE",
+                "OFFSET_TOO_SMALL",
+                "NO_MATCHED_LOGIC_QUEUE",
+                "NO_MESSAGE_IN_QUEUE",
+                "OFFSET_RESET",
+            ),
+        ),
+    ],
+)
 def test_every_name_there_is_has_its_place(name: str, known: tuple[str, ...]) -> None:
     fields = {field: getattr(WOKEN, field) for field in WOKEN.__struct_fields__}
     entries = [JournalEntry(**(fields | {name: text})) for text in ("", *known)]
@@ -117,7 +188,12 @@ def test_a_number_that_does_not_fit_becomes_the_nearest() -> None:
     entry = JournalEntry(1 << 70, -(1 << 70), 1, 2, 3, 1 << 31, -(1 << 40), 4, 5, 6, 7, "t", "g", "c", "woken")
     (found,) = decode_entries(journal_of(block_of(entry)))
     assert (found.at_ms, found.from_offset, found.held_us, found.wake_us, found.bytes) == (
-        (1 << 63) - 1, -(1 << 63), (1 << 31) - 1, -(1 << 31), 7)
+        (1 << 63) - 1,
+        -(1 << 63),
+        (1 << 31) - 1,
+        -(1 << 31),
+        7,
+    )
 
 
 def test_a_long_text_is_cut_between_its_characters() -> None:
@@ -156,6 +232,7 @@ def test_the_times_of_a_block_are_its_smallest_and_largest_even_when_the_clock_g
 
 
 # --- torn and damaged ---
+
 
 def test_a_torn_tail_ends_the_file_wherever_it_is_torn() -> None:
     encoder = BlockEncoder()
@@ -200,6 +277,7 @@ def test_what_is_no_journal_has_no_entries(data: bytes) -> None:
 
 # --- other schemas ---
 
+
 def with_schema(version: int, entry_size: int, more_header: bytes = b"") -> bytes:
     """WOKEN and COMMITTED as a schema writes them whose entries are shorter, or end in ``0xEE`` bytes."""
     name = b"broker-a"
@@ -231,10 +309,15 @@ def test_an_earlier_schema_has_no_value_where_it_has_no_field() -> None:
 
 numbers = st.integers(-(1 << 31), (1 << 31) - 1)
 entries_of_any_kind = st.builds(
-    JournalEntry, *[st.integers(-(1 << 63), (1 << 63) - 1)] * 5, *[numbers] * 6,
+    JournalEntry,
+    *[st.integers(-(1 << 63), (1 << 63) - 1)] * 5,
+    *[numbers] * 6,
     *[st.text(st.characters(exclude_categories=["Cs"]), max_size=40)] * 3,
-    st.sampled_from(["answered_at_once", "woken", "released", "committed"]), st.sampled_from(["", *CAUSES]),
-    st.sampled_from(["", "FOUND", "OFFSET_RESET"]), st.sampled_from(["", *PROTOCOLS]))
+    st.sampled_from(["answered_at_once", "woken", "released", "committed"]),
+    st.sampled_from(["", *CAUSES]),
+    st.sampled_from(["", "FOUND", "OFFSET_RESET"]),
+    st.sampled_from(["", *PROTOCOLS]),
+)
 
 
 @given(st.lists(st.lists(entries_of_any_kind, max_size=5), max_size=4))

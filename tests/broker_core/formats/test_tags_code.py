@@ -9,12 +9,22 @@ def java_hash(text: str) -> int:
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):
-        value = (31 * value + int.from_bytes(units[at:at + 2], "big")) & 0xFFFFFFFF
+        value = (31 * value + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
 
-@pytest.mark.parametrize(("tag", "code"), [("TagA", 2_598_919), ("TagB", 2_598_920), ("TagC", 2_598_921),
-    ("order-created", -392_709_271), ("订单", 1_129_459), ("*", 42), ("", 0)])
+@pytest.mark.parametrize(
+    ("tag", "code"),
+    [
+        ("TagA", 2_598_919),
+        ("TagB", 2_598_920),
+        ("TagC", 2_598_921),
+        ("order-created", -392_709_271),
+        ("订单", 1_129_459),
+        ("*", 42),
+        ("", 0),
+    ],
+)
 def test_codes_are_javas(tag: str, code: int) -> None:
     assert tags_code.tags_code(tag) == code
 

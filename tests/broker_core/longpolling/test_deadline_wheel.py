@@ -10,9 +10,22 @@ MANY = ManyPullRequest("T", 0, 0)
 
 
 def request(hold_id: int) -> PullRequest:
-    return PullRequest(hold_id=hold_id, connection="c", request_id=hold_id, many=MANY, pull_from_offset=0,
-                       max_msg_nums=32, max_msg_bytes=1, group="", client_id="", protocol="http", message_filter=None,
-                       suspended_ns=0, suspend_timeout_ms=1, short=False)
+    return PullRequest(
+        hold_id=hold_id,
+        connection="c",
+        request_id=hold_id,
+        many=MANY,
+        pull_from_offset=0,
+        max_msg_nums=32,
+        max_msg_bytes=1,
+        group="",
+        client_id="",
+        protocol="http",
+        message_filter=None,
+        suspended_ns=0,
+        suspend_timeout_ms=1,
+        short=False,
+    )
 
 
 def test_nothing_is_due_before_its_time() -> None:

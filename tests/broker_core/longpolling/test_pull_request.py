@@ -7,9 +7,22 @@ from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 
 
 def request(many: ManyPullRequest, hold_id: int) -> PullRequest:
-    return PullRequest(hold_id=hold_id, connection="c", request_id=hold_id, many=many, pull_from_offset=0,
-                       max_msg_nums=32, max_msg_bytes=1, group="", client_id="", protocol="http", message_filter=None,
-                       suspended_ns=0, suspend_timeout_ms=1, short=False)
+    return PullRequest(
+        hold_id=hold_id,
+        connection="c",
+        request_id=hold_id,
+        many=many,
+        pull_from_offset=0,
+        max_msg_nums=32,
+        max_msg_bytes=1,
+        group="",
+        client_id="",
+        protocol="http",
+        message_filter=None,
+        suspended_ns=0,
+        suspend_timeout_ms=1,
+        short=False,
+    )
 
 
 @given(st.permutations(range(8)), st.integers(0, 8))

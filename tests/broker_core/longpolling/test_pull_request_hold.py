@@ -23,13 +23,32 @@ class Came:
         self.tags_codes = tags_codes
 
 
-def hold(table: PullRequestHold, topic: str = "T", queue_id: int = 0, offset: int = 0, expression: str = "*",
-         connection: Any = "c1", timeout_ms: int = 1000, now_ns: int = 0) -> PullRequest:
+def hold(
+    table: PullRequestHold,
+    topic: str = "T",
+    queue_id: int = 0,
+    offset: int = 0,
+    expression: str = "*",
+    connection: Any = "c1",
+    timeout_ms: int = 1000,
+    now_ns: int = 0,
+) -> PullRequest:
     held = PullRequest(
-        hold_id=table.next_id(), connection=connection, request_id=len(table) + 100,
-        many=table.many(topic, queue_id, offset), pull_from_offset=offset, max_msg_nums=32, max_msg_bytes=1 << 20,
-        group="g", client_id="", protocol="http", message_filter=parse_subscription(expression), suspended_ns=now_ns,
-        suspend_timeout_ms=timeout_ms, short=False)
+        hold_id=table.next_id(),
+        connection=connection,
+        request_id=len(table) + 100,
+        many=table.many(topic, queue_id, offset),
+        pull_from_offset=offset,
+        max_msg_nums=32,
+        max_msg_bytes=1 << 20,
+        group="g",
+        client_id="",
+        protocol="http",
+        message_filter=parse_subscription(expression),
+        suspended_ns=now_ns,
+        suspend_timeout_ms=timeout_ms,
+        short=False,
+    )
     table.hold(held)
     return held
 
@@ -40,8 +59,13 @@ def table() -> PullRequestHold:
 
 
 def empty(table: PullRequestHold) -> bool:
-    return (len(table) == 0 and not list(table) and table.next_deadline_ns() is None and table.count_of("c1") == 0
-            and table.count_on("T", 0) == 0)
+    return (
+        len(table) == 0
+        and not list(table)
+        and table.next_deadline_ns() is None
+        and table.count_of("c1") == 0
+        and table.count_on("T", 0) == 0
+    )
 
 
 def test_an_arrival_wakes_the_holds_of_its_queue_and_no_other(table: PullRequestHold) -> None:

@@ -35,8 +35,10 @@ def test_what_is_being_written_does_not_change() -> None:
     assert table == {"configTable": {"a": {"b": "1"}}}
 
 
-@pytest.mark.parametrize(("namespace", "key", "value"), [
-    ("n" * (MAX_NAME + 1), "k", ""), ("n", "k" * (MAX_NAME + 1), ""), ("n", "k", "v" * (MAX_VALUE + 1))])
+@pytest.mark.parametrize(
+    ("namespace", "key", "value"),
+    [("n" * (MAX_NAME + 1), "k", ""), ("n", "k" * (MAX_NAME + 1), ""), ("n", "k", "v" * (MAX_VALUE + 1))],
+)
 def test_nothing_is_too_long(namespace: str, key: str, value: str) -> None:
     config = KVConfigManager(None)
     with pytest.raises(RequestError):
@@ -67,6 +69,11 @@ def test_it_knows_how_much_it_has(steps: list[tuple[bool, str, str, str]]) -> No
     for put, namespace, key, value in steps:
         config.put(namespace, key, value) if put else config.delete(namespace, key)
     table = config.as_table()
-    assert KVConfigManager(table)._characters == config._characters == sum(
-        len(namespace) + sum(len(key) + len(value) for key, value in entries.items())
-        for namespace, entries in table["configTable"].items())
+    assert (
+        KVConfigManager(table)._characters
+        == config._characters
+        == sum(
+            len(namespace) + sum(len(key) + len(value) for key, value in entries.items())
+            for namespace, entries in table["configTable"].items()
+        )
+    )

@@ -62,5 +62,6 @@ def test_a_change_that_may_not_be_changes_nothing() -> None:
 def test_the_configuration_as_text() -> None:
     assert NameServerBench().controller.config() == (
         "configStorePath=/namesrv/namesrv.properties\nkvConfigPath=/namesrv/kvConfig.json\nlistenPort=9876\n"
-        "orderMessageEnable=false\nreturnOrderTopicConfigToBroker=true\nscanNotActiveBrokerInterval=5000\n")
+        "orderMessageEnable=false\nreturnOrderTopicConfigToBroker=true\nscanNotActiveBrokerInterval=5000\n"
+    )
     assert KV_CONFIG == "kvConfig"

@@ -24,8 +24,10 @@ def test_nobody_moves_the_files(name: str) -> None:
     assert caught.value.code == ResponseCode.NO_PERMISSION
 
 
-@pytest.mark.parametrize(("name", "value"), [
-    ("orderMessageEnable", "maybe"), ("scanNotActiveBrokerInterval", "99"), ("scanNotActiveBrokerInterval", "x")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("orderMessageEnable", "maybe"), ("scanNotActiveBrokerInterval", "99"), ("scanNotActiveBrokerInterval", "x")],
+)
 def test_values_that_cannot_be(name: str, value: str) -> None:
     with pytest.raises(RequestError, match=name) as caught:
         change_options(NamesrvOptions(), {name: value})

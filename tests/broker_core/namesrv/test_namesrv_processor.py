@@ -13,11 +13,15 @@ from broker_core.namesrv.namesrv_processor import HANDLERS, NamesrvProcessor
 from broker_core.remoting.codes import RequestCode, ResponseCode
 from tests.fakes.name_server import NameServerBench, broker_header, register_body, topic_config
 
-ROUTE = (b'{"brokerDatas":[{"brokerAddrs":{%b"127.0.0.1:10911"},"brokerName":"broker-a","cluster":"DefaultCluster",'
-         b'"enableActingMaster":false}],"filterServerTable":{},"queueDatas":[{"brokerName":"broker-a","perm":7,'
-         b'"readQueueNums":8,"topicSysFlag":0,"writeQueueNums":8}]}')
-UNKNOWN = ("No topic route info in name server for the topic: {}\n"
-           "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.")
+ROUTE = (
+    b'{"brokerDatas":[{"brokerAddrs":{%b"127.0.0.1:10911"},"brokerName":"broker-a","cluster":"DefaultCluster",'
+    b'"enableActingMaster":false}],"filterServerTable":{},"queueDatas":[{"brokerName":"broker-a","perm":7,'
+    b'"readQueueNums":8,"topicSysFlag":0,"writeQueueNums":8}]}'
+)
+UNKNOWN = (
+    "No topic route info in name server for the topic: {}\n"
+    "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+)
 
 
 @pytest.fixture
@@ -39,10 +43,18 @@ def said(bench: NameServerBench, code: int, ext_fields: dict[str, str] | None = 
 # --- Routes -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("version", "fields", "key"), [
-    (493, {}, b'"0":'), (401, {}, b'"0":'), (400, {}, b"0:"), (317, {}, b"0:"), (0, {}, b"0:"),
-    (317, {"acceptStandardJsonOnly": "true"}, b'"0":'), (317, {"acceptStandardJsonOnly": "false"}, b"0:"),
-])
+@pytest.mark.parametrize(
+    ("version", "fields", "key"),
+    [
+        (493, {}, b'"0":'),
+        (401, {}, b'"0":'),
+        (400, {}, b"0:"),
+        (317, {}, b"0:"),
+        (0, {}, b"0:"),
+        (317, {"acceptStandardJsonOnly": "true"}, b'"0":'),
+        (317, {"acceptStandardJsonOnly": "false"}, b"0:"),
+    ],
+)
 def test_a_route(bench: NameServerBench, version: int, fields: dict[str, str], key: bytes) -> None:
     answer = bench.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "TBW102"} | fields, version=version)
     assert (answer.code, answer.ext_fields, answer.body) == (0, {}, ROUTE % key)
@@ -64,14 +76,25 @@ def test_two_brokers_with_one_topic(bench: NameServerBench) -> None:
     bench.register("b2", "2.1.1.2:1", "orders", "x", broker_id=1)
     assert bench.route("orders") == {
         "brokerDatas": [
-            {"brokerAddrs": {"0": "127.0.0.1:10911"}, "brokerName": "broker-a", "cluster": "DefaultCluster",
-             "enableActingMaster": False},
-            {"brokerAddrs": {"0": "2.1.1.1:1", "1": "2.1.1.2:1"}, "brokerName": "b2", "cluster": "C1",
-             "enableActingMaster": False}],
+            {
+                "brokerAddrs": {"0": "127.0.0.1:10911"},
+                "brokerName": "broker-a",
+                "cluster": "DefaultCluster",
+                "enableActingMaster": False,
+            },
+            {
+                "brokerAddrs": {"0": "2.1.1.1:1", "1": "2.1.1.2:1"},
+                "brokerName": "b2",
+                "cluster": "C1",
+                "enableActingMaster": False,
+            },
+        ],
         "filterServerTable": {},
         "queueDatas": [
             {"brokerName": "broker-a", "perm": 6, "readQueueNums": 4, "topicSysFlag": 0, "writeQueueNums": 4},
-            {"brokerName": "b2", "perm": 6, "readQueueNums": 4, "topicSysFlag": 0, "writeQueueNums": 4}]}
+            {"brokerName": "b2", "perm": 6, "readQueueNums": 4, "topicSysFlag": 0, "writeQueueNums": 4},
+        ],
+    }
 
 
 def test_order_topics(bench: NameServerBench) -> None:
@@ -86,15 +109,23 @@ def test_order_topics(bench: NameServerBench) -> None:
 
 
 def test_cluster_info_has_bare_keys(bench: NameServerBench) -> None:
-    assert said(bench, 106) == (0, {}, (
-        b'{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a",'
-        b'"cluster":"DefaultCluster","enableActingMaster":false}},"clusterAddrTable":{"DefaultCluster":["broker-a"]}}'))
+    assert said(bench, 106) == (
+        0,
+        {},
+        (
+            b'{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a",'
+            b'"cluster":"DefaultCluster","enableActingMaster":false}},"clusterAddrTable":{"DefaultCluster":["broker-a"]}}'
+        ),
+    )
 
 
 def test_member_group(bench: NameServerBench) -> None:
     group = b'{"brokerMemberGroup":{"brokerAddrs":{%b},"brokerName":"%b","cluster":"DefaultCluster"}}'
     assert said(bench, 901, {"clusterName": "DefaultCluster", "brokerName": "broker-a"}) == (
-        0, {}, group % (b'0:"127.0.0.1:10911"', b"broker-a"))
+        0,
+        {},
+        group % (b'0:"127.0.0.1:10911"', b"broker-a"),
+    )
     assert said(bench, 901, {"clusterName": "DefaultCluster", "brokerName": "zz"}) == (0, {}, group % (b"", b"zz"))
 
 
@@ -235,8 +266,9 @@ def test_what_is_not_for_a_name_server(bench: NameServerBench) -> None:
     assert said(bench, -5) == (3, " request type -5 not supported", b"")
 
 
-def test_a_defect_is_answered_and_logged(bench: NameServerBench, monkeypatch: pytest.MonkeyPatch,
-                                         caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_is_answered_and_logged(
+    bench: NameServerBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
@@ -246,13 +278,29 @@ def test_a_defect_is_answered_and_logged(bench: NameServerBench, monkeypatch: py
     assert "request 206 failed" in caplog.text
 
 
-FIELDS = ["topic", "brokerName", "brokerAddr", "clusterName", "cluster", "brokerId", "namespace", "key", "value",
-          "bodyCrc32", "compressed", "acceptStandardJsonOnly", "heartbeatTimeoutMillis", "enableActingMaster"]
+FIELDS = [
+    "topic",
+    "brokerName",
+    "brokerAddr",
+    "clusterName",
+    "cluster",
+    "brokerId",
+    "namespace",
+    "key",
+    "value",
+    "bodyCrc32",
+    "compressed",
+    "acceptStandardJsonOnly",
+    "heartbeatTimeoutMillis",
+    "enableActingMaster",
+]
 
 
-@given(st.sampled_from(sorted(HANDLERS)),
-       st.dictionaries(st.sampled_from(FIELDS), st.text(st.characters(codec="utf-8"), max_size=8) | st.just("1")),
-       st.binary(max_size=60) | st.just(register_body(topic_config("a"), topic_config("b"))))
+@given(
+    st.sampled_from(sorted(HANDLERS)),
+    st.dictionaries(st.sampled_from(FIELDS), st.text(st.characters(codec="utf-8"), max_size=8) | st.just("1")),
+    st.binary(max_size=60) | st.just(register_body(topic_config("a"), topic_config("b"))),
+)
 def test_anything_is_answered(code: int, fields: dict[str, str], body: bytes) -> None:
     bench = NameServerBench()
     with pytest.MonkeyPatch.context() as patch:

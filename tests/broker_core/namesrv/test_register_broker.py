@@ -32,14 +32,25 @@ GOLDEN_BODY = (
     b'"timestamp":1700000000000},"mappingDataVersion":{"counter":0,"stateVersion":0,"timestamp":0},'
     b'"topicConfigTable":{"T":{"topicName":"T","readQueueNums":4,"writeQueueNums":4,"perm":6,"order":false,'
     b'"topicFilterType":"SINGLE_TAG","topicSysFlag":0,"attributes":{}}},"topicQueueMappingDetailMap":{},'
-    b'"topicQueueMappingInfoMap":{}}}')
+    b'"topicQueueMappingInfoMap":{}}}'
+)
 
 
 def broker(**changes: Any) -> Registration:
-    return Registration(**({
-        "cluster": "DefaultCluster", "broker_name": "broker-a", "broker_id": 0, "broker_addr": "127.0.0.1:10911",
-        "ha_server_addr": "127.0.0.1:10912", "data_version": DataVersion(3, 0, 1_700_000_000_000),
-        "topics": {"T": TopicConfig(topic_name="T")}} | changes))
+    return Registration(
+        **(
+            {
+                "cluster": "DefaultCluster",
+                "broker_name": "broker-a",
+                "broker_id": 0,
+                "broker_addr": "127.0.0.1:10911",
+                "ha_server_addr": "127.0.0.1:10912",
+                "data_version": DataVersion(3, 0, 1_700_000_000_000),
+                "topics": {"T": TopicConfig(topic_name="T")},
+            }
+            | changes
+        )
+    )
 
 
 def decode(request: RemotingCommand) -> Registration:
@@ -64,14 +75,24 @@ def test_the_request_that_registers() -> None:
     fields, body = encode_registration(broker())
     assert body == GOLDEN_BODY
     assert fields == {
-        "brokerName": "broker-a", "brokerAddr": "127.0.0.1:10911", "clusterName": "DefaultCluster", "brokerId": "0",
-        "haServerAddr": "127.0.0.1:10912", "compressed": "false", "enableActingMaster": "false",
-        "bodyCrc32": str(zlib.crc32(GOLDEN_BODY) & 0x7FFFFFFF)}
+        "brokerName": "broker-a",
+        "brokerAddr": "127.0.0.1:10911",
+        "clusterName": "DefaultCluster",
+        "brokerId": "0",
+        "haServerAddr": "127.0.0.1:10912",
+        "compressed": "false",
+        "enableActingMaster": "false",
+        "bodyCrc32": str(zlib.crc32(GOLDEN_BODY) & 0x7FFFFFFF),
+    }
 
 
 def test_the_fields_that_say_who() -> None:
-    assert identity(broker()) == {"brokerName": "broker-a", "brokerAddr": "127.0.0.1:10911",
-                                  "clusterName": "DefaultCluster", "brokerId": "0"}
+    assert identity(broker()) == {
+        "brokerName": "broker-a",
+        "brokerAddr": "127.0.0.1:10911",
+        "clusterName": "DefaultCluster",
+        "brokerId": "0",
+    }
 
 
 def described(read_only: bool = False, **options: Any) -> Registration:
@@ -91,26 +112,44 @@ def test_what_this_broker_says_of_itself() -> None:
     assert address("::1", 1) == "[::1]:1"
 
 
-@pytest.mark.parametrize(("read_only", "permission", "perms"), [
-    (False, 6, (6, 7)), (True, 6, (4, 4)), (False, 4, (4, 4)), (False, 2, (2, 2)), (True, 2, (0, 0))])
+@pytest.mark.parametrize(
+    ("read_only", "permission", "perms"),
+    [(False, 6, (6, 7)), (True, 6, (4, 4)), (False, 4, (4, 4)), (False, 2, (2, 2)), (True, 2, (0, 0))],
+)
 def test_nobody_is_sent_where_nothing_can_be_done(read_only: bool, permission: int, perms: tuple[int, int]) -> None:
     says = described(read_only, broker_permission=permission)
     assert (says.topics["orders"].perm, says.topics["TBW102"].perm) == perms
 
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
-topics = st.builds(TopicConfig, topic_name=names, read_queue_nums=st.integers(0, 65_536),
-                   write_queue_nums=st.integers(0, 65_536), perm=st.integers(0, 15), order=st.booleans(),
-                   topic_sys_flag=st.integers(0, 3), attributes=st.dictionaries(names, names, max_size=2))
+topics = st.builds(
+    TopicConfig,
+    topic_name=names,
+    read_queue_nums=st.integers(0, 65_536),
+    write_queue_nums=st.integers(0, 65_536),
+    perm=st.integers(0, 15),
+    order=st.booleans(),
+    topic_sys_flag=st.integers(0, 3),
+    attributes=st.dictionaries(names, names, max_size=2),
+)
 
 
-@given(st.builds(
-    Registration, cluster=names, broker_name=names, broker_id=st.integers(0, 99), broker_addr=names,
-    ha_server_addr=names, heartbeat_timeout_ms=st.none() | st.integers(1, 86_400_000),
-    enable_acting_master=st.booleans(), zone_name=st.none() | names,
-    data_version=st.builds(DataVersion, *[st.integers(0, 1 << 62)] * 3),
-    topics=st.lists(topics, max_size=5).map(lambda configs: {config.topic_name: config for config in configs}),
-    filter_servers=st.lists(names, max_size=3)))
+@given(
+    st.builds(
+        Registration,
+        cluster=names,
+        broker_name=names,
+        broker_id=st.integers(0, 99),
+        broker_addr=names,
+        ha_server_addr=names,
+        heartbeat_timeout_ms=st.none() | st.integers(1, 86_400_000),
+        enable_acting_master=st.booleans(),
+        zone_name=st.none() | names,
+        data_version=st.builds(DataVersion, *[st.integers(0, 1 << 62)] * 3),
+        topics=st.lists(topics, max_size=5).map(lambda configs: {config.topic_name: config for config in configs}),
+        filter_servers=st.lists(names, max_size=3),
+    )
+)
 def test_what_is_written_is_read(registration: Registration) -> None:
     fields, body = encode_registration(registration)
     assert decode(RemotingCommand.request(RequestCode.REGISTER_BROKER, fields, body, opaque=1)) == registration
@@ -131,7 +170,8 @@ def test_brokers_before_3_0_11_send_the_wrapper_alone() -> None:
 
 def test_bare_numbers_as_keys_are_read() -> None:
     body = register_body(topic_config("T")).replace(
-        b'"topicQueueMappingInfoMap":{}', b'"topicQueueMappingInfoMap":{"T":{"currIdMap":{0:0,1:1}}}')
+        b'"topicQueueMappingInfoMap":{}', b'"topicQueueMappingInfoMap":{"T":{"currIdMap":{0:0,1:1}}}'
+    )
     assert list(decode(request(body)).topics) == ["T"]
 
 
@@ -151,8 +191,13 @@ def text(value: str) -> bytes:
 
 
 def plain(*topics: str, mapping: bytes = b"\0\0\0\0") -> bytes:
-    return (text('{"counter":1,"stateVersion":0,"timestamp":5}') + struct.pack(">i", len(topics))
-            + b"".join(map(text, topics)) + text('["f:1"]') + mapping)
+    return (
+        text('{"counter":1,"stateVersion":0,"timestamp":5}')
+        + struct.pack(">i", len(topics))
+        + b"".join(map(text, topics))
+        + text('["f:1"]')
+        + mapping
+    )
 
 
 def compressed(data: bytes) -> RemotingCommand:
@@ -165,8 +210,10 @@ def test_the_compressed_form() -> None:
     assert read.data_version == DataVersion(1, 0, 5) and read.filter_servers == ["f:1"]
     assert read.topics == {
         "c1": TopicConfig(topic_name="c1", read_queue_nums=4, write_queue_nums=5, perm=6),
-        "c2": TopicConfig(topic_name="c2", read_queue_nums=1, write_queue_nums=2, perm=4,
-                          topic_filter_type="MULTI_TAG")}
+        "c2": TopicConfig(
+            topic_name="c2", read_queue_nums=1, write_queue_nums=2, perm=4, topic_filter_type="MULTI_TAG"
+        ),
+    }
     assert decode(compressed(plain("c2 1 2 4 SINGLE_TAG", mapping=b""))).topics  # a broker before release 5
 
 
@@ -181,11 +228,18 @@ def test_every_cut_of_the_compressed_form_is_refused() -> None:
             decode(request(stream[:end], compressed="true"))
 
 
-@pytest.mark.parametrize("data", [
-    plain("c1 4 4 6"), plain("c1 x 4 6 SINGLE_TAG"), struct.pack(">i", -1), struct.pack(">i", 1 << 30),
-    plain(f"{'t' * 256} 4 4 6 SINGLE_TAG"), plain("c1 4 4 6 SINGLE_TAG").replace(b"c1", b"\xff1"),
-    plain("c1 4 70000 6 SINGLE_TAG"),
-])
+@pytest.mark.parametrize(
+    "data",
+    [
+        plain("c1 4 4 6"),
+        plain("c1 x 4 6 SINGLE_TAG"),
+        struct.pack(">i", -1),
+        struct.pack(">i", 1 << 30),
+        plain(f"{'t' * 256} 4 4 6 SINGLE_TAG"),
+        plain("c1 4 4 6 SINGLE_TAG").replace(b"c1", b"\xff1"),
+        plain("c1 4 70000 6 SINGLE_TAG"),
+    ],
+)
 def test_what_no_broker_compresses(data: bytes) -> None:
     with pytest.raises(RequestError):
         decode(compressed(data))
@@ -208,24 +262,45 @@ def test_more_topics_than_a_name_server_takes_are_not_read(monkeypatch: pytest.M
 # --- What is refused ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("body", [
-    b"x", b"[]", b"7", b'{"topicConfigSerializeWrapper":[]}', b'{"filterServerList":[7]}', b"\xff", b"[" * 100_000,
-    b'{"filterServerList":[""]}',
-    b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"topicName":"T","perm":{}}}}}',
-    register_body(topic_config("")), register_body(topic_config("t" * 256)),
-    register_body(topic_config("T", queues=-1)), register_body(topic_config("T", queues=65_537)),
-    register_body(topic_config("T"), filter_servers=tuple("f" for _ in range(101))),
-    register_body(topic_config("T")).replace(b'"T"', b'"\\ud800"').replace(b'InfoMap":{}', b'InfoMap":{0:0}'),
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"x",
+        b"[]",
+        b"7",
+        b'{"topicConfigSerializeWrapper":[]}',
+        b'{"filterServerList":[7]}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"filterServerList":[""]}',
+        b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"topicName":"T","perm":{}}}}}',
+        register_body(topic_config("")),
+        register_body(topic_config("t" * 256)),
+        register_body(topic_config("T", queues=-1)),
+        register_body(topic_config("T", queues=65_537)),
+        register_body(topic_config("T"), filter_servers=tuple("f" for _ in range(101))),
+        register_body(topic_config("T")).replace(b'"T"', b'"\\ud800"').replace(b'InfoMap":{}', b'InfoMap":{0:0}'),
+    ],
+)
 def test_a_body_that_is_none(body: bytes) -> None:
     assert refusal(body)
 
 
-@pytest.mark.parametrize(("field", "value"), [
-    ("brokerName", ""), ("brokerName", "b" * 256), ("brokerAddr", ""), ("clusterName", ""), ("brokerId", "x"),
-    ("brokerId", "-1"), ("bodyCrc32", "x"), ("heartbeatTimeoutMillis", "0"), ("compressed", "maybe"),
-    ("heartbeatTimeoutMillis", "86400001"),
-])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("brokerName", ""),
+        ("brokerName", "b" * 256),
+        ("brokerAddr", ""),
+        ("clusterName", ""),
+        ("brokerId", "x"),
+        ("brokerId", "-1"),
+        ("bodyCrc32", "x"),
+        ("heartbeatTimeoutMillis", "0"),
+        ("compressed", "maybe"),
+        ("heartbeatTimeoutMillis", "86400001"),
+    ],
+)
 def test_a_header_that_is_none(field: str, value: str) -> None:
     assert field in refusal(b"", **{field: value})
 

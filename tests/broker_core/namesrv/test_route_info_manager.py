@@ -24,13 +24,35 @@ class Routes:
         self.clock = VirtualClock()
         self.manager = RouteInfoManager()
 
-    def register(self, name: str, addr: str, *topics: str, broker_id: int = 0, cluster: str = "C1", queues: int = 4,
-                 perm: int = 6, counter: int = 1, state_version: int = 0, connection: Hashable = "c",
-                 expires: bool = True, **more: Any) -> Registered:
-        configs = {topic: TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
-                   for topic in topics}
-        broker = Registration(cluster=cluster, broker_name=name, broker_id=broker_id, broker_addr=addr, topics=configs,
-            ha_server_addr=f"ha-{addr}", data_version=DataVersion(counter, state_version), **more)
+    def register(
+        self,
+        name: str,
+        addr: str,
+        *topics: str,
+        broker_id: int = 0,
+        cluster: str = "C1",
+        queues: int = 4,
+        perm: int = 6,
+        counter: int = 1,
+        state_version: int = 0,
+        connection: Hashable = "c",
+        expires: bool = True,
+        **more: Any,
+    ) -> Registered:
+        configs = {
+            topic: TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
+            for topic in topics
+        }
+        broker = Registration(
+            cluster=cluster,
+            broker_name=name,
+            broker_id=broker_id,
+            broker_addr=addr,
+            topics=configs,
+            ha_server_addr=f"ha-{addr}",
+            data_version=DataVersion(counter, state_version),
+            **more,
+        )
         return self.manager.register_broker(broker, connection, self.clock.now(), expires=expires)
 
     def addresses(self) -> dict[str, dict[int, str]]:
@@ -43,8 +65,11 @@ class Routes:
     def queues(self, topic: str) -> dict[str, tuple[int, int]]:
         """Broker name -> (queues, perm)."""
         route = self.manager.pick_topic_route(topic)
-        return {} if route is None else {queue.broker_name: (queue.read_queue_nums, queue.perm)
-                                         for queue in route.queue_datas}
+        return (
+            {}
+            if route is None
+            else {queue.broker_name: (queue.read_queue_nums, queue.perm) for queue in route.queue_datas}
+        )
 
     def scan(self, ms: float) -> list[Hashable]:
         return self.manager.scan_not_active_broker(self.clock.advance(ms))
@@ -243,8 +268,10 @@ def test_lists(routes: Routes) -> None:
 def test_unit_topics(routes: Routes) -> None:
     routes.register("b1", "1:1")
     for flag in range(4):
-        routes.manager.register_topic(f"t{flag}", [
-            QueueData(broker_name="b1", perm=6, read_queue_nums=1, write_queue_nums=1, topic_sys_flag=flag)])
+        routes.manager.register_topic(
+            f"t{flag}",
+            [QueueData(broker_name="b1", perm=6, read_queue_nums=1, write_queue_nums=1, topic_sys_flag=flag)],
+        )
     assert routes.manager.unit_topics(unit=True, unit_sub=None) == ["t1", "t3"]
     assert routes.manager.unit_topics(unit=None, unit_sub=True) == ["t2", "t3"]
     assert routes.manager.unit_topics(unit=False, unit_sub=True) == ["t2"]
@@ -267,8 +294,7 @@ def test_tables_have_an_end(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> 
     routes.register("b2", "2:1", "t2", "t3", counter=2)
 
 
-def test_a_broker_with_no_room_for_a_new_topic_stays_as_it_is(
-        routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_with_no_room_for_a_new_topic_stays_as_it_is(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_info_manager, "MAX_TOPICS", 2)
     routes.register("b1", "1:1", "t1", "t2")
     for _ in range(3):
@@ -318,17 +344,45 @@ class AnyOrder(RuleBasedStateMachine):
         self.count += 1
         return self.count
 
-    @rule(connection=connections, name=st.sampled_from(NAMES), addr=st.sampled_from(ADDRS), broker_id=st.integers(0, 2),
-          cluster=st.sampled_from(CLUSTERS), topics=st.lists(st.sampled_from(TOPICS), unique=True),
-          counter=st.integers(0, 2), state_version=st.integers(0, 1), acting=st.none() | st.booleans(),
-          timeout=st.none() | st.just(1000))
-    def register(self, connection: int, name: str, addr: str, broker_id: int, cluster: str, topics: list[str],
-                 counter: int, state_version: int, acting: bool | None, timeout: int | None) -> None:
+    @rule(
+        connection=connections,
+        name=st.sampled_from(NAMES),
+        addr=st.sampled_from(ADDRS),
+        broker_id=st.integers(0, 2),
+        cluster=st.sampled_from(CLUSTERS),
+        topics=st.lists(st.sampled_from(TOPICS), unique=True),
+        counter=st.integers(0, 2),
+        state_version=st.integers(0, 1),
+        acting=st.none() | st.booleans(),
+        timeout=st.none() | st.just(1000),
+    )
+    def register(
+        self,
+        connection: int,
+        name: str,
+        addr: str,
+        broker_id: int,
+        cluster: str,
+        topics: list[str],
+        counter: int,
+        state_version: int,
+        acting: bool | None,
+        timeout: int | None,
+    ) -> None:
         before = self.routes.addresses()
         try:
-            self.routes.register(name, addr, *topics, broker_id=broker_id, cluster=cluster, counter=counter,
-                state_version=state_version, connection=connection, enable_acting_master=acting,
-                heartbeat_timeout_ms=timeout)
+            self.routes.register(
+                name,
+                addr,
+                *topics,
+                broker_id=broker_id,
+                cluster=cluster,
+                counter=counter,
+                state_version=state_version,
+                connection=connection,
+                enable_acting_master=acting,
+                heartbeat_timeout_ms=timeout,
+            )
         except RequestError:
             assert self.routes.addresses() == before and len(topics) == 1
 
@@ -351,21 +405,28 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(TOPICS), names=st.lists(st.sampled_from(NAMES)))
     def enter_topic(self, topic: str, names: list[str]) -> None:
-        self.routes.manager.register_topic(topic, [
-            QueueData(broker_name=name, perm=6, read_queue_nums=1, write_queue_nums=1) for name in names])
+        self.routes.manager.register_topic(
+            topic, [QueueData(broker_name=name, perm=6, read_queue_nums=1, write_queue_nums=1) for name in names]
+        )
 
     @invariant()
     def the_tables_agree(self) -> None:
         manager = self.routes.manager
         brokers = manager._broker_addr_table
-        lived = {(cluster, live.broker_name, live.broker_id, addr)
-                 for (cluster, addr), live in manager._broker_live_table.items()}
-        listed = {(data.cluster, name, broker_id, addr)
-                  for name, data in brokers.items() for broker_id, addr in data.broker_addrs.items()}
+        lived = {
+            (cluster, live.broker_name, live.broker_id, addr)
+            for (cluster, addr), live in manager._broker_live_table.items()
+        }
+        listed = {
+            (data.cluster, name, broker_id, addr)
+            for name, data in brokers.items()
+            for broker_id, addr in data.broker_addrs.items()
+        }
         assert lived == listed
         assert all(data.broker_addrs for data in brokers.values())
         assert {(cluster, name) for cluster, names in manager._cluster_addr_table.items() for name in names} == {
-            (data.cluster, name) for name, data in brokers.items()}
+            (data.cluster, name) for name, data in brokers.items()
+        }
         assert all(manager._cluster_addr_table.values())
         assert manager._routes == sum(map(len, manager._topic_queue_table.values()))
         for topic, queues in manager._topic_queue_table.items():

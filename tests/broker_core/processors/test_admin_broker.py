@@ -110,13 +110,32 @@ def test_several_topics_at_once_or_none(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_configurations_of_topics() -> None:
     bench = Bench()
-    bench.call(c.UpdateAndCreateTopic(topic="orders", read_queues=2, write_queues=3, perm=6, order=True, sys_flag=1,
-                                      filter_type="MULTI_TAG", attributes={"+message.type": "FIFO"}))
+    bench.call(
+        c.UpdateAndCreateTopic(
+            topic="orders",
+            read_queues=2,
+            write_queues=3,
+            perm=6,
+            order=True,
+            sys_flag=1,
+            filter_type="MULTI_TAG",
+            attributes={"+message.type": "FIFO"},
+        )
+    )
     reply = bench.call(c.GetTopicConfigs(topic="orders"))
     assert isinstance(reply, c.TopicConfigs)
-    assert reply.configs == {"orders": {
-        "topicName": "orders", "readQueueNums": 2, "writeQueueNums": 3, "perm": 6, "order": True,
-        "topicFilterType": "MULTI_TAG", "topicSysFlag": 1, "attributes": {"message.type": "FIFO"}}}
+    assert reply.configs == {
+        "orders": {
+            "topicName": "orders",
+            "readQueueNums": 2,
+            "writeQueueNums": 3,
+            "perm": 6,
+            "order": True,
+            "topicFilterType": "MULTI_TAG",
+            "topicSysFlag": 1,
+            "attributes": {"message.type": "FIFO"},
+        }
+    }
     everything = bench.call(c.GetTopicConfigs())
     assert isinstance(everything, c.TopicConfigs) and {"orders", "TBW102"} <= set(everything.configs)
     assert everything.data_version == bench.engine.context.topics.data_version
@@ -130,7 +149,9 @@ def test_what_a_topic_holds_by_queue() -> None:
     reply = bench.call(c.GetTopicStats(topic="orders"))
     assert isinstance(reply, c.TopicStats)
     assert [(q.queue_id, q.min_offset, q.max_offset, q.last_store_time_ms) for q in reply.queues] == [
-        (0, 0, 0, None), (1, 0, 2, bench.clock.now().wall_ms)]
+        (0, 0, 0, None),
+        (1, 0, 2, bench.clock.now().wall_ms),
+    ]
     unknown = bench.call(c.GetTopicStats(topic="none"))
     assert isinstance(unknown, c.Failed) and unknown.code == 17
 

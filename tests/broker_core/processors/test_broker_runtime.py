@@ -25,8 +25,7 @@ def data(bench: Bench, name: str, key: str) -> c.BrokerStatsData:
 def test_a_broker_in_which_nothing_has_happened() -> None:
     bench = Bench()
     found = table(bench)
-    assert found["brokerVersionDesc"] == "V5_4_0" and found["runtime"] == (
-        "[ 0 days, 0 hours, 0 minutes, 0 seconds ]")
+    assert found["brokerVersionDesc"] == "V5_4_0" and found["runtime"] == ("[ 0 days, 0 hours, 0 minutes, 0 seconds ]")
     assert found["bootTimestamp"] == str(bench.clock.now().wall_ms)
     assert found["earliestMessageTimeStamp"] == "-1" and found["putTps"] == "0.0 0.0 0.0"
     assert found["putMessageAverageSize"] == "0.0" and found["remainHowManyDataToFlush"] == "0 B"
@@ -46,20 +45,28 @@ def test_figures_of_a_broker_at_work() -> None:
     assert found["runtime"].endswith(" 2 seconds ]") and found["earliestMessageTimeStamp"] == str(begin)
     assert found["putTps"] == "1.0 1.0 1.0" and found["getTransferredTps"].split()[0] == "1.5"
     assert (found["getFoundTps"].split()[0], found["getMissTps"].split()[0], found["getTotalTps"].split()[0]) == (
-        "1.0", "0.5", "1.5")
+        "1.0",
+        "0.5",
+        "1.5",
+    )
     assert (found["putMessageTimesTotal"], found["putMessageSizeTotal"]) == ("2", str(size))
     assert found["putMessageAverageSize"] == str(size / 2)
     assert (found["msgPutTotalTodayNow"], found["msgGetTotalTodayNow"], found["msgPutTotalTodayMorning"]) == (
-        "2", "3", "0")
+        "2",
+        "3",
+        "0",
+    )
     assert (found["commitLogMinOffset"], found["commitLogMaxOffset"], found["dispatchBehindBytes"]) == (
-        "0", str(size), "0")
+        "0",
+        str(size),
+        "0",
+    )
     assert found["remainHowManyDataToFlush"] == f"{size} B" and found["commitLogDiskRatio"] == "0.10"
     bench.clock.advance(86_400_000)
     bench.send("orders", b"3")
     found = table(bench)
     assert (found["msgPutTotalTodayMorning"], found["msgPutTotalTodayNow"]) == ("2", "3")
-    assert found["msgGetTotalTodayMorning"] == "3" and found["runtime"] == (
-        "[ 1 days, 0 hours, 0 minutes, 2 seconds ]")
+    assert found["msgGetTotalTodayMorning"] == "3" and found["runtime"] == ("[ 1 days, 0 hours, 0 minutes, 2 seconds ]")
 
 
 def test_how_far_delay_levels_are() -> None:
@@ -72,8 +79,10 @@ def test_how_far_delay_levels_are() -> None:
     assert bench.call(c.GetAllDelayOffset()) == c.OffsetTable(table={"offsetTable": {1: 1, 3: 0}})
 
 
-@pytest.mark.parametrize(("count", "text"), [
-    (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1135, "1.1 KiB"), (5 << 20, "5.0 MiB"), (3 << 50, "3072.0 TiB")])
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1135, "1.1 KiB"), (5 << 20, "5.0 MiB"), (3 << 50, "3072.0 TiB")],
+)
 def test_sizes(count: int, text: str) -> None:
     assert _size(count) == text
 
@@ -117,9 +126,18 @@ def test_what_was_sent_back() -> None:
     assert data(bench, "SNDBCK_PUT_NUMS", "orders@g").minute.sum == 1
 
 
-@pytest.mark.parametrize(("name", "key"), [
-    ("TOPIC_PUT_NUMS", "other"), ("GROUP_GET_NUMS", "orders"), ("GROUP_GET_SIZE", "orders@other"), ("NONE", "orders"),
-    ("SNDBCK_PUT_NUMS", "orders@g"), ("BROKER_PUT_NUMS", "other"), ("GROUP_GET_FALL_SIZE", "0@orders@g")])
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("TOPIC_PUT_NUMS", "other"),
+        ("GROUP_GET_NUMS", "orders"),
+        ("GROUP_GET_SIZE", "orders@other"),
+        ("NONE", "orders"),
+        ("SNDBCK_PUT_NUMS", "orders@g"),
+        ("BROKER_PUT_NUMS", "other"),
+        ("GROUP_GET_FALL_SIZE", "0@orders@g"),
+    ],
+)
 def test_what_was_not_counted(name: str, key: str) -> None:
     bench = Bench()
     bench.send("orders", b"1")

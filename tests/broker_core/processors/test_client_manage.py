@@ -91,7 +91,11 @@ def test_only_real_changes_are_told() -> None:
     assert notices(bench, "A") == notices(bench, "B") == ["g"]
     assert beats(bench, "A", topics={"more": "*"}, version=5)
     assert [(e.topic, e.expression, e.previous, e.client_id) for e in events(bench, SubscriptionChanged)] == [
-        ("orders", "*", "", "A"), ("orders", "TagA", "*", "B"), ("more", "*", "", "B"), ("orders", "", "TagA", "A")]
+        ("orders", "*", "", "A"),
+        ("orders", "TagA", "*", "B"),
+        ("more", "*", "", "B"),
+        ("orders", "", "TagA", "A"),
+    ]
 
 
 def test_a_group_that_wants_no_notices_gets_none() -> None:
@@ -136,7 +140,8 @@ def test_members_leave_in_every_way_and_order(order: tuple[str, ...]) -> None:
         assert {other: notices(bench, other) for other in members} == {other: ["g"] for other in members}
         assert notices(bench, name) == []
     assert [(e.client_id, e.cause, e.members) for e in events(bench, GroupMemberLeft)] == [
-        (name, cause, left) for left, (name, cause) in zip((2, 1, 0), zip("ABC", order, strict=True), strict=True)]
+        (name, cause, left) for left, (name, cause) in zip((2, 1, 0), zip("ABC", order, strict=True), strict=True)
+    ]
     assert bench.engine.context.consumers.get("g") is None
 
 
@@ -200,20 +205,23 @@ def test_leaving_twice_or_without_having_been_there_is_no_error() -> None:
     assert len(events(bench, GroupMemberLeft)) == 1
 
 
-@pytest.mark.parametrize(("command", "words"), [
-    (beat(""), "client id"),
-    (beat("x" * 256), "client id"),
-    (beat("B"), "client A's"),
-    (beat("A", "a/b"), "group"),
-    (beat("A", "x" * 121), "group"),
-    (beat("A", *(f"g{n}" for n in range(MAX_GROUPS_OF_A_CLIENT + 1))), "groups"),
-    (beat("A", producer_groups=[""]), "producer group"),
-    (beat("A", topics={f"t{n}": "*" for n in range(1025)}), "topics"),
-    (beat("A", *(f"g{n}" for n in range(11)), topics={f"t{n}": "*" for n in range(1000)}), "in all its groups"),
-    (beat("A", topics={"": "*"}), "1 to 255"),
-    (beat("A", topics={"t" * 256: "*"}), "1 to 255"),
-    (beat("A", topics={"orders": "x" * 5000}), "filter"),
-])
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (beat(""), "client id"),
+        (beat("x" * 256), "client id"),
+        (beat("B"), "client A's"),
+        (beat("A", "a/b"), "group"),
+        (beat("A", "x" * 121), "group"),
+        (beat("A", *(f"g{n}" for n in range(MAX_GROUPS_OF_A_CLIENT + 1))), "groups"),
+        (beat("A", producer_groups=[""]), "producer group"),
+        (beat("A", topics={f"t{n}": "*" for n in range(1025)}), "topics"),
+        (beat("A", *(f"g{n}" for n in range(11)), topics={f"t{n}": "*" for n in range(1000)}), "in all its groups"),
+        (beat("A", topics={"": "*"}), "1 to 255"),
+        (beat("A", topics={"t" * 256: "*"}), "1 to 255"),
+        (beat("A", topics={"orders": "x" * 5000}), "filter"),
+    ],
+)
 def test_a_heartbeat_that_is_refused_changes_nothing(command: c.HeartBeat, words: str) -> None:
     bench = Bench()
     join(bench, "A", "before")
@@ -221,21 +229,31 @@ def test_a_heartbeat_that_is_refused_changes_nothing(command: c.HeartBeat, words
     assert bench.engine.context.consumers.memberships.groups_of("A") == ["before"]
 
 
-@pytest.mark.parametrize(("module", "limit"), [
-    (topics, "MAX_TOPICS"), (subscription_group_manager, "MAX_GROUPS"), (memberships, "MAX_MEMBERS"),
-    (consumer_manager, "MAX_SUBSCRIPTIONS")])
+@pytest.mark.parametrize(
+    ("module", "limit"),
+    [
+        (topics, "MAX_TOPICS"),
+        (subscription_group_manager, "MAX_GROUPS"),
+        (memberships, "MAX_MEMBERS"),
+        (consumer_manager, "MAX_SUBSCRIPTIONS"),
+    ],
+)
 def test_a_heartbeat_with_more_than_there_is_room_for_changes_nothing(
-        monkeypatch: pytest.MonkeyPatch, module: ModuleType, limit: str) -> None:
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, limit: str
+) -> None:
     bench = Bench()
     join(bench, "A", "before")
     context = bench.engine.context
 
     def everything() -> dict[str, int]:
-        return {"MAX_TOPICS": sum(1 for _ in context.topics),
-                "MAX_GROUPS": sum(1 for _ in context.subscription_groups),
-                "MAX_MEMBERS": len(context.consumers.memberships),
-                "MAX_SUBSCRIPTIONS": sum(len(info.subscriptions) for group in context.consumers
-                                         if (info := context.consumers.get(group)))}
+        return {
+            "MAX_TOPICS": sum(1 for _ in context.topics),
+            "MAX_GROUPS": sum(1 for _ in context.subscription_groups),
+            "MAX_MEMBERS": len(context.consumers.memberships),
+            "MAX_SUBSCRIPTIONS": sum(
+                len(info.subscriptions) for group in context.consumers if (info := context.consumers.get(group))
+            ),
+        }
 
     before = everything()
     monkeypatch.setattr(module, limit, before[limit] + 1)
@@ -249,8 +267,12 @@ def test_a_heartbeat_with_more_than_there_is_room_for_changes_nothing(
 def test_what_is_over_a_limit_already_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     join(bench, "A")
-    for module, limit in ((topics, "MAX_TOPICS"), (subscription_group_manager, "MAX_GROUPS"),
-                          (memberships, "MAX_MEMBERS"), (consumer_manager, "MAX_SUBSCRIPTIONS")):
+    for module, limit in (
+        (topics, "MAX_TOPICS"),
+        (subscription_group_manager, "MAX_GROUPS"),
+        (memberships, "MAX_MEMBERS"),
+        (consumer_manager, "MAX_SUBSCRIPTIONS"),
+    ):
         monkeypatch.setattr(module, limit, 0)
     assert not beats(bench, "A")
 
@@ -278,11 +300,18 @@ def test_a_heartbeat_needs_an_open_connection() -> None:
     assert client_ids(bench) == []
 
 
-@pytest.mark.parametrize(("expression", "kind", "code"), [
-    ("*", "TAG", 0), ("TagA || TagB", "TAG", 0), ("TagA||", "TAG", 0), ("||", "TAG", 23), ("a > 1", "SQL92", 1)])
+@pytest.mark.parametrize(
+    ("expression", "kind", "code"),
+    [("*", "TAG", 0), ("TagA || TagB", "TAG", 0), ("TagA||", "TAG", 0), ("||", "TAG", 23), ("a > 1", "SQL92", 1)],
+)
 def test_check_client_config(expression: str, kind: str, code: int) -> None:
-    reply = Bench().call(c.CheckClientConfig(client_id="A", group="g", subscription=c.SubscriptionData(
-        topic="orders", sub_string=expression, expression_type=kind)))
+    reply = Bench().call(
+        c.CheckClientConfig(
+            client_id="A",
+            group="g",
+            subscription=c.SubscriptionData(topic="orders", sub_string=expression, expression_type=kind),
+        )
+    )
     assert (reply.code if isinstance(reply, c.Failed) else 0) == code
 
 

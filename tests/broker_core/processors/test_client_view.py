@@ -23,11 +23,23 @@ def test_every_connection_is_listed_in_the_order_of_its_coming() -> None:
     beats(bench, "A", "g")
     listed = clients(bench)
     assert [(view.client_id, view.protocol, view.last_heartbeat_ms) for view in listed.clients] == [
-        ("", "remoting", None), ("web", "websocket", None), ("A", "remoting", came + 5000)]
+        ("", "remoting", None),
+        ("web", "websocket", None),
+        ("A", "remoting", came + 5000),
+    ]
     assert listed.clients[2] == c.ClientView(
-        broker="broker-a", client_id="A", protocol="remoting", remote="ip:A", language="JAVA", version=493,
-        connected_at_ms=came, last_heartbeat_ms=came + 5000, producer_groups=["p"], consumer_groups=["g", "h"],
-        holds=1)
+        broker="broker-a",
+        client_id="A",
+        protocol="remoting",
+        remote="ip:A",
+        language="JAVA",
+        version=493,
+        connected_at_ms=came,
+        last_heartbeat_ms=came + 5000,
+        producer_groups=["p"],
+        consumer_groups=["g", "h"],
+        holds=1,
+    )
 
 
 def test_clients_of_a_group_or_the_first_ones() -> None:
@@ -48,7 +60,12 @@ def test_the_connections_of_a_consumer_group() -> None:
     reply = bench.call(c.GetConsumerConnections(group="g"))
     assert isinstance(reply, c.ConsumerConnections)
     assert (reply.consume_type, reply.message_model, reply.consume_from_where) == (
-        "CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET")
-    assert reply.subscriptions == [c.SubscriptionData(topic="a", sub_version=3),
-                                   c.SubscriptionData(topic="b", sub_string="TagA", sub_version=3)]
+        "CONSUME_PASSIVELY",
+        "CLUSTERING",
+        "CONSUME_FROM_LAST_OFFSET",
+    )
+    assert reply.subscriptions == [
+        c.SubscriptionData(topic="a", sub_version=3),
+        c.SubscriptionData(topic="b", sub_string="TagA", sub_version=3),
+    ]
     assert [view.client_id for view in reply.clients] == ["A"]

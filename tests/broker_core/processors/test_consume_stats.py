@@ -29,9 +29,18 @@ def bench() -> Bench:
 
 
 def commit(bench: Bench, group: str, offsets: dict[int, int], topic: str = "orders") -> None:
-    assert bench.call(c.UpdateConsumerOffset(group=group, offsets=[
-        c.QueueOffset(topic=topic, queue_id=queue_id, offset=offset) for queue_id, offset in offsets.items()]),
-        "tool") == c.Done()
+    assert (
+        bench.call(
+            c.UpdateConsumerOffset(
+                group=group,
+                offsets=[
+                    c.QueueOffset(topic=topic, queue_id=queue_id, offset=offset) for queue_id, offset in offsets.items()
+                ],
+            ),
+            "tool",
+        )
+        == c.Done()
+    )
 
 
 def stats(bench: Bench, group: str = "g", *topics: str) -> c.ConsumeStats:
@@ -41,8 +50,10 @@ def stats(bench: Bench, group: str = "g", *topics: str) -> c.ConsumeStats:
 
 
 def rows(reply: c.ConsumeStats) -> list[tuple[Any, ...]]:
-    return [(queue.topic, queue.queue_id, queue.broker_offset, queue.consumer_offset, queue.pull_offset)
-            for queue in reply.queues]
+    return [
+        (queue.topic, queue.queue_id, queue.broker_offset, queue.consumer_offset, queue.pull_offset)
+        for queue in reply.queues
+    ]
 
 
 def test_progress_of_a_group(bench: Bench) -> None:
@@ -103,13 +114,17 @@ def test_time_spans(bench: Bench) -> None:
         reply = bench.call(c.QueryConsumeTimeSpan(topic="orders", group=group))
         assert isinstance(reply, c.ConsumeTimeSpans) and reply.topic == "orders"
         assert [span.queue_id for span in reply.spans] == [0, 1, 2]
-        return [(span.min_timestamp, span.max_timestamp, span.consume_timestamp, span.delay_time)
-                for span in reply.spans]
+        return [
+            (span.min_timestamp, span.max_timestamp, span.consume_timestamp, span.delay_time) for span in reply.spans
+        ]
 
     bench.clock.advance(500)
     assert spans("g") == [(end - 2000, end, end - 1000, 500), (end - 1000, end - 1000, end - 1000, 0), (-1, -1, -1, 0)]
-    assert spans("nobody") == [(end - 2000, end, end - 2000, 2500), (end - 1000, end - 1000, end - 1000, 1500),
-                               (-1, -1, -1, 0)]
+    assert spans("nobody") == [
+        (end - 2000, end, end - 2000, 2500),
+        (end - 1000, end - 1000, end - 1000, 1500),
+        (-1, -1, -1, 0),
+    ]
     assert failure(bench, c.QueryConsumeTimeSpan(topic="none", group="g")).code == 17
 
 
@@ -119,12 +134,15 @@ def test_who_consumes_what(bench: Bench) -> None:
     assert bench.call(c.QueryTopicConsumeByWho(topic="orders")) == c.GroupNames(groups=["g", "h", "i"])
     assert bench.call(c.QueryTopicConsumeByWho(topic="none")) == c.GroupNames(groups=[])
     assert bench.call(c.QueryTopicsByConsumer(group="h")) == c.TopicNames(
-        broker_addr="127.0.0.1:10911", topics=["orders"])
+        broker_addr="127.0.0.1:10911", topics=["orders"]
+    )
     assert bench.call(c.QuerySubscriptionByConsumer(group="i", topic="orders")) == c.FoundSubscription(
-        group="i", topic="orders", subscription=c.SubscriptionData(topic="orders", sub_string="TagA", sub_version=1))
+        group="i", topic="orders", subscription=c.SubscriptionData(topic="orders", sub_string="TagA", sub_version=1)
+    )
     for group, topic in (("i", "other"), ("h", "orders")):
         assert bench.call(c.QuerySubscriptionByConsumer(group=group, topic=topic)) == c.FoundSubscription(
-            group=group, topic=topic, subscription=None)
+            group=group, topic=topic, subscription=None
+        )
 
 
 def test_the_least_offset_of_all_groups(bench: Bench) -> None:

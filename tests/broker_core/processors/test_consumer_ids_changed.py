@@ -17,7 +17,12 @@ def test_each_change_is_an_event_with_its_cause() -> None:
     bench.call(beat("A", topics={"orders": "*", "more": "*"}), "A")
     bench.call(c.CloseConnection(), "A")
     assert [(e.cause, e.members) for e in events(bench, ConsumerIdsNotified)] == [
-        ("joined", 1), ("joined", 2), ("reconnected", 2), ("subscription", 2), ("left", 1)]
+        ("joined", 1),
+        ("joined", 2),
+        ("reconnected", 2),
+        ("subscription", 2),
+        ("left", 1),
+    ]
     assert bench.engine.counters.rebalances_notified == 5
 
 

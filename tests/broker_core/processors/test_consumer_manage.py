@@ -9,8 +9,7 @@ from tests.fakes.members import client_ids, connect, events, failure, join
 
 
 def commit(group: str, offset: int, topic: str = "orders", queue_id: int = 0) -> c.UpdateConsumerOffset:
-    return c.UpdateConsumerOffset(
-        group=group, offsets=[c.QueueOffset(topic=topic, queue_id=queue_id, offset=offset)])
+    return c.UpdateConsumerOffset(group=group, offsets=[c.QueueOffset(topic=topic, queue_id=queue_id, offset=offset)])
 
 
 def where(bench: Bench, group: str = "g", *, queue_id: int = 0, zero: bool = True) -> int | None:
@@ -40,8 +39,15 @@ def test_lag_in_messages_and_in_time() -> None:
 def test_all_offsets_of_a_commit_or_none() -> None:
     bench = Bench()
     bench.send("orders", b"1")
-    reply = bench.call(c.UpdateConsumerOffset(group="g", offsets=[
-        c.QueueOffset(topic="orders", queue_id=0, offset=1), c.QueueOffset(topic="orders", queue_id=9, offset=1)]))
+    reply = bench.call(
+        c.UpdateConsumerOffset(
+            group="g",
+            offsets=[
+                c.QueueOffset(topic="orders", queue_id=0, offset=1),
+                c.QueueOffset(topic="orders", queue_id=9, offset=1),
+            ],
+        )
+    )
     assert isinstance(reply, c.Failed) and reply.pointer == "/offsets/1/queue_id"
     assert bench.engine.context.offsets.query("g", "orders", 0) is None
 
@@ -99,7 +105,9 @@ def test_who_asks_for_the_members_is_an_event() -> None:
     assert client_ids(bench, "unknown") == []
     bench.call(c.GetConsumerListByGroup(group="g"), "B")
     assert [(e.group, e.client_id, e.members) for e in events(bench, ConsumerListQueried)] == [
-        ("g", "", 2), ("g", "B", 2)]
+        ("g", "", 2),
+        ("g", "B", 2),
+    ]
 
 
 @pytest.mark.parametrize("group", ["", "a/b", "x" * 121])

@@ -47,8 +47,11 @@ def test_groups_are_those_with_members_offsets_or_pulls() -> None:
     reply = bench.call(c.GetConsumerGroups())
     assert isinstance(reply, c.ConsumerGroups)
     assert [(g.group, g.lag, g.holds, g.topics, g.members, g.message_model) for g in reply.groups] == [
-        ("behind", 1, 0, ["orders"], 0, ""), ("me", 0, 0, ["orders"], 0, ""),
-        ("there", 0, 0, ["more"], 1, "CLUSTERING"), ("waiting", 0, 1, ["orders"], 0, "")]
+        ("behind", 1, 0, ["orders"], 0, ""),
+        ("me", 0, 0, ["orders"], 0, ""),
+        ("there", 0, 0, ["more"], 1, "CLUSTERING"),
+        ("waiting", 0, 1, ["orders"], 0, ""),
+    ]
 
 
 def test_a_group_in_full() -> None:
@@ -59,8 +62,11 @@ def test_a_group_in_full() -> None:
     commit(bench, 1)
     member_pull(bench, "A", 1)
     bench.clock.advance(300)
-    bench.call(c.LockBatchMq(group="g", client_id="A", queues=[
-        c.MessageQueue(topic="orders", broker_name="broker-a", queue_id=0)]))
+    bench.call(
+        c.LockBatchMq(
+            group="g", client_id="A", queues=[c.MessageQueue(topic="orders", broker_name="broker-a", queue_id=0)]
+        )
+    )
     view = detail(bench)
     assert (view.broker, view.consume_type, view.message_model) == ("broker-a", "CONSUME_PASSIVELY", "CLUSTERING")
     assert [member.client_id for member in view.members] == ["B", "A"]
@@ -69,8 +75,12 @@ def test_a_group_in_full() -> None:
     assert (first.assigned_to, first.polled_by, first.polled_ms_ago, first.state) == ("A", "A", 300, "polling")
     assert (first.offset, first.pull_offset, first.min_offset, first.max_offset) == (1, 3, 0, 3)
     assert (first.lag, first.lag_ms, first.locked_by) == (2, 2300, "A")
-    assert (second.assigned_to, second.polled_by, second.polled_ms_ago, second.state) == ("B", None, None,
-                                                                                          "not_polling")
+    assert (second.assigned_to, second.polled_by, second.polled_ms_ago, second.state) == (
+        "B",
+        None,
+        None,
+        "not_polling",
+    )
     assert (second.offset, second.lag, second.lag_ms, second.locked_by) == (None, 0, 0, None)
     assert second.why == "B has not pulled from it yet"
 
@@ -143,8 +153,11 @@ def test_without_members_or_subscription_nobody_is_there() -> None:
 def test_a_lock_of_another_member_explains_the_wait() -> None:
     bench = orders()
     join(bench, "B")
-    bench.call(c.LockBatchMq(group="g", client_id="B", queues=[
-        c.MessageQueue(topic="orders", broker_name="broker-a", queue_id=0)]))
+    bench.call(
+        c.LockBatchMq(
+            group="g", client_id="B", queues=[c.MessageQueue(topic="orders", broker_name="broker-a", queue_id=0)]
+        )
+    )
     join(bench, "A")
     assert why(bench) == "B has it locked; A waits for the lock"
 
@@ -228,5 +241,11 @@ def test_what_a_group_could_not_consume() -> None:
 def detail_of_retries(bench: Bench) -> tuple[int, int | None, bool, str, int, int]:
     bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"}))
     found = detail(bench).retries
-    return (found.waiting, found.next_due_ms, found.counted, found.dead_letter_topic, found.dead_letters,
-            found.dead_letters_from)
+    return (
+        found.waiting,
+        found.next_due_ms,
+        found.counted,
+        found.dead_letter_topic,
+        found.dead_letters,
+        found.dead_letters_from,
+    )

@@ -61,7 +61,7 @@ def test_what_a_crash_took_of_a_send_is_stored_by_its_repeat(lost: int) -> None:
     """The first messages of a send of three survived: the repeat stores the others, and answers for all three."""
     whole = Bench(seed=3)
     texts = [f"IDEMPOTENCY_KEY\x01k1\x02IDEMPOTENCY_PLACE\x01{n}/3\x02" for n in range(3 - lost)]
-    whole.submit(*(send("orders", b"abc"[n:n + 1], properties=text) for n, text in enumerate(texts)))
+    whole.submit(*(send("orders", b"abc"[n : n + 1], properties=text) for n, text in enumerate(texts)))
     again = reopened(whole)
     sent = again.send("orders", b"a", b"b", b"c", idempotency_key="k1")
     assert [message.queue_offset for message in sent.messages] == [0, 1, 2] and stored(again) == 3

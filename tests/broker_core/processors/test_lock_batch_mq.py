@@ -11,8 +11,9 @@ def queue(queue_id: int, topic: str = "orders") -> c.MessageQueue:
 
 
 def lock(bench: Bench, client_id: str, *queue_ids: int, connection: str = "") -> list[int]:
-    reply = bench.call(c.LockBatchMq(group="g", client_id=client_id, queues=[queue(n) for n in queue_ids]),
-                       connection or client_id)
+    reply = bench.call(
+        c.LockBatchMq(group="g", client_id=client_id, queues=[queue(n) for n in queue_ids]), connection or client_id
+    )
     assert isinstance(reply, c.LockedQueues), reply
     assert all(locked == queue(locked.queue_id) for locked in reply.queues)
     return [locked.queue_id for locked in reply.queues]
@@ -41,8 +42,9 @@ def test_locks_are_taken_renewed_refused_and_given_back() -> None:
 def test_queues_that_are_not_there_are_not_locked() -> None:
     bench = Bench()
     bench.send("orders", b"1")
-    reply = bench.call(c.LockBatchMq(group="g", client_id="A", queues=[queue(0), queue(99), queue(-1),
-                                                                      queue(0, "nowhere")]))
+    reply = bench.call(
+        c.LockBatchMq(group="g", client_id="A", queues=[queue(0), queue(99), queue(-1), queue(0, "nowhere")])
+    )
     assert reply == c.LockedQueues(queues=[queue(0)])
     assert len(bench.engine.context.locks) == 1
 

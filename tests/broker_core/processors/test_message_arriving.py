@@ -32,7 +32,9 @@ def test_delayed_messages_are_reported_with_their_levels_first_time() -> None:
     bench.submit(*(send("orders", b"x", properties=encode({"DELAY": "2"})) for _ in range(3)), send("orders", b"y"))
     stored = [e for e in bench.engine.events.after(0) if isinstance(e, MessagesStored)]
     assert [(e.topic, e.queue_id, e.to_offset - e.from_offset) for e in stored] == [
-        ("SCHEDULE_TOPIC_XXXX", 1, 3), ("orders", 0, 1)]
+        ("SCHEDULE_TOPIC_XXXX", 1, 3),
+        ("orders", 0, 1),
+    ]
     (delayed,) = [e for e in bench.engine.events.after(0) if isinstance(e, MessagesDelayed)]
     assert (delayed.level, delayed.from_offset, delayed.to_offset) == (2, 0, 3)
     assert delayed.deliver_ms == bench.clock.now().wall_ms + 5000

@@ -42,13 +42,32 @@ def test_a_delayed_message_that_is_sent_back_until_it_is_dead_is_one_story() -> 
     found = timeline(bench, message_id, "orders")
     assert (found.topic, found.queue_offset, found.complete) == ("orders", 0, True)
     assert types(found) == [
-        "messages_stored", "messages_delayed", "messages_dispatched",
-        "messages_stored", "messages_dispatched", "delay_elapsed", "messages_delivered",
-        "messages_stored", "messages_delayed", "messages_dispatched", "message_sent_back",
-        "messages_stored", "messages_dispatched", "delay_elapsed", "messages_delivered",
-        "messages_stored", "messages_dispatched", "message_dead_lettered"]
+        "messages_stored",
+        "messages_delayed",
+        "messages_dispatched",
+        "messages_stored",
+        "messages_dispatched",
+        "delay_elapsed",
+        "messages_delivered",
+        "messages_stored",
+        "messages_delayed",
+        "messages_dispatched",
+        "message_sent_back",
+        "messages_stored",
+        "messages_dispatched",
+        "delay_elapsed",
+        "messages_delivered",
+        "messages_stored",
+        "messages_dispatched",
+        "message_dead_lettered",
+    ]
     assert [(event["topic"], event["from_offset"]) for event in found.events if event["type"] == "messages_stored"] == [
-        ("SCHEDULE_TOPIC_XXXX", 0), ("orders", 0), ("SCHEDULE_TOPIC_XXXX", 0), ("%RETRY%g", 0), ("%DLQ%g", 0)]
+        ("SCHEDULE_TOPIC_XXXX", 0),
+        ("orders", 0),
+        ("SCHEDULE_TOPIC_XXXX", 0),
+        ("%RETRY%g", 0),
+        ("%DLQ%g", 0),
+    ]
 
 
 def test_it_is_not_complete_when_the_beginning_is_forgotten() -> None:

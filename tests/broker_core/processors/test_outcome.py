@@ -7,11 +7,17 @@ from broker_core.processors.outcome import failed
 from broker_core.remoting.codes import ResponseCode
 
 
-@pytest.mark.parametrize(("error", "kind"), [
-    (errors.RequestError("no", pointer="/x"), "request"), (errors.NotFoundError("no"), "not_found"),
-    (errors.ConflictError("no"), "conflict"), (errors.UnavailableError("no", retry_after_ms=7), "unavailable"),
-    (errors.StoreError("no"), "store"), (errors.StoreReadOnlyError("no"), "request"),
-])
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (errors.RequestError("no", pointer="/x"), "request"),
+        (errors.NotFoundError("no"), "not_found"),
+        (errors.ConflictError("no"), "conflict"),
+        (errors.UnavailableError("no", retry_after_ms=7), "unavailable"),
+        (errors.StoreError("no"), "store"),
+        (errors.StoreReadOnlyError("no"), "request"),
+    ],
+)
 def test_kinds(error: errors.BrokerError, kind: str) -> None:
     reply = failed(error)
     assert (reply.kind, reply.remark, reply.code, reply.pointer) == (kind, "no", int(error.code), error.pointer)

@@ -11,12 +11,22 @@ from tests.fakes.engine import ROOT, Bench, bodies
 from tests.fakes.members import events, failure, join
 
 
-@pytest.mark.parametrize(("status", "offset", "code"), [
-    ("FOUND", 0, 0), ("OFFSET_OVERFLOW_ONE", 7, 19), ("OFFSET_FOUND_NULL", 7, 19), ("NO_MATCHED_MESSAGE", 0, 20),
-    ("MESSAGE_WAS_REMOVING", 0, 20), ("OFFSET_TOO_SMALL", 0, 21), ("OFFSET_OVERFLOW_BADLY", 9, 21),
-    ("NO_MESSAGE_IN_QUEUE", 0, 19), ("NO_MESSAGE_IN_QUEUE", 5, 21), ("NO_MATCHED_LOGIC_QUEUE", 0, 19),
-    ("NO_MATCHED_LOGIC_QUEUE", 1, 21),
-])
+@pytest.mark.parametrize(
+    ("status", "offset", "code"),
+    [
+        ("FOUND", 0, 0),
+        ("OFFSET_OVERFLOW_ONE", 7, 19),
+        ("OFFSET_FOUND_NULL", 7, 19),
+        ("NO_MATCHED_MESSAGE", 0, 20),
+        ("MESSAGE_WAS_REMOVING", 0, 20),
+        ("OFFSET_TOO_SMALL", 0, 21),
+        ("OFFSET_OVERFLOW_BADLY", 9, 21),
+        ("NO_MESSAGE_IN_QUEUE", 0, 19),
+        ("NO_MESSAGE_IN_QUEUE", 5, 21),
+        ("NO_MATCHED_LOGIC_QUEUE", 0, 19),
+        ("NO_MATCHED_LOGIC_QUEUE", 1, 21),
+    ],
+)
 def test_codes(status: str, offset: int, code: int) -> None:
     assert response_code(status, offset) == code
 
@@ -98,9 +108,21 @@ def test_a_store_that_is_not_ours_is_pulled_from_without_keeping_the_offset() ->
 
 def stock_pull(bench: Bench, connection: str = "A", **fields: Any) -> c.Reply:
     """A pull as a RocketMQ client's, that is not to be held."""
-    return bench.call(c.PullMessage(**{"topic": "orders", "queue_id": 0, "queue_offset": 0, "consumer_group": "g",
-                                       "subscription": None, "check_group": True, "protocol": "remoting"} | fields),
-                      connection)
+    return bench.call(
+        c.PullMessage(
+            **{
+                "topic": "orders",
+                "queue_id": 0,
+                "queue_offset": 0,
+                "consumer_group": "g",
+                "subscription": None,
+                "check_group": True,
+                "protocol": "remoting",
+            }
+            | fields
+        ),
+        connection,
+    )
 
 
 def code(reply: c.Reply) -> int:
@@ -181,8 +203,21 @@ def test_a_subscription_that_is_not_understood_is_told_with_each_pull() -> None:
     bench.send("orders", b"1")
     join(bench, "A", topics={"orders": "||"})
     assert code(stock_pull(bench)) == 23
-    bench.call(c.HeartBeat(client_id="A", protocol="remoting", consumers=[c.ConsumerData(group="g", subscriptions=[
-        c.SubscriptionData(topic="orders", sub_string="a > 1", expression_type="SQL92", sub_version=9)])]), "A")
+    bench.call(
+        c.HeartBeat(
+            client_id="A",
+            protocol="remoting",
+            consumers=[
+                c.ConsumerData(
+                    group="g",
+                    subscriptions=[
+                        c.SubscriptionData(topic="orders", sub_string="a > 1", expression_type="SQL92", sub_version=9)
+                    ],
+                )
+            ],
+        ),
+        "A",
+    )
     assert code(stock_pull(bench)) == 1
 
 

@@ -6,8 +6,11 @@ from broker_core import commands as c
 from tests.fakes.engine import Bench
 from tests.fakes.members import failure, join
 
-QUEUES = [c.MessageQueue(topic="orders", broker_name=broker, queue_id=queue_id)
-          for broker in ("broker-b", "broker-a") for queue_id in (1, 0)]
+QUEUES = [
+    c.MessageQueue(topic="orders", broker_name=broker, queue_id=queue_id)
+    for broker in ("broker-b", "broker-a")
+    for queue_id in (1, 0)
+]
 
 
 def ask(client_id: str, **fields: str) -> c.QueryAssignment:

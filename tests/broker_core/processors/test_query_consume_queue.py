@@ -19,8 +19,9 @@ def test_units(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     sent = [bench.send("orders", b"x" * number, tag="TagA").messages[0] for number in range(4)]
     ends = [*[one.physical_offset for one in sent[1:]], bench.engine.context.store.appended_offset]
-    expected = [(one.physical_offset, end - one.physical_offset, tags_code("TagA"))
-                for one, end in zip(sent, ends, strict=True)]
+    expected = [
+        (one.physical_offset, end - one.physical_offset, tags_code("TagA")) for one, end in zip(sent, ends, strict=True)
+    ]
     assert units(bench, 1, 2) == c.ConsumeQueueUnits(min_offset=0, max_offset=4, units=expected[1:3])
     assert units(bench, 3, 9).units == expected[3:]
     assert units(bench, 0, 0).units == [] == units(bench, 0, -1).units

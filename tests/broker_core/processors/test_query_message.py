@@ -86,5 +86,7 @@ def test_a_query_says_how_far_the_index_is() -> None:
     reply = bench.call(c.QueryMessage(topic="orders", key="k"))
     assert isinstance(reply, c.Records)
     assert (reply.index_last_update_timestamp, reply.index_last_update_physical_offset) == (
-        last.store_time_ms, last.physical_offset)
+        last.store_time_ms,
+        last.physical_offset,
+    )
     assert Bench(message_index_enable=False).call(c.QueryMessage(topic="TBW102", key="k")) == c.Records(records=b"")

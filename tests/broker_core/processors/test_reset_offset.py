@@ -27,8 +27,13 @@ def committed(bench: Bench, queue_id: int = 0) -> int | None:
 
 
 def commit(bench: Bench, offset: int, client: str = "A") -> None:
-    assert bench.call(c.UpdateConsumerOffset(group="g", offsets=[
-        c.QueueOffset(topic="orders", queue_id=0, offset=offset)]), client) == c.Done()
+    assert (
+        bench.call(
+            c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=offset)]),
+            client,
+        )
+        == c.Done()
+    )
 
 
 def where(bench: Bench) -> c.Reply:
@@ -98,8 +103,10 @@ def test_a_reset_to_where_the_group_is_makes_members_begin_there_again(bench: Be
 def test_a_held_pull_of_a_member_is_answered_at_once(bench: Bench) -> None:
     join(bench, "B", "other")
     held = bench.pull("orders", 3, "A", subscription=None, check_group=True)
-    others = [bench.pull("orders", 3, "B", subscription=None, check_group=True, consumer_group="other"),
-              bench.pull("orders", 3, "web", consumer_group="g")]
+    others = [
+        bench.pull("orders", 3, "B", subscription=None, check_group=True, consumer_group="other"),
+        bench.pull("orders", 3, "web", consumer_group="g"),
+    ]
     reset(bench, "min")
     told = bench.pulled(held, "A")
     assert (told.code, told.next_begin_offset, told.suspend_timeout_ms) == (21, 0, 15_000)
@@ -141,12 +148,20 @@ def test_a_deleted_topic_takes_its_resets_along(bench: Bench) -> None:
     assert bench.engine.context.offsets.pending_reset("g", "orders", 0) is None
 
 
-@pytest.mark.parametrize(("fields", "pointer"), [
-    ({"to": "yesterday"}, "/to"), ({"to": ""}, "/to"), ({"to": "9" * 16}, "/to"),
-    ({"to": "max", "queue_id": 4}, "/queue_id"), ({"to": "max", "topic": "nowhere"}, "/topic"),
-    ({"to": "max", "group": "a/b"}, "/group"), ({"queue_id": 0, "offset": 4}, "/offset"),
-    ({"queue_id": 0, "offset": -1}, "/offset"), ({"offset": 3}, "/offset"),
-])
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"to": "yesterday"}, "/to"),
+        ({"to": ""}, "/to"),
+        ({"to": "9" * 16}, "/to"),
+        ({"to": "max", "queue_id": 4}, "/queue_id"),
+        ({"to": "max", "topic": "nowhere"}, "/topic"),
+        ({"to": "max", "group": "a/b"}, "/group"),
+        ({"queue_id": 0, "offset": 4}, "/offset"),
+        ({"queue_id": 0, "offset": -1}, "/offset"),
+        ({"offset": 3}, "/offset"),
+    ],
+)
 def test_bad_requests_change_nothing(bench: Bench, fields: dict[str, Any], pointer: str) -> None:
     command = c.ResetConsumerOffset(**{"group": "g", "topic": "orders", "to": ""} | fields)
     assert failure(bench, command).pointer == pointer

@@ -59,12 +59,24 @@ def test_it_comes_again_after_ten_seconds() -> None:
     assert content(bench, "%RETRY%g") == []
     bench.tick(1)
     (copy,) = content(bench, "%RETRY%g")
-    assert (copy.body, copy.reconsume_times, copy.born_timestamp, copy.born_host, copy.born_port, copy.flag,
-            copy.sys_flag) == (b"x", 1, record.born_timestamp, record.born_host, record.born_port, 0, 0)
+    assert (
+        copy.body,
+        copy.reconsume_times,
+        copy.born_timestamp,
+        copy.born_host,
+        copy.born_port,
+        copy.flag,
+        copy.sys_flag,
+    ) == (b"x", 1, record.born_timestamp, record.born_host, record.born_port, 0, 0)
     before, after = decode(record.properties), decode(copy.properties)
     assert after == before | {
-        "RETRY_TOPIC": "orders", "WAIT": "false", "DELAY": "3", "REAL_TOPIC": "%RETRY%g", "REAL_QID": "0",
-        "ORIGIN_MESSAGE_ID": encode_offset_message_id(record.store_host, record.store_port, record.physical_offset)}
+        "RETRY_TOPIC": "orders",
+        "WAIT": "false",
+        "DELAY": "3",
+        "REAL_TOPIC": "%RETRY%g",
+        "REAL_QID": "0",
+        "ORIGIN_MESSAGE_ID": encode_offset_message_id(record.store_host, record.store_port, record.physical_offset),
+    }
 
 
 def test_a_pull_that_is_held_on_the_retry_topic_wakes() -> None:
@@ -96,7 +108,11 @@ def test_sixteen_times_with_growing_delays_and_then_it_is_dead() -> None:
     properties = decode(dead.properties)
     assert (dead.body, dead.reconsume_times) == (b"x", 17)
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"], properties["DELAY"], properties["WAIT"]) == (
-        "orders", origin, "0", "false")
+        "orders",
+        origin,
+        "0",
+        "false",
+    )
     bench.tick(7_200_000)
     assert len(content(bench, "%RETRY%g")) == 16 and len(content(bench, "%DLQ%g")) == 1
     assert (bench.engine.counters.messages_sent_back, bench.engine.counters.messages_dead_lettered) == (16, 1)
@@ -111,12 +127,17 @@ def test_events_say_what_and_why() -> None:
     bench.call(back(record, max_reconsume_times=0))
     (aside,) = content(bench, SCHEDULE_TOPIC, 4)
     dead = content(bench, "%DLQ%g")
-    assert [(e.group, e.topic, e.message_id, e.reconsume_times, e.delay_level, e.physical_offset)
-            for e in events(bench, MessageSentBack)] == [("g", "orders", message_id, 1, 5, aside.physical_offset)]
-    assert [(e.group, e.topic, e.message_id, e.reconsume_times, e.reason, e.physical_offset)
-            for e in events(bench, MessageDeadLettered)] == [
+    assert [
+        (e.group, e.topic, e.message_id, e.reconsume_times, e.delay_level, e.physical_offset)
+        for e in events(bench, MessageSentBack)
+    ] == [("g", "orders", message_id, 1, 5, aside.physical_offset)]
+    assert [
+        (e.group, e.topic, e.message_id, e.reconsume_times, e.reason, e.physical_offset)
+        for e in events(bench, MessageDeadLettered)
+    ] == [
         ("g", "orders", message_id, 1, "asked", dead[0].physical_offset),
-        ("g", "orders", message_id, 1, "exhausted", dead[1].physical_offset)]
+        ("g", "orders", message_id, 1, "exhausted", dead[1].physical_offset),
+    ]
 
 
 @pytest.mark.parametrize(("level", "used"), [(1, 1), (18, 18), (40, 18), (0, 3)])
@@ -221,8 +242,11 @@ def test_many_of_one_read_go_to_the_log_as_one_block() -> None:
 
 
 def to_retry(reconsume_times: int, maximum: int | None = None, **properties: str) -> c.SendMessage:
-    return c.SendMessage(topic="%RETRY%g", max_reconsume_times=maximum, messages=[c.OutgoingMessage(
-        body=b"x", properties=encode(properties), reconsume_times=reconsume_times)])
+    return c.SendMessage(
+        topic="%RETRY%g",
+        max_reconsume_times=maximum,
+        messages=[c.OutgoingMessage(body=b"x", properties=encode(properties), reconsume_times=reconsume_times)],
+    )
 
 
 def test_a_retry_topic_is_made_as_a_send_makes_topics() -> None:
@@ -247,12 +271,15 @@ def test_a_client_may_delay_its_own_copy() -> None:
     assert isinstance(sent, c.Sent) and sent.messages[0].queue_id == 0
     bench.tick(30_000)
     assert len(content(bench, "%RETRY%g")) == 1
-    assert [(e.group, e.topic, e.message_id, e.reconsume_times, e.delay_level)
-            for e in events(bench, MessageSentBack)] == [("g", "orders", "U", 1, 4)]
+    assert [
+        (e.group, e.topic, e.message_id, e.reconsume_times, e.delay_level) for e in events(bench, MessageSentBack)
+    ] == [("g", "orders", "U", 1, 4)]
 
 
-@pytest.mark.parametrize(("times", "maximum", "dead"), [(16, None, False), (17, None, True), (2, 1, True),
-    (1, 1, False), (0, 0, False), (1, 0, True), (-1, -1, False)])
+@pytest.mark.parametrize(
+    ("times", "maximum", "dead"),
+    [(16, None, False), (17, None, True), (2, 1, True), (1, 1, False), (0, 0, False), (1, 0, True), (-1, -1, False)],
+)
 def test_past_the_limit_it_goes_to_the_dead_letters(times: int, maximum: int | None, dead: bool) -> None:
     bench = Bench()
     sent = bench.call(to_retry(times, maximum, DELAY="3"))
@@ -267,8 +294,13 @@ def test_past_the_limit_it_goes_to_the_dead_letters(times: int, maximum: int | N
 
 def test_the_limit_is_for_retry_topics_only() -> None:
     bench = Bench()
-    bench.call(c.SendMessage(topic="orders", max_reconsume_times=0, messages=[
-        c.OutgoingMessage(body=b"x", queue_id=0, reconsume_times=5)]))
+    bench.call(
+        c.SendMessage(
+            topic="orders",
+            max_reconsume_times=0,
+            messages=[c.OutgoingMessage(body=b"x", queue_id=0, reconsume_times=5)],
+        )
+    )
     assert len(content(bench, "orders")) == 1
 
 
@@ -303,8 +335,11 @@ def test_a_copy_has_the_properties_that_rocketmqs_has(tmp_path: Path) -> None:
     """The golden store has a message that its consumer sent back twice; the same is done here with it."""
     root = Path(shutil.copytree(unpack(tmp_path / "golden") / "clean-shutdown", tmp_path / "store"))
     clock = VirtualClock(1_800_000_000_000)
-    options = Options(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000,
-                      message_delay_level="1s 2s 3s 10s 30s 1m")
+    options = Options(
+        mapped_file_size_commit_log=1 << 20,
+        mapped_file_size_consume_queue=20_000,
+        message_delay_level="1s 2s 3s 10s 30s 1m",
+    )
     engine = Engine.open(root, options, RealFiles(), clock, lambda ms: "ID", adopt=True)
     store, group = engine.context.store, "golden_retry_group"
 
@@ -314,8 +349,9 @@ def test_a_copy_has_the_properties_that_rocketmqs_has(tmp_path: Path) -> None:
         return record
 
     retried, dead = last(f"%RETRY%{group}"), last(f"%DLQ%{group}")
-    (origin,) = [record for data in store.query_message("debian-ordered", "o7", 9, 0, 1 << 62)
-                 for record in decode_all(data)]
+    (origin,) = [
+        record for data in store.query_message("debian-ordered", "o7", 9, 0, 1 << 62) for record in decode_all(data)
+    ]
     for record, theirs in ((origin, retried), (retried, dead)):
         command = c.ConsumerSendMsgBack(group=group, physical_offset=record.physical_offset, max_reconsume_times=1)
         (reply,) = engine.handle_batch([("c", 1, command)], clock.now()).replies
@@ -326,7 +362,13 @@ def test_a_copy_has_the_properties_that_rocketmqs_has(tmp_path: Path) -> None:
         assert ours.physical_offset > theirs.physical_offset
         assert decode(ours.properties) == decode(theirs.properties)
         assert (ours.body, ours.reconsume_times, ours.flag, ours.sys_flag, ours.born_timestamp, ours.size) == (
-            theirs.body, theirs.reconsume_times, theirs.flag, theirs.sys_flag, theirs.born_timestamp, theirs.size)
+            theirs.body,
+            theirs.reconsume_times,
+            theirs.flag,
+            theirs.sys_flag,
+            theirs.born_timestamp,
+            theirs.size,
+        )
     engine.close(clock.now())
 
 

@@ -71,20 +71,51 @@ def test_the_answer_is_rocketmqs() -> None:
 
 def test_what_is_delivered_is_what_was_sent() -> None:
     bench = Bench()
-    bench.call(c.SendMessage(topic="orders", born_host="10.1.2.3", born_port=4711, messages=[c.OutgoingMessage(
-        body=b"x", properties=encode({"DELAY": "1", "TAGS": "A", "KEYS": "k", "WAIT": "true", "mine": "1"}), queue_id=3,
-        flag=7, sys_flag=0x301, born_timestamp=99, reconsume_times=2)]))
+    bench.call(
+        c.SendMessage(
+            topic="orders",
+            born_host="10.1.2.3",
+            born_port=4711,
+            messages=[
+                c.OutgoingMessage(
+                    body=b"x",
+                    properties=encode({"DELAY": "1", "TAGS": "A", "KEYS": "k", "WAIT": "true", "mine": "1"}),
+                    queue_id=3,
+                    flag=7,
+                    sys_flag=0x301,
+                    born_timestamp=99,
+                    reconsume_times=2,
+                )
+            ],
+        )
+    )
     bench.tick(1000)
     (record,) = content(bench, "orders", 3)
-    assert (record.body, record.flag, record.sys_flag, record.born_timestamp, record.born_host, record.born_port,
-            record.reconsume_times) == (b"x", 7, 0x301, 99, "10.1.2.3", 4711, 2)
+    assert (
+        record.body,
+        record.flag,
+        record.sys_flag,
+        record.born_timestamp,
+        record.born_host,
+        record.born_port,
+        record.reconsume_times,
+    ) == (b"x", 7, 0x301, 99, "10.1.2.3", 4711, 2)
     assert record.store_timestamp == bench.clock.now().wall_ms
     (aside,) = content(bench, SCHEDULE_TOPIC, 0)
     assert record.properties == aside.properties
     assert decode(record.properties) | {"UNIQ_KEY": ""} == {
-        "DELAY": "1", "TAGS": "A", "KEYS": "k", "WAIT": "true", "mine": "1", "UNIQ_KEY": "",
-        "CLUSTER": "DefaultCluster", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
-        "REAL_TOPIC": "orders", "REAL_QID": "3"}
+        "DELAY": "1",
+        "TAGS": "A",
+        "KEYS": "k",
+        "WAIT": "true",
+        "mine": "1",
+        "UNIQ_KEY": "",
+        "CLUSTER": "DefaultCluster",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "REAL_TOPIC": "orders",
+        "REAL_QID": "3",
+    }
     assert bodies(bench.pulled(bench.pull("orders", 0, queue_id=3, subscription="A"))) == [b"x"]
 
 
@@ -134,10 +165,17 @@ def test_a_delay_level_wins_over_a_time_and_a_clients_own_real_topic_counts_for_
     assert "TIMER" not in record.properties and record.properties.count("REAL_TOPIC") == 1
 
 
-@pytest.mark.parametrize(("properties", "words"), [
-    ({"DELAY": "soon"}, "DELAY"), ({"DELAY": "1.5"}, "DELAY"), ({"DELAY": "99999999999"}, "DELAY"),
-    ({"TIMER_DELIVER_MS": "1"}, "delay level"), ({"TIMER_DELAY_SEC": "1"}, "delay level"),
-    ({"TIMER_DELAY_MS": "1", "DELAY": "0"}, "delay level")])
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"DELAY": "soon"}, "DELAY"),
+        ({"DELAY": "1.5"}, "DELAY"),
+        ({"DELAY": "99999999999"}, "DELAY"),
+        ({"TIMER_DELIVER_MS": "1"}, "delay level"),
+        ({"TIMER_DELAY_SEC": "1"}, "delay level"),
+        ({"TIMER_DELAY_MS": "1", "DELAY": "0"}, "delay level"),
+    ],
+)
 def test_what_cannot_be_delayed_is_refused(properties: dict[str, str], words: str) -> None:
     bench = Bench()
     reply = bench.call(send("orders", b"x", properties=encode(properties)))
@@ -147,8 +185,12 @@ def test_what_cannot_be_delayed_is_refused(properties: dict[str, str], words: st
 
 def test_a_batch_with_a_delayed_message_is_refused_whole() -> None:
     bench = Bench()
-    reply = bench.call(c.SendMessage(topic="orders", messages=[
-        c.OutgoingMessage(body=b"1"), c.OutgoingMessage(body=b"2", properties=encode({"DELAY": "1"}))]))
+    reply = bench.call(
+        c.SendMessage(
+            topic="orders",
+            messages=[c.OutgoingMessage(body=b"1"), c.OutgoingMessage(body=b"2", properties=encode({"DELAY": "1"}))],
+        )
+    )
     assert isinstance(reply, c.Failed)
     assert (reply.code, reply.pointer) == (ResponseCode.MESSAGE_ILLEGAL, "/messages/1/properties")
     bench.tick(2000)
@@ -166,7 +208,9 @@ def test_events_and_totals() -> None:
     bench.submit(delayed("orders", b"1", 1), delayed("others", b"2", 1), delayed("orders", b"3", 2))
     now = bench.clock.now().wall_ms
     assert [(e.level, e.from_offset, e.to_offset, e.deliver_ms) for e in events(bench, MessagesDelayed)] == [
-        (1, 0, 2, now + 1000), (2, 0, 1, now + 5000)]
+        (1, 0, 2, now + 1000),
+        (2, 0, 1, now + 5000),
+    ]
     bench.clock.advance(1250)  # a turn that comes late
     bench.tick()
     assert [(e.level, e.from_offset, e.to_offset, e.late_ms) for e in events(bench, DelayElapsed)] == [(1, 0, 2, 250)]
@@ -215,8 +259,9 @@ def test_levels_that_are_due_together_come_by_their_times() -> None:
     assert read(bench) == [b"3", b"4", b"5"]
 
 
-deliveries = st.lists(st.tuples(st.integers(1, 18), st.integers(0, 3), st.sampled_from([0, 1, 700, 30_000, 4_000_000])),
-    max_size=25)
+deliveries = st.lists(
+    st.tuples(st.integers(1, 18), st.integers(0, 3), st.sampled_from([0, 1, 700, 30_000, 4_000_000])), max_size=25
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -306,16 +351,41 @@ def test_a_queue_that_is_gone_is_another_one_of_the_topic() -> None:
     assert read(bench, queue_id=1) == [b"x"]
 
 
-@pytest.mark.parametrize(("topic", "queue"), [("", "0"), ("orders", ""), ("orders", "x"), ("orders", "-1"),
-    ("../x", "0"), ("RMQ_SYS_TRANS_HALF_TOPIC", "0"), (SCHEDULE_TOPIC, "0"), ("orders", "9" * 12)])
+@pytest.mark.parametrize(
+    ("topic", "queue"),
+    [
+        ("", "0"),
+        ("orders", ""),
+        ("orders", "x"),
+        ("orders", "-1"),
+        ("../x", "0"),
+        ("RMQ_SYS_TRANS_HALF_TOPIC", "0"),
+        (SCHEDULE_TOPIC, "0"),
+        ("orders", "9" * 12),
+    ],
+)
 def test_a_message_that_has_nowhere_to_go_holds_nobody_up(topic: str, queue: str) -> None:
     bench = Bench()
     bench.send("orders", b"0")
     pending = content(bench, "orders")[0]
     store = bench.engine.context.store
     where = f"DELAY\x011\x02REAL_TOPIC\x01{topic}\x02REAL_QID\x01{queue}\x02"
-    store.append([PendingMessage(topic=SCHEDULE_TOPIC, queue_id=0, body=b"lost", properties=where, flag=0, sys_flag=0,
-        born_timestamp=0, born_host=pending.born_host, born_port=0)], bench.clock.now())
+    store.append(
+        [
+            PendingMessage(
+                topic=SCHEDULE_TOPIC,
+                queue_id=0,
+                body=b"lost",
+                properties=where,
+                flag=0,
+                sys_flag=0,
+                born_timestamp=0,
+                born_host=pending.born_host,
+                born_port=0,
+            )
+        ],
+        bench.clock.now(),
+    )
     bench.call(delayed("orders", b"1", 1))
     bench.tick(1000)
     assert read(bench) == [b"0", b"1"]
@@ -355,7 +425,9 @@ def test_a_full_disk_is_tried_again_and_loses_nothing(call: str, nth: int, caplo
     assert read(bench) == []
     bench.tick(1)
     assert [[body[:1] for body in read(bench, queue_id=queue_id)] for queue_id in (0, 1)] == [
-        [b"0", b"2", b"4"], [b"1", b"3", b"5"]]
+        [b"0", b"2", b"4"],
+        [b"1", b"3", b"5"],
+    ]
 
 
 def test_messages_that_retention_took_are_said_to_be_lost_and_hold_nobody_up() -> None:
@@ -421,8 +493,11 @@ def test_a_killed_broker_delivers_again_what_it_had_not_noted() -> None:
 
 
 def test_progress_is_noted_at_its_interval_and_never_before_the_copies_are_on_the_disk() -> None:
-    bench = Bench(flush_commit_log_thorough_interval=1_000_000, flush_interval_consume_queue=1_000_000,
-                  flush_commit_log_least_pages=1_000_000)
+    bench = Bench(
+        flush_commit_log_thorough_interval=1_000_000,
+        flush_interval_consume_queue=1_000_000,
+        flush_commit_log_least_pages=1_000_000,
+    )
     bench.call(delayed("orders", b"1", 1))
     bench.tick(1000)
     bench.file_work()
@@ -482,8 +557,11 @@ def test_levels_that_change_over_a_restart(change: str) -> None:
 
 def test_an_idempotent_repeat_finds_the_delayed_message_before_and_after_its_delivery() -> None:
     bench = Bench()
-    command = c.SendMessage(topic="orders", idempotency_key="k", messages=[
-        c.OutgoingMessage(body=b"x", properties=encode({"DELAY": "2"}), queue_id=1)])
+    command = c.SendMessage(
+        topic="orders",
+        idempotency_key="k",
+        messages=[c.OutgoingMessage(body=b"x", properties=encode({"DELAY": "2"}), queue_id=1)],
+    )
     first = bench.call(command)
     assert isinstance(first, c.Sent) and bench.call(command) == first
     for pause in (0, 10_000):
@@ -538,11 +616,24 @@ def test_what_rocketmq_had_not_delivered_is_delivered_as_rocketmq_did(root: Path
         found = store.get_message(topic, 0, 0, 32, 1 << 20, None)
         theirs, ours = decode_all(found.records)[:count], decode_all(found.records)[count:]
         for their, our in zip(theirs, ours, strict=True):
-            for field in ("body", "topic", "queue_id", "properties", "flag", "sys_flag", "born_timestamp", "born_host",
-                          "born_port", "reconsume_times", "prepared_transaction_offset", "size"):
+            for field in (
+                "body",
+                "topic",
+                "queue_id",
+                "properties",
+                "flag",
+                "sys_flag",
+                "born_timestamp",
+                "born_host",
+                "born_port",
+                "reconsume_times",
+                "prepared_transaction_offset",
+                "size",
+            ):
                 assert getattr(our, field) == getattr(their, field), field
             assert store._queues.table[topic, 0].unit(our.queue_offset)[2] == store._queues.tags_code(
-                store._queues.table[topic, 0], store._queues.table[topic, 0].unit(their.queue_offset)[2])
+                store._queues.table[topic, 0], store._queues.table[topic, 0].unit(their.queue_offset)[2]
+            )
     engine.close(VirtualClock(LATER).now())
 
 

@@ -20,8 +20,13 @@ def test_the_broker_adds_what_rocketmq_adds() -> None:
     (record,) = records(bench.pulled(bench.pull("orders", 0)))
     properties = decode(record.properties)
     assert properties | {"UNIQ_KEY": ""} == {
-        "mine": "1", "TAGS": "TagA", "UNIQ_KEY": "", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
-        "CLUSTER": "DefaultCluster"}
+        "mine": "1",
+        "TAGS": "TagA",
+        "UNIQ_KEY": "",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "CLUSTER": "DefaultCluster",
+    }
     assert properties["UNIQ_KEY"] == sent.messages[0].message_id and len(sent.messages[0].message_id) == 32
 
 
@@ -64,14 +69,17 @@ def test_a_topic_that_may_not_be_written() -> None:
     assert isinstance(reply, c.Failed) and "may not be written" in reply.remark
 
 
-@pytest.mark.parametrize("bad", [
-    send("orders", b"x", born_host="nonsense"),
-    send("orders", b"x", born_port=1 << 40),
-    c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"x", flag=1 << 63, queue_id=0)]),
-    send("orders", b"x", properties="a\x01\ud800\x02"),
-    send("orders", b"x", properties="a\x01" + "\udcff" * 9000 + "\x02"),
-    send("orders", b"x" * 200_000),
-])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        send("orders", b"x", born_host="nonsense"),
+        send("orders", b"x", born_port=1 << 40),
+        c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"x", flag=1 << 63, queue_id=0)]),
+        send("orders", b"x", properties="a\x01\ud800\x02"),
+        send("orders", b"x", properties="a\x01" + "\udcff" * 9000 + "\x02"),
+        send("orders", b"x" * 200_000),
+    ],
+)
 def test_what_no_record_can_hold_fails_alone(bad: c.SendMessage) -> None:
     bench = Bench(mapped_file_size_commit_log=100_000)
     _, refused, last = bench.submit(send("orders", b"1"), bad, send("orders", b"2"))
@@ -111,10 +119,23 @@ def refused(bench: Bench, command: c.SendMessage) -> c.Failed:
     return reply
 
 
-@pytest.mark.parametrize(("topic", "code"), [
-    ("", 29), ("a b", 29), ("../x", 29), ("x" * 128, 29), ("名", 29), ("%RETRY%" + "x" * 121, 29),
-    ("SCHEDULE_TOPIC_XXXX", 16), ("RMQ_SYS_TRANS_HALF_TOPIC", 16), ("OFFSET_MOVED_EVENT", 16), ("SELF_TEST_TOPIC", 16),
-    ("TRANS_CHECK_MAX_TIME_TOPIC", 16), ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 16)])
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        ("", 29),
+        ("a b", 29),
+        ("../x", 29),
+        ("x" * 128, 29),
+        ("名", 29),
+        ("%RETRY%" + "x" * 121, 29),
+        ("SCHEDULE_TOPIC_XXXX", 16),
+        ("RMQ_SYS_TRANS_HALF_TOPIC", 16),
+        ("OFFSET_MOVED_EVENT", 16),
+        ("SELF_TEST_TOPIC", 16),
+        ("TRANS_CHECK_MAX_TIME_TOPIC", 16),
+        ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 16),
+    ],
+)
 def test_topics_that_take_no_messages(topic: str, code: int) -> None:
     bench = Bench()
     assert refused(bench, send(topic, b"x")).code == code
@@ -156,12 +177,16 @@ def test_permissions() -> None:
     assert refused(bench, send("orders", b"z")).code == 16
 
 
-@pytest.mark.parametrize(("message", "pointer"), [
-    (c.OutgoingMessage(body=b"x" * 1025), "/messages/0/body"),
-    (c.OutgoingMessage(body=b"", properties="k\x01" + "v" * 32_767), "/messages/0/properties"),
-    (c.OutgoingMessage(body=b"", properties="k\x01" + "é" * 16_384), "/messages/0/properties"),
-    (c.OutgoingMessage(body=b"", properties="k\x01" + "v" * 32_640 + "\x02DELAY\x011"), ""),
-    (c.OutgoingMessage(body=b"", sys_flag=4), "/messages/0/sys_flag")])
+@pytest.mark.parametrize(
+    ("message", "pointer"),
+    [
+        (c.OutgoingMessage(body=b"x" * 1025), "/messages/0/body"),
+        (c.OutgoingMessage(body=b"", properties="k\x01" + "v" * 32_767), "/messages/0/properties"),
+        (c.OutgoingMessage(body=b"", properties="k\x01" + "é" * 16_384), "/messages/0/properties"),
+        (c.OutgoingMessage(body=b"", properties="k\x01" + "v" * 32_640 + "\x02DELAY\x011"), ""),
+        (c.OutgoingMessage(body=b"", sys_flag=4), "/messages/0/sys_flag"),
+    ],
+)
 def test_messages_that_are_not_taken(message: c.OutgoingMessage, pointer: str) -> None:
     bench = Bench(max_message_size=1024)
     reply = refused(bench, c.SendMessage(topic="orders", messages=[message]))

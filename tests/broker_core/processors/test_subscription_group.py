@@ -81,8 +81,10 @@ def test_several_groups_at_once_or_none(monkeypatch: pytest.MonkeyPatch) -> None
     assert configs(bench, "g")["g"]["retryMaxTimes"] == 3 and "h" in configs(bench)
     assert failure(bench, c.UpdateSubscriptionGroupList(configs=[{"groupName": "i"}, {"groupName": "a/b"}])).code == 29
     monkeypatch.setattr(subscription_group_manager, "MAX_GROUPS", len(configs(bench)) + 1)
-    assert "at most" in failure(
-        bench, c.UpdateSubscriptionGroupList(configs=[{"groupName": "i"}, {"groupName": "j"}])).remark
+    assert (
+        "at most"
+        in failure(bench, c.UpdateSubscriptionGroupList(configs=[{"groupName": "i"}, {"groupName": "j"}])).remark
+    )
     assert "i" not in configs(bench)
     assert [e.group for e in events(bench, SubscriptionGroupChanged)] == ["g", "h"]
 

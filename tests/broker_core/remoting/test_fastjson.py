@@ -16,14 +16,18 @@ def queue(queue_id: int, topic: str = "T", broker: str = "b") -> MessageQueue:
     return MessageQueue(topic=topic, broker_name=broker, queue_id=queue_id)
 
 
-TOPIC_STATS = (b'{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"lastUpdateTimestamp":1,"maxOffset":7,'
+TOPIC_STATS = (
+    b'{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"lastUpdateTimestamp":1,"maxOffset":7,'
     b'"minOffset":1},{"brokerName":"b","queueId":1,"topic":"T"}:{"lastUpdateTimestamp":0,"maxOffset":0,"minOffset":0}},'
-    b'"topicPutTps":0.0}')
+    b'"topicPutTps":0.0}'
+)
 TOPIC_STATS_VALUE: dict[Any, Any] = {
     "offsetTable": {
         queue(0): {"lastUpdateTimestamp": 1, "maxOffset": 7, "minOffset": 1},
-        queue(1): {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0}},
-    "topicPutTps": 0.0}
+        queue(1): {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0},
+    },
+    "topicPutTps": 0.0,
+}
 
 
 def test_topic_stats_byte_for_byte() -> None:
@@ -34,30 +38,41 @@ def test_topic_stats_byte_for_byte() -> None:
 def test_a_table_of_queues_in_a_table_of_clients() -> None:
     status = {"consumerTable": {"10.0.0.2@1": {queue(0): 5, queue(3): 0}, "10.0.0.3@1": {}}, "messageQueueTable": {}}
     body = fastjson.encode(status)
-    assert body == (b'{"consumerTable":{"10.0.0.2@1":{{"brokerName":"b","queueId":0,"topic":"T"}:5,'
-        b'{"brokerName":"b","queueId":3,"topic":"T"}:0},"10.0.0.3@1":{}},"messageQueueTable":{}}')
+    assert body == (
+        b'{"consumerTable":{"10.0.0.2@1":{{"brokerName":"b","queueId":0,"topic":"T"}:5,'
+        b'{"brokerName":"b","queueId":3,"topic":"T"}:0},"10.0.0.3@1":{}},"messageQueueTable":{}}'
+    )
     assert fastjson.decode(body) == status
 
 
 def test_running_info_as_go_writes_it() -> None:
-    body = (b'{"jstack":"","mqTable":{{"topic":"T","brokerName":"b","queueId":2}:{"cachedMsgCount":0,"dropped":false}},'
-        b'"properties":{"PROP_CONSUMEORDERLY":"false"},"statusTable":{},"subscriptionSet":[{"topic":"T","tagsSet":[]}]}')
+    body = (
+        b'{"jstack":"","mqTable":{{"topic":"T","brokerName":"b","queueId":2}:{"cachedMsgCount":0,"dropped":false}},'
+        b'"properties":{"PROP_CONSUMEORDERLY":"false"},"statusTable":{},"subscriptionSet":[{"topic":"T","tagsSet":[]}]}'
+    )
     assert fastjson.decode(body) == {
-        "jstack": "", "mqTable": {queue(2): {"cachedMsgCount": 0, "dropped": False}},
-        "properties": {"PROP_CONSUMEORDERLY": "false"}, "statusTable": {},
-        "subscriptionSet": [{"topic": "T", "tagsSet": []}]}
+        "jstack": "",
+        "mqTable": {queue(2): {"cachedMsgCount": 0, "dropped": False}},
+        "properties": {"PROP_CONSUMEORDERLY": "false"},
+        "statusTable": {},
+        "subscriptionSet": [{"topic": "T", "tagsSet": []}],
+    }
 
 
 def test_queues_in_a_list_are_objects() -> None:
     assert fastjson.encode({"lockOKMQSet": [queue(0)]}) == (
-        b'{"lockOKMQSet":[{"brokerName":"b","queueId":0,"topic":"T"}]}')
+        b'{"lockOKMQSet":[{"brokerName":"b","queueId":0,"topic":"T"}]}'
+    )
     assert fastjson.decode(b'{"a":[{"topic":"T"},{"topic":"U"}],"b":{"topic":"T"}}') == {
-        "a": [{"topic": "T"}, {"topic": "U"}], "b": {"topic": "T"}}
+        "a": [{"topic": "T"}, {"topic": "U"}],
+        "b": {"topic": "T"},
+    }
 
 
 def test_bare_numbers_as_keys() -> None:
     assert fastjson.decode(b'{"brokerAddrs":{0:"127.0.0.1:10911",-1:"x"}}') == {
-        "brokerAddrs": {0: "127.0.0.1:10911", -1: "x"}}
+        "brokerAddrs": {0: "127.0.0.1:10911", -1: "x"}
+    }
     assert fastjson.encode({"brokerAddrs": {0: "127.0.0.1:10911"}}) == b'{"brokerAddrs":{0:"127.0.0.1:10911"}}'
 
 
@@ -70,11 +85,27 @@ def test_blanks_strange_names_and_members_nobody_knows() -> None:
     assert fastjson.decode(body.encode()) == {"t": {queue(0, topic='T{"}:,ä'): "{7:8}", 5: 6}}
 
 
-@pytest.mark.parametrize("body", [
-    b"", b"[]", b"7", b"{", b"\xff", b"{{}:1}", b'{{"topic":"T"}:1}', b'{{"topic":1,"brokerName":"b","queueId":0}:1}',
-    b'{{"a":{}}:1}', b"{[1]:2}", b'{"\\u0000mq:x":1}', b'{"\\u0000int:x":1}', b"{" * 100_000, b'{"' * 100_000,
-    b'{"a":' * 100_000 + b"1" + b"}" * 100_000, b'{,{"a' * 10_000,
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"7",
+        b"{",
+        b"\xff",
+        b"{{}:1}",
+        b'{{"topic":"T"}:1}',
+        b'{{"topic":1,"brokerName":"b","queueId":0}:1}',
+        b'{{"a":{}}:1}',
+        b"{[1]:2}",
+        b'{"\\u0000mq:x":1}',
+        b'{"\\u0000int:x":1}',
+        b"{" * 100_000,
+        b'{"' * 100_000,
+        b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+        b'{,{"a' * 10_000,
+    ],
+)
 def test_a_body_that_is_none_is_refused(body: bytes) -> None:
     with pytest.raises(RocketmqJsonError):
         fastjson.decode(body)
@@ -90,7 +121,8 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 QUEUES = st.builds(queue, st.integers(0, 1 << 31), TEXT, TEXT)
 VALUES = st.recursive(
     st.booleans() | st.integers(-(1 << 63), (1 << 63) - 1) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT | st.integers() | QUEUES, inner, max_size=4))
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT | st.integers() | QUEUES, inner, max_size=4),
+)
 
 
 @given(st.dictionaries(TEXT | QUEUES, VALUES, max_size=4))

@@ -30,7 +30,10 @@ def feed_in_pieces(data: bytes, cuts: list[int]) -> list[RemotingCommand]:
 def test_frames_of_one_read_come_together_with_their_bodies() -> None:
     commands = FrameDecoder().feed(b"".join(GOLDEN))
     assert [(command.code, command.serialize_type, command.body) for command in commands] == [
-        (105, "JSON", b""), (0, "JSON", b"\x00\xffbody"), (11, "ROCKETMQ", b"")]
+        (105, "JSON", b""),
+        (0, "JSON", b"\x00\xffbody"),
+        (11, "ROCKETMQ", b""),
+    ]
 
 
 def test_byte_by_byte() -> None:
@@ -142,16 +145,18 @@ def spoil(data: bytearray, chance: random.Random) -> None:
     at = chance.randrange(len(data)) if data else 0
     what = chance.randrange(5)
     if what == 0:
-        data[at:at + 1] = chance.randbytes(1)
+        data[at : at + 1] = chance.randbytes(1)
     elif what == 1:
         at = chance.choice((0, at))
-        data[at:at + 4] = struct.pack(">i", chance.choice((0, -1, 1, 4, 127, MAX_FRAME, MAX_FRAME + 1, (1 << 31) - 1)))
+        data[at : at + 4] = struct.pack(
+            ">i", chance.choice((0, -1, 1, 4, 127, MAX_FRAME, MAX_FRAME + 1, (1 << 31) - 1))
+        )
     elif what == 2:
-        del data[at:at + chance.randint(1, 20)]
+        del data[at : at + chance.randint(1, 20)]
     elif what == 3:
         data[at:at] = chance.choice((b'"', b"{", b"\xff", b"\0", b"null", b"[[[", b"1e999", b"\\ud800"))
     else:
-        data[at:at] = data[at:at + chance.randint(1, 40)]
+        data[at:at] = data[at : at + chance.randint(1, 40)]
 
 
 @given(st.binary(max_size=200))

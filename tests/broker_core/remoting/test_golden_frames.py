@@ -24,7 +24,7 @@ def decoded(frame: bytes) -> RemotingCommand:
 
 def json_header(frame: bytes) -> dict[str, Any]:
     [size] = struct.unpack_from(">I", frame, 4)
-    header: dict[str, Any] = json.loads(frame[8:8 + (size & 0xFFFFFF)])
+    header: dict[str, Any] = json.loads(frame[8 : 8 + (size & 0xFFFFFF)])
     return header
 
 
@@ -33,7 +33,11 @@ every_frame = pytest.mark.parametrize("row", ROWS, ids=name_of)
 
 def test_there_is_something_of_everyone() -> None:
     assert {(row["client"].split()[0], row["encoding"]) for row in ROWS if row["from"] == "client"} == {
-        ("Java", "JSON"), ("Java", "ROCKETMQ"), ("Go", "JSON"), ("mqadmin", "JSON")}
+        ("Java", "JSON"),
+        ("Java", "ROCKETMQ"),
+        ("Go", "JSON"),
+        ("mqadmin", "JSON"),
+    }
     assert {row["kind"] for row in ROWS} == {"request", "response", "oneway"}
     assert {row["from"] for row in ROWS} == {"client", "broker", "namesrv"}
 
@@ -93,6 +97,6 @@ def test_all_of_them_in_one_stream_cut_anywhere() -> None:
     expected = [decoded(bytes.fromhex(row["hex"])) for row in ROWS]
     for size in (1, 7, 1000, len(stream)):
         decoder = FrameDecoder()
-        commands = [command for at in range(0, len(stream), size) for command in decoder.feed(stream[at:at + size])]
+        commands = [command for at in range(0, len(stream), size) for command in decoder.feed(stream[at : at + size])]
         assert commands == expected
         assert decoder.unfinished == 0

@@ -11,14 +11,19 @@ from broker_core.remoting.message_batch import BatchEntry, MessageBatchError, de
 from tests.fakes.remoting import BATCH_OF_ONE
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
-ENTRIES = st.lists(st.builds(BatchEntry, st.integers(-(1 << 31), (1 << 31) - 1), st.binary(max_size=60), TEXT),
-                   min_size=1, max_size=6)
+ENTRIES = st.lists(
+    st.builds(BatchEntry, st.integers(-(1 << 31), (1 << 31) - 1), st.binary(max_size=60), TEXT), min_size=1, max_size=6
+)
 
 
 def encode(entry: BatchEntry) -> bytes:
     properties = entry.properties.encode()
-    return (pack(">iiiii", 22 + len(entry.body) + len(properties), 0, 0, entry.flag, len(entry.body)) + entry.body
-            + pack(">h", len(properties)) + properties)
+    return (
+        pack(">iiiii", 22 + len(entry.body) + len(properties), 0, 0, entry.flag, len(entry.body))
+        + entry.body
+        + pack(">h", len(properties))
+        + properties
+    )
 
 
 def test_the_batch_that_rocketmq_writes() -> None:
@@ -46,7 +51,7 @@ def test_a_batch_that_is_cut_is_refused(end: int) -> None:
 def test_lengths_that_lie(at: int, lie: int) -> None:
     """TOTALSIZE and BODYLENGTH."""
     data = bytearray(BATCH_OF_ONE * 2)
-    data[at:at + 4] = lie.to_bytes(4, "big", signed=True)
+    data[at : at + 4] = lie.to_bytes(4, "big", signed=True)
     with pytest.raises(MessageBatchError, match="message 0"):
         decode_batch(bytes(data))
 

@@ -16,16 +16,21 @@ from broker_core.remoting.remoting_command import (
     decode,
 )
 
-JAVA_QUERY_ROUTE = (b'{"code":105,"extFields":{"topic":"TopicTest"},"flag":0,"language":"JAVA","opaque":2,'
-    b'"serializeTypeCurrentRPC":"JSON","version":493}')
+JAVA_QUERY_ROUTE = (
+    b'{"code":105,"extFields":{"topic":"TopicTest"},"flag":0,"language":"JAVA","opaque":2,'
+    b'"serializeTypeCurrentRPC":"JSON","version":493}'
+)
 JAVA_ANSWER = b'{"code":0,"flag":1,"language":"JAVA","opaque":3,"serializeTypeCurrentRPC":"JSON","version":493}'
-GO_QUERY = (b'{"code":105,"language":"GO","version":317,"opaque":1,"flag":0,"remark":"",'
-    b'"extFields":{"topic":"T"},"serializeTypeCurrentRPC":"JSON"}')
+GO_QUERY = (
+    b'{"code":105,"language":"GO","version":317,"opaque":1,"flag":0,"remark":"",'
+    b'"extFields":{"topic":"T"},"serializeTypeCurrentRPC":"JSON"}'
+)
 GO_BINARY_FRAME = bytes.fromhex(
     "00000025 01000021"  # 37 bytes follow; a binary header of 33
     "000b 09 013d 00000005 00000000"  # PULL_MESSAGE, GO, 317, opaque 5, flag 0
     "00000000 0000000c"  # no remark; extFields of 12 bytes
-    "0005 746f706963 00000001 54")
+    "0005 746f706963 00000001 54"
+)
 BINARY_FIXED = "000b 09 013d 00000005 00000000"
 
 
@@ -33,7 +38,7 @@ def parts(frame: bytes) -> tuple[int, bytes, bytes]:
     """Type, header and body of a frame, cut by the picture and not by the code under test."""
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     size = int.from_bytes(frame[5:8], "big")
-    return frame[4], frame[8:8 + size], frame[8 + size:]
+    return frame[4], frame[8 : 8 + size], frame[8 + size :]
 
 
 def decode_frame(frame: bytes) -> RemotingCommand:
@@ -45,13 +50,18 @@ def decode_frame(frame: bytes) -> RemotingCommand:
 
 def test_a_java_request_is_read() -> None:
     assert decode(0, JAVA_QUERY_ROUTE, b"") == RemotingCommand(
-        code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext_fields={"topic": "TopicTest"}, opaque=2, language="JAVA",
-        version=493)
+        code=RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        ext_fields={"topic": "TopicTest"},
+        opaque=2,
+        language="JAVA",
+        version=493,
+    )
 
 
 def test_a_go_request_is_read() -> None:
     assert decode(0, GO_QUERY, b"") == RemotingCommand(
-        code=105, ext_fields={"topic": "T"}, opaque=1, language="GO", version=317)
+        code=105, ext_fields={"topic": "T"}, opaque=1, language="GO", version=317
+    )
 
 
 def test_a_java_answer_is_read() -> None:
@@ -81,17 +91,23 @@ def test_a_response_with_everything() -> None:
     response = request.response(ResponseCode.PULL_NOT_FOUND, 'say "no"', {"nextBeginOffset": "7"}, b"body")
     assert response.encode()[8:] == (
         b'{"code":19,"extFields":{"nextBeginOffset":"7"},"flag":1,"language":"PYTHON","opaque":7,'
-        b'"remark":"say \\"no\\"","serializeTypeCurrentRPC":"JSON","version":493}body')
+        b'"remark":"say \\"no\\"","serializeTypeCurrentRPC":"JSON","version":493}body'
+    )
 
 
-@pytest.mark.parametrize(("given_fields", "read"), [
-    (b'{}', {}),
-    (b'null', {}),
-    (b'{"a":"1","b":null}', {"a": "1"}),
-    (b'{"a":1,"b":-5,"c":true,"d":false,"e":1.50,"f":2e3,"g":"text \\u00e4"}',
-     {"a": "1", "b": "-5", "c": "true", "d": "false", "e": "1.50", "f": "2e3", "g": "text ä"}),
-    (b'{"i":"A\\u0001b\\u0002"}', {"i": "A\1b\2"}),
-])
+@pytest.mark.parametrize(
+    ("given_fields", "read"),
+    [
+        (b"{}", {}),
+        (b"null", {}),
+        (b'{"a":"1","b":null}', {"a": "1"}),
+        (
+            b'{"a":1,"b":-5,"c":true,"d":false,"e":1.50,"f":2e3,"g":"text \\u00e4"}',
+            {"a": "1", "b": "-5", "c": "true", "d": "false", "e": "1.50", "f": "2e3", "g": "text ä"},
+        ),
+        (b'{"i":"A\\u0001b\\u0002"}', {"i": "A\1b\2"}),
+    ],
+)
 def test_ext_fields_become_text(given_fields: bytes, read: dict[str, str]) -> None:
     assert decode(0, b'{"code":1,"extFields":%b}' % given_fields, b"").ext_fields == read
 
@@ -103,18 +119,45 @@ def test_the_least_that_is_a_header_and_members_that_nobody_knows() -> None:
     assert decode(0, b'{"code":1,"language":null}', b"").language == ""
 
 
-@pytest.mark.parametrize("header", [
-    b"", b"{", b"[]", b"null", b'"text"', b"7", b"{}", b'{"opaque":1}', b"\xef\xbb\xbf" + JAVA_ANSWER,
-    JAVA_ANSWER + b"{", b'{"code":"11"}', b'{"code":1.5}', b'{"code":true}', b'{"code":null}', b'{"code":2147483648}',
-    b'{"code":1,"opaque":-2147483649}', b'{"code":1,"flag":"0"}', b'{"code":1,"version":[]}', b'{"code":1,"remark":5}',
-    b'{"code":1,"language":9}', b'{"code":1,"extFields":[]}', b'{"code":1,"extFields":"a"}',
-    b'{"code":1,"extFields":{"a":{}}}', b'{"code":1,"extFields":{"a":["b"]}}', b"{'code':1}",
-    b'{"code":1,"extFields":{"a":"\\ud800"}}', b'{"code":1,"extFields":{"a":1,"b":"\\udc00"}}',
-    b'{"code":1,"remark":"\xff"}', b'{"code":1,"extFields":{"\xed\xa0\x80":"a"}}', b'{"code":1,"extFields":{"a":NaN}}',
-    b'{"code":1,"extFields":{"a":1,"b":"\xff"}}', b'{"code":' + b"9" * 5000 + b"}",
-    b'{"code":1,"deep":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-    b'{"code":1,"extFields":{"a":1,"b":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}}",
-])
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"text"',
+        b"7",
+        b"{}",
+        b'{"opaque":1}',
+        b"\xef\xbb\xbf" + JAVA_ANSWER,
+        JAVA_ANSWER + b"{",
+        b'{"code":"11"}',
+        b'{"code":1.5}',
+        b'{"code":true}',
+        b'{"code":null}',
+        b'{"code":2147483648}',
+        b'{"code":1,"opaque":-2147483649}',
+        b'{"code":1,"flag":"0"}',
+        b'{"code":1,"version":[]}',
+        b'{"code":1,"remark":5}',
+        b'{"code":1,"language":9}',
+        b'{"code":1,"extFields":[]}',
+        b'{"code":1,"extFields":"a"}',
+        b'{"code":1,"extFields":{"a":{}}}',
+        b'{"code":1,"extFields":{"a":["b"]}}',
+        b"{'code':1}",
+        b'{"code":1,"extFields":{"a":"\\ud800"}}',
+        b'{"code":1,"extFields":{"a":1,"b":"\\udc00"}}',
+        b'{"code":1,"remark":"\xff"}',
+        b'{"code":1,"extFields":{"\xed\xa0\x80":"a"}}',
+        b'{"code":1,"extFields":{"a":NaN}}',
+        b'{"code":1,"extFields":{"a":1,"b":"\xff"}}',
+        b'{"code":' + b"9" * 5000 + b"}",
+        b'{"code":1,"deep":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"code":1,"extFields":{"a":1,"b":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}}",
+    ],
+)
 def test_a_header_that_is_not_the_json_is_refused(header: bytes) -> None:
     with pytest.raises(RemotingProtocolError, match="the header is not the JSON"):
         decode(0, header, b"")
@@ -131,7 +174,8 @@ def test_every_truncation_of_a_json_header_is_refused() -> None:
 
 def test_a_binary_request_is_read_and_written() -> None:
     command = RemotingCommand(
-        code=11, ext_fields={"topic": "T"}, opaque=5, language="GO", version=317, serialize_type="ROCKETMQ")
+        code=11, ext_fields={"topic": "T"}, opaque=5, language="GO", version=317, serialize_type="ROCKETMQ"
+    )
     assert decode_frame(GO_BINARY_FRAME) == command
     assert command.encode() == GO_BINARY_FRAME
 
@@ -148,17 +192,20 @@ def test_what_follows_the_fields_of_a_binary_header_is_passed_over() -> None:
     assert decode(1, header + b"\0\1later", b"").ext_fields == {"topic": "T"}
 
 
-@pytest.mark.parametrize("rest", [
-    "ffffffff 00000000",  # remark of -1 bytes
-    "00000001 ff 00000000",  # remark that is not UTF-8
-    "00000000 ffffffff",  # extFields of -1 bytes
-    "00000000 7fffffff",
-    "00000000 0000000b 0005 746f706963 00000001 54",  # the value ends behind the extFields
-    "00000000 00000006 ffff 00000000",  # key of -1 bytes
-    "00000000 00000007 0001 41 ffffffff",  # value of -1 bytes
-    "00000000 00000007 0001 ff 00000000",
-    "00000000 0000000a 0001 41 00000003 eda080",  # a lone surrogate
-])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "ffffffff 00000000",  # remark of -1 bytes
+        "00000001 ff 00000000",  # remark that is not UTF-8
+        "00000000 ffffffff",  # extFields of -1 bytes
+        "00000000 7fffffff",
+        "00000000 0000000b 0005 746f706963 00000001 54",  # the value ends behind the extFields
+        "00000000 00000006 ffff 00000000",  # key of -1 bytes
+        "00000000 00000007 0001 41 ffffffff",  # value of -1 bytes
+        "00000000 00000007 0001 ff 00000000",
+        "00000000 0000000a 0001 41 00000003 eda080",  # a lone surrogate
+    ],
+)
 def test_a_binary_header_that_lies_is_refused(rest: str) -> None:
     with pytest.raises(RemotingProtocolError, match="not the binary one"):
         decode(1, bytes.fromhex(BINARY_FIXED + rest), b"")
@@ -177,13 +224,16 @@ def test_a_language_that_is_not_in_the_list() -> None:
     assert command.encode()[8 + 2] == LANGUAGES.index("OTHER")
 
 
-@pytest.mark.parametrize("command", [
-    RemotingCommand(code=RequestCode.POP_MESSAGE, ext_fields={}),
-    RemotingCommand(code=-32769, ext_fields={}),
-    RemotingCommand(code=1, ext_fields={}, version=32768),
-    RemotingCommand(code=1, ext_fields={"k" * 32768: ""}),
-    RemotingCommand(code=1, ext_fields={"k": "\ud800"}),
-])
+@pytest.mark.parametrize(
+    "command",
+    [
+        RemotingCommand(code=RequestCode.POP_MESSAGE, ext_fields={}),
+        RemotingCommand(code=-32769, ext_fields={}),
+        RemotingCommand(code=1, ext_fields={}, version=32768),
+        RemotingCommand(code=1, ext_fields={"k" * 32768: ""}),
+        RemotingCommand(code=1, ext_fields={"k": "\ud800"}),
+    ],
+)
 def test_what_does_not_fit_a_binary_header_is_refused(command: RemotingCommand) -> None:
     command.serialize_type = "ROCKETMQ"
     with pytest.raises(ValueError, match=r"does not fit|surrogates"):
@@ -191,8 +241,15 @@ def test_what_does_not_fit_a_binary_header_is_refused(command: RemotingCommand) 
 
 
 def test_the_largest_of_everything_fits_a_binary_header() -> None:
-    command = RemotingCommand(code=32767, version=-32768, opaque=-(1 << 31), flag=(1 << 31) - 1,
-        ext_fields={"k" * 32767: "v" * 70_000, "": ""}, remark="r" * 70_000, serialize_type="ROCKETMQ")
+    command = RemotingCommand(
+        code=32767,
+        version=-32768,
+        opaque=-(1 << 31),
+        flag=(1 << 31) - 1,
+        ext_fields={"k" * 32767: "v" * 70_000, "": ""},
+        remark="r" * 70_000,
+        serialize_type="ROCKETMQ",
+    )
     assert decode_frame(command.encode()) == command
 
 
@@ -248,9 +305,16 @@ def frames(draw: st.DrawFn) -> RemotingCommand:
     serialize_type = draw(st.sampled_from(("JSON", "ROCKETMQ")))
     bits = 32 if serialize_type == "JSON" else 16
     return RemotingCommand(
-        code=draw(int_of(bits)), ext_fields=draw(st.dictionaries(TEXT, TEXT)), body=draw(st.binary(max_size=50)),
-        opaque=draw(int_of(32)), flag=draw(int_of(32)), remark=draw(TEXT), language=draw(st.sampled_from(LANGUAGES)),
-        version=draw(int_of(bits)), serialize_type=serialize_type)
+        code=draw(int_of(bits)),
+        ext_fields=draw(st.dictionaries(TEXT, TEXT)),
+        body=draw(st.binary(max_size=50)),
+        opaque=draw(int_of(32)),
+        flag=draw(int_of(32)),
+        remark=draw(TEXT),
+        language=draw(st.sampled_from(LANGUAGES)),
+        version=draw(int_of(bits)),
+        serialize_type=serialize_type,
+    )
 
 
 @given(frames())

@@ -30,8 +30,27 @@ from tests.fakes.ports import unused_ports
 from tests.fakes.remoting import BATCH_OF_ONE, EXAMPLES, HEARTBEAT, LOCK, PEER, PULL, SEND_V2
 
 PATIENCE = 20.0
-NAMES = ("topic", "consumerGroup", "group", "producerGroup", "clientID", "clientId", "defaultTopic", "a", "b", "c",
-         "key", "msgId", "originTopic", "clientAddr", "groupName", "srcGroup", "destGroup", "compareGroup", "statsKey")
+NAMES = (
+    "topic",
+    "consumerGroup",
+    "group",
+    "producerGroup",
+    "clientID",
+    "clientId",
+    "defaultTopic",
+    "a",
+    "b",
+    "c",
+    "key",
+    "msgId",
+    "originTopic",
+    "clientAddr",
+    "groupName",
+    "srcGroup",
+    "destGroup",
+    "compareGroup",
+    "statsKey",
+)
 EVIL = ["", ".", "..", "../../etc/passwd", "a/b", "a\\b", "a\0b", "a b", "\u00e9", "x" * 300, "%2e%2e/", "a\nb", "a@b"]
 
 
@@ -55,15 +74,19 @@ class Client:
                 else:
                     self.asked.append(command)
 
-    def begin(self, code: int, fields: dict[str, str] | None = None, body: bytes = b"",
-              oneway: bool = False) -> "asyncio.Future[RemotingCommand]":
+    def begin(
+        self, code: int, fields: dict[str, str] | None = None, body: bytes = b"", oneway: bool = False
+    ) -> "asyncio.Future[RemotingCommand]":
         """Send a request; its answer to come."""
         self._opaque += 1
         answer: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
         if not oneway:
             self._answers[self._opaque] = answer
-        self.writer.write(RemotingCommand.request(code, fields or {}, body, opaque=self._opaque, oneway=oneway,
-                                                  serialize_type=self.kind).encode())
+        self.writer.write(
+            RemotingCommand.request(
+                code, fields or {}, body, opaque=self._opaque, oneway=oneway, serialize_type=self.kind
+            ).encode()
+        )
         return answer
 
     async def ask(self, code: int, fields: dict[str, str] | None = None, body: bytes = b"") -> RemotingCommand:
@@ -79,8 +102,9 @@ class Client:
         return self.begin(11, PULL | {"queueOffset": str(offset), "sysFlag": "6", "subscription": "*"} | fields)
 
     async def beat(self, client_id: str, group: str = "g") -> RemotingCommand:
-        body = HEARTBEAT.replace(b"10.0.0.2@1", client_id.encode()).replace(b'"groupName":"g"',
-                                                                            b'"groupName":"%b"' % group.encode())
+        body = HEARTBEAT.replace(b"10.0.0.2@1", client_id.encode()).replace(
+            b'"groupName":"g"', b'"groupName":"%b"' % group.encode()
+        )
         return await self.ask(34, {}, body)
 
     async def members(self, group: str = "g") -> list[str]:
@@ -157,12 +181,18 @@ async def test_send_and_pull(tmp_path: Path, kind: SerializeType) -> None:
         (record,) = records(found)
         assert (found.code, found.remark, found.ext_fields["nextBeginOffset"]) == (0, "FOUND", "1")
         assert (record.topic, record.body, record.queue_id, record.born_timestamp, record.physical_offset) == (
-            "T", b"hello", 1, 1_700_000_000_000, place.physical_offset)
+            "T",
+            b"hello",
+            1,
+            1_700_000_000_000,
+            place.physical_offset,
+        )
         assert (record.born_host, record.born_port) == client.writer.get_extra_info("sockname")
         by_id = await client.ask(33, {"offset": str(place.physical_offset)})
         assert by_id.body == found.body
-        by_key = await client.ask(12, EXAMPLES[12][0] | {"key": "0A00000200010000000000000000",
-                                                        "_UNIQUE_KEY_QUERY": "true"})
+        by_key = await client.ask(
+            12, EXAMPLES[12][0] | {"key": "0A00000200010000000000000000", "_UNIQUE_KEY_QUERY": "true"}
+        )
         assert by_key.body == found.body and by_key.ext_fields["indexLastUpdatePhyoffset"] == str(place.physical_offset)
 
 
@@ -186,9 +216,10 @@ async def test_a_held_pull_ends_with_its_time_and_with_its_connection(tmp_path: 
         await other.send(b"one")
         late = await asyncio.wait_for(consumer.pull(1, suspendTimeoutMillis="30"), PATIENCE)
         assert (late.code, late.remark) == (19, "OFFSET_OVERFLOW_ONE")
-        assert {name: late.ext_fields[name] for name in ("nextBeginOffset", "minOffset", "maxOffset",
-                                                         "suggestWhichBrokerId")} == {
-            "nextBeginOffset": "1", "minOffset": "0", "maxOffset": "1", "suggestWhichBrokerId": "0"}
+        assert {
+            name: late.ext_fields[name]
+            for name in ("nextBeginOffset", "minOffset", "maxOffset", "suggestWhichBrokerId")
+        } == {"nextBeginOffset": "1", "minOffset": "0", "maxOffset": "1", "suggestWhichBrokerId": "0"}
         moved = await consumer.pull(5)
         assert (moved.code, moved.ext_fields["nextBeginOffset"]) == (21, "1")
         consumer.pull(1)
@@ -222,9 +253,16 @@ async def test_batches_one_way_sends_and_refusals(tmp_path: Path) -> None:
         client.begin(310, SEND_V2, b"four", oneway=True)
         assert (await client.ask(30, {"topic": "T", "queueId": "1"})).ext_fields == {"offset": "4"}
         for fields, body, code in (
-                ({"b": "a/b"}, b"x", 29), ({"e": "99"}, b"x", 29), ({"b": "SCHEDULE_TOPIC_XXXX"}, b"x", 16),
-                ({"b": "new", "c": "nothing"}, b"x", 17), ({"i": "nothing"}, b"x", 13), ({"g": "soon"}, b"x", 1),
-                ({}, b"", 13), ({"m": "true"}, BATCH_OF_ONE[:-1], 13), ({}, bytes((4 << 20) + 1), 13)):
+            ({"b": "a/b"}, b"x", 29),
+            ({"e": "99"}, b"x", 29),
+            ({"b": "SCHEDULE_TOPIC_XXXX"}, b"x", 16),
+            ({"b": "new", "c": "nothing"}, b"x", 17),
+            ({"i": "nothing"}, b"x", 13),
+            ({"g": "soon"}, b"x", 1),
+            ({}, b"", 13),
+            ({"m": "true"}, BATCH_OF_ONE[:-1], 13),
+            ({}, bytes((4 << 20) + 1), 13),
+        ):
             refused = await client.ask(310, SEND_V2 | fields, body)
             assert refused.code == code and refused.remark, (fields, refused)
         assert (await client.ask(3442)).remark == " request type 3442 not supported"
@@ -302,8 +340,9 @@ async def test_a_tools_question_reaches_the_client_and_its_answer_the_tool(tmp_p
         tool, client = await broker.connect(), await broker.connect()
         await client.beat("c1")
         sent = await client.send(b"hello")
-        question = tool.begin(309, {"consumerGroup": "g", "clientId": "c1", "topic": "T",
-                                    "msgId": sent.ext_fields["msgId"]})
+        question = tool.begin(
+            309, {"consumerGroup": "g", "clientId": "c1", "topic": "T", "msgId": sent.ext_fields["msgId"]}
+        )
         asked = await client.told(309)
         assert asked.ext_fields["brokerName"] == "broker-a" and records(asked)[0].body == b"hello"
         client.writer.write(asked.response(0, "", {}, b'{"consumeResult":"CR_SUCCESS"}').encode())
@@ -319,8 +358,10 @@ def test_names_get_nowhere(name: str, caplog: pytest.LogCaptureFixture) -> None:
     bench.send("T", b"hello", queue_id=1)
     for code, (fields, body) in EXAMPLES.items():
         bodies = [body.replace(b'"%b"' % word, msgspec.json.encode(name)) for word in (b"T", b"g", b"10.0.0.2@1")]
-        for changed, text in [*((fields | {field: name}, body) for field in NAMES if field in fields),
-                              *((fields, text) for text in bodies if text != body)]:
+        for changed, text in [
+            *((fields | {field: name}, body) for field in NAMES if field in fields),
+            *((fields, text) for text in bodies if text != body),
+        ]:
             decoded = decode(RemotingCommand.request(code, changed, text, opaque=1), PEER)
             for command in decoded if isinstance(decoded, list) else [decoded]:
                 if isinstance(command, c.Command):

@@ -36,8 +36,9 @@ def name_server(port: int) -> NameServer:
 
 
 @asynccontextmanager
-async def running(beside: NameServer | None, *, files: SimulatedFiles | None = None, register_read_only: bool = True,
-                  **options: Any) -> AsyncIterator[tuple[EngineRunner, BrokerRoutes]]:
+async def running(
+    beside: NameServer | None, *, files: SimulatedFiles | None = None, register_read_only: bool = True, **options: Any
+) -> AsyncIterator[tuple[EngineRunner, BrokerRoutes]]:
     made, keys = Options(**(SMALL | options)), UniqKeyGenerator("127.0.0.1", 1, random.Random(1))
     runner = EngineRunner(lambda: Engine.open(ROOT, made, files or SimulatedFiles(), CLOCK, keys.next), CLOCK)
     await runner.start()
@@ -60,8 +61,9 @@ async def test_queues_are_shared_out_where_all_brokers_are_known() -> None:
         for topic, perm in (("orders", 6), ("closed", 2)):
             topics.update(topic, 2, 4, perm, CLOCK.now())
             server.topics_changed({topic})
-        assert find("orders") == [c.MessageQueue(topic="orders", broker_name="broker-a", queue_id=queue_id)
-                                  for queue_id in (0, 1)]
+        assert find("orders") == [
+            c.MessageQueue(topic="orders", broker_name="broker-a", queue_id=queue_id) for queue_id in (0, 1)
+        ]
         assert find("closed") == []
     for beside, elsewhere in ((None, ""), (name_server(port), f"127.0.0.1:{port}")):
         async with running(beside, namesrv_addr=elsewhere) as (runner, _):
@@ -129,8 +131,9 @@ async def test_a_read_only_store_is_announced_where_somebody_asks_for_it(asked_f
     server = name_server(port)
     await server.bind()
     await server.start()
-    async with running(None, files=files, register_read_only=asked_for, namesrv_addr=f"127.0.0.1:{port}",
-                       listen_port=own) as (runner, routes):
+    async with running(
+        None, files=files, register_read_only=asked_for, namesrv_addr=f"127.0.0.1:{port}", listen_port=own
+    ) as (runner, routes):
         assert runner.engine.context.store.read_only
         if asked_for:
             await until(lambda: routes.name_servers()[0].registrations > 0)

@@ -72,14 +72,29 @@ class Client:
         self.session: BrokerSession = sessions.make_session(self.channel)
         ((self.connection, request_id, opened),) = self.runner.take()
         assert (request_id, opened) == (
-            0, c.OpenConnection(client_id="", protocol="remoting", remote=f"10.0.0.2:{port}"))
+            0,
+            c.OpenConnection(client_id="", protocol="remoting", remote=f"10.0.0.2:{port}"),
+        )
 
-    def send(self, code: int, *, opaque: int = 1, oneway: bool = False, kind: SerializeType = "JSON", body: bytes = b"",
-             **fields: str) -> list[tuple[int, c.Command]]:
+    def send(
+        self,
+        code: int,
+        *,
+        opaque: int = 1,
+        oneway: bool = False,
+        kind: SerializeType = "JSON",
+        body: bytes = b"",
+        **fields: str,
+    ) -> list[tuple[int, c.Command]]:
         """Send the example of a request; what reaches the engine."""
         example, example_body = EXAMPLES.get(code, ({}, b""))
-        self.session.receive([RemotingCommand.request(code, example | fields, body or example_body, opaque=opaque,
-                                                      oneway=oneway, serialize_type=kind)])
+        self.session.receive(
+            [
+                RemotingCommand.request(
+                    code, example | fields, body or example_body, opaque=opaque, oneway=oneway, serialize_type=kind
+                )
+            ]
+        )
         return [(request_id, command) for _, request_id, command in self.runner.take()]
 
     def beat(self, client_id: str = "10.0.0.2@1", kind: SerializeType = "JSON") -> None:
@@ -127,7 +142,9 @@ def test_a_request_is_answered_under_its_own_number(sessions: BrokerSessions) ->
     ((second, _),) = client.send(31, opaque=78)
     answers = client.reply((second, c.FoundOffset(offset=3)), (first, c.FoundOffset(offset=9)))
     assert [(answer.opaque, answer.flag, answer.ext_fields) for answer in answers] == [
-        (78, 1, {"offset": "3"}), (77, 1, {"offset": "9"})]
+        (78, 1, {"offset": "3"}),
+        (77, 1, {"offset": "9"}),
+    ]
     assert client.reply((first, c.FoundOffset(offset=9))) == []
 
 
@@ -206,7 +223,8 @@ def test_an_answer_too_large_for_a_frame_is_said_to_be(sessions: BrokerSessions)
 
 
 def test_requests_of_all_connections_that_the_engine_has_not_seen_are_limited(
-        sessions: BrokerSessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions: BrokerSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(broker_session, "MAX_BACKLOG", 2)
     one, other = Client(sessions), Client(sessions, 50_001)
     one.session.receive([RemotingCommand.request(30, *EXAMPLES[30], opaque=opaque) for opaque in (1, 2)])
@@ -277,8 +295,10 @@ def test_a_notice_that_rocketmqs_clients_do_not_know_is_passed_over(sessions: Br
 
 async def test_a_client_is_asked_and_answers(sessions: BrokerSessions) -> None:
     client = Client(sessions)
-    calls = [asyncio.create_task(client.session.invoke(Q.GET_CONSUMER_RUNNING_INFO, {"a": str(number)}, b"", PATIENCE))
-             for number in range(2)]
+    calls = [
+        asyncio.create_task(client.session.invoke(Q.GET_CONSUMER_RUNNING_INFO, {"a": str(number)}, b"", PATIENCE))
+        for number in range(2)
+    ]
     await asyncio.sleep(0)
     first, second = client.channel.take()
     assert (first.code, first.flag, first.opaque != second.opaque) == (307, 0, True)
@@ -401,8 +421,10 @@ async def test_all_clients_of_a_group_are_asked_at_once(sessions: BrokerSessions
     two.answer(questions[1], table % 2)
     one.answer(questions[0], table % 1)
     answer = await heard(admin)
-    assert answer.body == (b'{"consumerTable":{"c1":{{"brokerName":"b","queueId":0,"topic":"T"}:1},'
-                           b'"c2":{{"brokerName":"b","queueId":0,"topic":"T"}:2}},"messageQueueTable":{}}')
+    assert answer.body == (
+        b'{"consumerTable":{"c1":{{"brokerName":"b","queueId":0,"topic":"T"}:1},'
+        b'"c2":{{"brokerName":"b","queueId":0,"topic":"T"}:2}},"messageQueueTable":{}}'
+    )
 
 
 async def test_too_many_questions_of_one_tool(sessions: BrokerSessions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -448,8 +470,11 @@ def test_the_server_counts_its_questions_within_an_int32(sessions: BrokerSession
 def test_every_notice_of_the_vocabulary_is_told() -> None:
     """Whoever adds a notice for RocketMQ's clients adds a line for it."""
     client = Client(BrokerSessions(FakeRunner(), IDENTITY))
-    kinds = [kind for kind in msgspec.inspect.type_info(c.AnyReply).types  # type: ignore[attr-defined]
-             if issubclass(kind.cls, c.Notice)]
+    kinds = [
+        kind
+        for kind in msgspec.inspect.type_info(c.AnyReply).types  # type: ignore[attr-defined]
+        if issubclass(kind.cls, c.Notice)
+    ]
     assert kinds
     for kind in kinds:
         notice = kind.cls(**{field.name: "g" for field in kind.fields if field.required})

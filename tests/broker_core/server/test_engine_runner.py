@@ -139,9 +139,15 @@ async def test_a_send_weighs_what_it_brings_and_has_a_turn_however_much_that_is(
         assert all(isinstance(answer, c.Sent) for answer in answers)
 
 
-@pytest.mark.parametrize("question", [
-    c.GetMessageTimeline(message_id="none"), c.GetHolds(topic="orders"), c.QueryCorrectionOffset(topic="orders"),
-    c.GetConsumerConnections(group="g")])
+@pytest.mark.parametrize(
+    "question",
+    [
+        c.GetMessageTimeline(message_id="none"),
+        c.GetHolds(topic="orders"),
+        c.QueryCorrectionOffset(topic="orders"),
+        c.GetConsumerConnections(group="g"),
+    ],
+)
 async def test_what_walks_through_whole_tables_lies_aside(question: c.Command) -> None:
     async with running() as client:
         asked = [client.ask(question) for _ in range(3)]
@@ -161,8 +167,14 @@ async def test_a_question_about_one_thing_is_a_command_like_others() -> None:
     async with running() as client:
         await client.ask(send("orders", b"warm"))
         before = client.calls
-        asked = [client.ask(command) for command in (
-            c.GetTopicConfigs(topic="orders"), c.GetQueues(topic="orders"), c.GetTopicStats(topic="orders"))]
+        asked = [
+            client.ask(command)
+            for command in (
+                c.GetTopicConfigs(topic="orders"),
+                c.GetQueues(topic="orders"),
+                c.GetTopicStats(topic="orders"),
+            )
+        ]
         assert not client.runner.is_curious(client.connection)
         assert isinstance(await asked[-1], c.TopicStats) and client.calls == before + 1
         asked = [client.ask(c.GetQueues(topic="orders")) for _ in range(2 * MAX_ASIDE)]
@@ -288,6 +300,7 @@ async def test_a_change_of_topics_is_told_before_the_answer() -> None:
 
 async def test_a_sink_that_fails_harms_no_other() -> None:
     async with running() as client:
+
         def broken(replies: object) -> None:
             raise ValueError("broken")
 
@@ -322,8 +335,9 @@ async def test_stopping_answers_holds_and_leaves_a_clean_store() -> None:
 
 async def test_the_journal_has_everything_from_the_start_to_the_last_answer() -> None:
     files = SimulatedFiles()
-    runner = EngineRunner(opener(files, poll_journal_flush_interval=10_000), SystemClock(),
-                          journal=PollJournal(files, SystemClock()))
+    runner = EngineRunner(
+        opener(files, poll_journal_flush_interval=10_000), SystemClock(), journal=PollJournal(files, SystemClock())
+    )
     await runner.start()
     client = Client(runner)
     await client.ask(send("orders", b"one"))
@@ -336,7 +350,8 @@ async def test_the_journal_has_everything_from_the_start_to_the_last_answer() ->
     (name,) = files.names(ROOT / FOLDER)
     found = list(decode_entries(files.read(ROOT / FOLDER / name) or b""))
     assert [(entry.kind, entry.cause) for entry in found] == (
-        [("answered_at_once", "")] + [("woken", "shutdown")] * 300)
+        [("answered_at_once", "")] + [("woken", "shutdown")] * 300
+    )
     counters = runner.engine.counters.as_dict()
     assert (counters["journal_entries"], counters["journal_lost"]) == (301, 0)
 

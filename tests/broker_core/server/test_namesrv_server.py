@@ -65,8 +65,9 @@ async def running(files: Any = None, clock: Any = None, folder: Path = FOLDER) -
 
 
 def registration(name: str, addr: str, *topics: str, opaque: int = 1) -> RemotingCommand:
-    return RemotingCommand.request(RequestCode.REGISTER_BROKER, broker_header(name, addr),
-        register_body(*map(topic_config, topics)), opaque=opaque)
+    return RemotingCommand.request(
+        RequestCode.REGISTER_BROKER, broker_header(name, addr), register_body(*map(topic_config, topics)), opaque=opaque
+    )
 
 
 async def test_a_broker_lives_as_long_as_its_connection() -> None:
@@ -102,8 +103,9 @@ async def test_many_requests_of_one_read_and_one_way_ones() -> None:
         peer = await server.peer()
         asked = [RemotingCommand.request(RequestCode.GET_BROKER_CLUSTER_INFO, {}, opaque=n) for n in range(50)]
         oneway = RemotingCommand.request(RequestCode.GET_BROKER_CLUSTER_INFO, {}, opaque=99, oneway=True)
-        put = RemotingCommand.request(RequestCode.PUT_KV_CONFIG, {"namespace": "n", "key": "k", "value": "v"},
-            opaque=98, oneway=True)
+        put = RemotingCommand.request(
+            RequestCode.PUT_KV_CONFIG, {"namespace": "n", "key": "k", "value": "v"}, opaque=98, oneway=True
+        )
         stray = RemotingCommand.request(1, {}, opaque=97).response(0)
         peer.write(oneway, put, stray, *asked)
         assert [(await peer.receive()).opaque for _ in asked] == list(range(50))
@@ -157,8 +159,9 @@ async def test_too_many_changes_wait_for_the_disk(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(namesrv_server, "MAX_UNANSWERED", 3)
     async with running() as server:
         peer = await server.peer()
-        peer.write(*(RemotingCommand.request(100, {"namespace": "a", "key": "b", "value": "c"}, opaque=n)
-                     for n in range(5)))
+        peer.write(
+            *(RemotingCommand.request(100, {"namespace": "a", "key": "b", "value": "c"}, opaque=n) for n in range(5))
+        )
         answers = {answer.opaque: answer.code for answer in [await peer.receive() for _ in range(5)]}
         assert answers == {0: 0, 1: 0, 2: 0, 3: ResponseCode.SYSTEM_BUSY, 4: ResponseCode.SYSTEM_BUSY}
 
@@ -217,8 +220,14 @@ async def test_the_broker_beside_it_is_known_and_never_expires() -> None:
         server.name_server.topics_changed({"before"})  # nothing happens
         server.name_server.serve_broker(broker.describe)
         route = await server.route("TBW102")
-        assert route["brokerDatas"] == [{"brokerAddrs": {"0": "10.0.0.1:20911"}, "brokerName": "broker-a",
-                                         "cluster": "DefaultCluster", "enableActingMaster": False}]
+        assert route["brokerDatas"] == [
+            {
+                "brokerAddrs": {"0": "10.0.0.1:20911"},
+                "brokerName": "broker-a",
+                "cluster": "DefaultCluster",
+                "enableActingMaster": False,
+            }
+        ]
         clock.advance(1e9)
         server.name_server._scan()
         assert await server.route("TBW102") == route
@@ -247,8 +256,14 @@ async def test_it_comes_back_when_another_broker_had_taken_its_name() -> None:
     async with running() as server:
         server.name_server.serve_broker(broker.describe)
         peer = await server.peer()
-        peer.write(RemotingCommand.request(103, broker_header("broker-a", "1.1.1.1:1", cluster="DefaultCluster"),
-            register_body(topic_config("t1"), topic_config("t2")), opaque=1))
+        peer.write(
+            RemotingCommand.request(
+                103,
+                broker_header("broker-a", "1.1.1.1:1", cluster="DefaultCluster"),
+                register_body(topic_config("t1"), topic_config("t2")),
+                opaque=1,
+            )
+        )
         await peer.receive()
         assert (await server.route("TBW102"))["brokerDatas"][0]["brokerAddrs"] == {"0": "1.1.1.1:1"}
         peer.writer.close()
@@ -257,8 +272,9 @@ async def test_it_comes_back_when_another_broker_had_taken_its_name() -> None:
         assert (await server.route("TBW102"))["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:10911"}
 
 
-async def test_a_table_that_is_full_harms_nobody(monkeypatch: pytest.MonkeyPatch,
-                                                 caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_table_that_is_full_harms_nobody(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("broker_core.namesrv.route_info_manager.MAX_TOPICS", 3)
     async with running() as server:
         server.name_server.serve_broker(Broker().describe)

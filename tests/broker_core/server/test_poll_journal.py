@@ -71,6 +71,7 @@ def journalled() -> Journalled:
 
 # --- what happened ---
 
+
 def answered(at: int, begin: int, end: int, status: str = "FOUND", **more: Any) -> JournalEntry:
     return entry(at, "answered_at_once", begin, **({"next_offset": end, "status": status} | more))
 
@@ -83,9 +84,23 @@ def woken(at: int, begin: int, end: int, cause: str, held_ms: int, status: str =
 def entry(at: int, kind: str, begin: int, **more: Any) -> JournalEntry:
     """An entry ``at`` ms after the beginning; a pull of group g, for queue 0 of orders, that got nothing."""
     fields: dict[str, Any] = {
-        "at_ms": BEGIN_MS + at, "from_offset": begin, "next_offset": -1, "max_offset": 1, "oldest_store_ms": -1,
-        "held_us": 0, "wake_us": -1, "granted_ms": 15_000, "queue_id": 0, "messages": 0, "bytes": 0, "topic": "orders",
-        "group": "g", "client_id": "", "kind": kind, "protocol": "http"}
+        "at_ms": BEGIN_MS + at,
+        "from_offset": begin,
+        "next_offset": -1,
+        "max_offset": 1,
+        "oldest_store_ms": -1,
+        "held_us": 0,
+        "wake_us": -1,
+        "granted_ms": 15_000,
+        "queue_id": 0,
+        "messages": 0,
+        "bytes": 0,
+        "topic": "orders",
+        "group": "g",
+        "client_id": "",
+        "kind": kind,
+        "protocol": "http",
+    }
     return JournalEntry(**(fields | more))
 
 
@@ -97,10 +112,20 @@ def test_pulls_answered_at_once(journalled: Journalled) -> None:
     bench.pull("orders", 2, suspend_timeout_ms=0)
     bench.pull("orders", 9, consumer_group="h")
     assert journalled.entries() == [
-        answered(7, 0, 2, max_offset=2, oldest_store_ms=BEGIN_MS, messages=2, bytes=size, client_id="c@1",
-                 protocol="remoting"),
+        answered(
+            7,
+            0,
+            2,
+            max_offset=2,
+            oldest_store_ms=BEGIN_MS,
+            messages=2,
+            bytes=size,
+            client_id="c@1",
+            protocol="remoting",
+        ),
         answered(7, 2, 2, "OFFSET_OVERFLOW_ONE", max_offset=2, granted_ms=0),
-        answered(7, 9, 2, "OFFSET_OVERFLOW_BADLY", max_offset=2, group="h")]
+        answered(7, 9, 2, "OFFSET_OVERFLOW_BADLY", max_offset=2, group="h"),
+    ]
 
 
 def test_holds_by_the_cause_of_their_end(journalled: Journalled) -> None:
@@ -123,10 +148,12 @@ def test_holds_by_the_cause_of_their_end(journalled: Journalled) -> None:
     assert journalled.entries() == [
         entry(100, "released", 1, cause="cancelled", held_us=100_000, group="h"),
         entry(100, "released", 1, cause="channel_gone", held_us=100_000, client_id="c@2", protocol="websocket"),
-        woken(200, 1, 2, "arrival", 200, wake_us=0, max_offset=2, messages=1, bytes=size,
-              oldest_store_ms=BEGIN_MS + 200),
+        woken(
+            200, 1, 2, "arrival", 200, wake_us=0, max_offset=2, messages=1, bytes=size, oldest_store_ms=BEGIN_MS + 200
+        ),
         woken(300, 0, 0, "timeout", 300, "NO_MATCHED_LOGIC_QUEUE", max_offset=0, queue_id=3, granted_ms=300),
-        woken(5000, 1, 2, "filter_advanced", 5000, "NO_MATCHED_MESSAGE", max_offset=2)]
+        woken(5000, 1, 2, "filter_advanced", 5000, "NO_MATCHED_MESSAGE", max_offset=2),
+    ]
     assert journalled.counted == (5, 0)
 
 
@@ -139,23 +166,30 @@ def test_short_polls(journalled: Journalled) -> None:
     bench.tick(250)
     size = len(bench.pulled(request).records)
     assert journalled.entries() == [
-        woken(250, 1, 2, "short_poll", 250, max_offset=2, messages=1, bytes=size, oldest_store_ms=BEGIN_MS,
-              granted_ms=250)]
+        woken(
+            250, 1, 2, "short_poll", 250, max_offset=2, messages=1, bytes=size, oldest_store_ms=BEGIN_MS, granted_ms=250
+        )
+    ]
 
 
 def test_commits_with_a_pull_and_alone_forwards_and_backwards_and_no_commit_that_changes_nothing(
-        journalled: Journalled) -> None:
+    journalled: Journalled,
+) -> None:
     bench = journalled.bench
     bench.send("orders", *[b"x"] * 10)
     bench.pull("orders", 10, commit_offset=4, client_id="c@1")
     for offset in (9, 9, 2):
-        bench.call(c.UpdateConsumerOffset(group="g", client_id="c@3", offsets=[
-            c.QueueOffset(topic="orders", queue_id=0, offset=offset)]))
+        bench.call(
+            c.UpdateConsumerOffset(
+                group="g", client_id="c@3", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=offset)]
+            )
+        )
     commit = {"granted_ms": -1, "held_us": -1, "messages": -1, "bytes": -1, "protocol": "", "max_offset": 10}
     assert journalled.entries() == [
         entry(0, "committed", -1, next_offset=4, client_id="c@1", **commit),
         entry(0, "committed", 4, next_offset=9, client_id="c@3", **commit),
-        entry(0, "committed", 9, next_offset=2, client_id="c@3", **commit)]
+        entry(0, "committed", 9, next_offset=2, client_id="c@3", **commit),
+    ]
 
 
 def test_a_shutdown_and_the_end_of_the_file(journalled: Journalled) -> None:
@@ -179,27 +213,63 @@ def test_many_of_one_turn_have_each_their_own(journalled: Journalled) -> None:
     bench.send("orders", b"two")
     found = journalled.entries()
     assert [(entry.client_id, entry.held_us) for entry in found] == [
-        (f"c{number}", (500 - 10 * number) * 1000) for number in range(1, 50, 2)]
+        (f"c{number}", (500 - 10 * number) * 1000) for number in range(1, 50, 2)
+    ]
 
 
 def events_and_entries() -> Iterator[Any]:
     texts = st.text(max_size=8)
     number = st.integers(0, 1 << 40)
     small = st.integers(0, 1 << 30)
-    yield st.tuples(st.just(PullAnswered), st.tuples(
-        texts, small, texts, texts, st.just(0), small, st.sampled_from(["FOUND", "OFFSET_RESET"]), small, small, number,
-        st.sampled_from(["http", "remoting"]), number, number, small, number))
-    yield st.tuples(st.just(PullReleased), st.tuples(
-        small, texts, small, texts, texts, st.sampled_from(["channel_gone", "cancelled"]), small,
-        st.sampled_from(["http", "remoting"]), number, number, small))
+    yield st.tuples(
+        st.just(PullAnswered),
+        st.tuples(
+            texts,
+            small,
+            texts,
+            texts,
+            st.just(0),
+            small,
+            st.sampled_from(["FOUND", "OFFSET_RESET"]),
+            small,
+            small,
+            number,
+            st.sampled_from(["http", "remoting"]),
+            number,
+            number,
+            small,
+            number,
+        ),
+    )
+    yield st.tuples(
+        st.just(PullReleased),
+        st.tuples(
+            small,
+            texts,
+            small,
+            texts,
+            texts,
+            st.sampled_from(["channel_gone", "cancelled"]),
+            small,
+            st.sampled_from(["http", "remoting"]),
+            number,
+            number,
+            small,
+        ),
+    )
     yield st.tuples(st.just(OffsetCommitted), st.tuples(texts, texts, small, number, number, texts, number))
-    yield st.tuples(st.just(PullHeld), st.tuples(
-        small, texts, small, texts, texts, st.just("http"), number, number, number, texts))
+    yield st.tuples(
+        st.just(PullHeld), st.tuples(small, texts, small, texts, texts, st.just("http"), number, number, number, texts)
+    )
 
 
 NAMES = {
-    PullAnswered: {"from_offset": "pull_from_offset", "next_offset": "next_begin_offset",
-                   "max_offset": "queue_max_offset", "bytes": "size"},
+    PullAnswered: {
+        "from_offset": "pull_from_offset",
+        "next_offset": "next_begin_offset",
+        "max_offset": "queue_max_offset",
+        "bytes": "size",
+    },
     PullReleased: {"from_offset": "pull_from_offset", "max_offset": "queue_max_offset"},
     OffsetCommitted: {"from_offset": "previous", "next_offset": "offset", "max_offset": "queue_max_offset"},
 }
@@ -210,8 +280,9 @@ def is_said_by(event: Event, entry: JournalEntry) -> bool:
     """Whether each field of the entry is the event's of that name, or what it is where the event has none."""
     names = NAMES[type(event)]
     none: dict[str, Any] = {
-        "at_ms": event.wall_ms, "kind": {PullAnswered: "answered_at_once", PullReleased: "released",
-                                         OffsetCommitted: "committed"}[type(event)]}
+        "at_ms": event.wall_ms,
+        "kind": {PullAnswered: "answered_at_once", PullReleased: "released", OffsetCommitted: "committed"}[type(event)],
+    }
     if not isinstance(event, OffsetCommitted):
         none |= {"held_us": 0, "messages": 0, "bytes": 0}
     for field in entry.__struct_fields__:
@@ -248,10 +319,14 @@ def test_an_answer_is_joined_with_the_wake_up_before_it() -> None:
     log.emit(PullAnswered, now, "t", 0, "g", "c", 0, 0, "FOUND", 0, 0, 1, "http", 1, 1, 1, -1)
     log.publish()
     assert [(entry.kind, entry.cause, entry.held_us, entry.wake_us) for entry in entries(turns[0])] == [
-        ("woken", "timeout", 10, -1), ("woken", "arrival", 20, 6), ("answered_at_once", "", 0, -1)]
+        ("woken", "timeout", 10, -1),
+        ("woken", "arrival", 20, 6),
+        ("answered_at_once", "", 0, -1),
+    ]
 
 
 # --- bounds and faults ---
+
 
 def test_what_the_queue_does_not_hold_is_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poll_journal, "MAX_WAITING", 40)
@@ -294,7 +369,8 @@ def test_a_disk_that_refuses_is_not_asked_with_every_turn(monkeypatch: pytest.Mo
 
 
 def test_a_full_disk_is_said_once_and_nothing_is_lost_that_finds_room_later(
-        journalled: Journalled, caplog: pytest.LogCaptureFixture) -> None:
+    journalled: Journalled, caplog: pytest.LogCaptureFixture
+) -> None:
     bench = journalled.bench
     bench.send("orders", b"one")
     for nth in range(1, 4):
@@ -305,7 +381,8 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost_that_finds_room_later(
             journalled.journal.write()
     assert [record.getMessage() for record in caplog.records] == [
         "the poll journal cannot be written, which is tried again: [Errno 28] simulated failure of append",
-        "the poll journal is written again"]
+        "the poll journal is written again",
+    ]
     assert len(journalled.entries()) == 4 and journalled.counted == (4, 0)
     assert bench.engine.counters.journal_write_errors == 3
 
@@ -353,6 +430,7 @@ def test_an_option_says_whether_there_is_a_journal() -> None:
 
 # --- the thread ---
 
+
 def test_stopping_writes_what_is_there_and_closes_the_file() -> None:
     bench = Bench(poll_journal_flush_interval=10_000)
     journal = PollJournal(bench.files, SystemClock())
@@ -367,7 +445,8 @@ def test_stopping_writes_what_is_there_and_closes_the_file() -> None:
 
 
 def test_a_defect_ends_the_journal_and_nothing_else(
-        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def defect(turn: object) -> list[JournalEntry]:
         raise ZeroDivisionError
 
@@ -385,7 +464,8 @@ def test_a_defect_ends_the_journal_and_nothing_else(
 
 
 def test_a_disk_that_does_not_answer_does_not_keep_the_broker_from_ending(
-        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     class StuckFiles(SimulatedFiles):
         def append(self, path: Path, data: bytes) -> None:
             reached.set()
@@ -417,9 +497,19 @@ def test_it_is_read_while_it_is_written(tmp_path: Path) -> None:
     assert 3 * pulls < poll_journal.MAX_WAITING  # events: however slow the thread is, none is dropped
     seen = 0
     for first in range(0, pulls, 100):
-        engine.handle_batch([("c", 1, c.PullMessage(
-            topic="orders", queue_id=0, queue_offset=0, client_id=f"c{number % 50}", max_msg_nums=1 + number))
-            for number in range(first, first + 100)], clock.now())
+        engine.handle_batch(
+            [
+                (
+                    "c",
+                    1,
+                    c.PullMessage(
+                        topic="orders", queue_id=0, queue_offset=0, client_id=f"c{number % 50}", max_msg_nums=1 + number
+                    ),
+                )
+                for number in range(first, first + 100)
+            ],
+            clock.now(),
+        )
         if first % 1000 == 0:
             found = read(files, tmp_path)
             assert seen <= len(found) <= first + 100

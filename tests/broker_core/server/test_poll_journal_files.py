@@ -77,7 +77,11 @@ def test_entries_are_blocks_of_one_file() -> None:
     assert bench.offsets() == list(range(MAX_ENTRIES + 5)) and bench.journal.written == MAX_ENTRIES + 5
     header = header_of(bench.content(0))
     assert header is not None and (header.number, header.epoch, header.broker, header.created_ms) == (
-        0, 42, "broker-b", bench.clock.now().wall_ms)
+        0,
+        42,
+        "broker-b",
+        bench.clock.now().wall_ms,
+    )
     assert [block.entries for block in blocks_of(bench.content(0))] == [3, MAX_ENTRIES, 2]
 
 
@@ -126,7 +130,7 @@ def test_the_oldest_file_goes_before_there_is_too_much() -> None:
         bench.write(1000)
         largest = max(largest, bench.total())
     assert 2 * MIB < largest <= 3 * MIB
-    assert bench.offsets() == list(range(100_000))[-len(bench.offsets()):]
+    assert bench.offsets() == list(range(100_000))[-len(bench.offsets()) :]
 
 
 def test_a_small_whole_makes_small_files() -> None:
@@ -198,6 +202,7 @@ def test_closing_says_what_was_lost_in_the_end() -> None:
 
 # --- a disk that refuses ---
 
+
 @pytest.mark.parametrize("nth", [1, 2])
 def test_what_a_full_disk_refuses_is_written_when_there_is_room(nth: int) -> None:
     bench = Bench()
@@ -220,7 +225,7 @@ class TornFiles(SimulatedFiles):
     def append(self, path: Path, data: bytes) -> None:
         if self.tears:
             self.tears -= 1
-            super().append(path, data[:len(data) // 2])
+            super().append(path, data[: len(data) // 2])
             raise OSError(errno.EIO, "simulated")
         super().append(path, data)
 

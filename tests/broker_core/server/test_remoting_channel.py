@@ -109,16 +109,22 @@ async def test_a_session_may_close_when_everything_is_said() -> None:
         peer = await running.connect()
         body = os.urandom(5_000_000)
         peer.write(request(1, body))
-        assert (await peer.rest())[-len(body):] == body
+        assert (await peer.rest())[-len(body) :] == body
         await until(lambda: running.sessions[0].closings == 1)
 
 
 # --- What is wrong ----------------------------------------------------------------------------------------------------
 
 BAD = [
-    b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", struct.pack(">i", 0), struct.pack(">i", -1),
-    struct.pack(">i", 16 * 1024 * 1024 + 1), struct.pack(">i", (1 << 31) - 1), struct.pack(">iI", 104, 101),
-    struct.pack(">iI", 8, 4) + b"none", struct.pack(">iI", 8, 4 | 7 << 24) + b"none", b"\xff" * 100,
+    b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    struct.pack(">i", 0),
+    struct.pack(">i", -1),
+    struct.pack(">i", 16 * 1024 * 1024 + 1),
+    struct.pack(">i", (1 << 31) - 1),
+    struct.pack(">iI", 104, 101),
+    struct.pack(">iI", 8, 4) + b"none",
+    struct.pack(">iI", 8, 4 | 7 << 24) + b"none",
+    b"\xff" * 100,
 ]
 
 
@@ -145,7 +151,8 @@ async def test_what_came_before_the_garbage_is_answered() -> None:
 
 
 async def test_every_truncation_of_every_golden_frame_then_an_end_harms_nobody(
-        caplog: pytest.LogCaptureFixture) -> None:
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with serving() as running:
         good = await running.connect()
         for golden in GOLDEN:

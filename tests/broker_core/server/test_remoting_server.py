@@ -48,8 +48,9 @@ def test_ports_may_be_had_before_anybody_is_served(new_loop: Callable[[], asynci
 
 async def first_to_listen_serves() -> None:
     [port] = unused_ports(1)
-    first, second = (RemotingServer(NotingSession, "127.0.0.1", [port], tls=TlsOptions(mode="disabled"))
-        for _ in range(2))
+    first, second = (
+        RemotingServer(NotingSession, "127.0.0.1", [port], tls=TlsOptions(mode="disabled")) for _ in range(2)
+    )
     await first.bind()
     with pytest.raises(ConnectionError):
         await asyncio.open_connection("127.0.0.1", port)

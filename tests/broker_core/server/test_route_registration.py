@@ -39,8 +39,9 @@ class Broker:
     def __init__(self, *ports: int, read_only: bool = False, **options: Any) -> None:
         self.options = Options(namesrv_addr=";".join(f"127.0.0.1:{port}" for port in ports), **options)
         self.topics = TopicConfigManager(self.options, None, CLOCK.now())
-        self.registration = RouteRegistration(self.options, lambda only: describe_broker(
-            self.options, self.topics, read_only=read_only, only=only), CLOCK)
+        self.registration = RouteRegistration(
+            self.options, lambda only: describe_broker(self.options, self.topics, read_only=read_only, only=only), CLOCK
+        )
 
     def create(self, topic: str, queues: int = 1) -> None:
         self.topics.update(topic, queues, queues, 6, CLOCK.now())
@@ -136,7 +137,8 @@ async def test_a_name_server_that_comes_late_and_goes_and_comes_back(caplog: pyt
 
 
 async def test_a_connection_that_ends_is_made_again_without_a_word(
-        caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with serving() as server, running(Broker(server.ports[0])) as broker:
         await until(lambda: broker.states() == ["registered"])
         monkeypatch.setattr(route_registration, "FIRST_PAUSE", 60)

@@ -23,11 +23,47 @@ from tests.fakes.remoting import EXAMPLES, go, java
 
 FRAMES = 1000
 VALUES = [
-    "", " ", "-1", "0", "1.5", "1e9", "99999999999999999999", "-9223372036854775809", "2147483648", "null", "true", "*",
-    "\0", "\1", "\2", "../..", "a/b", "%RETRY%", "%DLQ%g", "TBW102", "SCHEDULE_TOPIC_XXXX", "x" * 300, "x" * 70_000,
-    "\U0001f600" * 200, "[]", "{}", "||", "TagA ||"]
-BODIES = [b"", b"\0" * 8, b"{", b"[]", b"null", b"\xff" * 50, b'{"clientID":null}', b'{"mqSet":7}',
-          b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":[{"topic":5}]}]}', b"{" * 100_000]
+    "",
+    " ",
+    "-1",
+    "0",
+    "1.5",
+    "1e9",
+    "99999999999999999999",
+    "-9223372036854775809",
+    "2147483648",
+    "null",
+    "true",
+    "*",
+    "\0",
+    "\1",
+    "\2",
+    "../..",
+    "a/b",
+    "%RETRY%",
+    "%DLQ%g",
+    "TBW102",
+    "SCHEDULE_TOPIC_XXXX",
+    "x" * 300,
+    "x" * 70_000,
+    "\U0001f600" * 200,
+    "[]",
+    "{}",
+    "||",
+    "TagA ||",
+]
+BODIES = [
+    b"",
+    b"\0" * 8,
+    b"{",
+    b"[]",
+    b"null",
+    b"\xff" * 50,
+    b'{"clientID":null}',
+    b'{"mqSet":7}',
+    b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":[{"topic":5}]}]}',
+    b"{" * 100_000,
+]
 
 
 def nonsense(chance: random.Random) -> bytes:
@@ -87,8 +123,9 @@ async def test_nonsense_harms_nobody(tmp_path: Path, seed: int, caplog: pytest.L
         await until(lambda: broker.holds == 0)
         await until(lambda: connections() <= known)
         assert len(os.listdir("/dev/fd")) <= descriptors + allowed_files(tmp_path)
-    assert [record.getMessage() for record in caplog.records
-            if record.levelno > logging.WARNING or record.exc_info] == []
+    assert [
+        record.getMessage() for record in caplog.records if record.levelno > logging.WARNING or record.exc_info
+    ] == []
 
 
 def connections() -> int:

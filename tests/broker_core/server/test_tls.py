@@ -173,7 +173,7 @@ def test_each_certificate_made_is_another_ones() -> None:
 
 def test_the_certificate_made_names_this_machine() -> None:
     pem = self_signed().decode()
-    context = ssl.create_default_context(cadata=pem[pem.index("-----BEGIN CERTIFICATE"):])
+    context = ssl.create_default_context(cadata=pem[pem.index("-----BEGIN CERTIFICATE") :])
     server, incoming, outgoing = TlsRecords(make_context(TlsOptions())), ssl.MemoryBIO(), ssl.MemoryBIO()
     stranger = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
@@ -201,4 +201,5 @@ def encrypted_key() -> bytes:
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
     return ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
+    )

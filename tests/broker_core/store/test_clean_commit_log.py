@@ -20,8 +20,14 @@ OTHER = (HERE + 5) % 24
 
 
 def options(hour: int) -> Options:
-    return Options(mapped_file_size_commit_log=65_536, mapped_file_size_consume_queue=2000, max_hash_slot_num=50,
-        max_index_num=200, delete_when=str(hour), file_reserved_time=48)
+    return Options(
+        mapped_file_size_commit_log=65_536,
+        mapped_file_size_consume_queue=2000,
+        max_hash_slot_num=50,
+        max_index_num=200,
+        delete_when=str(hour),
+        file_reserved_time=48,
+    )
 
 
 def full_of_old(files: SimulatedFiles, hour: int = HERE) -> MessageStore:
@@ -46,8 +52,10 @@ def test_old_segments_go_at_the_hour_with_what_pointed_at_them() -> None:
     assert clean is not None
     assert len(files.names(ROOT / "commitlog")) == 5
     assert store.cleaned(clean.run(), now()) == [
-        (0, "older than fileReservedTime, 48 hours"), (65_536, "older than fileReservedTime, 48 hours"),
-        (131_072, "older than fileReservedTime, 48 hours")]
+        (0, "older than fileReservedTime, 48 hours"),
+        (65_536, "older than fileReservedTime, 48 hours"),
+        (131_072, "older than fileReservedTime, 48 hours"),
+    ]
     assert len(files.names(ROOT / "commitlog")) == 2
     assert store.min_physical_offset == 196_608
     low = store.min_offset("T", 0)
@@ -170,7 +178,8 @@ def test_a_lake_is_not_waited_for_without_end() -> None:
     store.change_options(msgspec.structs.replace(options(HERE), lake_wait_max_hours=1))
     assert removed(store, now(30)) == [
         (65_536, "older than lakeWaitMaxHours, 1 hours; the lake has not read it"),
-        (131_072, "older than lakeWaitMaxHours, 1 hours; the lake has not read it")]
+        (131_072, "older than lakeWaitMaxHours, 1 hours; the lake has not read it"),
+    ]
 
 
 def test_a_full_disk_does_not_wait_for_a_lake() -> None:

@@ -20,8 +20,7 @@ class Logs:
         self.files = SimulatedFiles()
         maps = OpenMaps(8)
         self.queues = ConsumeQueueStore(self.files, maps, ROOT, 2000)
-        self.log = CommitLog(self.files, maps, ROOT / "commitlog", 65_536, store_host, 10_911,
-            DelayLevels("1s"))
+        self.log = CommitLog(self.files, maps, ROOT / "commitlog", 65_536, store_host, 10_911, DelayLevels("1s"))
 
 
 def test_a_record_never_spans_segments_and_the_rest_is_filled() -> None:
@@ -35,7 +34,7 @@ def test_a_record_never_spans_segments_and_the_rest_is_filled() -> None:
     file = logs.log.mapped_files.find(0)
     assert file is not None
     assert is_blank(file.buffer, end)
-    assert int.from_bytes(file.buffer[end:end + 4], "big") == 65_536 - end
+    assert int.from_bytes(file.buffer[end : end + 4], "big") == 65_536 - end
     assert batch.end == logs.log.max_offset == positions[-1] + batch.requests[-1].size
 
 
@@ -51,8 +50,9 @@ def test_a_batch_says_what_it_brought_to_each_queue() -> None:
     logs = Logs()
     logs.log.append([message(0)], 1, logs.queues.find)
     tags = ["", "TagA", "TagB"]
-    batch = logs.log.append([message(number, queue_id=number % 2, tag=tags[number]) for number in range(3)], 7,
-        logs.queues.find)
+    batch = logs.log.append(
+        [message(number, queue_id=number % 2, tag=tags[number]) for number in range(3)], 7, logs.queues.find
+    )
     first, second, third = batch.requests
     even, odd = batch.arrivals
     assert (even.queue_id, even.from_offset, even.to_offset, even.store_timestamp) == (0, 1, 3, 7)

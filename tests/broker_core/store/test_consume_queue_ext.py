@@ -15,6 +15,8 @@ def test_units_are_found_by_address_in_any_file() -> None:
     files.write(FOLDER / file_name(0), (first + second + b"\xff\xff").ljust(100, b"\0"))
     files.write(FOLDER / file_name(100), second.ljust(100, b"\0"))
     ext = ConsumeQueueExt(MappedFileQueue(files, OpenMaps(4), FOLDER, 4096))
-    codes = [unit.tags_code if unit else None
-        for unit in (ext.unit(ADDRESS_BASE + offset) for offset in (0, len(first), len(first + second), 100, 200))]
+    codes = [
+        unit.tags_code if unit else None
+        for unit in (ext.unit(ADDRESS_BASE + offset) for offset in (0, len(first), len(first + second), 100, 200))
+    ]
     assert codes == [11, 22, None, 22, None]

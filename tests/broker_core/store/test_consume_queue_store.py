@@ -30,13 +30,17 @@ def test_queues_are_found_again_on_the_disk() -> None:
     again = make(files)
     assert again.load(clean=True) == []
     assert {key: queue.max_offset for key, queue in again.table.items()} == {
-        ("A", 0): 3, ("A", 7): 1, ("%RETRY%g", 0): 2}
+        ("A", 0): 3,
+        ("A", 7): 1,
+        ("%RETRY%g", 0): 2,
+    }
     assert again.truncate(100) == 3
     assert again.unit_count == 3
 
 
-@pytest.mark.parametrize(("topic", "queue_id"), [("", 0), ("..", 0), (".", 0), ("a/b", 0), ("a\0", 0), ("a", -1),
-    ("t" * 256, 0)])
+@pytest.mark.parametrize(
+    ("topic", "queue_id"), [("", 0), ("..", 0), (".", 0), ("a/b", 0), ("a\0", 0), ("a", -1), ("t" * 256, 0)]
+)
 def test_a_name_that_cannot_be_a_folder_is_refused(topic: str, queue_id: int) -> None:
     with pytest.raises(RequestError):
         make(SimulatedFiles()).find(topic, queue_id)

@@ -34,8 +34,15 @@ class World:
         for _ in range(self.chance.choice((1, 1, 3, 40))):
             topic, queue_id = self.chance.choice(QUEUES)
             self.number += 1
-            batch.append(message(self.number, topic=topic, queue_id=queue_id, tag=self.chance.choice(("", "a")),
-                size=self.chance.choice((0, 20, 300, 5000))))
+            batch.append(
+                message(
+                    self.number,
+                    topic=topic,
+                    queue_id=queue_id,
+                    tag=self.chance.choice(("", "a")),
+                    size=self.chance.choice((0, 20, 300, 5000)),
+                )
+            )
         for pending, stored in zip(batch, self.store.append(batch, at(self.ms)).requests, strict=True):
             row = self.given[pending.topic, pending.queue_id]
             assert stored.queue_offset == len(row)
@@ -78,10 +85,10 @@ class World:
         assert self.store.dispatched_offset == self.store.appended_offset
         for (topic, queue_id), row in self.given.items():
             found = self.read(topic, queue_id)
-            assert found == [body for _, body in row[:len(found)]]
+            assert found == [body for _, body in row[: len(found)]]
             safe = [end for end, _ in row if not lost or end <= flushed_offset]
             assert len(found) >= len(safe)
-            del row[len(found):]
+            del row[len(found) :]
         self.check_index()
 
     def read(self, topic: str, queue_id: int) -> list[bytes]:
@@ -110,8 +117,12 @@ def test_nothing_acknowledged_is_lost(seed: int, sync: bool) -> None:
     world = World(seed, sync=sync)
     for _ in range(60):
         world.ms += world.chance.choice((1, 50, 2000))
-        step = world.chance.choice((world.append,) * 6 + (world.flush,) * 3 + (world.reput,) * 3
-            + (world.kill, world.crash, world.half_flush, world.restart))
+        step = world.chance.choice(
+            (world.append,) * 6
+            + (world.flush,) * 3
+            + (world.reput,) * 3
+            + (world.kill, world.crash, world.half_flush, world.restart)
+        )
         step()
     world.restart()
 

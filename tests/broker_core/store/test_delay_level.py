@@ -23,16 +23,41 @@ def test_what_is_above_the_last_level_is_the_last_level(level: int, ms: int) -> 
     assert DelayLevels("1s 5s").delay_ms(level) == ms
 
 
-@pytest.mark.parametrize(("properties", "code"), [("DELAY\x011\x02", 6000), ("DELAY\x0118\x02", 5000 + 7_200_000),
-    ("DELAY\x0199\x02", 5000 + 7_200_000), ("DELAY\x010\x02", 42), ("DELAY\x01-1\x02", 42), ("DELAY\x01x\x02", 42),
-    ("", 42)])
+@pytest.mark.parametrize(
+    ("properties", "code"),
+    [
+        ("DELAY\x011\x02", 6000),
+        ("DELAY\x0118\x02", 5000 + 7_200_000),
+        ("DELAY\x0199\x02", 5000 + 7_200_000),
+        ("DELAY\x010\x02", 42),
+        ("DELAY\x01-1\x02", 42),
+        ("DELAY\x01x\x02", 42),
+        ("", 42),
+    ],
+)
 def test_a_schedule_queue_holds_when_to_deliver(properties: str, code: int) -> None:
     assert DelayLevels(Options().message_delay_level).tags_code(properties, 5000, 42) == code
 
 
-@pytest.mark.parametrize(("value", "level"), [("1", 1), ("+3", 3), ("-1", -1), ("007", 7), ("2147483647", 2147483647),
-    ("2147483648", None), ("99999999999", None), ("1.0", None), (" 1", None), ("-", None), ("+", None), ("٣", None),
-    ("²", None), ("1_0", None)])
+@pytest.mark.parametrize(
+    ("value", "level"),
+    [
+        ("1", 1),
+        ("+3", 3),
+        ("-1", -1),
+        ("007", 7),
+        ("2147483647", 2147483647),
+        ("2147483648", None),
+        ("99999999999", None),
+        ("1.0", None),
+        (" 1", None),
+        ("-", None),
+        ("+", None),
+        ("٣", None),
+        ("²", None),
+        ("1_0", None),
+    ],
+)
 def test_the_property_is_what_java_takes_for_an_int(value: str, level: int | None) -> None:
     assert delay_level(f"A\x01b\x02DELAY\x01{value}\x02") == level
 

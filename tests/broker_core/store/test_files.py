@@ -67,7 +67,7 @@ def test_the_lock_is_one_that_other_processes_see(files: RealFiles, tmp_path: Pa
     lock = files.lock(path, shared=False)
     assert lock is not None
     assert files.lock(path, shared=False) is None
-    attempt = ("import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1)")
+    attempt = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1)"
     assert subprocess.run([sys.executable, "-c", attempt, path], stderr=subprocess.DEVNULL).returncode != 0
     lock.release()
     lock.release()
@@ -77,9 +77,17 @@ def test_the_lock_is_one_that_other_processes_see(files: RealFiles, tmp_path: Pa
 def test_a_lock_of_another_process_is_respected(files: RealFiles, tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.touch()
-    holder = subprocess.Popen([sys.executable, "-c", "import fcntl, sys; f = open(sys.argv[1], 'r+'); "
-        "fcntl.lockf(f, fcntl.LOCK_EX, 1); print('locked', flush=True); sys.stdin.read()", path],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import fcntl, sys; f = open(sys.argv[1], 'r+'); "
+            "fcntl.lockf(f, fcntl.LOCK_EX, 1); print('locked', flush=True); sys.stdin.read()",
+            path,
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"locked\n"
     assert files.lock(path, shared=True) is None
@@ -104,8 +112,13 @@ def test_a_read_only_view_keeps_changes_to_itself(files: RealFiles, tmp_path: Pa
     assert files.names(tmp_path) == ["file"]
     assert view.map(tmp_path / "none", 10, create=False) is None
     assert view.data_start(tmp_path / "none", 0) == -1
-    for refused in (lambda: view.write(path, b""), lambda: view.append(path, b"x"), lambda: view.remove(path),
-            lambda: view.rename(path, path), lambda: view.remove_folder(tmp_path)):
+    for refused in (
+        lambda: view.write(path, b""),
+        lambda: view.append(path, b"x"),
+        lambda: view.remove(path),
+        lambda: view.rename(path, path),
+        lambda: view.remove_folder(tmp_path),
+    ):
         with pytest.raises(PermissionError, match="another broker"):
             refused()
 
@@ -117,7 +130,8 @@ def test_what_is_appended_is_behind_what_is_there(files: RealFiles, tmp_path: Pa
 
 
 def test_what_a_full_disk_takes_a_part_of_is_cut_off_again(
-        files: RealFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: RealFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files.append(tmp_path / "file", b"before")
     write = os.write
     with monkeypatch.context() as patch:

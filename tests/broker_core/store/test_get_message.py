@@ -49,12 +49,18 @@ def trimmed() -> MessageStore:
     return store
 
 
-@pytest.mark.parametrize(("offset", "status", "next_offset"), [
-    (0, "OFFSET_TOO_SMALL", 20), (20, "OFFSET_OVERFLOW_ONE", 20), (21, "OFFSET_OVERFLOW_BADLY", 20)])
+@pytest.mark.parametrize(
+    ("offset", "status", "next_offset"),
+    [(0, "OFFSET_TOO_SMALL", 20), (20, "OFFSET_OVERFLOW_ONE", 20), (21, "OFFSET_OVERFLOW_BADLY", 20)],
+)
 def test_a_queue_whose_messages_are_all_gone(trimmed: MessageStore, offset: int, status: str, next_offset: int) -> None:
     result = trimmed.get_message("T", 0, offset, 32, 1 << 20, None)
     assert (result.status, result.next_begin_offset, result.min_offset, result.max_offset) == (
-        status, next_offset, 20, 20)
+        status,
+        next_offset,
+        20,
+        20,
+    )
 
 
 def test_statuses_in_rocketmqs_order() -> None:
@@ -129,8 +135,11 @@ def test_the_older_part_of_the_log_is_brought_in_smaller_bites(interleaved: bool
 
 @pytest.mark.parametrize("message_filter", [None, OneTag("a")])
 def test_bytes_in_the_recent_part_are_capped_by_the_options(message_filter: OneTag | None) -> None:
-    options = Options(mapped_file_size_commit_log=65_536, max_transfer_bytes_on_message_in_memory=1000,
-        max_transfer_count_on_message_in_memory=9)
+    options = Options(
+        mapped_file_size_commit_log=65_536,
+        max_transfer_bytes_on_message_in_memory=1000,
+        max_transfer_count_on_message_in_memory=9,
+    )
     store = open_store(ROOT, options, files=SimulatedFiles())
     size = store.append([message(number, tag="a") for number in range(50)], at(1)).requests[0].size
     store.reput()
@@ -180,14 +189,18 @@ def test_limits_may_change_while_the_store_is_open() -> None:
     assert store.get_message("T", 0, 0, 32, 1 << 20, None).message_count == 5
 
 
-appends = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(["", "a", "Aa", "BB"]), st.sampled_from([20, 9000])),
-    min_size=1, max_size=3)
+appends = st.lists(
+    st.tuples(st.integers(0, 1), st.sampled_from(["", "a", "Aa", "BB"]), st.sampled_from([20, 9000])),
+    min_size=1,
+    max_size=3,
+)
 steps = st.lists(st.one_of(appends, st.sampled_from(["cut", "delete"])), min_size=1, max_size=40)
 
 
 @given(steps, st.sampled_from([None, OneTag("a"), OneTag("BB")]), st.integers(1, 3))
 def test_what_an_arrival_tells_is_what_the_queue_tells(
-        steps: list[list[tuple[int, str, int]] | str], message_filter: OneTag | None, looks: int) -> None:
+    steps: list[list[tuple[int, str, int]] | str], message_filter: OneTag | None, looks: int
+) -> None:
     """The short way gives the long way's answer, or none; also when more has happened since the arrival."""
     store = open_store(ROOT, files=SimulatedFiles())
     recent: list[Arrival] = []
@@ -197,8 +210,9 @@ def test_what_an_arrival_tells_is_what_the_queue_tells(
         elif step == "cut" and len(store._log.mapped_files) > 1:
             store._log.mapped_files.take_out(store._log.mapped_files.all()[0])
         elif isinstance(step, list):
-            store.append([message(number, queue_id=queue_id, tag=tag, size=size) for queue_id, tag, size in step],
-                at(number))
+            store.append(
+                [message(number, queue_id=queue_id, tag=tag, size=size) for queue_id, tag, size in step], at(number)
+            )
             if number % 3:  # else it is dispatched with the next append, as one arrival
                 recent += store.reput()
         for arrival in recent[-looks:]:

@@ -18,9 +18,17 @@ from broker_core.store.message_store import MessageStore
 from tests.fakes.golden_store import STORES, fingerprint, sent, unpack
 from tests.fakes.store_cases import at, flush, message, open_store
 
-COUNTS = {"debian-packages": 3203, "debian-ordered": 100, "debian-delayed": 3, "debian-transactions": 2,
-    "RMQ_SYS_TRANS_HALF_TOPIC": 4, "RMQ_SYS_TRANS_OP_HALF_TOPIC": 1, "SCHEDULE_TOPIC_XXXX": 4,
-    "%RETRY%golden_retry_group": 1, "%DLQ%golden_retry_group": 1}
+COUNTS = {
+    "debian-packages": 3203,
+    "debian-ordered": 100,
+    "debian-delayed": 3,
+    "debian-transactions": 2,
+    "RMQ_SYS_TRANS_HALF_TOPIC": 4,
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC": 1,
+    "SCHEDULE_TOPIC_XXXX": 4,
+    "%RETRY%golden_retry_group": 1,
+    "%DLQ%golden_retry_group": 1,
+}
 LOG_END = 1_048_576 + 1_027_176
 
 
@@ -56,7 +64,7 @@ def check_against(log: bytes, store: MessageStore, answers: list[dict[str, Any]]
         for offset, record in enumerate(records):
             assert (record.topic, record.queue_id, record.queue_offset) == (topic, queue_id, offset)
             data = store.look_message_by_offset(record.physical_offset)
-            assert data == log[record.physical_offset:record.physical_offset + record.size]
+            assert data == log[record.physical_offset : record.physical_offset + record.size]
     assert counts == COUNTS
     for answer in answers:
         if answer["offsetMsgId"] == "null" or "," in answer["offsetMsgId"] or answer["kind"].startswith("delay"):
@@ -66,8 +74,10 @@ def check_against(log: bytes, store: MessageStore, answers: list[dict[str, Any]]
         assert properties["UNIQ_KEY"] == answer["msgId"]
         assert properties.get("TAGS", "") == answer["tag"]
         assert properties.get("KEYS", "") == answer["keys"]
-        assert encode_offset_message_id(record.store_host, record.store_port,
-            record.physical_offset) == answer["offsetMsgId"]
+        assert (
+            encode_offset_message_id(record.store_host, record.store_port, record.physical_offset)
+            == answer["offsetMsgId"]
+        )
         assert len(message_body.decompress(record.body, record.sys_flag, 1 << 20)) == answer["bodyLength"]
 
 
@@ -85,8 +95,10 @@ def test_every_message_is_read_without_changing_a_byte(root: Path, golden: Path)
     assert fingerprint(root) == before
 
 
-@pytest.mark.parametrize("lost", [("consumequeue",), ("consumequeue/debian-packages/2",), ("index",),
-    ("consumequeue", "index", "checkpoint")])
+@pytest.mark.parametrize(
+    "lost",
+    [("consumequeue",), ("consumequeue/debian-packages/2",), ("index",), ("consumequeue", "index", "checkpoint")],
+)
 def test_queues_and_index_that_are_missing_are_made_in_memory(root: Path, golden: Path, lost: tuple[str, ...]) -> None:
     for name in lost:
         path = root / name
@@ -108,8 +120,11 @@ def test_tags_are_filtered_through_the_ext_queue(root: Path) -> None:
             return True
 
     store = open_store(root)
-    games = [record for record in records_of(store, "debian-packages", 0)
-        if message_properties.find(record.properties, "TAGS") == "games"]
+    games = [
+        record
+        for record in records_of(store, "debian-packages", 0)
+        if message_properties.find(record.properties, "TAGS") == "games"
+    ]
     found: list[CommitLogRecord] = []
     offset = 0
     while offset < 810:
@@ -172,4 +187,4 @@ def test_rebuilt_queues_agree_with_rocketmqs(root: Path) -> None:
         rebuilt = (root / path).read_bytes()
         assert len(rebuilt) == len(original)
         for unit in range(0, len(original), 20):
-            assert rebuilt[unit:unit + 12] == original[unit:unit + 12]
+            assert rebuilt[unit : unit + 12] == original[unit : unit + 12]

@@ -28,14 +28,16 @@ def test_keys_are_found_newest_first_also_after_a_cut(batches: list[list[int]], 
         everything += batch
     for wanted in range(41):
         assert list(file.find(wanted, 0, 1 << 40)) == [
-            at for at in range(len(everything) - 1, -1, -1) if everything[at] == wanted]
+            at for at in range(len(everything) - 1, -1, -1) if everything[at] == wanted
+        ]
     again = make(files)
     assert again.header == file.header
     stays = min(cut_at, len(everything))
     assert again.cut(cut_at, stays + 1 if known else None) == len(everything) - stays
     for wanted in range(41):
         assert list(again.find(wanted, 0, 1 << 40)) == [
-            at for at in range(stays - 1, -1, -1) if everything[at] == wanted]
+            at for at in range(stays - 1, -1, -1) if everything[at] == wanted
+        ]
     assert again.header.index_count == stays + 1
 
 

@@ -19,8 +19,9 @@ def make(files: SimulatedFiles, slots: int = 8, entries: int = 11) -> IndexServi
 
 
 def request(number: int, properties: str = "", tag: str = "", *, indexed: bool = True) -> DispatchRequest:
-    return DispatchRequest("T", 0, number, number * 100, 100, 1000 * number,
-        properties or f"UNIQ_KEY\x01k{number}\x02", tag, indexed)
+    return DispatchRequest(
+        "T", 0, number, number * 100, 100, 1000 * number, properties or f"UNIQ_KEY\x01k{number}\x02", tag, indexed
+    )
 
 
 def found(service: IndexService, key: str, begin_ms: int = 0, end_ms: int = 1 << 40) -> list[int]:
@@ -29,7 +30,11 @@ def found(service: IndexService, key: str, begin_ms: int = 0, end_ms: int = 1 <<
 
 def test_words_are_those_rocketmq_files_under_and_the_idempotency_key() -> None:
     assert index_words("UNIQ_KEY\x01u\x02KEYS\x01a  b\x02IDEMPOTENCY_KEY\x01i\x02") == [
-        "u", "a", "b", "IDEMPOTENCY_KEY:i"]
+        "u",
+        "a",
+        "b",
+        "IDEMPOTENCY_KEY:i",
+    ]
     assert index_words("X\x01y\x02") == []
 
 

@@ -27,7 +27,10 @@ def test_files_are_found_by_the_offsets_they_hold() -> None:
     assert found is not None
     assert found.base == 1000
     assert [(file.base, start, end) for file, start, end in row.ranges(900, 2100)] == [
-        (0, 900, 1000), (1000, 0, 1000), (2000, 0, 100)]
+        (0, 900, 1000),
+        (1000, 0, 1000),
+        (2000, 0, 100),
+    ]
     row.take_out(found)
     assert [(file.base, start, end) for file, start, end in row.ranges(900, 2100)] == [(0, 900, 1000), (2000, 0, 100)]
     assert len(row) == 2
@@ -35,8 +38,16 @@ def test_files_are_found_by_the_offsets_they_hold() -> None:
     assert row.first is row.last is row.find(2000)
 
 
-@pytest.mark.parametrize(("sizes", "size", "complaints"), [({0: 700}, 700, 0), ({0: 700, 700: 0}, 700, 1),
-    ({0: 0}, 1000, 1), ({1400: 700, 2100: 700}, 700, 0), ({0: 700, 700: 300}, 700, 1)])
+@pytest.mark.parametrize(
+    ("sizes", "size", "complaints"),
+    [
+        ({0: 700}, 700, 0),
+        ({0: 700, 700: 0}, 700, 1),
+        ({0: 0}, 1000, 1),
+        ({1400: 700, 2100: 700}, 700, 0),
+        ({0: 700, 700: 300}, 700, 1),
+    ],
+)
 def test_sizes_are_read_off_the_files(sizes: dict[int, int], size: int, complaints: int) -> None:
     files = SimulatedFiles()
     for base, length in sizes.items():

@@ -42,7 +42,11 @@ def test_a_record_carries_what_the_message_had(tmp_path: Path) -> None:
     record = decode(data)
     assert (record.body, record.flag, record.sys_flag, record.topic) == (body_of(7), 7, 1, "T")
     assert (record.born_host, record.born_port, record.store_host, record.store_port) == (
-        "10.1.2.3", 4567, "127.0.0.1", 10_911)
+        "10.1.2.3",
+        4567,
+        "127.0.0.1",
+        10_911,
+    )
     assert (record.store_timestamp, record.born_timestamp) == (BEGIN_MS + 5, BEGIN_MS)
     assert store.look_message_by_offset(1) is None
     assert store.look_message_by_offset(-1) is None
@@ -56,7 +60,8 @@ def test_everything_is_there_after_a_clean_shutdown(tmp_path: Path) -> None:
     assert not (tmp_path / "abort").exists()
     again = open_store(tmp_path, ms=7)
     assert [body for queue_id in range(3) for body in bodies(again, queue_id)] == [
-        body_of(number) for queue_id in range(3) for number in range(queue_id, 1000, 3)]
+        body_of(number) for queue_id in range(3) for number in range(queue_id, 1000, 3)
+    ]
     assert again.append([message(1)], at(8)).requests[0].queue_offset == 334
     assert len(list((tmp_path / "commitlog").iterdir())) > 1
 
@@ -145,8 +150,12 @@ def test_a_foreign_store_in_use_is_respected(tmp_path: Path) -> None:
 
 def test_a_message_the_log_cannot_hold_leaves_no_trace(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    for refused in (message(1, size=65_536), message(1, topic="t" * 256), message(1, topic="../x"),
-            message(1, extra={"p": "x" * 32_768})):
+    for refused in (
+        message(1, size=65_536),
+        message(1, topic="t" * 256),
+        message(1, topic="../x"),
+        message(1, extra={"p": "x" * 32_768}),
+    ):
         with pytest.raises(RequestError):
             store.append([message(0), refused], at(1))
         assert store.appended_offset == 0
@@ -166,8 +175,17 @@ def test_prepared_messages_have_no_queue_entry_and_rolled_back_ones_no_key(tmp_p
 def test_messages_are_found_by_key_within_a_window(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for number in range(300):
-        store.append([message(number, topic="TU"[number % 2], keys=f"even{number % 4} all",
-            extra={"IDEMPOTENCY_KEY": f"i{number}"})], at(number * 10))
+        store.append(
+            [
+                message(
+                    number,
+                    topic="TU"[number % 2],
+                    keys=f"even{number % 4} all",
+                    extra={"IDEMPOTENCY_KEY": f"i{number}"},
+                )
+            ],
+            at(number * 10),
+        )
     store.reput()
 
     def found(key: str, maximum: int = 1000, begin: int = 0, end: int = 1 << 40) -> list[int]:
@@ -213,7 +231,8 @@ def test_a_deleted_topic_is_gone_and_may_come_back(tmp_path: Path) -> None:
 
 
 def test_a_slow_disk_does_not_gather_messages_in_memory_for_ever(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("broker_core.store.reput_message.PENDING_BYTES", 2500)
     store = open_store(tmp_path, SMALL_SYNC)
     for number in range(100):

@@ -100,8 +100,21 @@ def add_strange_files(root: Path) -> None:
     (root / "index" / "20260101000000000").write_bytes(b"short")
 
 
-@pytest.mark.parametrize("harm", [lambda root: None, drop_checkpoint, cut_checkpoint, drop_safe_end, drop_all_queues,
-    drop_one_queue, drop_index, add_an_empty_segment, add_strange_files, damage_a_queue])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda root: None,
+        drop_checkpoint,
+        cut_checkpoint,
+        drop_safe_end,
+        drop_all_queues,
+        drop_one_queue,
+        drop_index,
+        add_an_empty_segment,
+        add_strange_files,
+        damage_a_queue,
+    ],
+)
 def test_nothing_is_lost_that_the_log_has(root: Path, harm: Callable[[Path], None]) -> None:
     harm(root)
     store = open_store(root, ms=1000)
@@ -176,7 +189,8 @@ def test_a_tail_is_copied_up_to_a_bound_and_what_is_not_is_said(root: Path, monk
 
 
 def test_a_large_log_is_read_from_the_segment_before_the_checkpoint(
-        root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("broker_core.store.recovery.FULL_SCAN_MAX", 0)
     (root / "safe_end").unlink()
     (root / "checkpoint").write_bytes(encode_checkpoint(Checkpoint(BEGIN_MS + 3150, BEGIN_MS + 3150)))
@@ -187,7 +201,8 @@ def test_a_large_log_is_read_from_the_segment_before_the_checkpoint(
 
 
 def test_a_large_log_is_read_again_from_its_beginning_for_a_queue_that_is_short(
-        root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("broker_core.store.recovery.FULL_SCAN_MAX", 0)
     store = open_store(root, ms=1000)
     store.append([message(1, queue_id=1)], at(1000))
@@ -234,8 +249,10 @@ def test_a_failed_opening_releases_the_lock(tmp_path: Path) -> None:
     open_store(tmp_path)
 
 
-@pytest.mark.parametrize(("start", "lost", "expected"), [(0, (512, 600), True), (0, (500, 512), False),
-    (0, (550, 560), False), (400, (512, 700), True), (0, None, False)])
+@pytest.mark.parametrize(
+    ("start", "lost", "expected"),
+    [(0, (512, 600), True), (0, (500, 512), False), (0, (550, 560), False), (400, (512, 700), True), (0, None, False)],
+)
 def test_a_lost_sector_is_told_from_a_zero_in_a_value(start: int, lost: tuple[int, int] | None, expected: bool) -> None:
     record = encode_record(topic="T", queue_id=0, queue_offset=0, physical_offset=0, body=b"", properties="p" * 1000)
     data = bytearray(start) + record

@@ -31,7 +31,8 @@ def test_what_the_log_says_of_an_arrival_is_what_the_append_said() -> None:
     stores[1]._reput._pending.clear()
     told, read = (store.reput() for store in stores)
     assert [(a.topic, a.queue_id, a.from_offset, a.to_offset, a.store_timestamp, a.size, a.fields) for a in told] == [
-        (a.topic, a.queue_id, a.from_offset, a.to_offset, a.store_timestamp, a.size, a.fields) for a in read]
+        (a.topic, a.queue_id, a.from_offset, a.to_offset, a.store_timestamp, a.size, a.fields) for a in read
+    ]
 
 
 def test_a_limit_leaves_the_rest_for_the_next_turn() -> None:

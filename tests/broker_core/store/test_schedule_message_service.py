@@ -75,7 +75,12 @@ def test_longest_due_first_each_level_in_its_order_as_many_as_asked() -> None:
     assert store.due(60_000, count=3) == [(1, 0), (1, 1), (2, 0)]
     assert store.due(60_000, size=1) == [(1, 0)]
     assert [(found.level, found.deliver_ms - at(0).wall_ms) for found in store.deliver(60_000)] == [
-        (1, 1010), (1, 1020), (2, 5000), (2, 9000), (3, 10_030)]
+        (1, 1010),
+        (1, 1020),
+        (2, 5000),
+        (2, 9000),
+        (3, 10_030),
+    ]
     assert store.due(1 << 40) == [] and store.service.next_deadline_ns is None
     assert store.service.progress() == {1: (2, 2), 2: (2, 2), 3: (1, 1)}
 
@@ -95,9 +100,19 @@ def test_a_pause_holds_whatever_comes_meanwhile() -> None:
     assert store.service.next_deadline_ns == at(1000).mono_ns + RETRY_NS
 
 
-@pytest.mark.parametrize(("table", "offset", "steps"), [
-    ("", 0, 0), ('{"offsetTable":{1:2}}', 2, 0), ('{"offsetTable":{"1":2}}', 2, 0), ('{"offsetTable":{1:3}}', 3, 0),
-    ('{"offsetTable":{1:9}}', 3, 1), ('{"offsetTable":{1:-4}}', 0, 0), ('{"offsetTable":{2:1}}', 0, 1), ("{}", 0, 0)])
+@pytest.mark.parametrize(
+    ("table", "offset", "steps"),
+    [
+        ("", 0, 0),
+        ('{"offsetTable":{1:2}}', 2, 0),
+        ('{"offsetTable":{"1":2}}', 2, 0),
+        ('{"offsetTable":{1:3}}', 3, 0),
+        ('{"offsetTable":{1:9}}', 3, 1),
+        ('{"offsetTable":{1:-4}}', 0, 0),
+        ('{"offsetTable":{2:1}}', 0, 1),
+        ("{}", 0, 0),
+    ],
+)
 def test_it_goes_on_where_the_table_says(table: str, offset: int, steps: int) -> None:
     store = Store((1, 0), (1, 0), (1, 0))
     store.files.kill()
@@ -110,8 +125,17 @@ def test_it_goes_on_where_the_table_says(table: str, offset: int, steps: int) ->
     assert (store.service.next_deadline_ns == at(5000).mono_ns) is (offset < 3)
 
 
-@pytest.mark.parametrize("table", ['{"offsetTable":[1]}', '{"offsetTable":{"a":1}}', '{"offsetTable":{1:"x"}}',
-    '{"offsetTable":{1:null}}', '{"dataVersion":7}', '{"dataVersion":{"counter":"x"}}'])
+@pytest.mark.parametrize(
+    "table",
+    [
+        '{"offsetTable":[1]}',
+        '{"offsetTable":{"a":1}}',
+        '{"offsetTable":{1:"x"}}',
+        '{"offsetTable":{1:null}}',
+        '{"dataVersion":7}',
+        '{"dataVersion":{"counter":"x"}}',
+    ],
+)
 def test_a_table_of_another_form_is_named_and_left_alone(table: str) -> None:
     files = SimulatedFiles()
     files.write(TABLE, table.encode())
@@ -131,8 +155,10 @@ def test_the_table_is_rocketmqs_and_keeps_what_it_does_not_know() -> None:
     assert work is not None
     work.run()
     assert rocketmq_json.decode(store.files.read(TABLE) or b"") == {
-        "dataVersion": {"counter": 5, "stateVersion": 2, "timestamp": at(2).wall_ms}, "offsetTable": {1: 1, 7: 0},
-        "new": 1}
+        "dataVersion": {"counter": 5, "stateVersion": 2, "timestamp": at(2).wall_ms},
+        "offsetTable": {1: 1, 7: 0},
+        "new": 1,
+    }
     assert store.service.next_write(1 << 62, at(3)) is None
     store.service.write_failed()
     assert store.service.next_write(1 << 62, at(3)) is not None
@@ -193,7 +219,10 @@ def test_what_cannot_be_read_is_due_all_the_same_and_said_to_be_lost(harm: Calla
     harm(store)
     found = store.deliver(7_200_000)
     assert [(one.queue_offset, one.next_offset, one.record is None) for one in found] == [
-        (0, 1, False), (1, 2, True), (2, 3, False)]
+        (0, 1, False),
+        (1, 2, True),
+        (2, 3, False),
+    ]
 
 
 def test_what_retention_took_is_lost_in_one_piece() -> None:
@@ -208,5 +237,6 @@ def test_what_retention_took_is_lost_in_one_piece() -> None:
     low = store.store.min_offset(SCHEDULE_TOPIC, 0)
     found = store.deliver(1000)
     assert 10 < low < 40
-    assert [(one.queue_offset, one.next_offset, one.record is None) for one in found] == [
-        (0, low, True)] + [(offset, offset + 1, False) for offset in range(low, 40)]
+    assert [(one.queue_offset, one.next_offset, one.record is None) for one in found] == [(0, low, True)] + [
+        (offset, offset + 1, False) for offset in range(low, 40)
+    ]

@@ -103,6 +103,9 @@ def test_one_whose_record_is_gone_is_passed_over(bench: Bench, monkeypatch: pyte
     again(bench, "g", TEN_S, 2)
     delayed = bench.engine.context.store.delayed
     whole = delayed.message_at
-    monkeypatch.setattr(delayed, "message_at", lambda level, offset: whole(level, offset)._replace(
-        record=None) if offset == 0 else whole(level, offset))
+    monkeypatch.setattr(
+        delayed,
+        "message_at",
+        lambda level, offset: whole(level, offset)._replace(record=None) if offset == 0 else whole(level, offset),
+    )
     assert waiting(bench)[::2] == (1, True)

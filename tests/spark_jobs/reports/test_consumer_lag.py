@@ -41,15 +41,21 @@ def test_a_queue_grows_while_nothing_is_committed(spark: "SparkSession") -> None
         (0, 1, MINUTE - 20, 1),  # offset 1 of 2; the message at 20 waits
         (MINUTE, 2, 2 * MINUTE - 20, 0),
         (2 * MINUTE, 0, 0, 1),
-        (3 * MINUTE, 2, 7, 0)]  # the log ends 7 ms after the first of them
+        (3 * MINUTE, 2, 7, 0),
+    ]  # the log ends 7 ms after the first of them
 
 
 def test_queues_are_summed_up_and_the_oldest_message_counts(spark: "SparkSession") -> None:
     log = stored(0, 0, 0, 0) + stored(1, 50_000, 50_000, MINUTE)
-    lag = lag_of(spark, log=log, journal=[committed(51_000, 2, 3), committed(51_000, 0, 2, queue_id=1),
-        committed(51_000, 0, 1, group="other")])
+    lag = lag_of(
+        spark,
+        log=log,
+        journal=[committed(51_000, 2, 3), committed(51_000, 0, 2, queue_id=1), committed(51_000, 0, 1, group="other")],
+    )
     assert rows(consumer_lag.by_group(lag), "group", "queues", "lag", "lag_ms", "most_lag") == [
-        ("g", 2, 4, MINUTE, 4), ("other", 1, 3, MINUTE, 3)]
+        ("g", 2, 4, MINUTE, 4),
+        ("other", 1, 3, MINUTE, 3),
+    ]
 
 
 def test_a_message_that_is_deleted_leaves_the_age_unknown(spark: "SparkSession") -> None:
@@ -83,10 +89,14 @@ def test_a_topic_that_was_deleted_and_made_again_begins_anew(spark: "SparkSessio
     journal = [committed(50, 0, 100, group="old"), committed(60, 100, 100), committed(MINUTE + 10, 1, 3)]
     lag = lag_of(spark, log=log, journal=journal)
     assert rows(consumer_lag.by_group(lag), "group", "queues", "lag", "most_lag", "commits") == [
-        ("g", 1, 2, 2, 2), ("old", 1, 3, 100, 1)]
+        ("g", 1, 2, 2, 2),
+        ("old", 1, 3, 100, 1),
+    ]
     # its log has the offset 1 twice: it waits once, since the newer one was stored
     assert [row for row in rows(lag, "group", "minute_ts", "lag", "lag_ms") if row[0] == "g"] == [
-        ("g", 0, 0, 0), ("g", MINUTE, 2, 8)]
+        ("g", 0, 0, 0),
+        ("g", MINUTE, 2, 8),
+    ]
 
 
 def test_what_the_journal_alone_knows_of_a_topic_made_again(spark: "SparkSession") -> None:
@@ -102,12 +112,18 @@ def test_topics_that_are_gone_are_left_out(spark: "SparkSession") -> None:
         assert sorted({row[0] for row in rows(lag, "topic")}) == named
 
 
-@pytest.mark.parametrize(("journal", "state"), [
-    ([committed(at * MINUTE, 2 * at, 2 * at + 1) for at in range(8)], "ok"),
-    ([committed(at * MINUTE, at // 2 + 1, 2 * at + 1) for at in range(8)], "falling behind"),
-    ([committed(0, 1, 1), *({"kind": "woken", "at_ms": at * MINUTE, "max_offset": 2 * at} for at in range(8))],
-        "stalled"),
-    ([committed(0, 1, 1)], "stopped")])
+@pytest.mark.parametrize(
+    ("journal", "state"),
+    [
+        ([committed(at * MINUTE, 2 * at, 2 * at + 1) for at in range(8)], "ok"),
+        ([committed(at * MINUTE, at // 2 + 1, 2 * at + 1) for at in range(8)], "falling behind"),
+        (
+            [committed(0, 1, 1), *({"kind": "woken", "at_ms": at * MINUTE, "max_offset": 2 * at} for at in range(8))],
+            "stalled",
+        ),
+        ([committed(0, 1, 1)], "stopped"),
+    ],
+)
 def test_states(spark: "SparkSession", journal: list[dict[str, Any]], state: str) -> None:
     lag = lag_of(spark, log=stored(0, *range(0, 8 * MINUTE, MINUTE // 2)), journal=journal)
     assert rows(consumer_lag.by_queue(lag), "state") == [(state,)]
@@ -127,11 +143,17 @@ def test_ten_thousand_queues(spark: "SparkSession") -> None:
 
 def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
     report = made("consumer_lag", driven)
-    fast = [(row["minute_ts"] - BEGIN_MS, row["lag"], row["lag_ms"]) for row in report.table("by_minute")
-        if row["group"] == "fast"]
+    fast = [
+        (row["minute_ts"] - BEGIN_MS, row["lag"], row["lag_ms"])
+        for row in report.table("by_minute")
+        if row["group"] == "fast"
+    ]
     assert fast == [(0, 1, 30_000), (MINUTE, 1, 90_000), (2 * MINUTE, 2, 91_530)]
-    slow = [(row["minute_ts"] - BEGIN_MS, row["lag"], row["lag_ms"], row["commits"])
-        for row in report.table("by_minute") if row["group"] == "slow"]
+    slow = [
+        (row["minute_ts"] - BEGIN_MS, row["lag"], row["lag_ms"], row["commits"])
+        for row in report.table("by_minute")
+        if row["group"] == "slow"
+    ]
     assert slow == [(MINUTE, 0, 0, 2), (2 * MINUTE, 1, 0, 0)]
     assert report.summary["total"]["lag"] == 3
     assert {row["group"]: row["state"] for row in report.summary["rows"]} == {"fast": "stalled", "slow": "ok"}
@@ -143,10 +165,13 @@ def test_the_golden_store_has_the_offsets_that_were_stored(made: Callable[..., A
     ends: dict[tuple[str, int], int] = {}
     for record in golden_store.records(store):
         ends[record.topic, record.queue_id] = record.queue_offset + 1
-    found = {(row["topic"], row["group"], row["queue_id"]): (row["offset"], row["end_offset"], row["lag"])
-        for row in report.table("by_queue")}
+    found = {
+        (row["topic"], row["group"], row["queue_id"]): (row["offset"], row["end_offset"], row["lag"])
+        for row in report.table("by_queue")
+    }
     assert found["debian-packages", "golden_sql_group", 0] == (810, 810, 0)
     assert len(found) == 4 + 2 + 1 + 1 + 1  # a queue of %RETRY%golden_sql_group was never written to
-    assert all(end == ends[topic, queue] and lag == end - offset
-        for (topic, _, queue), (offset, end, lag) in found.items())
+    assert all(
+        end == ends[topic, queue] and lag == end - offset for (topic, _, queue), (offset, end, lag) in found.items()
+    )
     assert "no poll journal" in report.summary["notes"][0]

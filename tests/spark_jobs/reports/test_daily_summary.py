@@ -29,9 +29,15 @@ def test_facts_by_day_and_topic(spark: "SparkSession") -> None:
     facts = spark.createDataFrame([("a", DAY_MS + MINUTE), ("b", 2 * DAY_MS)], "topic string, minute_ts long")
     found = daily_summary.by_day_and_topic(facts, ())
     assert sorted(rows(found, "about", "day_ts", "since_ts")) == [
-        (ALL_TOPICS, ALL_DAYS, 0), (ALL_TOPICS, ALL_DAYS, 0), (ALL_TOPICS, DAY_MS, DAY_MS),
-        (ALL_TOPICS, 2 * DAY_MS, 2 * DAY_MS), ("a", ALL_DAYS, 0), ("a", DAY_MS, DAY_MS),
-        ("b", ALL_DAYS, 0), ("b", 2 * DAY_MS, 2 * DAY_MS)]
+        (ALL_TOPICS, ALL_DAYS, 0),
+        (ALL_TOPICS, ALL_DAYS, 0),
+        (ALL_TOPICS, DAY_MS, DAY_MS),
+        (ALL_TOPICS, 2 * DAY_MS, 2 * DAY_MS),
+        ("a", ALL_DAYS, 0),
+        ("a", DAY_MS, DAY_MS),
+        ("b", ALL_DAYS, 0),
+        ("b", 2 * DAY_MS, 2 * DAY_MS),
+    ]
 
 
 def test_periods_that_begin_within_a_day(spark: "SparkSession") -> None:
@@ -39,14 +45,25 @@ def test_periods_that_begin_within_a_day(spark: "SparkSession") -> None:
     facts = spark.createDataFrame([("a", noon + MINUTE), ("a", evening), ("a", DAY_MS)], "topic string, minute_ts long")
     found = daily_summary.by_day_and_topic(facts, (noon, evening)).where("about = 'a'")
     assert sorted(rows(found, "day_ts", "since_ts")) == [
-        (ALL_DAYS, noon), (ALL_DAYS, evening), (ALL_DAYS, evening), (0, noon), (0, evening), (DAY_MS, DAY_MS)]
+        (ALL_DAYS, noon),
+        (ALL_DAYS, evening),
+        (ALL_DAYS, evening),
+        (0, noon),
+        (0, evening),
+        (DAY_MS, DAY_MS),
+    ]
 
 
 def test_the_golden_store(made: Callable[..., Any], golden: Path) -> None:
     summary = made("daily_summary", golden / "clean-shutdown").summary
     assert {row["topic"]: row["messages"] for row in summary["rows"] if row["messages"]} == COUNTS
     assert {name: summary["total"][name] for name in ("messages", "retries", "dead_letters", "lag", "wakeups")} == {
-        "messages": 3319, "retries": 1, "dead_letters": 1, "lag": 0, "wakeups": None}
+        "messages": 3319,
+        "retries": 1,
+        "dead_letters": 1,
+        "lag": 0,
+        "wakeups": None,
+    }
     assert len(summary["notes"]) == 1
 
 
@@ -67,8 +84,9 @@ def test_a_driven_store_by_day(made: Callable[..., Any], driven: Path) -> None:
     assert {row["topic"]: row["messages"] for row in report.summary["rows"]} == {"orders": 7, "SCHEDULE_TOPIC_XXXX": 1}
 
 
-def test_what_parts_have_in_common_with_none_is_read_by_itself(spark: "SparkSession",
-                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_parts_have_in_common_with_none_is_read_by_itself(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(daily_summary, "PARTS", {name: PARTS[name] for name in ("hold_time", "empty_polls")})
     asked: list[tuple[list[str], int, int]] = []
 

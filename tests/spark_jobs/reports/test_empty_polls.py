@@ -12,10 +12,17 @@ if TYPE_CHECKING:
 
 AT_ONCE = {"kind": "answered_at_once", "protocol": "http", "status": "FOUND", "at_ms": 5}
 JOURNAL = [
-    AT_ONCE | {"messages": 4}, AT_ONCE | {"messages": 2, "group": "h"},
+    AT_ONCE | {"messages": 4},
+    AT_ONCE | {"messages": 2, "group": "h"},
     AT_ONCE | {"messages": 0, "status": "OFFSET_OVERFLOW_ONE", "protocol": "remoting"},
-    {"kind": "woken", "cause": "timeout", "protocol": "http", "status": "OFFSET_OVERFLOW_ONE", "at_ms": 60_000,
-        "messages": 0},
+    {
+        "kind": "woken",
+        "cause": "timeout",
+        "protocol": "http",
+        "status": "OFFSET_OVERFLOW_ONE",
+        "at_ms": 60_000,
+        "messages": 0,
+    },
     {"kind": "released", "cause": "channel_gone", "protocol": "http", "at_ms": 60_000, "messages": 0},
     {"kind": "committed", "at_ms": 60_000},
 ]
@@ -25,11 +32,19 @@ def test_answers_by_this_and_that(spark: "SparkSession") -> None:
     facts = empty_polls.REPORT.facts(inputs(spark, empty_polls.REPORT, journal=JOURNAL))["answers"].persist()
     assert rows(empty_polls.by_topic(facts)) == [("orders", 4, 2, 0.5, 6, 1.5)]
     assert rows(empty_polls.by_group(facts), "group", "protocol", "answers", "empty") == [
-        ("g", "http", 2, 1), ("g", "remoting", 1, 1), ("h", "http", 1, 0)]
+        ("g", "http", 2, 1),
+        ("g", "remoting", 1, 1),
+        ("h", "http", 1, 0),
+    ]
     assert rows(empty_polls.by_status(facts), "status", "how", "answers") == [
-        ("FOUND", "at once", 2), ("OFFSET_OVERFLOW_ONE", "at once", 1), ("OFFSET_OVERFLOW_ONE", "timeout", 1)]
+        ("FOUND", "at once", 2),
+        ("OFFSET_OVERFLOW_ONE", "at once", 1),
+        ("OFFSET_OVERFLOW_ONE", "timeout", 1),
+    ]
     assert rows(empty_polls.by_minute(facts), "minute_ts", "how", "empty_share") == [
-        (0, "at once", 0.3333), (60_000, "timeout", 1.0)]
+        (0, "at once", 0.3333),
+        (60_000, "timeout", 1.0),
+    ]
     assert rows(empty_polls.figures(facts)) == [(4, 0.5, 1.5)]
     facts.unpersist()
 
@@ -41,8 +56,12 @@ def test_of_nothing_no_share_is_known(spark: "SparkSession") -> None:
 
 def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
     report = made("empty_polls", driven)
-    assert report.summary["rows"] == [{"topic": "orders", "answers": 5, "empty": 2, "empty_share": 0.4, "messages": 8,
-        "messages_an_answer": 1.6}]
+    assert report.summary["rows"] == [
+        {"topic": "orders", "answers": 5, "empty": 2, "empty_share": 0.4, "messages": 8, "messages_an_answer": 1.6}
+    ]
     assert {(row["status"], row["how"]): row["answers"] for row in report.table("by_status")} == {
-        ("FOUND", "arrival"): 1, ("FOUND", "at once"): 2, ("OFFSET_OVERFLOW_ONE", "at once"): 1,
-        ("OFFSET_OVERFLOW_ONE", "timeout"): 1}
+        ("FOUND", "arrival"): 1,
+        ("FOUND", "at once"): 2,
+        ("OFFSET_OVERFLOW_ONE", "at once"): 1,
+        ("OFFSET_OVERFLOW_ONE", "timeout"): 1,
+    }

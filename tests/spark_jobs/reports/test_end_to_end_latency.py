@@ -19,18 +19,32 @@ GIVEN = {"kind": "answered_at_once", "at_ms": 150, "from_offset": 0, "next_offse
 
 
 def test_a_message_is_delivered_when_it_is_first_given(spark: "SparkSession") -> None:
-    journal = [GIVEN, GIVEN | {"at_ms": 110, "next_offset": 1, "messages": 1},
+    journal = [
+        GIVEN,
+        GIVEN | {"at_ms": 110, "next_offset": 1, "messages": 1},
         GIVEN | {"at_ms": 190, "from_offset": 2, "next_offset": 4, "messages": 2},
-        GIVEN | {"at_ms": 170, "group": "h", "from_offset": 3, "next_offset": 4, "messages": 1}]
+        GIVEN | {"at_ms": 170, "group": "h", "from_offset": 3, "next_offset": 4, "messages": 1},
+    ]
     given = inputs(spark, REPORT, log=LOG, journal=journal)
     first = end_to_end_latency.first_deliveries(end_to_end_latency.ranges(given.polls))
     assert sorted(rows(first, "group", "queue_offset", "at_ms")) == [
-        ("g", 0, 110), ("g", 1, 150), ("g", 2, 150), ("g", 3, 190), ("h", 3, 170)]
+        ("g", 0, 110),
+        ("g", 1, 150),
+        ("g", 2, 150),
+        ("g", 3, 190),
+        ("h", 3, 170),
+    ]
     out = end_to_end_latency.on_their_way_out(end_to_end_latency.with_times(first, given.messages))
     assert sorted(rows(out.where("`group` = 'g'"), "stage", "value")) == [
-        ("born_to_delivered", 10), ("born_to_delivered", 60), ("born_to_delivered", 70), ("born_to_delivered", 120),
-        ("stored_to_delivered", 10), ("stored_to_delivered", 50), ("stored_to_delivered", 50),
-        ("stored_to_delivered", 90)]
+        ("born_to_delivered", 10),
+        ("born_to_delivered", 60),
+        ("born_to_delivered", 70),
+        ("born_to_delivered", 120),
+        ("stored_to_delivered", 10),
+        ("stored_to_delivered", 50),
+        ("stored_to_delivered", 50),
+        ("stored_to_delivered", 90),
+    ]
 
 
 def test_an_offset_that_is_there_twice_is_one_delivery_of_the_newer_message(spark: "SparkSession") -> None:
@@ -43,12 +57,21 @@ def test_an_offset_that_is_there_twice_is_one_delivery_of_the_newer_message(spar
 
 def test_one_group_keeps_the_messages_of_all(spark: "SparkSession") -> None:
     log = [*LOG[:2], LOG[2] | {"born_ts": 101}]
-    journal = [GIVEN, GIVEN | {"group": "h"}, GIVEN | {"at_ms": 99, "group": "h", "next_offset": 1, "messages": 1},
-        GIVEN | {"group": "h", "from_offset": 0, "next_offset": 9, "messages": 2}]
-    facts = {name: about(rows, None, "g") for name, rows in
-        REPORT.facts(inputs(spark, REPORT, log=log, journal=journal)).items()}
+    journal = [
+        GIVEN,
+        GIVEN | {"group": "h"},
+        GIVEN | {"at_ms": 99, "group": "h", "next_offset": 1, "messages": 1},
+        GIVEN | {"group": "h", "from_offset": 0, "next_offset": 9, "messages": 2},
+    ]
+    facts = {
+        name: about(rows, None, "g")
+        for name, rows in REPORT.facts(inputs(spark, REPORT, log=log, journal=journal)).items()
+    }
     assert rows(REPORT.tables["by_topic"].make(facts["stages"]), "topic", "stage", "samples") == [
-        ("orders", "born_to_delivered", 3), ("orders", "born_to_stored", 2), ("orders", "stored_to_delivered", 3)]
+        ("orders", "born_to_delivered", 3),
+        ("orders", "born_to_stored", 2),
+        ("orders", "stored_to_delivered", 3),
+    ]
     assert {row[0] for row in rows(REPORT.tables["by_group"].make(facts["stages"]), "group")} == {"g"}
     # message 2 was born after it was stored; what is missing of the other group is not told
     assert rows(facts["left_out"], "reason", "group", "count") == [("clock_back", "", 1)]
@@ -56,28 +79,41 @@ def test_one_group_keeps_the_messages_of_all(spark: "SparkSession") -> None:
 
 def test_what_cannot_be_told_is_left_out_and_counted(spark: "SparkSession") -> None:
     log = [LOG[0], LOG[1] | {"born_ts": 101}]
-    journal = [GIVEN, GIVEN | {"from_offset": 0, "next_offset": 9, "messages": 2},
+    journal = [
+        GIVEN,
+        GIVEN | {"from_offset": 0, "next_offset": 9, "messages": 2},
         GIVEN | {"at_ms": 60_000 + 99, "group": "early", "next_offset": 1, "messages": 1},
-        GIVEN | {"at_ms": 99, "group": "early", "next_offset": 1, "messages": 1}]
+        GIVEN | {"at_ms": 99, "group": "early", "next_offset": 1, "messages": 1},
+    ]
     facts = REPORT.facts(inputs(spark, REPORT, log=log, journal=journal))
     # message 1 was born after it was stored, and one was given before it was stored
     assert sorted(rows(facts["left_out"], "reason", "group", "count")) == [
-        ("clock_back", "", 1), ("clock_back", "early", 2), ("filtered", "g", 2), ("not_in_the_log", "g", 1)]
+        ("clock_back", "", 1),
+        ("clock_back", "early", 2),
+        ("filtered", "g", 2),
+        ("not_in_the_log", "g", 1),
+    ]
     ((born_to_stored, deliveries, *_),) = rows(end_to_end_latency.figures(facts["stages"]))
     assert (born_to_stored, deliveries) == (0, 2)
 
 
 def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
     report = made("end_to_end_latency", driven)
-    found = {(row["topic"], row["group"], row["stage"]): (row["samples"], row["min_ms"], row["max_ms"])
-        for row in report.table("by_group")}
+    found = {
+        (row["topic"], row["group"], row["stage"]): (row["samples"], row["min_ms"], row["max_ms"])
+        for row in report.table("by_group")
+    }
     assert found == {
-        ("orders", "fast", "born_to_delivered"): (2, 40, 40), ("orders", "fast", "stored_to_delivered"): (2, 0, 0),
+        ("orders", "fast", "born_to_delivered"): (2, 40, 40),
+        ("orders", "fast", "stored_to_delivered"): (2, 0, 0),
         ("orders", "slow", "born_to_delivered"): (6, 30_000, 58_540),
-        ("orders", "slow", "stored_to_delivered"): (6, 30_000, 58_500)}
-    assert {(row["topic"], row["stage"]): (row["samples"], row["min_ms"], row["max_ms"])
-        for row in report.summary["rows"] if row["stage"] == "born_to_stored"} == {
-        ("orders", "born_to_stored"): (7, 0, 1_030), ("SCHEDULE_TOPIC_XXXX", "born_to_stored"): (1, 0, 0)}
+        ("orders", "slow", "stored_to_delivered"): (6, 30_000, 58_500),
+    }
+    assert {
+        (row["topic"], row["stage"]): (row["samples"], row["min_ms"], row["max_ms"])
+        for row in report.summary["rows"]
+        if row["stage"] == "born_to_stored"
+    } == {("orders", "born_to_stored"): (7, 0, 1_030), ("SCHEDULE_TOPIC_XXXX", "born_to_stored"): (1, 0, 0)}
     assert report.summary["left_out"] == []
 
 
@@ -88,7 +124,8 @@ def test_the_golden_store_agrees_with_an_independent_count(made: Callable[..., A
     for record in golden_store.records(store):
         took.setdefault(record.topic, []).append(record.store_timestamp - record.born_timestamp)
     assert {row["topic"]: row["samples"] for row in report.summary["rows"]} == {
-        topic: len(times) for topic, times in took.items()}
+        topic: len(times) for topic, times in took.items()
+    }
     for row in report.summary["rows"]:
         times = sorted(took[row["topic"]])
         assert (row["min_ms"], row["max_ms"]) == (times[0], times[-1])

@@ -21,10 +21,16 @@ JOURNAL = [
 
 def test_holds_and_how_late_time_outs_are(spark: "SparkSession") -> None:
     facts = hold_time.REPORT.facts(inputs(spark, hold_time.REPORT, journal=JOURNAL))["holds"]
-    assert rows(hold_time.by_cause(facts)) == [("arrival", 1, 0.3333, 2_000), ("channel_gone", 1, 0.3333, 7_000),
-        ("timeout", 1, 0.3333, 15_000_050)]
-    assert rows(hold_time.over_time(facts)) == [(0, "arrival", 1, 2_000), (0, "timeout", 1, 15_000_050),
-        (60_000, "channel_gone", 1, 7_000)]
+    assert rows(hold_time.by_cause(facts)) == [
+        ("arrival", 1, 0.3333, 2_000),
+        ("channel_gone", 1, 0.3333, 7_000),
+        ("timeout", 1, 0.3333, 15_000_050),
+    ]
+    assert rows(hold_time.over_time(facts)) == [
+        (0, "arrival", 1, 2_000),
+        (0, "timeout", 1, 15_000_050),
+        (60_000, "channel_gone", 1, 7_000),
+    ]
     ((holds, half, most, late),) = rows(hold_time.figures(facts))
     assert (holds, late) == (3, 50)
     assert abs(half - 7_000) <= 7_000 / 64
@@ -36,7 +42,10 @@ def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
     held = {row["cause"]: row["held_us"] for row in report.table("by_cause")}
     assert held == {"arrival": 1_500_000, "timeout": 15_000_000, "channel_gone": 3_300_000}
     assert {row["measure"]: (row["samples"], row["min_us"], row["max_us"]) for row in report.summary["rows"]} == {
-        "held": (3, 1_500_000, 15_000_000), "late": (1, 0, 0)}
+        "held": (3, 1_500_000, 15_000_000),
+        "late": (1, 0, 0),
+    }
     assert report.table("over_time") == [
         {"minute_ts": 1_700_000_040_000, "cause": cause, "holds": 1, "held_us": held[cause]}
-        for cause in ("arrival", "channel_gone", "timeout")]
+        for cause in ("arrival", "channel_gone", "timeout")
+    ]

@@ -17,14 +17,23 @@ ASIDE = {"topic": "SCHEDULE_TOPIC_XXXX", "queue_id": 2, "store_ts": 0, "real_top
 
 
 def test_copies_belong_to_the_topic_they_come_from(spark: "SparkSession") -> None:
-    log = [{"store_ts": 1}, {"store_ts": 1}, BACK | {"reconsume_times": 1}, BACK | {"reconsume_times": 2},
-        BACK | {"topic": "%DLQ%g", "reconsume_times": 3}, {"topic": "%RETRY%h", "store_ts": 60_001}]
+    log = [
+        {"store_ts": 1},
+        {"store_ts": 1},
+        BACK | {"reconsume_times": 1},
+        BACK | {"reconsume_times": 2},
+        BACK | {"topic": "%DLQ%g", "reconsume_times": 3},
+        {"topic": "%RETRY%h", "store_ts": 60_001},
+    ]
     facts = REPORT.facts(inputs(spark, REPORT, log=log))["stored"].persist()
-    assert rows(retries.by_topic(facts)) == [
-        ("%RETRY%h", 0, 1, None, 0, 0), ("orders", 2, 2, 1.0, 1, 3)]
+    assert rows(retries.by_topic(facts)) == [("%RETRY%h", 0, 1, None, 0, 0), ("orders", 2, 2, 1.0, 1, 3)]
     assert rows(retries.by_group(facts)) == [("%RETRY%h", "h", 1, 0, 0), ("orders", "g", 2, 1, 3)]
     assert rows(retries.by_attempt(facts), "group", "attempt", "fate", "messages") == [
-        ("h", 0, "retry", 1), ("g", 1, "retry", 1), ("g", 2, "retry", 1), ("g", 3, "dead letter", 1)]
+        ("h", 0, "retry", 1),
+        ("g", 1, "retry", 1),
+        ("g", 2, "retry", 1),
+        ("g", 3, "dead letter", 1),
+    ]
     assert rows(retries.by_minute(facts)) == [(0, "dead letter", 1), (0, "retry", 2), (60_000, "retry", 1)]
     assert rows(retries.try_figures(facts)) == [(3, 1)]
     facts.unpersist()
@@ -39,19 +48,28 @@ def test_one_group_beside_the_messages_of_all(spark: "SparkSession") -> None:
 
 def test_how_late_delayed_messages_are(spark: "SparkSession") -> None:
     log = [
-        ASIDE | {"uniq_key": "A"}, {"uniq_key": "A", "store_ts": 3_025},
+        ASIDE | {"uniq_key": "A"},
+        {"uniq_key": "A", "store_ts": 3_025},
         ASIDE | {"uniq_key": "B"},  # not delivered yet
-        ASIDE | {"uniq_key": "C", "due_ts": None}, {"uniq_key": "C", "store_ts": 3_000},
-        ASIDE | {"uniq_key": None}, {"uniq_key": None, "store_ts": 3_000},
-        ASIDE | {"uniq_key": "D"}, {"uniq_key": "D", "store_ts": 2_990},  # a clock went back
+        ASIDE | {"uniq_key": "C", "due_ts": None},
+        {"uniq_key": "C", "store_ts": 3_000},
+        ASIDE | {"uniq_key": None},
+        {"uniq_key": None, "store_ts": 3_000},
+        ASIDE | {"uniq_key": "D"},
+        {"uniq_key": "D", "store_ts": 2_990},  # a clock went back
         # the retry of A waits on its own, with the same key
         ASIDE | {"uniq_key": "A", "real_topic": "%RETRY%g", "reconsume_times": 1},
-        {"topic": "%RETRY%g", "uniq_key": "A", "reconsume_times": 1, "store_ts": 3_007}]
+        {"topic": "%RETRY%g", "uniq_key": "A", "reconsume_times": 1, "store_ts": 3_007},
+    ]
     facts = REPORT.facts(inputs(spark, REPORT, log=log))
-    assert rows(retries.delayed_by_level(facts["late"]), "level", "delayed", "delivered", "samples", "min_ms",
-        "max_ms") == [(3, 6, 4, 2, 7, 25)]
+    assert rows(
+        retries.delayed_by_level(facts["late"]), "level", "delayed", "delivered", "samples", "min_ms", "max_ms"
+    ) == [(3, 6, 4, 2, 7, 25)]
     assert sorted(rows(facts["left_out"], "reason", "count")) == [
-        ("clock_back", 1), ("no_unique_key", 1), ("not_due_known", 1)]
+        ("clock_back", 1),
+        ("no_unique_key", 1),
+        ("not_due_known", 1),
+    ]
 
 
 def test_the_golden_store(made: Callable[..., Any], golden: Path) -> None:
@@ -61,12 +79,14 @@ def test_the_golden_store(made: Callable[..., Any], golden: Path) -> None:
     assert found["debian-ordered"]["dead_letters"] == 1
     assert report.table("by_attempt") == [
         {"topic": "debian-ordered", "group": "golden_retry_group", "attempt": attempt, "fate": fate, "messages": 1}
-        for attempt, fate in ((1, "retry"), (2, "dead letter"))]
+        for attempt, fate in ((1, "retry"), (2, "dead letter"))
+    ]
     # stored when, and delivered how long after it was due: as the log and the consume queues of the store have it
     late = {1: [822_076 - 822_052], 2: [823_077 - 823_055], 3: [824_111 - 824_056, 825_762 - 825_717]}
-    assert {row["level"]: (row["delayed"], row["delivered"], row["min_ms"], row["max_ms"])
-        for row in report.table("delayed_by_level")} == {
-        level: (len(times), len(times), min(times), max(times)) for level, times in late.items()}
+    assert {
+        row["level"]: (row["delayed"], row["delivered"], row["min_ms"], row["max_ms"])
+        for row in report.table("delayed_by_level")
+    } == {level: (len(times), len(times), min(times), max(times)) for level, times in late.items()}
 
 
 def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:

@@ -20,7 +20,11 @@ def test_queues_that_have_nothing_count(spark: "SparkSession") -> None:
     facts = skew.REPORT.facts(inputs(spark, skew.REPORT, log=log, topics=[("orders", 4), ("idle", 9)]))["stored"]
     assert rows(skew.by_topic(facts)) == [("orders", 4, 4, 400, 0, 0.75, 3.0, 0.625, 2)]
     assert rows(skew.by_queue(facts), "queue_id", "messages", "messages_share") == [
-        (0, 3, 0.75), (1, 0, 0.0), (2, 1, 0.25), (3, 0, 0.0)]
+        (0, 3, 0.75),
+        (1, 0, 0.0),
+        (2, 1, 0.25),
+        (3, 0, 0.0),
+    ]
     assert rows(skew.queue_figures(facts)) == [(3.0,)]
 
 
@@ -37,13 +41,20 @@ def test_delay_levels_are_not_called_uneven(spark: "SparkSession") -> None:
 
 
 def test_clients_of_a_group(spark: "SparkSession") -> None:
-    journal = [GIVEN | {"client_id": "a", "messages": 6, "bytes": 60}, GIVEN | {"client_id": "b", "messages": 2},
-        GIVEN | {"client_id": "c", "messages": 0}, {"kind": "committed", "at_ms": 1, "client_id": "d"},
-        {"kind": "released", "at_ms": 1, "client_id": "d", "messages": 0}]
+    journal = [
+        GIVEN | {"client_id": "a", "messages": 6, "bytes": 60},
+        GIVEN | {"client_id": "b", "messages": 2},
+        GIVEN | {"client_id": "c", "messages": 0},
+        {"kind": "committed", "at_ms": 1, "client_id": "d"},
+        {"kind": "released", "at_ms": 1, "client_id": "d", "messages": 0},
+    ]
     facts = skew.REPORT.facts(inputs(spark, skew.REPORT, journal=journal))["given"]
     assert rows(skew.by_group(facts)) == [("orders", "g", 3, 8, "a", 0.75, 2.25, 0.5, 1)]
     assert rows(skew.by_client(facts), "client_id", "queues", "messages", "bytes", "messages_share") == [
-        ("a", 1, 6, 60, 0.75), ("b", 1, 2, 0, 0.25), ("c", 1, 0, 0, 0.0)]
+        ("a", 1, 6, 60, 0.75),
+        ("b", 1, 2, 0, 0.25),
+        ("c", 1, 0, 0, 0.0),
+    ]
     assert rows(skew.client_figures(facts)) == [(2.25,)]
 
 
@@ -55,8 +66,9 @@ def test_ten_thousand_queues(spark: "SparkSession") -> None:
 
 def test_the_golden_store_agrees_with_what_was_sent(made: Callable[..., Any], golden: Path) -> None:
     report = made("skew", golden / "clean-shutdown")
-    sent = Counter((entry["topic"], entry["queue"]) for entry in golden_store.sent(golden)
-        if entry["kind"] == "ordered")
+    sent = Counter(
+        (entry["topic"], entry["queue"]) for entry in golden_store.sent(golden) if entry["kind"] == "ordered"
+    )
     found = {(row["topic"], row["queue_id"]): row["messages"] for row in report.table("by_queue")}
     assert {key: found[key] for key in sent} == sent == {("debian-ordered", 0): 50, ("debian-ordered", 1): 50}
     packages = [found["debian-packages", queue] for queue in range(4)]
@@ -67,7 +79,10 @@ def test_the_golden_store_agrees_with_what_was_sent(made: Callable[..., Any], go
 
 def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
     report = made("skew", driven)
-    assert [(row["topic"], row["queue_id"], row["messages"]) for row in report.table("by_queue")
-        if row["topic"] == "orders"] == [("orders", 0, 4), ("orders", 1, 3)]
-    assert [(row["group"], row["clients"], row["messages"], row["client_id"], row["idle_clients"])
-        for row in report.table("by_group")] == [("fast", 1, 2, "c1", 0), ("slow", 2, 6, "c2", 1)]
+    assert [
+        (row["topic"], row["queue_id"], row["messages"]) for row in report.table("by_queue") if row["topic"] == "orders"
+    ] == [("orders", 0, 4), ("orders", 1, 3)]
+    assert [
+        (row["group"], row["clients"], row["messages"], row["client_id"], row["idle_clients"])
+        for row in report.table("by_group")
+    ] == [("fast", 1, 2, "c1", 0), ("slow", 2, 6, "c2", 1)]

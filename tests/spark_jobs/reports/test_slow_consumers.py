@@ -23,18 +23,40 @@ def committed(at: int, offset: int, **more: Any) -> dict[str, Any]:
 
 
 def test_away_is_until_the_next_pull_of_the_queue_begins(spark: "SparkSession") -> None:
-    journal = [given(100, 0, 2), given(400, 2, 2, kind="woken", held_us=250_000), given(500, 2, 5),
-        given(120, 0, 1, queue_id=1), given(130, 0, 2, client_id="other"), committed(140, 2),
-        given(90, 5, 6, client_id="back"), given(80, 6, 7, client_id="back", held_us=10_000)]
+    journal = [
+        given(100, 0, 2),
+        given(400, 2, 2, kind="woken", held_us=250_000),
+        given(500, 2, 5),
+        given(120, 0, 1, queue_id=1),
+        given(130, 0, 2, client_id="other"),
+        committed(140, 2),
+        given(90, 5, 6, client_id="back"),
+        given(80, 6, 7, client_id="back", held_us=10_000),
+    ]
     found = slow_consumers.away(polls(spark, slow_consumers.POLLS, journal))
     assert sorted(rows(found, "client_id", "value"), key=str) == [
-        ("back", 10), ("back", None), ("c", 50), ("c", None), ("c", None), ("other", None)]
+        ("back", 10),
+        ("back", None),
+        ("c", 50),
+        ("c", None),
+        ("c", None),
+        ("other", None),
+    ]
 
 
 def test_committed_is_until_the_first_commit_that_covers_it(spark: "SparkSession") -> None:
-    journal = [given(100, 0, 2), given(110, 2, 5), given(120, 5, 6), committed(150, 1), committed(160, 2),
-        committed(165, 4), committed(170, 5), committed(900, 5), given(800, 0, 2, client_id="again"),
-        committed(10, 9, group="h")]
+    journal = [
+        given(100, 0, 2),
+        given(110, 2, 5),
+        given(120, 5, 6),
+        committed(150, 1),
+        committed(160, 2),
+        committed(165, 4),
+        committed(170, 5),
+        committed(900, 5),
+        given(800, 0, 2, client_id="again"),
+        committed(10, 9, group="h"),
+    ]
     found = slow_consumers.committed(polls(spark, slow_consumers.POLLS, journal))
     assert sorted(rows(found, "client_id", "value"), key=str) == [("again", None), ("c", 60), ("c", 60), ("c", None)]
 
@@ -49,7 +71,12 @@ def test_who_is_slower_than_its_group(spark: "SparkSession") -> None:
     journal += [given(0, 0, 1, client_id="new"), given(9_000, 1, 1, client_id="new")]
     facts = REPORT.facts(inputs(spark, REPORT, journal=journal))["measures"]
     assert {row[0]: row[1] for row in rows(slow_consumers.by_client(facts), "client_id", "is_slow")} == {
-        "a": False, "b": False, "c": False, "slow": True, "new": False}
+        "a": False,
+        "b": False,
+        "c": False,
+        "slow": True,
+        "new": False,
+    }
     ((slow, away, committed_ms),) = rows(slow_consumers.figures(facts))
     assert (slow, committed_ms) == (1, None)
     assert away >= 500
@@ -57,5 +84,7 @@ def test_who_is_slower_than_its_group(spark: "SparkSession") -> None:
 
 def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
     report = made("slow_consumers", driven)
-    assert {row["client_id"]: (row["answers"], row["away_p50_ms"], row["committed_p50_ms"], row["is_slow"])
-        for row in report.summary["rows"]} == {"c1": (1, 100, 100, False), "c2": (2, None, 30_000, False)}
+    assert {
+        row["client_id"]: (row["answers"], row["away_p50_ms"], row["committed_p50_ms"], row["is_slow"])
+        for row in report.summary["rows"]
+    } == {"c1": (1, 100, 100, False), "c2": (2, None, 30_000, False)}

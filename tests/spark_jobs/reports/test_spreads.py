@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 def samples(spark: "SparkSession") -> "DataFrame":
     values = [("a", "x", 1), ("a", "x", 3), ("a", "y", 40), ("b", "x", 2)]
-    return sampled(spark.createDataFrame(values, "topic string, stage string, value long"), "topic", "stage",
-        value="value")
+    return sampled(
+        spark.createDataFrame(values, "topic string, stage string, value long"), "topic", "stage", value="value"
+    )
 
 
 def test_columns_of_a_schema() -> None:
@@ -24,7 +25,10 @@ def test_tables_by_keys(spark: "SparkSession") -> None:
     table = spread_table("stages", "topic string, stage string", "us")
     assert table.of == "stages"
     assert rows(table.make(samples(spark)), "topic", "stage", "samples", "mean_us", "max_us") == [
-        ("a", "x", 2, 2.0, 3), ("a", "y", 1, 40.0, 40), ("b", "x", 1, 2.0, 2)]
+        ("a", "x", 2, 2.0, 3),
+        ("a", "y", 1, 40.0, 40),
+        ("b", "x", 1, 2.0, 2),
+    ]
     only_x = spread_table("stages", "topic string", "us", only="stage = 'x'")
     assert rows(only_x.make(samples(spark)), "topic", "samples") == [("a", 2), ("b", 1)]
     bars = bars_table("stages", "topic string", "us", only="stage = 'x'")
@@ -34,6 +38,10 @@ def test_tables_by_keys(spark: "SparkSession") -> None:
 def test_some_figures_in_one_row(spark: "SparkSession") -> None:
     wanted = {"many": ("x", "samples"), "most": ("y", "max_us"), "none": ("z", "max_us"), "nobody": ("z", "samples")}
     assert one(chosen(samples(spark), kind="stage", unit="us", wanted=wanted)) == {
-        "many": 3, "most": 40, "none": None, "nobody": 0}
+        "many": 3,
+        "most": 40,
+        "none": None,
+        "nobody": 0,
+    }
     by_topic = chosen(samples(spark), "topic", kind="stage", unit="us", wanted={"most": ("y", "max_us")})
     assert sorted(rows(by_topic)) == [("a", 40), ("b", None)]

@@ -31,11 +31,21 @@ def test_minutes_before_1970_too(spark: "SparkSession") -> None:
     assert rows(table.select(floored(F.col("ts")))) == [(-MINUTE_MS,), (0,), (0,), (MINUTE_MS,)]
 
 
-@pytest.mark.parametrize(("from_ms", "to_ms", "kept"), [
-    (None, None, [0, 1, 2, 3]), (1, None, [1, 2, 3]), (1.99, None, [1, 2, 3]), (None, 1, [0]), (1, 2, [1]),
-    (1, 1.01, [1]), (9, None, [])])
-def test_a_window_goes_by_whole_minutes(spark: "SparkSession", from_ms: float | None, to_ms: float | None,
-                                        kept: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("from_ms", "to_ms", "kept"),
+    [
+        (None, None, [0, 1, 2, 3]),
+        (1, None, [1, 2, 3]),
+        (1.99, None, [1, 2, 3]),
+        (None, 1, [0]),
+        (1, 2, [1]),
+        (1, 1.01, [1]),
+        (9, None, []),
+    ],
+)
+def test_a_window_goes_by_whole_minutes(
+    spark: "SparkSession", from_ms: float | None, to_ms: float | None, kept: list[int]
+) -> None:
     facts = spark.createDataFrame([(minute * MINUTE_MS,) for minute in range(4)], "minute_ts long")
     start, stop = (None if bound is None else int(bound * MINUTE_MS) for bound in (from_ms, to_ms))
     assert [row[0] // MINUTE_MS for row in rows(in_window(facts, start, stop))] == kept
@@ -70,17 +80,24 @@ def test_a_share_of_nothing_is_not_known(spark: "SparkSession") -> None:
 
 def test_how_uneven(spark: "SparkSession") -> None:
     amounts = {"even": (5, 5, 5), "one": (0, 0, 0, 8), "none": (0, 0), "single": (3,)}
-    table = spark.createDataFrame([(key, amount) for key, parts in amounts.items() for amount in parts],
-        "key string, amount long")
+    table = spark.createDataFrame(
+        [(key, amount) for key, parts in amounts.items() for amount in parts], "key string, amount long"
+    )
     found = {row[0]: row[1:] for row in rows(uneven(table, "key", amount="amount"))}
-    assert found == {"even": (3, 15, 5, 1.0, 0.0), "one": (4, 8, 8, 4.0, 0.75), "none": (2, 0, 0, None, None),
-        "single": (1, 3, 3, 1.0, 0.0)}
+    assert found == {
+        "even": (3, 15, 5, 1.0, 0.0),
+        "one": (4, 8, 8, 4.0, 0.75),
+        "none": (2, 0, 0, None, None),
+        "single": (1, 3, 3, 1.0, 0.0),
+    }
 
 
 def test_reasons_are_counted(spark: "SparkSession") -> None:
-    facts = spark.createDataFrame([("a", 0, 2), ("a", 0, 3), ("b", 0, 1)],
-        "topic string, minute_ts long, samples long")
+    facts = spark.createDataFrame([("a", 0, 2), ("a", 0, 3), ("b", 0, 1)], "topic string, minute_ts long, samples long")
     assert sorted(rows(reason(facts, "clock_back"))) == [("clock_back", "a", "", 0, 5), ("clock_back", "b", "", 0, 1)]
     of_groups = facts.withColumn("group", F.col("samples").cast("string"))
     assert sorted(rows(reason(of_groups, "clock_back"), "topic", "group", "count")) == [
-        ("a", "2", 2), ("a", "3", 3), ("b", "1", 1)]
+        ("a", "2", 2),
+        ("a", "3", 3),
+        ("b", "1", 1),
+    ]

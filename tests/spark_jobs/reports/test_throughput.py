@@ -15,16 +15,29 @@ from tests.spark_jobs.test_commit_log_source import COUNTS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-COLUMNS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "body_length", "store_ts",
-    "born_host", "producer_group")
-MESSAGES = [dict(zip(COLUMNS, row, strict=True)) for row in (
-    (0, 0, "a", 0, 5, 100, 0, 10, "10.0.0.1", None),
-    (100, 0, "a", 1, 7, 200, 1, MINUTE - 1, "10.0.0.1", None),
-    (300, 0, "b", 0, 0, 300, 2, MINUTE, "10.0.0.1", "tx"),
-    (600, 0, "a", 0, 6, 400, 3, MINUTE + 1, "10.0.0.2", None),
-    (1000, 1000, "a", 0, 7, 500, 256, 2 * MINUTE, "10.0.0.2", None),
-    (1500, 1000, "a", 0, 8, 600, 257, 3 * MINUTE, "10.0.0.2", None),
-)]
+COLUMNS = (
+    "physical_offset",
+    "segment",
+    "topic",
+    "queue_id",
+    "queue_offset",
+    "total_size",
+    "body_length",
+    "store_ts",
+    "born_host",
+    "producer_group",
+)
+MESSAGES = [
+    dict(zip(COLUMNS, row, strict=True))
+    for row in (
+        (0, 0, "a", 0, 5, 100, 0, 10, "10.0.0.1", None),
+        (100, 0, "a", 1, 7, 200, 1, MINUTE - 1, "10.0.0.1", None),
+        (300, 0, "b", 0, 0, 300, 2, MINUTE, "10.0.0.1", "tx"),
+        (600, 0, "a", 0, 6, 400, 3, MINUTE + 1, "10.0.0.2", None),
+        (1000, 1000, "a", 0, 7, 500, 256, 2 * MINUTE, "10.0.0.2", None),
+        (1500, 1000, "a", 0, 8, 600, 257, 3 * MINUTE, "10.0.0.2", None),
+    )
+]
 
 
 @pytest.fixture(scope="module")
@@ -35,30 +48,42 @@ def facts(spark: "SparkSession") -> "DataFrame":
 def test_by_topic(facts: "DataFrame") -> None:
     assert rows(throughput.by_topic(facts)) == [
         ("a", 5, 1800, 517, 2, 100, 360.0, 600, 10, 3 * MINUTE),
-        ("b", 1, 300, 2, 1, 300, 300.0, 300, MINUTE, MINUTE)]
+        ("b", 1, 300, 2, 1, 300, 300.0, 300, MINUTE, MINUTE),
+    ]
     assert rows(throughput.figures(facts)) == [(6, 2100, 519)]
 
 
 def test_by_queue(facts: "DataFrame") -> None:
     columns = ("topic", "queue_id", "messages", "min_queue_offset", "max_queue_offset")
-    assert rows(throughput.by_queue(facts), *columns) == [
-        ("a", 0, 4, 5, 8), ("a", 1, 1, 7, 7), ("b", 0, 1, 0, 0)]
+    assert rows(throughput.by_queue(facts), *columns) == [("a", 0, 4, 5, 8), ("a", 1, 1, 7, 7), ("b", 0, 1, 0, 0)]
 
 
 def test_by_producer(facts: "DataFrame") -> None:
     assert rows(throughput.by_producer(facts), "topic", "born_host", "producer_group", "messages") == [
-        ("a", "10.0.0.1", None, 2), ("a", "10.0.0.2", None, 3), ("b", "10.0.0.1", "tx", 1)]
+        ("a", "10.0.0.1", None, 2),
+        ("a", "10.0.0.2", None, 3),
+        ("b", "10.0.0.1", "tx", 1),
+    ]
 
 
 def test_by_minute(facts: "DataFrame") -> None:
     assert rows(throughput.by_minute(facts)) == [
-        (0, "a", 2, 300, 1), (MINUTE, "a", 1, 400, 3), (MINUTE, "b", 1, 300, 2),
-        (2 * MINUTE, "a", 1, 500, 256), (3 * MINUTE, "a", 1, 600, 257)]
+        (0, "a", 2, 300, 1),
+        (MINUTE, "a", 1, 400, 3),
+        (MINUTE, "b", 1, 300, 2),
+        (2 * MINUTE, "a", 1, 500, 256),
+        (3 * MINUTE, "a", 1, 600, 257),
+    ]
 
 
 def test_sizes_are_classed_by_the_next_power_of_two(facts: "DataFrame") -> None:
     assert rows(throughput.by_size(facts), "topic", "size_class", "messages") == [
-        ("a", 1, 2), ("a", 4, 1), ("a", 256, 1), ("a", 512, 1), ("b", 2, 1)]
+        ("a", 1, 2),
+        ("a", 4, 1),
+        ("a", 256, 1),
+        ("a", 512, 1),
+        ("b", 2, 1),
+    ]
 
 
 @pytest.mark.parametrize("name", golden_store.STORES)
@@ -85,11 +110,15 @@ def test_the_golden_store_agrees_with_what_was_sent(made: Callable[..., Any], go
     assert {row["topic"]: row["messages"] for row in report.summary["rows"]} == COUNTS
     sent = golden_store.sent(golden)
     plain = Counter((entry["topic"], entry["queue"]) for entry in sent if entry["kind"] == "ordered")
-    assert {(row["topic"], row["queue_id"]): row["messages"] for row in report.table("by_queue")
-        if row["topic"] == "debian-ordered"} == plain
+    assert {
+        (row["topic"], row["queue_id"]): row["messages"]
+        for row in report.table("by_queue")
+        if row["topic"] == "debian-ordered"
+    } == plain
     bodies = sum(entry["bodyLength"] for entry in sent if entry["kind"] == "ordered")
     assert next(row["body_bytes"] for row in report.summary["rows"] if row["topic"] == "debian-ordered") == bodies
-    producers = {(row["topic"], row["born_host"], row["producer_group"]): row["messages"]
-        for row in report.table("by_producer")}
+    producers = {
+        (row["topic"], row["born_host"], row["producer_group"]): row["messages"] for row in report.table("by_producer")
+    }
     assert producers["debian-transactions", "127.0.0.1", "golden_tx_group"] == 2
     assert producers["debian-packages", "127.0.0.1", None] == 3203

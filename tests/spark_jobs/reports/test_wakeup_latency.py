@@ -35,7 +35,9 @@ def test_stages_of_holds_that_ended_with_messages(spark: "SparkSession") -> None
         ("stored_to_woken", "arrival", 60_000, 0),
         ("stored_to_woken", "arrival", 60_000, 0),
         ("stored_to_woken", "arrival", 60_000, 1_700),
-        *[("woken_to_answered", "arrival", 60_000, 300)] * 3, ("woken_to_answered", "arrival", 60_000, 29_976)]
+        *[("woken_to_answered", "arrival", 60_000, 300)] * 3,
+        ("woken_to_answered", "arrival", 60_000, 29_976),
+    ]
 
 
 def test_figures_and_what_is_left_out(spark: "SparkSession") -> None:
@@ -49,8 +51,10 @@ def test_figures_and_what_is_left_out(spark: "SparkSession") -> None:
 def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
     report = made("wakeup_latency", driven)
     zeros = {f"{name}_us": 0 for name in ("mean", "min", "p50", "p90", "p99", "p999", "max")}
-    assert report.summary["rows"] == [{"topic": "orders", "stage": stage, "samples": 1} | zeros
-        for stage in ("stored_to_answered", "stored_to_woken", "woken_to_answered")]
+    assert report.summary["rows"] == [
+        {"topic": "orders", "stage": stage, "samples": 1} | zeros
+        for stage in ("stored_to_answered", "stored_to_woken", "woken_to_answered")
+    ]
     assert [row["cause"] for row in report.table("by_cause")] == ["arrival"] * 3
     assert report.summary["total"]["wakeups"] == 1
     assert report.summary["input"]["journal"]["entries"] == 9

@@ -18,6 +18,7 @@ KEY = {"namespace": "n", "key": "k", "value": "v"}
 @pytest.fixture
 def start(manage: Manage) -> Callable[[], tuple[subprocess.Popen[str], RemotingClient]]:
     """Starts it and waits until it says that it is up."""
+
     def starter() -> tuple[subprocess.Popen[str], RemotingClient]:
         process = manage.start("namesrv")
         port = manage.environment["GLASSMQ_NAMESRV_PORT"]
@@ -31,7 +32,8 @@ def start(manage: Manage) -> Callable[[], tuple[subprocess.Popen[str], RemotingC
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_it_serves_until_a_signal_and_keeps_what_it_was_told(
-        start: Callable[[], tuple[subprocess.Popen[str], RemotingClient]], number: signal.Signals) -> None:
+    start: Callable[[], tuple[subprocess.Popen[str], RemotingClient]], number: signal.Signals
+) -> None:
     process, client = start()
     assert (await client.invoke(RequestCode.PUT_KV_CONFIG, KEY, timeout_s=60)).code == 0
     process.send_signal(number)

@@ -30,12 +30,15 @@ def test_figures() -> None:
 
 def test_statistics() -> None:
     assert asked(315) == c.ViewBrokerStatsData(stats_name="TOPIC_PUT_NUMS", stats_key="T")
-    reply = c.BrokerStatsData(minute=c.StatsSnapshot(sum=5, tps=0.5, avgpt=1.0),
-                              hour=c.StatsSnapshot(sum=6, tps=0.25, avgpt=2.0),
-                              day=c.StatsSnapshot(sum=0, tps=0.0, avgpt=0.0))
+    reply = c.BrokerStatsData(
+        minute=c.StatsSnapshot(sum=5, tps=0.5, avgpt=1.0),
+        hour=c.StatsSnapshot(sum=6, tps=0.25, avgpt=2.0),
+        day=c.StatsSnapshot(sum=0, tps=0.0, avgpt=0.0),
+    )
     assert answer(315, reply).body == (
         b'{"statsDay":{"avgpt":0.0,"sum":0,"tps":0.0},"statsHour":{"avgpt":2.0,"sum":6,"tps":0.25},'
-        b'"statsMinute":{"avgpt":1.0,"sum":5,"tps":0.5}}')
+        b'"statsMinute":{"avgpt":1.0,"sum":5,"tps":0.5}}'
+    )
 
 
 def test_replication() -> None:
@@ -46,14 +49,16 @@ def test_replication() -> None:
     assert isinstance(view, c.BrokerView)
     assert answer(907, view).body == (
         b'{"haConnectionInfo":[],"inSyncSlaveNums":0,"master":true,"masterCommitLogMaxOffset":%d}'
-        % view.positions.appended)
+        % view.positions.appended
+    )
 
 
 def test_options() -> None:
     assert asked(26) == c.GetBrokerConfig()
-    reply = c.BrokerConfig(config={"fileReservedTime": 72, "autoCreateTopicEnable": True, "brokerName": "broker-a",
-                                   "namesrvAddr": ""},
-                           data_version={"counter": 4, "stateVersion": 0, "timestamp": 1_795_277_344_276})
+    reply = c.BrokerConfig(
+        config={"fileReservedTime": 72, "autoCreateTopicEnable": True, "brokerName": "broker-a", "namesrvAddr": ""},
+        data_version={"counter": 4, "stateVersion": 0, "timestamp": 1_795_277_344_276},
+    )
     response = answer(26, reply)
     assert response.ext_fields == {"version": '{"counter":4,"stateVersion":0,"timestamp":1795277344276}'}
     assert response.body == b"autoCreateTopicEnable=true\nbrokerName=broker-a\nfileReservedTime=72\nnamesrvAddr=\n"
@@ -69,7 +74,8 @@ def test_every_option_is_told() -> None:
 
 def test_changing_options() -> None:
     assert asked(25, b"#comment\nfileReservedTime=48\nlongPollingEnable = false\n") == c.UpdateBrokerConfig(
-        changes={"fileReservedTime": "48", "longPollingEnable": "false"})
+        changes={"fileReservedTime": "48", "longPollingEnable": "false"}
+    )
     bench = Bench()
     reply = bench.call(asked(25, b"fileReservedTime=48\nlongPollingEnable=false"))
     assert isinstance(reply, c.BrokerView) and reply.config["longPollingEnable"] is False
@@ -84,13 +90,20 @@ def test_changing_options() -> None:
 
 def test_units_of_a_queue() -> None:
     assert asked(321) == c.QueryConsumeQueue(topic="T", queue_id=1, index=0, count=10, group="g")
-    units = c.ConsumeQueueUnits(min_offset=0, max_offset=3, units=[(0, 227, 2_598_919), (454, 227, 2_598_919)],
-                                subscription=c.SubscriptionData(topic="T", sub_version=5))
-    data = (b'"maxQueueIndex":3,"minQueueIndex":0,"queueData":[{"eval":false,"physicOffset":0,"physicSize":227,'
-            b'"tagsCode":2598919},{"eval":false,"physicOffset":454,"physicSize":227,"tagsCode":2598919}]')
+    units = c.ConsumeQueueUnits(
+        min_offset=0,
+        max_offset=3,
+        units=[(0, 227, 2_598_919), (454, 227, 2_598_919)],
+        subscription=c.SubscriptionData(topic="T", sub_version=5),
+    )
+    data = (
+        b'"maxQueueIndex":3,"minQueueIndex":0,"queueData":[{"eval":false,"physicOffset":0,"physicSize":227,'
+        b'"tagsCode":2598919},{"eval":false,"physicOffset":454,"physicSize":227,"tagsCode":2598919}]'
+    )
     assert answer(321, units).body == (
         b"{" + data + b',"filterData":"null","subscriptionData":{"classFilterMode":false,"codeSet":[],"expressionType":'
-        b'"TAG","subString":"*","subVersion":5,"tagsSet":[],"topic":"T"}}')
+        b'"TAG","subString":"*","subVersion":5,"tagsSet":[],"topic":"T"}}'
+    )
     alone = c.ConsumeQueueUnits(min_offset=0, max_offset=3, units=units.units)
     assert answer(321, alone).body == b"{" + data + b',"filterData":"g@T is not online!"}'
     assert answer(321, alone, consumerGroup=None).body == b"{" + data + b"}"
@@ -116,7 +129,9 @@ def test_timers_and_recalls() -> None:
     assert answer(61, c.Done()).body == b'{"timingCount":{}}'
     refused = asked(370)
     assert isinstance(refused, c.Failed) and (refused.code, refused.remark) == (
-        16, "recall failed, operation is forbidden")
+        16,
+        "recall failed, operation is forbidden",
+    )
 
 
 @pytest.mark.parametrize("code", [27, 323, 354, 513, 901, 2003, 3005])

@@ -42,12 +42,14 @@ def test_configuration_of_one() -> None:
 
 def test_configuration_of_all() -> None:
     assert asked(201) == c.GetSubscriptionGroups() == decode(command_of(java(201, {})), PEER)
-    response = answer(201, c.SubscriptionGroups(data_version=VERSION, configs={"g": {"groupName": "g"}},
-                                                forbidden={"h": {"T": 4}}))
+    response = answer(
+        201, c.SubscriptionGroups(data_version=VERSION, configs={"g": {"groupName": "g"}}, forbidden={"h": {"T": 4}})
+    )
     assert response.ext_fields == {"totalGroupNum": "1"}
     assert response.body == (
         b'{"dataVersion":{"counter":6,"stateVersion":0,"timestamp":1700000000000},"forbiddenTable":{"h":{"T":4}},'
-        b'"subscriptionGroupTable":{"g":{"groupName":"g"}}}')
+        b'"subscriptionGroupTable":{"g":{"groupName":"g"}}}'
+    )
 
 
 def test_deleting_a_group() -> None:
@@ -58,22 +60,29 @@ def test_deleting_a_group() -> None:
 def test_what_a_group_may_not_read() -> None:
     assert asked(353) == c.UpdateGroupForbidden(group="g", topic="T", readable=False)
     assert decode(command_of(java(353, {"group": "g", "topic": "T"})), PEER) == c.UpdateGroupForbidden(
-        group="g", topic="T")
+        group="g", topic="T"
+    )
     assert answer(353, c.GroupForbidden(group="g", topic="T", readable=False)).body == (
-        b'{"group":"g","readable":false,"topic":"T"}')
+        b'{"group":"g","readable":false,"topic":"T"}'
+    )
 
 
 def test_members_of_a_group() -> None:
     assert asked(203) == c.GetConsumerConnections(group="g")
     reply = c.ConsumerConnections(
-        group="g", consume_type="CONSUME_PASSIVELY", message_model="CLUSTERING",
-        consume_from_where="CONSUME_FROM_LAST_OFFSET", clients=[client_view("c1")], subscriptions=[
-            c.SubscriptionData(topic="T", sub_string="TagA || TagB", sub_version=1_700_000_000_000)])
+        group="g",
+        consume_type="CONSUME_PASSIVELY",
+        message_model="CLUSTERING",
+        consume_from_where="CONSUME_FROM_LAST_OFFSET",
+        clients=[client_view("c1")],
+        subscriptions=[c.SubscriptionData(topic="T", sub_string="TagA || TagB", sub_version=1_700_000_000_000)],
+    )
     assert answer(203, reply).body == (
         b'{"connectionSet":[' + CONNECTION + b'],"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","consumeType":'
         b'"CONSUME_PASSIVELY","messageModel":"CLUSTERING","subscriptionTable":{"T":{"classFilterMode":false,"codeSet":'
         b'[2598919,2598920],"expressionType":"TAG","subString":"TagA || TagB","subVersion":1700000000000,"tagsSet":'
-        b'["TagA","TagB"],"topic":"T"}}}')
+        b'["TagA","TagB"],"topic":"T"}}}'
+    )
 
 
 def test_members_of_a_producer_group() -> None:
@@ -88,7 +97,8 @@ def test_all_producers() -> None:
     reply = c.ProducerConnections(groups={"pg": [client_view("c1")], "none": []})
     assert answer(328, reply).body == (
         b'{"data":{"pg":[{"clientId":"c1","language":"JAVA","lastUpdateTimestamp":2,"remoteIP":"/10.0.0.2:50000",'
-        b'"version":493}],"none":[]}}')
+        b'"version":493}],"none":[]}}'
+    )
 
 
 def test_a_member_whose_language_rocketmq_does_not_know() -> None:

@@ -11,10 +11,18 @@ from broker_core.remoting.requests import decode, encode
 from tests.fakes.remoting import EXAMPLES, IDENTITY, PEER, command_of, java
 
 QUEUE_0 = b'{"brokerName":"broker-a","queueId":0,"topic":"T"}'
-STATS = c.ConsumeStats(consume_tps=0.4, queues=[c.OffsetWrapper(
-    topic="T", queue_id=0, broker_offset=3, consumer_offset=1, pull_offset=2, last_timestamp=1_795_277_343_775)])
-STATS_JSON = (b'{"consumeTps":0.4,"offsetTable":{' + QUEUE_0 + b':{"brokerOffset":3,"consumerOffset":1,"lastTimestamp":'
-              b'1795277343775,"pullOffset":2}}}')
+STATS = c.ConsumeStats(
+    consume_tps=0.4,
+    queues=[
+        c.OffsetWrapper(
+            topic="T", queue_id=0, broker_offset=3, consumer_offset=1, pull_offset=2, last_timestamp=1_795_277_343_775
+        )
+    ],
+)
+STATS_JSON = (
+    b'{"consumeTps":0.4,"offsetTable":{' + QUEUE_0 + b':{"brokerOffset":3,"consumerOffset":1,"lastTimestamp":'
+    b'1795277343775,"pullOffset":2}}}'
+)
 
 
 def asked(code: int, body: bytes | None = None, **fields: str) -> Any:
@@ -29,9 +37,16 @@ def answer(code: int, reply: c.Reply) -> bytes:
     return response.body
 
 
-@pytest.mark.parametrize(("fields", "topics"), [
-    ({}, []), ({"topic": "T"}, ["T"]), ({"topic": ""}, []), ({"topicList": "T;U"}, ["T", "U"]),
-    ({"topic": "V", "topicList": "T;;U;"}, ["T", "U"])])
+@pytest.mark.parametrize(
+    ("fields", "topics"),
+    [
+        ({}, []),
+        ({"topic": "T"}, ["T"]),
+        ({"topic": ""}, []),
+        ({"topicList": "T;U"}, ["T", "U"]),
+        ({"topic": "V", "topicList": "T;;U;"}, ["T", "U"]),
+    ],
+)
 def test_progress_of_a_group(fields: dict[str, str], topics: list[str]) -> None:
     command = decode(command_of(java(208, {"consumerGroup": "g"} | fields)), PEER)
     assert command == c.GetConsumeStats(group="g", topics=topics)
@@ -40,20 +55,26 @@ def test_progress_of_a_group(fields: dict[str, str], topics: list[str]) -> None:
 
 def test_progress_of_all_groups() -> None:
     assert asked(317, isOrder="true") == c.GetBrokerConsumeStats(is_order=True)
-    reply = c.BrokerConsumeStats(broker_addr="127.0.0.1:10911", groups={"g": [STATS], "h": []}, total_diff=2,
-                                 total_inflight_diff=1)
+    reply = c.BrokerConsumeStats(
+        broker_addr="127.0.0.1:10911", groups={"g": [STATS], "h": []}, total_diff=2, total_inflight_diff=1
+    )
     assert answer(317, reply) == (
         b'{"brokerAddr":"127.0.0.1:10911","consumeStatsList":[{"g":[' + STATS_JSON + b']},{"h":[]}],"totalDiff":2,'
-        b'"totalInflightDiff":1}')
+        b'"totalInflightDiff":1}'
+    )
 
 
 def test_time_spans() -> None:
     assert asked(303) == c.QueryConsumeTimeSpan(topic="T", group="g")
-    reply = c.ConsumeTimeSpans(topic="T", spans=[c.QueueTimeSpan(
-        queue_id=0, min_timestamp=1, max_timestamp=3, consume_timestamp=2, delay_time=552)])
+    reply = c.ConsumeTimeSpans(
+        topic="T",
+        spans=[c.QueueTimeSpan(queue_id=0, min_timestamp=1, max_timestamp=3, consume_timestamp=2, delay_time=552)],
+    )
     assert answer(303, reply) == (
-        b'{"consumeTimeSpanSet":[{"consumeTimeStamp":2,"delayTime":552,"maxTimeStamp":3,"messageQueue":' + QUEUE_0
-        + b',"minTimeStamp":1}]}')
+        b'{"consumeTimeSpanSet":[{"consumeTimeStamp":2,"delayTime":552,"maxTimeStamp":3,"messageQueue":'
+        + QUEUE_0
+        + b',"minTimeStamp":1}]}'
+    )
 
 
 def test_who_consumes_what() -> None:
@@ -61,7 +82,8 @@ def test_who_consumes_what() -> None:
     assert answer(300, c.GroupNames(groups=["g", "h"])) == b'{"groupList":["g","h"]}'
     assert asked(343) == c.QueryTopicsByConsumer(group="g")
     assert answer(343, c.TopicNames(broker_addr="127.0.0.1:10911", topics=["T"])) == (
-        b'{"brokerAddr":"127.0.0.1:10911","topicList":["T"]}')
+        b'{"brokerAddr":"127.0.0.1:10911","topicList":["T"]}'
+    )
 
 
 def test_a_subscription() -> None:
@@ -69,29 +91,36 @@ def test_a_subscription() -> None:
     subscription = c.SubscriptionData(topic="T", sub_version=5)
     assert answer(345, c.FoundSubscription(group="g", topic="T", subscription=subscription)) == (
         b'{"group":"g","topic":"T","subscriptionData":{"classFilterMode":false,"codeSet":[],"expressionType":"TAG",'
-        b'"subString":"*","subVersion":5,"tagsSet":[],"topic":"T"}}')
+        b'"subString":"*","subVersion":5,"tagsSet":[],"topic":"T"}}'
+    )
     assert answer(345, c.FoundSubscription(group="g", topic="T", subscription=None)) == b'{"group":"g","topic":"T"}'
 
 
 def test_assignment() -> None:
     assert asked(400) == c.QueryAssignment(group="g", topic="T", client_id="10.0.0.2@1")
-    odd = asked(400, b'{"clientId":"c","consumerGroup":"g","messageModel":"BROADCASTING","topic":"T",'
-                     b'"strategyName":null}')
+    odd = asked(
+        400, b'{"clientId":"c","consumerGroup":"g","messageModel":"BROADCASTING","topic":"T","strategyName":null}'
+    )
     assert odd == c.QueryAssignment(group="g", topic="T", client_id="c", strategy="", message_model="BROADCASTING")
     queue = c.MessageQueue(topic="T", broker_name="broker-b", queue_id=1)
     assert answer(400, c.Assignment(queues=[queue])) == (
         b'{"messageQueueAssignments":[{"messageQueue":{"brokerName":"broker-b","queueId":1,"topic":"T"},"mode":"PULL"}'
-        b"]}")
+        b"]}"
+    )
     assert answer(400, c.Assignment(queues=[])) == b'{"messageQueueAssignments":[]}'
 
 
-@pytest.mark.parametrize(("fields", "expected"), [
-    ({}, ("1700000000000", -1, None)),
-    ({"timestamp": "-1"}, ("max", -1, None)),
-    ({"timestamp": "0", "queueId": "2"}, ("0", 2, None)),
-    ({"queueId": "2", "offset": "7"}, ("1700000000000", 2, 7)),
-    ({"offset": "7"}, ("1700000000000", -1, None)),
-    ({"queueId": "-5", "offset": "7"}, ("1700000000000", -1, None))])
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, ("1700000000000", -1, None)),
+        ({"timestamp": "-1"}, ("max", -1, None)),
+        ({"timestamp": "0", "queueId": "2"}, ("0", 2, None)),
+        ({"queueId": "2", "offset": "7"}, ("1700000000000", 2, 7)),
+        ({"offset": "7"}, ("1700000000000", -1, None)),
+        ({"queueId": "-5", "offset": "7"}, ("1700000000000", -1, None)),
+    ],
+)
 def test_moving_a_group(fields: dict[str, str], expected: tuple[str, int, int | None]) -> None:
     command = asked(222, **fields)
     assert (command.group, command.topic, command.dry_run) == ("g", "T", False)
@@ -100,16 +129,22 @@ def test_moving_a_group(fields: dict[str, str], expected: tuple[str, int, int | 
 
 def test_where_a_group_was_moved_to() -> None:
     assert asked(222) == decode(command_of(java(222, {"topic": "T", "group": "g", "timestamp": "1700000000000"})), PEER)
-    reply = c.OffsetsReset(group="g", dry_run=False, changes=[], offsets=[
-        c.QueueOffset(topic="T", queue_id=0, offset=7), c.QueueOffset(topic="T", queue_id=1, offset=9)])
+    reply = c.OffsetsReset(
+        group="g",
+        dry_run=False,
+        changes=[],
+        offsets=[c.QueueOffset(topic="T", queue_id=0, offset=7), c.QueueOffset(topic="T", queue_id=1, offset=9)],
+    )
     assert answer(222, reply) == (
-        b'{"offsetTable":{' + QUEUE_0 + b':7,{"brokerName":"broker-a","queueId":1,"topic":"T"}:9}}')
+        b'{"offsetTable":{' + QUEUE_0 + b':7,{"brokerName":"broker-a","queueId":1,"topic":"T"}:9}}'
+    )
 
 
 def test_cloning() -> None:
     assert asked(314) == c.CloneGroupOffset(src_group="g", dest_group="h", topic="T", offline=True)
     assert decode(command_of(java(314, {"srcGroup": "g", "destGroup": "h"})), PEER) == c.CloneGroupOffset(
-        src_group="g", dest_group="h")
+        src_group="g", dest_group="h"
+    )
     assert answer(314, c.Done()) == b""
 
 
@@ -122,5 +157,6 @@ def test_correction() -> None:
 def test_tables() -> None:
     assert asked(43) == c.GetAllConsumerOffset() and asked(45) == c.GetAllDelayOffset()
     assert answer(43, c.OffsetTable(table={"offsetTable": {"T@g": {0: 1, 1: 1}}})) == (
-        b'{"offsetTable":{"T@g":{0:1,1:1}}}')
+        b'{"offsetTable":{"T@g":{0:1,1:1}}}'
+    )
     assert answer(45, c.OffsetTable(table={"offsetTable": {1: 5}})) == b'{"offsetTable":{1:5}}'

@@ -9,10 +9,20 @@ from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests import decode, encode
 from tests.fakes.remoting import EXAMPLES, IDENTITY, PEER, command_of, java
 
-CONFIG = {"attributes": {"message.type": "FIFO"}, "order": False, "perm": 6, "readQueueNums": 4,
-          "topicFilterType": "SINGLE_TAG", "topicName": "T", "topicSysFlag": 0, "writeQueueNums": 4}
-CONFIG_JSON = (b'{"attributes":{"message.type":"FIFO"},"order":false,"perm":6,"readQueueNums":4,"topicFilterType":'
-               b'"SINGLE_TAG","topicName":"T","topicSysFlag":0,"writeQueueNums":4}')
+CONFIG = {
+    "attributes": {"message.type": "FIFO"},
+    "order": False,
+    "perm": 6,
+    "readQueueNums": 4,
+    "topicFilterType": "SINGLE_TAG",
+    "topicName": "T",
+    "topicSysFlag": 0,
+    "writeQueueNums": 4,
+}
+CONFIG_JSON = (
+    b'{"attributes":{"message.type":"FIFO"},"order":false,"perm":6,"readQueueNums":4,"topicFilterType":'
+    b'"SINGLE_TAG","topicName":"T","topicSysFlag":0,"writeQueueNums":4}'
+)
 VERSION = {"counter": 13, "stateVersion": 0, "timestamp": 1_700_000_000_000}
 
 
@@ -29,8 +39,15 @@ def answer(code: int, reply: c.Reply) -> RemotingCommand:
 
 def test_making_a_topic() -> None:
     assert asked(17) == c.UpdateAndCreateTopic(
-        topic="T", read_queues=4, write_queues=8, perm=6, order=False, filter_type="SINGLE_TAG", sys_flag=0,
-        attributes={"+message.type": "FIFO", "-queue.type": ""})
+        topic="T",
+        read_queues=4,
+        write_queues=8,
+        perm=6,
+        order=False,
+        filter_type="SINGLE_TAG",
+        sys_flag=0,
+        attributes={"+message.type": "FIFO", "-queue.type": ""},
+    )
     assert asked(17, attributes="", order="true").attributes == {}
     assert asked(17, order="true").order is True
     assert asked(17, attributes=" +a = b ,, c=d,-e").attributes == {"+a": "b", "c": "d", "-e": ""}
@@ -42,9 +59,20 @@ def test_making_a_topic() -> None:
 
 
 def test_making_several() -> None:
-    assert asked(18) == c.UpdateAndCreateTopicList(topics=[c.UpdateAndCreateTopic(
-        topic="T", read_queues=4, write_queues=8, perm=6, order=False, filter_type="SINGLE_TAG", sys_flag=0,
-        attributes={"+message.type": "FIFO"})])
+    assert asked(18) == c.UpdateAndCreateTopicList(
+        topics=[
+            c.UpdateAndCreateTopic(
+                topic="T",
+                read_queues=4,
+                write_queues=8,
+                perm=6,
+                order=False,
+                filter_type="SINGLE_TAG",
+                sys_flag=0,
+                attributes={"+message.type": "FIFO"},
+            )
+        ]
+    )
     (topic,) = asked(18, b'{"topicConfigList":[{"topicName":"T"}]}').topics
     assert (topic.read_queues, topic.write_queues, topic.perm, topic.attributes) == (16, 16, 6, None)
     assert asked(18, b'{"topicConfigList":[]}') == c.UpdateAndCreateTopicList(topics=[])
@@ -70,24 +98,40 @@ def test_configuration_of_all() -> None:
     assert response.ext_fields == {"totalTopicNum": "1"}
     assert response.body == (
         b'{"dataVersion":{"counter":13,"stateVersion":0,"timestamp":1700000000000},"topicConfigTable":{"T":'
-        + CONFIG_JSON + b'},"topicQueueMappingDetailMap":{},"topicQueueMappingInfoMap":{}}')
+        + CONFIG_JSON
+        + b'},"topicQueueMappingDetailMap":{},"topicQueueMappingInfoMap":{}}'
+    )
 
 
 def test_what_is_in_a_topic() -> None:
     assert asked(202) == c.GetTopicStats(topic="T")
-    queues = [c.QueueView(broker="broker-a", topic="T", queue_id=queue_id, min_offset=0, max_offset=end,
-                          last_store_time_ms=when, holds=0) for queue_id, end, when in ((0, 3, 1_795_277_343_841),
-                                                                                       (1, 0, None))]
+    queues = [
+        c.QueueView(
+            broker="broker-a",
+            topic="T",
+            queue_id=queue_id,
+            min_offset=0,
+            max_offset=end,
+            last_store_time_ms=when,
+            holds=0,
+        )
+        for queue_id, end, when in ((0, 3, 1_795_277_343_841), (1, 0, None))
+    ]
     assert answer(202, c.TopicStats(queues=queues, put_tps=0.5)).body == (
         b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:{"lastUpdateTimestamp":1795277343841,'
         b'"maxOffset":3,"minOffset":0},{"brokerName":"broker-a","queueId":1,"topic":"T"}:{"lastUpdateTimestamp":0,'
-        b'"maxOffset":0,"minOffset":0}},"topicPutTps":0.5}')
+        b'"maxOffset":0,"minOffset":0}},"topicPutTps":0.5}'
+    )
 
 
 def test_system_topics() -> None:
     assert asked(305) == c.GetTopics()
-    topics = [c.TopicView(broker="broker-a", topic=name, read_queues=1, write_queues=1, perm=6, system=name != "T",
-                          messages=0) for name in ("SELF_TEST_TOPIC", "T", "TBW102")]
+    topics = [
+        c.TopicView(
+            broker="broker-a", topic=name, read_queues=1, write_queues=1, perm=6, system=name != "T", messages=0
+        )
+        for name in ("SELF_TEST_TOPIC", "T", "TBW102")
+    ]
     assert answer(305, c.Topics(seq=1, topics=topics)).body == b'{"topicList":["SELF_TEST_TOPIC","TBW102"]}'
 
 

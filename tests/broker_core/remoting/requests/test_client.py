@@ -18,7 +18,8 @@ GO_HEARTBEAT = (
     b'"subscriptionDataSet":[{"classFilterMode":false,"topic":"T","subString":"*","tagsSet":null,"codeSet":null,'
     b'"subVersion":1700000000000000000,"expressionType":"TAG"},{"classFilterMode":false,"topic":"%RETRY%g",'
     b'"subString":"*","tagsSet":[],"codeSet":[],"subVersion":1700000000000000001,"expressionType":"TAG"}],'
-    b'"unitMode":false}]}')
+    b'"unitMode":false}]}'
+)
 
 
 def beat(body: Any) -> object:
@@ -34,55 +35,115 @@ def answer(code: int, reply: c.Reply) -> RemotingCommand:
 
 def test_javas_heartbeat() -> None:
     assert decode(command_of(java(34, {}, HEARTBEAT)), PEER) == c.HeartBeat(
-        client_id="10.0.0.2@1", protocol="remoting", language="JAVA", version=493,
-        producer_groups=["CLIENT_INNER_PRODUCER"], consumers=[c.ConsumerData(group="g", subscriptions=[
-            c.SubscriptionData(topic="T", sub_string="TagA || TagB", sub_version=1_700_000_000_000)])])
+        client_id="10.0.0.2@1",
+        protocol="remoting",
+        language="JAVA",
+        version=493,
+        producer_groups=["CLIENT_INNER_PRODUCER"],
+        consumers=[
+            c.ConsumerData(
+                group="g",
+                subscriptions=[c.SubscriptionData(topic="T", sub_string="TagA || TagB", sub_version=1_700_000_000_000)],
+            )
+        ],
+    )
 
 
 def test_the_header_of_javas_heartbeat_as_it_is_on_the_wire() -> None:
-    header = ('{"code":34,"extFields":{},"flag":0,"language":"JAVA","opaque":0,"serializeTypeCurrentRPC":"JSON",'
-              '"version":493}')
+    header = (
+        '{"code":34,"extFields":{},"flag":0,"language":"JAVA","opaque":0,"serializeTypeCurrentRPC":"JSON",'
+        '"version":493}'
+    )
     assert frame(header)[:8] == bytes.fromhex("00000073 0000006f") and len(header) == 111
     assert isinstance(decode(command_of(frame(header, HEARTBEAT)), PEER), c.HeartBeat)
 
 
 def test_gos_heartbeat() -> None:
     assert decode(command_of(go(34, {}, GO_HEARTBEAT)), PEER) == c.HeartBeat(
-        client_id="10.0.0.3@77", protocol="remoting", language="GO", version=317, producer_groups=[],
-        consumers=[c.ConsumerData(group="g", consume_from_where="CONSUME_FROM_FIRST_OFFSET", subscriptions=[
-            c.SubscriptionData(topic="T", sub_version=1_700_000_000_000_000_000),
-            c.SubscriptionData(topic="%RETRY%g", sub_version=1_700_000_000_000_000_001)])])
+        client_id="10.0.0.3@77",
+        protocol="remoting",
+        language="GO",
+        version=317,
+        producer_groups=[],
+        consumers=[
+            c.ConsumerData(
+                group="g",
+                consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+                subscriptions=[
+                    c.SubscriptionData(topic="T", sub_version=1_700_000_000_000_000_000),
+                    c.SubscriptionData(topic="%RETRY%g", sub_version=1_700_000_000_000_000_001),
+                ],
+            )
+        ],
+    )
 
 
 def test_a_heartbeat_without_subscriptions() -> None:
     """The second version: what is consumed was said before."""
-    command = beat({"clientID": "me", "heartbeatFingerprint": 5, "withoutSub": True, "producerDataSet": [],
-                    "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": []}]})
-    assert command == c.HeartBeat(client_id="me", protocol="remoting", language="PYTHON", version=493, without_sub=True,
-                                  consumers=[c.ConsumerData(group="g")])
+    command = beat(
+        {
+            "clientID": "me",
+            "heartbeatFingerprint": 5,
+            "withoutSub": True,
+            "producerDataSet": [],
+            "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": []}],
+        }
+    )
+    assert command == c.HeartBeat(
+        client_id="me",
+        protocol="remoting",
+        language="PYTHON",
+        version=493,
+        without_sub=True,
+        consumers=[c.ConsumerData(group="g")],
+    )
 
 
 def test_nulls_and_old_words_are_what_rocketmq_takes_them_for() -> None:
-    command = beat({"clientID": "me", "consumerDataSet": [{
-        "groupName": "g", "consumeType": "PUSH", "messageModel": "BROADCASTING", "consumeFromWhere": None,
-        "subscriptionDataSet": [{"topic": "T", "subString": None, "expressionType": None}]}]})
+    command = beat(
+        {
+            "clientID": "me",
+            "consumerDataSet": [
+                {
+                    "groupName": "g",
+                    "consumeType": "PUSH",
+                    "messageModel": "BROADCASTING",
+                    "consumeFromWhere": None,
+                    "subscriptionDataSet": [{"topic": "T", "subString": None, "expressionType": None}],
+                }
+            ],
+        }
+    )
     assert isinstance(command, c.HeartBeat)
-    assert command.consumers == [c.ConsumerData(group="g", message_model="BROADCASTING",
-                                                subscriptions=[c.SubscriptionData(topic="T")])]
+    assert command.consumers == [
+        c.ConsumerData(group="g", message_model="BROADCASTING", subscriptions=[c.SubscriptionData(topic="T")])
+    ]
     active = beat({"clientID": "me", "consumerDataSet": [{"groupName": "g", "consumeType": "CONSUME_ACTIVELY"}]})
     assert isinstance(active, c.HeartBeat) and active.consumers[0].consume_type == "CONSUME_ACTIVELY"
 
 
-@pytest.mark.parametrize(("body", "field"), [
-    ({}, "clientID"), ({"clientID": ""}, "clientID"), ({"clientID": "x" * 1025}, "clientID"),
-    ({"clientID": 5}, "clientID"), ({"clientID": "me", "producerDataSet": [{}]}, "groupName"),
-    ({"clientID": "me", "producerDataSet": {}}, "producerDataSet"),
-    ({"clientID": "me", "consumerDataSet": [{"groupName": None}]}, "groupName"),
-    ({"clientID": "me", "consumerDataSet": [{"groupName": "g", "messageModel": "SHOUTING"}]}, "messageModel"),
-    ({"clientID": "me", "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": [{}]}]}, "topic"),
-    ({"clientID": "me", "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": [
-        {"topic": "T", "subVersion": 1 << 63}]}]}, "subVersion"),
-    ({"clientID": "me", "producerDataSet": [{"groupName": "g"}] * (int(MAX_ENTRIES.max_length or 0) + 1)}, "4096")])
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "clientID"),
+        ({"clientID": ""}, "clientID"),
+        ({"clientID": "x" * 1025}, "clientID"),
+        ({"clientID": 5}, "clientID"),
+        ({"clientID": "me", "producerDataSet": [{}]}, "groupName"),
+        ({"clientID": "me", "producerDataSet": {}}, "producerDataSet"),
+        ({"clientID": "me", "consumerDataSet": [{"groupName": None}]}, "groupName"),
+        ({"clientID": "me", "consumerDataSet": [{"groupName": "g", "messageModel": "SHOUTING"}]}, "messageModel"),
+        ({"clientID": "me", "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": [{}]}]}, "topic"),
+        (
+            {
+                "clientID": "me",
+                "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": [{"topic": "T", "subVersion": 1 << 63}]}],
+            },
+            "subVersion",
+        ),
+        ({"clientID": "me", "producerDataSet": [{"groupName": "g"}] * (int(MAX_ENTRIES.max_length or 0) + 1)}, "4096"),
+    ],
+)
 def test_heartbeats_that_are_refused(body: Any, field: str) -> None:
     failed = beat(body)
     assert isinstance(failed, c.Failed) and failed.code == ResponseCode.SYSTEM_ERROR and field in failed.remark
@@ -98,23 +159,29 @@ def test_the_answer_of_a_heartbeat(changed: bool) -> None:
 
 def test_farewell() -> None:
     assert decode(command_of(java(35, EXAMPLES[35][0])), PEER) == c.UnregisterClient(
-        client_id="10.0.0.2@1", producer_group="pg", consumer_group="g")
+        client_id="10.0.0.2@1", producer_group="pg", consumer_group="g"
+    )
     assert decode(command_of(java(35, {"clientID": "me"})), PEER) == c.UnregisterClient(client_id="me")
 
 
 def test_check_client_config() -> None:
     assert decode(command_of(java(46, *EXAMPLES[46])), PEER) == c.CheckClientConfig(
-        client_id="10.0.0.2@1", group="g", subscription=c.SubscriptionData(
-            topic="T", sub_string="a > 1", expression_type="SQL92", sub_version=1))
+        client_id="10.0.0.2@1",
+        group="g",
+        subscription=c.SubscriptionData(topic="T", sub_string="a > 1", expression_type="SQL92", sub_version=1),
+    )
 
 
 def test_locks() -> None:
     queues = [c.MessageQueue(topic="T", broker_name="broker-a", queue_id=0)]
     assert decode(command_of(java(41, {}, LOCK)), PEER) == c.LockBatchMq(
-        group="g", client_id="10.0.0.2@1", queues=queues)
+        group="g", client_id="10.0.0.2@1", queues=queues
+    )
     without = LOCK.replace(b',"onlyThisBroker":false', b"")
     assert decode(command_of(go(42, {}, without)), PEER) == c.UnlockBatchMq(
-        group="g", client_id="10.0.0.2@1", queues=queues)
+        group="g", client_id="10.0.0.2@1", queues=queues
+    )
     assert answer(41, c.LockedQueues(queues=queues)).body == (
-        b'{"lockOKMQSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}]}')
+        b'{"lockOKMQSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}]}'
+    )
     assert answer(41, c.LockedQueues(queues=[])).body == b'{"lockOKMQSet":[]}'

@@ -22,7 +22,8 @@ def answer(code: int, reply: c.Reply) -> RemotingCommand:
 def test_query_consumer_offset() -> None:
     assert decoded(14) == c.QueryOffset(group="g", topic="T", queue_id=1, set_zero_if_not_found=False)
     assert decode(RemotingCommand.request(14, QUEUE | {"consumerGroup": "g"}, opaque=1), PEER) == c.QueryOffset(
-        group="g", topic="T", queue_id=1, set_zero_if_not_found=True)
+        group="g", topic="T", queue_id=1, set_zero_if_not_found=True
+    )
     assert answer(14, c.FoundOffset(offset=9)).ext_fields == {"offset": "9"}
 
 
@@ -30,7 +31,8 @@ def test_update_consumer_offset() -> None:
     fields = QUEUE | {"consumerGroup": "g", "commitOffset": "5", "bname": "b"}
     for data in (java(15, fields, flag=2), go(15, fields)):
         assert decode(command_of(data), PEER) == c.UpdateConsumerOffset(
-            group="g", client_id="10.0.0.2@1", offsets=[c.QueueOffset(topic="T", queue_id=1, offset=5)])
+            group="g", client_id="10.0.0.2@1", offsets=[c.QueueOffset(topic="T", queue_id=1, offset=5)]
+        )
 
 
 @pytest.mark.parametrize("offset", ["-1", "-9223372036854775808"])
@@ -51,7 +53,8 @@ def test_offsets_of_a_queue() -> None:
 def test_search_offset(text: str | None, boundary: str) -> None:
     fields = QUEUE | {"timestamp": "1700000000000"} | ({"boundaryType": text} if text else {})
     assert decode(RemotingCommand.request(29, fields, opaque=1), PEER) == c.SearchOffset(
-        topic="T", queue_id=1, timestamp_ms=1_700_000_000_000, boundary=boundary)  # type: ignore[arg-type]
+        topic="T", queue_id=1, timestamp_ms=1_700_000_000_000, boundary=boundary
+    )  # type: ignore[arg-type]
 
 
 def test_a_boundary_that_is_none() -> None:
@@ -63,15 +66,21 @@ def test_a_boundary_that_is_none() -> None:
 def test_the_members_of_a_group() -> None:
     assert decoded(38) == c.GetConsumerListByGroup(group="g")
     assert answer(38, c.ConsumerList(client_ids=["10.0.0.2@1", "é"])).body == (
-        '{"consumerIdList":["10.0.0.2@1","é"]}'.encode())
+        '{"consumerIdList":["10.0.0.2@1","é"]}'.encode()
+    )
 
 
 @pytest.mark.parametrize(("version", "times"), [(493, 16), (317, 16), (120, None)])
 def test_send_back(version: int, times: int | None) -> None:
     request = RemotingCommand(36, EXAMPLES[36][0], version=version)
     assert decode(request, PEER) == c.ConsumerSendMsgBack(
-        group="g", physical_offset=120, delay_level=0, origin_message_id="0A", origin_topic="T",
-        max_reconsume_times=times)
+        group="g",
+        physical_offset=120,
+        delay_level=0,
+        origin_message_id="0A",
+        origin_topic="T",
+        max_reconsume_times=times,
+    )
 
 
 def test_send_back_in_so_many_words() -> None:

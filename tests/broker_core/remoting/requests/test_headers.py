@@ -17,17 +17,29 @@ class Sample(Header):
 
 
 def test_names_are_rocketmqs_and_others_are_passed_over() -> None:
-    fields = {"topic": "T", "queueId": "-3", "timeStamp": "9223372036854775807", "isIt": "true", "orNone": "5",
-              "bname": "b", "ReqT": "0"}
+    fields = {
+        "topic": "T",
+        "queueId": "-3",
+        "timeStamp": "9223372036854775807",
+        "isIt": "true",
+        "orNone": "5",
+        "bname": "b",
+        "ReqT": "0",
+    }
     assert read_header(Sample, fields) == Sample("T", -3, (1 << 63) - 1, True, 5)
     assert read_header(Sample, {"topic": "", "queueId": "0"}) == Sample("", 0)
 
 
-@pytest.mark.parametrize(("field", "text"), [
-    *(("queueId", text) for text in ("", "x", " 1", "1 ", "+1", "1_0", "0x1", "2147483648", "-2147483649", "٣")),
-    *(("timeStamp", text) for text in ("", "9223372036854775808", "-9223372036854775809", "1" * 400)),
-    *(("isIt", text) for text in ("", "yes", "maybe", "2")),
-    ("orNone", "x"), ("orNone", "2147483648")])
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        *(("queueId", text) for text in ("", "x", " 1", "1 ", "+1", "1_0", "0x1", "2147483648", "-2147483649", "٣")),
+        *(("timeStamp", text) for text in ("", "9223372036854775808", "-9223372036854775809", "1" * 400)),
+        *(("isIt", text) for text in ("", "yes", "maybe", "2")),
+        ("orNone", "x"),
+        ("orNone", "2147483648"),
+    ],
+)
 def test_what_is_malformed_is_named(field: str, text: str) -> None:
     with pytest.raises(RequestError, match=rf"extFields: .*\$\.{field}") as caught:
         read_header(Sample, {"topic": "T", "queueId": "0", field: text})
@@ -42,10 +54,24 @@ def test_what_is_missing_is_named(field: str) -> None:
         read_header(Sample, fields)
 
 
-@pytest.mark.parametrize("body", [
-    b"", b"{", b"null", b"[]", b"{}", b'{"topic":5,"queueId":0}', b'{"topic":"T","queueId":"0"}', b'{"topic":"\xff"}',
-    b'{"topic":"T","queueId":2147483648}', b'{"topic":"\\ud800","queueId":0}', b'{"topic":"\xed\xa0\x80","queueId":0}',
-    b'{"x":' + b"[" * 100_000, b'{"topic":"T","queueId":0}}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"topic":5,"queueId":0}',
+        b'{"topic":"T","queueId":"0"}',
+        b'{"topic":"\xff"}',
+        b'{"topic":"T","queueId":2147483648}',
+        b'{"topic":"\\ud800","queueId":0}',
+        b'{"topic":"\xed\xa0\x80","queueId":0}',
+        b'{"x":' + b"[" * 100_000,
+        b'{"topic":"T","queueId":0}}',
+    ],
+)
 def test_bodies_that_are_refused(body: bytes) -> None:
     with pytest.raises(RequestError, match="body") as caught:
         read_body(msgspec.json.Decoder(Sample), body)

@@ -15,7 +15,13 @@ def test_the_members_of_a_group_changed(kind: Any) -> None:
     assert notice is not None
     command = command_of(notice.encode())
     assert (command.code, command.ext_fields, command.opaque, command.flag, command.body, command.serialize_type) == (
-        40, {"consumerGroup": "g"}, 5, 2, b"", kind)
+        40,
+        {"consumerGroup": "g"},
+        5,
+        2,
+        b"",
+        kind,
+    )
 
 
 def test_what_rocketmqs_clients_have_no_ear_for() -> None:

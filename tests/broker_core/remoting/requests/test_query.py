@@ -19,16 +19,19 @@ def test_by_offset() -> None:
     assert answer(33, c.Records(records=b"record")).body == b"record"
 
 
-@pytest.mark.parametrize(("extra", "max_num"), [({}, 10), ({"_UNIQUE_KEY_QUERY": "true"}, 32),
-                                                ({"_UNIQUE_KEY_QUERY": "false"}, 10)])
+@pytest.mark.parametrize(
+    ("extra", "max_num"), [({}, 10), ({"_UNIQUE_KEY_QUERY": "true"}, 32), ({"_UNIQUE_KEY_QUERY": "false"}, 10)]
+)
 def test_by_key(extra: dict[str, str], max_num: int) -> None:
     assert decode(command_of(java(12, EXAMPLES[12][0] | extra)), PEER) == c.QueryMessage(
-        topic="T", key="k", max_num=max_num, begin_ms=0, end_ms=(1 << 63) - 1)
+        topic="T", key="k", max_num=max_num, begin_ms=0, end_ms=(1 << 63) - 1
+    )
 
 
 @pytest.mark.parametrize(("records", "code"), [(b"records", 0), (b"", 22)])
 def test_the_answer_says_how_far_the_index_is(records: bytes, code: int) -> None:
-    response = answer(12, c.Records(records=records, index_last_update_timestamp=5,
-                                    index_last_update_physical_offset=7))
+    response = answer(
+        12, c.Records(records=records, index_last_update_timestamp=5, index_last_update_physical_offset=7)
+    )
     assert (response.code, response.body, bool(response.remark)) == (code, records, code == 22)
     assert response.ext_fields == {"indexLastUpdateTimestamp": "5", "indexLastUpdatePhyoffset": "7"}

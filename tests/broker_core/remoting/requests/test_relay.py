@@ -33,17 +33,30 @@ def said(code: int = 0, body: bytes = b"", **more: str) -> RemotingCommand:
 def test_what_the_engine_is_asked() -> None:
     assert decode(command_of(java(307, EXAMPLES[307][0])), PEER) == c.GetClients(group="g", limit=1000)
     assert decode(command_of(java(309, EXAMPLES[309][0])), PEER) == [
-        c.GetClients(group="g", limit=1000), c.ViewMessage(message_id="0A", topic="T")]
+        c.GetClients(group="g", limit=1000),
+        c.ViewMessage(message_id="0A", topic="T"),
+    ]
     assert decode(command_of(java(223, EXAMPLES[223][0])), PEER) == c.GetClients(group="g", limit=1000)
 
 
 def test_running_info_is_the_clients_answer() -> None:
     relay = relayed(asked(307, clients(client_view("c0"), client_view("c1"))))
     assert (relay.client_ids, relay.code, relay.ext_fields, relay.body, relay.timeout_s) == (
-        ["c1"], 307, EXAMPLES[307][0], b"", 10.0)
+        ["c1"],
+        307,
+        EXAMPLES[307][0],
+        b"",
+        10.0,
+    )
     answer = relay.answer([said(3, b"info", remark="so so")])
     assert (answer.code, answer.remark, answer.ext_fields, answer.body, answer.opaque, answer.flag) == (
-        3, "so so", {"a": "b"}, b"info", 9, 1)
+        3,
+        "so so",
+        {"a": "b"},
+        b"info",
+        9,
+        1,
+    )
 
 
 def test_a_message_to_consume_goes_along() -> None:
@@ -70,25 +83,46 @@ def test_a_client_that_does_not_answer() -> None:
 
 
 def test_the_offsets_of_all_clients_of_a_group() -> None:
-    relay = relayed(asked(223, clients(client_view("c1"), client_view("c2"), client_view("c3"), client_view("c1")),
-                          clientAddr=""))
+    relay = relayed(
+        asked(223, clients(client_view("c1"), client_view("c2"), client_view("c3"), client_view("c1")), clientAddr="")
+    )
     assert (relay.client_ids, relay.code, relay.timeout_s) == (["c1", "c2", "c3"], 221, 5.0)
-    answer = relay.answer([said(0, b'{"messageQueueTable":{%b:7}}' % QUEUE),
-                           c.Failed(code=207, remark="too late", kind="unavailable"), said(1, b"what?")])
+    answer = relay.answer(
+        [
+            said(0, b'{"messageQueueTable":{%b:7}}' % QUEUE),
+            c.Failed(code=207, remark="too late", kind="unavailable"),
+            said(1, b"what?"),
+        ]
+    )
     assert answer.code == 0
     assert answer.body == b'{"consumerTable":{"c1":{%b:7}},"messageQueueTable":{}}' % QUEUE
 
 
-@pytest.mark.parametrize("body", [b"", b"what?", b"{}", b'{"messageQueueTable":7}', b'{"messageQueueTable":{"x":"y"}}',
-                                  b'{"messageQueueTable":{%b:"\\ud800"}}' % QUEUE, b"\xff"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"what?",
+        b"{}",
+        b'{"messageQueueTable":7}',
+        b'{"messageQueueTable":{"x":"y"}}',
+        b'{"messageQueueTable":{%b:"\\ud800"}}' % QUEUE,
+        b"\xff",
+    ],
+)
 def test_what_a_client_says_that_makes_no_sense_is_no_offset(body: bytes) -> None:
     answer = relayed(asked(223, clients(client_view("c1")))).answer([said(0, body)])
     assert answer.body == b'{"consumerTable":{"c1":{}},"messageQueueTable":{}}'
 
 
-@pytest.mark.parametrize(("views", "address", "remark"), [
-    ((), "", "no client is in group g"), ((client_view("c2"),), "c1", "client c1 is not in group g"),
-    ((client_view("c1", version=27),), "", "version 27")])
+@pytest.mark.parametrize(
+    ("views", "address", "remark"),
+    [
+        ((), "", "no client is in group g"),
+        ((client_view("c2"),), "c1", "client c1 is not in group g"),
+        ((client_view("c1", version=27),), "", "version 27"),
+    ],
+)
 def test_a_group_that_cannot_be_asked(views: tuple[c.ClientView, ...], address: str, remark: str) -> None:
     answer = asked(223, clients(*views), clientAddr=address)
     assert isinstance(answer, RemotingCommand) and answer.code == 1 and remark in answer.remark

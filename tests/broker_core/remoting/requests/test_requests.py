@@ -18,31 +18,83 @@ from tests.fakes.remoting import ANSWERED_AT_ONCE, EXAMPLES, IDENTITY, PEER, com
 
 REQUIRED = {
     10: "producerGroup topic defaultTopic defaultTopicQueueNums queueId sysFlag bornTimestamp flag",
-    310: "a b c d e f g h", 320: "a b c d e f g h",
+    310: "a b c d e f g h",
+    320: "a b c d e f g h",
     11: "consumerGroup topic queueId queueOffset maxMsgNums sysFlag commitOffset suspendTimeoutMillis subVersion",
-    14: "consumerGroup topic queueId", 15: "consumerGroup topic queueId commitOffset", 29: "topic queueId timestamp",
-    30: "topic queueId", 31: "topic queueId", 32: "topic queueId", 38: "consumerGroup", 36: "offset group delayLevel",
-    35: "clientID", 33: "offset", 12: "topic key maxNum beginTimestamp endTimestamp", 307: "consumerGroup clientId",
-    309: "consumerGroup clientId", 223: "topic group",
-    17: "topic readQueueNums writeQueueNums perm topicFilterType", 215: "topic", 351: "topic", 202: "topic",
-    207: "groupName", 352: "group", 353: "group topic", 203: "consumerGroup", 204: "producerGroup",
-    208: "consumerGroup", 317: "isOrder", 303: "topic group", 300: "topic", 343: "group", 345: "group",
-    222: "topic group timestamp", 314: "srcGroup destGroup", 308: "topic", 315: "statsName statsKey",
-    321: "topic queueId index count"}
+    14: "consumerGroup topic queueId",
+    15: "consumerGroup topic queueId commitOffset",
+    29: "topic queueId timestamp",
+    30: "topic queueId",
+    31: "topic queueId",
+    32: "topic queueId",
+    38: "consumerGroup",
+    36: "offset group delayLevel",
+    35: "clientID",
+    33: "offset",
+    12: "topic key maxNum beginTimestamp endTimestamp",
+    307: "consumerGroup clientId",
+    309: "consumerGroup clientId",
+    223: "topic group",
+    17: "topic readQueueNums writeQueueNums perm topicFilterType",
+    215: "topic",
+    351: "topic",
+    202: "topic",
+    207: "groupName",
+    352: "group",
+    353: "group topic",
+    203: "consumerGroup",
+    204: "producerGroup",
+    208: "consumerGroup",
+    317: "isOrder",
+    303: "topic group",
+    300: "topic",
+    343: "group",
+    345: "group",
+    222: "topic group timestamp",
+    314: "srcGroup destGroup",
+    308: "topic",
+    315: "statsName statsKey",
+    321: "topic queueId index count",
+}
 REQUIRED[361] = REQUIRED[11]
 
-NUMBERS = ("queueId", "sysFlag", "bornTimestamp", "flag", "defaultTopicQueueNums", "reconsumeTimes", "queueOffset",
-           "maxReconsumeTimes", "maxMsgNums", "commitOffset", "suspendTimeoutMillis", "subVersion", "maxMsgBytes",
-           "timestamp", "offset", "delayLevel", "maxNum", "beginTimestamp", "endTimestamp", "readQueueNums",
-           "writeQueueNums", "perm", "topicSysFlag", "index", "count", *"defghj")
+NUMBERS = (
+    "queueId",
+    "sysFlag",
+    "bornTimestamp",
+    "flag",
+    "defaultTopicQueueNums",
+    "reconsumeTimes",
+    "queueOffset",
+    "maxReconsumeTimes",
+    "maxMsgNums",
+    "commitOffset",
+    "suspendTimeoutMillis",
+    "subVersion",
+    "maxMsgBytes",
+    "timestamp",
+    "offset",
+    "delayLevel",
+    "maxNum",
+    "beginTimestamp",
+    "endTimestamp",
+    "readQueueNums",
+    "writeQueueNums",
+    "perm",
+    "topicSysFlag",
+    "index",
+    "count",
+    *"defghj",
+)
 BOOLEANS = ("batch", "m", "setZeroIfNotFound", "order", "cleanOffset", "readable", "isOrder", "offline")
 
 
 def request(code: int, **changes: str | None) -> RemotingCommand:
     """The example of a request, with other fields; None leaves one out."""
     fields, body = EXAMPLES[code]
-    return RemotingCommand.request(code, {name: value for name, value in (fields | changes).items()
-                                          if value is not None}, body, opaque=1)
+    return RemotingCommand.request(
+        code, {name: value for name, value in (fields | changes).items() if value is not None}, body, opaque=1
+    )
 
 
 def test_every_request_has_an_example() -> None:
@@ -61,17 +113,27 @@ def test_every_example_is_understood(code: int) -> None:
         assert msgspec.json.decode(msgspec.json.encode(command), type=type(command)) == command
 
 
-@pytest.mark.parametrize(("code", "field"), [(code, field) for code, fields in REQUIRED.items()
-                                             for field in fields.split()])
+@pytest.mark.parametrize(
+    ("code", "field"), [(code, field) for code, fields in REQUIRED.items() for field in fields.split()]
+)
 def test_a_field_that_is_missing(code: int, field: str) -> None:
     failed = decode(request(code, **{field: None}), PEER)
     assert isinstance(failed, c.Failed) and failed.code == ResponseCode.SYSTEM_ERROR and f"`{field}`" in failed.remark
 
 
-@pytest.mark.parametrize(("code", "field", "text"), [
-    (code, field, text) for code, (fields, _) in EXAMPLES.items() for field in fields
-    for text in ((("", "x", "1 2", "99999999999999999999") if field in NUMBERS else ("", "maybe"))
-                 if field in (*NUMBERS, *BOOLEANS) else ())])
+@pytest.mark.parametrize(
+    ("code", "field", "text"),
+    [
+        (code, field, text)
+        for code, (fields, _) in EXAMPLES.items()
+        for field in fields
+        for text in (
+            (("", "x", "1 2", "99999999999999999999") if field in NUMBERS else ("", "maybe"))
+            if field in (*NUMBERS, *BOOLEANS)
+            else ()
+        )
+    ],
+)
 def test_a_field_that_is_malformed(code: int, field: str, text: str) -> None:
     failed = decode(request(code, **{field: text}), PEER)
     assert isinstance(failed, c.Failed) and failed.code == ResponseCode.SYSTEM_ERROR and f"$.{field}" in failed.remark
@@ -96,9 +158,11 @@ def test_a_request_that_is_not_known() -> None:
         assert (response.code, response.remark, response.opaque) == (3, f" request type {code} not supported", 4)
 
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-                    max_leaves=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
 
 
 @given(st.sampled_from(sorted(EXAMPLES)), st.data())
@@ -108,9 +172,14 @@ def test_anything_at_all_has_an_answer(code: int, data: Any) -> None:
     for name in data.draw(st.sets(st.sampled_from(sorted(fields) or ["x"]), max_size=3)):
         fields = fields | {name: data.draw(st.text(max_size=20) | st.integers().map(str))}
     if body:
-        body = data.draw(st.just(body) | st.binary(max_size=100) | JSON.map(msgspec.json.encode)
-                         | st.tuples(st.integers(0, len(body)), st.binary(max_size=3)).map(
-                             lambda cut: body[:cut[0]] + cut[1] + body[cut[0] + 1:]))
+        body = data.draw(
+            st.just(body)
+            | st.binary(max_size=100)
+            | JSON.map(msgspec.json.encode)
+            | st.tuples(st.integers(0, len(body)), st.binary(max_size=3)).map(
+                lambda cut: body[: cut[0]] + cut[1] + body[cut[0] + 1 :]
+            )
+        )
     decoded = decode(RemotingCommand.request(code, fields, body, opaque=1), PEER)
     assert isinstance(decoded, c.Command | list | c.Done | c.Failed)
     if isinstance(decoded, c.Failed):
@@ -127,8 +196,9 @@ def test_what_failed_is_said_alike_for_every_request() -> None:
         assert (response.code, response.remark, response.ext_fields, response.flag) == (17, "no such topic", {}, 1)
 
 
-def test_a_defect_is_one_answer_and_one_line_in_the_log(monkeypatch: pytest.MonkeyPatch,
-                                                        caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_is_one_answer_and_one_line_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def broken(*_: object) -> Any:
         raise ZeroDivisionError
 

@@ -10,8 +10,14 @@ INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 TEMPLATE = ResponseTemplate(b'"number":"%d","text":"%b"')
 
 
-@given(INT32, INT32, st.sampled_from(["", "FOUND", "NO_MATCHED_MESSAGE"]), st.integers(),
-       st.from_regex(r"[A-Z0-9,]*", fullmatch=True), st.binary(max_size=40))
+@given(
+    INT32,
+    INT32,
+    st.sampled_from(["", "FOUND", "NO_MATCHED_MESSAGE"]),
+    st.integers(),
+    st.from_regex(r"[A-Z0-9,]*", fullmatch=True),
+    st.binary(max_size=40),
+)
 def test_a_frame(code: int, opaque: int, remark: str, number: int, text: str, body: bytes) -> None:
     request = RemotingCommand.request(11, {}, opaque=opaque)
     plain = request.response(code, remark, {"number": str(number), "text": text}, body)

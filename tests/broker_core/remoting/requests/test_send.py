@@ -16,18 +16,59 @@ from broker_core.remoting.requests.send import SendMessageRequestHeader, SendMes
 from tests.fakes.remoting import BATCH_OF_ONE, IDENTITY, PEER, PROPERTIES, SEND, SEND_V2, command_of, go, java
 
 EXPECTED = c.SendMessage(
-    topic="T", producer_group="pg", default_topic="TBW102", default_topic_queue_nums=4, born_host="10.0.0.2",
-    born_port=50_000, max_reconsume_times=None, messages=[c.OutgoingMessage(
-        body=b"hello", properties=PROPERTIES, queue_id=1, flag=0, sys_flag=0, born_timestamp=1_700_000_000_000)])
-LETTERS = dict(zip(["producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag",
-                    "bornTimestamp", "flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch",
-                    "bname"], "abcdefghijklmn", strict=True))
+    topic="T",
+    producer_group="pg",
+    default_topic="TBW102",
+    default_topic_queue_nums=4,
+    born_host="10.0.0.2",
+    born_port=50_000,
+    max_reconsume_times=None,
+    messages=[
+        c.OutgoingMessage(
+            body=b"hello", properties=PROPERTIES, queue_id=1, flag=0, sys_flag=0, born_timestamp=1_700_000_000_000
+        )
+    ],
+)
+LETTERS = dict(
+    zip(
+        [
+            "producerGroup",
+            "topic",
+            "defaultTopic",
+            "defaultTopicQueueNums",
+            "queueId",
+            "sysFlag",
+            "bornTimestamp",
+            "flag",
+            "properties",
+            "reconsumeTimes",
+            "unitMode",
+            "maxReconsumeTimes",
+            "batch",
+            "bname",
+        ],
+        "abcdefghijklmn",
+        strict=True,
+    )
+)
 
 
 def sent(*places: tuple[str, str, int, int], code: int = 0) -> c.Sent:
-    return c.Sent(code=code, topic="T", messages=[
-        c.SentMessage(message_id=unique, offset_message_id=place, queue_id=queue, queue_offset=offset,
-                      physical_offset=0, store_time_ms=0) for unique, place, queue, offset in places])
+    return c.Sent(
+        code=code,
+        topic="T",
+        messages=[
+            c.SentMessage(
+                message_id=unique,
+                offset_message_id=place,
+                queue_id=queue,
+                queue_offset=offset,
+                physical_offset=0,
+                store_time_ms=0,
+            )
+            for unique, place, queue, offset in places
+        ],
+    )
 
 
 def refused(fields: dict[str, str], body: bytes = b"hello", code: int = 310) -> c.Failed:
@@ -53,9 +94,11 @@ def test_the_binary_header() -> None:
 def test_the_letters_are_the_names() -> None:
     names = {field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeader)}
     assert {LETTERS[name] for name in names} == {
-        field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
+        field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)
+    }
     assert [field.name for field in msgspec.structs.fields(SendMessageRequestHeader)] == [
-        field.name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)]
+        field.name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)
+    ]
 
 
 def test_what_may_be_left_out() -> None:
@@ -85,10 +128,19 @@ def test_old_clients_mean_something_else_by_max_reconsume_times(version: int, ex
     assert isinstance(command, c.SendMessage) and command.max_reconsume_times == expected
 
 
-@given(st.fixed_dictionaries({
-    "topic": st.text(st.characters(exclude_categories=("Cs",)), max_size=20), "queueId": st.integers(-5, 2000),
-    "flag": st.integers(-(1 << 31), (1 << 31) - 1), "bornTimestamp": st.integers(-(1 << 63), (1 << 63) - 1),
-    "reconsumeTimes": st.integers(0, 20)}), st.binary(min_size=1, max_size=50), st.sampled_from(["JSON", "ROCKETMQ"]))
+@given(
+    st.fixed_dictionaries(
+        {
+            "topic": st.text(st.characters(exclude_categories=("Cs",)), max_size=20),
+            "queueId": st.integers(-5, 2000),
+            "flag": st.integers(-(1 << 31), (1 << 31) - 1),
+            "bornTimestamp": st.integers(-(1 << 63), (1 << 63) - 1),
+            "reconsumeTimes": st.integers(0, 20),
+        }
+    ),
+    st.binary(min_size=1, max_size=50),
+    st.sampled_from(["JSON", "ROCKETMQ"]),
+)
 def test_round_trip(values: dict[str, Any], body: bytes, kind: Any) -> None:
     fields = SEND | {name: str(value) for name, value in values.items()}
     long = decode(command_of(RemotingCommand.request(10, fields, body, opaque=1, serialize_type=kind).encode()), PEER)
@@ -96,30 +148,41 @@ def test_round_trip(values: dict[str, Any], body: bytes, kind: Any) -> None:
     assert decode(command_of(RemotingCommand.request(310, short, body, opaque=1).encode()), PEER) == long
     assert isinstance(long, c.SendMessage)
     (message,) = long.messages
-    assert (long.topic, message.queue_id, message.flag, message.born_timestamp, message.reconsume_times,
-            message.body) == (*(values[name] for name in (
-                "topic", "queueId", "flag", "bornTimestamp", "reconsumeTimes")), body)
+    assert (
+        long.topic,
+        message.queue_id,
+        message.flag,
+        message.born_timestamp,
+        message.reconsume_times,
+        message.body,
+    ) == (*(values[name] for name in ("topic", "queueId", "flag", "bornTimestamp", "reconsumeTimes")), body)
 
 
 # --- properties ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("properties", [
-    "", "A\x01b", "A\x01b\x02", "A\x01b\x02C\x01d", "A\x01\x02", "A\x01b\x01c\x02", "\x02A\x01b\x02\x02"])
+@pytest.mark.parametrize(
+    "properties", ["", "A\x01b", "A\x01b\x02", "A\x01b\x02C\x01d", "A\x01\x02", "A\x01b\x01c\x02", "\x02A\x01b\x02\x02"]
+)
 def test_property_strings_that_are_taken(properties: str) -> None:
     command = decode(RemotingCommand.request(310, SEND_V2 | {"i": properties}, b"x", opaque=1), PEER)
     assert isinstance(command, c.SendMessage) and command.messages[0].properties == properties
 
 
-@pytest.mark.parametrize("properties", [
-    "nothing", "A\x01b\x02nothing", "nothing\x02A\x01b\x02", "\x01b\x02", "x" * 9999])
+@pytest.mark.parametrize(
+    "properties", ["nothing", "A\x01b\x02nothing", "nothing\x02A\x01b\x02", "\x01b\x02", "x" * 9999]
+)
 def test_property_strings_without_separators(properties: str) -> None:
     failed = refused(SEND_V2 | {"i": properties})
     assert failed.code == ResponseCode.MESSAGE_ILLEGAL and "properties" in failed.remark and len(failed.remark) < 300
 
 
-@given(st.dictionaries(st.text(st.characters(exclude_characters="\1\2", exclude_categories=("Cs",)), min_size=1),
-                       st.text(st.characters(exclude_characters="\1\2", exclude_categories=("Cs",)))))
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_characters="\1\2", exclude_categories=("Cs",)), min_size=1),
+        st.text(st.characters(exclude_characters="\1\2", exclude_categories=("Cs",))),
+    )
+)
 def test_what_clients_encode_is_taken(properties: dict[str, str]) -> None:
     text = message_properties.encode(properties)
     assert isinstance(decode(RemotingCommand.request(310, SEND_V2 | {"i": text}, b"x", opaque=1), PEER), c.SendMessage)
@@ -133,22 +196,35 @@ def test_the_field_and_not_the_code_makes_a_batch(code: int) -> None:
     request = RemotingCommand.request(code, SEND_V2 | {"m": "true"}, BATCH_OF_ONE * 2, opaque=1)
     command = decode(request, PEER)
     assert isinstance(command, c.SendMessage)
-    assert command.messages == [c.OutgoingMessage(body=b"m1", properties="UNIQ_KEY\x01A1\x02", queue_id=1,
-                                                  born_timestamp=1_700_000_000_000)] * 2
+    assert (
+        command.messages
+        == [
+            c.OutgoingMessage(body=b"m1", properties="UNIQ_KEY\x01A1\x02", queue_id=1, born_timestamp=1_700_000_000_000)
+        ]
+        * 2
+    )
     single = decode(RemotingCommand.request(code, SEND_V2, BATCH_OF_ONE, opaque=1), PEER)
     assert isinstance(single, c.SendMessage) and single.messages[0].body == BATCH_OF_ONE
 
 
-@pytest.mark.parametrize(("changes", "why"), [
-    ({"b": "%RETRY%g"}, "retry"), ({"f": "4"}, "transactional"), ({"f": "8"}, "transactional"),
-    ({"i": "DELAY\x013\x02"}, "delayed")])
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"b": "%RETRY%g"}, "retry"),
+        ({"f": "4"}, "transactional"),
+        ({"f": "8"}, "transactional"),
+        ({"i": "DELAY\x013\x02"}, "delayed"),
+    ],
+)
 def test_what_cannot_be_in_a_batch(changes: dict[str, str], why: str) -> None:
     failed = refused(SEND_V2 | {"m": "true"} | changes, BATCH_OF_ONE, 320)
     assert failed.code == ResponseCode.MESSAGE_ILLEGAL and why in failed.remark
 
 
-@pytest.mark.parametrize(("properties", "taken"), [
-    (b"DELAY\x013\x02", False), (b"DELAY\x010\x02", True), (b"A\x01DELAY\x02", True), (b"no separator", False)])
+@pytest.mark.parametrize(
+    ("properties", "taken"),
+    [(b"DELAY\x013\x02", False), (b"DELAY\x010\x02", True), (b"A\x01DELAY\x02", True), (b"no separator", False)],
+)
 def test_what_cannot_be_in_a_message_of_a_batch(properties: bytes, taken: bool) -> None:
     size = len(properties)
     body = (22 + size).to_bytes(4, "big") + bytes(16) + size.to_bytes(2, "big") + properties
@@ -180,10 +256,20 @@ def test_the_answer_of_one_message(kind: Any) -> None:
     request = RemotingCommand.request(310, SEND_V2, opaque=77, serialize_type=kind)
     response = answer(sent(('A "1"é', "0A00000100002A9F0000000000000400", 3, 12), code=10), request)
     assert (response.code, response.opaque, response.flag, response.version, response.serialize_type) == (
-        10, 77, 1, 493, kind)
+        10,
+        77,
+        1,
+        493,
+        kind,
+    )
     assert response.ext_fields == {
-        "msgId": "0A00000100002A9F0000000000000400", "queueId": "3", "queueOffset": "12", "transactionId": 'A "1"é',
-        "MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+        "msgId": "0A00000100002A9F0000000000000400",
+        "queueId": "3",
+        "queueOffset": "12",
+        "transactionId": 'A "1"é',
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+    }
 
 
 @pytest.mark.parametrize(("code", "fields"), [(320, SEND_V2), (10, SEND)])

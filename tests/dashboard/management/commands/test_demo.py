@@ -22,8 +22,8 @@ def test_a_file_that_will_not_do_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_what_is_typed_reaches_the_clients(
-        monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path,
-        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made: list[Any] = []
 
     class Noting:
@@ -38,8 +38,9 @@ def test_what_is_typed_reaches_the_clients(
     settings.GLASSMQ_API_TOKEN = "only-for-this-test-0123456789"
     file = tmp_path / "lines.jsonl"
     file.write_text('{"a": 1}\n')
-    call_command("demo", "--url", "http://127.0.0.1:1", "--rate", "7", "--count", "3", "--topic", "t",
-                 "--file", str(file))
+    call_command(
+        "demo", "--url", "http://127.0.0.1:1", "--rate", "7", "--count", "3", "--topic", "t", "--file", str(file)
+    )
     (arguments, options), entries = made
     assert arguments == ("http://127.0.0.1:1", "t")
     assert (options["rate"], options["count"], options["token"]) == (7.0, 3, "only-for-this-test-0123456789")

@@ -63,7 +63,8 @@ def test_ctrl_c_before_spark_is_there(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("meanwhile", [lambda progress: progress(5, "writing"), lambda progress: 1 / 0])
 def test_ctrl_c_ends_it_at_the_next_step_or_with_its_job(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Any], None]) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Any], None]
+) -> None:
     make_store(tmp_path / "store", 3)
     pressed = [True]
     monkeypatch.setattr(lake, "get_session", lambda *_: None)
@@ -88,8 +89,12 @@ def test_one_file_is_called_one() -> None:
 def test_the_files_that_count_are_printed(tmp_path: Path) -> None:
     store, lakes = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 20)
-    done = sync(Wanted(str(store), lakes), lambda works: [carry_out(work) for work in works], lambda: 5,
-        lambda percent, doing: None)
+    done = sync(
+        Wanted(str(store), lakes),
+        lambda works: [carry_out(work) for work in works],
+        lambda: 5,
+        lambda percent, doing: None,
+    )
     more = done.lake / "messages" / "date=2023-11-14" / "of-a-killed-writer.parquet"
     more.write_bytes(b"")
     for table, count in (("messages", 1), ("sums", 1), ("polls", 0)):
@@ -105,8 +110,12 @@ def test_what_is_dropped_and_what_is_not_removed_yet_is_said(tmp_path: Path) -> 
     store, lakes = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 20)
     for now in (repeat(5), repeat(1_701_000_000_000)):
-        sync(Wanted(str(store), lakes, keep_days=3), lambda works: [carry_out(work) for work in works], now.__next__,
-            lambda percent, doing: None)
+        sync(
+            Wanted(str(store), lakes, keep_days=3),
+            lambda works: [carry_out(work) for work in works],
+            now.__next__,
+            lambda percent, doing: None,
+        )
     *_, dropped, retired = called("lake", "status", "--store", str(store), "--lake", str(lakes)).splitlines()
     assert dropped == "dropped   20 messages and 0 polls of before 2023-11-23, by GLASSMQ_LAKE_KEEP_DAYS"
     assert re.fullmatch(r"retired   2 files, [\d,]+ bytes, which a fill removes when nobody reads them", retired)
@@ -120,7 +129,8 @@ def test_what_a_fill_drops_and_merges_is_said(tmp_path: Path, settings: Any) -> 
     assert re.fullmatch(r"\d\d files of days that are over were merged into larger ones\.", said[1])
     settings.GLASSMQ_LAKE_KEEP_DAYS = 30
     assert called("lake", "sync", *where).splitlines()[1:] == [
-        "60 messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS."]
+        "60 messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS."
+    ]
 
 
 def test_a_lake_that_there_is_not(golden: Path, tmp_path: Path) -> None:

@@ -44,8 +44,17 @@ def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.usefixtures("spark")
 def test_the_golden_store_from_the_command_line(golden: Path, tmp_path: Path) -> None:
     before, out = golden_store.fingerprint(golden), StringIO()
-    call_command("report", "run", "throughput", "--store", str(golden / "clean-shutdown"),
-        "--out", str(tmp_path / "out"), stdout=out, stderr=StringIO())
+    call_command(
+        "report",
+        "run",
+        "throughput",
+        "--store",
+        str(golden / "clean-shutdown"),
+        "--out",
+        str(tmp_path / "out"),
+        stdout=out,
+        stderr=StringIO(),
+    )
     assert out.getvalue().startswith("Throughput of 3319 messages, up to byte 2075752 (unwritten space), in ")
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert {row["topic"]: row["messages"] for row in summary["rows"]} == COUNTS

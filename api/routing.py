@@ -1,16 +1,82 @@
-"""What the web server mounts: the HTTP application, its path prefixes, the WebSockets, and their end."""
+"""What the web server mounts: all routes, the HTTP application and its path prefixes, the WebSockets and their end."""
+
+from itertools import chain
+from typing import Any
 
 from django.urls import re_path
 
-from api import websocket
-from api.asgi import Receive, Scope, Send
-from api.consumer_socket import consumer_application
-from api.events_socket import events_application
-from api.http import HttpApplication
-from api.routes import ROUTES
+from api.consumer.socket import consumer_application
+from api.http import openapi
+from api.http.application import HttpApplication
+from api.http.asgi import CLOSE_FORBIDDEN, Receive, Scope, Send
+from api.http.request import Answer, Params, Request
+from api.http.routes import Route
+from api.resources import (
+    broker,
+    clients,
+    events,
+    groups,
+    health,
+    holds,
+    lake,
+    messages,
+    metrics,
+    offsets,
+    pulls,
+    report_schedules,
+    reports,
+    topics,
+)
+from api.websockets import socket as websocket
+from api.websockets.events import events_application
 
 API_PREFIXES = ("/api/", "/livez", "/readyz", "/metrics")
 """A path that begins with one of these is answered by ``http_application``."""
+
+
+async def get_openapi(request: Request[Params]) -> Answer:
+    """The OpenAPI document of all routes."""
+    return Answer(content=openapi.document(ROUTES), headers={"cache-control": "no-cache"})
+
+
+_DOCUMENTS = (
+    Route(
+        method="GET",
+        path="/api/v1/openapi.json",
+        handler=get_openapi,
+        group="Service",
+        summary="This document",
+        response=dict[str, Any],
+        needs_broker=False,
+    ),
+    Route(
+        method="GET",
+        path="/api/docs",
+        handler=openapi.docs_page,
+        group="Service",
+        summary="This document, to read and try",
+        response_type="text/html",
+        needs_broker=False,
+    ),
+)
+_RESOURCES = (
+    messages,
+    pulls,
+    topics,
+    groups,
+    offsets,
+    clients,
+    holds,
+    events,
+    broker,
+    reports,
+    report_schedules,
+    lake,
+    health,
+    metrics,
+)
+ROUTES: tuple[Route, ...] = (*chain.from_iterable(resource.ROUTES for resource in _RESOURCES), *_DOCUMENTS)
+"""Every resource of the API. Requests are routed by it, the OpenAPI document is made from it, and a test walks it."""
 
 http_application = HttpApplication(ROUTES)
 
@@ -18,7 +84,7 @@ http_application = HttpApplication(ROUTES)
 async def unknown_websocket(scope: Scope, receive: Receive, send: Send) -> None:
     """A WebSocket path that nobody has: refused in the handshake."""
     await receive()
-    await send({"type": "websocket.close", "code": websocket.CLOSE_FORBIDDEN})
+    await send({"type": "websocket.close", "code": CLOSE_FORBIDDEN})
 
 
 websocket_urlpatterns = [

@@ -1,6 +1,6 @@
 """Who answers what: the API in plain ASGI, pages through Django, WebSockets through Channels.
 
-One middleware stands before all of them (``api.security``): who may call, and from which page.
+One middleware stands before all of them (``api.http.security``): who may call, and from which page.
 """
 
 import os
@@ -13,8 +13,8 @@ from django.core.asgi import get_asgi_application
 
 django_application = get_asgi_application()  # first: it loads the apps that the imports below need
 
+from api.http.security import SecurityMiddleware  # noqa: E402
 from api.routing import API_PREFIXES, close_websockets, http_application, websocket_urlpatterns  # noqa: E402
-from api.security import SecurityMiddleware  # noqa: E402
 from config.celery import app as celery_app  # noqa: E402
 
 # Whoever serves the application also ends its WebSockets; and a report asked for here goes to our Celery.

@@ -6,9 +6,11 @@ The direction of the imports between the rooms is held by import-linter (``.impo
 import ast
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import grimp
 import pytest
 
 from tests.conftest import PROJECT
@@ -16,6 +18,11 @@ from tests.conftest import PROJECT
 ROOMS = ("config", "api", "dashboard", "spark_jobs", "bridge", "broker_core")
 FUNCTION_LINES = 70
 MODULE_LINES = 500
+FOLDER_MODULES = 25
+FLOORS = 10
+SUBJECT_LETTERS = 72
+FIRST_CHECKED_COMMIT = "4c6d532"
+"""The subjects of this commit's descendants are checked; older ones are as they are."""
 
 NO_TEST_OF_ITS_OWN = {
     "apps.py": "declares an app to Django, which loads it at every start",
@@ -47,7 +54,6 @@ TESTS_WITHOUT_A_SOURCE = {
 """Test files in a room's folder that test something else than a module of the same name."""
 
 LONG_MODULES: dict[str, str] = {
-    "api/routes.py": "a table: one entry per resource, one field per line",
     "broker_core/store/message_store.py": "the face of the store: one method per question",
 }
 """Modules that may be longer than others, and the reason why their story is still one."""
@@ -56,7 +62,7 @@ LONG_FUNCTIONS: dict[str, str] = {
     "broker_core/server/poll_journal.py:entries": "one branch per event, one field per line",
     "broker_core/store/commit_log.py:_encode": "one record, one field per line",
     "spark_jobs/report_run.py:run_report": "the steps of a run, in order",
-    "tests/api/test_events_socket.py:test_then_what_changes": "one expected frame, one field per line",
+    "tests/api/websockets/test_events.py:test_then_what_changes": "one expected frame, one field per line",
     "tests/compat/test_real_name_server.py:dialogue": "the requests of one dialogue, in order",
     "tests/dashboard/fake_groups.py:busy": "one group, one field per line",
     "tests/dashboard/fake_groups.py:broken": "one group, one field per line",
@@ -200,6 +206,56 @@ def test_every_module_says_what_it_is() -> None:
         if not is_empty(path) and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert not silent, "begin the file with a docstring: what it is, and why it is so:\n" + "\n".join(silent)
+
+
+def test_folders_show_what_is_in_them() -> None:
+    modules = Counter(path.relative_to(PROJECT).parent.as_posix() for path in SOURCES if path.name != "__init__.py")
+    crowded = [f"{folder} has {count} modules" for folder, count in modules.items() if count > FOLDER_MODULES]
+    assert not [line for line in crowded if not line.startswith("spark_jobs ")], (
+        f"group them into folders (at most {FOLDER_MODULES} modules each):\n" + "\n".join(crowded)
+    )
+
+
+def floors(graph: grimp.ImportGraph, folder: str) -> int:
+    """How many modules and subfolders of ``folder`` stand on top of each other; a circle counts as one floor."""
+    units = graph.find_children(folder)
+    unit_of = {module: unit for unit in units for module in {unit} | graph.find_descendants(unit)}
+    below: dict[str, set[str]] = {unit: set() for unit in units}
+    for module, unit in unit_of.items():
+        imported = graph.find_modules_directly_imported_by(module)
+        below[unit] |= {unit_of[name] for name in imported if name in unit_of} - {unit}
+    heights: dict[str, int] = {}
+
+    def height(unit: str, above: tuple[str, ...]) -> int:
+        if unit not in heights:
+            heights[unit] = 1 + max(
+                (height(lower, (*above, unit)) for lower in below[unit] if lower not in above), default=0
+            )
+        return heights[unit]
+
+    return max(height(unit, ()) for unit in units)
+
+
+def test_rooms_have_few_floors() -> None:
+    graph = grimp.build_graph(*ROOMS, cache_dir=None)
+    tall = [
+        f"{folder} has {count} floors"
+        for folder in sorted(graph.modules)
+        if graph.find_children(folder) and (count := floors(graph, folder)) > FLOORS
+    ]
+    assert not [line for line in tall if not line.startswith("spark_jobs ")], (
+        f"let modules know fewer of the others (at most {FLOORS} floors):\n" + "\n".join(tall)
+    )
+
+
+def test_commit_subjects_can_be_searched_for() -> None:
+    history = subprocess.run(
+        ["git", "log", "--format=%s", f"{FIRST_CHECKED_COMMIT}^..HEAD"], cwd=PROJECT, capture_output=True, text=True
+    )
+    if history.returncode:
+        pytest.skip("this copy has no history back to the first commit that is checked")
+    long = [subject for subject in history.stdout.splitlines() if len(subject) > SUBJECT_LETTERS]
+    assert not long, f"at most {SUBJECT_LETTERS} letters; the reason goes into the body:\n" + "\n".join(long)
 
 
 def find(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:

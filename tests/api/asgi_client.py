@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from api.asgi import Application
+from api.http.asgi import Application
 
 
 class AsgiRequest:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from api.consumer_socket import consumer_application
+from api.consumer.socket import consumer_application
 from tests.fakes.websocket import WebsocketCommunicator
 
 

@@ -16,8 +16,10 @@ django.setup()
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from daphne.server import Server  # noqa: E402
 
-from api import consumer_socket, outbox, routing  # noqa: E402
-from api.security import SecurityMiddleware  # noqa: E402
+from api import routing  # noqa: E402
+from api.consumer import socket as consumer_socket  # noqa: E402
+from api.http import outbox  # noqa: E402
+from api.http.security import SecurityMiddleware  # noqa: E402
 from bridge.port import commands, set_port  # noqa: E402
 from tests.fakes.fake_port import FakePort, pulled, record  # noqa: E402
 

@@ -9,8 +9,7 @@ from channels.routing import URLRouter
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from api.routes import ROUTES
-from api.routing import API_PREFIXES, close_websockets, websocket_urlpatterns
+from api.routing import API_PREFIXES, ROUTES, close_websockets, websocket_urlpatterns
 from tests.conftest import Manage
 from tests.fakes.fake_port import FakePort
 from tests.fakes.websocket import WebsocketCommunicator

@@ -15,7 +15,7 @@ def test_names_are_those_of_their_modules() -> None:
 
 def test_the_web_side_imports_nothing_of_spark() -> None:
     code = (
-        "import django, sys; django.setup(); import api.reports, spark_jobs.tasks\n"
+        "import django, sys; django.setup(); import api.resources.reports, spark_jobs.tasks\n"
         "print([name for name in ('pyspark', 'pyarrow', 'pandas', 'numpy') if name in sys.modules])"
     )
     said = subprocess.run(

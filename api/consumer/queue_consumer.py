@@ -1,0 +1,210 @@
+"""One queue of a subscription: pulled while there are permits, sent in order, one pull at a time.
+
+A pull is held like any other, and may find its permits gone when it is woken: what it brought then waits for new ones.
+How much may wait is bounded by the socket's buffer; beyond it the pull is simply done again later, since it changes
+nothing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from api.consumer.permits import Buffer, Permits, Place
+from api.consumer.progress import QueueProgress
+from api.http.limits import DEFAULT_PULL_MESSAGES, DEFAULT_WAIT_MS, MAX_SPAN
+from api.http.outbox import Outbox
+from api.http.problems import Problem, problem_of
+from api.http.request import expect
+from api.http.schemas import MessageView
+from api.resources.messages import render_records
+from bridge.port import BrokerError, NotFoundError, PortConnection, ResponseCode, commands
+
+PAUSE_S = 1.0
+"""After a pull that failed; RocketMQ's pullTimeDelayMillsWhenException."""
+RETRY_PREFIX = "%RETRY%"
+"""A group's own topic, with the messages that it could not consume at first."""
+
+
+class Queue(NamedTuple):
+    """A queue of the cluster; queues sort as RocketMQ's clients sort them."""
+
+    topic: str
+    broker: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}@{self.queue_id}"
+
+
+class Wanted(NamedTuple):
+    """What a subscription asks of each of its queues. ``start``: where a queue begins that the group has no offset of,
+    ``first``, ``last`` or a store time in ms."""
+
+    group: str
+    client_id: str
+    filter: str
+    filter_type: str
+    start: int | Literal["first", "last"]
+
+
+class Shared(NamedTuple):
+    """What the queues of one subscription, and others of its socket, share."""
+
+    permits: Permits
+    places: asyncio.Semaphore
+    buffer: Buffer
+    outbox: Outbox
+
+
+class QueueConsumer:
+    """``send`` is handed each message, ``on_trouble`` each new kind of failure; both return at once.
+
+    ``trouble`` is the failure that is under way, in words; empty when all is well.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        wanted: Wanted,
+        shared: Shared,
+        connection: PortConnection,
+        *,
+        send: Callable[[MessageView], None],
+        on_trouble: Callable[[Queue, Problem], None],
+    ) -> None:
+        self.queue = queue
+        self.trouble = ""
+        self.progress: QueueProgress | None = None
+        self._wanted = wanted
+        self._shared = shared
+        self._connection = connection
+        self._send = send
+        self._on_trouble = on_trouble
+        self._finished = asyncio.Event()
+
+    def finish(self, offset: int) -> None:
+        """The client is done with this message."""
+        if self.progress is not None:
+            self.progress.finish(offset)
+            self._finished.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                if self.progress is None:
+                    self.progress = await self._begin()
+                await self._turn(self.progress)
+                self.trouble = ""
+            except (BrokerError, Problem) as error:
+                self._tell(problem_of(error) if isinstance(error, BrokerError) else error)
+                await asyncio.sleep(PAUSE_S)
+
+    def _tell(self, problem: Problem) -> None:
+        """Once, until something else happens."""
+        if problem.detail != self.trouble:
+            self._on_trouble(self.queue, problem)
+            self.trouble = problem.detail
+
+    # --- Where to begin ---
+
+    async def _begin(self) -> QueueProgress:
+        queue = self.queue
+        try:
+            committed = await self._offset(
+                commands.QueryOffset(
+                    group=self._wanted.group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
+                )
+            )
+        except NotFoundError as error:
+            if error.code != ResponseCode.QUERY_NOT_FOUND:
+                raise
+            return QueueProgress(await self._first_offset(), None)
+        return QueueProgress(committed, committed)
+
+    async def _first_offset(self) -> int:
+        """Where a group begins that has no offset here yet."""
+        topic, _, queue_id = self.queue
+        start = self._wanted.start
+        if topic.startswith(RETRY_PREFIX) or start == "first":
+            return await self._offset(commands.GetMinOffset(topic=topic, queue_id=queue_id))
+        if start == "last":
+            return await self._offset(commands.GetMaxOffset(topic=topic, queue_id=queue_id))
+        return await self._offset(commands.SearchOffset(topic=topic, queue_id=queue_id, timestamp_ms=start))
+
+    async def _offset(self, command: commands.Command) -> int:
+        return expect(await self._connection.call(command), commands.FoundOffset).offset
+
+    # --- One pull ---
+
+    async def _turn(self, progress: QueueProgress) -> None:
+        shared = self._shared
+        await shared.permits.some()
+        if progress.span >= MAX_SPAN:
+            await self._gap_closed(progress)
+        await shared.outbox.room()
+        pulled = await self._pull(progress)
+        if pulled.code == ResponseCode.PULL_OFFSET_MOVED:
+            progress.move(pulled.next_begin_offset)
+            return
+        if pulled.code == ResponseCode.PULL_NOT_FOUND and pulled.hold is None:
+            await asyncio.sleep(PAUSE_S)  # it was not held: to ask again at once would be a spin
+        size = len(pulled.records)
+        if not shared.buffer.take(size):
+            await shared.buffer.room()
+            return
+        try:
+            await self._hand_out(progress, pulled)
+        finally:
+            shared.buffer.give_back(size)
+
+    async def _hand_out(self, progress: QueueProgress, pulled: commands.Pulled) -> None:
+        for message in render_records(pulled.records, self.queue.broker):
+            await self._shared.outbox.room()
+            await self._shared.permits.take()
+            if message.queue_offset >= progress.next_offset:  # a record that cannot be read has none
+                progress.send(message.queue_offset, message.physical_offset)
+            self._send(message)
+        progress.pass_over(pulled.next_begin_offset)
+
+    async def _pull(self, progress: QueueProgress) -> commands.Pulled:
+        wanted, queue = self._wanted, self.queue
+        retries = queue.topic.startswith(RETRY_PREFIX)
+        place = Place(self._shared.places)
+        await place.take()
+        try:
+            return expect(
+                await self._connection.call(
+                    commands.PullMessage(
+                        topic=queue.topic,
+                        queue_id=queue.queue_id,
+                        queue_offset=progress.next_offset,
+                        max_msg_nums=max(1, min(self._shared.permits.left, DEFAULT_PULL_MESSAGES)),
+                        suspend_timeout_ms=DEFAULT_WAIT_MS,
+                        consumer_group=wanted.group,
+                        client_id=wanted.client_id,
+                        protocol="websocket",
+                        subscription="*" if retries else wanted.filter,
+                        expression_type="TAG" if retries else wanted.filter_type,
+                        report_hold=True,
+                        check_group=True,
+                    ),
+                    on_held=lambda held: place.give_back(),
+                ),
+                commands.Pulled,
+            )
+        finally:
+            place.give_back()
+
+    async def _gap_closed(self, progress: QueueProgress) -> None:
+        self._tell(
+            Problem(
+                429,
+                f"{self.queue}: offset {progress.done_to} is not acknowledged, and the queue is "
+                f"{progress.span} offsets ahead of it; nothing more comes from it until that message is acknowledged",
+                code=ResponseCode.FLOW_CONTROL,
+            )
+        )
+        while progress.span >= MAX_SPAN:
+            self._finished.clear()
+            await self._finished.wait()

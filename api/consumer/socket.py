@@ -1,0 +1,331 @@
+"""``/ws/v1/consumer``: pull, commit, publish and subscribe over one WebSocket, many pulls held at once.
+
+Every pull and publish is a task of its own, so that answers come as they are ready; the socket has one connection to
+the engine, whose closing releases all its holds. A pull that reads takes one of a few places until its answer has
+left, and gives it back while it is held: so a client cannot ask for more than it reads. What subscribing is, and its
+connections to other brokers, are in ``membership.py``.
+"""
+
+import asyncio
+from itertools import count
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from api.consumer.membership import Membership
+from api.consumer.permits import Buffer, Place
+from api.http import brokers
+from api.http.asgi import Receive, Scope, Send
+from api.http.limits import (
+    MAX_BUFFERED,
+    MAX_PUBLISHED_BYTES_PER_SOCKET,
+    MAX_PUBLISHES_PER_SOCKET,
+    MAX_PULLS_PER_SOCKET,
+    MAX_READS_PER_SOCKET,
+)
+from api.http.problems import Problem, problem_of
+from api.http.request import expect
+from api.http.schemas import CommittedOffset, OffsetToCommit, PublishMessage, copied
+from api.resources.offsets import commit_command
+from api.resources.publishing import outgoing, published
+from api.resources.pulls import clamp_wait, pull_result
+from api.websockets.frames import (
+    SUBPROTOCOL,
+    SUPPORTED,
+    Ack,
+    Cancel,
+    Cancelled,
+    Commit,
+    Committed,
+    ConsumerRequest,
+    HeldFrame,
+    Hello,
+    Limits,
+    Nack,
+    Permit,
+    Ping,
+    Pong,
+    Publish,
+    PublishedFrame,
+    Pull,
+    PulledFrame,
+    Subscribe,
+    Unsubscribe,
+    Unsubscribed,
+    Welcome,
+    Woken,
+)
+from api.websockets.socket import Socket
+from bridge.port import BrokerError, PortConnection, ResponseCode, commands
+
+_numbers = count(1)
+
+
+class ConsumerSocket(Socket):
+    """One client of the broker."""
+
+    requests = ConsumerRequest
+    subprotocol = SUBPROTOCOL
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().__init__(scope, receive, send)
+        self._client_id = ""
+        self._pulls: dict[int | str, int] = {}
+        self._cancelled: set[int] = set()
+        self.places = asyncio.Semaphore(MAX_READS_PER_SOCKET)
+        self.buffer = Buffer(MAX_BUFFERED)
+        self._connections: dict[str, PortConnection] = {}
+        self._membership: Membership | None = None
+        self._publishes = 0
+        self._published_bytes = 0
+        client = scope.get("client") or ("127.0.0.1", 0)
+        self._remote: str = client[0]
+        self._remote_port: int = client[1]
+
+    async def opened(self) -> None:
+        self._broker, port = brokers.first(self.broker_asked)
+        self._connection = self._connections[self._broker] = port.connection()
+
+    def busy(self) -> bool:
+        return bool(self._pulls or self._publishes or self._membership)
+
+    async def leaving(self) -> None:
+        if self._membership is not None:
+            await self._membership.leave()
+
+    def closed(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    async def handle(self, request: Any, size: int) -> None:
+        match request:
+            case Pull():
+                await self._introduce()
+                self._start_pull(request)
+            case Publish():
+                self._start_publish(request, size)
+            case Commit():
+                await self._commit(request)
+            case Cancel():
+                await self._cancel(request)
+            case Ping():
+                self.put(Pong(id=request.id))
+            case Hello():
+                await self._hello(request)
+            case Subscribe() | Permit() | Ack() | Nack() | Unsubscribe():
+                await self._as_member(request)
+
+    # hello
+
+    async def _hello(self, hello: Hello) -> None:
+        if self._client_id:
+            raise Problem(
+                409,
+                f"this socket is {self._client_id} already; hello comes first, and once",
+                code=ResponseCode.ILLEGAL_OPERATION,
+                pointer="/type",
+            )
+        await self._introduce(hello.client_id)
+        self.put(Welcome(broker=self._broker, client_id=self._client_id, supported=SUPPORTED, limits=Limits()))
+
+    async def _introduce(self, client_id: str = "") -> None:
+        """Tell the engine who this is, unless it knows."""
+        if not self._client_id:
+            self._client_id = client_id or f"{self._remote}:{self._remote_port}#{next(_numbers)}"
+            await self._connection.call(
+                commands.OpenConnection(
+                    client_id=self._client_id, protocol="websocket", remote=f"{self._remote}:{self._remote_port}"
+                )
+            )
+
+    # subscribe and its kin
+
+    async def _as_member(self, request: Subscribe | Permit | Ack | Nack | Unsubscribe) -> None:
+        if isinstance(request, Subscribe) and request.id in self._pulls:
+            raise _id_taken("pull", request.id)
+        await self._introduce()
+        if self._membership is None:
+            self._membership = Membership(
+                self, self._client_id, f"{self._remote}:{self._remote_port}", self._connections
+            )
+        membership = self._membership
+        match request:
+            case Subscribe():
+                await membership.subscribe(request)
+            case Permit():
+                membership.get(request.id).permit(request.n)
+            case Ack():
+                membership.get(request.id).ack(request)
+            case Nack():
+                await membership.get(request.id).nack(request, self._connections)
+            case Unsubscribe():
+                await membership.unsubscribe(request.id)
+                self.put(Unsubscribed(id=request.id))
+
+    # pull, cancel
+
+    def _start_pull(self, pull: Pull) -> None:
+        if pull.id in self._pulls or (self._membership is not None and pull.id in self._membership):
+            raise _id_taken("pull" if pull.id in self._pulls else "subscription", pull.id)
+        if len(self._pulls) >= MAX_PULLS_PER_SOCKET:
+            raise Problem(
+                429,
+                f"{MAX_PULLS_PER_SOCKET} pulls are under way on this socket, the most it takes",
+                code=ResponseCode.FLOW_CONTROL,
+                retry_after_s=1,
+            )
+        request_id = self._connection.next_request_id()
+        self._pulls[pull.id] = request_id
+        self.start(self._pull(pull, request_id))
+
+    async def _pull(self, pull: Pull, request_id: int) -> None:
+        place = Place(self.places)
+
+        def on_held(held: commands.Held) -> None:
+            place.give_back()
+            self.put(HeldFrame(id=pull.id, hold_id=held.hold_id, deadline_ms=held.deadline_ms))
+
+        try:
+            await place.take()
+            await self.outbox.room()
+            if request_id in self._cancelled:
+                self.put(Cancelled(id=pull.id))
+                return
+            reply = await self._connection.call(self._pull_command(pull), on_held=on_held, request_id=request_id)
+            self._put_pulled(pull, expect(reply, commands.Pulled))
+        except (BrokerError, Problem) as error:
+            if request_id in self._cancelled:
+                self.put(Cancelled(id=pull.id))
+            else:
+                self.put_problem(problem_of(error) if isinstance(error, BrokerError) else error, pull.id)
+        finally:
+            place.give_back()
+            self._cancelled.discard(request_id)
+            del self._pulls[pull.id]
+
+    def _pull_command(self, pull: Pull) -> commands.PullMessage:
+        return commands.PullMessage(
+            topic=pull.topic,
+            queue_id=pull.queue_id,
+            queue_offset=pull.offset,
+            max_msg_nums=pull.limit,
+            suspend_timeout_ms=clamp_wait(pull.wait_ms),
+            consumer_group=pull.group,
+            client_id=self._client_id,
+            protocol="websocket",
+            subscription=pull.filter or "*",
+            expression_type=pull.filter_type.upper(),
+            report_hold=True,
+        )
+
+    def _put_pulled(self, pull: Pull, pulled: commands.Pulled) -> None:
+        hold = pulled.hold
+        if hold is not None:
+            self.put(Woken(id=pull.id, hold_id=hold.hold_id, cause=hold.wake_cause, held_ms=hold.held_us // 1000))
+        result = pull_result(pulled, self._broker)
+        self.put(PulledFrame(id=pull.id, **{name: getattr(result, name) for name in result.__struct_fields__}))
+
+    async def _cancel(self, cancel: Cancel) -> None:
+        request_id = self._pulls.get(cancel.id)
+        if request_id is None:
+            raise Problem(
+                404,
+                f"no pull with the id {cancel.id!r} is under way on this socket",
+                code=ResponseCode.QUERY_NOT_FOUND,
+                pointer="/id",
+            )
+        self._cancelled.add(request_id)
+        await self._connection.call(commands.CancelPull(request_id=request_id))
+
+    # commit, publish
+
+    async def _commit(self, commit: Commit) -> None:
+        await self._introduce()
+        offsets = _offsets(commit)
+        await self._connection.call(commit_command(commit.group, offsets, self._client_id))
+        self.put(
+            Committed(id=commit.id, group=commit.group, offsets=[copied(CommittedOffset, entry) for entry in offsets])
+        )
+
+    def _start_publish(self, publish: Publish, size: int) -> None:
+        if self._publishes >= MAX_PUBLISHES_PER_SOCKET or self._published_bytes + size > MAX_PUBLISHED_BYTES_PER_SOCKET:
+            raise Problem(
+                429,
+                "too much of what this socket published is not stored yet; wait for `published`",
+                code=ResponseCode.FLOW_CONTROL,
+                retry_after_s=1,
+            )
+        command = commands.SendMessage(
+            topic=publish.topic,
+            messages=_messages(publish),
+            born_host=self._remote,
+            born_port=self._remote_port,
+            idempotency_key=publish.idempotency_key,
+        )
+        self._publishes += 1
+        self._published_bytes += size
+        self.start(self._publish(publish.id, command, size))
+
+    async def _publish(self, frame_id: int | str, command: commands.SendMessage, size: int) -> None:
+        try:
+            sent = expect(await self._connection.call(command), commands.Sent)
+            self.put(PublishedFrame(id=frame_id, messages=published(sent, self._broker).messages))
+        except BrokerError as error:
+            self.put_problem(problem_of(error), frame_id)
+        except Problem as problem:
+            self.put_problem(problem, frame_id)
+        finally:
+            self._publishes -= 1
+            self._published_bytes -= size
+
+
+def _id_taken(what: str, frame_id: int | str) -> Problem:
+    return Problem(
+        409,
+        f"a {what} with the id {frame_id!r} is under way on this socket",
+        code=ResponseCode.ILLEGAL_OPERATION,
+        pointer="/id",
+    )
+
+
+def _offsets(commit: Commit) -> list[OffsetToCommit]:
+    """The frame's offsets: its list, or that of one queue."""
+    topic, queue_id, offset = commit.topic, commit.queue_id, commit.offset
+    if commit.offsets and topic is queue_id is offset is UNSET:
+        return commit.offsets
+    if not (
+        commit.offsets
+        or isinstance(topic, UnsetType)
+        or isinstance(queue_id, UnsetType)
+        or isinstance(offset, UnsetType)
+    ):
+        return [OffsetToCommit(topic=topic, queue_id=queue_id, offset=offset)]
+    raise Problem(400, "send offsets, or topic, queue_id and offset", pointer="/offsets")
+
+
+def _messages(publish: Publish) -> list[commands.OutgoingMessage]:
+    """The frame's messages: its own one, or its list."""
+    if not publish.body:
+        if not publish.messages:
+            raise Problem(400, "a publish has a body, or messages", pointer="/body")
+        return [outgoing(message, f"/messages/{index}") for index, message in enumerate(publish.messages)]
+    if publish.messages:
+        raise Problem(400, "a publish has a body or messages, not both", pointer="/messages")
+    return [
+        outgoing(
+            PublishMessage(
+                body=publish.body,
+                body_encoding=publish.body_encoding,
+                tag=publish.tag,
+                keys=publish.keys,
+                properties=publish.properties,
+                queue_id=publish.queue_id,
+            ),
+            "",
+        )
+    ]
+
+
+async def consumer_application(scope: Scope, receive: Receive, send: Send) -> None:
+    """The ASGI application of one consumer's WebSocket."""
+    await ConsumerSocket(scope, receive, send).run()

@@ -1,0 +1,27 @@
+"""The names of ASGI's own things, so that signatures say what they take."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+Scope = dict[str, Any]
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# How a WebSocket is closed; docs/asyncapi.yaml lists them
+CLOSE_BAD_FRAME = 4400
+CLOSE_FORBIDDEN = 4403
+CLOSE_IDLE = 4408
+CLOSE_TOO_LARGE = 4413
+CLOSE_TOO_SLOW = 4429
+CLOSE_RESTART = 1012
+CLOSE_FAILED = 1011
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """The first value of a header, empty when it is not there."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value).decode("latin-1")
+    return ""

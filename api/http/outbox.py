@@ -1,0 +1,151 @@
+"""What has been written for one client and has not left yet, and the end of patience with one that does not read.
+
+An ASGI ``send`` may wait until the client has taken what was sent before; then that is all that is needed. Daphne's
+never waits: it hands everything to Twisted, which keeps it in memory. There the transport's own buffer is looked at,
+through the protocol that Daphne's ``send`` is bound to, and the next frame waits here until it has emptied.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from api.http.asgi import Message, Scope, Send
+from api.http.limits import MAX_UNSENT, ROOMY, SERVER_BUFFER, STALL_SECONDS
+
+SCOPE_KEY = "glassmq.server_buffer"
+_LOOK_AGAIN_S = (0.001, 0.05)
+
+
+def server_buffer(scope: Scope, send: Send) -> Callable[[], int] | None:
+    """Reads how many bytes the server still has for this client; None where its ``send`` waits by itself.
+
+    Whoever wraps ``send`` leaves the reader of the innermost one in the scope, under ``SCOPE_KEY``.
+    """
+    if SCOPE_KEY in scope:
+        found: Callable[[], int] | None = scope[SCOPE_KEY]
+        return found
+    transport: Any = next(
+        (
+            argument.transport
+            for argument in getattr(send, "args", ())
+            if getattr(argument, "transport", None) is not None
+        ),
+        None,
+    )
+    while transport is not None and not hasattr(transport, "dataBuffer"):
+        transport = getattr(transport, "transport", None)  # TLS wraps the connection's own transport
+    if transport is None:
+        return None
+    return lambda: len(transport.dataBuffer) - transport.offset + transport._tempDataLen
+
+
+class Outbox:
+    """Frames for one client, sent in order by one task: ``run``.
+
+    ``on_slow`` is called once, with the reason, when the client has taken nothing for ``STALL_SECONDS`` or when
+    more than ``max_unsent`` bytes or ``max_frames`` frames wait.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        send: Send,
+        on_slow: Callable[[str], None],
+        *,
+        max_unsent: int = MAX_UNSENT,
+        max_frames: int = 1 << 20,
+        stall_seconds: float = STALL_SECONDS,
+    ) -> None:
+        self._send = send
+        self._server_buffer = server_buffer(scope, send)
+        self._on_slow = on_slow
+        self._max_unsent = max_unsent
+        self._max_frames = max_frames
+        self._stall_seconds = stall_seconds
+        self._frames: deque[tuple[Message, int]] = deque()
+        self._waiting = 0
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._cut = False
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that wait here and, where that is known, in the server."""
+        return self._waiting + (self._server_buffer() if self._server_buffer else 0)
+
+    def put(self, message: Message, size: int) -> None:
+        """Send later, in order. What comes for a client that was given up is dropped."""
+        if self._cut:
+            return
+        self._frames.append((message, size))
+        self._waiting += size
+        self._arrived.set()
+        self._empty.clear()
+        if self._waiting > ROOMY:
+            self._room.clear()
+        if self._waiting > self._max_unsent or len(self._frames) > self._max_frames:
+            self._give_up(f"{self._waiting} bytes in {len(self._frames)} frames wait to be read")
+
+    async def room(self) -> None:
+        """Returns when less than ``ROOMY`` bytes wait."""
+        await self._room.wait()
+
+    async def run(self) -> None:
+        """Send until cancelled, or until the client was given up."""
+        while not self._cut:
+            if not self._frames:
+                self._arrived.clear()
+                await self._arrived.wait()
+                continue
+            message, size = self._frames[0]
+            try:
+                await self._drained()
+                async with asyncio.timeout(self._stall_seconds):
+                    await self._send(message)
+            except TimeoutError:
+                self._give_up(f"nothing was read for {self._stall_seconds:.0f} s")
+                return
+            if self._frames:
+                self._frames.popleft()
+                self._waiting -= size
+                if self._waiting <= ROOMY:
+                    self._room.set()
+                if not self._frames:
+                    self._empty.set()
+
+    async def _drained(self) -> None:
+        """Until the server's buffer has room. A buffer that shrinks, however slowly, is one that is being read."""
+        if self._server_buffer is None:
+            return
+        clock = asyncio.get_running_loop().time
+        smallest, since = self._server_buffer(), clock()
+        pause, longest = _LOOK_AGAIN_S
+        while (unsent := self._server_buffer()) > SERVER_BUFFER and not self._cut:
+            if unsent < smallest:
+                smallest, since = unsent, clock()
+                pause = _LOOK_AGAIN_S[0]
+            elif clock() - since > self._stall_seconds:
+                raise TimeoutError
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, longest)
+
+    async def flush(self, seconds: float) -> None:
+        """Give what waits a last chance to leave, for so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._empty.wait()
+
+    def _give_up(self, reason: str) -> None:
+        if self._cut:
+            return
+        self._cut = True
+        self._frames.clear()
+        self._waiting = 0
+        self._room.set()
+        self._empty.set()
+        self._on_slow(reason)

@@ -1,0 +1,145 @@
+"""Every way to say no, as RFC 9457 says it: application/problem+json.
+
+``code`` is RocketMQ's name for the condition, ``errors`` point at the fields. What the port raises becomes a
+problem here and nowhere else, for HTTP and WebSocket alike.
+"""
+
+import re
+from http import HTTPStatus
+
+import msgspec
+
+from api.http.names import RULES
+from bridge.port import (
+    BrokerError,
+    ConflictError,
+    NotFoundError,
+    PortTimeout,
+    PortUnavailable,
+    RequestError,
+    ResponseCode,
+    UnavailableError,
+)
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One field that is wrong. ``pointer``: a JSON pointer into the body, or ``/name`` of a parameter or header."""
+
+    pointer: str
+    detail: str
+
+
+class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """RFC 9457's problem details; ``code`` is RocketMQ's name for the condition."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    instance: str = ""
+    code: str
+    errors: list[FieldError] = []
+
+
+class Problem(Exception):
+    """Ends a request with an answer that says what is wrong.
+
+    ``retry_after_s`` becomes the Retry-After header where it is above 0; ``headers`` are added as they are.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        code: ResponseCode = ResponseCode.INVALID_PARAMETER,
+        pointer: str = "",
+        retry_after_s: int = 0,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.code = code
+        self.errors = [FieldError(pointer, detail)] if pointer else []
+        self.retry_after_s = retry_after_s
+        self.headers = headers or {}
+
+    def details(self, instance: str = "") -> ProblemDetails:
+        return ProblemDetails(
+            title=HTTPStatus(self.status).phrase,
+            status=self.status,
+            detail=self.detail,
+            instance=instance,
+            code=self.code.name,
+            errors=self.errors,
+        )
+
+
+_STATUS_OF_CODE = {
+    ResponseCode.TOPIC_NOT_EXIST: 404,
+    ResponseCode.QUERY_NOT_FOUND: 404,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: 404,
+    ResponseCode.TOPIC_EXIST_ALREADY: 409,
+    ResponseCode.MESSAGE_ILLEGAL: 413,
+    ResponseCode.NO_PERMISSION: 403,
+    ResponseCode.FLOW_CONTROL: 429,
+    ResponseCode.FLUSH_DISK_TIMEOUT: 504,
+}
+
+
+def _status(error: BrokerError) -> int:
+    if isinstance(error, PortTimeout):
+        return 504
+    if isinstance(error, PortUnavailable):
+        return 503
+    if error.code in _STATUS_OF_CODE:
+        return _STATUS_OF_CODE[error.code]
+    if isinstance(error, NotFoundError):
+        return 404
+    if isinstance(error, ConflictError):
+        return 409
+    if isinstance(error, RequestError):
+        return 400
+    return 503 if isinstance(error, UnavailableError) else 500
+
+
+def problem_of(error: BrokerError) -> Problem:
+    """The problem that an error of the port stands for."""
+    retry_after_s = 0
+    if isinstance(error, UnavailableError):
+        retry_after_s = max(1, -(-error.retry_after_ms // 1000))
+    elif isinstance(error, PortTimeout):
+        retry_after_s = 1
+    return Problem(_status(error), error.remark, code=error.code, pointer=error.pointer, retry_after_s=retry_after_s)
+
+
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>[^`]*)`)?$", re.DOTALL)
+_NAMED = re.compile(r"(?:missing required field|contains unknown field) `(?P<name>[^`]*)`")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_PATTERN = re.compile(r"^Expected `str` matching regex '(?P<pattern>.*)'$", re.DOTALL)
+
+
+def invalid(error: msgspec.ValidationError, what: str) -> Problem:
+    """The 400 for something that does not have its struct's shape. ``what`` was read: `body`, `parameters`."""
+    match = _AT.match(str(error))
+    assert match is not None  # the expression matches every text
+    detail, where = match["what"], match["where"] or "$"
+    pointer = "".join(f"/{name or index}" for name, index in _STEP.findall(where[1:]) if "..." not in (name, index))
+    named = _NAMED.search(detail)
+    if named:
+        pointer += f"/{named['name']}"
+    expected = _PATTERN.match(detail)
+    if expected:
+        detail = _rule(expected["pattern"])
+    problem = Problem(400, f"the {what} cannot be used: {detail}" + (f" (at {pointer})" if pointer else ""))
+    problem.errors = [FieldError(pointer or "/", detail)]
+    return problem
+
+
+def _rule(quoted: str) -> str:
+    """What a pattern, quoted by msgspec's message, means."""
+    for pattern, rule in RULES.items():
+        if quoted in (pattern, repr(pattern)[1:-1]):
+            return rule
+    return f"must match {quoted}"

@@ -1,0 +1,212 @@
+"""One HTTP request on its way through the API: what handlers get, what they give back, how a body is read."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+
+from api.http.asgi import Message, Receive, Scope, Send
+from api.http.limits import BODY_READ_SECONDS, MAX_QUERY_BYTES
+from api.http.problems import Problem, invalid
+from bridge.port import EnginePort, ResponseCode, commands
+
+P = TypeVar("P", bound="Params")
+R = TypeVar("R", bound=commands.Reply)
+
+
+class Params(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
+    """Base of every route's parameters, from its path and its query. All routes take these two."""
+
+    int64: Literal["number", "string"] = "number"
+    broker: str = ""
+
+
+class Answer(msgspec.Struct, kw_only=True, gc=False):
+    """What a handler gives back: a struct to encode as JSON, or ``content`` as it is. None in both: no body."""
+
+    body: Any = None
+    content: bytes | None = None
+    content_type: str = "application/json"
+    status: int = 0
+    headers: dict[str, str] = {}
+
+
+class Request(Generic[P]):
+    """One request. ``body`` is the route's body struct, decoded, or the bytes where the route takes those.
+
+    After the body, ``receive`` has one thing left to say: that the client went away.
+    """
+
+    __slots__ = ("body", "headers", "params", "receive", "scope", "send")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, params: P, headers: dict[bytes, bytes]) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.params = params
+        self.headers = headers
+        self.body: Any = None
+
+    def header(self, name: bytes) -> str:
+        return self.headers.get(name, b"").decode("latin-1")
+
+    @property
+    def client(self) -> tuple[str, int]:
+        """Address and port of the client, as far as the server knows them."""
+        host, port = self.scope.get("client") or ("127.0.0.1", 0)
+        return host, port
+
+
+Handler = Callable[[Request[Any]], Awaitable[Answer | None]]
+"""Answers a request; None says that it has sent everything itself."""
+
+
+async def ask(port: EnginePort, command: commands.Command, expected: type[R]) -> R:
+    """The engine's answer to a command that belongs to no client; BrokerError's kinds otherwise."""
+    return expect(await port.call(command), expected)
+
+
+def expect(reply: commands.Reply, expected: type[R]) -> R:
+    """``reply``, which must be of the expected type: anything else is a defect on this side."""
+    if not isinstance(reply, expected):
+        raise Problem(
+            500,
+            f"the broker answered {type(reply).__name__} where {expected.__name__} was expected",
+            code=ResponseCode.SYSTEM_ERROR,
+        )
+    return reply
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------
+
+
+def read_headers(scope: Scope) -> dict[bytes, bytes]:
+    """Headers by name; of one that comes twice, the first."""
+    headers: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name, value)
+    return headers
+
+
+def _text(quoted: bytes) -> str:
+    try:
+        return unquote_to_bytes(quoted).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Problem(400, "the URL is not UTF-8 after percent-decoding") from error
+
+
+def path_segments(scope: Scope) -> list[str]:
+    """The path's parts, percent-decoded one by one, so that an encoded slash stays inside its part."""
+    raw = scope.get("raw_path")
+    parts = [_text(part) for part in raw.split(b"/")[1:]] if raw else scope["path"].split("/")[1:]
+    if "." in parts or ".." in parts:
+        raise Problem(400, "the path contains . or .. as a name", pointer="/path")
+    return parts
+
+
+def read_query(scope: Scope) -> dict[str, str]:
+    """Query parameters by name, each given once."""
+    raw: bytes = scope.get("query_string", b"")
+    if not raw:
+        return {}
+    if len(raw) > MAX_QUERY_BYTES:
+        raise Problem(414, f"the query string is longer than {MAX_QUERY_BYTES} bytes")
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
+    except ValueError as error:
+        raise Problem(400, "the query string is not UTF-8 after percent-decoding, or too long") from error
+    query = dict(pairs)
+    if len(query) != len(pairs):
+        twice = next(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)
+        raise Problem(400, f"the parameter {twice} is given more than once", pointer=f"/{twice}")
+    return query
+
+
+def read_params(values: dict[str, str], shape: type[P]) -> P:
+    try:
+        return msgspec.convert(values, shape, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid(error, "parameters") from error
+
+
+def too_large(limit: int) -> Problem:
+    return Problem(
+        413,
+        f"the request body is larger than {limit} bytes",
+        code=ResponseCode.MESSAGE_ILLEGAL,
+        headers={"connection": "close"},
+    )
+
+
+async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
+    """The whole body. Problem 413 as soon as it is known to be too large, 408 when it does not come."""
+    length = headers.get(b"content-length", b"")
+    if length:
+        if not length.isdigit():
+            raise Problem(400, "Content-Length is not a number", pointer="/Content-Length")
+        if len(length) > 15 or int(length) > limit:
+            raise too_large(limit)
+    try:
+        async with asyncio.timeout(BODY_READ_SECONDS):
+            return await _read_all(receive, limit)
+    except TimeoutError as error:
+        raise Problem(
+            408,
+            f"the request body did not arrive within {BODY_READ_SECONDS:.0f} s",
+            code=ResponseCode.SYSTEM_BUSY,
+            headers={"connection": "close"},
+        ) from error
+
+
+class ClientGone(Exception):
+    """The client went away before it had sent its request."""
+
+
+async def _read_all(receive: Receive, limit: int) -> bytes:
+    message: Message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        if len(body) > limit:
+            raise too_large(limit)
+        return body
+    parts, size = [body], len(body)
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > limit:
+            raise too_large(limit)
+    return b"".join(parts)
+
+
+def require_json(headers: dict[bytes, bytes]) -> None:
+    """415 for anything but JSON: also what keeps a form on a foreign page from posting here."""
+    if headers.get(b"content-encoding", b"identity").lower() not in (b"identity", b""):
+        raise Problem(415, "a compressed request body is not taken; send it as it is", pointer="/Content-Encoding")
+    media_type, _, rest = headers.get(b"content-type", b"").lower().partition(b";")
+    charset = rest.replace(b" ", b"").replace(b'"', b"")
+    if media_type.strip() != b"application/json" or charset not in (b"", b"charset=utf-8"):
+        raise Problem(
+            415,
+            "the body must be JSON: send Content-Type: application/json",
+            pointer="/Content-Type",
+            headers={"accept": "application/json"},
+        )
+
+
+def decode_json(data: bytes | msgspec.Raw, shape: type[Any]) -> Any:
+    """A body in its struct; 400 for what is not JSON, not UTF-8 or not of that shape."""
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except msgspec.ValidationError as error:
+        raise invalid(error, "body") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Problem(400, f"the body is not JSON: {error}", pointer="/") from error
+    except RecursionError as error:
+        raise Problem(400, "the body is nested too deeply", pointer="/") from error

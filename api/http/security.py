@@ -1,0 +1,174 @@
+"""What stands before everything: pages, API and WebSockets alike.
+
+    Host      one of ALLOWED_HOSTS, or a name of this machine: no foreign name may lead a browser here (DNS rebinding)
+    Origin    where a browser says it: our own, on every WebSocket and on every request that may change something
+    headers   not too many, not too long
+    token     where ``GLASSMQ_API_TOKEN`` is set
+
+It must be the outermost application: it also leaves the server's write buffer in the scope (see ``api.http.outbox``).
+"""
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
+
+from api.http.asgi import CLOSE_FORBIDDEN, Application, Message, Receive, Scope, Send, header
+from api.http.auth import LOGIN_PATH, Gate, to_login, wants_page
+from api.http.limits import MAX_HEADER_BYTES, MAX_HEADERS, MAX_PATH_BYTES
+from api.http.outbox import SCOPE_KEY, server_buffer
+from api.http.problems import Problem
+from bridge.port import ResponseCode
+
+LOCAL_HOSTS = ("localhost", ".localhost", "127.0.0.1", "[::1]")
+PROBES = ("/livez", "/readyz")
+OPEN_PATHS = (*PROBES, LOGIN_PATH, "/favicon.ico")
+OPEN_PREFIX = "/static/"
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
+CLOSE_NOT_AUTHENTICATED = 4401
+
+_PAGE_POLICY = (
+    b"default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    b"frame-ancestors 'none'"
+)
+_DEFAULT_HEADERS = {
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"same-origin",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"content-security-policy": _PAGE_POLICY,
+}
+
+
+class SecurityMiddleware:
+    """An ASGI application around another. What is not given is taken from Django's settings."""
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        allowed_hosts: Sequence[str] | None = None,
+        trusted_origins: Sequence[str] | None = None,
+        gate: Gate | None = None,
+    ) -> None:
+        self._app = app
+        self._hosts = [*(settings.ALLOWED_HOSTS if allowed_hosts is None else allowed_hosts), *LOCAL_HOSTS]
+        self._origins = frozenset(settings.CSRF_TRUSTED_ORIGINS if trusted_origins is None else trusted_origins)
+        self._gate = gate or Gate(
+            getattr(settings, "GLASSMQ_API_TOKEN", ""),
+            settings.SECRET_KEY,
+            https=getattr(settings, "GLASSMQ_HTTPS", False),
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope | {SCOPE_KEY: server_buffer(scope, send)}, receive, _with_default_headers(send))
+        elif scope["type"] == "websocket":
+            await self._websocket(scope | {SCOPE_KEY: server_buffer(scope, send)}, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._check(scope, unsafe=scope["method"] not in SAFE_METHODS)
+        except Problem as problem:
+            await send_problem(problem, scope, send)
+            return
+        path = scope["path"]
+        if path == LOGIN_PATH:
+            await self._gate.login(scope, receive, send)
+        elif path == "/logout":
+            await self._gate.logout(scope, receive, send)
+        elif path in OPEN_PATHS or path.startswith(OPEN_PREFIX) or self._gate.admits(scope):
+            await self._app(scope, receive, send)
+        elif wants_page(scope):
+            await to_login(scope, send)
+        else:
+            await send_problem(
+                Problem(
+                    401,
+                    "this broker asks for its access token: send Authorization: Bearer TOKEN",
+                    code=ResponseCode.NO_PERMISSION,
+                    headers={"www-authenticate": 'Bearer realm="glassmq"'},
+                ),
+                scope,
+                send,
+            )
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._check(scope, unsafe=True)
+        except Problem:
+            await receive()
+            await send({"type": "websocket.close", "code": CLOSE_FORBIDDEN})  # before accept: HTTP 403
+            return
+        if self._gate.admits(scope):
+            await self._app(scope, receive, send)
+            return
+        await receive()
+        # Accepted first, since a browser only shows its page the code of a socket that was open.
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close", "code": CLOSE_NOT_AUTHENTICATED, "reason": "not authenticated"})
+
+    def _check(self, scope: Scope, *, unsafe: bool) -> None:
+        """Raises Problem for a request that must not go on."""
+        headers = scope["headers"]
+        if len(headers) > MAX_HEADERS or sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
+            raise Problem(431, f"more than {MAX_HEADERS} headers, or more than {MAX_HEADER_BYTES} bytes of them")
+        if len(scope.get("raw_path") or scope["path"]) > MAX_PATH_BYTES:
+            raise Problem(414, f"the path is longer than {MAX_PATH_BYTES} bytes")
+        host = header(scope, b"host")
+        if not self._is_our_host(host) and scope["path"] not in PROBES:
+            raise Problem(
+                400, f"the host {host!r} is not one of this broker's; add it to GLASSMQ_ALLOWED_HOSTS", pointer="/Host"
+            )
+        origin = header(scope, b"origin")
+        if unsafe and origin and not self._is_our_origin(origin, host):
+            raise Problem(
+                403, f"a page of {origin} may not do this", code=ResponseCode.NO_PERMISSION, pointer="/Origin"
+            )
+
+    def _is_our_host(self, host: str) -> bool:
+        domain, _ = split_domain_port(host)
+        return bool(domain) and validate_host(domain, self._hosts)
+
+    def _is_our_origin(self, origin: str, host: str) -> bool:
+        """Same host and port as the request went to; ``null`` and other schemes are nobody's."""
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        if origin in self._origins:
+            return True
+        default = {"http": ":80", "https": ":443"}.get(parts.scheme)
+        return default is not None and parts.netloc.lower() in (host.lower(), host.lower().removesuffix(default))
+
+
+def _with_default_headers(send: Send) -> Send:
+    """``send`` that adds the security headers an answer does not set itself."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = list(message.get("headers", ()))
+            present = {bytes(name).lower() for name, _ in headers}
+            headers += [(name, value) for name, value in _DEFAULT_HEADERS.items() if name not in present]
+            message = message | {"headers": headers}
+        await send(message)
+
+    return sending
+
+
+async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
+    """Answer with a problem where no route is involved yet."""
+    content = msgspec.json.encode(problem.details(scope["path"]))
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(content)).encode("ascii")),
+        (b"cache-control", b"no-store"),
+    ]
+    headers += [(name.encode("ascii"), value.encode("latin-1")) for name, value in problem.headers.items()]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})

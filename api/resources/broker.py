@@ -1,0 +1,172 @@
+"""The broker itself: what it is, how far its store is, and the options that may be changed while it runs."""
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from api.http import brokers
+from api.http.problems import Problem, invalid
+from api.http.request import Answer, Params, Request, ask
+from api.http.routes import Route
+from api.http.schemas import BrokerDetail, BrokerLine, BrokerOption, BrokerOptions, Brokers, SnapshotView, copied
+from bridge.port import OPTION_DESCRIPTIONS, BrokerError, commands
+
+_TYPES: dict[str, type] = {"boolean": bool, "integer": int, "string": str}
+_BOUNDS = {"minimum": "ge", "maximum": "le", "minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"}
+
+
+def _option_type(schema: dict[str, Any]) -> Any:
+    """The Python type of what an option's JSON Schema allows."""
+    if "enum" in schema:
+        return Literal[tuple(schema["enum"])]
+    bounds: dict[str, Any] = {bound: schema[name] for name, bound in _BOUNDS.items() if name in schema}
+    return Annotated[_TYPES[schema["type"]], Meta(**bounds)]
+
+
+OPTION_TYPES = msgspec.defstruct(
+    "OptionTypes", [(name, _option_type(schema) | UnsetType, UNSET) for name, schema in OPTION_DESCRIPTIONS.items()]
+)
+"""Every option with its type: a wrong value is refused here, pointing at it."""
+
+
+class SnapshotParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    max_holds: Annotated[int, Meta(ge=1, le=5000, description="At most so many held pulls.")] = 1000
+    max_queues: Annotated[int, Meta(ge=1, le=5000, description="At most so many queues.")] = 2000
+
+
+async def get_brokers(request: Request[Params]) -> Answer:
+    """All brokers that this process reaches; one that does not answer is there by its name and its problem."""
+    ports = brokers.named(request.params.broker)
+    views = await asyncio.gather(
+        *(ask(port, commands.GetBroker(), commands.BrokerView) for port in ports.values()), return_exceptions=True
+    )
+    lines = []
+    for name, view in zip(ports, views, strict=True):
+        if isinstance(view, BrokerError):
+            lines.append(BrokerLine(broker=name, available=False, problem=view.remark))
+        elif isinstance(view, BaseException):
+            raise view
+        else:
+            lines.append(copied(BrokerLine, view, available=True))
+    return Answer(body=Brokers(brokers=lines))
+
+
+async def _view(request: Request[Params]) -> commands.BrokerView:
+    broker = await brokers.one(request.params.broker)
+    return await ask(broker.port, commands.GetBroker(), commands.BrokerView)
+
+
+async def get_broker(request: Request[Params]) -> Answer:
+    return Answer(body=copied(BrokerDetail, await _view(request)))
+
+
+async def get_config(request: Request[Params]) -> Answer:
+    return Answer(body=_options(await _view(request)))
+
+
+def _options(view: commands.BrokerView) -> BrokerOptions:
+    """Every option of the broker with what it takes, what it is, and whether it may be changed now."""
+    return BrokerOptions(
+        broker=view.broker,
+        seq=view.seq,
+        config=view.config,
+        options=[
+            BrokerOption(
+                name=name,
+                type=_type_of(schema),
+                default=schema.get("default"),
+                value=view.config.get(name),
+                changeable=name in view.changeable,
+                description=schema.get("description", ""),
+                schema={
+                    key: value for key, value in schema.items() if key not in ("description", "changeable", "default")
+                },
+            )
+            for name, schema in OPTION_DESCRIPTIONS.items()
+        ],
+    )
+
+
+def _type_of(schema: dict[str, Any]) -> str:
+    return "string" if "enum" in schema else str(schema.get("type", "string"))
+
+
+async def patch_config(request: Request[Params]) -> Answer:
+    """Changes options under RocketMQ's names: all of them or, with an error, none."""
+    changes: dict[str, Any] = request.body
+    if not changes:
+        raise Problem(400, "name at least one option to change", pointer="/")
+    for name in changes:
+        if name not in OPTION_DESCRIPTIONS:
+            raise Problem(
+                400, f"{name} is not an option of this broker; GET /api/v1/broker/config lists them", pointer=f"/{name}"
+            )
+    try:
+        msgspec.convert(changes, OPTION_TYPES)
+    except msgspec.ValidationError as error:
+        raise invalid(error, "body") from error
+    broker = await brokers.one(request.params.broker)
+    view = await ask(broker.port, commands.UpdateBrokerConfig(changes=changes), commands.BrokerView)
+    return Answer(body=_options(view))
+
+
+async def get_snapshot(request: Request[SnapshotParams]) -> Answer:
+    params = request.params
+    broker = await brokers.one(params.broker)
+    snapshot = await ask(
+        broker.port, commands.GetSnapshot(max_holds=params.max_holds, max_queues=params.max_queues), commands.Snapshot
+    )
+    return Answer(body=copied(SnapshotView, snapshot))
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/api/v1/snapshot",
+        handler=get_snapshot,
+        group="Observing",
+        summary="Everything at one moment",
+        params=SnapshotParams,
+        response=SnapshotView,
+        problems=(504,),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/brokers",
+        handler=get_brokers,
+        group="Broker",
+        summary="All brokers",
+        response=Brokers,
+        problems=(504,),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/broker",
+        handler=get_broker,
+        group="Broker",
+        summary="The broker",
+        response=BrokerDetail,
+        problems=(504,),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/broker/config",
+        handler=get_config,
+        group="Broker",
+        summary="Its options",
+        response=BrokerOptions,
+        problems=(504,),
+    ),
+    Route(
+        method="PATCH",
+        path="/api/v1/broker/config",
+        handler=patch_config,
+        group="Broker",
+        summary="Change options while it runs",
+        bodies=(dict[str, Any],),
+        response=BrokerOptions,
+        problems=(504,),
+    ),
+)

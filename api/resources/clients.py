@@ -1,0 +1,79 @@
+"""Clients: who is connected, with what, in which groups."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from api.http import brokers
+from api.http.names import OptionalGroupName
+from api.http.problems import Problem
+from api.http.request import Answer, Params, Request
+from api.http.routes import Route
+from api.http.schemas import Client, Clients, copied
+from bridge.port import ResponseCode, commands, version_text
+
+MOST = 5000
+
+
+class ClientsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    group: OptionalGroupName = ""
+    limit: Annotated[int, Meta(ge=1, le=MOST, description="At most so many.")] = 1000
+
+
+class ClientParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(min_length=1, max_length=255, description="The client id, as the client says it.")]
+
+
+def render(client: commands.ClientView) -> Client:
+    """A client as the API shows it."""
+    return copied(Client, client, version=version_text(client.version))
+
+
+async def get_clients(request: Request[ClientsParams]) -> Answer:
+    params = request.params
+    replies = await brokers.ask_all(
+        params.broker, commands.GetClients(group=params.group, limit=params.limit), commands.Clients
+    )
+    tables = list(replies.by_broker.values())
+    return Answer(
+        body=Clients(
+            seq=replies.seq,
+            total=sum(table.total for table in tables),
+            clients=[render(client) for table in tables for client in table.clients],
+            unavailable=replies.missing,
+        )
+    )
+
+
+async def get_client(request: Request[ClientParams]) -> Answer:
+    """The newest connection of the client."""
+    wanted = request.params.id
+    replies = await brokers.ask_all(request.params.broker, commands.GetClients(limit=MOST), commands.Clients)
+    found = [client for table in replies.by_broker.values() for client in table.clients if client.client_id == wanted]
+    if not found:
+        raise Problem(404, f"no client {wanted} is connected", code=ResponseCode.QUERY_NOT_FOUND, pointer="/id")
+    return Answer(body=render(max(found, key=lambda client: client.connected_at_ms)))
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/api/v1/clients",
+        handler=get_clients,
+        group="Groups",
+        summary="Clients that are connected",
+        params=ClientsParams,
+        response=Clients,
+        problems=(504,),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/clients/{id}",
+        handler=get_client,
+        group="Groups",
+        summary="One client",
+        params=ClientParams,
+        response=Client,
+        problems=(404, 504),
+    ),
+)

@@ -1,0 +1,203 @@
+"""Consumer groups: who is in them, who has which queue, how far behind they are, and what they wait for."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from msgspec import structs
+
+from api.http import brokers
+from api.http.names import GroupName
+from api.http.request import Answer, Params, Request
+from api.http.routes import Route
+from api.http.schemas import Assignment, GroupDetail, GroupQueue, Groups, QueueName, copied
+from api.resources.clients import render
+from bridge.port import BrokerError, ConflictError, NotFoundError, UnavailableError, allocate_averagely, commands
+
+MAX_LOOKED_FOR = 100
+
+
+class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    group: GroupName
+
+
+async def get_groups(request: Request[Params]) -> Answer:
+    replies = await brokers.ask_all(request.params.broker, commands.GetConsumerGroups(), commands.ConsumerGroups)
+    groups = [group for reply in replies.by_broker.values() for group in reply.groups]
+    return Answer(body=Groups(seq=replies.seq, groups=groups, unavailable=replies.missing))
+
+
+async def get_group(request: Request[GroupParams]) -> Answer:
+    """One group at all its brokers, or at the one that is named."""
+    params = request.params
+    replies = await brokers.ask_all(
+        params.broker, commands.GetConsumerGroup(group=params.group), commands.ConsumerGroupDetail
+    )
+    holds = await brokers.ask_all(params.broker, commands.GetHolds(group=params.group), commands.Holds)
+    views = replies.by_broker
+    one = next((view for view in views.values() if view.members), next(iter(views.values())))
+    members = _members(views.values())
+    queues = _queues(views, sorted(members))
+    subscriptions = {entry.topic: entry for view in views.values() for entry in view.subscriptions}
+    return Answer(
+        body=copied(
+            GroupDetail,
+            one,
+            broker=", ".join(views),
+            seq=replies.seq,
+            topics=sorted({*subscriptions, *(queue.topic for queue in queues)}),
+            lag=sum(queue.lag or 0 for queue in queues),
+            members=[render(member) for member in members.values()],
+            subscriptions=list(subscriptions.values()),
+            assignment=_assignment(members, queues),
+            queues=queues,
+            queues_total=sum(view.queues_total for view in views.values()),
+            offsets=[_offset(queue, queue.offset) for queue in queues if queue.offset is not None],
+            holds=[hold for table in holds.by_broker.values() for hold in table.holds],
+            missing_topics=await _missing_topics(params.broker, replies),
+            retries=[view.retries for view in views.values()],
+            unavailable=replies.missing,
+        )
+    )
+
+
+async def _missing_topics(broker: str, replies: brokers.Replies[commands.ConsumerGroupDetail]) -> list[str]:
+    """Topics that the group subscribes to and that no broker has, of those asked; of several the first 100 are looked
+    for. None are named while a broker is away, which may have them."""
+    missing = sorted({topic for view in replies.by_broker.values() for topic in view.missing_topics})
+    if len(brokers.named(broker)) == 1:
+        return missing
+    if replies.unavailable:
+        return []
+    missing = missing[:MAX_LOOKED_FOR]
+    nowhere = await asyncio.gather(*map(_is_nowhere, missing))
+    return [topic for topic, is_nowhere in zip(missing, nowhere, strict=True) if is_nowhere]
+
+
+async def _is_nowhere(topic: str) -> bool:
+    """Whether all brokers say that they do not have the topic."""
+    try:
+        await brokers.ask_all("", commands.GetTopic(topic=topic), commands.Topics)
+    except NotFoundError:
+        return True
+    except BrokerError:
+        return False  # one of them does not say
+    return False
+
+
+async def delete_group(request: Request[GroupParams]) -> Answer:
+    """Refused by every broker while one has members of it, or does not say whether it has."""
+    params = request.params
+    known = await brokers.ask_all(
+        params.broker, commands.GetConsumerGroup(group=params.group), commands.ConsumerGroupDetail
+    )
+    members = {member.client_id for view in known.by_broker.values() for member in view.members}
+    if members:
+        raise ConflictError(
+            f"group {params.group} has {len(members)} {'member' if len(members) == 1 else 'members'} "
+            "online; it can be deleted when they have left",
+            pointer="/group",
+        )
+    if known.unavailable:
+        raise UnavailableError(
+            f"{', '.join(known.unavailable)} cannot be asked for members of group {params.group}; "
+            "nothing was deleted, ask again later or name a broker with ?broker="
+        )
+    done = await brokers.ask_all(
+        params.broker,
+        commands.DeleteSubscriptionGroup(group=params.group, clean_offset=True, members_ok=False, missing_ok=False),
+        commands.Done,
+    )
+    if done.unavailable:
+        raise UnavailableError(
+            f"the group is deleted at {', '.join(done.by_broker)}, but not at {', '.join(done.unavailable)}; ask again"
+        )
+    return Answer()
+
+
+def _members(views: Iterable[commands.ConsumerGroupDetail]) -> dict[str, commands.ClientView]:
+    """By client id; one that is connected to several brokers is one member."""
+    members: dict[str, commands.ClientView] = {}
+    for view in views:
+        for member in view.members:
+            known = members.get(member.client_id)
+            members[member.client_id] = (
+                member if known is None else structs.replace(known, holds=known.holds + member.holds)
+            )
+    return members
+
+
+def _queues(views: Mapping[str, commands.ConsumerGroupDetail], client_ids: list[str]) -> list[GroupQueue]:
+    """All brokers' queues. Members share them together, which no broker alone can know: of several it is done here."""
+    queues = sorted(
+        (copied(GroupQueue, queue, broker=broker) for broker, view in views.items() for queue in view.queues),
+        key=lambda queue: (queue.topic, queue.broker, queue.queue_id),
+    )
+    if len(views) == 1:
+        return queues
+    owners: dict[tuple[str, str, int], str] = {}
+    for topic in {queue.topic for queue in queues if queue.assigned_to is not None}:
+        places = [(queue.topic, queue.broker, queue.queue_id) for queue in queues if queue.topic == topic]
+        for client_id in client_ids:
+            owners |= dict.fromkeys(allocate_averagely(places, client_ids, client_id), client_id)
+    return [
+        structs.replace(queue, assigned_to=owners.get((queue.topic, queue.broker, queue.queue_id))) for queue in queues
+    ]
+
+
+def _assignment(client_ids: Iterable[str], queues: list[GroupQueue]) -> list[Assignment]:
+    return [
+        Assignment(
+            client_id=client_id,
+            queues=[
+                QueueName(broker=queue.broker, topic=queue.topic, queue_id=queue.queue_id)
+                for queue in queues
+                if queue.assigned_to == client_id
+            ],
+        )
+        for client_id in client_ids
+    ]
+
+
+def _offset(queue: GroupQueue, offset: int) -> commands.GroupQueueOffset:
+    return commands.GroupQueueOffset(
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        offset=offset,
+        min_offset=queue.min_offset,
+        max_offset=queue.max_offset,
+        lag=queue.lag or 0,
+        lag_ms=queue.lag_ms,
+    )
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/api/v1/groups",
+        handler=get_groups,
+        group="Groups",
+        summary="All groups",
+        response=Groups,
+        problems=(504,),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/groups/{group}",
+        handler=get_group,
+        group="Groups",
+        summary="One group: members, who has which queue, lag, held pulls",
+        params=GroupParams,
+        response=GroupDetail,
+        problems=(404, 504),
+    ),
+    Route(
+        method="DELETE",
+        path="/api/v1/groups/{group}",
+        handler=delete_group,
+        group="Groups",
+        summary="Delete a group without members: its configuration and its offsets",
+        params=GroupParams,
+        status=204,
+        problems=(403, 404, 409, 504),
+    ),
+)

@@ -1,0 +1,75 @@
+"""The pullRequestTable: every held pull."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta
+
+from api.http import brokers
+from api.http.names import OptionalGroupName, OptionalTopicName
+from api.http.request import Answer, Params, Request, ask
+from api.http.routes import Route
+from api.http.schemas import Holds
+from bridge.port import commands
+
+
+class HoldsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: OptionalTopicName = ""
+    group: OptionalGroupName = ""
+    after: Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="Only holds with an id above this.")] = 0
+    limit: Annotated[int, Meta(ge=1, le=5000, description="At most so many.")] = 1000
+
+
+class HoldParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="Id of the hold.")]
+
+
+async def get_holds(request: Request[HoldsParams]) -> Answer:
+    params = request.params
+    if params.after:
+        await brokers.one(params.broker)  # pages are one broker's: each numbers its holds by itself
+    replies = await brokers.ask_all(
+        params.broker,
+        commands.GetHolds(topic=params.topic, group=params.group, after=params.after, limit=params.limit),
+        commands.Holds,
+    )
+    tables = list(replies.by_broker.values())
+    more = tables[0].next if len(tables) == 1 else None
+    return Answer(
+        body=Holds(
+            seq=replies.seq,
+            total=sum(table.total for table in tables),
+            holds=[hold for table in tables for hold in table.holds],
+            next=UNSET if more is None else more,
+            unavailable=replies.missing,
+        )
+    )
+
+
+async def get_hold(request: Request[HoldParams]) -> Answer:
+    broker = await brokers.one(request.params.broker)
+    reply = await ask(broker.port, commands.GetHold(hold_id=request.params.id), commands.Holds)
+    return Answer(body=reply.holds[0])
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/api/v1/holds",
+        handler=get_holds,
+        group="Observing",
+        summary="The pullRequestTable",
+        params=HoldsParams,
+        response=Holds,
+        problems=(504,),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/holds/{id}",
+        handler=get_hold,
+        group="Observing",
+        summary="One held pull",
+        params=HoldParams,
+        response=commands.HoldView,
+        problems=(404, 504),
+    ),
+)

@@ -1,0 +1,182 @@
+"""The lake over HTTP: how far it is, have it filled, or not any more."""
+
+from typing import Literal
+
+from api.http.problems import Problem
+from api.http.request import Answer, Params, Request
+from api.http.routes import Route
+from api.http.schemas import Body, Model
+from api.resources.report_schedules import ChangedSchedule
+from api.resources.reports import ScheduleView, ask, schedule_view
+from bridge.port import ResponseCode
+from spark_jobs import lake_state
+
+
+class LakeTable(Model, frozen=True, kw_only=True, gc=False):
+    """A table of the lake; `size` in bytes, compressed."""
+
+    rows: int
+    files: int
+    size: int
+
+
+class LakeView(Model, frozen=True, kw_only=True, gc=False):
+    """The lake of this broker's store. `folder` is empty while there is none.
+
+    It has the log up to `position`; `behind_bytes` of it are still to be read, null where the store does not say where
+    its log ends. `gap_bytes` of the log and `missing_journal_files` were deleted before they could be read.
+    `retired_bytes` are in files that were merged into others, or dropped, and are removed when nobody reads them.
+    What was stored before `dropped_before_ms`, null where nothing was dropped, is in it no longer, since it keeps
+    GLASSMQ_LAKE_KEEP_DAYS: `dropped_messages`, and `dropped_polls`.
+    `ended_by` says why the log ended there: at an `invalid record` or a `missing segment` the lake cannot go on, and
+    `segments_unread` lie behind that.
+    `other_lakes` were filled from other stores that were at the same path.
+    `problem` says why the lake cannot be read, `last_failure` why the last try to fill it failed. It is being filled
+    while it is `under_way`; `status` is how far that is, or how the last fill ended, `percent` of the round that is
+    being written. All of this is of fills by the report worker; it is empty where there was none.
+    """
+
+    folder: str
+    position: int
+    behind_bytes: int | None
+    synced_ms: int | None
+    messages: LakeTable
+    polls: LakeTable
+    gap_bytes: int
+    missing_journal_files: int
+    retired_bytes: int
+    dropped_before_ms: int | None
+    dropped_messages: int
+    dropped_polls: int
+    ended_by: str
+    segments_unread: int
+    other_lakes: int
+    problem: str
+    under_way: bool
+    status: Literal["", "queued", "running", "done", "failed", "cancelled"]
+    percent: int
+    doing: str
+    cancel_requested: bool
+    last_try_ms: int | None
+    last_failure: str
+    schedule: ScheduleView | None
+
+
+class NewSync(Body, frozen=True, kw_only=True, gc=False):
+    """What is to be written; `bodies`: of messages that are new, their bodies and property strings too."""
+
+    bodies: bool = False
+
+
+async def get_lake(request: Request[Params]) -> Answer:
+    """How far the lake is."""
+    return Answer(body=_view(await ask(lake_state.lake_state)))
+
+
+async def post_sync(request: Request[Params]) -> Answer:
+    """Has the report worker fill the lake, in rounds between reports: 202. 409 while that is under way.
+
+    No body is as an empty one.
+    """
+    body: NewSync = request.body
+    await ask(lambda: lake_state.begin_sync(with_bodies=body.bodies))
+    return Answer(status=202)
+
+
+async def delete_sync(request: Request[Params]) -> Answer:
+    """Cancels the fill that is under way: 202, the lake. 404 where the report worker is not filling it.
+
+    What was written before stays in it, and the next fill goes on from there.
+    """
+
+    def cancel() -> LakeView:
+        lake_state.cancel_sync()
+        return _view(lake_state.lake_state())
+
+    try:
+        return Answer(body=await ask(cancel))
+    except lake_state.NotUnderWayError as error:
+        raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND) from error
+
+
+async def patch_schedule(request: Request[Params]) -> Answer:
+    """Changes when the lake is filled by itself, or whether."""
+    body = request.body
+    if body.cron is None and body.enabled is None:
+        raise Problem(400, "say what is to be otherwise: cron, or enabled", pointer="/")
+    return Answer(body=schedule_view(await ask(lambda: lake_state.change_schedule(body.cron, body.enabled))))
+
+
+def _view(state: lake_state.LakeState) -> LakeView:
+    return LakeView(
+        folder=state.folder,
+        position=state.position,
+        behind_bytes=state.behind_bytes,
+        synced_ms=state.synced_ms,
+        messages=LakeTable(**state.messages._asdict()),
+        polls=LakeTable(**state.polls._asdict()),
+        gap_bytes=state.gap_bytes,
+        missing_journal_files=state.missing_journal_files,
+        retired_bytes=state.retired_bytes,
+        dropped_before_ms=state.dropped.before_ms or None,
+        dropped_messages=state.dropped.messages,
+        dropped_polls=state.dropped.polls,
+        ended_by=state.ended_by,
+        segments_unread=state.segments_unread,
+        other_lakes=state.other_lakes,
+        problem=state.problem,
+        under_way=state.under_way,
+        status=state.status,  # type: ignore[arg-type]
+        percent=state.percent,
+        doing=state.doing,
+        cancel_requested=state.cancel_requested,
+        last_try_ms=None if state.last_try is None else int(state.last_try.timestamp() * 1000),
+        last_failure=state.last_failure,
+        schedule=None if state.schedule is None else schedule_view(state.schedule),
+    )
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/api/v1/lake",
+        handler=get_lake,
+        group="Reports",
+        summary="The lake, and how far it is",
+        response=LakeView,
+        needs_broker=False,
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/lake/sync",
+        handler=post_sync,
+        group="Reports",
+        summary="Fill the lake with what is new",
+        bodies=(NewSync,),
+        body_optional=True,
+        status=202,
+        problems=(409, 503),
+        needs_broker=False,
+    ),
+    Route(
+        method="DELETE",
+        path="/api/v1/lake/sync",
+        handler=delete_sync,
+        group="Reports",
+        summary="Cancel filling the lake",
+        response=LakeView,
+        status=202,
+        problems=(404,),
+        needs_broker=False,
+    ),
+    Route(
+        method="PATCH",
+        path="/api/v1/lake/schedule",
+        handler=patch_schedule,
+        group="Reports",
+        summary="When the lake is filled by itself",
+        bodies=(ChangedSchedule,),
+        response=ScheduleView,
+        needs_broker=False,
+    ),
+)

@@ -1,0 +1,152 @@
+"""Prometheus metrics, made from the engine's snapshot at the moment of the scrape."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from api.http import brokers
+from api.http.request import Answer, Params, Request, ask
+from api.http.routes import Route
+from bridge.port import BrokerError, EnginePort, PortUnavailable, commands
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MAX_QUEUES = 2000
+
+WAKE_CAUSES = ("arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown")
+
+
+_NOW = {
+    "connections_now": ("glassmq_connections", "Open connections of RocketMQ clients and WebSockets."),
+    "groups_now": ("glassmq_consumer_groups", "Consumer groups that have members."),
+    "members_now": ("glassmq_consumer_group_members", "Members of all consumer groups."),
+}
+
+
+class SnapshotCollector(Collector):
+    """Snapshots by broker as metrics; of a broker without one, only that its engine is not there."""
+
+    def __init__(self, snapshots: Mapping[str, commands.Snapshot | None]) -> None:
+        self._up = snapshots
+        self._snapshots = [snapshot for snapshot in snapshots.values() if snapshot is not None]
+
+    def collect(self) -> Iterable[Metric]:
+        up = GaugeMetricFamily("glassmq_up", "1 when the broker's engine answers.", labels=["broker"])
+        for broker, snapshot in self._up.items():
+            up.add_metric([broker], 0 if snapshot is None else 1)
+        yield up
+        if not self._snapshots:
+            return
+        yield from self._state()
+        yield from self._counters()
+        yield self._queues()
+        yield self._histogram(
+            "glassmq_wakeup_seconds", "From an arrival to the answer of the pull it woke.", "wakeup_us", 1_000_000
+        )
+        yield self._histogram("glassmq_held_seconds", "How long pulls were held.", "held_ms", 1000)
+
+    def _state(self) -> Iterable[Metric]:
+        info = GaugeMetricFamily(
+            "glassmq_broker_info", "1; the labels say which broker this is.", labels=["broker", "epoch"]
+        )
+        accepts = GaugeMetricFamily("glassmq_accepts_messages", "1 when a message can be published.", labels=["broker"])
+        holds = GaugeMetricFamily("glassmq_held_pulls", "Rows of the pullRequestTable.", labels=["broker"])
+        queues = GaugeMetricFamily("glassmq_queues", "Queues of all topics.", labels=["broker"])
+        long_polling = GaugeMetricFamily("glassmq_long_polling_enabled", "longPollingEnable.", labels=["broker"])
+        positions = GaugeMetricFamily(
+            "glassmq_commit_log_offset_bytes", "Physical offsets of the commit log.", labels=["broker", "position"]
+        )
+        for snapshot in self._snapshots:
+            broker = snapshot.broker
+            info.add_metric([broker, str(snapshot.epoch)], 1)
+            accepts.add_metric([broker], 0 if snapshot.problem else 1)
+            holds.add_metric([broker], snapshot.holds_total)
+            queues.add_metric([broker], snapshot.queues_total)
+            long_polling.add_metric([broker], int(snapshot.long_polling_enable))
+            for name in ("min", "appended", "flushed", "dispatched"):
+                positions.add_metric([broker, name], getattr(snapshot.positions, name))
+        return info, accepts, holds, queues, long_polling, positions
+
+    def _counters(self) -> Iterable[Metric]:
+        """One counter each, or gauge for what goes down too; the wake-ups are one counter with their cause as label."""
+        woken = CounterMetricFamily(
+            "glassmq_pulls_woken", "Held pulls that were answered, by cause.", labels=["broker", "cause"]
+        )
+        families: dict[str, CounterMetricFamily] = {}
+        now: dict[str, GaugeMetricFamily] = {}
+        for snapshot in self._snapshots:
+            for name, value in snapshot.counters.items():
+                if name.removeprefix("woken_") in WAKE_CAUSES:
+                    woken.add_metric([snapshot.broker, name.removeprefix("woken_")], value)
+                elif name in _NOW:
+                    gauge = now.setdefault(name, GaugeMetricFamily(*_NOW[name], labels=["broker"]))
+                    gauge.add_metric([snapshot.broker], value)
+                elif name != "holds_now":  # a gauge of the snapshot's own
+                    family = families.setdefault(
+                        name,
+                        CounterMetricFamily(
+                            f"glassmq_{name}", f"{name.replace('_', ' ')} since the engine's start.", labels=["broker"]
+                        ),
+                    )
+                    family.add_metric([snapshot.broker], value)
+        return *now.values(), *families.values(), woken
+
+    def _queues(self) -> Metric:
+        offsets = GaugeMetricFamily(
+            "glassmq_queue_max_offset",
+            f"Max offset of a queue; of {MAX_QUEUES} queues at most.",
+            labels=["broker", "topic", "queue_id"],
+        )
+        for snapshot in self._snapshots:
+            for queue in snapshot.queues:
+                offsets.add_metric([snapshot.broker, queue.topic, str(queue.queue_id)], queue.max_offset)
+        return offsets
+
+    def _histogram(self, name: str, text: str, field: str, unit: int) -> Metric:
+        """Counts per bound as Prometheus wants them: cumulative, in seconds."""
+        family = HistogramMetricFamily(name, text, labels=["broker"])
+        for snapshot in self._snapshots:
+            histogram: commands.Histogram = getattr(snapshot, field)
+            buckets: list[tuple[str, float]] = []
+            total = 0
+            for bound, count in zip([*histogram.bounds, None], histogram.counts, strict=True):
+                total += count
+                buckets.append(("+Inf" if bound is None else repr(bound / unit), total))
+            family.add_metric([snapshot.broker], buckets, sum_value=None)
+        return family
+
+
+async def _snapshot(port: EnginePort) -> commands.Snapshot | None:
+    try:
+        return await ask(port, commands.GetSnapshot(max_holds=1, max_queues=MAX_QUEUES), commands.Snapshot)
+    except BrokerError:
+        return None
+
+
+async def metrics(request: Request[Params]) -> Answer:
+    """Answered also while the engine is away: then `glassmq_up` is 0."""
+    try:
+        ports = brokers.named(request.params.broker)
+    except PortUnavailable:
+        ports = {}
+    snapshots = await asyncio.gather(*(_snapshot(port) for port in ports.values()))
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(SnapshotCollector(dict(zip(ports, snapshots, strict=True))))
+    ProcessCollector(registry=registry)
+    return Answer(content=generate_latest(registry), content_type=CONTENT_TYPE)
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/metrics",
+        handler=metrics,
+        group="Service",
+        summary="Prometheus metrics",
+        response_type="text/plain",
+        needs_broker=False,
+    ),
+)

@@ -1,0 +1,162 @@
+"""From what a client publishes, over HTTP or WebSocket, to the command that stores it; and back."""
+
+import binascii
+import re
+from base64 import b64decode
+
+import msgspec
+
+from api.http.limits import MAX_IDEMPOTENCY_KEY, MAX_MESSAGE_BODY
+from api.http.names import DELAY, RESERVED_PROPERTIES, TIMER_PROPERTIES
+from api.http.problems import Problem
+from api.http.request import decode_json
+from api.http.schemas import Published, PublishedMessage, PublishMessage, PublishMessages
+from bridge.port import ResponseCode, commands, encode_properties
+
+_LEVEL = re.compile(r"[1-9][0-9]{0,8}")
+
+
+class _Kind(msgspec.Struct):
+    """Only enough of a body to know which of the two shapes it has."""
+
+    messages: msgspec.Raw = msgspec.Raw()
+
+
+def read_publish(data: bytes) -> list[commands.OutgoingMessage]:
+    """The body of a publish: one message, or ``{"messages": [...]}``. Problem 400, 413 for anything else."""
+    if not decode_json(data, _Kind).messages:
+        return [outgoing(decode_json(data, PublishMessage), "")]
+    messages: list[PublishMessage] = decode_json(data, PublishMessages).messages
+    return [outgoing(message, f"/messages/{index}") for index, message in enumerate(messages)]
+
+
+def check_idempotency_key(key: str) -> str:
+    """At most 128 printable ASCII characters, or none."""
+    if len(key) > MAX_IDEMPOTENCY_KEY or not key.isascii() or (key and not key.isprintable()):
+        raise Problem(
+            400,
+            f"an Idempotency-Key has 1 to {MAX_IDEMPOTENCY_KEY} printable ASCII characters",
+            pointer="/Idempotency-Key",
+        )
+    return key
+
+
+def outgoing(message: PublishMessage, at: str) -> commands.OutgoingMessage:
+    """A message as the engine stores it. Problem 400 or 413; ``at`` is the JSON pointer to the message."""
+    return commands.OutgoingMessage(
+        body=_body(message, f"{at}/body"),
+        properties=encode_properties(_properties(message, at)) if _has_properties(message) else "",
+        queue_id=-1 if message.queue_id is None else message.queue_id,
+    )
+
+
+def _has_properties(message: PublishMessage) -> bool:
+    return bool(message.tag or message.keys or message.properties)
+
+
+def _body(message: PublishMessage, at: str) -> bytes:
+    try:
+        if message.body_encoding == "json":
+            body = bytes(message.body)
+            body.decode("utf-8")
+        else:
+            text = msgspec.json.decode(message.body, type=str)
+            body = text.encode("utf-8") if message.body_encoding == "utf8" else _from_base64(text, at)
+    except msgspec.ValidationError as error:
+        raise Problem(
+            400,
+            f"with body_encoding {message.body_encoding} the body is a string; "
+            "use body_encoding json to send any JSON value",
+            pointer=at,
+        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Problem(400, "the body is not UTF-8", pointer=at) from error
+    if len(body) > MAX_MESSAGE_BODY:
+        raise Problem(
+            413,
+            f"the body has {len(body)} bytes; {MAX_MESSAGE_BODY} is the most",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            pointer=at,
+        )
+    return body
+
+
+def _from_base64(text: str, at: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Problem(400, "the body is not base64", pointer=at) from error
+
+
+def _properties(message: PublishMessage, at: str) -> dict[str, str]:
+    properties: dict[str, str] = {}
+    for name, value in message.properties.items():
+        where = f"{at}/properties/{name.replace('~', '~0').replace('/', '~1')}"
+        _check_property(name, value, where)
+        properties[name] = value
+    if message.tag:
+        properties["TAGS"] = _clean(message.tag, f"{at}/tag")
+    if message.keys:
+        for index, key in enumerate(message.keys):
+            if not key or any(letter.isspace() for letter in key):
+                raise Problem(400, "a key is a word without blanks: blanks separate keys", pointer=f"{at}/keys/{index}")
+            _clean(key, f"{at}/keys/{index}")
+        properties["KEYS"] = " ".join(message.keys)
+    return properties
+
+
+def _check_property(name: str, value: str, where: str) -> None:
+    if name in TIMER_PROPERTIES:
+        raise Problem(
+            400,
+            f"{name} asks for delivery at any time, which this broker does not have; {DELAY} takes a delay level",
+            pointer=where,
+        )
+    if name == DELAY and not _LEVEL.fullmatch(value):
+        raise Problem(400, f"{DELAY} is the number of a delay level, 1 or more", pointer=where)
+    if name in ("TAGS", "KEYS"):
+        raise Problem(
+            400, f"the property {name} is set by the field `{name.lower().replace('tags', 'tag')}`", pointer=where
+        )
+    if name in RESERVED_PROPERTIES:
+        raise Problem(400, f"{name} is reserved by RocketMQ; choose another name", pointer=where)
+    if not name or not value:
+        raise Problem(400, "a property has a name and a value: RocketMQ forgets those without", pointer=where)
+    _clean(name, where)
+    _clean(value, where)
+
+
+def _clean(text: str, where: str) -> str:
+    """``text``, unless it holds what separates properties in a record."""
+    if "\x01" in text or "\x02" in text:
+        raise Problem(
+            400, "the characters U+0001 and U+0002 separate properties and cannot be part of one", pointer=where
+        )
+    return text
+
+
+def published(sent: commands.Sent, broker: str) -> Published:
+    """The answer to a publish. Problem 504 when the broker stored it, but not on the disk in time."""
+    if sent.code == ResponseCode.FLUSH_DISK_TIMEOUT:
+        raise Problem(
+            504,
+            "the messages are stored, but were not on the disk within syncFlushTimeout; repeating the "
+            "request with the same Idempotency-Key does not store them twice",
+            code=ResponseCode.FLUSH_DISK_TIMEOUT,
+            retry_after_s=1,
+        )
+    return Published(
+        messages=[
+            PublishedMessage(
+                broker=broker,
+                message_id=message.message_id,
+                offset_message_id=message.offset_message_id,
+                topic=sent.topic,
+                queue_id=message.queue_id,
+                queue_offset=message.queue_offset,
+                physical_offset=message.physical_offset,
+                store_time_ms=message.store_time_ms,
+            )
+            for message in sent.messages
+        ]
+    )

@@ -1,0 +1,162 @@
+"""The long-polling pull: RocketMQ's PULL_MESSAGE over HTTP. It reads, or waits, and changes nothing.
+
+The wait belongs to the engine; here are only the two ways it can end: the answer, or a client that went away. In
+both the pull's connection to the engine is closed, which releases its hold at once.
+"""
+
+import asyncio
+import re
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from api.http import brokers
+from api.http.limits import DEFAULT_PULL_MESSAGES, DEFAULT_WAIT_MS, MAX_PULL_MESSAGES, MAX_WAIT_MS
+from api.http.names import ClientId, Expression, OptionalGroupName, TopicName
+from api.http.request import Answer, Params, Request, expect
+from api.http.routes import Header, Route
+from api.http.schemas import AnyOffset, HoldResult, PullResult, QueueId
+from api.resources.messages import render_records
+from bridge.port import PortConnection, ResponseCode, commands
+
+FilterType = Literal["tag", "sql92"]
+Limit = Annotated[
+    int,
+    Meta(
+        ge=1, le=MAX_PULL_MESSAGES, description="At most so many messages; the broker's own limits may make it fewer."
+    ),
+]
+WaitMs = Annotated[
+    int, Meta(description=f"How long to wait for a message, ms; clamped to 0 to {MAX_WAIT_MS}. 0 asks not to be held.")
+]
+
+_STATUS: dict[int, Literal["found", "no_new", "no_match", "offset_moved"]] = {
+    ResponseCode.SUCCESS: "found",
+    ResponseCode.PULL_NOT_FOUND: "no_new",
+    ResponseCode.PULL_RETRY_IMMEDIATELY: "no_match",
+    ResponseCode.PULL_OFFSET_MOVED: "offset_moved",
+}
+_PREFER_WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])", re.IGNORECASE)
+
+
+class PullParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: TopicName
+    queue_id: QueueId
+    offset: AnyOffset
+    limit: Limit = DEFAULT_PULL_MESSAGES
+    wait_ms: WaitMs | None = None
+    filter: Expression = "*"
+    filter_type: FilterType = "tag"
+    group: OptionalGroupName = ""
+    client_id: ClientId = ""
+
+
+def clamp_wait(wait_ms: int) -> int:
+    return min(max(wait_ms, 0), MAX_WAIT_MS)
+
+
+def preferred_wait_s(prefer: str) -> int | None:
+    """N of RFC 7240's ``Prefer: wait=N``; None when it is not asked for."""
+    match = _PREFER_WAIT.search(prefer)
+    return int(match[1]) if match else None
+
+
+def pull_result(pulled: commands.Pulled, broker: str) -> PullResult:
+    """The engine's answer in the API's shape."""
+    hold = None
+    if pulled.hold is not None:
+        hold = HoldResult(
+            id=pulled.hold.hold_id,
+            held_ms=pulled.hold.held_us // 1000,
+            held_us=pulled.hold.held_us,
+            wake_us=pulled.hold.wake_us,
+            wake_cause=pulled.hold.wake_cause,
+        )
+    return PullResult(
+        broker=broker,
+        status=_STATUS[pulled.code],
+        messages=render_records(pulled.records, broker),
+        next_offset=pulled.next_begin_offset,
+        min_offset=pulled.min_offset,
+        max_offset=pulled.max_offset,
+        effective_wait_ms=pulled.suspend_timeout_ms,
+        hold=hold,
+    )
+
+
+def _command(request: Request[PullParams], wait_ms: int) -> commands.PullMessage:
+    params = request.params
+    host, client_port = request.client
+    return commands.PullMessage(
+        topic=params.topic,
+        queue_id=params.queue_id,
+        queue_offset=params.offset,
+        max_msg_nums=params.limit,
+        suspend_timeout_ms=wait_ms,
+        consumer_group=params.group,
+        client_id=params.client_id or f"{host}:{client_port}",
+        protocol="http",
+        subscription=params.filter or "*",
+        expression_type=params.filter_type.upper(),
+    )
+
+
+async def pull(request: Request[PullParams]) -> Answer | None:
+    """Messages from an offset on; waits for one where there is none yet."""
+    preferred = preferred_wait_s(request.header(b"prefer")) if request.params.wait_ms is None else None
+    asked = request.params.wait_ms
+    if asked is None:
+        asked = DEFAULT_WAIT_MS if preferred is None else preferred * 1000
+    wait_ms = clamp_wait(asked)
+    broker = await brokers.one(request.params.broker, request.params.topic)
+    connection = broker.port.connection()
+    try:
+        reply = await _answer_or_gone(connection, _command(request, wait_ms), request)
+    finally:
+        connection.close()
+    if reply is None:
+        return None
+    pulled = expect(reply, commands.Pulled)
+    held_us = pulled.hold.held_us if pulled.hold else 0
+    headers = {"server-timing": f"hold;dur={held_us / 1000:.3f}, read;dur={pulled.read_us / 1000:.3f}"}
+    if preferred is not None:
+        headers["preference-applied"] = f"wait={wait_ms // 1000}"
+    return Answer(body=pull_result(pulled, broker.name), headers=headers)
+
+
+async def _answer_or_gone(
+    connection: PortConnection, command: commands.PullMessage, request: Request[PullParams]
+) -> commands.Reply | None:
+    """The engine's answer, or None when the client went away first."""
+    if not command.suspend_timeout_ms:
+        return await connection.call(command)
+    answer = asyncio.ensure_future(connection.call(command))
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+        return await answer if answer.done() else None
+    finally:
+        for task in (answer, gone):
+            task.cancel()
+
+
+async def _gone(request: Request[PullParams]) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+PREFER = Header("Prefer", "`wait=N` (RFC 7240): wait N seconds where `wait_ms` is not given.")
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/api/v1/topics/{topic}/queues/{queue_id}/messages",
+        handler=pull,
+        group="Messages",
+        summary="Pull, by long polling",
+        params=PullParams,
+        response=PullResult,
+        headers=(PREFER,),
+        problems=(403, 404, 429, 504),
+    ),
+)

@@ -1,0 +1,142 @@
+"""Schedules of reports over HTTP: when each runs by itself."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from api.http.problems import Problem
+from api.http.request import Answer, Params, Request
+from api.http.routes import Route
+from api.http.schemas import Body, Model
+from api.resources.reports import ReportName, ReportParams, ScheduleView, ask, schedule_view
+from spark_jobs import runs, timetable
+
+Cron = Annotated[
+    str,
+    Meta(
+        max_length=timetable.LONGEST_CRON,
+        description="Minute, hour, day of the month, month and day of the week, UTC: "
+        "`30 2 * * *` is every day at 02:30.",
+    ),
+]
+ScheduleId = Annotated[int, Meta(ge=1, le=(1 << 31) - 1, description="Number of a schedule.")]
+
+
+class ScheduleParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: ReportName
+    id: ScheduleId
+
+
+class NewSchedule(Body, frozen=True, kw_only=True, gc=False):
+    """A time at which the report is to run by itself."""
+
+    cron: Cron
+    enabled: bool = True
+
+
+class ChangedSchedule(Body, frozen=True, kw_only=True, gc=False):
+    """What is to be otherwise; null leaves it as it is."""
+
+    cron: Cron | None = None
+    enabled: bool | None = None
+
+
+class Schedules(Model, frozen=True, kw_only=True, gc=False):
+    schedules: list[ScheduleView]
+
+
+async def get_schedules(request: Request[ReportParams]) -> Answer:
+    def found() -> Schedules:
+        runs.require_report(request.params.name)
+        return Schedules(schedules=[schedule_view(entry) for entry in timetable.schedules_of(request.params.name)])
+
+    return Answer(body=await ask(found))
+
+
+async def post_schedule(request: Request[ReportParams]) -> Answer:
+    """Adds a schedule: 201. 409 for one that the report has already."""
+    name, body = request.params.name, request.body
+
+    def add() -> ScheduleView:
+        runs.require_report(name)
+        return schedule_view(timetable.add(name, body.cron, enabled=body.enabled))
+
+    view = await ask(add)
+    return Answer(body=view, status=201, headers={"location": f"/api/v1/reports/{name}/schedules/{view.id}"})
+
+
+async def patch_schedule(request: Request[ScheduleParams]) -> Answer:
+    """Changes when a schedule runs, or whether. It runs next when it is next due from now on."""
+    params, body = request.params, request.body
+    if body.cron is None and body.enabled is None:
+        raise Problem(400, "say what is to be otherwise: cron, or enabled", pointer="/")
+
+    def change() -> ScheduleView:
+        runs.require_report(params.name)
+        return schedule_view(timetable.change(params.name, params.id, cron=body.cron, enabled=body.enabled))
+
+    return Answer(body=await ask(change))
+
+
+async def delete_schedule(request: Request[ScheduleParams]) -> Answer:
+    params = request.params
+
+    def remove() -> None:
+        runs.require_report(params.name)
+        timetable.remove(params.name, params.id)
+
+    await ask(remove)
+    return Answer(status=204)
+
+
+SCHEDULES = "/api/v1/reports/{name}/schedules"
+
+ROUTES = (
+    Route(
+        method="GET",
+        path=SCHEDULES,
+        handler=get_schedules,
+        group="Reports",
+        summary="When a report runs by itself",
+        params=ReportParams,
+        response=Schedules,
+        problems=(404,),
+        needs_broker=False,
+    ),
+    Route(
+        method="POST",
+        path=SCHEDULES,
+        handler=post_schedule,
+        group="Reports",
+        summary="Have a report run by itself",
+        params=ReportParams,
+        bodies=(NewSchedule,),
+        response=ScheduleView,
+        status=201,
+        problems=(404, 409),
+        needs_broker=False,
+    ),
+    Route(
+        method="PATCH",
+        path=f"{SCHEDULES}/{{id}}",
+        handler=patch_schedule,
+        group="Reports",
+        summary="Change when it does, or switch it off",
+        params=ScheduleParams,
+        bodies=(ChangedSchedule,),
+        response=ScheduleView,
+        problems=(404, 409),
+        needs_broker=False,
+    ),
+    Route(
+        method="DELETE",
+        path=f"{SCHEDULES}/{{id}}",
+        handler=delete_schedule,
+        group="Reports",
+        summary="Remove a schedule",
+        params=ScheduleParams,
+        status=204,
+        problems=(404,),
+        needs_broker=False,
+    ),
+)

@@ -1,0 +1,168 @@
+"""Topics and their queues."""
+
+from typing import Literal
+
+from api.http import brokers
+from api.http.names import OptionalTopicName, TopicName
+from api.http.problems import Problem
+from api.http.request import Answer, Params, Request, ask
+from api.http.routes import Route
+from api.http.schemas import FoundOffset, Milliseconds, QueueId, Queues, TopicConfig, Topics
+from bridge.port import commands
+
+
+class TopicsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    system: bool = True
+
+
+class TopicParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: TopicName
+
+
+class QueuesParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: OptionalTopicName = ""
+
+
+class SearchParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: TopicName
+    queue_id: QueueId
+    timestamp_ms: Milliseconds
+    boundary: Literal["lower", "upper"] = "lower"
+
+
+async def get_topics(request: Request[TopicsParams]) -> Answer:
+    params = request.params
+    replies = await brokers.ask_all(params.broker, commands.GetTopics(system=params.system), commands.Topics)
+    topics = [topic for reply in replies.by_broker.values() for topic in reply.topics]
+    return Answer(body=Topics(seq=replies.seq, topics=topics, unavailable=replies.missing))
+
+
+async def get_topic(request: Request[TopicParams]) -> Answer:
+    params = request.params
+    broker = await brokers.one(params.broker, params.topic)
+    reply = await ask(broker.port, commands.GetTopic(topic=params.topic), commands.Topics)
+    return Answer(body=reply.topics[0])
+
+
+async def put_topic(request: Request[TopicParams]) -> Answer:
+    """Creates the topic or changes it, at every broker that is meant; the answer is how it is at the first of them."""
+    body: TopicConfig = request.body
+    if body.queues is not None and body.read_queues is not None and body.write_queues is not None:
+        raise Problem(400, "queues sets read_queues and write_queues; send it or those two", pointer="/queues")
+    _, reply = await brokers.ask_first(
+        request.params.broker,
+        commands.UpdateAndCreateTopic(
+            topic=request.params.topic,
+            read_queues=body.queues if body.read_queues is None else body.read_queues,
+            write_queues=body.queues if body.write_queues is None else body.write_queues,
+            perm=body.perm,
+        ),
+        commands.Topics,
+    )
+    brokers.forget_topics()
+    return Answer(body=reply.topics[0])
+
+
+async def delete_topic(request: Request[TopicParams]) -> Answer:
+    params = request.params
+    await brokers.ask_all(params.broker, commands.DeleteTopic(topic=params.topic), commands.Done)
+    brokers.forget_topics()
+    return Answer()
+
+
+async def get_queues(request: Request[QueuesParams]) -> Answer:
+    params = request.params
+    replies = await brokers.ask_all(params.broker, commands.GetQueues(topic=params.topic), commands.Queues)
+    queues = [queue for reply in replies.by_broker.values() for queue in reply.queues]
+    return Answer(body=Queues(seq=replies.seq, queues=queues, unavailable=replies.missing))
+
+
+async def search_offset(request: Request[SearchParams]) -> Answer:
+    """The offset in a queue at a store time: RocketMQ's SEARCH_OFFSET_BY_TIMESTAMP."""
+    params = request.params
+    broker = await brokers.one(params.broker, params.topic)
+    found = await ask(
+        broker.port,
+        commands.SearchOffset(
+            topic=params.topic, queue_id=params.queue_id, timestamp_ms=params.timestamp_ms, boundary=params.boundary
+        ),
+        commands.FoundOffset,
+    )
+    return Answer(
+        body=FoundOffset(broker=broker.name, topic=params.topic, queue_id=params.queue_id, offset=found.offset)
+    )
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/api/v1/topics",
+        handler=get_topics,
+        group="Topics",
+        summary="All topics",
+        params=TopicsParams,
+        response=Topics,
+        problems=(504,),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/topics/{topic}",
+        handler=get_topic,
+        group="Topics",
+        summary="One topic",
+        params=TopicParams,
+        response=commands.TopicView,
+        problems=(404, 504),
+    ),
+    Route(
+        method="PUT",
+        path="/api/v1/topics/{topic}",
+        handler=put_topic,
+        group="Topics",
+        summary="Create or change a topic",
+        params=TopicParams,
+        bodies=(TopicConfig,),
+        response=commands.TopicView,
+        problems=(403, 409, 504),
+    ),
+    Route(
+        method="DELETE",
+        path="/api/v1/topics/{topic}",
+        handler=delete_topic,
+        group="Topics",
+        summary="Delete a topic, its queues and its offsets",
+        params=TopicParams,
+        status=204,
+        problems=(403, 404, 504),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/topics/{topic}/queues",
+        handler=get_queues,
+        group="Topics",
+        summary="Queues of a topic",
+        params=TopicParams,
+        response=Queues,
+        problems=(404, 504),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/queues",
+        handler=get_queues,
+        group="Topics",
+        summary="Queues of all topics",
+        params=QueuesParams,
+        response=Queues,
+        problems=(404, 504),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/topics/{topic}/queues/{queue_id}/offset",
+        handler=search_offset,
+        group="Topics",
+        summary="The offset at a time",
+        params=SearchParams,
+        response=FoundOffset,
+        problems=(404, 504),
+    ),
+)

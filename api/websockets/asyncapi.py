@@ -1,0 +1,105 @@
+"""The AsyncAPI 3.0 document of the two WebSockets, made from their frames. ``docs/asyncapi.yaml`` is its text."""
+
+from typing import Any, get_args
+
+import msgspec
+
+from api.http.openapi import schemas_of
+from api.websockets import frames
+
+_CHANNELS: dict[str, dict[str, Any]] = {
+    "consumer": {
+        "address": "/ws/v1/consumer",
+        "title": "Consumer",
+        "description": f"""Pull, commit, publish and subscribe over one socket; subprotocol `{frames.SUBPROTOCOL}`.
+
+The client begins with `hello`. Many `pull`s may be held at once; they are answered by `id` as they are woken:
+`held`, then `woken` and `pulled`. What finds something at once is only `pulled`. The holds of a socket that goes are
+released at once. JSON text frames; `?int64=string` on the address has 64-bit numbers as strings.
+
+`subscribe` makes the client a member of a group, beside RocketMQ clients: it is told its queues by `assigned`, gets
+their messages against `permit`s, in the order of each queue, and `ack`s them. What is acknowledged without a gap is
+committed; the rest comes again. Its `problem`s carry the subscription's `id`. It leaves with `unsubscribe`, or with its
+socket.
+
+Close codes: 4400 frames that are not of this protocol, 4401 not authenticated, 4403 forbidden, 4408 idle,
+4413 a frame too large, 4429 too slow or too many, 1012 the server restarts.""",
+        "receive": frames.ConsumerRequest,
+        "send": frames.ConsumerAnswer,
+    },
+    "events": {
+        "address": "/ws/v1/events",
+        "title": "Events",
+        "description": """What the broker does, live: a `snapshot`, then `delta`s of what changed, at most ten a second
+and at least one every two seconds. A page whose deltas stop for five seconds is stale. `lost` says that the engine
+went away; a snapshot follows when there is one again. Apply a delta whose `seq_from` is the last `seq_to` + 1; else
+ask for a `snapshot`.""",
+        "receive": frames.EventsRequest,
+        "send": frames.EventsAnswer,
+    },
+}
+
+
+def tag_of(frame: type[msgspec.Struct]) -> str:
+    """What the frame's ``type`` field says."""
+    return str(frame.__struct_config__.tag)
+
+
+def build() -> dict[str, Any]:
+    """The whole document."""
+    every = list(
+        dict.fromkeys(
+            frame for channel in _CHANNELS.values() for side in ("receive", "send") for frame in get_args(channel[side])
+        )
+    )
+    _, components = schemas_of(every)
+    document: dict[str, Any] = {
+        "asyncapi": "3.0.0",
+        "info": {"title": "GlassMQ WebSockets", "version": "1", "description": "The live side of the HTTP API."},
+        "defaultContentType": "application/json",
+        "channels": {},
+        "operations": {},
+        "components": {
+            "messages": {frame.__name__: _message(frame) for frame in every},
+            "schemas": dict(sorted(components.items())),
+        },
+    }
+    for name, channel in _CHANNELS.items():
+        document["channels"][name] = {
+            "address": channel["address"],
+            "title": channel["title"],
+            "description": channel["description"],
+            "messages": {
+                frame.__name__: {"$ref": f"#/components/messages/{frame.__name__}"}
+                for side in ("receive", "send")
+                for frame in get_args(channel[side])
+            },
+        }
+        for action in ("receive", "send"):
+            document["operations"][f"{name}_{action}"] = {
+                "action": action,
+                "channel": {"$ref": f"#/channels/{name}"},
+                "messages": [
+                    {"$ref": f"#/channels/{name}/messages/{frame.__name__}"} for frame in get_args(channel[action])
+                ],
+            }
+    return document
+
+
+def _message(frame: type[msgspec.Struct]) -> dict[str, Any]:
+    return {
+        "name": tag_of(frame),
+        "summary": (frame.__doc__ or "").split("\n")[0],
+        "payload": {"$ref": f"#/components/schemas/{frame.__name__}"},
+    }
+
+
+def main() -> None:
+    """Print the document as YAML: ``python -m api.websockets.asyncapi > docs/asyncapi.yaml``."""
+    import yaml  # a tool of development, not needed to serve
+
+    print(yaml.safe_dump(build(), sort_keys=False, allow_unicode=True, width=120), end="")
+
+
+if __name__ == "__main__":
+    main()

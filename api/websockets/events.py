@@ -1,0 +1,181 @@
+"""``/ws/v1/events``: a snapshot, then what changes, coalesced; what the dashboard reads."""
+
+import asyncio
+from typing import Any
+
+from api.http import brokers
+from api.http.asgi import Receive, Scope, Send
+from api.http.limits import MAX_WAITING_FRAMES
+from api.http.problems import Problem
+from api.http.request import ask
+from api.websockets.frames import (
+    DeltaFrame,
+    EventsRequest,
+    HoldChanges,
+    Lost,
+    Ping,
+    Pong,
+    QueueChanges,
+    SnapshotFrame,
+    SnapshotRequest,
+    SubscribePanels,
+)
+from api.websockets.socket import Socket
+from bridge.port import BrokerError, Delta, EventBatch, commands
+
+_RETRY_S = 0.5
+
+
+class EventsSocket(Socket):
+    """One page. Deltas that arrive before its snapshot, or belong to before it, are not sent."""
+
+    requests = EventsRequest
+    max_frames = MAX_WAITING_FRAMES
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().__init__(scope, receive, send)
+        self._wanted = SubscribePanels()
+        self._snapshot_task: asyncio.Task[None] | None = None
+        self._epoch = -1
+        self._seq = -1
+        self._unwatch: Any = None
+
+    async def opened(self) -> None:
+        self._ask_for_snapshot()
+
+    def busy(self) -> bool:
+        return True
+
+    def closed(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+
+    async def handle(self, request: Any, size: int) -> None:
+        match request:
+            case SnapshotRequest():
+                self._ask_for_snapshot()
+            case SubscribePanels():
+                self._wanted = request
+                self._ask_for_snapshot()
+            case Ping():
+                self.put(Pong(id=request.id))
+
+    # The stream
+
+    def _ask_for_snapshot(self) -> None:
+        """Deltas wait until the snapshot is there; one that is asked for already is enough."""
+        self._seq = -1
+        if self._snapshot_task is None or self._snapshot_task.done():
+            self._snapshot_task = self.start(self._snapshot())
+
+    async def _snapshot(self) -> None:
+        """Send a snapshot, as soon as there is an engine that has one."""
+        said = False
+        while True:
+            try:
+                port = brokers.first(self.broker_asked).port
+                if self._unwatch is None:
+                    self._unwatch = port.watch(self, deltas=True)
+                snapshot = await ask(port, commands.GetSnapshot(), commands.Snapshot)
+                break
+            except (BrokerError, Problem) as error:
+                if not said:
+                    self.put(Lost(reason=str(error)))
+                    said = True
+                await asyncio.sleep(_RETRY_S)
+        self._epoch, self._seq = snapshot.epoch, snapshot.seq
+        self.put(self._narrowed_snapshot(snapshot))
+
+    def on_delta(self, delta: Delta) -> None:
+        """Pass on what is above the snapshot. A gap is mended here: the page gets a new snapshot, no riddle."""
+        if self._seq < 0:
+            return
+        if delta.epoch != self._epoch or delta.seq_from > self._seq + 1:
+            self._ask_for_snapshot()
+        elif delta.seq_to > self._seq or delta.seq_from > delta.seq_to:
+            self.put(self._narrowed_delta(delta))
+            self._seq = delta.seq_to
+
+    def on_events(self, batch: EventBatch) -> None:
+        """Single events are not asked for here."""
+
+    def on_lost(self, reason: str) -> None:
+        self.put(Lost(reason=reason))
+        self._ask_for_snapshot()
+
+    # What of it this page wants
+
+    def _narrowed_snapshot(self, snapshot: commands.Snapshot) -> SnapshotFrame:
+        fields = {name: getattr(snapshot, name) for name in SnapshotFrame.__struct_fields__}
+        fields["holds"] = self._holds(snapshot.holds)
+        fields["queues"] = self._queues(snapshot.queues)
+        fields["wakeups"] = self._wakeups(snapshot.wakeups)
+        fields["client_events"] = self._client_events(snapshot.client_events)
+        if "counters" not in self._wanted.panels:
+            fields["counters"] = {}
+        return SnapshotFrame(**fields)
+
+    def _narrowed_delta(self, delta: Delta) -> DeltaFrame:
+        return DeltaFrame(
+            broker=delta.broker,
+            epoch=delta.epoch,
+            seq_from=self._seq + 1,
+            seq_to=delta.seq_to,
+            wall_ms=delta.wall_ms,
+            wakeup_us=delta.wakeup_us,
+            wakeups=self._wakeups([wakeup for wakeup in delta.wakeups if wakeup.seq > self._seq]),
+            client_events=self._client_events([event for event in delta.client_events if event["seq"] > self._seq]),
+            held_ms=delta.held_ms,
+            long_polling_enable=delta.long_polling_enable,
+            problem=delta.problem,
+            dropped=delta.dropped,
+            counters=delta.counters if "counters" in self._wanted.panels else {},
+            holds=HoldChanges(
+                added=self._holds(delta.holds_added),
+                total=delta.holds_total,
+                removed=delta.holds_removed if "holds" in self._wanted.panels else [],
+            ),
+            queues=QueueChanges(
+                changed=self._queues(delta.queues),
+                removed=delta.queues_removed if "queues" in self._wanted.panels else [],
+            ),
+        )
+
+    def _holds(self, holds: list[commands.HoldView]) -> list[commands.HoldView]:
+        if "holds" not in self._wanted.panels:
+            return []
+        return [hold for hold in holds if self._wants(hold.topic, hold.group)] if self._narrow else holds
+
+    def _queues(self, queues: list[commands.QueueView]) -> list[commands.QueueView]:
+        if "queues" not in self._wanted.panels:
+            return []
+        return [queue for queue in queues if self._wants(queue.topic)] if self._wanted.topic else queues
+
+    def _wakeups(self, wakeups: list[commands.WakeUp]) -> list[commands.WakeUp]:
+        if "wakeups" not in self._wanted.panels:
+            return []
+        return [wakeup for wakeup in wakeups if self._wants(wakeup.topic, wakeup.group)] if self._narrow else wakeups
+
+    def _client_events(self, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Narrowed to a group, those that name it; to a topic, those that name no other one."""
+        wanted = self._wanted
+        if "clients" not in wanted.panels:
+            return []
+        return [
+            event
+            for event in events
+            if wanted.topic in ("", event.get("topic", wanted.topic)) and wanted.group in ("", event.get("group"))
+        ]
+
+    @property
+    def _narrow(self) -> bool:
+        return bool(self._wanted.topic or self._wanted.group)
+
+    def _wants(self, topic: str, group: str | None = None) -> bool:
+        wanted = self._wanted
+        return wanted.topic in ("", topic) and (group is None or wanted.group in ("", group))
+
+
+async def events_application(scope: Scope, receive: Receive, send: Send) -> None:
+    """The ASGI application of one page's WebSocket."""
+    await EventsSocket(scope, receive, send).run()

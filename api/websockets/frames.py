@@ -1,0 +1,442 @@
+"""The frames of the two WebSockets, as structs: ``type`` in JSON is the class's name in lower case.
+
+What comes from clients refuses fields that nobody reads. ``id`` is the client's own name for a request; its answers
+carry it.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from api.http.limits import (
+    DEFAULT_PULL_MESSAGES,
+    DEFAULT_WAIT_MS,
+    IDLE_SECONDS,
+    MAX_FRAME,
+    MAX_IDEMPOTENCY_KEY,
+    MAX_MESSAGE_BODY,
+    MAX_MESSAGES_PER_PUBLISH,
+    MAX_PUBLISHES_PER_SOCKET,
+    MAX_PULLS_PER_SOCKET,
+    MAX_SUBSCRIPTIONS_PER_SOCKET,
+    MAX_UNSENT,
+    MAX_WAIT_MS,
+    MAX_WINDOW,
+)
+from api.http.names import ClientId, Expression, GroupName, OptionalGroupName, OptionalTopicName, TopicName
+from api.http.problems import FieldError
+from api.http.schemas import (
+    AnyOffset,
+    Body,
+    BodyEncoding,
+    CommittedOffset,
+    HoldResult,
+    MessageView,
+    Milliseconds,
+    OffsetToCommit,
+    PublishedMessage,
+    PublishMessage,
+    QueueId,
+    QueueOffset,
+)
+from bridge.port import commands
+
+SUBPROTOCOL = "rmq.v1.json"
+FrameId = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)] | Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+def _tag(name: str) -> str:
+    return name.removesuffix("Frame").lower()
+
+
+class ClientFrame(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag=_tag):
+    """Base of what a client sends."""
+
+
+class ServerFrame(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="type", tag=_tag):
+    """Base of what the server sends."""
+
+
+# --- /ws/v1/consumer, from the client -------------------------------------------------------------------------
+
+
+class Hello(ClientFrame, frozen=True, kw_only=True):
+    """Who this is. The first frame; without it the client gets a name of the server's making."""
+
+    client_id: ClientId = ""
+
+
+class Pull(ClientFrame, frozen=True, kw_only=True):
+    """The WebSocket-backed long poll. Many may be held at once; they are answered as they are woken."""
+
+    id: FrameId
+    topic: TopicName
+    queue_id: QueueId
+    offset: AnyOffset
+    limit: Annotated[int, Meta(ge=1, le=1024)] = DEFAULT_PULL_MESSAGES
+    wait_ms: int = DEFAULT_WAIT_MS
+    filter: Expression = "*"
+    filter_type: Literal["tag", "sql92"] = "tag"
+    group: OptionalGroupName = ""
+
+
+class Cancel(ClientFrame, frozen=True, kw_only=True):
+    """Release the hold of the pull with this id."""
+
+    id: FrameId
+
+
+class Commit(ClientFrame, frozen=True, kw_only=True):
+    """Commit consumed offsets: either `offsets`, or `topic`, `queue_id` and `offset` of one queue."""
+
+    id: FrameId | UnsetType = UNSET
+    group: GroupName
+    offsets: Annotated[list[OffsetToCommit], Meta(max_length=10_000)] = []
+    topic: TopicName | UnsetType = UNSET
+    queue_id: QueueId | UnsetType = UNSET
+    offset: QueueOffset | UnsetType = UNSET
+
+
+class Publish(ClientFrame, frozen=True, kw_only=True):
+    """One message (`body` and its fields), or several (`messages`), to one topic."""
+
+    id: FrameId
+    topic: TopicName
+    messages: Annotated[list[PublishMessage], Meta(max_length=MAX_MESSAGES_PER_PUBLISH)] = []
+    body: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    body_encoding: BodyEncoding = "utf8"
+    tag: str = ""
+    keys: list[str] = []
+    properties: dict[str, str] = {}
+    queue_id: QueueId | None = None
+    idempotency_key: Annotated[str, Meta(max_length=MAX_IDEMPOTENCY_KEY, pattern=r"^[ -~]*$(?!\n)")] = ""
+
+
+class Ping(ClientFrame, frozen=True, kw_only=True):
+    """Answered by pong; also keeps an idle socket open."""
+
+    id: FrameId | UnsetType = UNSET
+
+
+class Subscribe(ClientFrame, frozen=True, kw_only=True):
+    """Join the group: this client gets its share of the topic's queues, `assigned`, and their messages.
+
+    `from` says where a queue begins of which the group has no offset: `first`, `last`, or a store time in ms.
+    """
+
+    id: FrameId
+    topic: TopicName
+    group: GroupName
+    filter: Expression = "*"
+    filter_type: Literal["tag", "sql92"] = "tag"
+    start: Literal["first", "last"] | Milliseconds = msgspec.field(name="from", default="last")
+
+
+class Permit(ClientFrame, frozen=True, kw_only=True):
+    """Send `n` more messages of this subscription, as they come. Without permits nothing is sent."""
+
+    id: FrameId
+    n: Annotated[int, Meta(ge=1, le=MAX_WINDOW)]
+
+
+class OpenMessage(Body, frozen=True, kw_only=True):
+    """A message of the subscription: its `queue_offset`, and as much else as tells it from others that are open."""
+
+    offset: QueueOffset
+    queue_id: QueueId | UnsetType = UNSET
+    topic: TopicName | UnsetType = UNSET
+    broker: str | UnsetType = UNSET
+
+
+class Ack(ClientFrame, frozen=True, kw_only=True):
+    """These messages are done. A bare number is an offset alone. What is not open (any more) is passed over."""
+
+    id: FrameId
+    offsets: Annotated[list[QueueOffset | OpenMessage], Meta(min_length=1, max_length=MAX_WINDOW)]
+
+
+class Nack(ClientFrame, frozen=True, kw_only=True):
+    """This message could not be consumed: the group gets it again, later, in its retry topic.
+
+    `delay_level` 0 waits the longer the more often it failed; below 0 the message goes to the dead letter queue.
+    """
+
+    id: FrameId
+    offset: QueueOffset
+    queue_id: QueueId | UnsetType = UNSET
+    topic: TopicName | UnsetType = UNSET
+    broker: str | UnsetType = UNSET
+    delay_level: Annotated[int, Meta(ge=-1, le=18)] = 0
+
+
+class Unsubscribe(ClientFrame, frozen=True, kw_only=True):
+    """Leave the group with this subscription: what is done is committed, what is open goes to others."""
+
+    id: FrameId
+
+
+ConsumerRequest = Hello | Pull | Cancel | Commit | Publish | Ping | Subscribe | Permit | Ack | Nack | Unsubscribe
+SUPPORTED = [
+    "hello",
+    "pull",
+    "cancel",
+    "commit",
+    "publish",
+    "ping",
+    "subscribe",
+    "permit",
+    "ack",
+    "nack",
+    "unsubscribe",
+]
+
+
+# --- /ws/v1/consumer, from the server -------------------------------------------------------------------------
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one socket may ask for; sizes in bytes."""
+
+    max_frame_bytes: int = MAX_FRAME
+    max_message_bytes: int = MAX_MESSAGE_BODY
+    max_messages_per_publish: int = MAX_MESSAGES_PER_PUBLISH
+    max_pulls: int = MAX_PULLS_PER_SOCKET
+    max_publishes: int = MAX_PUBLISHES_PER_SOCKET
+    max_subscriptions: int = MAX_SUBSCRIPTIONS_PER_SOCKET
+    max_permits: int = MAX_WINDOW
+    max_wait_ms: int = MAX_WAIT_MS
+    max_unsent_bytes: int = MAX_UNSENT
+    idle_ms: int = int(IDLE_SECONDS * 1000)
+
+
+class Welcome(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+    """The answer to hello. `supported` are the frames that this server understands now."""
+
+    broker: str
+    client_id: str
+    supported: list[str]
+    limits: Limits
+
+
+class HeldFrame(ServerFrame, frozen=True, kw_only=True):
+    """The pull found nothing and waits in the pullRequestTable, until `deadline_ms` at the latest."""
+
+    id: FrameId
+    hold_id: int
+    deadline_ms: int
+
+
+class Woken(ServerFrame, frozen=True, kw_only=True):
+    """The hold ended; its `pulled` follows."""
+
+    id: FrameId
+    hold_id: int
+    cause: commands.WakeCause
+    held_ms: int
+
+
+class PulledFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+    """The answer of a pull, as that of the HTTP pull."""
+
+    id: FrameId
+    broker: str
+    status: Literal["found", "no_new", "no_match", "offset_moved"]
+    messages: list[MessageView]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    effective_wait_ms: int
+    hold: HoldResult | None
+
+
+class Cancelled(ServerFrame, frozen=True, kw_only=True):
+    """The pull was cancelled; nothing else follows for it."""
+
+    id: FrameId
+
+
+class Committed(ServerFrame, frozen=True, kw_only=True):
+    id: FrameId | UnsetType = UNSET
+    group: str
+    offsets: list[CommittedOffset]
+
+
+class AssignedQueue(msgspec.Struct, frozen=True, kw_only=True):
+    topic: str
+    broker: str
+    queue_id: int
+
+
+class Assigned(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+    """The queues that this client has now, after joining and whenever they change; of `members` in the group.
+
+    What was sent of other queues and is not acknowledged goes to whoever has them now.
+    """
+
+    id: FrameId
+    queues: list[AssignedQueue]
+    members: int
+
+
+class MessageFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+    """One message of a subscription. `seq` counts its messages from 1."""
+
+    id: FrameId
+    seq: int
+    broker: str
+    message_id: str
+    offset_message_id: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    tag: str
+    keys: list[str]
+    properties: dict[str, str]
+    body: str
+    body_encoding: Literal["utf8", "base64"]
+    born_time_ms: int
+    store_time_ms: int
+    born_host: str
+    store_host: str
+    reconsume_times: int
+    size: int
+
+
+class Unsubscribed(ServerFrame, frozen=True, kw_only=True):
+    """The subscription is over; nothing else follows for it."""
+
+    id: FrameId
+
+
+class PublishedFrame(ServerFrame, frozen=True, kw_only=True):
+    """The messages are stored."""
+
+    id: FrameId
+    messages: list[PublishedMessage]
+
+
+class ProblemFrame(ServerFrame, frozen=True, kw_only=True):
+    """What an HTTP request would have been refused with; `id` where the frame had a readable one."""
+
+    id: FrameId | UnsetType = UNSET
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: list[FieldError] = []
+    retry_after_ms: int = 0
+
+
+class Pong(ServerFrame, frozen=True, kw_only=True):
+    id: FrameId | UnsetType = UNSET
+
+
+class Bye(ServerFrame, frozen=True, kw_only=True):
+    """The server closes the socket; connect again."""
+
+    reason: str
+
+
+ConsumerAnswer = (
+    Welcome
+    | HeldFrame
+    | Woken
+    | PulledFrame
+    | Cancelled
+    | Committed
+    | Assigned
+    | MessageFrame
+    | Unsubscribed
+    | PublishedFrame
+    | ProblemFrame
+    | Pong
+    | Bye
+)
+
+
+# --- /ws/v1/events --------------------------------------------------------------------------------------------
+
+Panel = Literal["holds", "queues", "wakeups", "counters", "clients"]
+PANELS: tuple[Panel, ...] = ("holds", "queues", "wakeups", "counters", "clients")
+
+
+class SnapshotRequest(ClientFrame, frozen=True, kw_only=True, tag="snapshot"):
+    """Send a snapshot: what a page asks for after a gap."""
+
+
+class SubscribePanels(ClientFrame, frozen=True, kw_only=True, tag="subscribe"):
+    """From now on only these panels, and of them only this topic and group. A snapshot follows.
+
+    `clients` are events of clients and groups: who comes and goes, who takes which queue.
+    """
+
+    panels: list[Panel] = msgspec.field(default_factory=lambda: list(PANELS))
+    topic: OptionalTopicName = ""
+    group: OptionalGroupName = ""
+
+
+EventsRequest = SnapshotRequest | SubscribePanels | Ping
+
+
+class SnapshotFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+    """The state at `seq`; deltas above it follow. `*_total` count what a limit left out."""
+
+    broker: str
+    epoch: int
+    seq: int
+    wall_ms: int
+    long_polling_enable: bool
+    short_polling_time_mills: int
+    problem: str
+    holds_total: int
+    holds: list[commands.HoldView]
+    queues_total: int
+    queues: list[commands.QueueView]
+    wakeups: list[commands.WakeUp]
+    counters: dict[str, int]
+    wakeup_us: commands.Histogram
+    held_ms: commands.Histogram
+    positions: commands.StorePositions
+    client_events: list[dict[str, Any]]
+
+
+class HoldChanges(msgspec.Struct, frozen=True, kw_only=True):
+    added: list[commands.HoldView]
+    removed: list[int]
+    total: int
+
+
+class QueueChanges(msgspec.Struct, frozen=True, kw_only=True):
+    changed: list[commands.QueueView]
+    removed: list[tuple[str, int]]
+
+
+class DeltaFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+    """What changed after `seq_from - 1`. With `seq_from` = `seq_to` + 1 nothing did: the engine is alive."""
+
+    broker: str
+    epoch: int
+    seq_from: int
+    seq_to: int
+    wall_ms: int
+    holds: HoldChanges
+    queues: QueueChanges
+    wakeups: list[commands.WakeUp]
+    client_events: list[dict[str, Any]]
+    counters: dict[str, int]
+    wakeup_us: commands.Histogram
+    held_ms: commands.Histogram
+    long_polling_enable: bool
+    problem: str
+    dropped: int
+
+
+class Lost(ServerFrame, frozen=True, kw_only=True):
+    """The engine is away or was restarted; a snapshot follows as soon as there is one again."""
+
+    reason: str
+
+
+EventsAnswer = SnapshotFrame | DeltaFrame | Lost | ProblemFrame | Pong | Bye

@@ -1,0 +1,250 @@
+"""What both WebSockets share: accepting, reading frames within limits, writing through an outbox, closing."""
+
+import asyncio
+import contextlib
+import logging
+import weakref
+from collections.abc import Coroutine
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from api.http.asgi import (
+    CLOSE_BAD_FRAME,
+    CLOSE_FAILED,
+    CLOSE_IDLE,
+    CLOSE_RESTART,
+    CLOSE_TOO_LARGE,
+    CLOSE_TOO_SLOW,
+    Receive,
+    Scope,
+    Send,
+)
+from api.http.limits import IDLE_SECONDS, MAX_BAD_FRAMES, MAX_FRAME
+from api.http.outbox import Outbox
+from api.http.problems import Problem, invalid, problem_of
+from api.http.schemas import with_int64_as_text
+from api.websockets.frames import Bye, FrameId, ProblemFrame, ServerFrame
+from bridge.port import BrokerError
+
+log = logging.getLogger(__name__)
+
+LEAVING_SECONDS = 1.0
+
+
+class Closed(Exception):
+    """Ends a socket with a close code."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class _Id(msgspec.Struct):
+    """Only the id of a frame that is refused otherwise."""
+
+    id: FrameId | msgspec.UnsetType = msgspec.UNSET
+
+
+class Socket:
+    """One WebSocket. Subclasses say what frames they take (``requests``) and what they do with one."""
+
+    requests: ClassVar[Any]
+    subprotocol: ClassVar[str | None] = None
+    max_frames: ClassVar[int] = 1 << 20
+    idle_seconds: float = IDLE_SECONDS
+    live: ClassVar["weakref.WeakSet[Socket]"] = weakref.WeakSet()
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self._receive = receive
+        self._send = send
+        self._decoder = msgspec.json.Decoder(self.requests)
+        self._encoder = msgspec.json.Encoder()
+        query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+        self._int64_as_text = query.get("int64") == "string"
+        self.broker_asked = query.get("broker", "")
+        self._bad_frames = 0
+        self._closing: Closed | None = None
+        self.finished = asyncio.Event()
+        self._main: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.outbox = Outbox(scope, send, lambda reason: self.end(CLOSE_TOO_SLOW, reason), max_frames=self.max_frames)
+
+    # What a subclass has
+
+    async def opened(self) -> None:
+        """The socket was accepted."""
+
+    async def handle(self, request: Any, size: int) -> None:
+        """One frame, decoded. Raises Problem and BrokerError for what the client should be told."""
+        raise Problem(400, "unexpected frame")
+
+    def busy(self) -> bool:
+        """Whether silence of the client is no reason to close."""
+        return False
+
+    async def leaving(self) -> None:
+        """The socket is going: what is still to be told to the broker, for a second at most."""
+
+    def closed(self) -> None:
+        """The socket is gone; called exactly once."""
+
+    # What it can use
+
+    def put(self, frame: ServerFrame) -> None:
+        """Send a frame after those before it."""
+        value: Any = frame
+        if self._int64_as_text:
+            value = with_int64_as_text(msgspec.to_builtins(frame))
+        text = self._encoder.encode(value).decode("utf-8")
+        self.outbox.put({"type": "websocket.send", "text": text}, len(text))
+
+    def put_problem(self, problem: Problem, frame_id: Any = msgspec.UNSET) -> None:
+        details = problem.details()
+        self.put(
+            ProblemFrame(
+                id=frame_id,
+                title=details.title,
+                status=details.status,
+                detail=details.detail,
+                code=details.code,
+                errors=details.errors,
+                retry_after_ms=problem.retry_after_s * 1000,
+            )
+        )
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine beside the others; it is cancelled when the socket goes."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def end(self, code: int, reason: str) -> None:
+        """Close the socket from anywhere on the loop."""
+        if self._closing is None:
+            self._closing = Closed(code, reason)
+            if self._main is not None:
+                self._main.cancel()
+
+    # The socket's life
+
+    async def run(self) -> None:
+        if (await self._receive())["type"] != "websocket.connect":
+            return
+        offered = self.scope.get("subprotocols") or []
+        if self.subprotocol and offered and self.subprotocol not in offered:
+            await self._send({"type": "websocket.close", "code": CLOSE_BAD_FRAME})
+            return
+        chosen = self.subprotocol if offered else None
+        await self._send({"type": "websocket.accept", "subprotocol": chosen})
+        self.live.add(self)
+        writer = asyncio.ensure_future(self.outbox.run())
+        self._main = asyncio.ensure_future(self._serve())
+        try:
+            await self._main
+        except asyncio.CancelledError:
+            if self._closing is None:  # the server cancels the whole application
+                self._main.cancel()
+                raise
+        except Closed as closed:
+            self._closing = closed
+        finally:
+            await self._finish(writer)
+
+    async def _finish(self, writer: asyncio.Task[None]) -> None:
+        self.live.discard(self)
+        for task in [*self._tasks]:
+            task.cancel()
+        with contextlib.suppress(BrokerError, TimeoutError):
+            async with asyncio.timeout(LEAVING_SECONDS):
+                await self.leaving()
+        self.closed()
+        closing = self._closing
+        if closing is not None:
+            if closing.code != CLOSE_TOO_SLOW:
+                await self.outbox.flush(1.0)
+            with contextlib.suppress(Exception):  # the server may know already that nobody is there
+                await self._send({"type": "websocket.close", "code": closing.code, "reason": closing.reason[:120]})
+        writer.cancel()
+        self.finished.set()
+
+    async def _serve(self) -> None:
+        """Frames, until the client goes (then it returns) or is closed (then it raises Closed)."""
+        try:
+            await self.opened()
+            while True:
+                frame = await self._next()
+                if frame is None:
+                    return
+                await self._take(frame)
+        except (Closed, asyncio.CancelledError):
+            raise
+        except BrokerError as error:  # while opening: there is no engine
+            self.put_problem(problem_of(error))
+            raise Closed(CLOSE_RESTART, error.remark) from error
+        except Exception as error:
+            log.exception("a WebSocket of %s failed", self.scope.get("path"))
+            raise Closed(CLOSE_FAILED, "the server failed; its log says why") from error
+
+    async def _next(self) -> bytes | None:
+        """The next frame; None when the client went away."""
+        while True:
+            try:
+                async with asyncio.timeout(self.idle_seconds):
+                    message = await self._receive()
+            except TimeoutError:
+                if self.busy():
+                    continue
+                raise Closed(CLOSE_IDLE, f"no frame for {self.idle_seconds:.0f} s and nothing held") from None
+            if message["type"] == "websocket.disconnect":
+                return None
+            data: bytes = message.get("bytes") or (message.get("text") or "").encode("utf-8", "replace")
+            if len(data) > MAX_FRAME:
+                raise Closed(CLOSE_TOO_LARGE, f"a frame of {len(data)} bytes; {MAX_FRAME} is the most")
+            return data
+
+    async def _take(self, data: bytes) -> None:
+        try:
+            request = self._decoder.decode(data)
+        except msgspec.ValidationError as error:
+            problem = invalid(error, "frame")
+            if problem.errors[0].pointer in ("/", "/type"):
+                self._count_bad_frame()
+            self.put_problem(problem, _id_of(data))
+            return
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self._count_bad_frame()
+            self.put_problem(Problem(400, f"the frame is not JSON: {error}", pointer="/"))
+            return
+        try:
+            await self.handle(request, len(data))
+        except Problem as problem:
+            self.put_problem(problem, getattr(request, "id", msgspec.UNSET))
+        except BrokerError as error:
+            self.put_problem(problem_of(error), getattr(request, "id", msgspec.UNSET))
+
+    def _count_bad_frame(self) -> None:
+        """Not JSON, or of no known type: a few may be mistakes, more are not this protocol."""
+        self._bad_frames += 1
+        if self._bad_frames > MAX_BAD_FRAMES:
+            raise Closed(CLOSE_BAD_FRAME, "too many frames that are not of this protocol")
+
+
+def _id_of(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data, type=_Id).id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.UNSET
+
+
+async def close_all(reason: str) -> None:
+    """Say bye on every open WebSocket and close it with 1012: what a server does before it stops."""
+    sockets = list(Socket.live)
+    for socket in sockets:
+        socket.put(Bye(reason=reason))
+        socket.end(CLOSE_RESTART, reason)
+    await asyncio.gather(*(socket.finished.wait() for socket in sockets))

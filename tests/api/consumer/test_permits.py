@@ -1,0 +1,101 @@
+"""Places and permits."""
+
+import asyncio
+
+import pytest
+
+from api.consumer.permits import Buffer, Permits, Place
+
+
+async def turn() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_place_is_given_back_once() -> None:
+    places = asyncio.Semaphore(1)
+    place, other = Place(places), Place(places)
+    await place.take()
+    waiting = asyncio.ensure_future(other.take())
+    await turn()
+    assert not waiting.done()
+    place.give_back()
+    place.give_back()
+    await waiting
+    assert places.locked()
+    other.give_back()
+    assert not places.locked()
+
+
+async def test_permits_are_taken_one_by_one() -> None:
+    permits = Permits()
+    permits.add(2)
+    await permits.some()
+    await permits.take()
+    await permits.some()
+    await permits.take()
+    assert permits.left == 0
+    for waiting in (asyncio.ensure_future(permits.some()), asyncio.ensure_future(permits.take())):
+        await turn()
+        assert not waiting.done()
+        waiting.cancel()
+
+
+async def test_who_waits_takes_turns() -> None:
+    permits, order = Permits(), []
+
+    async def queue(name: str) -> None:
+        for _ in range(3):
+            await permits.take()
+            order.append(name)
+
+    queues = [asyncio.ensure_future(queue(name)) for name in "ab"]
+    await turn()
+    for _ in range(6):
+        permits.add(1)
+        await turn()
+    await asyncio.gather(*queues)
+    assert order == ["a", "b", "a", "b", "a", "b"]
+
+
+async def test_many_permits_at_once_are_shared_too() -> None:
+    permits, taken = Permits(), []
+
+    async def queue(name: str) -> None:
+        while True:
+            await permits.take()
+            taken.append(name)
+
+    queues = [asyncio.ensure_future(queue(name)) for name in "ab"]
+    await turn()
+    permits.add(10)
+    while len(taken) < 10:
+        await asyncio.sleep(0)
+    assert taken.count("b") >= 3
+    assert permits.left == 0
+    for task in queues:
+        task.cancel()
+
+
+async def test_a_permit_is_not_lost_with_who_waited_for_it() -> None:
+    permits = Permits()
+    gone = asyncio.ensure_future(permits.take())
+    await turn()
+    permits.add(1)
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    await permits.take()
+    assert permits.left == 0
+
+
+async def test_a_buffer_is_bounded_but_takes_one_of_any_size() -> None:
+    buffer = Buffer(10)
+    assert buffer.take(50)
+    assert not buffer.take(1)
+    waiting = asyncio.ensure_future(buffer.room())
+    await turn()
+    assert not waiting.done()
+    buffer.give_back(50)
+    await waiting
+    assert buffer.take(6) and buffer.take(4) and not buffer.take(1)

@@ -1,0 +1,274 @@
+"""Pull, cancel, commit and publish over one WebSocket."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from api.consumer import socket as consumer_socket
+from api.consumer.socket import consumer_application
+from bridge.port import RequestError, ResponseCode, commands
+from tests.api.consumer_client import Client
+from tests.fakes.fake_group import FakeGroup
+from tests.fakes.fake_port import FakePort, pulled, record, sent
+
+PULL = {"type": "pull", "topic": "T", "queue_id": 0, "offset": 3}
+
+
+@pytest.fixture
+async def socket(port: FakePort) -> AsyncIterator[Client]:
+    client = Client(consumer_application, "/ws/v1/consumer", subprotocols=["rmq.v1.json"])
+    await client.connect()
+    yield client
+    await client.disconnect()
+
+
+async def test_hello(socket: Client, port: FakePort) -> None:
+    await socket.say(type="hello", client_id="c-1")
+    welcome = await socket.hear()
+    assert (welcome["type"], welcome["broker"], welcome["client_id"]) == ("welcome", "broker-a", "c-1")
+    assert welcome["supported"] == [
+        "hello",
+        "pull",
+        "cancel",
+        "commit",
+        "publish",
+        "ping",
+        "subscribe",
+        "permit",
+        "ack",
+        "nack",
+        "unsubscribe",
+    ]
+    assert welcome["limits"]["max_frame_bytes"] == 6 << 20
+    assert port.commands[-1] == commands.OpenConnection(client_id="c-1", protocol="websocket", remote="127.0.0.1:0")
+    await socket.say(type="hello", client_id="c-2")
+    assert (await socket.hear())["status"] == 409
+
+
+async def test_without_hello_the_server_names_the_client(socket: Client, port: FakePort) -> None:
+    await socket.say(**PULL, id=1)
+    await socket.hear()
+    assert port.held[0].command.client_id.startswith("127.0.0.1:0#")
+
+
+async def test_held_woken_pulled(socket: Client, port: FakePort) -> None:
+    await socket.say(**PULL, id="a", wait_ms=2000, limit=5, filter="TagA", group="G")
+    assert await socket.hear() == {"type": "held", "id": "a", "hold_id": 1, "deadline_ms": 1_700_000_015_000}
+    command = port.held[0].command
+    assert (
+        command.suspend_timeout_ms,
+        command.max_msg_nums,
+        command.subscription,
+        command.consumer_group,
+        command.protocol,
+        command.report_hold,
+    ) == (2000, 5, "TagA", "G", "websocket", True)
+    port.wake(port.held[0], record())
+    assert await socket.hear() == {"type": "woken", "id": "a", "hold_id": 1, "cause": "arrival", "held_ms": 12}
+    answer = await socket.hear()
+    assert (answer["type"], answer["id"], answer["status"], answer["messages"][0]["body"]) == (
+        "pulled",
+        "a",
+        "found",
+        "hello",
+    )
+    assert answer["hold"]["wake_cause"] == "arrival"
+
+
+async def test_many_are_held_at_once_and_answered_as_they_are_woken(socket: Client, port: FakePort) -> None:
+    for number in range(20):
+        await socket.say(**PULL, id=number)
+        assert (await socket.hear())["type"] == "held"
+    for held in reversed(list(port.held)):
+        port.wake(held)
+    answers = [await socket.hear() for _ in range(40)]
+    assert sorted(answer["id"] for answer in answers if answer["type"] == "pulled") == list(range(20))
+    assert answers[0]["id"] == 19
+
+
+async def test_found_at_once(socket: Client, port: FakePort) -> None:
+    port.replies[commands.PullMessage] = pulled(records=record())
+    await socket.say(**PULL, id=1, wait_ms=0)
+    answer = await socket.hear()
+    assert (answer["type"], answer["hold"], answer["effective_wait_ms"]) == ("pulled", None, 0)
+
+
+async def test_cancel(socket: Client, port: FakePort) -> None:
+    await socket.say(**PULL, id=1)
+    await socket.hear()
+    await socket.say(type="cancel", id=1)
+    assert await socket.hear() == {"type": "cancelled", "id": 1}
+    assert port.held == []
+    await socket.say(type="cancel", id=1)
+    frame = await socket.hear()
+    assert (frame["id"], frame["status"]) == (1, 404)
+
+
+async def test_a_client_that_goes_releases_all_its_holds(socket: Client, port: FakePort) -> None:
+    for number in range(3):
+        await socket.say(**PULL, id=number)
+        await socket.hear()
+    await socket.disconnect()
+    await port.until_held(0)
+    assert not port.connections[0].is_open
+
+
+async def test_an_id_under_way_is_taken(socket: Client, port: FakePort) -> None:
+    await socket.say(**PULL, id=1)
+    await socket.hear()
+    await socket.say(**PULL, id=1)
+    frame = await socket.hear()
+    assert (frame["type"], frame["id"], frame["status"]) == ("problem", 1, 409)
+    assert len(port.held) == 1
+
+
+async def test_a_thousand_pulls_and_no_more(socket: Client, port: FakePort) -> None:
+    for number in range(1001):
+        await socket.say(**PULL, id=number)
+    frames = [await socket.hear() for _ in range(1001)]
+    refused = [frame for frame in frames if frame["type"] == "problem"]
+    assert [(frame["id"], frame["status"], frame["code"], frame["retry_after_ms"]) for frame in refused] == [
+        (1000, 429, "FLOW_CONTROL", 1000)
+    ]
+    assert len(port.held) == 1000
+    port.wake(port.held[0])
+    assert [(await socket.hear())["type"] for _ in range(2)] == ["woken", "pulled"]
+    await socket.say(**PULL, id=1000)
+    assert (await socket.hear())["type"] == "held"
+
+
+async def test_only_a_few_pulls_read_at_once(socket: Client, port: FakePort) -> None:
+    gate = asyncio.Event()
+
+    async def slowly() -> commands.Reply:
+        await gate.wait()
+        return pulled()
+
+    port.replies[commands.PullMessage] = lambda command: slowly()
+    for number in range(20):
+        await socket.say(**PULL, id=number)
+    await socket.say(type="ping")
+    assert await socket.hear() == {"type": "pong"}
+    assert sum(isinstance(command, commands.PullMessage) for command in port.commands) == 8
+    gate.set()
+    assert sorted([(await socket.hear())["id"] for _ in range(20)]) == list(range(20))
+
+
+async def test_what_the_broker_refuses(socket: Client, port: FakePort) -> None:
+    port.replies[commands.PullMessage] = RequestError(
+        "no such topic", code=ResponseCode.TOPIC_NOT_EXIST, pointer="/topic"
+    )
+    await socket.say(**PULL, id=1)
+    frame = await socket.hear()
+    assert (frame["id"], frame["status"], frame["code"]) == (1, 404, "TOPIC_NOT_EXIST")
+    assert frame["errors"] == [{"pointer": "/topic", "detail": "no such topic"}]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"offsets": [{"topic": "T", "queue_id": 1, "offset": 42}]}, {"topic": "T", "queue_id": 1, "offset": 42}]
+)
+async def test_commit(socket: Client, port: FakePort, fields: dict[str, Any]) -> None:
+    await socket.say(type="commit", id=1, group="G", **fields)
+    assert await socket.hear() == {
+        "type": "committed",
+        "id": 1,
+        "group": "G",
+        "offsets": [{"topic": "T", "queue_id": 1, "offset": 42}],
+    }
+    command = port.commands[-1]
+    assert isinstance(command, commands.UpdateConsumerOffset)
+    assert command.offsets == [commands.QueueOffset(topic="T", queue_id=1, offset=42)]
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"topic": "T"}, {"offsets": [{"topic": "T", "queue_id": 1, "offset": 42}], "topic": "T"}]
+)
+async def test_a_commit_of_nothing_or_of_both(socket: Client, fields: dict[str, Any]) -> None:
+    await socket.say(type="commit", id=1, group="G", **fields)
+    frame = await socket.hear()
+    assert (frame["id"], frame["status"]) == (1, 400)
+
+
+async def test_publish_one_and_several(socket: Client, port: FakePort) -> None:
+    await socket.say(type="publish", id="p", topic="T", body="x", tag="A", idempotency_key="k")
+    frame = await socket.hear()
+    assert (frame["type"], frame["id"], frame["messages"][0]["message_id"]) == ("published", "p", "ID0")
+    command = port.commands[-1]
+    assert isinstance(command, commands.SendMessage)
+    assert (command.messages[0].body, command.idempotency_key) == (b"x", "k")
+    await socket.say(
+        type="publish", id="q", topic="T", messages=[{"body": "a"}, {"body": {"b": 1}, "body_encoding": "json"}]
+    )
+    assert len((await socket.hear())["messages"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({}, "/body"),
+        ({"body": "x", "messages": [{"body": "y"}]}, "/messages"),
+        ({"body": 1}, "/body"),
+        ({"messages": [{"body": "x", "tag": "\x01"}]}, "/messages/0/tag"),
+        ({"body": "x", "topic": "../x"}, "/topic"),
+    ],
+)
+async def test_what_cannot_be_published(socket: Client, port: FakePort, fields: dict[str, Any], pointer: str) -> None:
+    await socket.say(**{"type": "publish", "id": 1, "topic": "T"} | fields)
+    frame = await socket.hear()
+    assert (frame["id"], frame["status"], frame["errors"][0]["pointer"]) == (1, 400, pointer)
+
+
+async def test_a_publisher_that_does_not_wait_is_held_back(
+    socket: Client, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_socket, "MAX_PUBLISHES_PER_SOCKET", 2)
+    gate = asyncio.Event()
+
+    async def slowly(command: commands.SendMessage) -> commands.Reply:
+        await gate.wait()
+        return sent(command)
+
+    port.replies[commands.SendMessage] = slowly
+    for number in range(3):
+        await socket.say(type="publish", id=number, topic="T", body="x")
+    frame = await socket.hear()
+    assert (frame["id"], frame["code"]) == (2, "FLOW_CONTROL")
+    gate.set()
+    assert [(await socket.hear())["id"] for _ in range(2)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"type": "permit", "n": 5},
+        {"type": "ack", "offsets": [1]},
+        {"type": "nack", "offset": 1},
+        {"type": "unsubscribe"},
+    ],
+)
+async def test_what_belongs_to_no_subscription(socket: Client, frame: dict[str, Any]) -> None:
+    await socket.say(**frame, id=1)
+    answer = await socket.hear("problem")
+    assert (answer["id"], answer["status"], answer["errors"][0]["pointer"]) == (1, 404, "/id")
+
+
+async def test_an_id_is_a_pulls_or_a_subscriptions(socket: Client, port: FakePort) -> None:
+    FakeGroup(port)
+    await socket.say(**PULL, id=1)
+    await socket.hear("held")
+    assert (await socket.subscribe(id=1))["status"] == 409
+    assert (await socket.subscribe(id=2))["type"] == "assigned"
+    await socket.say(**PULL, id=2)
+    assert "a subscription with the id 2" in (await socket.hear("problem"))["detail"]
+
+
+async def test_large_numbers_as_text(port: FakePort) -> None:
+    client = Client(consumer_application, "/ws/v1/consumer?int64=string")
+    await client.connect()
+    port.replies[commands.PullMessage] = pulled(records=record())
+    await client.say(**PULL, id=1)
+    answer = await client.hear()
+    assert (answer["next_offset"], answer["messages"][0]["queue_offset"], answer["id"]) == ("1", "0", 1)
+    await client.disconnect()

@@ -1,0 +1,138 @@
+"""Routing, refusing, encoding: what every resource has in common."""
+
+import httpx
+import pytest
+
+from api.http.application import HttpApplication
+from api.http.request import Answer, Params, Request
+from api.http.routes import Route, Router
+from api.routing import http_application
+from bridge.port import PortTimeout, PortUnavailable, ResponseCode, UnavailableError, commands, set_port
+from tests.api.asgi_client import AsgiRequest
+from tests.fakes.fake_port import FakePort
+
+JSON = {"content-type": "application/json"}
+
+
+def problem(answer: httpx.Response, status: int, code: str) -> dict[str, object]:
+    assert answer.headers["content-type"] == "application/problem+json"
+    body: dict[str, object] = answer.json()
+    assert (answer.status_code, body["status"], body["code"]) == (status, status, code)
+    assert set(body) == {"type", "title", "status", "detail", "instance", "code", "errors"}
+    return body
+
+
+async def test_an_unknown_path(client: httpx.AsyncClient) -> None:
+    problem(await client.get("/api/v1/nothing"), 404, "REQUEST_CODE_NOT_SUPPORTED")
+
+
+async def test_a_wrong_method_says_which_are_right(client: httpx.AsyncClient) -> None:
+    answer = await client.put("/api/v1/topics", content=b"{}", headers=JSON)
+    problem(answer, 405, "REQUEST_CODE_NOT_SUPPORTED")
+    assert answer.headers["allow"] == "GET, HEAD, OPTIONS"
+    answer = await client.options("/api/v1/topics/T")
+    assert (answer.status_code, answer.headers["allow"]) == (204, "DELETE, GET, HEAD, OPTIONS, PUT")
+
+
+async def test_head_is_get_without_its_body(client: httpx.AsyncClient) -> None:
+    answer = await client.head("/livez")
+    assert (answer.status_code, answer.content, answer.headers["content-length"]) == (200, b"", "15")
+
+
+async def test_what_is_streamed_has_no_head_and_does_not_offer_it(client: httpx.AsyncClient) -> None:
+    answer = await client.head("/api/v1/events")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, OPTIONS")
+    assert (await client.options("/api/v1/events")).headers["allow"] == "GET, OPTIONS"
+
+
+@pytest.mark.parametrize("path", ["/api/v1/topics/%2E%2E%2Fx", "/api/v1/topics/%2e%2e", "/api/v1/topics/a%20b"])
+async def test_names_that_are_none(path: str, port: FakePort) -> None:
+    request = await AsgiRequest(http_application, "GET", path).done()
+    assert (request.status, request.json()["code"]) == (400, "INVALID_PARAMETER")
+    assert port.commands == []
+
+
+async def test_a_path_that_climbs(port: FakePort) -> None:
+    request = await AsgiRequest(http_application, "GET", "/api/v1/topics/../x/queues").done()
+    assert (request.status, request.json()["code"]) == (400, "INVALID_PARAMETER")
+
+
+async def test_unknown_and_misplaced_parameters(client: httpx.AsyncClient) -> None:
+    body = problem(await client.get("/api/v1/topics?sytem=true"), 400, "INVALID_PARAMETER")
+    assert body["errors"] == [{"pointer": "/sytem", "detail": "Object contains unknown field `sytem`"}]
+    problem(await client.get("/api/v1/topics/T?topic=U"), 400, "INVALID_PARAMETER")
+
+
+async def test_wrong_media_type(client: httpx.AsyncClient) -> None:
+    problem(await client.put("/api/v1/topics/T", content=b"{}"), 415, "INVALID_PARAMETER")
+    problem(await client.get("/api/v1/topics", params={}), 500, "SYSTEM_ERROR")  # nothing was scripted
+
+
+async def test_a_get_takes_no_body(client: httpx.AsyncClient) -> None:
+    problem(await client.request("GET", "/api/v1/topics", content=b"{}"), 400, "INVALID_PARAMETER")
+    problem(await client.request("GET", "/api/v1/topics", content=b"x" * 70_000), 413, "MESSAGE_ILLEGAL")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code", "retry_after"),
+    [
+        (PortUnavailable("away", retry_after_ms=2500), 503, "SYSTEM_BUSY", "3"),
+        (PortTimeout("late"), 504, "SYSTEM_ERROR", "1"),
+        (UnavailableError("full", code=ResponseCode.FLOW_CONTROL), 429, "FLOW_CONTROL", "1"),
+    ],
+)
+async def test_a_broker_that_cannot_says_when_to_come_back(
+    client: httpx.AsyncClient, port: FakePort, error: Exception, status: int, code: str, retry_after: str
+) -> None:
+    port.replies[commands.GetTopics] = error
+    answer = await client.get("/api/v1/topics")
+    problem(answer, status, code)
+    assert answer.headers["retry-after"] == retry_after
+
+
+async def test_without_an_engine(client: httpx.AsyncClient) -> None:
+    set_port(None)
+    problem(await client.get("/api/v1/topics"), 503, "SYSTEM_BUSY")
+
+
+async def test_a_defect_is_500_and_tells_nothing(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.GetTopics] = ZeroDivisionError("secret")
+    assert "secret" not in str(problem(await client.get("/api/v1/topics"), 500, "SYSTEM_ERROR"))
+
+
+async def test_large_numbers_as_text(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.GetTopics] = commands.Topics(seq=1 << 60, topics=[])
+    assert (await client.get("/api/v1/topics")).json()["seq"] == 1 << 60
+    assert (await client.get("/api/v1/topics?int64=string")).json()["seq"] == str(1 << 60)
+    problem(await client.get("/api/v1/topics?int64=yes"), 400, "INVALID_PARAMETER")
+
+
+async def test_nothing_is_cached(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/livez")
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["content-type"] == "application/json"
+
+
+async def test_a_client_that_goes_before_its_body_is_left_alone(port: FakePort) -> None:
+    request = AsgiRequest(http_application, "PUT", "/api/v1/topics/T", headers=JSON, chunks=[])
+    request.disconnect()
+    await request.done()
+    assert (request.sent, port.commands) == ([], [])
+
+
+async def _handler(request: Request[Params]) -> Answer:
+    return Answer(body={"int": 1})
+
+
+async def test_a_route_of_ones_own() -> None:
+    route = Route(method="GET", path="/a/{name}/b", handler=_handler, summary="", group="", params=Named)
+    request = await AsgiRequest(HttpApplication([route]), "GET", "/a/x/b").done()
+    assert (request.status, request.json()) == (200, {"int": 1})
+    found = Router([route]).find(["a", "x%", "b"])
+    assert found is not None
+    assert found[1] == {"name": "x%"}
+    assert Router([route]).find(["a", "x", "c"]) is None
+
+
+class Named(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str

@@ -1,0 +1,23 @@
+"""Limits that only make sense together."""
+
+from django.conf import settings
+
+from api.http import limits
+
+
+def test_one_message_fits_into_one_frame_and_one_request_as_base64() -> None:
+    as_base64 = limits.MAX_MESSAGE_BODY * 4 // 3 + limits.MAX_SMALL_BODY
+    assert as_base64 < limits.MAX_FRAME < limits.MAX_REQUEST_BODY
+
+
+def test_pulls_that_read_at_once_fit_into_what_may_be_unsent() -> None:
+    largest_answer = limits.MAX_MESSAGE_BODY * 4 // 3
+    assert limits.ROOMY + limits.MAX_READS_PER_SOCKET * largest_answer < limits.MAX_UNSENT
+
+
+def test_a_pull_may_wait_longer_than_its_default() -> None:
+    assert 0 < limits.DEFAULT_WAIT_MS < limits.MAX_WAIT_MS < limits.IDLE_SECONDS * 1000
+
+
+def test_the_server_stops_reading_where_the_api_would() -> None:
+    assert limits.MAX_REQUEST_BODY == settings.DATA_UPLOAD_MAX_MEMORY_SIZE

@@ -1,0 +1,221 @@
+"""Frames in order, bounds, and a client that does not read: over a scripted server, and over a real Daphne."""
+
+import asyncio
+import contextlib
+import functools
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from websockets.sync.client import connect
+
+from api.http.outbox import SCOPE_KEY, Outbox, server_buffer
+from tests.conftest import PROJECT
+
+
+class Transport:
+    """Twisted's, as far as it is looked at."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.dataBuffer = b"x" * size
+        self.offset = 0
+        self._tempDataLen = 0
+
+
+class Wire:
+    """A server's ``send`` that can be stopped."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.free = asyncio.Event()
+        self.free.set()
+        self.moved = asyncio.Event()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        await self.free.wait()
+        self.sent.append(message["n"])
+        self.moved.set()
+
+
+def outbox(wire: Wire, slow: list[str], scope: dict[str, Any] | None = None, **limits: Any) -> Outbox:
+    return Outbox(scope or {}, wire.send, slow.append, **limits)
+
+
+async def test_in_order_and_counted() -> None:
+    wire, slow = Wire(), list[str]()
+    box = outbox(wire, slow)
+    for number in range(3):
+        box.put({"n": number}, 10)
+    assert box.unsent == 30
+    task = asyncio.ensure_future(box.run())
+    await box.flush(5)
+    assert (wire.sent, box.unsent, slow) == ([0, 1, 2], 0, [])
+    task.cancel()
+
+
+@pytest.mark.parametrize("limits", [{"max_unsent": 25}, {"max_frames": 2}])
+async def test_too_much_is_given_up_once(limits: dict[str, Any]) -> None:
+    wire, slow = Wire(), list[str]()
+    box = outbox(wire, slow, **limits)
+    for number in range(5):
+        box.put({"n": number}, 10)
+    assert slow == ["30 bytes in 3 frames wait to be read"]
+    assert box.unsent == 0
+    await box.run()  # has nothing left to do
+    assert wire.sent == []
+
+
+async def test_room_is_there_again_when_enough_has_left() -> None:
+    wire = Wire()
+    box = outbox(wire, [])
+    wire.free.clear()
+    box.put({"n": 0}, 5 << 20)
+    waiting = asyncio.ensure_future(box.room())
+    task = asyncio.ensure_future(box.run())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    wire.free.set()
+    await waiting
+    task.cancel()
+
+
+async def test_a_server_that_waits_for_the_client_is_not_waited_for_forever() -> None:
+    wire, slow = Wire(), list[str]()
+    wire.free.clear()
+    box = outbox(wire, slow, stall_seconds=0)
+    box.put({"n": 0}, 1)
+    await box.run()
+    assert slow == ["nothing was read for 0 s"]
+    await box.flush(0)
+
+
+async def test_a_server_that_does_not_wait_is_looked_into() -> None:
+    wire, slow, left = Wire(), list[str](), [2 << 20]
+    box = outbox(wire, slow, {SCOPE_KEY: lambda: left[0]})
+    box.put({"n": 0}, 1)
+    assert box.unsent == (2 << 20) + 1
+    task = asyncio.ensure_future(box.run())
+    await asyncio.sleep(0)
+    assert wire.sent == []
+    left[0] = 0
+    await wire.moved.wait()
+    task.cancel()
+
+
+async def test_a_buffer_that_does_not_shrink_is_not_read() -> None:
+    wire, slow = Wire(), list[str]()
+    box = outbox(wire, slow, {SCOPE_KEY: lambda: 2 << 20}, stall_seconds=0)
+    box.put({"n": 0}, 1)
+    await box.run()
+    assert (slow, wire.sent) == (["nothing was read for 0 s"], [])
+
+
+async def test_a_buffer_that_shrinks_slowly_is_read() -> None:
+    wire, slow = Wire(), list[str]()
+    sizes = iter(range(1_200_000, 900_000, -20_000))
+    box = outbox(wire, slow, {SCOPE_KEY: lambda: next(sizes)}, stall_seconds=0)
+    box.put({"n": 0}, 1)
+    task = asyncio.ensure_future(box.run())
+    await wire.moved.wait()
+    assert slow == []
+    task.cancel()
+
+
+def test_the_buffer_is_found_through_the_protocol_and_through_tls() -> None:
+    class Protocol:
+        transport: Any = None
+
+    async def handle_reply(protocol: Any, message: Any) -> None:
+        """As in Daphne."""
+
+    protocol = Protocol()
+    protocol.transport = Transport(5)
+    protocol.transport._tempDataLen = 2
+    found = server_buffer({}, functools.partial(handle_reply, protocol))
+    assert found is not None
+    assert found() == 7
+    tls = Protocol()
+    tls.transport = protocol
+    found = server_buffer({}, functools.partial(handle_reply, tls))
+    assert found is not None
+    assert found() == 7
+    assert server_buffer({}, Wire.send) is None  # type: ignore[arg-type]
+    assert server_buffer({SCOPE_KEY: None}, functools.partial(handle_reply, protocol)) is None
+
+
+# Over a real Daphne
+
+
+@pytest.fixture
+def daphne(free_ports: list[int]) -> Iterator[int]:
+    """A Daphne whose pulls bring 256 KiB each, patient for one second only."""
+    port = free_ports[0]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.api.served", str(port)], cwd=PROJECT, text=True, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "listening\n"
+    yield port
+    process.terminate()
+    process.communicate(timeout=30)
+
+
+def pull(number: int) -> str:
+    return json.dumps({"type": "pull", "id": number, "topic": "T", "queue_id": 0, "offset": 0})
+
+
+def shake_hands(raw: socket.socket) -> None:
+    """Open a WebSocket by hand, to be able to do with it what no library does."""
+    raw.settimeout(30)
+    raw.sendall(
+        b"GET /ws/v1/consumer HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    assert b"101 Switching Protocols" in raw.recv(4096)
+
+
+def resident_kib(port: int) -> int:
+    with connect(f"ws://127.0.0.1:{port}/memory") as asked:
+        return int(asked.recv())
+
+
+def test_a_client_that_never_reads_is_cut_and_costs_little(daphne: int) -> None:
+    before = resident_kib(daphne)
+    with socket.create_connection(("127.0.0.1", daphne)) as raw:
+        shake_hands(raw)
+        for number in range(1000):
+            text = pull(number).encode()
+            raw.sendall(bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text)
+        with connect(f"ws://127.0.0.1:{daphne}/closings") as asked:
+            assert asked.recv(timeout=30) == "4429"  # as soon as it has happened
+        assert resident_kib(daphne) - before < 40 * 1024
+
+
+def test_a_client_that_reads_gets_all_of_it_beside_one_that_does_not(daphne: int) -> None:
+    with (
+        connect(f"ws://127.0.0.1:{daphne}/ws/v1/consumer", max_size=None, close_timeout=0.1) as lazy,
+        connect(f"ws://127.0.0.1:{daphne}/ws/v1/consumer", max_size=None) as reader,
+    ):
+        for number in range(100):
+            lazy.send(pull(number))
+            reader.send(pull(number))
+        frames = [json.loads(reader.recv(timeout=30)) for _ in range(100)]
+    assert sorted(frame["id"] for frame in frames) == list(range(100))
+    assert all(len(frame["messages"][0]["body"]) == 256 * 1024 for frame in frames)
+
+
+def test_a_frame_of_a_hundred_megabytes_ends_one_socket_and_no_other(daphne: int) -> None:
+    with connect(f"ws://127.0.0.1:{daphne}/ws/v1/consumer") as other:
+        with socket.create_connection(("127.0.0.1", daphne)) as raw:
+            shake_hands(raw)
+            size = 100_000_000
+            raw.sendall(bytes([0x81, 0xFF]) + size.to_bytes(8, "big") + bytes(4))
+            with contextlib.suppress(ConnectionResetError):
+                while raw.recv(65_536):
+                    pass  # until the server has closed
+        other.send('{"type":"ping"}')
+        assert other.recv(timeout=30) == '{"type":"pong"}'

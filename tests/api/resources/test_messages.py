@@ -1,0 +1,170 @@
+"""Publishing and finding messages over HTTP."""
+
+import base64
+import json
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from api.resources.messages import render_records
+from api.routing import http_application
+from bridge.port import ConflictError, NotFoundError, RequestError, ResponseCode, commands
+from tests.api.asgi_client import AsgiRequest
+from tests.fakes.fake_port import FakePort, record
+
+JSON = {"content-type": "application/json"}
+PATH = "/api/v1/topics/T/messages"
+
+
+async def test_published(client: httpx.AsyncClient, port: FakePort) -> None:
+    answer = await client.post(PATH, json={"body": "hello", "tag": "A"}, headers={"Idempotency-Key": "k 1"})
+    assert answer.status_code == 201
+    assert answer.json() == {
+        "messages": [
+            {
+                "broker": "broker-a",
+                "message_id": "ID0",
+                "offset_message_id": "0A00000100002A9F0000000000000400",
+                "topic": "T",
+                "queue_id": 0,
+                "queue_offset": 0,
+                "physical_offset": 0,
+                "store_time_ms": 1_700_000_000_005,
+            }
+        ]
+    }
+    command = port.commands[0]
+    assert isinstance(command, commands.SendMessage)
+    assert (command.topic, command.idempotency_key, command.born_host) == ("T", "k 1", "127.0.0.1")
+
+
+async def test_large_numbers_as_text(client: httpx.AsyncClient) -> None:
+    message = (await client.post(PATH + "?int64=string", json={"body": "x"})).json()["messages"][0]
+    assert (message["physical_offset"], message["queue_id"]) == ("0", 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"{", 400, "INVALID_PARAMETER"),
+        (b'{"body":"\xff"}', 400, "INVALID_PARAMETER"),
+        (b"", 400, "INVALID_PARAMETER"),
+        (b'{"body":"' + b"x" * (4 << 20) + b'yy"}', 413, "MESSAGE_ILLEGAL"),
+        (b'{"body":"' + b"x" * (8 << 20) + b'"}', 413, "MESSAGE_ILLEGAL"),
+    ],
+)
+async def test_what_cannot_be_published(
+    client: httpx.AsyncClient, port: FakePort, body: bytes, status: int, code: str
+) -> None:
+    answer = await client.post(PATH, content=body, headers=JSON)
+    assert (answer.status_code, answer.json()["code"], port.commands) == (status, code, [])
+
+
+async def test_a_body_that_says_it_is_too_large_is_not_waited_for(port: FakePort) -> None:
+    request = AsgiRequest(http_application, "POST", PATH, headers=JSON | {"content-length": "99999999"}, chunks=[])
+    assert (await request.done()).status == 413
+    assert request.headers["connection"] == "close"
+
+
+async def test_a_bad_idempotency_key(client: httpx.AsyncClient) -> None:
+    answer = await client.post(PATH, json={"body": "x"}, headers={"Idempotency-Key": "k" * 129})
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/Idempotency-Key")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RequestError("no", code=ResponseCode.TOPIC_NOT_EXIST), 404),
+        (ConflictError("another send's key"), 409),
+        (RequestError("no", code=ResponseCode.NO_PERMISSION), 403),
+    ],
+)
+async def test_what_the_broker_refuses(
+    client: httpx.AsyncClient, port: FakePort, error: Exception, status: int
+) -> None:
+    port.replies[commands.SendMessage] = error
+    assert (await client.post(PATH, json={"body": "x"})).status_code == status
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    body=st.binary(max_size=40)
+    | st.dictionaries(
+        st.sampled_from(["body", "tag", "messages", "queue_id"]),
+        st.text(max_size=3) | st.integers() | st.lists(st.none()),
+        max_size=3,
+    ).map(lambda value: json.dumps(value).encode()),
+    content_type=st.sampled_from(["application/json", "text/plain", ""]),
+)
+async def test_always_one_documented_answer(port: FakePort, body: bytes, content_type: str) -> None:
+    request = await AsgiRequest(
+        http_application, "POST", PATH, body=body, headers={"content-type": content_type}
+    ).done()
+    assert request.status in (201, 400, 413, 415)
+    assert [message["type"] for message in request.sent] == ["http.response.start", "http.response.body"]
+
+
+def test_a_body_is_text_where_it_can_be() -> None:
+    text, binary = render_records(record("hällo".encode()) + record(b"\xff\x00", queue_offset=1), "broker-a")
+    assert (text.body, text.body_encoding) == ("hällo", "utf8")
+    assert (base64.b64decode(binary.body), binary.body_encoding) == (b"\xff\x00", "base64")
+    assert render_records(b"", "broker-a") == []
+
+
+async def test_one_message(client: httpx.AsyncClient, port: FakePort) -> None:
+    properties = {"UNIQ_KEY": "ABC", "TAGS": "A", "KEYS": "k1 k2", "color": "red"}
+    port.replies[commands.ViewMessage] = commands.Records(records=record(properties=properties, queue_offset=7))
+    body = (await client.get("/api/v1/messages/ABC?topic=T")).json()
+    assert port.commands[0] == commands.ViewMessage(message_id="ABC", topic="T")
+    assert (body["message_id"], body["tag"], body["keys"], body["queue_offset"]) == ("ABC", "A", ["k1", "k2"], 7)
+    assert set(body) == {
+        "broker",
+        "message_id",
+        "offset_message_id",
+        "topic",
+        "queue_id",
+        "queue_offset",
+        "physical_offset",
+        "tag",
+        "keys",
+        "properties",
+        "body",
+        "body_encoding",
+        "born_time_ms",
+        "store_time_ms",
+        "born_host",
+        "store_host",
+        "reconsume_times",
+        "size",
+    }
+
+
+async def test_no_such_message(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.ViewMessage] = NotFoundError("no message has the id X")
+    answer = await client.get("/api/v1/messages/X")
+    assert (answer.status_code, answer.json()["code"]) == (404, "QUERY_NOT_FOUND")
+
+
+async def test_messages_by_key(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.QueryMessage] = commands.Records(records=record() + record(queue_offset=1))
+    answer = await client.get("/api/v1/messages", params={"topic": "T", "key": "a key", "limit": 5, "begin_ms": 1})
+    assert [message["queue_offset"] for message in answer.json()["messages"]] == [0, 1]
+    assert port.commands[0] == commands.QueryMessage(topic="T", key="a key", max_num=5, begin_ms=1, end_ms=1 << 62)
+    assert (await client.get("/api/v1/messages?topic=T")).status_code == 400
+    assert (await client.get("/api/v1/messages?topic=T&key=k&limit=65")).status_code == 400
+
+
+async def test_what_became_of_a_message(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.GetMessageTimeline] = commands.Timeline(
+        topic="T",
+        queue_id=0,
+        queue_offset=7,
+        store_time_ms=5,
+        complete=False,
+        events=[{"type": "messages_stored", "seq": 1}],
+    )
+    body = (await client.get("/api/v1/messages/ABC/timeline")).json()
+    assert (body["broker"], body["message_id"], body["complete"]) == ("broker-a", "ABC", False)
+    assert body["events"] == [{"type": "messages_stored", "seq": 1}]

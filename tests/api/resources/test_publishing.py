@@ -1,0 +1,194 @@
+"""What may be published, and what is said of what may not."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.http.problems import Problem
+from api.resources.publishing import check_idempotency_key, published, read_publish
+from bridge.port import ResponseCode, commands
+from broker_core.formats import message_properties
+from tests.fakes.fake_port import sent
+
+
+def read(*messages: Any, **single: Any) -> list[commands.OutgoingMessage]:
+    return read_publish(json.dumps({"messages": messages} if messages else single).encode())
+
+
+def refused(*messages: Any, **single: Any) -> Problem:
+    with pytest.raises(Problem) as caught:
+        read(*messages, **single)
+    return caught.value
+
+
+def test_one_message_with_everything() -> None:
+    (message,) = read(body="hällo", tag="A", keys=["k1", "k2"], properties={"color": "red"}, queue_id=3)
+    assert (message.body, message.queue_id) == ("hällo".encode(), 3)
+    assert message_properties.decode(message.properties) == {"TAGS": "A", "KEYS": "k1 k2", "color": "red"}
+
+
+def test_several_messages_keep_their_order_and_the_broker_chooses_the_queue() -> None:
+    assert [(message.body, message.queue_id) for message in read({"body": "a"}, {"body": "b"})] == [
+        (b"a", -1),
+        (b"b", -1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "body"),
+    [
+        ({"body": "aGk=", "body_encoding": "base64"}, b"hi"),
+        ({"body": "", "body_encoding": "base64"}, b""),
+        ({"body": "\U0001f600", "body_encoding": "utf8"}, "\U0001f600".encode()),
+    ],
+)
+def test_encodings(message: dict[str, Any], body: bytes) -> None:
+    assert read(**message)[0].body == body
+
+
+def test_json_is_stored_as_it_was_written() -> None:
+    (message,) = read_publish(b'{"body": {"a": [1.50, null]}, "body_encoding": "json"}')
+    assert message.body == b'{"a": [1.50, null]}'
+
+
+@pytest.mark.parametrize(
+    ("message", "pointer"),
+    [
+        ({"body": 1}, "/body"),
+        ({"body": None}, "/body"),
+        ({"body": {}, "body_encoding": "base64"}, "/body"),
+        ({"body": "%", "body_encoding": "base64"}, "/body"),
+        ({"body": "x", "body_encoding": "latin1"}, "/body_encoding"),
+        ({}, "/body"),
+        ({"body": "x", "queue_id": -1}, "/queue_id"),
+        ({"body": "x", "queue_id": "1"}, "/queue_id"),
+        ({"body": "x", "tga": "A"}, "/tga"),
+        ({"body": "x", "tag": "a\x02b"}, "/tag"),
+        ({"body": "x", "keys": "k"}, "/keys"),
+        ({"body": "x", "keys": ["a b"]}, "/keys/0"),
+        ({"body": "x", "keys": ["a", ""]}, "/keys/1"),
+        ({"body": "x", "keys": ["a\x01"]}, "/keys/0"),
+        ({"body": "x", "properties": {"a": 1}}, "/properties"),
+        ({"body": "x", "properties": {"a\x01": "b"}}, "/properties/a\x01"),
+        ({"body": "x", "properties": {"a": "b\x02"}}, "/properties/a"),
+        ({"body": "x", "properties": {"a": ""}}, "/properties/a"),
+        ({"body": "x", "properties": {"": "a"}}, "/properties/"),
+        ({"body": "x", "properties": {"UNIQ_KEY": "1"}}, "/properties/UNIQ_KEY"),
+        ({"body": "x", "properties": {"a/b~": ""}}, "/properties/a~1b~0"),
+    ],
+)
+def test_what_is_wrong_is_pointed_at(message: dict[str, Any], pointer: str) -> None:
+    problem = refused(**message)
+    assert (problem.status, problem.errors[0].pointer) == (400, pointer)
+    in_a_list = refused({"body": "x"}, message)
+    assert (in_a_list.status, in_a_list.errors[0].pointer) == (400, f"/messages/1{pointer}")
+
+
+@pytest.mark.parametrize("name", ["TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"])
+def test_delivery_at_any_time_is_said_to_be_missing(name: str) -> None:
+    assert "at any time" in refused(body="x", properties={name: "1"}).detail
+
+
+@pytest.mark.parametrize("level", ["1", "18", "99"])
+def test_a_delay_level_is_passed_on(level: str) -> None:
+    (message,) = read(body="x", properties={"DELAY": level})
+    assert message_properties.decode(message.properties) == {"DELAY": level}
+
+
+@pytest.mark.parametrize("level", ["0", "-1", "1s", "1.5", " 1", "1\n", "٣", "1" * 10])
+def test_what_is_no_delay_level(level: str) -> None:
+    problem = refused(body="x", properties={"DELAY": level})
+    assert "delay level" in problem.detail and problem.errors[0].pointer == "/properties/DELAY"
+
+
+def test_tag_and_keys_have_fields_of_their_own() -> None:
+    assert "`tag`" in refused(body="x", properties={"TAGS": "A"}).detail
+    assert "`keys`" in refused(body="x", properties={"KEYS": "A"}).detail
+
+
+def test_order_keys_are_applications() -> None:
+    assert "__SHARDINGKEY" in read(body="x", properties={"__SHARDINGKEY": "1"})[0].properties
+
+
+def test_four_mebibytes_and_not_a_byte_more() -> None:
+    assert len(read(body="x" * (4 << 20))[0].body) == 4 << 20
+    problem = refused(body="x" * ((4 << 20) + 1))
+    assert (problem.status, problem.code) == (413, ResponseCode.MESSAGE_ILLEGAL)
+
+
+@pytest.mark.parametrize("count", [0, 1025])
+def test_the_number_of_messages_is_bounded(count: int) -> None:
+    with pytest.raises(Problem) as caught:
+        read_publish(json.dumps({"messages": [{"body": "x"}] * count}).encode())
+    assert caught.value.errors[0].pointer == "/messages"
+
+
+def test_both_shapes_at_once_are_neither() -> None:
+    assert refused(messages=[{"body": "x"}], body="y").errors[0].pointer == "/body"
+
+
+@pytest.mark.parametrize("key", ["k" * 128, "a b", ""])
+def test_idempotency_keys(key: str) -> None:
+    assert check_idempotency_key(key) == key
+
+
+@pytest.mark.parametrize("key", ["k" * 129, "ä", "a\tb"])
+def test_what_is_no_idempotency_key(key: str) -> None:
+    with pytest.raises(Problem) as caught:
+        check_idempotency_key(key)
+    assert caught.value.errors[0].pointer == "/Idempotency-Key"
+
+
+def test_the_answer_names_the_place_of_each() -> None:
+    answer = published(sent(commands.SendMessage(topic="T", messages=read({"body": "a"}, {"body": "b"}))), "broker-a")
+    assert [(message.broker, message.topic, message.queue_offset) for message in answer.messages] == [
+        ("broker-a", "T", 0),
+        ("broker-a", "T", 1),
+    ]
+
+
+def test_stored_but_not_on_the_disk_in_time() -> None:
+    late = commands.Sent(code=ResponseCode.FLUSH_DISK_TIMEOUT, topic="T", messages=[])
+    with pytest.raises(Problem) as caught:
+        published(late, "broker-a")
+    assert (caught.value.status, caught.value.code) == (504, ResponseCode.FLUSH_DISK_TIMEOUT)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=5), part, max_size=3),
+    max_leaves=8,
+)
+shapes = st.fixed_dictionaries(
+    {},
+    optional={
+        "body": values | st.text(),
+        "body_encoding": st.sampled_from(["utf8", "base64", "json", "x"]),
+        "tag": values,
+        "keys": st.lists(st.text(max_size=4), max_size=3) | values,
+        "queue_id": values,
+        "messages": values,
+        "properties": st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=3) | values,
+    },
+)
+
+
+@given(
+    st.binary(max_size=60)
+    | (shapes | values | st.lists(shapes, max_size=3).map(lambda found: {"messages": found})).map(
+        lambda value: json.dumps(value).encode()
+    )
+)
+def test_whatever_comes_is_messages_or_a_problem(data: bytes) -> None:
+    try:
+        messages = read_publish(data)
+    except Problem as problem:
+        assert problem.status in (400, 413)
+        assert problem.errors
+        return
+    for message in messages:
+        read_back = message_properties.decode(message.properties)
+        assert message.properties == message_properties.encode(read_back)

@@ -1,0 +1,288 @@
+"""Snapshot and deltas, as pages read them."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from api.websockets import events as events_socket
+from api.websockets.events import EventsSocket, events_application
+from bridge.port import EventBatch, PortUnavailable, commands, set_port
+from tests.fakes.fake_port import FakePort, delta, hold_view, queue_view, snapshot, wake_up
+from tests.fakes.websocket import WebsocketCommunicator
+
+
+@pytest.fixture
+async def page(port: FakePort) -> AsyncIterator[WebsocketCommunicator]:
+    socket = WebsocketCommunicator(events_application, "/ws/v1/events")
+    await socket.connect()
+    yield socket
+    await socket.disconnect()
+
+
+async def hear(page: WebsocketCommunicator, kind: str) -> dict[str, Any]:
+    frame: dict[str, Any] = await page.receive_json_from()
+    assert frame["type"] == kind
+    return frame
+
+
+async def test_a_snapshot_comes_first(page: WebsocketCommunicator) -> None:
+    frame = await hear(page, "snapshot")
+    assert set(frame) == {"type", *commands.Snapshot.__struct_fields__}
+    assert (frame["seq"], len(frame["holds"]), frame["counters"]["messages_stored"]) == (41, 2, 9)
+
+
+async def test_then_what_changes(page: WebsocketCommunicator, port: FakePort) -> None:
+    await hear(page, "snapshot")
+    port.send_delta(
+        delta(
+            42,
+            44,
+            holds_added=[hold_view(3)],
+            holds_removed=[1],
+            holds_total=2,
+            dropped=1,
+            queues=[queue_view()],
+            queues_removed=[("U", 0)],
+            wakeups=[wake_up(43)],
+            counters={"messages_stored": 10},
+        )
+    )
+    assert await hear(page, "delta") == {
+        "type": "delta",
+        "broker": "broker-a",
+        "epoch": 7,
+        "seq_from": 42,
+        "seq_to": 44,
+        "wall_ms": 2,
+        "holds": {
+            "added": [
+                {
+                    "broker": "broker-a",
+                    "id": 3,
+                    "topic": "T",
+                    "queue_id": 0,
+                    "group": "G",
+                    "client_id": "c",
+                    "protocol": "http",
+                    "pull_from_offset": 3,
+                    "queue_max_offset": 3,
+                    "suspended_at_ms": 1,
+                    "deadline_ms": 2,
+                    "filter": "*",
+                }
+            ],
+            "removed": [1],
+            "total": 2,
+        },
+        "queues": {
+            "changed": [
+                {
+                    "broker": "broker-a",
+                    "topic": "T",
+                    "queue_id": 0,
+                    "min_offset": 0,
+                    "max_offset": 5,
+                    "last_store_time_ms": None,
+                    "holds": 0,
+                }
+            ],
+            "removed": [["U", 0]],
+        },
+        "wakeups": [
+            {
+                "seq": 43,
+                "wall_ms": 1,
+                "hold_id": 1,
+                "topic": "T",
+                "queue_id": 0,
+                "group": "G",
+                "client_id": "c",
+                "cause": "arrival",
+                "held_us": 5,
+                "wake_us": 2,
+                "messages": 1,
+            }
+        ],
+        "client_events": [],
+        "counters": {"messages_stored": 10},
+        "wakeup_us": {"bounds": [10, 100], "counts": [1, 2, 3]},
+        "held_ms": {"bounds": [10, 100], "counts": [1, 2, 3]},
+        "long_polling_enable": True,
+        "problem": "",
+        "dropped": 1,
+    }
+
+
+async def test_a_delta_that_is_older_than_the_snapshot_is_not_sent(page: WebsocketCommunicator, port: FakePort) -> None:
+    await hear(page, "snapshot")
+    port.send_delta(delta(30, 41))
+    port.send_delta(delta(42, 41))
+    frame = await hear(page, "delta")
+    assert (frame["seq_from"], frame["seq_to"]) == (42, 41)
+
+
+async def test_a_delta_that_overlaps_the_snapshot_goes_on_behind_it(
+    page: WebsocketCommunicator, port: FakePort
+) -> None:
+    await hear(page, "snapshot")
+    port.send_delta(delta(40, 45, wakeups=[wake_up(41), wake_up(43)]))
+    frame = await hear(page, "delta")
+    assert (frame["seq_from"], frame["seq_to"]) == (42, 45)
+    assert [wakeup["seq"] for wakeup in frame["wakeups"]] == [43]
+    port.send_delta(delta(46, 46))
+    assert (await hear(page, "delta"))["seq_from"] == 46
+
+
+@pytest.mark.parametrize("change", [delta(50, 60), delta(42, 43, epoch=8)])
+async def test_a_gap_or_a_restart_is_mended_by_a_snapshot(
+    page: WebsocketCommunicator, port: FakePort, change: Any
+) -> None:
+    await hear(page, "snapshot")
+    port.replies[commands.GetSnapshot] = snapshot(seq=60, epoch=8)
+    port.send_delta(change)
+    frame = await hear(page, "snapshot")
+    assert (frame["seq"], frame["epoch"]) == (60, 8)
+
+
+async def test_a_page_may_ask_again(page: WebsocketCommunicator) -> None:
+    await hear(page, "snapshot")
+    await page.send_json_to({"type": "snapshot"})
+    await hear(page, "snapshot")
+    await page.send_json_to({"type": "ping"})
+    assert await hear(page, "pong") == {"type": "pong"}
+
+
+async def test_an_engine_that_goes_and_comes(
+    page: WebsocketCommunicator, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_socket, "_RETRY_S", 0)
+    await hear(page, "snapshot")
+    answers = iter([PortUnavailable("away"), PortUnavailable("away"), snapshot(seq=1, epoch=8)])
+    port.replies[commands.GetSnapshot] = lambda command: next(answers)
+    port.watchers[0].on_lost("the engine stopped")
+    assert await hear(page, "lost") == {"type": "lost", "reason": "the engine stopped"}
+    assert (await hear(page, "lost"))["reason"] == "away"
+    assert (await hear(page, "snapshot"))["epoch"] == 8
+
+
+async def test_a_page_that_comes_before_the_engine(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events_socket, "_RETRY_S", 0)
+    set_port(None)
+    socket = WebsocketCommunicator(events_application, "/ws/v1/events")
+    await socket.connect()
+    await hear(socket, "lost")
+    set_port(port)
+    await hear(socket, "snapshot")
+    await socket.disconnect()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "holds", "queues", "wakeups", "counters"),
+    [
+        ({"panels": ["holds"]}, [1, 2], [], [], False),
+        ({"panels": ["queues", "counters"]}, [], ["T", "U"], [], True),
+        ({"topic": "T"}, [1], ["T"], [3], True),
+        ({"group": "H"}, [2], ["T", "U"], [4], True),
+        ({"topic": "T", "group": "H"}, [], ["T"], [], True),
+        ({}, [1, 2], ["T", "U"], [3, 4], True),
+    ],
+)
+async def test_a_page_gets_what_it_wants(
+    page: WebsocketCommunicator,
+    port: FakePort,
+    wanted: dict[str, Any],
+    holds: list[int],
+    queues: list[str],
+    wakeups: list[int],
+    counters: bool,
+) -> None:
+    await hear(page, "snapshot")
+    await page.send_json_to({"type": "subscribe"} | wanted)
+    frame = await hear(page, "snapshot")
+    assert [hold["id"] for hold in frame["holds"]] == holds
+    assert [queue["topic"] for queue in frame["queues"]] == queues
+    assert [wakeup["seq"] for wakeup in frame["wakeups"]] == wakeups
+    assert frame["counters"] == (snapshot().counters if counters else {})
+    before = snapshot()
+    port.send_delta(
+        delta(
+            42,
+            50,
+            holds_added=before.holds,
+            queues=before.queues,
+            counters=before.counters,
+            wakeups=[wake_up(43), wake_up(44, topic="U", group="H")],
+        )
+    )
+    frame = await hear(page, "delta")
+    assert [hold["id"] for hold in frame["holds"]["added"]] == holds
+    assert [queue["topic"] for queue in frame["queues"]["changed"]] == queues
+    assert [wakeup["seq"] - 40 for wakeup in frame["wakeups"]] == wakeups
+    assert frame["counters"] == (snapshot().counters if counters else {})
+
+
+@pytest.mark.parametrize(
+    "frame", [{"type": "subscribe", "panels": ["all"]}, {"type": "subscribe", "topic": "../x"}, {"type": "watch"}]
+)
+async def test_what_cannot_be_wanted(page: WebsocketCommunicator, frame: dict[str, Any]) -> None:
+    await hear(page, "snapshot")
+    await page.send_json_to(frame)
+    assert (await hear(page, "problem"))["status"] == 400
+
+
+async def test_a_page_that_goes_is_no_longer_told(port: FakePort) -> None:
+    socket = WebsocketCommunicator(events_application, "/ws/v1/events")
+    await socket.connect()
+    await hear(socket, "snapshot")
+    assert len(port.watchers) == 1
+    await socket.disconnect()
+    assert port.watchers == []
+
+
+async def test_a_page_that_falls_behind_is_cut(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EventsSocket, "max_frames", 3)
+    socket = WebsocketCommunicator(events_application, "/ws/v1/events")
+    await socket.connect()
+    await hear(socket, "snapshot")
+    for number in range(4):  # none leaves, since nothing else runs meanwhile
+        port.send_delta(delta(42 + number, 42 + number))
+    closing = await socket.receive_output()
+    assert (closing["type"], closing["code"]) == ("websocket.close", 4429)
+    assert closing["reason"].endswith("bytes in 4 frames wait to be read")
+    assert port.watchers == []
+
+
+async def test_single_events_are_not_for_pages(page: WebsocketCommunicator, port: FakePort) -> None:
+    await hear(page, "snapshot")
+    port.send_events(EventBatch(broker="broker-a", epoch=7, events=[(42, "pull_held", b"{}")], dropped=0))
+    port.send_delta(delta(42, 42))
+    await hear(page, "delta")
+
+
+JOINED = {"type": "group_member_joined", "seq": 40, "group": "G", "client_id": "c"}
+TAKEN = {"type": "queue_taken", "seq": 41, "group": "H", "topic": "T", "queue_id": 0, "client_id": "c"}
+CAME = {"type": "client_connected", "seq": 39, "client_id": "c"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "events"),
+    [
+        ({}, [CAME, JOINED, TAKEN]),
+        ({"panels": ["clients"]}, [CAME, JOINED, TAKEN]),
+        ({"panels": ["holds"]}, []),
+        ({"group": "G"}, [JOINED]),
+        ({"topic": "T"}, [CAME, JOINED, TAKEN]),
+        ({"topic": "U"}, [CAME, JOINED]),
+        ({"topic": "T", "group": "H"}, [TAKEN]),
+    ],
+)
+async def test_what_becomes_of_clients(
+    page: WebsocketCommunicator, port: FakePort, wanted: dict[str, Any], events: list[dict[str, Any]]
+) -> None:
+    port.replies[commands.GetSnapshot] = snapshot(client_events=[CAME, JOINED, TAKEN])
+    await hear(page, "snapshot")
+    await page.send_json_to({"type": "subscribe", **wanted})
+    assert (await hear(page, "snapshot"))["client_events"] == events
+    port.send_delta(delta(41, 45, client_events=[JOINED, *({**event, "seq": 43} for event in (CAME, JOINED, TAKEN))]))
+    assert (await hear(page, "delta"))["client_events"] == [{**event, "seq": 43} for event in events]

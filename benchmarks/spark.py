@@ -30,13 +30,13 @@ from numpy_yardstick import yardstick
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-from spark_jobs.commit_log_segments import plan_log
-from spark_jobs.lake import find_lake
-from spark_jobs.lake_tables import fill
-from spark_jobs.report_inputs import StoreInputs
-from spark_jobs.report_run import Job, planned_once, run_report
+from spark_jobs.inputs import StoreInputs
+from spark_jobs.lake.lake import find_lake
+from spark_jobs.lake.tables import fill
 from spark_jobs.reports import throughput
-from spark_jobs.session import get_session, stop_session
+from spark_jobs.run import Job, planned_once, run_report
+from spark_jobs.sources.commit_log_segments import plan_log
+from spark_jobs.spark.session import get_session, stop_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -177,7 +177,7 @@ class Bench:
         """The same query, by Spark."""
         from pyspark.sql import functions as F
 
-        from spark_jobs.lake_tables import lake_messages
+        from spark_jobs.lake.tables import lake_messages
 
         columns = ("topic", "store_ts", "total_size", "queue_offset", "born_ts")
 

@@ -396,7 +396,7 @@ CELERY_RESULT_SERIALIZER = "json"
 CELERY_RESULT_BACKEND = "django-db"
 CELERY_RESULT_EXTENDED = True
 CELERY_RESULT_EXPIRES = 30 * 24 * 3600
-CELERY_BEAT_SCHEDULER = "spark_jobs.scheduler:Scheduler"
+CELERY_BEAT_SCHEDULER = "spark_jobs.hosting.scheduler:Scheduler"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
@@ -431,7 +431,8 @@ LOGGING = {
         "celery": {"level": "WARNING"},
         "kombu.connection": {"level": "ERROR"},  # it warns that a transport of files has no host name
         "django_celery_beat": {"level": "WARNING"},
-        "spark_jobs.setup": {"level": "INFO"},  # the report worker shows warnings alone: a long download is told, too
+        # The report worker shows warnings alone; the installation of Spark takes minutes, so it is shown too.
+        "spark_jobs.hosting.setup": {"level": "INFO"},
     },
 }
 

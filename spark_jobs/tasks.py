@@ -8,10 +8,10 @@ from celery.exceptions import Ignore
 from celery.signals import worker_ready, worker_shutdown
 from django.utils import timezone
 
-from spark_jobs import lake_state, lake_worker, report_worker, runs, setup
 from spark_jobs.errors import LakeCancelledError
-from spark_jobs.lake_state import SYNC_TASK
-from spark_jobs.schedules import RUN_SCHEDULED_TASK, parameters_at
+from spark_jobs.hosting import lake_state, lake_worker, report_worker, runs, setup
+from spark_jobs.hosting.lake_state import SYNC_TASK
+from spark_jobs.hosting.schedules import RUN_SCHEDULED_TASK, parameters_at
 
 logger = logging.getLogger(__name__)
 

@@ -47,9 +47,9 @@ TESTS_WITHOUT_A_SOURCE = {
     "tests/dashboard/test_page.py": "the live page in a browser",
     "tests/dashboard/test_scripts.py": "static/js, with node's test runner",
     "tests/dashboard/test_vendor.py": "static/vendor",
-    "tests/spark_jobs/test_connect_server.py": "reports and the lake at a real Spark Connect server",
-    "tests/spark_jobs/test_lake_killed.py": "filling a lake, by real processes that are killed",
-    "tests/spark_jobs/test_standalone_cluster.py": "reports on a real Spark cluster",
+    "tests/spark_jobs/spark/test_connect_server.py": "reports and the lake at a real Spark Connect server",
+    "tests/spark_jobs/lake/test_lake_killed.py": "filling a lake, by real processes that are killed",
+    "tests/spark_jobs/spark/test_standalone_cluster.py": "reports on a real Spark cluster",
 }
 """Test files in a room's folder that test something else than a module of the same name."""
 
@@ -61,7 +61,7 @@ LONG_MODULES: dict[str, str] = {
 LONG_FUNCTIONS: dict[str, str] = {
     "broker_core/server/poll_journal.py:entries": "one branch per event, one field per line",
     "broker_core/store/commit_log.py:_encode": "one record, one field per line",
-    "spark_jobs/report_run.py:run_report": "the steps of a run, in order",
+    "spark_jobs/run.py:run_report": "the steps of a run, in order",
     "tests/api/websockets/test_events.py:test_then_what_changes": "one expected frame, one field per line",
     "tests/compat/test_real_name_server.py:dialogue": "the requests of one dialogue, in order",
     "tests/dashboard/fake_groups.py:busy": "one group, one field per line",
@@ -76,13 +76,13 @@ MAY_TOUCH_THE_ENVIRONMENT = {
     "config/celery.py": "names the settings module to Django",
     "manage.py": "names the settings module to Django",
     "bridge/processes.py": "hands it on to child processes, with what is different for one of them",
-    "spark_jobs/session.py": "JAVA_HOME: Spark's launcher reads it from there and nowhere else",
+    "spark_jobs/spark/session.py": "JAVA_HOME: Spark's launcher reads it from there and nowhere else",
 }
 MAY_KNOW_WHERE_SPARK_IS = {
-    "spark_jobs/cluster.py",
-    "spark_jobs/job_group.py",
-    "spark_jobs/session.py",
-    "spark_jobs/spark_child.py",
+    "spark_jobs/spark/cluster.py",
+    "spark_jobs/spark/job_group.py",
+    "spark_jobs/spark/session.py",
+    "spark_jobs/hosting/spark_child.py",
 }
 CLOCK = re.compile(
     r"\btime\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns)\b"
@@ -211,9 +211,7 @@ def test_every_module_says_what_it_is() -> None:
 def test_folders_show_what_is_in_them() -> None:
     modules = Counter(path.relative_to(PROJECT).parent.as_posix() for path in SOURCES if path.name != "__init__.py")
     crowded = [f"{folder} has {count} modules" for folder, count in modules.items() if count > FOLDER_MODULES]
-    assert not [line for line in crowded if not line.startswith("spark_jobs ")], (
-        f"group them into folders (at most {FOLDER_MODULES} modules each):\n" + "\n".join(crowded)
-    )
+    assert not crowded, f"group them into folders (at most {FOLDER_MODULES} modules each):\n" + "\n".join(crowded)
 
 
 def floors(graph: grimp.ImportGraph, folder: str) -> int:
@@ -243,9 +241,7 @@ def test_rooms_have_few_floors() -> None:
         for folder in sorted(graph.modules)
         if graph.find_children(folder) and (count := floors(graph, folder)) > FLOORS
     ]
-    assert not [line for line in tall if not line.startswith("spark_jobs ")], (
-        f"let modules know fewer of the others (at most {FLOORS} floors):\n" + "\n".join(tall)
-    )
+    assert not tall, f"let modules know fewer of the others (at most {FLOORS} floors):\n" + "\n".join(tall)
 
 
 def test_commit_subjects_can_be_searched_for() -> None:

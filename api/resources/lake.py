@@ -9,7 +9,7 @@ from api.http.schemas import Body, Model
 from api.resources.report_schedules import ChangedSchedule
 from api.resources.reports import ScheduleView, ask, schedule_view
 from bridge.port import ResponseCode
-from spark_jobs import lake_state
+from spark_jobs.hosting import lake_state
 
 
 class LakeTable(Model, frozen=True, kw_only=True, gc=False):

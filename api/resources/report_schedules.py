@@ -9,7 +9,7 @@ from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.http.schemas import Body, Model
 from api.resources.reports import ReportName, ReportParams, ScheduleView, ask, schedule_view
-from spark_jobs import runs, timetable
+from spark_jobs.hosting import runs, timetable
 
 Cron = Annotated[
     str,

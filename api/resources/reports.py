@@ -15,7 +15,7 @@ from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.http.schemas import Body, Milliseconds, Model
 from bridge.port import ResponseCode
-from spark_jobs import runs, timetable
+from spark_jobs.hosting import runs, timetable
 from spark_jobs.models import ReportRun
 
 ReportName = Annotated[str, Meta(max_length=64, description="Name of a report.")]

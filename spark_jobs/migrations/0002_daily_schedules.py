@@ -3,7 +3,7 @@
 
 from django.db import migrations
 
-from spark_jobs.schedules import DAILY_HOUR, DAILY_MINUTE, RUN_SCHEDULED_TASK, arguments_for, name_for
+from spark_jobs.hosting.schedules import DAILY_HOUR, DAILY_MINUTE, RUN_SCHEDULED_TASK, arguments_for, name_for
 
 
 def add(apps, schema_editor):

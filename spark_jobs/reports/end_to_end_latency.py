@@ -8,7 +8,7 @@ message has the time of birth of the first one.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.histograms import SAMPLES, bucket_of, sampled
+from spark_jobs.reports.histograms import SAMPLES, bucket_of, sampled
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
 from spark_jobs.reports.spreads import bars_table, chosen, spread_table
 from spark_jobs.reports.steps import floored, reason

@@ -6,7 +6,7 @@ A hold belongs to the minute in which it ended.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.histograms import sampled
+from spark_jobs.reports.histograms import sampled
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import bars_table, chosen, spread_table
 from spark_jobs.reports.steps import floored, share

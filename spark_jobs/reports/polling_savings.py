@@ -15,7 +15,7 @@ is known; what was there already when it was asked for waits for nobody.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_jobs.histograms import bars, bars_schema, bucket_of, spread, spread_schema
+from spark_jobs.reports.histograms import bars, bars_schema, bucket_of, spread, spread_schema
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import names
 from spark_jobs.reports.steps import MINUTE_MS, floored

@@ -8,11 +8,11 @@ retries say which copy is whose.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.commit_log_due import SCHEDULE_TOPIC
-from spark_jobs.histograms import sampled, spread, spread_columns, spread_schema
+from spark_jobs.reports.histograms import sampled, spread, spread_columns, spread_schema
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import bars_table, spread_table
 from spark_jobs.reports.steps import floored, reason, share, stored
+from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC
 
 READS = (
     "physical_offset",

@@ -6,9 +6,9 @@ A queue that was given nothing counts: how many queues a topic has, the store's 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.commit_log_due import SCHEDULE_TOPIC
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.steps import floored, share, stored, uneven
+from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC
 
 READS = ("physical_offset", "segment", "topic", "queue_id", "total_size", "store_ts")
 POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "client_id", "messages", "bytes")

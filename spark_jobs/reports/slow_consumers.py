@@ -9,7 +9,7 @@ them the commits tell.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_jobs.histograms import sampled
+from spark_jobs.reports.histograms import sampled
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import bars_table, chosen, names, spread_table
 from spark_jobs.reports.steps import floored, reason

@@ -1,4 +1,4 @@
-"""Tables and figures of samples (``spark_jobs.histograms``): how long something took, by this and by that.
+"""Tables and figures of samples (``spark_jobs.reports.histograms``): how long something took, by this and by that.
 
 Samples of several kinds lie in one table, told apart by a column of their own (``stage``, ``measure``, ``method``).
 """
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.histograms import bars, bars_schema, spread, spread_columns, spread_schema
+from spark_jobs.reports.histograms import bars, bars_schema, spread, spread_columns, spread_schema
 from spark_jobs.reports.shape import Table
 
 

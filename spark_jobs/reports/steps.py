@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_jobs.commit_log_sums import COUNT
 from spark_jobs.reports.shape import Inputs
+from spark_jobs.sources.commit_log_sums import COUNT
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000

@@ -7,7 +7,7 @@ ended with messages, ``stored_to_answered``. The message that counts is the firs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.histograms import sampled
+from spark_jobs.reports.histograms import sampled
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
 from spark_jobs.reports.spreads import bars_table, chosen, spread_table
 from spark_jobs.reports.steps import floored, reason

@@ -38,7 +38,9 @@ def test_a_report_that_is_cut_off_is_done_again_and_none_is_hoarded() -> None:
 
 
 def test_schedules_are_in_the_database() -> None:
-    assert app.conf.beat_scheduler == "spark_jobs.scheduler:Scheduler"  # django-celery-beat's, where any number may run
+    assert (
+        app.conf.beat_scheduler == "spark_jobs.hosting.scheduler:Scheduler"
+    )  # django-celery-beat's, where any number may run
     assert app.conf.result_backend == "django-db"
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.java import find_java_home
-from spark_jobs.session import current_java_home
+from spark_jobs.spark.java import find_java_home
+from spark_jobs.spark.session import current_java_home
 
 PATIENCE_S = 120
 EXECUTOR = "CoarseGrainedExecutorBackend"

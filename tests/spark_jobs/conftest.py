@@ -41,7 +41,7 @@ def short_lived_java() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A real Spark on two cores. Its queries are small and many: to compile them takes longer than to run them."""
-    from spark_jobs.session import get_session, stop_session
+    from spark_jobs.spark.session import get_session, stop_session
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(*JAVA_OPTIONS)
@@ -76,7 +76,7 @@ class Made(NamedTuple):
 @pytest.fixture(scope="session")
 def made(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
     """Runs a report on a store, each but once: ``made("skew", golden / "clean-shutdown", topic="orders")``."""
-    from spark_jobs.report_run import Job, run_report
+    from spark_jobs.run import Job, run_report
 
     ready: dict[str, Made] = {}
 

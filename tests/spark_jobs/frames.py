@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs import commit_log_source, poll_journal_source
 from spark_jobs.reports.shape import OFFSETS, TOPICS, Inputs, Report
+from spark_jobs.sources import commit_log_source, poll_journal_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,7 +12,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 from django.core.management import execute_from_command_line
 
-from spark_jobs import lake_sync
+from spark_jobs.lake import sync as lake_sync
 
 if __name__ == "__main__":
     lake_sync.SMALLEST_TASK, lake_sync.LARGEST_TASK, lake_sync.ROUND_BYTES = 4096, 8192, 16384

@@ -7,8 +7,8 @@ import numpy as np
 
 from broker_core.formats import commit_log_record
 from broker_core.formats.commit_log_record import HEADS, LENGTH, MAGIC_V1, MAGIC_V2
-from spark_jobs.commit_log_headers import Headers, Segment, Texts, longs_of
-from spark_jobs.commit_log_walk import RecordWalk
+from spark_jobs.sources.commit_log_headers import Headers, Segment, Texts, longs_of
+from spark_jobs.sources.commit_log_walk import RecordWalk
 
 
 def segment_of(data: bytes, base: int = 0) -> Segment:

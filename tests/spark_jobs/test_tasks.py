@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from spark_jobs import report_worker, runs, setup, tasks
-from spark_jobs.session import is_running
+from spark_jobs import tasks
+from spark_jobs.hosting import report_worker, runs, setup
+from spark_jobs.spark.session import is_running
 from tests.conftest import PROJECT, Manage
 from tests.fakes.redis_server import RedisServer
 from tests.spark_jobs.stores import make_store
@@ -158,7 +159,7 @@ def wait_until_gone(processes: list[int]) -> None:
 
 A_SECOND = """
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
-from spark_jobs.schedules import RUN_SCHEDULED_TASK, arguments_for
+from spark_jobs.hosting.schedules import RUN_SCHEDULED_TASK, arguments_for
 each = IntervalSchedule.objects.create(every=1, period=IntervalSchedule.SECONDS)
 PeriodicTask.objects.create(
     name="each second", task=RUN_SCHEDULED_TASK, args=arguments_for("throughput"), interval=each)

@@ -10,17 +10,17 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from spark_jobs import setup
-from spark_jobs.ctrl_c import cancelled_by_ctrl_c
 from spark_jobs.errors import LakeCancelledError
-from spark_jobs.failures import sentence
-from spark_jobs.job_group import job_group
-from spark_jobs.lake_manifest import CUT_SHORT, TABLES
-from spark_jobs.session import get_session, require_packages
+from spark_jobs.hosting import setup
+from spark_jobs.lake.manifest import CUT_SHORT, TABLES
+from spark_jobs.spark.ctrl_c import cancelled_by_ctrl_c
+from spark_jobs.spark.failures import sentence
+from spark_jobs.spark.job_group import job_group
+from spark_jobs.spark.session import get_session, require_packages
 
 if TYPE_CHECKING:
-    from spark_jobs.lake import Lake
-    from spark_jobs.lake_sync import Synced
+    from spark_jobs.lake.lake import Lake
+    from spark_jobs.lake.sync import Synced
 
 INTERRUPTED = 130
 """What a shell calls a command that Ctrl-C has ended."""
@@ -77,7 +77,7 @@ class Command(BaseCommand):
     def sync(self, store: str, lakes: Path, with_bodies: bool) -> None:
         """Fill the lake in this process, and say what is new."""
         require_packages(settings.GLASSMQ_SPARK_MASTER)
-        from spark_jobs.commit_log_segments import find_segments
+        from spark_jobs.sources.commit_log_segments import find_segments
 
         find_segments(store)  # before Spark takes its seconds to start
         done = self.fill(store, lakes, with_bodies)
@@ -106,7 +106,7 @@ class Command(BaseCommand):
 
     def fill(self, store: str, lakes: Path, with_bodies: bool) -> "Synced":
         """Fill it, until Ctrl-C: then LakeCancelledError."""
-        from spark_jobs.lake_tables import fill
+        from spark_jobs.lake.tables import fill
 
         spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())
         with job_group(spark, f"lake-{uuid4().hex[:8]}") as jobs, cancelled_by_ctrl_c(jobs) as is_cancelled:
@@ -171,7 +171,7 @@ class Command(BaseCommand):
 
 def found(store: str, lakes: Path) -> "Lake":
     """The lake of a store. CommandError where there is none."""
-    from spark_jobs.lake import find_lake
+    from spark_jobs.lake.lake import find_lake
 
     lake = find_lake(lakes.resolve(), store)
     if lake is None:

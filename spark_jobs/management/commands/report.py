@@ -8,11 +8,11 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from spark_jobs import setup
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.failures import sentence
-from spark_jobs.report_run import Job, periods, run_report
-from spark_jobs.session import get_session, require_packages
+from spark_jobs.hosting import setup
+from spark_jobs.run import Job, periods, run_report
+from spark_jobs.spark.failures import sentence
+from spark_jobs.spark.session import get_session, require_packages
 
 
 class Command(BaseCommand):
@@ -87,7 +87,7 @@ class Command(BaseCommand):
         try:
             periods(job)
             require_packages(settings.GLASSMQ_SPARK_MASTER)
-            from spark_jobs.commit_log_segments import find_segments
+            from spark_jobs.sources.commit_log_segments import find_segments
 
             find_segments(job.store)  # before Spark takes its seconds to start
             spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())

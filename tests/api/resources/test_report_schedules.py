@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from spark_jobs import timetable
-from spark_jobs.timetable import BadCronError, NoScheduleError, Schedule, ScheduleExistsError
+from spark_jobs.hosting import timetable
+from spark_jobs.hosting.timetable import BadCronError, NoScheduleError, Schedule, ScheduleExistsError
 
 SCHEDULES = "/api/v1/reports/throughput/schedules"
 DAILY = Schedule(4, "daily", "30 2 * * *", "At 02:30 AM UTC", True, None)

@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from spark_jobs import runs
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.environment import Environment
+from spark_jobs.hosting import runs
+from spark_jobs.hosting.environment import Environment
+from spark_jobs.hosting.timetable import Schedule
 from spark_jobs.models import ReportRun, SparkState, Status
-from spark_jobs.timetable import Schedule
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RUN = "/api/v1/reports/throughput/runs/7"

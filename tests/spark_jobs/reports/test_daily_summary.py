@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs import report_inputs
+from spark_jobs import inputs as report_inputs
 from spark_jobs.reports import daily_summary
 from spark_jobs.reports.daily_summary import ALL_DAYS, ALL_TOPICS, DAILY, PARTS
 from spark_jobs.reports.steps import DAY_MS
 from tests.spark_jobs.driven import BEGIN_MS
 from tests.spark_jobs.frames import MINUTE, inputs, read, rows
-from tests.spark_jobs.test_commit_log_source import COUNTS
+from tests.spark_jobs.sources.test_commit_log_source import COUNTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.histograms import ERROR
 from spark_jobs.reports import end_to_end_latency
+from spark_jobs.reports.histograms import ERROR
 from spark_jobs.reports.steps import about
 from tests.fakes import golden_store
 from tests.spark_jobs.frames import inputs, rows

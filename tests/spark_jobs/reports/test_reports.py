@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from spark_jobs import commit_log_columns, poll_journal_columns
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.reports import load
 from spark_jobs.reports.shape import LEFT_OUT
+from spark_jobs.sources import commit_log_columns, poll_journal_columns
 from tests.spark_jobs.frames import inputs
 
 if TYPE_CHECKING:

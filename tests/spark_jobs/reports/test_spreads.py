@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.histograms import sampled
+from spark_jobs.reports.histograms import sampled
 from spark_jobs.reports.spreads import bars_table, chosen, names, spread_table
 from tests.spark_jobs.frames import one, rows
 

@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.reports import throughput
 from tests.fakes import golden_store
 from tests.spark_jobs.frames import MINUTE, inputs, rows
-from tests.spark_jobs.test_commit_log_source import COUNTS
+from tests.spark_jobs.sources.test_commit_log_source import COUNTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from spark_jobs import lake_tables, session
-from spark_jobs.lake import locked
-from spark_jobs.lake_sync import Wanted, sync
-from spark_jobs.lake_tasks import carry_out
+from spark_jobs.lake import tables as lake_tables
+from spark_jobs.lake.lake import locked
+from spark_jobs.lake.sync import Wanted, sync
+from spark_jobs.lake.tasks import carry_out
 from spark_jobs.management.commands import lake
 from spark_jobs.management.commands.lake import counted
+from spark_jobs.spark import session
 from tests.fakes import golden_store
+from tests.spark_jobs.sources.test_commit_log_source import COUNTS
 from tests.spark_jobs.stores import make_store
-from tests.spark_jobs.test_commit_log_source import COUNTS
 
 
 def called(*arguments: str) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from spark_jobs import session
+from spark_jobs.spark import session
 from tests.fakes import golden_store
-from tests.spark_jobs.test_commit_log_source import COUNTS
+from tests.spark_jobs.sources.test_commit_log_source import COUNTS
 
 
 def test_it_lists_the_reports() -> None:

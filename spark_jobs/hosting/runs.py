@@ -1,0 +1,225 @@
+"""What the web does with reports: list, start, watch, cancel, fetch files. Imports nothing of Spark."""
+
+import logging
+import re
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from celery import Celery
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from spark_jobs.catalogue import REPORTS, ReportInfo
+from spark_jobs.hosting.environment import Environment, read_environment
+from spark_jobs.hosting.timetable import Schedule, schedules_of
+from spark_jobs.models import ACTIVE, ReportRun, SparkState, Status
+from spark_jobs.output.folders import remove_folder
+
+logger = logging.getLogger(__name__)
+
+RUN_TASK = "spark_jobs.run_report"
+LAST_RUNS = 5
+LISTED_RUNS = 100
+LOST_AFTER = timedelta(seconds=60)
+"""A worker that gives no sign of life for so long is gone, and its run with it."""
+RETRY_AFTER_S = (5, 60)
+"""How long after an attempt that failed for something that may pass the next one begins."""
+_FILE_NAME = re.compile(r"[a-z0-9_]+\.(json|html|csv|parquet)")
+
+
+class UnknownReportError(LookupError):
+    """There is no report of that name, no such run of it, or no such file of the run; a sentence."""
+
+
+class RunActiveError(RuntimeError):
+    """A run of that report is under way; a sentence."""
+
+
+class NoWorkerError(RuntimeError):
+    """The run could not be handed to the workers; a sentence."""
+
+
+class ReportOverview(NamedTuple):
+    """A report with its schedules and its last runs."""
+
+    info: ReportInfo
+    schedules: list[Schedule]
+    runs: list[ReportRun]
+
+
+class Overview(NamedTuple):
+    """All reports, and whether there is a Spark for them."""
+
+    environment: Environment
+    reports: list[ReportOverview]
+
+
+def overview() -> Overview:
+    """What the page shows."""
+    take_up_lost_runs()
+    return Overview(
+        read_environment(),
+        [
+            ReportOverview(info, schedules_of(name), list(ReportRun.objects.filter(report=name)[:LAST_RUNS]))
+            for name, info in REPORTS.items()
+        ],
+    )
+
+
+def require_report(name: str) -> ReportInfo:
+    """UnknownReportError for a name that there is not."""
+    if name not in REPORTS:
+        raise UnknownReportError(f"There is no report {name!r}, but {', '.join(REPORTS)}.")
+    return REPORTS[name]
+
+
+def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person") -> ReportRun:
+    """A new run, handed to the workers. RunActiveError while another one of that report is under way."""
+    require_report(name)
+    take_up_lost_runs()
+    ready = read_environment().state == SparkState.READY
+    try:
+        with transaction.atomic():
+            run = ReportRun.objects.create(
+                report=name,
+                parameters=parameters,
+                requested_by=requested_by,
+                status=Status.QUEUED if ready else Status.WAITING,
+                heartbeat=timezone.now(),
+            )
+    except IntegrityError as error:
+        active = ReportRun.objects.filter(report=name, status__in=ACTIVE).first()
+        which = f"Run {active.pk} of {name}" if active else f"A run of {name}"
+        raise RunActiveError(f"{which} is under way; cancel it, or wait for it.") from error
+    try:
+        enqueue(run.pk)
+    except (OperationalError, OSError) as error:
+        run.delete()
+        raise NoWorkerError(f"The run could not be handed to the report worker: {error}.") from error
+    return run
+
+
+@cache
+def sender() -> Celery:
+    """A Celery application that only sends: the web process has no other."""
+    app = Celery("glassmq-reports", set_as_current=False)
+    app.config_from_object("django.conf:settings", namespace="CELERY")
+    for option, value in app.conf.broker_transport_options.items():
+        if "folder" in option:
+            Path(value).mkdir(mode=0o700, parents=True, exist_ok=True)
+    return app
+
+
+def enqueue(run_id: int, delay_s: float = 0) -> None:
+    """Hand a run to the workers. One that gets it twice runs it once."""
+    sender().send_task(RUN_TASK, args=[run_id], countdown=delay_s or None, ignore_result=True, retry=False)
+
+
+def find_run(name: str, run_id: int) -> ReportRun:
+    """UnknownReportError when there is no such run of that report."""
+    require_report(name)
+    take_up_lost_runs()
+    run = ReportRun.objects.filter(report=name, pk=run_id).first()
+    if run is None:
+        raise UnknownReportError(f"{name} has no run {run_id}: it was removed, is another report's, or never was.")
+    return run
+
+
+def list_runs(name: str) -> list[ReportRun]:
+    """The newest runs of a report, newest first."""
+    require_report(name)
+    take_up_lost_runs()
+    return list(ReportRun.objects.filter(report=name)[:LISTED_RUNS])
+
+
+def cancel_or_remove(name: str, run_id: int) -> ReportRun | None:
+    """Cancel an active run and return it; remove one that has ended, with its files, and return None."""
+    run = find_run(name, run_id)
+    not_begun = ReportRun.objects.filter(pk=run.pk, status__in=(Status.QUEUED, Status.WAITING))
+    if not_begun.update(status=Status.CANCELLED, finished=timezone.now(), doing=""):
+        run.refresh_from_db()
+        return run
+    if ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING).update(cancel_requested=True):
+        run.refresh_from_db()
+        return run
+    remove(run)
+    return None
+
+
+def log_of(run: ReportRun) -> Path:
+    """Where the worker keeps what was said while it ran; there is none of a run that went well."""
+    return Path(settings.GLASSMQ_REPORTS_DIR) / run.report / f"{run.pk}.log"
+
+
+def log_to_read(name: str, run_id: int) -> Path:
+    """The log of a run that ended badly, or is under way. UnknownReportError when there is none."""
+    run = find_run(name, run_id)
+    if not has_log(run):
+        raise UnknownReportError(f"Run {run_id} of {name} has no log.")
+    return log_of(run)
+
+
+def has_log(run: ReportRun) -> bool:
+    """Whether anything was said."""
+    log = log_of(run)
+    return log.is_file() and log.stat().st_size > 0
+
+
+def remove(run: ReportRun) -> None:
+    """Remove a run, its files and its log."""
+    log_of(run).unlink(missing_ok=True)
+    if run.folder:
+        remove_folder(Path(settings.GLASSMQ_REPORTS_DIR) / run.folder)
+    run.delete()
+
+
+def files_of(run: ReportRun) -> list[str]:
+    """Names of the run's files, in order."""
+    folder = Path(settings.GLASSMQ_REPORTS_DIR) / run.folder
+    if not run.folder or not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if _FILE_NAME.fullmatch(path.name) and path.is_file())
+
+
+def file_of(name: str, run_id: int, file: str) -> Path:
+    """One of the run's own files. UnknownReportError for any other name."""
+    run = find_run(name, run_id)
+    if file not in files_of(run):
+        raise UnknownReportError(f"Run {run_id} of {name} has no file {file!r}.")
+    return Path(settings.GLASSMQ_REPORTS_DIR) / run.folder / file
+
+
+def take_up_lost_runs() -> None:
+    """A run whose worker is gone is tried again, or has failed; nobody else would ever say so."""
+    for run in ReportRun.objects.filter(status=Status.RUNNING, heartbeat__lt=timezone.now() - LOST_AFTER):
+        end_attempt(run, "The report worker ended while it ran this report.", passing=True)
+
+
+def end_attempt(run: ReportRun, why: str, *, passing: bool) -> None:
+    """An attempt has failed: the run is tried again if that may pass and there were not too many, else it has failed.
+
+    Nothing happens when another attempt has taken this one's place.
+    """
+    mine = ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING, attempt=run.attempt)
+    if mine.filter(cancel_requested=True).update(status=Status.CANCELLED, finished=timezone.now(), doing=""):
+        return
+    if passing and run.attempt <= len(RETRY_AFTER_S):
+        delay_s = RETRY_AFTER_S[run.attempt - 1]
+        if mine.update(
+            status=Status.QUEUED,
+            attempt=run.attempt + 1,
+            percent=0,
+            heartbeat=timezone.now(),
+            doing=f"tried again in {delay_s} s: {why}"[:200],
+        ):
+            try:
+                enqueue(run.pk, delay_s)
+            except (OperationalError, OSError):
+                logger.exception("Run %d waits for a report worker to start.", run.pk)
+        return
+    many = f" (It was tried {run.attempt} times.)" if run.attempt > 1 else ""
+    mine.update(status=Status.FAILED, error=why + many, finished=timezone.now(), doing="")

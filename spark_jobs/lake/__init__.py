@@ -1,0 +1,1 @@
+"""The lake: a copy of the store's history for reports over weeks."""

@@ -1,0 +1,184 @@
+"""report.html: one file that needs nothing else, so that it can be mailed and still opens in ten years.
+
+The charts are drawn by the vendored uPlot, which is written into the file. What comes from the store (names of topics)
+gets in only as JSON data and is shown as text; the page's own policy allows its one script, known by its digest, and
+nothing else.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.output.charts import drawn, shown_table
+from spark_jobs.reports.shape import Chart
+
+_PROJECT = Path(__file__).resolve().parent.parent.parent
+_UPLOT = _PROJECT / "static" / "vendor" / "uplot"
+_ASSETS = Path(__file__).resolve().parent.parent / "assets"
+_PLACE = re.compile(r"{{ (\w+) }}")
+"""Where a part of the page goes. All are filled at once, so that none is looked for in what comes from the store."""
+PREVIOUS = "previous"
+"""The table that the first one is compared with."""
+
+ENDS = {
+    "safe end": "up to there its broker had it on the disk",
+    "unwritten space": "nothing is written behind that",
+    "invalid record": "what lies there is not a valid record",
+    "end of the last segment": "the last segment ends there",
+    "missing segment": "the next segment is missing",
+    "no segment": "there is no segment",
+}
+"""Why a log ends where it ends, for the reader."""
+
+
+def page(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]) -> str:
+    """The page for a run's summary, its tables and the pictures of them."""
+    # The page's own part is a block, so that its names are not uPlot's.
+    script = f"{read(_UPLOT / 'uPlot.esm.js')}\n{{\n{read(_ASSETS / 'report.js')}}}\n"
+    style = read(_UPLOT / "uPlot.min.css") + read(_ASSETS / "report.css")
+    if "</script" in script.lower() or "</style" in style.lower():
+        raise ValueError("the page's own script or style would end its element")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": escape(policy),
+        "title": escape(summary["title"]),
+        "license": escape(read(_UPLOT / "LICENSE").replace("--", "- -")),
+        "style": style,
+        "heading": escape(summary["title"]),
+        "lead": escape(lead(summary)),
+        "words": words(summary),
+        "notes": notes(summary),
+        "facts": facts(summary),
+        "data": data(summary, tables, charts),
+        "script": script,
+    }
+    return _PLACE.sub(lambda place: parts[place[1]], read(_ASSETS / "report.html"))
+
+
+def read(path: Path) -> str:
+    """One of the files that the page is put together from."""
+    return path.read_text(encoding="utf-8")
+
+
+def data(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]) -> str:
+    """What the page's script shows, as JSON that cannot leave its element."""
+    found = {
+        "headlines": [
+            figure | {"report_title": REPORTS[figure["report"]].title if figure["report"] else ""}
+            for figure in summary["headlines"]
+        ],
+        "charts": [drawn(chart, tables[chart.table]) for chart in charts if tables[chart.table].num_rows],
+        "tables": {name: shown_table(table) for name, table in tables.items() if name != PREVIOUS},
+        "previous": shown_table(tables[PREVIOUS]) if PREVIOUS in tables else None,
+        "step_ms": summary["step_ms"],
+    }
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def lead(summary: dict[str, Any]) -> str:
+    """What of it is looked at."""
+    parameters = summary["parameters"]
+    words = [window(parameters["from_ms"], parameters["to_ms"])]
+    words += [
+        f"{what} {parameters[name]} only"
+        for name, what in (("topic", "topic"), ("consumer_group", "group"))
+        if parameters[name]
+    ]
+    if "previous" in summary:
+        before = summary["previous"]
+        words.append(f"compared with the time {window(before['from_ms'], before['to_ms'])}")
+    return "; ".join(words)
+
+
+def words(summary: dict[str, Any]) -> str:
+    """What the report says, before its figures."""
+    return "".join(f'<p class="said">{escape(sentence)}</p>\n' for sentence in summary["words"])
+
+
+def notes(summary: dict[str, Any]) -> str:
+    """What the reader has to know before the figures."""
+    said = [*summary["notes"], *(f"{part['count']:,} left out: {part['text']}." for part in summary["left_out"])]
+    return "".join(f'<p class="told" role="note">{escape(sentence)}</p>\n' for sentence in said)
+
+
+def facts(summary: dict[str, Any]) -> str:
+    """The list of what was read, how far, by what and how long it took."""
+    source = summary["input"]
+    lines = {"Store": source["store"]}
+    if "segments_read" in source:
+        ends = ENDS.get(source["ended_by"], source["ended_by"])
+        lines |= {
+            "Log": f"bytes {source['start_offset']:,} to {source['end_offset']:,}, {source['messages']:,} messages; "
+            + ends,
+            "Segments": f"{source['segments_read']} read"
+            + counted(len(source["segments_unread"]), "behind the end, not read")
+            + counted(len(source["segments_gone"]), "deleted meanwhile")
+            + counted(len(source["foreign_files"]), "files that are none", "file that is none"),
+            "Torn": f"{source['torn_bytes']:,} bytes that are no record",
+        }
+    if "lake" in source:
+        lines["Lake"] = lake_read(source["lake"])
+    if "journal" in source:
+        lines["Poll journal"] = journal_read(source["journal"])
+    lines["Made"] = (
+        f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, by GlassMQ {summary['code_version']}"
+    )
+    return "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in lines.items())
+
+
+def lake_read(lake: dict[str, Any]) -> str:
+    """What was read of the lake."""
+    return (
+        f"{lake['messages']:,} messages of {lake['folder']}, which has the log up to byte {lake['position']:,}, "
+        f"filled {at(lake['synced_ms'])}"
+        + counted(lake["gap_bytes"], "bytes of the log deleted unread")
+        + counted(
+            lake["missing_journal_files"],
+            "files of the poll journal deleted unread",
+            "file of the poll journal deleted unread",
+        )
+    )
+
+
+def journal_read(journal: dict[str, Any]) -> str:
+    """What was read of the poll journal."""
+    if not journal["files"]:
+        return "there is none"
+    files = "file" if journal["files"] == 1 else "files"
+    return (
+        f"{journal['entries']:,} entries in {journal['files']:,} {files}"
+        + counted(journal["lost"], "entries that the broker could not write", "entry that the broker could not write")
+        + counted(journal["torn_bytes"], "bytes at the ends that are no entry")
+        + counted(journal["cut_off_files"], "files that a crash may have cut off", "file that a crash may have cut off")
+        + counted(journal["unreadable_files"], "files that cannot be read", "file that cannot be read")
+    )
+
+
+def counted(count: int, words: str, of_one: str = "") -> str:
+    """As ``, 2 deleted meanwhile``; empty when there are none. ``of_one``: what is said of one, if not that."""
+    return f", {count:,} {of_one if of_one and count == 1 else words}" if count else ""
+
+
+def window(start: int | None, stop: int | None) -> str:
+    """A part of time."""
+    if start is None and stop is None:
+        return "everything there is"
+    return f"from {'the beginning' if start is None else at(start)} to {'the end' if stop is None else at(stop)}"
+
+
+def at(ms: int) -> str:
+    """A time as people read it."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

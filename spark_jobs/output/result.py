@@ -1,0 +1,97 @@
+"""From facts to figures: the tables of a report and its totals, for a period and the one before."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.reports.shape import LEFT_OUT, Report
+from spark_jobs.reports.steps import MINUTE_MS, about, coarser, in_window, step_for
+from spark_jobs.run import Period
+
+MOST_ROWS = 1_000_000
+"""Rows of one table; how many more there are is not counted."""
+
+Facts = Mapping[str, DataFrame]
+
+
+class Result(NamedTuple):
+    """What is told of one period."""
+
+    tables: dict[str, pa.Table]
+    total: dict[str, Any]
+    left_out: list[dict[str, Any]]
+    step_ms: int
+    cut: list[str]
+    """Tables that had more than MOST_ROWS rows."""
+
+
+def concerning(facts: Facts, topic: str | None, group: str | None) -> dict[str, DataFrame]:
+    """Facts of one topic or group, where they are asked for."""
+    return {name: about(rows, topic, group) for name, rows in facts.items()}
+
+
+def result(report: Report, facts: Facts, period: Period, doing: Callable[[str], None]) -> Result:
+    """Everything of one period."""
+    inside = {name: in_window(rows, *period) for name, rows in facts.items()}
+    step_ms = step_of(inside, period)
+    tables, cut = {}, []
+    for name, table in report.tables.items():
+        doing(f"making {name}")
+        made = table.make(coarser(inside[table.of], step_ms)).limit(MOST_ROWS + 1).toArrow()
+        if made.num_rows > MOST_ROWS:
+            made = made.slice(0, MOST_ROWS)
+            cut.append(name)
+        tables[name] = made
+    doing("adding up")
+    return Result(tables, total(report, inside), left_out(inside), step_ms, cut)
+
+
+def before(report: Report, facts: Facts, period: Period) -> tuple[dict[str, Any], pa.Table]:
+    """Of the period before only what is compared: the totals and the first table."""
+    inside = {name: in_window(rows, *period) for name, rows in facts.items()}
+    first = next(iter(report.tables.values()))
+    return total(report, inside), first.make(inside[first.of]).limit(MOST_ROWS).toArrow()
+
+
+def step_of(facts: Facts, period: Period) -> int:
+    """How long a step of time is in the tables, ms: as short as can be for so long a period."""
+    start, stop = period
+    if start is None or stop is None:
+        ends = [
+            rows.agg(F.min("minute_ts").alias("first"), F.max("minute_ts").alias("last"))
+            for name, rows in facts.items()
+            if name != "left_out"
+        ]
+        all_of_them = ends[0]
+        for other in ends[1:]:
+            all_of_them = all_of_them.unionByName(other)
+        found = all_of_them.agg(F.min("first").alias("first"), F.max("last").alias("last")).collect()[0]
+        if found["first"] is None:
+            return MINUTE_MS
+        start = found["first"] if start is None else start
+        stop = found["last"] + MINUTE_MS if stop is None else stop
+    return step_for(stop - start)
+
+
+def total(report: Report, facts: Facts) -> dict[str, Any]:
+    """The figures of all of it."""
+    found: dict[str, Any] = {}
+    for name, figures in report.figures.items():
+        for row in figures(facts[name]).toArrow().to_pylist():
+            found |= row
+    return found
+
+
+def left_out(facts: Facts) -> list[dict[str, Any]]:
+    """What the facts lack, and why."""
+    if "left_out" not in facts:
+        return []
+    rows = facts["left_out"].groupBy("reason").agg(F.sum("count").alias("count")).orderBy("reason").collect()
+    return [
+        {"reason": row["reason"], "count": row["count"], "text": LEFT_OUT[row["reason"]]}
+        for row in rows
+        if row["count"]
+    ]

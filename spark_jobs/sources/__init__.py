@@ -1,0 +1,1 @@
+"""Stored files as Spark tables: the commit log and the poll journal."""

@@ -1,0 +1,195 @@
+"""Records as Arrow columns: a column is made only when a report asks for it."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from broker_core.formats import message_properties
+from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
+from spark_jobs.sources.commit_log_groups import same_texts
+from spark_jobs.sources.commit_log_headers import Headers, Segment
+from spark_jobs.sources.commit_log_hosts import born_hosts
+from spark_jobs.sources.commit_log_loops import Longs
+from spark_jobs.sources.commit_log_properties import Properties
+from spark_jobs.sources.commit_log_slices import as_text, slices
+
+BATCH_BYTES = 16 * 1024 * 1024
+"""Bodies of one batch, bytes; a single record may have more."""
+
+NUMBERS = {
+    "physical_offset": "long",
+    "segment": "long",
+    "queue_id": "int",
+    "queue_offset": "long",
+    "total_size": "int",
+    "body_length": "int",
+    "body_crc": "long",
+    "sys_flag": "int",
+    "flag": "int",
+    "born_ts": "long",
+    "store_ts": "long",
+    "reconsume_times": "int",
+    "prepared_offset": "long",
+}
+"""Columns that are numbers, and their types in Spark."""
+
+TEXTS = ("topic", "tags", "keys")
+PROPERTIES = {
+    "tags": message_properties.TAGS,
+    "keys": message_properties.KEYS,
+    "uniq_key": message_properties.UNIQ_KEY,
+    "real_topic": message_properties.REAL_TOPIC,
+    "retry_topic": message_properties.RETRY_TOPIC,
+    "producer_group": "PGROUP",
+    "real_queue_id": message_properties.REAL_QID,
+    "delay_level": message_properties.DELAY,
+    "origin_message_id": message_properties.ORIGIN_MESSAGE_ID,
+}
+"""Columns that are one property of the message, as text."""
+
+ON_DEMAND = {
+    **{name: "string" for name in PROPERTIES if name not in TEXTS},
+    "born_host": "string",
+    "due_ts": "long",
+    "properties": "string",
+    "body": "binary",
+}
+"""Columns that are only read when a schema names them: few need them, or they are most of a log.
+
+``due_ts``: when a message that lies in SCHEDULE_TOPIC_XXXX is due, null for all others.
+"""
+
+COLUMN_TYPES: dict[str, str] = {
+    **dict(list(NUMBERS.items())[:2]),
+    "topic": "string",
+    **dict(list(NUMBERS.items())[2:]),
+    "tags": "string",
+    "keys": "string",
+    **ON_DEMAND,
+}
+"""Every column there is and its type in Spark's DDL."""
+
+DEFAULT_COLUMNS = tuple(name for name in COLUMN_TYPES if name not in ON_DEMAND)
+_ARROW = {"long": pa.int64(), "int": pa.int32(), "string": pa.string(), "binary": pa.binary()}
+
+
+def arrow_schema(columns: Sequence[str]) -> pa.Schema:
+    """The schema of the batches for these columns."""
+    return pa.schema([pa.field(name, _ARROW[COLUMN_TYPES[name]]) for name in columns])
+
+
+class Source(NamedTuple):
+    """Where records are: their segment, and when those of them are due that are delayed."""
+
+    segment: Segment
+    due_times: DueTimes
+
+
+def record_batches(source: Source, headers: Headers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The records as batches of these columns, in the log's order."""
+    schema = arrow_schema(columns)
+    for part in parts(source, headers, columns):
+        yield record_batch(part, schema)
+
+
+def record_batch(part: "Columns", schema: pa.Schema) -> pa.RecordBatch:
+    """Records as a batch of the schema's columns."""
+    columns = [part.column(field.name) for field in schema]
+    return pa.RecordBatch.from_arrays(
+        [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(columns, schema, strict=True)
+        ],
+        schema=schema,
+    )
+
+
+def parts(source: "Source", headers: Headers, columns: Sequence[str]) -> "Iterator[Columns]":
+    """The records, as many at a time as make a batch of these columns."""
+    for chosen in batch_slices(headers.body_length) if "body" in columns else (slice(None),):
+        yield Columns(source, headers.part(chosen), columns)
+
+
+def batch_slices(lengths: Longs) -> Iterator[slice]:
+    """Slices of records whose bodies, of these lengths, take about BATCH_BYTES."""
+    ends = np.cumsum(lengths)
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, before + BATCH_BYTES, "right"))
+        stop = min(max(stop, start + 1), len(ends))
+        yield slice(start, stop)
+        start = stop
+
+
+class Columns:
+    """The columns of some records; what several of them are made of is read once.
+
+    Of the properties only those of the columns that are ``wanted`` are there.
+    """
+
+    def __init__(self, source: Source, headers: Headers, wanted: Sequence[str]) -> None:
+        self._source = source
+        self._wanted = tuple(PROPERTIES[name] for name in PROPERTIES if name in wanted)
+        self.headers = headers
+        self._properties: Properties | None = None
+        self._texts: dict[str, pa.Array] = {}
+
+    def column(self, name: str) -> pa.Array:
+        """One column; addresses and topics as a dictionary, since there are few different ones."""
+        if name in NUMBERS:
+            number = self.number(name)
+            return pa.array(number if NUMBERS[name] == "long" else number.astype(np.int32))  # four bytes in the log
+        if name not in self._texts:
+            self._texts[name] = self._read_column(name)
+        return self._texts[name]
+
+    def _read_column(self, name: str) -> pa.Array:
+        segment, headers = self._source.segment, self.headers
+        if name == "topic":
+            return self._topics()
+        if name == "properties":
+            return as_text(slices(headers.texts, headers.properties_at, headers.properties_length))
+        if name == "body":
+            return slices(segment, headers.body_at, headers.body_length)
+        if name == "born_host":
+            return born_hosts(segment, headers)
+        if name == "due_ts":
+            return self._due()
+        if self._properties is None:
+            self._properties = Properties(headers, self._wanted)
+        return self._properties.value(PROPERTIES[name])
+
+    def _topics(self) -> pa.DictionaryArray:
+        headers = self.headers
+        found = same_texts(headers.texts, headers.topic_at, headers.topic_length)
+        different = slices(headers.texts, headers.topic_at[found.first], headers.topic_length[found.first])
+        texts = as_text(different).dictionary_encode()  # fewer, where two of them are no text
+        return pa.DictionaryArray.from_arrays(pa.array(texts.indices.to_numpy()[found.of]), texts.dictionary)
+
+    def number(self, name: str) -> Longs:
+        """A numeric column."""
+        segment, headers = self._source.segment, self.headers
+        if name == "physical_offset":
+            return headers.at + segment.base
+        if name == "segment":
+            return np.full(len(headers.at), segment.file_base, np.int64)
+        found: Longs = headers.size if name == "total_size" else getattr(headers, name)
+        return found
+
+    def _due(self) -> pa.Array:
+        """When each record is due, null for one that is not delayed and for one whose time nothing tells."""
+        source = self._source
+        times: Longs = np.full(len(self.headers.at), UNKNOWN, np.int64)
+        topics = self.column("topic")
+        names = topics.dictionary.to_pylist()
+        code = names.index(SCHEDULE_TOPIC) if SCHEDULE_TOPIC in names else -1
+        delayed = np.flatnonzero(topics.indices.to_numpy() == code) if code >= 0 else ()
+        if len(delayed):
+            part = Columns(source, self.headers.part(delayed), ())
+            times[delayed] = source.due_times.of(
+                part.number("queue_id"), part.number("queue_offset"), part.number("physical_offset")
+            )
+        return pa.array(times, mask=times == UNKNOWN)

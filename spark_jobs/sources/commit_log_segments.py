@@ -1,0 +1,255 @@
+"""Which bytes of a store a report reads: segments found, end of the log known, the range cut into splits.
+
+Where the log ends: at ``safe_end`` where the broker publishes one, else, as for a real RocketMQ broker's store, at its
+first invalid record. A segment's size is no end, since segments are preallocated.
+"""
+
+import os
+import re
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from broker_core.formats import commit_log_record, safe_end
+from spark_jobs.errors import NotAStoreError
+from spark_jobs.sources.commit_log_files import entries, is_file, is_folder, is_local, joined, read_start
+from spark_jobs.sources.commit_log_headers import Segment, first_record, is_blank_at, is_unwritten_at
+from spark_jobs.sources.commit_log_loops import Longs
+from spark_jobs.sources.commit_log_walk import RecordWalk, positions
+
+SEGMENT_NAME = re.compile(r"\d{20}")
+SMALLEST_SHARE, LARGEST_SHARE = 16 * 1024 * 1024, 1152 * 1024 * 1024
+"""Bytes of the log that a task reads, at most a segment and a bit: a task costs some 50 ms, and one that fails begins
+anew."""
+LARGEST_RECORD = 20 * 1024 * 1024
+"""Bytes; looked at behind the place where a split should begin, so that a record is found there."""
+CHECKED_AT_THE_END = 256
+"""Records before an end found by walking whose body checksums are compared: a torn write hides there."""
+
+_Piece = TypeVar("_Piece")
+
+
+class SegmentFile(NamedTuple):
+    """A file of the commit log: global offset of its first byte, and of the byte behind its last usable one."""
+
+    path: str
+    base: int
+    limit: int
+
+
+class LogRange(NamedTuple):
+    """Bytes [start, stop) of one segment, as global offsets; ``start`` is where a record begins."""
+
+    path: str
+    base: int
+    start: int
+    stop: int
+
+
+class LogPlan(NamedTuple):
+    """What of a store is read, and what is not."""
+
+    store: str
+    ranges: tuple[LogRange, ...]
+    start: int
+    end: int
+    ended_by: str
+    """Why there: ``safe end``, ``unwritten space``, ``invalid record``, ``end of the last segment``, ``missing
+    segment``, ``the end asked for`` or ``no segment``."""
+    segments_unread: tuple[str, ...]
+    """Segments behind the end that hold something; those made in advance do not count."""
+    foreign_files: tuple[str, ...]
+    """What lies in the commit log's folder and is no segment."""
+
+
+def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tuple[str, ...]]:
+    """Segments in order, and the names of all else in the folder. NotAStoreError when there is no commit log."""
+    folder = joined(store, "commitlog")
+    if not is_folder(folder):
+        if is_file(joined(store, "glassmq")):
+            return [], ()
+        raise NotAStoreError(f"{os.fspath(store)} is not a store: it has no commitlog folder.")
+    found, foreign = [], []
+    for entry in entries(folder):
+        if SEGMENT_NAME.fullmatch(entry.name) and entry.is_file:
+            found.append(entry)
+        else:
+            foreign.append(entry.name)
+    segments = []
+    for index, entry in enumerate(found):
+        limit = int(entry.name) + entry.size
+        if index + 1 < len(found):
+            limit = min(limit, int(found[index + 1].name))
+        segments.append(SegmentFile(entry.path, int(entry.name), limit))
+    return segments, tuple(foreign)
+
+
+def read_safe_end(store: str | os.PathLike[str]) -> safe_end.SafeEnd | None:
+    """The published end; read again while a broker is just writing it, None where there is none."""
+    for _ in range(5):
+        data = read_start(joined(store, safe_end.FILE_NAME), safe_end.SIZE)
+        if data is None:
+            return None
+        found = safe_end.decode(data)
+        if found is not None:
+            return found
+    return None
+
+
+def log_begin(store: str | os.PathLike[str]) -> int:
+    """The offset of the first byte that a store still has. NotAStoreError for a path without a commit log."""
+    segments, published = find_segments(store)[0], read_safe_end(store)
+    first = segments[0].base if segments else 0
+    return first if published is None else max(first, published.min_offset)
+
+
+def plan_log(
+    store: str | os.PathLike[str],
+    *,
+    start: int = 0,
+    end: int | None = None,
+    split_bytes: int | Callable[[int], int] = LARGEST_SHARE,
+    dispatched: bool = False,
+) -> LogPlan:
+    """What a reader of [start, end) reads; without ``end``, up to where the log ends. A record begins at ``start``.
+
+    ``split_bytes`` may be found from how much there is. ``dispatched``: only what the broker's queues have as well.
+    NotAStoreError for a path without a commit log.
+    """
+    segments, foreign = find_segments(store)
+    published = read_safe_end(store)
+    if published is not None:
+        start = max(start, published.min_offset)
+    begins: Mapping[str, Longs] = {}
+    if end is not None:
+        ended_by = "the end asked for"
+    elif published is not None:
+        end, ended_by = published.flushed_offset, "safe end"
+        if dispatched:
+            end = min(end, published.dispatched_offset)
+    else:
+        end, ended_by, begins = find_end(store, segments, start)
+    first_offset = max(start, segments[0].base) if segments else start
+    last_offset = max(first_offset, min(end, max((s.limit for s in segments), default=end)))
+    wanted = split_bytes(last_offset - first_offset) if callable(split_bytes) else split_bytes
+    ranges: list[LogRange] = []
+    unread = []
+    for segment in segments:
+        first, stop = max(start, segment.base), min(end, segment.limit)
+        if stop > first:
+            ranges.extend(split(segment, first, stop, wanted, begins.get(segment.path)))
+        elif segment.base >= end and not is_unwritten_at(_opened(segment, segment.base, segment.base + 8), 0):
+            unread.append(f"{segment.base:020d}")
+    return LogPlan(os.fspath(store), tuple(ranges), first_offset, last_offset, ended_by, tuple(unread), foreign)
+
+
+def _opened(file: SegmentFile, start: int, stop: int) -> Segment:
+    return Segment.open(file.path, file.base, start, stop)
+
+
+def find_end(
+    store: str | os.PathLike[str],
+    segments: Sequence[SegmentFile],
+    start: int = 0,
+) -> tuple[int, str, dict[str, Longs]]:
+    """(end of the log, why there, where records begin by segment): up to the first invalid record from ``start`` on."""
+    begins: dict[str, Longs] = {}
+    end, ended_by = max(start, segments[0].base) if segments else 0, "no segment"
+    for index, file in enumerate(segments):
+        if file.limit > start:
+            first = max(start, file.base)
+            segment = _opened(file, first, file.limit)
+            walk = RecordWalk(segment, first - segment.base, file.limit - segment.base, resume=False)
+            begins[file.path] = positions(walk) + segment.base - file.base
+            end = segment.base + walk.end
+            if walk.end < segment.size and not is_blank_at(segment, walk.end):
+                ended_by = "unwritten space" if is_unwritten_at(segment, walk.end) else "invalid record"
+                break
+        ended_by = "end of the last segment"
+        if index + 1 < len(segments) and segments[index + 1].base != file.limit:
+            ended_by = "missing segment"
+            break
+    return check_tail(end, ended_by, segments, begins)
+
+
+def check_tail(
+    end: int, ended_by: str, segments: Sequence[SegmentFile], begins: dict[str, Longs]
+) -> tuple[int, str, dict[str, Longs]]:
+    """``find_end``'s answer, earlier where one of the last records fails the checksum of its body."""
+    for file in reversed(segments):
+        last = begins.get(file.path, np.empty(0, np.int64))[-CHECKED_AT_THE_END:]
+        if not len(last):
+            continue
+        low = file.base + int(last[0])
+        segment = _opened(file, low, file.limit)
+        for at in (last + file.base - segment.base).tolist():
+            if not commit_log_record.measure(segment.buffer, at, segment.size, segment.base + at):
+                return segment.base + at, "invalid record", begins
+        break
+    return end, ended_by, begins
+
+
+def split(file: SegmentFile, start: int, stop: int, split_bytes: int, begins: Longs | None) -> list[LogRange]:
+    """[start, stop) of one segment in pieces of about ``split_bytes``, each beginning with a record."""
+    cuts = [start]
+    for wanted in range(start + split_bytes, stop, split_bytes):
+        if begins is not None:
+            index = int(np.searchsorted(begins, wanted - file.base))
+            at = file.base + int(begins[index]) if index < len(begins) else None
+        else:
+            segment = _opened(file, wanted, min(stop, wanted + LARGEST_RECORD))
+            found = first_record(segment, wanted - segment.base, stop - segment.base)
+            at = None if found is None else segment.base + found
+        if at is None:
+            break
+        if cuts[-1] < at < stop:
+            cuts.append(at)
+    return [LogRange(file.path, file.base, low, high) for low, high in zip(cuts, [*cuts[1:], stop], strict=True)]
+
+
+def share(size: int, cores: int) -> int:
+    """How much of a log of so many bytes one task reads, so that each core has about as many tasks as the others."""
+    tasks = cores * max(1, -(-size // (cores * LARGEST_SHARE)))
+    return max(SMALLEST_SHARE, -(-size // tasks))
+
+
+def bundled(ranges: Iterable[_Piece], size: Callable[[_Piece], int]) -> list[list[_Piece]]:
+    """Ranges of the log by the task that reads them: what is left of a segment, or begins the last one, goes with the
+    range before it, up to an eighth of the largest one. So little is not worth a task."""
+    pieces = list(ranges)
+    least = max(map(size, pieces), default=0) // 8
+    found: list[list[_Piece]] = []
+    added = 0
+    for piece in pieces:
+        if found and added + size(piece) < least:
+            found[-1].append(piece)
+            added += size(piece)
+        else:
+            found.append([piece])
+            added = 0
+    return found
+
+
+def filler_size(path: str, base: int, end: int, stop: int) -> int | None:
+    """Bytes of [end, stop), behind a segment's last record, that are its filler; None when the segment is gone."""
+    try:
+        segment = Segment.open(path, base, end, max(stop, end + 8))
+    except FileNotFoundError:
+        return None
+    return stop - end if end < stop and is_blank_at(segment, end - segment.base) else 0
+
+
+def require_log_folder(path: str) -> None:
+    """NotAStoreError where not only this segment is missing: a cluster's machine that does not see the store.
+
+    Taken for a segment that retention has deleted, all of the log would silently be empty there.
+    """
+    folder = str(PurePath(path).parent)
+    if is_local(path) and not is_folder(folder):
+        raise NotAStoreError(
+            f"{socket.gethostname()} does not see {folder}: the machines of a cluster need the store under the same "
+            "path, on storage that they share."
+        )

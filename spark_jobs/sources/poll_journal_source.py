@@ -1,0 +1,105 @@
+"""The poll journal as a Spark table: ``spark.read.format("glassmq_poll_journal").load(path)``.
+
+Reads the store of a GlassMQ broker, beside the running broker too; a store of RocketMQ has no journal and is empty.
+Spark does not tell a Python source which columns a query needs: name them, as in
+``.schema(pruned("topic", "held_us"))``, since each one costs.
+
+Options: ``from_ms`` and ``to_ms`` leave entries of the times in [from_ms, to_ms) and pass over blocks without any;
+``split_bytes``: files up to so many bytes together are one task; ``known``: what a lake has of them already, as JSON,
+``{"<number>@<time when it was made>": <byte>}``.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from spark_jobs.sources.poll_journal_columns import COLUMN_TYPES, record_batches
+from spark_jobs.sources.poll_journal_files import JournalFile, begins_behind, find_files, read_file
+from spark_jobs.sources.source_options import whole_number
+
+FORMAT = "glassmq_poll_journal"
+DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
+
+
+def pruned(*columns: str) -> str:
+    """The schema, as DDL, of only these columns. ValueError for a column that there is not."""
+    unknown = [name for name in columns if name not in COLUMN_TYPES]
+    if unknown:
+        raise ValueError(f"a poll journal has no column {', '.join(unknown)}, but {', '.join(COLUMN_TYPES)}")
+    return ", ".join(f"`{name}` {COLUMN_TYPES[name]}" for name in columns)
+
+
+class PollJournalPartition(InputPartition):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
+    """One split: the paths of some files."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__(tuple(paths))
+
+
+class PollJournalSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
+    """The format ``glassmq_poll_journal``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return pruned(*COLUMN_TYPES)
+
+    def reader(self, schema: StructType) -> "PollJournalReader":
+        return PollJournalReader(schema, dict(self.options))
+
+
+class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
+    """Plans the splits on the driver, reads them in the tasks."""
+
+    def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
+        self._columns = tuple(schema.fieldNames())
+        for field in schema.fields:
+            wanted = COLUMN_TYPES.get(field.name)
+            if {"long": "bigint"}.get(wanted or "", wanted) != field.dataType.simpleString():
+                raise ValueError(
+                    f"a poll journal has no column {field.name} of type {field.dataType.simpleString()}; "
+                    f"it has {pruned(*COLUMN_TYPES)}"
+                )
+        if "path" not in options:
+            raise ValueError("say which store: .load(PATH)")
+        self._store = options["path"].removeprefix("file:")
+        self._from_ms = whole_number(options, "from_ms", None)
+        self._to_ms = whole_number(options, "to_ms", None)
+        self._known: dict[str, int] = json.loads(options.get("known", "{}"))
+        self._split_bytes = whole_number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 1
+
+    def partitions(self) -> list[InputPartition]:
+        files, _ = find_files(self._store)
+        return [PollJournalPartition([file.path for file in part]) for part in split(files, self._split_bytes)]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The entries of the split's files. A file that was removed since the plan was made is read as empty."""
+        for path in partition.value or ():  # None is Spark's stand-in where there is no partition
+            data = read_file(path)
+            if data is not None:
+                yield from record_batches(
+                    data,
+                    self._columns,
+                    from_ms=self._from_ms,
+                    to_ms=self._to_ms,
+                    start=begins_behind(data, self._known),
+                )
+
+
+def split(files: Sequence[JournalFile], split_bytes: int) -> list[list[JournalFile]]:
+    """Files in order, as many at a time as have ``split_bytes`` together; at least one."""
+    parts: list[list[JournalFile]] = []
+    room = 0
+    for file in files:
+        if not parts or file.size > room:
+            parts.append([])
+            room = split_bytes
+        parts[-1].append(file)
+        room -= file.size
+    return parts

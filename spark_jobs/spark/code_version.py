@@ -1,0 +1,40 @@
+"""Which code made a result: the version and a digest of the sources that results depend on."""
+
+import hashlib
+from pathlib import Path
+
+from broker_core.version import VERSION
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+SENT_TO_TASKS = (
+    "broker_core/__init__.py",
+    "broker_core/formats/*.py",
+    "spark_jobs/__init__.py",
+    "spark_jobs/errors.py",
+    "spark_jobs/lake/__init__.py",
+    "spark_jobs/lake/round.py",
+    "spark_jobs/lake/tasks.py",
+    "spark_jobs/sources/*.py",
+    "spark_jobs/spark/__init__.py",
+    "spark_jobs/spark/cluster_workers.py",
+)
+"""What tasks import: the data sources where they read, the lake where it is filled."""
+REPORTS = ("spark_jobs/reports/*.py", "spark_jobs/output/*.py", "spark_jobs/inputs.py", "spark_jobs/run.py")
+
+
+def sources(patterns: tuple[str, ...]) -> list[Path]:
+    """The files of these patterns, in order."""
+    return [path for pattern in patterns for path in sorted(PROJECT.glob(pattern))]
+
+
+def digest(patterns: tuple[str, ...]) -> str:
+    """Twelve hexadecimal digits that change with any of the files."""
+    found = hashlib.sha256()
+    for path in sources(patterns):
+        found.update(path.relative_to(PROJECT).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def code_version() -> str:
+    """As ``0.1.0+3f2a90c41b7d``."""
+    return f"{VERSION}+{digest(SENT_TO_TASKS + REPORTS)}"

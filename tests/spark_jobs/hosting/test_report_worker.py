@@ -1,0 +1,289 @@
+"""A run on the worker's side: what becomes of it, and what it says meanwhile."""
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import OperationalError
+from django.utils import timezone
+
+from spark_jobs.hosting import report_worker, runs, setup
+from spark_jobs.hosting.environment import write_environment
+from spark_jobs.hosting.report_worker import Watch, carry_out
+from spark_jobs.hosting.spark_process import Policy
+from spark_jobs.models import ReportRun, SparkState, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float]]:
+    handed: list[tuple[int, float]] = []
+    monkeypatch.setattr(report_worker, "enqueue", lambda run_id, delay_s=0: handed.append((run_id, delay_s)))
+    return handed
+
+
+class FakeSpark:
+    """Spark's process: what it was asked for, and what it answers."""
+
+    def __init__(self) -> None:
+        self.orders: list[dict[str, Any]] = []
+        self.answer: dict[str, Any] = {"done": {"messages": 12, "result": {"words": ["12 messages."]}}}
+        self.meanwhile: Callable[[Watch], None] = lambda watch: None
+
+    def run(self, order: dict[str, Any], log: Path, watcher: Watch) -> dict[str, Any]:
+        self.orders.append(order)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("what was said")
+        self.meanwhile(watcher)
+        if "error" in self.answer:
+            raise self.answer["error"]
+        return self.answer
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, handed_over: Any) -> FakeSpark:
+    settings.GLASSMQ_DATA_DIR = tmp_path
+    settings.GLASSMQ_REPORTS_DIR = tmp_path / "reports"
+    monkeypatch.setattr(setup, "is_ready", lambda: True)
+    monkeypatch.setattr(runs, "enqueue", report_worker.enqueue)
+    spark = FakeSpark()
+    monkeypatch.setattr(report_worker, "spark", lambda: spark)
+    return spark
+
+
+def queued(**more: Any) -> ReportRun:
+    return ReportRun.objects.create(report="throughput", **more)
+
+
+def carried_out(**more: Any) -> ReportRun:
+    run = queued(**more)
+    carry_out(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def test_a_run_that_succeeds(fake: FakeSpark, settings: Any) -> None:
+    run = carried_out(parameters={"from_ms": 7, "to_ms": None, "store": "/etc", "older": 1})
+    assert (run.status, run.percent, run.messages, run.folder) == (Status.DONE, 100, 12, f"throughput/{run.pk}")
+    assert run.result == {"words": ["12 messages."]}
+    assert run.started is not None
+    assert run.finished is not None
+    [order] = fake.orders
+    assert (order["job"], order["group"]) == ("report", f"report-run-{run.pk}-1")
+    assert (order["arguments"]["from_ms"], order["arguments"]["to_ms"]) == (7, None)
+    assert "older" not in order["arguments"]
+    assert order["arguments"]["store"] == str(settings.GLASSMQ_STORE_DIR)
+    assert order["arguments"]["lakes"] == str(settings.GLASSMQ_LAKE_DIR)
+    assert order["arguments"]["folder"] == str(settings.GLASSMQ_REPORTS_DIR / "throughput" / str(run.pk))
+    assert not runs.has_log(run)
+
+
+def test_a_run_that_fails_says_why_and_keeps_its_log(fake: FakeSpark) -> None:
+    fake.answer = {"failed": "There is no Java.", "passing": False}
+    run = carried_out()
+    assert (run.status, run.error, run.folder) == (Status.FAILED, "There is no Java.", "")
+    assert runs.log_to_read("throughput", run.pk).read_text() == "what was said"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"failed": "The master is away.", "passing": True}, "The master is away."),
+        ({"gone": -9}, "Spark's process ended in the middle of this run (code -9)."),
+    ],
+)
+def test_what_may_pass_is_tried_again_a_few_times(
+    fake: FakeSpark, handed_over: list[tuple[int, float]], answer: dict[str, Any], why: str
+) -> None:
+    fake.answer = answer
+    run = carried_out()
+    assert (run.status, run.attempt, run.doing) == (Status.QUEUED, 2, f"tried again in 5 s: {why}")
+    carry_out(run.pk)
+    carry_out(run.pk)
+    carry_out(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.attempt, run.error) == (Status.FAILED, 3, f"{why} (It was tried 3 times.)")
+    assert handed_over == [(run.pk, 5), (run.pk, 60)]
+    assert [order["group"] for order in fake.orders] == [f"report-run-{run.pk}-{attempt}" for attempt in (1, 2, 3)]
+
+
+def test_the_next_attempt_may_succeed(fake: FakeSpark) -> None:
+    fake.answer = {"gone": -9}
+    run = carried_out()
+    fake.answer = {"done": {"messages": 3, "result": {}}}
+    carry_out(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.attempt, run.messages, run.error) == (Status.DONE, 2, 3, "")
+
+
+def test_a_process_that_cannot_be_started_is_told_of(fake: FakeSpark) -> None:
+    fake.answer = {"error": OSError("no more processes")}
+    run = carried_out()
+    assert (run.status, run.error) == (Status.FAILED, "Spark's process cannot be started: no more processes.")
+
+
+@pytest.mark.parametrize("answer", [{"cancelled": True}, {"gone": -9}, {"failed": "In the middle.", "passing": True}])
+def test_a_run_that_was_cancelled(fake: FakeSpark, answer: dict[str, Any]) -> None:
+    def cancel(watch: Watch) -> None:
+        assert watch.is_wanted()
+        runs.cancel_or_remove("throughput", ReportRun.objects.get().pk)
+        assert not watch.is_wanted()
+
+    fake.answer, fake.meanwhile = answer, cancel
+    run = carried_out()
+    assert (run.status, run.error) == (Status.CANCELLED, "")
+
+
+def test_a_cancel_that_came_too_late_changes_nothing(fake: FakeSpark) -> None:
+    fake.meanwhile = lambda watch: ReportRun.objects.update(cancel_requested=True) and None
+    assert carried_out().status == Status.DONE
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        ({"limit_s": -1}, "It took longer than -0.0166667 minutes and was stopped."),
+        ({"start_limit_s": -1}, "Spark did not start within -0.0166667 minutes."),
+    ],
+)
+def test_limits_of_time(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any], why: str) -> None:
+    monkeypatch.setattr(report_worker, "Watch", lambda run: Watch(run, **limits))
+    fake.answer, fake.meanwhile = {"cancelled": True}, lambda watch: watch.is_wanted() and None
+    run = carried_out()
+    assert (run.status, run.attempt, run.error) == (Status.FAILED, 1, why)
+
+
+def test_the_wait_for_another_run_is_not_the_start_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, now = Watch(queued(status=Status.RUNNING)), timezone.now()
+    monkeypatch.setattr(report_worker.timezone, "now", lambda: now + timedelta(hours=2))
+    assert watch.is_wanted()
+    monkeypatch.setattr(report_worker.timezone, "now", lambda: now + timedelta(hours=2, minutes=5))
+    assert not watch.is_wanted()
+
+
+def test_once_spark_has_started_its_start_takes_no_longer() -> None:
+    watch = Watch(queued(status=Status.RUNNING), start_limit_s=-1)
+    watch.progress(1, "Spark is there")
+    assert watch.is_wanted()
+
+
+def test_an_attempt_whose_place_was_taken_stops_and_says_nothing(fake: FakeSpark) -> None:
+    def replaced(watch: Watch) -> None:
+        ReportRun.objects.update(attempt=2)
+        assert not watch.is_wanted()
+
+    fake.meanwhile = replaced
+    run = carried_out()
+    assert (run.status, run.attempt, run.messages) == (Status.RUNNING, 2, None)
+
+
+def test_a_run_is_carried_out_once(fake: FakeSpark) -> None:
+    run = carried_out()
+    carry_out(run.pk)
+    carry_out(99_999)
+    assert len(fake.orders) == 1
+
+
+def test_without_spark_it_waits(handed_over: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "is_ready", lambda: False)
+    write_environment(SparkState.INSTALLING, "Downloading pyspark")
+    run = queued()
+    carry_out(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.doing) == (Status.WAITING, "Downloading pyspark")
+    assert handed_over == [(run.pk, report_worker.LOOK_AGAIN_S)]
+
+
+def test_where_nobody_sets_spark_up_it_begins_to(
+    handed_over: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[bool] = []
+    monkeypatch.setattr(setup, "is_ready", lambda: False)
+    monkeypatch.setattr(setup, "begin", lambda: begun.append(True))
+    carry_out(queued().pk)
+    assert (begun, len(handed_over)) == ([True], 1)
+
+
+def test_with_spark_that_cannot_be_had_it_fails(
+    handed_over: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setup, "is_ready", lambda: False)
+    write_environment(SparkState.FAILED, "No space left.")
+    run = queued()
+    carry_out(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.error, handed_over) == (Status.FAILED, "No space left.", [])
+
+
+def test_old_runs_make_room(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_worker, "KEPT_RUNS", 2)
+    old = [queued(status=Status.DONE).pk for _ in range(3)]
+    run = carried_out()
+    assert list(ReportRun.objects.values_list("pk", flat=True)) == [run.pk, old[-1]]
+
+
+def test_forgotten_runs_are_handed_over_again(handed_over: list[tuple[int, float]]) -> None:
+    queued(status=Status.DONE)
+    waiting = queued(status=Status.WAITING)
+    report_worker.enqueue_forgotten()
+    assert handed_over == [(waiting.pk, 0)]
+
+
+def test_progress_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_worker, "TELL_S", -1)
+    run = queued(status=Status.RUNNING)
+    watch = Watch(run)
+    watch.progress(40, "reading")
+    watch.progress(30, "still reading")
+    assert watch.is_wanted()
+    run.refresh_from_db()
+    assert (run.percent, run.doing) == (40, "still reading")
+    assert run.heartbeat is not None
+    assert (timezone.now() - run.heartbeat).total_seconds() < 60
+
+
+def test_a_database_that_is_busy_for_a_moment_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(_: Any) -> Any:
+        raise OperationalError("database is locked")
+
+    watch = Watch(queued(status=Status.RUNNING))
+    monkeypatch.setattr(report_worker, "mine", busy)
+    assert watch.is_wanted()
+
+
+def test_the_house_is_kept_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    twice = threading.Semaphore(0)
+
+    def lost() -> None:
+        done.append("lost")
+        twice.release()
+        raise OperationalError("not now")
+
+    monkeypatch.setattr(report_worker, "HOUSEKEEPING_S", 0.001)
+    monkeypatch.setattr(report_worker, "close_old_connections", lambda: None)
+    monkeypatch.setattr(runs, "take_up_lost_runs", lost)
+    over = report_worker.keep_house()
+    assert twice.acquire(timeout=30)
+    assert twice.acquire(timeout=30)
+    over.set()
+
+
+def test_spark_is_ended_when_it_has_been_idle_for_as_long_as_is_set(settings: Any) -> None:
+    settings.GLASSMQ_SPARK_IDLE_MINUTES = 7
+    report_worker.spark.cache_clear()
+    try:
+        assert report_worker.spark() is report_worker.spark()
+        assert report_worker.spark()._policy.idle.total_seconds() == 420
+        assert report_worker.spark()._policy.cancel == Policy().cancel
+        settings.GLASSMQ_SPARK_MASTER = "sc://spark"
+        report_worker.spark.cache_clear()
+        assert report_worker.spark()._policy.cancel == report_worker.SERVER_CANCEL
+    finally:
+        report_worker.spark.cache_clear()

@@ -1,0 +1,204 @@
+"""Starting, finding, cancelling and removing runs, as the web does it."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.hosting import runs
+from spark_jobs.hosting.environment import write_environment
+from spark_jobs.models import ReportRun, SparkState, Status
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Runs that were handed to the workers."""
+    handed: list[int] = []
+    monkeypatch.setattr(runs, "enqueue", lambda run_id, delay_s=0: handed.append(run_id))
+    return handed
+
+
+@pytest.fixture
+def reports_dir(tmp_path: Path, settings: Any) -> Path:
+    settings.GLASSMQ_REPORTS_DIR = tmp_path
+    return tmp_path
+
+
+def done(reports_dir: Path, *files: str) -> ReportRun:
+    run = ReportRun.objects.create(report="throughput", status=Status.DONE)
+    run.folder = f"throughput/{run.pk}"
+    run.save()
+    (reports_dir / run.folder).mkdir(parents=True)
+    for file in files:
+        (reports_dir / run.folder / file).write_text(file)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [(SparkState.READY, Status.QUEUED), (SparkState.INSTALLING, Status.WAITING), (SparkState.ABSENT, Status.WAITING)],
+)
+def test_a_new_run_is_handed_over_once(sent: list[int], state: SparkState, status: Status) -> None:
+    write_environment(state, "")
+    run = runs.start_run("throughput", {"from_ms": 5, "to_ms": None})
+    assert (run.status, run.parameters, sent) == (status, {"from_ms": 5, "to_ms": None}, [run.pk])
+
+
+def test_one_at_a_time(sent: list[int]) -> None:
+    first = runs.start_run("throughput", {})
+    with pytest.raises(runs.RunActiveError, match=f"Run {first.pk} of throughput is under way"):
+        runs.start_run("throughput", {})
+    assert sent == [first.pk]
+
+
+def test_a_report_that_there_is_not(sent: list[int]) -> None:
+    with pytest.raises(runs.UnknownReportError, match="There is no report 'nix', but throughput"):
+        runs.start_run("nix", {})
+
+
+def test_a_run_that_there_is_not(sent: list[int]) -> None:
+    other = runs.start_run("skew", {})
+    for number in (other.pk, other.pk + 1):
+        with pytest.raises(
+            runs.UnknownReportError,
+            match=f"throughput has no run {number}: it was removed, is another report's, or never was.",
+        ):
+            runs.find_run("throughput", number)
+
+
+def test_a_run_that_cannot_be_handed_over_is_not_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OperationalError("no queue")
+
+    monkeypatch.setattr(runs, "enqueue", refuse)
+    with pytest.raises(runs.NoWorkerError, match="no queue"):
+        runs.start_run("throughput", {})
+    assert not ReportRun.objects.exists()
+
+
+def lost(**more: Any) -> ReportRun:
+    return ReportRun.objects.create(
+        report="throughput",
+        status=Status.RUNNING,
+        percent=50,
+        heartbeat=timezone.now() - runs.LOST_AFTER - timedelta(seconds=1),
+        **more,
+    )
+
+
+def test_a_run_whose_worker_is_gone_is_tried_again(sent: list[int]) -> None:
+    run = lost()
+    with pytest.raises(runs.RunActiveError):
+        runs.start_run("throughput", {})
+    run.refresh_from_db()
+    assert (run.status, run.attempt, run.percent, sent) == (Status.QUEUED, 2, 0, [run.pk])
+    assert "The report worker ended" in run.doing
+
+
+def test_a_run_that_keeps_losing_its_worker_makes_room(sent: list[int]) -> None:
+    run = lost(attempt=3)
+    runs.start_run("throughput", {})
+    run.refresh_from_db()
+    assert run.status == Status.FAILED
+    assert run.error == "The report worker ended while it ran this report. (It was tried 3 times.)"
+
+
+def test_a_lost_run_that_nobody_wants_is_cancelled(sent: list[int]) -> None:
+    run = lost(cancel_requested=True)
+    assert runs.find_run("throughput", run.pk).status == Status.CANCELLED
+    assert sent == []
+
+
+def test_a_run_is_taken_up_once(sent: list[int]) -> None:
+    run = lost()
+    seen_by_another = ReportRun.objects.get(pk=run.pk)
+    runs.take_up_lost_runs()
+    runs.end_attempt(seen_by_another, "The report worker ended.", passing=True)
+    run.refresh_from_db()
+    assert (run.attempt, sent) == (2, [run.pk])
+
+
+def test_without_a_queue_a_lost_run_waits_for_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OperationalError("no queue")
+
+    monkeypatch.setattr(runs, "enqueue", refuse)
+    run = lost()
+    runs.take_up_lost_runs()
+    run.refresh_from_db()
+    assert run.status == Status.QUEUED
+
+
+def test_logs_are_those_of_runs_that_have_one(reports_dir: Path) -> None:
+    run = ReportRun.objects.create(report="throughput", status=Status.FAILED)
+    with pytest.raises(runs.UnknownReportError, match="has no log"):
+        runs.log_to_read("throughput", run.pk)
+    runs.log_of(run).parent.mkdir()
+    runs.log_of(run).write_text("")
+    assert not runs.has_log(run)
+    runs.log_of(run).write_text("Java said this")
+    assert runs.log_to_read("throughput", run.pk) == runs.log_of(run)
+    runs.cancel_or_remove("throughput", run.pk)
+    assert list((reports_dir / "throughput").iterdir()) == []
+
+
+def test_cancelling_what_has_not_begun_ends_it(sent: list[int]) -> None:
+    run = runs.start_run("throughput", {})
+    cancelled = runs.cancel_or_remove("throughput", run.pk)
+    assert cancelled is not None
+    assert cancelled.status == Status.CANCELLED
+
+
+def test_cancelling_a_running_one_asks_its_worker() -> None:
+    run = ReportRun.objects.create(report="throughput", status=Status.RUNNING, heartbeat=timezone.now())
+    asked = runs.cancel_or_remove("throughput", run.pk)
+    assert asked is not None
+    assert (asked.status, asked.cancel_requested) == (Status.RUNNING, True)
+
+
+def test_a_run_that_has_ended_is_removed_with_its_files(reports_dir: Path) -> None:
+    run = done(reports_dir, "summary.json")
+    number, folder = run.pk, reports_dir / run.folder
+    assert runs.cancel_or_remove("throughput", number) is None
+    assert not folder.exists()
+    with pytest.raises(runs.UnknownReportError):
+        runs.find_run("throughput", number)
+
+
+def test_only_a_runs_own_files_are_found(reports_dir: Path) -> None:
+    run = done(reports_dir, "summary.json", "report.html", "by_topic.csv", "passwd", "Mine.json")
+    (reports_dir / "secret.json").write_text("secret")
+    assert runs.files_of(run) == ["by_topic.csv", "report.html", "summary.json"]
+    assert runs.file_of("throughput", run.pk, "summary.json").read_text() == "summary.json"
+    for name in ("passwd", "../../secret.json", "", ".", "nix.csv"):
+        with pytest.raises(runs.UnknownReportError, match="has no file"):
+            runs.file_of("throughput", run.pk, name)
+
+
+def test_the_overview_has_every_report_with_its_newest_runs(reports_dir: Path) -> None:
+    made = [done(reports_dir) for _ in range(runs.LAST_RUNS + 1)]
+    overview = runs.overview()
+    assert overview.environment.state == SparkState.ABSENT
+    assert [report.info.name for report in overview.reports] == list(REPORTS)
+    assert overview.reports[0].runs == made[:0:-1]
+    assert runs.list_runs("throughput") == made[::-1]
+
+
+def test_what_is_sent_is_a_file_that_a_worker_reads(tmp_path: Path, settings: Any) -> None:
+    settings.CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(tmp_path / "q"),
+        "data_folder_out": str(tmp_path / "q"),
+        "control_folder": str(tmp_path / "c"),
+    }
+    runs.sender.cache_clear()
+    try:
+        runs.enqueue(7)
+    finally:
+        runs.sender.cache_clear()
+    assert len(list((tmp_path / "q").iterdir())) == 1

@@ -1,0 +1,198 @@
+"""Getting Spark, with a stand-in for the program that installs."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.errors import NoJavaError
+from spark_jobs.hosting import setup
+from spark_jobs.hosting.environment import read_environment
+from spark_jobs.models import SparkState
+from tests.conftest import PROJECT
+
+PIP = [
+    "Collecting pyspark==4.3.0 (from -r requirements/spark.txt (line 5))",
+    "  Downloading pyspark-4.3.0.tar.gz (456.0 MB)",
+    "Progress 104857600 of 478150656",
+    "Progress 478150656 of 478150656",
+    "  some warning",
+    "Installing collected packages: py4j, pyspark",
+]
+
+
+def says(*lines: str, code: int = 0) -> list[str]:
+    """A program that writes these lines and ends with that code."""
+    return [sys.executable, "-c", f"import sys; print({chr(10).join(lines)!r}); sys.exit({code})"]
+
+
+def test_the_progress_of_an_installation_is_told() -> None:
+    told: list[str] = []
+    assert setup.install(told.append, says(*PIP)) == ""
+    assert told == [
+        "Collecting pyspark==4.3.0 (from -r requirements/spark.txt (line 5))",
+        "Downloading pyspark-4.3.0.tar.gz (456.0 MB)",
+        "Downloading pyspark-4.3.0.tar.gz: 100 of 456 MiB",
+        "Downloading pyspark-4.3.0.tar.gz: 456 of 456 MiB",
+        "Installing collected packages: py4j, pyspark",
+    ]
+
+
+def test_an_installation_that_fails_says_why() -> None:
+    failure = setup.install(lambda text: None, says("Collecting x", "ERROR: No space left on device", code=1))
+    assert "(ERROR: No space left on device)" in failure
+
+
+def test_without_pip_and_uv_there_is_a_sentence() -> None:
+    assert "neither pip nor uv" in setup.install(lambda text: None, [])
+
+
+def test_small_downloads_do_not_flicker() -> None:
+    assert setup.told("Progress 10 of 20", "Downloading x") == ("Downloading x", "")
+
+
+def test_only_what_is_pinned_by_hash_is_installed() -> None:
+    command = setup.install_command()
+    assert command[:4] == [sys.executable, "-m", "pip", "install"]
+    assert "--require-hashes" in command
+    assert command[-1] == str(setup.REQUIREMENTS)
+    assert setup.REQUIREMENTS.exists()
+
+
+def test_progress_is_read_from_a_pip_that_tells_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "version", lambda name: "25.0.1")
+    assert "raw" in setup.install_command()
+    monkeypatch.setattr(setup, "version", lambda name: "23.2")
+    assert "off" in setup.install_command()
+
+
+def test_where_pip_is_missing_uv_installs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise setup.PackageNotFoundError(name)
+
+    monkeypatch.setattr(setup, "version", missing)
+    monkeypatch.setattr(setup.shutil, "which", lambda name: "/usr/bin/uv")
+    assert setup.install_command()[:3] == ["/usr/bin/uv", "pip", "install"]
+    monkeypatch.setattr(setup.shutil, "which", lambda name: None)
+    assert setup.install_command() == []
+
+
+def test_the_second_installer_waits_for_the_first(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def second() -> None:
+        with setup.only_one(tmp_path):
+            order.append("second")
+
+    with setup.only_one(tmp_path):
+        thread = threading.Thread(target=second)
+        thread.start()
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_an_installation_that_is_silent_is_still_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    beats = threading.Semaphore(0)
+    monkeypatch.setattr(setup, "SIGN_OF_LIFE_S", 0.001)
+    monkeypatch.setattr(setup, "touch_environment", beats.release)
+    with setup.signs_of_life():
+        assert beats.acquire(timeout=30)
+        assert beats.acquire(timeout=30)
+    assert "spark set-up is alive" not in [thread.name for thread in threading.enumerate()]
+
+
+@pytest.mark.django_db
+def test_where_nothing_is_missing_it_is_ready_at_once(
+    settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.GLASSMQ_DATA_DIR = tmp_path
+    caplog.set_level("INFO")
+    assert setup.begin() is None
+    assert caplog.messages == [], "nobody has to know"
+    assert read_environment() == (SparkState.READY, "Spark 4.3.0 is ready.")
+    assert setup.is_ready()
+
+
+@pytest.mark.django_db
+def test_what_is_missing_is_named(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_java(*_: Any) -> Path:
+        raise NoJavaError("No Java.")
+
+    settings.GLASSMQ_DATA_DIR = tmp_path
+    monkeypatch.setattr(setup, "find_java_home", no_java)
+    assert setup.problem() == "No Java."
+    assert not setup.is_ready()
+
+
+@pytest.mark.django_db
+def test_where_something_is_missing_it_is_said_that_it_comes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(setup, "problem", lambda: "No pyspark.")
+    monkeypatch.setattr(setup, "_install_and_say", lambda: None)
+    caplog.set_level("INFO")
+    installing = setup.begin()
+    assert installing is not None
+    installing.join()
+    assert read_environment().state == SparkState.INSTALLING
+    [said] = caplog.messages
+    assert "640 MB" in said
+    assert "/reports" in said
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("after", "failure", "state", "text", "said"),
+    [
+        ("", "", SparkState.READY, "Spark 4.3.0 is ready.", "Spark 4.3.0 is ready."),
+        ("", "pip failed.", SparkState.FAILED, "pip failed.", "Spark cannot be set up: pip failed."),
+        ("Still no Java.", "", SparkState.FAILED, "Still no Java.", "Spark cannot be set up: Still no Java."),
+    ],
+)
+def test_an_installation_ends_in_a_state_and_says_so(
+    settings: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    after: str,
+    failure: str,
+    state: SparkState,
+    text: str,
+    said: str,
+) -> None:
+    problems = ["No pyspark.", after]
+    settings.GLASSMQ_DATA_DIR = tmp_path
+    monkeypatch.setattr(setup, "problem", lambda: problems.pop(0))
+    monkeypatch.setattr(setup, "install", lambda say, lock: failure)
+    monkeypatch.setattr(setup.connection, "close", lambda: None)
+    caplog.set_level("INFO")
+    setup._install_and_say()
+    assert read_environment() == (state, text)
+    assert caplog.messages == [said]
+
+
+def test_the_terminal_of_a_broker_shows_it() -> None:
+    """The report worker's own level is WARNING."""
+    code = """
+import django, logging
+django.setup()
+from config.celery import app
+app.log.setup(loglevel="WARNING")
+logging.getLogger("spark_jobs").info("something else")
+logging.getLogger("spark_jobs.hosting.setup").info("Spark is ready.")
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"},
+    )
+    assert said.stderr.strip().endswith("INFO    spark_jobs.hosting.setup: Spark is ready.")
+    assert "something else" not in said.stderr

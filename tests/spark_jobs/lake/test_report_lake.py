@@ -1,0 +1,269 @@
+"""Reports say the same whether they read the log or a lake, and what a lake lacks is said."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs import inputs as report_inputs
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.errors import LakeError
+from spark_jobs.lake import merge as lake_merge
+from spark_jobs.lake import tasks as lake_tasks
+from spark_jobs.lake.folders import lake_name
+from spark_jobs.lake.lake import Lake, find_lake
+from spark_jobs.lake.manifest import JournalPart, LakeFile, LogGap, Manifest
+from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, lake_for, lake_notes, with_lake
+from spark_jobs.lake.sync import Wanted, sync
+from spark_jobs.sources.commit_log_segments import plan_log
+from spark_jobs.sources.poll_journal_files import find_files, survey
+from tests.spark_jobs.journals import entry, make_journal
+from tests.spark_jobs.stores import make_store, publish_end, segment_path, tear
+
+
+def fill(store: Path, lakes: Path) -> None:
+    """Fill a lake in this process."""
+    sync(
+        Wanted(str(store), lakes),
+        lambda works: [lake_tasks.carry_out(work) for work in works],
+        lambda: 5,
+        lambda percent, doing: None,
+    )
+
+
+@pytest.fixture(scope="module")
+def half(driven: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """(the driven store, its lakes), the lake filled while the store came to half of its log, and merged."""
+    root = tmp_path_factory.mktemp("half")
+    store = shutil.copytree(driven, root / "store")
+    whole = (store / "safe_end").read_bytes()
+    first = plan_log(store, split_bytes=1).ranges
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lake_merge, "MANY", 2)
+        for share in (8, 4, 3, 2):
+            publish_end(store, first[len(first) // share].start)
+            fill(store, root / "lakes")
+    lake = find_lake(root / "lakes", store)
+    assert lake is not None and len(lake.manifest.retired) > 3
+    (store / "safe_end").write_bytes(whole)
+    return store, root / "lakes"
+
+
+@pytest.fixture(scope="module")
+def golden_lake(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The lakes of the store that RocketMQ wrote."""
+    lakes = tmp_path_factory.mktemp("lakes")
+    fill(golden / "clean-shutdown", lakes)
+    return lakes
+
+
+def same(one: Any, other: Any) -> None:
+    """Two runs of a report have the same figures."""
+    for name in ("total", "rows", "headlines", "left_out", "notes", "step_ms"):
+        assert one.summary[name] == other.summary[name], name
+    assert list(one.summary["tables"]) == list(other.summary["tables"])
+    for table in one.summary["tables"]:
+        assert sorted(one.table(table), key=repr) == sorted(other.table(table), key=repr), table
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_of_a_lake_that_is_behind_a_report_says_the_same(
+    made: Callable[..., Any], half: tuple[Path, Path], report: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, lakes = half
+    log = made(report, store)
+    if report != "daily_summary":  # it is made of the others, and takes its time
+        monkeypatch.setattr(report_inputs, "FEW_ROWS", -1)  # the way that many rows go
+    lake = made(report, store, lakes=lakes, source="lake")
+    same(log, lake)
+    told = lake.summary["input"]["lake"]
+    if "messages" in log.summary["input"]:
+        assert 0 < told["messages"] < lake.summary["input"]["messages"] == log.summary["input"]["messages"]
+    assert lake.summary["input"].get("journal") == log.summary["input"].get("journal")
+
+
+@pytest.mark.parametrize("report", [name for name in REPORTS if name != "daily_summary"])  # it is made of the others
+def test_of_a_lake_of_rocketmqs_store_a_report_says_the_same(
+    made: Callable[..., Any], golden: Path, golden_lake: Path, report: str
+) -> None:
+    store = golden / "clean-shutdown"
+    log, lake = made(report, store), made(report, store, lakes=golden_lake)  # the lake is there, so it is read
+    same(log, lake)
+    if "messages" in log.summary["input"]:
+        assert lake.summary["input"]["lake"]["messages"] == log.summary["input"]["messages"]
+
+
+@pytest.mark.parametrize("report", ["throughput", "skew", "end_to_end_latency"])
+def test_a_window_of_a_lake(made: Callable[..., Any], half: tuple[Path, Path], report: str) -> None:
+    store, lakes = half
+    minute = made("throughput", store).table("by_minute")[0]["minute_ts"]
+    window = {"from_ms": minute + 60_000, "to_ms": minute + 120_000, "compare": True}
+    log, lake = made(report, store, **window), made(report, store, **window, lakes=lakes)
+    same(log, lake)
+    assert log.summary["previous"] == lake.summary["previous"]
+
+
+def test_what_the_log_has_no_more_the_lake_has(made: Callable[..., Any], tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 60)
+    publish_end(tmp_path / "store", written.records[-5][2])
+    fill(tmp_path / "store", tmp_path / "lakes")
+    publish_end(tmp_path / "store", written.end)
+    segment_path(tmp_path / "store", 0).unlink()
+    report = made("throughput", tmp_path / "store", lakes=tmp_path / "lakes")
+    assert report.summary["total"]["messages"] == 60
+    source = report.summary["input"]
+    assert (source["start_offset"], source["end_offset"], source["torn_bytes"]) == (0, written.end, 0)
+    assert source["lake"]["messages"] == 55
+    assert LAKE_SEGMENT not in [row.get("segment") for row in report.summary["rows"]]
+
+
+def test_what_neither_has_is_said(made: Callable[..., Any], tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 60)
+    position = written.records[3][2]
+    publish_end(tmp_path / "store", position)
+    fill(tmp_path / "store", tmp_path / "lakes")
+    publish_end(tmp_path / "store", written.end)
+    second = int(segment_path(tmp_path / "store", 1).name)
+    segment_path(tmp_path / "store", 0).unlink()
+    report = made("throughput", tmp_path / "store", lakes=tmp_path / "lakes", source="lake")
+    assert report.summary["total"]["messages"] == 3 + sum(at >= second for _, _, at, _ in written.records)
+    assert report.summary["input"]["lake"]["gap_bytes"] == second - position
+    (note,) = report.summary["notes"]
+    assert note.startswith(f"{second - position:,} bytes of the log were deleted before the lake had read them")
+
+
+def test_gaps_that_the_lake_knows_are_said(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 20)
+    fill(tmp_path / "store", tmp_path / "lakes")
+    lake = find_lake(tmp_path / "lakes", tmp_path / "store")
+    assert lake is not None
+    lake.manifest.gaps = [LogGap(0, 1000, 5), LogGap(2000, 2234, 6)]
+    lake.manifest.missing_journal_files = [4, 5]
+    plan = plan_log(tmp_path / "store", start=lake.manifest.position)
+    log, journal = lake_notes(lake, plan, survey(tmp_path / "store"))
+    assert log.startswith("1,234 bytes of the log")
+    assert journal.startswith("2 files of the poll journal")
+    assert lake_notes(lake, None, None) == []
+
+
+def test_what_the_lake_has_dropped_is_said_where_it_is_missing(made: Callable[..., Any], tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 60, step_ms=3_600_000)
+    fill(tmp_path / "store", tmp_path / "lakes")
+    now = 1_700_000_000_000 + 60 * 3_600_000
+    sync(
+        Wanted(str(tmp_path / "store"), tmp_path / "lakes", keep_days=1),
+        lambda works: [],
+        lambda: now,
+        lambda percent, doing: None,
+    )
+    midnight = now // 86_400_000 * 86_400_000 - 86_400_000
+    early = [number for number in range(60) if 1_700_000_000_000 + number * 3_600_000 < midnight]
+    for window, said in (
+        ({}, True),
+        ({"from_ms": midnight - 60_000}, True),
+        ({"from_ms": midnight}, False),
+        ({"from_ms": midnight + 60_000, "to_ms": midnight + 180_000, "compare": True}, True),
+    ):
+        report = made("throughput", tmp_path / "store", lakes=tmp_path / "lakes", **window)
+        notes = [note for note in report.summary["notes"] if "GLASSMQ_LAKE_KEEP_DAYS" in note]
+        assert notes == (
+            [
+                "The lake has dropped what it had of before 2023-11-16 (UTC), as GLASSMQ_LAKE_KEEP_DAYS "
+                "says; that is missing here."
+            ]
+            if said
+            else []
+        ), window
+        if not window:
+            assert report.summary["total"]["messages"] == 60 - len(early)
+        assert report.summary["input"]["lake"]["dropped_before_ms"] == midnight
+    report = made("hold_time", tmp_path / "store", lakes=tmp_path / "lakes")
+    assert not [note for note in report.summary["notes"] if "KEEP_DAYS" in note], "it had no ends of pulls"
+
+
+def test_a_log_that_cannot_be_read_on_is_said(tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 60)
+    torn = written.records[30][2]
+    tear(tmp_path / "store", torn, 20)
+    fill(tmp_path / "store", tmp_path / "lakes")
+    lake = find_lake(tmp_path / "lakes", tmp_path / "store")
+    assert lake is not None
+    (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.manifest.position), None)
+    assert note.startswith(f"The log cannot be read behind byte {torn:,}, since what lies there is not a valid record")
+
+
+def test_which_lake_is_read(tmp_path: Path) -> None:
+    store, lakes = tmp_path / "store", tmp_path / "lakes"
+    make_store(store, 5)
+    assert lake_for(store, None, "auto") == lake_for(store, lakes, "auto") == (None, [])
+    with pytest.raises(
+        LakeError, match=r"There is no lake of .*store in .*lakes. `.venv/bin/python manage.py lake sync` fills one."
+    ):
+        lake_for(store, lakes, "lake")
+    with pytest.raises(LakeError, match="There is no lake"):
+        lake_for(store, None, "lake")
+    with pytest.raises(LakeError, match="not 'river'"):
+        lake_for(store, lakes, "river")
+    (lakes / lake_name(store)).mkdir(parents=True)
+    assert lake_for(store, lakes, "auto") == (None, []), "one that is being filled for the first time"
+    fill(store, lakes)
+    found, notes = lake_for(store, lakes, "auto")
+    assert found is not None and (found, notes) == lake_for(store, lakes, "lake")
+    assert notes == []
+    assert lake_for(store, lakes, "log") == (None, [])
+    (found.folder / "manifest.json").write_text("{")
+    nothing, (note,) = lake_for(store, lakes, "auto")
+    assert nothing is None and note.startswith("The lake was not read") and "manifest.json is damaged" in note
+    with pytest.raises(LakeError, match="is damaged"):
+        lake_for(store, lakes, "lake")
+
+
+def test_a_lake_of_another_store_is_not_read(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 20)
+    fill(tmp_path / "store", tmp_path / "lakes")
+    shutil.rmtree(tmp_path / "store")
+    make_store(tmp_path / "store", 20, body=b"other")
+    nothing, (note,) = lake_for(tmp_path / "store", tmp_path / "lakes", "auto")
+    assert nothing is None and "was filled from another store that was there" in note
+    with pytest.raises(LakeError, match="was filled from another store that was there"):
+        lake_for(tmp_path / "store", tmp_path / "lakes", "lake")
+
+
+def test_a_report_says_that_it_did_not_read_the_lake(made: Callable[..., Any], tmp_path: Path) -> None:
+    store, lakes = tmp_path / "store", tmp_path / "lakes"
+    make_store(store, 5)
+    fill(store, lakes)
+    lake = find_lake(lakes, store)
+    assert lake is not None
+    (lake.folder / "manifest.json").write_bytes(b'{"store":"x","version":99}')
+    (note,) = made("throughput", store, lakes=lakes).summary["notes"]
+    assert note.startswith("The lake was not read") and "has version 99" in note
+
+
+def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path) -> None:
+    store, lakes = tmp_path / "store", tmp_path / "lakes"
+    make_store(store, 3)
+    make_journal(store, [entry(number) for number in range(20)])
+    whole = survey(store)
+    fill(store, lakes)
+    lake = find_lake(lakes, store)
+    assert lake is not None
+    tail = survey(store, known_of_journal(lake))
+    assert (tail.entries, tail.files) == (0, 1)
+    assert with_lake(tail, store, lake) == whole
+    for file in find_files(store)[0]:
+        Path(file.path).unlink()
+    assert with_lake(survey(store, known_of_journal(lake)), store, lake) == whole
+
+
+def test_files_of_the_journal_that_were_not_closed(tmp_path: Path) -> None:
+    make_store(tmp_path, 1)
+    parts = [
+        JournalPart(number, 7, 0, 9, number == 1, [LakeFile("polls/x", 5, 1, 10 * number, 10 * number + 5)], 2)
+        for number in (1, 2, 3)
+    ]
+    found = with_lake(survey(tmp_path), tmp_path, Lake(tmp_path, Manifest(str(tmp_path), polls=parts)))
+    assert (found.files, found.entries, found.lost, found.cut_off_files) == (3, 15, 6, 1)
+    assert (found.from_ms, found.to_ms) == (10, 35)

@@ -1,0 +1,94 @@
+"""The folder of a run, and what is left when writing it fails."""
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from spark_jobs.output import files as report_files
+from spark_jobs.output.files import write_folder
+from tests.spark_jobs.output.test_page import CHARTS, SUMMARY, TABLES
+
+FILES = {"summary.json", "report.html"} | {f"{name}.{kind}" for name in TABLES for kind in ("csv", "json", "parquet")}
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_new_folder_holds_every_file(tmp_path: Path) -> None:
+    summary = write_folder(tmp_path / "runs" / "1", SUMMARY, TABLES, CHARTS)
+    assert names(tmp_path / "runs" / "1") == FILES
+    assert names(tmp_path / "runs") == {"1"}
+    assert summary["tables"]["by_topic"] == {
+        "rows": 1,
+        "columns": TABLES["by_topic"].column_names,
+        "csv": "by_topic.csv",
+        "json": "by_topic.json",
+        "parquet": "by_topic.parquet",
+    }
+
+
+def test_a_table_is_the_same_in_all_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_files, "JSON_ROWS", 2)
+    table = pa.table({"topic": ["Größe", 'a "b",\n', "c"], "lag_ms": [1, None, 1 << 60]})
+    write_folder(tmp_path / "1", SUMMARY, TABLES | {"by_topic": table}, ())
+    assert json.loads((tmp_path / "1" / "by_topic.json").read_text()) == table.to_pylist()
+    assert parquet.read_table(tmp_path / "1" / "by_topic.parquet").equals(table)
+    assert csv.read_csv(
+        tmp_path / "1" / "by_topic.csv", parse_options=csv.ParseOptions(newlines_in_values=True)
+    ).equals(table)
+
+
+def test_a_table_without_rows(tmp_path: Path) -> None:
+    write_folder(tmp_path / "1", SUMMARY, TABLES | {"by_topic": TABLES["by_topic"].slice(0, 0)}, CHARTS)
+    assert json.loads((tmp_path / "1" / "by_topic.json").read_text()) == []
+
+
+def test_a_folder_that_is_there_keeps_what_else_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / "summary.json").write_text("old")
+    write_folder(tmp_path, SUMMARY, TABLES, CHARTS)
+    assert names(tmp_path) == FILES | {"mine.txt"}
+    assert (tmp_path / "summary.json").read_text() != "old"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_failure_leaves_nothing_that_looks_like_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    def fail(*_: Any) -> str:
+        raise OSError("disk full")
+
+    folder = tmp_path / "out"
+    if exists:
+        folder.mkdir()
+    monkeypatch.setattr(report_files, "page", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_folder(folder, SUMMARY, TABLES, CHARTS)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("there_already", [False, True])
+def test_a_disk_that_is_full_leaves_no_half_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_already: bool
+) -> None:
+    folder = tmp_path / "runs" / "7"
+    folder.parent.mkdir()
+    if there_already:
+        folder.mkdir()
+        (folder / "mine.txt").write_text("kept")
+
+    def full(table: Any, path: Path, **_: Any) -> None:
+        path.write_bytes(b"PAR1 and no more")
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(report_files.parquet, "write_table", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        write_folder(folder, SUMMARY, TABLES, CHARTS)
+    assert [path.name for path in folder.parent.rglob("*") if path.is_file()] == ["mine.txt"] * there_already
+    assert [path.name for path in folder.parent.iterdir()] == ["7"] * there_already

@@ -1,0 +1,208 @@
+"""report.html: complete in itself, and closed to what a topic may be called."""
+
+import json
+import re
+import shutil
+import subprocess
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from playwright.sync_api import sync_playwright
+
+from spark_jobs.output.page import facts, lead, notes, page, words
+from spark_jobs.reports.shape import Chart
+from tests.fakes.browser import launch
+
+SUMMARY: dict[str, Any] = {
+    "report": "throughput",
+    "title": "Throughput",
+    "rows": [{"topic": "orders", "messages": 2, "bytes": 300}],
+    "total": {"messages": 2, "bytes": 300, "body_bytes": 20},
+    "headlines": [
+        {
+            "name": "messages",
+            "label": "Messages stored",
+            "better": "",
+            "report": "",
+            "kind": "number",
+            "value": 2,
+            "before": None,
+        }
+    ],
+    "parameters": {"from_ms": None, "to_ms": 1_700_000_000_000, "topic": None, "consumer_group": "g", "compare": False},
+    "input": {
+        "store": "/data/<store>",
+        "start_offset": 0,
+        "end_offset": 300,
+        "ended_by": "unwritten space",
+        "messages": 2,
+        "segments_read": 1,
+        "segments_gone": [],
+        "segments_unread": ["x"],
+        "foreign_files": [],
+        "torn_bytes": 0,
+    },
+    "words": ["There are <2> messages."],
+    "step_ms": 60_000,
+    "notes": [],
+    "left_out": [],
+    "code_version": "0.1.0+abc",
+    "started_ms": 0,
+    "finished_ms": 1_700_000_000_000,
+    "duration_s": 1.25,
+}
+TABLES = {
+    "by_topic": pa.table({"topic": ["orders"], "messages": [2], "bytes": [300]}),
+    "by_queue": pa.table({"topic": ["orders"], "queue_id": [0], "messages": [2]}),
+    "by_minute": pa.table({"minute_ts": [60_000], "topic": ["orders"], "messages": [2], "bytes": [300]}),
+    "by_size": pa.table({"topic": ["orders"], "size_class": [16], "messages": [2]}),
+}
+CHARTS = (Chart("stack", "Stored", "by_minute", ("messages", "bytes"), split=("topic",)),)
+JOURNAL = {"files": 2, "entries": 4_000, "lost": 3, "torn_bytes": 0, "cut_off_files": 1, "unreadable_files": 0}
+
+
+def data_of(text: str) -> dict[str, Any]:
+    found = re.search(r'(?s)<script type="application/json" id="data">(.*?)</script>', text)
+    assert found is not None
+    read: dict[str, Any] = json.loads(found[1])
+    return read
+
+
+def test_it_needs_no_other_file() -> None:
+    text = page(SUMMARY, TABLES, CHARTS)
+    assert not re.search(r'(src|href)\s*=\s*["\']', text)
+    assert "{{" not in re.sub(r"(?s)<script type=\"module\">.*?</script>", "", text)
+    assert "Leon Sorokin" in text  # the licence of what draws the charts goes with it
+
+
+def test_its_policy_lets_in_exactly_its_script() -> None:
+    text = page(SUMMARY, TABLES, CHARTS)
+    script = re.findall(r'(?s)<script type="module">(.*?)</script>', text)
+    assert len(script) == 1
+    digest = b64encode(sha256(script[0].encode()).digest()).decode()
+    assert f"script-src &#x27;sha256-{digest}&#x27;" in text
+    assert "default-src &#x27;none&#x27;" in text
+
+
+def test_what_comes_from_the_store_cannot_leave_its_place() -> None:
+    hostile = "</script><script>alert(1)</script><!--{{ style }}"
+    tables = TABLES | {"by_topic": pa.table({"topic": [hostile], "messages": [1], "bytes": [1]})}
+    parameters = SUMMARY["parameters"] | {"topic": hostile}
+    text = page(SUMMARY | {"title": hostile, "parameters": parameters, "notes": [hostile]}, tables, CHARTS)
+    assert "<script>alert" not in text
+    assert text.count("{{ style }}") == 5  # as it was called: in the title, heading, lead, notes and data
+    assert data_of(text)["tables"]["by_topic"]["columns"]["topic"] == [hostile]
+
+
+def test_a_table_without_rows_has_no_chart() -> None:
+    tables = TABLES | {"by_minute": TABLES["by_minute"].slice(0, 0)}
+    assert data_of(page(SUMMARY, tables, CHARTS))["charts"] == []
+    assert [chart["title"] for chart in data_of(page(SUMMARY, TABLES, CHARTS))["charts"]] == ["Stored"]
+
+
+def test_the_time_before_is_beside_the_first_table() -> None:
+    tables = TABLES | {"previous": TABLES["by_topic"]}
+    found = data_of(page(SUMMARY | {"previous": {"from_ms": 0, "to_ms": 60_000}}, tables, CHARTS))
+    assert found["previous"]["columns"]["messages"] == [2]
+    assert "previous" not in found["tables"]
+    assert data_of(page(SUMMARY, TABLES, CHARTS))["previous"] is None
+
+
+def test_it_says_what_was_read() -> None:
+    text = facts(SUMMARY)
+    assert "<dd>/data/&lt;store&gt;</dd>" in text
+    assert "<dd>bytes 0 to 300, 2 messages; nothing is written behind that</dd>" in text
+    assert "<dd>1 read, 1 behind the end, not read</dd>" in text
+    assert "Poll journal" not in text
+    lake = {
+        "folder": "/lake/<s>",
+        "position": 2_000,
+        "messages": 1_000,
+        "synced_ms": 0,
+        "gap_bytes": 5,
+        "missing_journal_files": 0,
+    }
+    assert (
+        "<dt>Lake</dt><dd>1,000 messages of /lake/&lt;s&gt;, which has the log up to byte 2,000, filled "
+        "1970-01-01 00:00:00 UTC, 5 bytes of the log deleted unread</dd>"
+    ) in facts(SUMMARY | {"input": SUMMARY["input"] | {"lake": lake}})
+    assert "Lake" not in text
+    of_journal = facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL}})
+    assert (
+        "<dd>4,000 entries in 2 files, 3 entries that the broker could not write, "
+        "1 file that a crash may have cut off</dd>"
+    ) in of_journal
+    assert "<dd>4,000 entries in 1 file, 3 entries" in facts(
+        SUMMARY | {"input": {"store": "/data", "journal": JOURNAL | {"files": 1}}}
+    )
+    assert "Segments" not in of_journal
+    assert "<dd>there is none</dd>" in facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL | {"files": 0}}})
+
+
+def test_its_words_stand_before_its_figures() -> None:
+    assert words(SUMMARY) == '<p class="said">There are &lt;2&gt; messages.</p>\n'
+    text = page(SUMMARY, TABLES, CHARTS)
+    assert text.index("&lt;2&gt; messages") < text.index('id="headlines"')
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_its_script_is_one_that_a_browser_takes(tmp_path: Path) -> None:
+    (script,) = re.findall(r'(?s)<script type="module">(.*?)</script>', page(SUMMARY, TABLES, CHARTS))
+    (tmp_path / "page.mjs").write_text(script)
+    done = subprocess.run(["node", "--check", tmp_path / "page.mjs"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_edge_behind_which_a_table_goes_on_is_shaded(tmp_path: Path, theme: str) -> None:
+    wide = pa.table({"topic": ["orders"] * 3} | {f"messages_of_day_{day}": [day] * 3 for day in range(9)})
+    (tmp_path / "report.html").write_text(page(SUMMARY, TABLES | {"by_topic": wide}, CHARTS), encoding="utf-8")
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        opened = browser.new_page(viewport={"width": 360, "height": 780}, color_scheme=theme)
+        opened.goto((tmp_path / "report.html").as_uri())
+        table = opened.get_by_role("region", name="by topic, scrollable")
+        table.scroll_into_view_if_needed()
+        box = table.bounding_box()
+        assert box is not None
+
+        def edges() -> tuple[bytes, bytes]:
+            """Left and right, of the last row, below its text."""
+            line = {"y": box["y"] + box["height"] - 4, "width": 3, "height": 3}
+            left, right = box["x"], box["x"] + box["width"] - 3
+            return opened.screenshot(clip={"x": left, **line}), opened.screenshot(clip={"x": right, **line})
+
+        plain, shaded = edges()
+        assert plain != shaded
+        table.evaluate("table => table.scrollLeft = table.scrollWidth")
+        left, right = edges()
+        assert left != plain and right == plain
+        table.focus()
+        opened.keyboard.press("ArrowLeft")
+        opened.wait_for_function(
+            "table => table.scrollWidth - table.clientWidth - table.scrollLeft > 30", arg=table.element_handle()
+        )
+        assert plain not in edges()
+        browser.close()
+
+
+def test_it_says_what_it_is_about_and_what_is_missing() -> None:
+    assert lead(SUMMARY) == "from the beginning to 2023-11-14 22:13:20 UTC; group g only"
+    assert lead(SUMMARY | {"previous": {"from_ms": 0, "to_ms": 60_000}}).endswith(
+        "compared with the time from 1970-01-01 00:00:00 UTC to 1970-01-01 00:01:00 UTC"
+    )
+    said = notes(
+        SUMMARY
+        | {
+            "notes": ["There is no <journal>."],
+            "left_out": [{"reason": "clock_back", "count": 1_200, "text": "a clock went back"}],
+        }
+    )
+    assert said == (
+        '<p class="told" role="note">There is no &lt;journal&gt;.</p>\n'
+        '<p class="told" role="note">1,200 left out: a clock went back.</p>\n'
+    )

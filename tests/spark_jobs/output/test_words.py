@@ -1,0 +1,158 @@
+"""What a report says in sentences."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from broker_core.formats.poll_journal import CAUSES
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.output.words import ENDS, clock, many, more, ms, percent, size, top, us, words
+from spark_jobs.reports import load
+
+GROUPS = [
+    {"topic": "orders", "group": "a", "lag": 5, "most_lag": 5, "most_lag_ms": None, "state": "ok"},
+    *(
+        {"topic": "orders", "group": name, "lag": lag, "most_lag": 2 * lag, "most_lag_ms": 60_000, "state": "stopped"}
+        for name, lag in (("b", 10), ("c", 40), ("d", 30), ("e", 20))
+    ),
+]
+SAVINGS = {
+    "requests": 10,
+    "saved_requests_1s": 40,
+    "saved_requests_100ms": 390,
+    "open_pulls": 1.5,
+    "delay_p50_us": 80,
+    "delay_1s_p50_us": 500_000,
+    "delay_100ms_p50_us": 50_000,
+}
+
+
+def table(*rows: dict[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows))
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_nothing_is_said_of_nothing(name: str) -> None:
+    """Of an empty store, and of one without a journal: figures that are not known are None."""
+    report = load(name)
+    empty = {
+        of: pa.table(
+            {
+                column.split()[0].strip("`"): pa.array(
+                    [],
+                    {"string": pa.string(), "boolean": pa.bool_(), "double": pa.float64()}.get(
+                        column.split()[1], pa.int64()
+                    ),
+                )
+                for column in made.schema.split(", ")
+            }
+        )
+        for of, made in report.tables.items()
+    }
+    total = dict.fromkeys(figure.name for figure in report.headlines)
+    assert words(name, total, empty) == []
+
+
+def test_why_consumers_wait() -> None:
+    held = [
+        {"topic": "orders", "group": group, "measure": "held", "p50_us": p50} for group, p50 in (("a", 9), ("b", 8))
+    ]
+    said = words(
+        "hold_time",
+        {"holds": 8, "held_p50_us": 2_000_000, "held_p99_us": 15_000_000},
+        {
+            "by_cause": table(
+                {"cause": "arrival", "holds": 4},
+                {"cause": "timeout", "holds": 3},
+                {"cause": "filter_advanced", "holds": 1},
+            ),
+            "by_group": table(*held, held[0] | {"measure": "late", "p50_us": 99}),
+        },
+    )
+    assert said == [
+        "8 pulls waited: 50 % until messages arrived; 37.5 % in vain, until their time was up: nothing arrived for "
+        "them; 12.5 % until a filter passed over what came.",
+        "Half of them waited for no longer than 2 s, 99 % for no longer than 15 s.",
+        "a waits longest on orders, half of the time for 9 µs or more.",
+    ]
+
+
+def test_every_cause_has_its_words() -> None:
+    assert set(ENDS) == set(CAUSES)
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "when"),
+    [(60_000, "in the minute 2023-11-14 22:13 UTC."), (300_000, "in the 5 min from 2023-11-14 22:13 UTC.")],
+)
+def test_when_most_was_stored(step_ms: int, when: str) -> None:
+    said = words(
+        "throughput",
+        {"messages": 3, "bytes": 9, "step_ms": step_ms},
+        {
+            "by_topic": table({"topic": "orders", "messages": 3}),
+            "by_minute": table(
+                {"minute_ts": 1_699_999_980_000, "topic": "orders", "messages": 2},
+                {"minute_ts": 1_700_000_580_000, "topic": "orders", "messages": 1},
+            ),
+        },
+    )
+    assert said[1] == f"Most at a time, 2, were stored {when}"
+
+
+def test_what_long_polling_saves() -> None:
+    assert words("polling_savings", SAVINGS, {}) == [
+        "Consumers made 10 requests, and half of the messages were on their way within 80 µs of their arrival.",
+        "Asking each second they would have made 50, 5.0 times as many, and half of the messages would have been "
+        "500 ms late or more.",
+        "Asking every 100 ms they would have made 400, 40.0 times as many, and half of the messages would have been "
+        "50 ms late or more.",
+        "The price: 1.5 pulls lay open on average.",
+    ]
+    nothing_came = SAVINGS | {"delay_p50_us": None, "delay_1s_p50_us": None, "delay_100ms_p50_us": None}
+    assert "late" not in " ".join(words("polling_savings", nothing_came, {}))
+
+
+def test_who_is_behind() -> None:
+    total = {"lag": 105, "lag_ms": 90_000}
+    assert words("consumer_lag", total, {"by_group": table(*GROUPS)}) == [
+        "At the end there are 105 messages that a group has not committed, the oldest of which has waited for 1.5 min.",
+        "c on orders is stopped, 40 messages behind; d on orders is stopped, 30 messages behind; e on orders is "
+        "stopped, 20 messages behind and 1 more.",
+        "Farthest behind was c on orders, by 80 messages and 1 min.",
+    ]
+    assert words("consumer_lag", total, {"by_group": table(GROUPS[0])})[1:] == [
+        "No group is falling behind, stalled or stopped.",
+        "Farthest behind was a on orders, by 5 messages.",
+    ]
+
+
+def test_who_is_slow() -> None:
+    fast = {"topic": "t", "client_id": "x", "away_p50_ms": 1, "committed_p50_ms": None, "is_slow": False}
+    slow = fast | {"client_id": "y", "committed_p50_ms": 700, "is_slow": True}
+    assert words("slow_consumers", {}, {"by_client": table(fast)}) == ["No client is much slower than its group."]
+    assert words("slow_consumers", {}, {"by_client": table(fast, slow)}) == [
+        "Slower than its group is y on t, where half of its answers take 700 ms or more."
+    ]
+
+
+def test_figures_in_words() -> None:
+    assert [us(0), us(999), us(1_500), us(2_000_000)] == ["less than 1 µs", "999 µs", "1.5 ms", "2 s"]
+    assert [ms(0), ms(90_000), ms(7_200_000), ms(200_000_000)] == ["less than 1 ms", "1.5 min", "2 h", "2.3 days"]
+    assert [percent(value) for value in (0, 0.0004, 0.12, 0.9996, 1)] == [
+        "0 %",
+        "under 0.1 %",
+        "12 %",
+        "99.96 %",
+        "100 %",
+    ]
+    assert [size(0), size(1023), size(1024), size(5 << 40)] == ["0 B", "1,023 B", "1 KiB", "5 TiB"]
+    assert [many(1, "pull"), many(2_000, "pull"), more(3), more(5)] == ["1 pull", "2,000 pulls", "", " and 2 more"]
+    assert clock(1_700_000_000_000) == "2023-11-14 22:13 UTC"
+
+
+def test_the_first_of_the_largest() -> None:
+    rows = table({"name": "a", "n": 1}, {"name": "b", "n": 2}, {"name": "c", "n": 2}, {"name": "d", "n": None})
+    assert top(rows, "n") == {"name": "b", "n": 2}
+    assert top(rows.slice(0, 0), "n") == {}

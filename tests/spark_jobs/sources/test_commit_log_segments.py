@@ -1,0 +1,184 @@
+"""How far a store is read, and in which pieces."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.errors import NotAStoreError
+from spark_jobs.sources.commit_log_segments import (
+    LARGEST_SHARE,
+    SMALLEST_SHARE,
+    bundled,
+    filler_size,
+    find_segments,
+    plan_log,
+    read_safe_end,
+    require_log_folder,
+    share,
+)
+from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_path, tear
+
+
+def test_without_a_safe_end_the_log_ends_where_nothing_is_written(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 40)
+    plan = plan_log(tmp_path)
+    assert (plan.start, plan.end, plan.ended_by) == (0, written.end, "unwritten space")
+    assert [(r.start, r.stop) for r in plan.ranges][-1][1] == written.end
+    assert plan.ranges[0].stop == SEGMENT
+
+
+def test_it_ends_at_the_first_invalid_record_and_says_what_was_not_read(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 60)
+    torn = next(offset for _, _, offset, _ in written.records if offset > SEGMENT + 500)
+    tear(tmp_path, torn, 20)
+    plan = plan_log(tmp_path)
+    assert (plan.end, plan.ended_by) == (torn, "invalid record")
+    assert plan.segments_unread == tuple(path.name for path in sorted((tmp_path / "commitlog").iterdir())[2:])
+
+
+def test_a_torn_body_at_the_end_is_seen_by_its_checksum(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 10)
+    last = written.records[-1][2]
+    tear(tmp_path, last + 88, 3)
+    assert plan_log(tmp_path).end == last
+
+
+def test_the_safe_end_wins_over_what_is_written_behind_it(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 40)
+    safe = written.records[25][2]
+    publish_end(tmp_path, safe)
+    plan = plan_log(tmp_path)
+    assert (plan.end, plan.ended_by) == (safe, "safe end")
+    assert plan.ranges[-1].stop == safe
+
+
+def test_a_half_written_safe_end_does_not_count(tmp_path: Path) -> None:
+    make_store(tmp_path, 4)
+    publish_end(tmp_path, 10)
+    path = tmp_path / "safe_end"
+    path.write_bytes(path.read_bytes()[:20] + b"x" + path.read_bytes()[21:])
+    assert read_safe_end(tmp_path) is None
+    assert plan_log(tmp_path).ended_by == "unwritten space"
+
+
+def test_splits_begin_with_records_and_leave_nothing_out(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 200, segment=1 << 20)
+    starts = {offset for _, _, offset, _ in written.records}
+    for published in (False, True):
+        if published:
+            publish_end(tmp_path, written.end)
+        plan = plan_log(tmp_path, split_bytes=3000)
+        assert len(plan.ranges) > 5
+        assert {r.start for r in plan.ranges} <= starts
+        assert [r.stop for r in plan.ranges] == [*[r.start for r in plan.ranges][1:], written.end]
+
+
+def test_a_missing_segment_ends_a_log_without_a_safe_end(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 60)
+    segment_path(tmp_path, 1).unlink()
+    plan = plan_log(tmp_path)
+    assert plan.ended_by == "missing segment"
+    assert plan.end < SEGMENT
+    publish_end(tmp_path, written.end)
+    assert {r.base for r in plan_log(tmp_path).ranges} == {0, *range(2 * SEGMENT, written.end, SEGMENT)}
+
+
+def test_deleted_old_segments_and_foreign_files_are_no_trouble(tmp_path: Path) -> None:
+    make_store(tmp_path, 60)
+    segment_path(tmp_path, 0).unlink()
+    (tmp_path / "commitlog" / "notes.txt").write_text("not a segment")
+    (tmp_path / "commitlog" / "lost+found").mkdir()
+    plan = plan_log(tmp_path)
+    assert (plan.start, plan.foreign_files) == (SEGMENT, ("lost+found", "notes.txt"))
+
+
+def test_segments_made_in_advance_are_not_called_unread(tmp_path: Path) -> None:
+    make_store(tmp_path, 5)
+    segment_path(tmp_path, 1).write_bytes(bytes(SEGMENT))
+    assert plan_log(tmp_path).segments_unread == ()
+
+
+def test_an_empty_store_has_nothing_to_read(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    assert plan_log(tmp_path).ranges == ()
+    assert plan_log(tmp_path).ended_by == "no segment"
+    segment_path(tmp_path, 0).write_bytes(b"")
+    assert plan_log(tmp_path).ranges == ()
+
+
+def test_a_store_that_has_no_log_yet_is_told_from_what_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(NotAStoreError, match="is not a store"):
+        find_segments(tmp_path)
+    with pytest.raises(NotAStoreError):
+        plan_log(tmp_path / "nowhere")
+    (tmp_path / "glassmq").write_text("1")
+    assert find_segments(tmp_path) == ([], ())
+
+
+def test_the_end_asked_for_is_taken_as_it_is(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 40)
+    start, end = written.records[10][2], written.records[20][2]
+    plan = plan_log(tmp_path, start=start, end=end)
+    assert (plan.ranges[0].start, plan.ranges[-1].stop) == (start, end)
+
+
+def test_fillers_are_told_from_torn_space(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 40)
+    last, size = next(
+        (offset, size)
+        for (_, _, offset, size), after in zip(written.records, written.records[1:], strict=False)
+        if after[2] >= SEGMENT
+    )
+    path = str(segment_path(tmp_path, 0))
+    assert filler_size(path, 0, last + size, SEGMENT) == SEGMENT - last - size
+    assert filler_size(path, 0, SEGMENT, SEGMENT) == 0
+    tear(tmp_path, last + size, 8)
+    assert filler_size(path, 0, last + size, SEGMENT) == 0
+    assert filler_size(str(tmp_path / "gone"), 0, 0, 8) is None
+
+
+def test_a_machine_that_does_not_see_the_store_does_not_take_it_for_empty(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    require_log_folder(str(tmp_path / "commitlog" / "00000000000000000000"))
+    with pytest.raises(NotAStoreError, match=r"does not see .* on storage that they share"):
+        require_log_folder(str(tmp_path / "elsewhere" / "commitlog" / "00000000000000000000"))
+
+
+def test_each_core_reads_one_part_of_a_small_log_and_several_of_a_large_one() -> None:
+    mib, gib = 1 << 20, 1 << 30
+    assert share(0, 2) == share(10 * mib, 2) == share(32 * mib, 2) == SMALLEST_SHARE
+    assert share(gib, 2) == gib // 2
+    assert share(gib - 1, 2) * 2 >= gib - 1
+    assert share(2 * gib, 2) == gib
+    assert gib < share(2 * gib + mib, 2) < LARGEST_SHARE, "the beginning of a third segment is no reason for more tasks"
+    assert share(3 * gib, 2) == 3 * gib // 4
+    assert share(100 * gib, 16) == -(-100 * gib // 96)
+
+
+@given(size=st.integers(0, 1 << 45), cores=st.integers(1, 500))
+def test_no_core_reads_more_than_the_others(size: int, cores: int) -> None:
+    found = share(size, cores)
+    assert SMALLEST_SHARE <= found <= max(LARGEST_SHARE, SMALLEST_SHARE)
+    tasks = -(-size // found)
+    assert tasks <= cores or tasks % cores == 0 or found == SMALLEST_SHARE
+
+
+def test_what_is_small_is_read_together_with_what_is_before() -> None:
+    def sizes(*pieces: int) -> list[list[int]]:
+        return bundled(pieces, lambda size: size)
+
+    assert sizes() == []
+    assert sizes(0) == [[0]]
+    assert sizes(100, 100, 12) == [[100], [100], [12]]
+    assert sizes(100, 100, 11) == [[100], [100, 11]]
+    assert sizes(100, 5, 6, 5, 100) == [[100, 5, 6], [5], [100]]
+    assert sizes(3, 100, 3) == [[3], [100, 3]]
+
+
+@given(st.lists(st.integers(0, 1000), max_size=30))
+def test_bundles_hold_every_piece_once_and_are_none_much_larger_than_the_largest_piece(pieces: list[int]) -> None:
+    found = bundled(pieces, lambda size: size)
+    assert [piece for bundle in found for piece in bundle] == pieces
+    assert all(len(bundle) == 1 or sum(bundle[1:]) < max(pieces) / 8 for bundle in found)

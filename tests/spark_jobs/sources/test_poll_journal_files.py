@@ -1,0 +1,102 @@
+"""Which files a journal has, and what of them is missing."""
+
+from pathlib import Path
+
+import pytest
+
+from broker_core.formats.poll_journal import decode_blocks, decode_header
+from spark_jobs.errors import NotAStoreError
+from spark_jobs.sources.poll_journal_files import (
+    JournalFile,
+    begins_behind,
+    find_files,
+    name_in,
+    name_of,
+    read_file,
+    read_head,
+    survey,
+    survey_file,
+)
+from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
+
+
+def test_files_in_their_order_and_what_else_lies_there(tmp_path: Path) -> None:
+    paths = make_journal(tmp_path, [entry(0)], [entry(1)])
+    for name in ("notes.txt", "7.journal", f"{5:020d}.journal.bak"):
+        (tmp_path / "polljournal" / name).write_text("x")
+    (tmp_path / "polljournal" / f"{9:020d}.journal").mkdir()
+    files, foreign = find_files(tmp_path)
+    assert files == [JournalFile(str(path), number, path.stat().st_size) for number, path in enumerate(paths)]
+    assert foreign == (f"{5:020d}.journal.bak", f"{9:020d}.journal", "7.journal", "notes.txt")
+
+
+def test_a_store_may_have_no_journal(tmp_path: Path) -> None:
+    with pytest.raises(NotAStoreError, match="is not a store: it has no polljournal folder"):
+        find_files(tmp_path)
+    (tmp_path / "glassmq").write_text("1")
+    assert find_files(tmp_path) == ([], ())
+    (tmp_path / "glassmq").unlink()
+    (tmp_path / "commitlog").mkdir()
+    assert survey(tmp_path)[:3] == (0, 0, 0)
+
+
+def test_a_file_that_is_gone_is_none(tmp_path: Path) -> None:
+    assert read_file(str(tmp_path / "gone")) is None
+
+
+def test_a_survey_counts_what_is_there_and_what_is_not(tmp_path: Path) -> None:
+    paths = make_journal(
+        tmp_path, map(entry, range(25)), map(entry, range(25, 30)), [], map(entry, range(30, 50)), lost=2
+    )
+    whole = survey(tmp_path)
+    assert (whole.files, whole.entries, whole.lost, whole.torn_bytes, whole.unreadable_files, whole.cut_off_files) == (
+        4,
+        50,
+        2 * 6,
+        0,
+        0,
+        0,
+    )
+    assert (whole.from_ms, whole.to_ms) == (BEGIN_MS, BEGIN_MS + 49_000)
+    data = paths[0].read_bytes()
+    paths[0].write_bytes(data[:-41])  # in the middle of its last entry
+    paths[1].write_bytes(b"x" * 500)
+    paths[3].write_bytes(paths[3].read_bytes()[:-40])  # not closed: it is being written
+    harmed = survey(tmp_path)
+    assert (harmed.files, harmed.entries, harmed.lost, harmed.unreadable_files, harmed.cut_off_files) == (
+        4,
+        40,
+        2 * 4,
+        1,
+        2,
+    )
+    last_block = 40 + 5 * 80 + 8 * -(-sum(2 + len(f"c{number}") for number in range(20, 25)) // 8)
+    assert harmed.torn_bytes == last_block - 1
+
+
+def test_times_are_the_smallest_and_the_largest_when_the_clock_goes_back(tmp_path: Path) -> None:
+    (path,) = make_journal(tmp_path, [entry(0, at_ms=at) for at in (500, 900, 700, 100, 300)], block=2)
+    found = survey_file(path.read_bytes())
+    assert found is not None and (found.min_ms, found.max_ms, found.is_closed) == (100, 900, True)
+
+
+def test_what_was_read_already_does_not_count_again(tmp_path: Path) -> None:
+    (file,) = make_journal(tmp_path, [entry(number) for number in range(20)], lost=3)
+    data, (header, whole) = file.read_bytes(), (decode_header(file.read_bytes()), survey(tmp_path))
+    assert header is not None
+    first = next(iter(decode_blocks(data, header)))
+    known = {name_in(data): first.end}
+    assert begins_behind(data, known) == first.end
+    assert begins_behind(data, {name_of(header.number, header.created_ms + 1): 7}) == 0
+    assert begins_behind(b"nonsense", {"": 0}) == 0
+    rest = survey(tmp_path, known)
+    assert (rest.entries, rest.lost, rest.files) == (10, whole.lost - 3, 1)
+    assert (rest.from_ms, rest.to_ms, rest.torn_bytes) == (BEGIN_MS + 10_000, BEGIN_MS + 19_000, 0)
+    nothing = survey(tmp_path, {name_in(data): len(data)})
+    assert (nothing.entries, nothing.from_ms, nothing.cut_off_files) == (0, 0, whole.cut_off_files)
+
+
+def test_the_beginning_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abcdef")
+    assert read_head(str(tmp_path / "file"), 3) == b"abc"
+    assert read_head(str(tmp_path / "gone"), 3) == b""

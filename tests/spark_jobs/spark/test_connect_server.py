@@ -1,0 +1,194 @@
+"""Reports and the lake at a Spark Connect server, a process of its own, that dies in the middle.
+
+About 40 s on two idle cores, a third of it the starts of two servers.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+from spark_jobs.hosting.spark_process import COMMAND, SparkProcess
+from spark_jobs.output.folders import SUMMARY
+from tests.fakes.ports import unused_ports
+from tests.fakes.spark_cluster import SparkCluster
+from tests.spark_jobs.conftest import Made
+from tests.spark_jobs.stores import make_store
+from tests.spark_jobs.watching import Watching, tables_of
+
+pytestmark = pytest.mark.slow
+
+RECORDS = 600
+SEGMENT = 4096
+"""Small, so that there are some thirty splits, and time for something in the middle."""
+
+
+class Server:
+    """A server that may be killed and started again, where it was."""
+
+    def __init__(self, folder: Path) -> None:
+        self._processes = SparkCluster(folder)
+        [self._port] = unused_ports(1)
+        self.host = f"sc://localhost:{self._port}"
+        self.url = f"{self.host}/;token=hush%3D%3D"
+
+    def start(self) -> None:
+        self._processes.start_connect("local[2]", self._port, "hush==")
+
+    def kill(self) -> None:
+        self._processes.kill("connect")
+
+    def kill_all(self) -> None:
+        self._processes.kill_all()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("connect"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.kill_all()
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[SparkProcess]:
+    """Spark's process, that finds no Java: the server has its own."""
+    made = SparkProcess(command=["env", "JAVA_HOME=/nowhere", *COMMAND])
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stores") / "store"
+    make_store(folder, RECORDS, segment=SEGMENT)
+    return folder
+
+
+@pytest.fixture
+def do(server: Server, process: SparkProcess, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Has one job done at the server."""
+
+    def do(
+        job: str, group: str, watching: Watching | None = None, *, url: str = server.url, **arguments: Any
+    ) -> dict[str, Any]:
+        order = {
+            "job": job,
+            "group": group,
+            "master": url,
+            "scratch": str(tmp_path / "scratch"),
+            "arguments": {name: str(value) if isinstance(value, Path) else value for name, value in arguments.items()},
+        }
+        try:
+            return process.run(order, tmp_path / "log", watching or Watching())
+        finally:
+            assert "hush" not in (tmp_path / "log").read_text()
+
+    return do
+
+
+@pytest.mark.parametrize("report", ["throughput", "wakeup_latency", "daily_summary"])
+def test_a_report_is_the_one_of_a_spark_of_its_own(
+    do: Any, made: Callable[..., Made], driven: Path, tmp_path: Path, report: str
+) -> None:
+    """Of those that ask differently; the last one has a part of each of the others."""
+    answer = do("report", f"the same {report}", report=report, store=driven, folder=tmp_path / "run")
+    assert "done" in answer, answer
+    assert tables_of(tmp_path / "run") == tables_of(made(report, driven).folder) != {}
+
+
+@pytest.mark.parametrize(
+    ("url", "said", "passing"),
+    [
+        ("sc://localhost:{}/;token=hush", "The Spark server refuses the token that it was given, or wants one", False),
+        ("sc://127.0.0.1:{}/;token=hush%3D%3D", "answers, but not as a Spark Connect server does", True),
+    ],
+    ids=["another token", "TLS"],
+)
+def test_who_is_not_let_in_is_told_why(
+    do: Any, server: Server, process: SparkProcess, store: Path, tmp_path: Path, url: str, said: str, passing: bool
+) -> None:
+    process.end()  # a session that there is would go on
+    answer = do(
+        "report",
+        "not let in",
+        report="throughput",
+        store=store,
+        folder=tmp_path / "run",
+        url=url.format(server.host.rpartition(":")[2]),
+    )
+    assert said in answer["failed"]
+    assert (answer["passing"], "hush" in answer["failed"]) == (passing, False)
+
+
+def test_the_lake_is_filled_and_read(do: Any, store: Path, tmp_path: Path) -> None:
+    rounds = [
+        do("lake", f"fill {number}", store=store, lakes=tmp_path / "lakes", with_bodies=False)["done"]
+        for number in range(2)
+    ]
+    assert [(done["messages"], done["is_all"]) for done in rounds] == [(RECORDS, False), (0, True)]
+    answer = do(
+        "report",
+        "from the lake",
+        report="throughput",
+        store=store,
+        folder=tmp_path / "run",
+        lakes=tmp_path / "lakes",
+        source="lake",
+    )
+    assert answer["done"]["messages"] == RECORDS
+
+
+def test_a_cancel_ends_the_job_and_leaves_the_session(
+    do: Any, process: SparkProcess, store: Path, tmp_path: Path
+) -> None:
+    before, watching = process.pid, Watching(lambda: watching.give_up())
+    answer = do("report", "cancelled", watching, report="throughput", store=store, folder=tmp_path / "run")
+    assert watching.is_done
+    assert answer == {"cancelled": True}
+    assert watching.steps == sorted(watching.steps)
+    assert not (tmp_path / "run" / SUMMARY).exists()
+    assert (
+        do("report", "after it", report="throughput", store=store, folder=tmp_path / "run")["done"]["messages"]
+        == RECORDS
+    )
+    assert process.pid == before
+
+
+def test_what_a_task_says_is_what_is_said(do: Any, store: Path, tmp_path: Path) -> None:
+    mine = copytree(store, tmp_path / "mine")
+    watching = Watching(lambda: mine.rename(tmp_path / "gone"))
+    answer = do("report", "gone", watching, report="throughput", store=mine, folder=tmp_path / "run")
+    assert watching.is_done
+    assert f"does not see {mine / 'commitlog'}: the machines of a cluster need the store" in answer["failed"]
+    assert not answer["passing"]
+
+
+def test_a_server_that_is_another_one_is_found_by_the_next_job(
+    do: Any, server: Server, process: SparkProcess, store: Path, tmp_path: Path
+) -> None:
+    before = process.pid
+    server.kill()
+    server.start()
+    assert (
+        do("report", "another", report="throughput", store=store, folder=tmp_path / "run")["done"]["messages"]
+        == RECORDS
+    )
+    assert process.pid == before
+
+
+def test_a_server_that_dies_in_the_middle_is_worth_another_try(
+    do: Any, server: Server, store: Path, tmp_path: Path
+) -> None:
+    watching = Watching(server.kill)
+    answer = do("report", "killed", watching, report="throughput", store=store, folder=tmp_path / "run")
+    assert watching.is_done
+    assert answer == {"failed": "The Spark server (GLASSMQ_SPARK_MASTER) does not answer any more.", "passing": True}
+    assert not (tmp_path / "run" / SUMMARY).exists()
+    away = do("report", "away", report="throughput", store=store, folder=tmp_path / "run")
+    assert away["passing"]
+    assert f"The Spark server {server.host} (GLASSMQ_SPARK_MASTER) does not answer" in away["failed"]

@@ -1,0 +1,116 @@
+"""What is said of failures, as Spark words them."""
+
+import errno
+
+import grpc
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkRuntimeError
+from pyspark.errors.exceptions.captured import UnknownException
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException
+
+from spark_jobs.errors import ClusterError, NotAStoreError, PassingError
+from spark_jobs.spark.failures import is_passing, sentence
+
+IN_A_TASK = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3
+Traceback (most recent call last):
+  File "worker.py", line 12, in main
+spark_jobs.errors.{}: It is said here.
+
+\tat org.apache.spark.api.python.BasePythonRunner.run(PythonRunner.scala:1)
+"""
+TRACEBACK = """Job aborted due to stage failure
+Traceback (most recent call last):
+  File "worker.py", line 12, in main
+    process()
+pyarrow.lib.ArrowInvalid: first
+  File "other.py", line 7, in read
+ValueError: buffer too small
+\tat org.apache.spark.Something
+"""
+
+
+class JavaError(UnknownException):
+    """One of Spark's, made without a Java."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "passing"),
+    [
+        (PassingError("The master is away."), "The master is away.", True),
+        (ClusterError("No pyarrow there."), "No pyarrow there.", False),
+        (NotAStoreError("No log."), "No log.", False),
+        (JavaError(IN_A_TASK.format("NotAStoreError")), "It is said here.", False),
+        (JavaError(IN_A_TASK.format("PassingError")), "It is said here.", True),
+        (JavaError(TRACEBACK), "ValueError: buffer too small (the run's log has the rest)", False),
+        (
+            JavaError("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)\nmore"),
+            "JavaError: Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited) "
+            "(the run's log has the rest)",
+            True,
+        ),
+        (
+            JavaError("java.io.IOException: No space left on device"),
+            "There is no space left on the disk; nothing of the result was kept.",
+            False,
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/data/x"),
+            "There is no space left on the disk of /data/x; nothing of the result was kept.",
+            False,
+        ),
+        (PermissionError(errno.EACCES, "Permission denied", "/data/x"), "Permission denied: /data/x.", False),
+        (
+            RuntimeError("Python in worker has different version: 3.9 than that in driver: 3.11"),
+            "The cluster's Python is of another version than this machine's: set PYSPARK_PYTHON to one of the same "
+            "minor version that all of its machines have.",
+            False,
+        ),
+        (
+            PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={}),
+            "PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number. "
+            "(the run's log has the rest)",
+            True,
+        ),
+        (
+            Py4JNetworkError("Answer from Java side is empty"),
+            "Py4JNetworkError: Answer from Java side is empty (the run's log has the rest)",
+            True,
+        ),
+        (
+            SparkConnectGrpcException("<_MultiThreadedRendezvous", grpc_status_code=grpc.StatusCode.UNAVAILABLE),
+            "The Spark server (GLASSMQ_SPARK_MASTER) does not answer any more.",
+            True,
+        ),
+        (
+            SparkConnectGrpcException(
+                "<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNKNOWN\n"
+                '\tdetails = "Application error processing RPC"\n>'
+            ),
+            "The Spark server broke off: Application error processing RPC (the run's log has the rest)",
+            True,
+        ),
+        (
+            SparkConnectGrpcException("no", grpc_status_code=grpc.StatusCode.UNAUTHENTICATED),
+            "The Spark server refuses the token that it was given, or wants one: a parameter of "
+            "GLASSMQ_SPARK_MASTER, or SPARK_CONNECT_AUTHENTICATE_TOKEN.",
+            False,
+        ),
+        (
+            SparkConnectGrpcException("[INVALID_HANDLE.SESSION_NOT_FOUND] gone\nmore"),
+            "SparkConnectGrpcException: [INVALID_HANDLE.SESSION_NOT_FOUND] gone (the run's log has the rest)",
+            True,
+        ),
+        (ConnectionRefusedError("refused"), "ConnectionRefusedError: refused (the run's log has the rest)", True),
+        (ValueError("first line\nsecond line"), "ValueError: first line (the run's log has the rest)", False),
+        (KeyError(), "KeyError: KeyError (the run's log has the rest)", False),
+    ],
+)
+def test_what_is_said_and_whether_it_is_tried_again(error: Exception, said: str, passing: bool) -> None:
+    assert (sentence(error), is_passing(error)) == (said, passing)

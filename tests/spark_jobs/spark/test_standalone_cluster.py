@@ -1,0 +1,137 @@
+"""A report on a standalone Spark cluster, a master and two workers as processes of their own, that lose what they may.
+
+About 40 s on two idle cores, most of it the starts of seven Javas.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.utils import timezone
+
+from spark_jobs.hosting.spark_process import COMMAND, SparkProcess
+from spark_jobs.output.folders import SUMMARY
+from spark_jobs.run import Job, run_report
+from tests.fakes.spark_cluster import SparkCluster
+from tests.spark_jobs.stores import make_store
+from tests.spark_jobs.watching import Watching, tables_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+RECORDS = 500
+SEGMENT = 8192
+"""Small, so that there are some ten splits, and time to lose something in the middle."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    made = SparkCluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        made.start_master()
+        made.start_worker("one")
+        made.start_worker("two")
+        yield made
+    finally:
+        made.kill_all()
+
+
+@pytest.fixture(scope="module")
+def process(cluster: SparkCluster) -> Iterator[SparkProcess]:
+    made = SparkProcess(command=["env", *(f"{name}={value}" for name, value in cluster.environment.items()), *COMMAND])
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stores") / "store"
+    make_store(folder, RECORDS, segment=SEGMENT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(spark: "SparkSession", store: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What the same report makes without a cluster."""
+    folder = tmp_path_factory.mktemp("local") / "run"
+    run_report(Job("throughput", store, folder), spark, timezone.now, lambda percent, doing, until=0: None)
+    return tables_of(folder)
+
+
+@pytest.fixture
+def run(cluster: SparkCluster, process: SparkProcess, store: Path, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Runs the report on the cluster, into ``tmp_path / "run"``."""
+
+    def run(watching: Watching, group: str) -> dict[str, Any]:
+        order = {
+            "job": "report",
+            "group": group,
+            "master": cluster.url,
+            "scratch": str(tmp_path / "scratch"),
+            "arguments": {"report": "throughput", "store": str(store), "folder": str(tmp_path / "run")},
+        }
+        return process.run(order, tmp_path / "log", watching)
+
+    return run
+
+
+def kill_executor(cluster: SparkCluster) -> None:
+    """One of them; the other goes on."""
+    executors = cluster.executors("one") or cluster.executors("two")
+    os.kill(executors[0], signal.SIGKILL)
+
+
+def test_the_result_is_the_one_without_a_cluster(
+    run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    watching = Watching()
+    assert run(watching, "whole")["done"]["messages"] == RECORDS
+    assert tables_of(tmp_path / "run") == expected
+    assert watching.steps == sorted(watching.steps)
+    cluster.wait_for_executors("one", "two")
+
+
+def test_an_executor_that_dies_in_the_middle_changes_nothing(
+    run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    watching = Watching(lambda: kill_executor(cluster))
+    answer = run(watching, "executor")
+    assert watching.is_done
+    assert answer["done"]["messages"] == RECORDS
+    assert tables_of(tmp_path / "run") == expected
+
+
+def test_a_driver_that_dies_in_the_middle_leaves_nothing_and_the_next_run_is_whole(
+    run: Any, expected: Any, process: SparkProcess, tmp_path: Path
+) -> None:
+    watching = Watching(lambda: os.kill(process.pid or 0, signal.SIGKILL))
+    answer = run(watching, "driver")
+    assert watching.is_done
+    assert answer == {"gone": -signal.SIGKILL}
+    assert not (tmp_path / "run" / SUMMARY).exists()
+    assert run(Watching(), "driver again")["done"]["messages"] == RECORDS
+    assert tables_of(tmp_path / "run") == expected
+
+
+def test_a_machine_that_dies_in_the_middle_changes_nothing(
+    run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    watching = Watching(lambda: cluster.kill("two"))
+    answer = run(watching, "machine")
+    assert watching.is_done
+    assert answer["done"]["messages"] == RECORDS
+    assert tables_of(tmp_path / "run") == expected
+
+
+def test_a_master_that_is_away_is_told_of(run: Any, cluster: SparkCluster, process: SparkProcess) -> None:
+    cluster.kill("master")
+    process.end()  # a session that there is would go on with the workers it has
+    answer = run(Watching(), "no master")
+    assert answer["passing"]
+    assert f"The Spark master {cluster.url} (GLASSMQ_SPARK_MASTER) does not answer" in answer["failed"]
+    assert "start it, or name another" in answer["failed"]

@@ -1,0 +1,130 @@
+"""What a report gets to read."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry, encode_header, file_name
+from spark_jobs import inputs as report_inputs
+from spark_jobs.errors import NotAStoreError
+from spark_jobs.inputs import StoreInputs, stored_offsets, stored_topics
+from spark_jobs.reports import load
+from tests.spark_jobs.frames import rows
+from tests.spark_jobs.stores import make_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def write_journal(store: Path, *times: int) -> None:
+    encoder = BlockEncoder()
+    for at in times:
+        encoder.add(JournalEntry(at, 0, 0, 0, -1, 0, -1, 0, 0, 0, 0, "orders", "g", "c", "answered_at_once"))
+    (store / FOLDER).mkdir(parents=True)
+    (store / FOLDER / file_name(0)).write_bytes(encode_header(0, 0, 0, "broker") + encoder.take())
+
+
+def test_only_what_a_report_asks_for_is_read(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path, 5)
+    write_journal(tmp_path, 1, 2)
+    inputs = StoreInputs(spark, tmp_path, load("retries"), (), None)
+    assert inputs.journal is None
+    of_log = inputs.of(load("retries"))
+    assert tuple(of_log.messages.columns) == load("retries").reads
+    assert of_log.messages.count() == 5
+    assert of_log.polls.count() == 0
+    inputs = StoreInputs(spark, tmp_path, load("hold_time"), (), None)
+    assert inputs.plan is None
+    assert inputs.of(load("hold_time")).polls.count() == 2
+
+
+def test_of_the_journal_only_the_window_unless_a_report_looks_back(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path, 1)
+    write_journal(tmp_path, 10, 20, 30)
+    inputs = StoreInputs(spark, tmp_path, load("daily_summary"), (20,), 30)
+    assert rows(inputs.of(load("hold_time")).polls, "at_ms") == [(20,)]
+    assert rows(inputs.of(load("consumer_lag")).polls, "at_ms") == [(10,), (20,)]
+
+
+def test_a_few_rows_are_read_once_for_all_parts(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path, 5)
+    write_journal(tmp_path, 1, 2)
+    inputs = StoreInputs(spark, tmp_path, load("daily_summary"), (), None)
+    assert inputs.are_few
+    retries, skew = inputs.of(load("retries")), inputs.of(load("skew"))
+    assert (retries.messages.count(), skew.polls.count()) == (5, 2)
+    shutil.rmtree(tmp_path / "commitlog")
+    shutil.rmtree(tmp_path / FOLDER)
+    assert (skew.messages.count(), inputs.of(load("hold_time")).polls.count()) == (5, 2)
+    assert tuple(skew.messages.columns) == load("skew").reads
+    assert skew.counted is None, "that would read them again"
+    inputs.forget()
+    with pytest.raises(Exception, match="NotAStoreError"):  # as one of Spark's
+        skew.messages.count()
+
+
+def test_many_rows_are_read_as_each_part_asks_for_them(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_store(tmp_path / "long", 100)
+    assert not StoreInputs(spark, tmp_path / "long", load("skew"), (), None).are_few
+    make_store(tmp_path, 5)
+    write_journal(tmp_path, 1, 2)
+    monkeypatch.setattr(report_inputs, "FEW_ROWS", 1)
+    inputs = StoreInputs(spark, tmp_path, load("daily_summary"), (), None)
+    assert not inputs.are_few
+    assert inputs.of(load("throughput")).counted is not None
+    inputs.forget()  # of nothing
+
+
+def test_a_store_without_a_journal_has_an_empty_one(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path, 1)
+    inputs = StoreInputs(spark, tmp_path, load("hold_time"), (), None)
+    assert inputs.journal is not None
+    assert inputs.journal.files == 0
+    assert inputs.of(load("hold_time")).polls.count() == 0
+
+
+@pytest.mark.parametrize("report", ["hold_time", "throughput"])
+def test_a_path_that_is_no_store(spark: "SparkSession", tmp_path: Path, report: str) -> None:
+    with pytest.raises(NotAStoreError):
+        StoreInputs(spark, tmp_path, load(report), (), None)
+
+
+def test_the_brokers_tables(golden: Path) -> None:
+    store = golden / "clean-shutdown"
+    assert ("golden_sql_group", "debian-packages", 3, 811) in stored_offsets(store)
+    assert len(stored_offsets(store)) == 10
+    assert ("debian-ordered", 2) in stored_topics(store)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"offsetTable": 5}',
+        '{"offsetTable": {"nogroup": {0: 1}}}',
+        '{"offsetTable": {"t@g": {"x": 1, "0": "many"}}, "topicConfigTable": {"t": 5, "u": {"writeQueueNums": "x"}}}',
+    ],
+)
+def test_tables_that_are_none_are_empty(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config").mkdir()
+    for name in ("consumerOffset", "topics"):
+        (tmp_path / "config" / f"{name}.json").write_text(text)
+    assert stored_offsets(tmp_path) == []
+    assert stored_topics(tmp_path) == []
+    assert stored_offsets(tmp_path / "nowhere") == []
+
+
+def test_offsets_are_those_of_the_moment_the_inputs_are_made(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path, 1)
+    table = tmp_path / "config" / "consumerOffset.json"
+    table.parent.mkdir()
+    table.write_text('{"offsetTable": {"orders@g": {0: 1}}}')
+    inputs = StoreInputs(spark, tmp_path, load("consumer_lag"), (), None)
+    table.write_text('{"offsetTable": {"orders@g": {0: 99}}}')
+    assert rows(inputs.of(load("consumer_lag")).offsets()) == [("g", "orders", 0, 1)]

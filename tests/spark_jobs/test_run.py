@@ -1,0 +1,270 @@
+"""A whole run: from a store to the folder of its files."""
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyarrow import csv, parquet
+
+from broker_core.formats.poll_journal import FOLDER, file_name
+from spark_jobs import run as report_run
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.errors import NotAStoreError, WindowError
+from spark_jobs.run import Job, Period, periods, run_report
+from tests.broker_core.formats.test_poll_journal import with_schema
+from tests.fakes import golden_store
+from tests.spark_jobs.driven import BEGIN_MS
+from tests.spark_jobs.sources.test_commit_log_source import COUNTS
+from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_path, tear
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MINUTE = 60_000
+
+
+def now() -> datetime:
+    return datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def run(spark: "SparkSession", store: Path, folder: Path, report: str = "throughput", **more: Any) -> dict[str, Any]:
+    return run_report(Job(report, store, folder, **more), spark, now, lambda percent, doing, until=0: None)
+
+
+def test_the_golden_store_twice_with_one_result(spark: "SparkSession", golden: Path, tmp_path: Path) -> None:
+    steps: list[tuple[int, int]] = []
+    store, before = golden / "clean-shutdown", golden_store.fingerprint(golden)
+    first = run_report(
+        Job("throughput", store, tmp_path / "1"),
+        spark,
+        now,
+        lambda percent, doing, until=0: steps.append((percent, until)),
+    )
+    second = run(spark, store, tmp_path / "2")
+    assert first == second
+    assert [percent for percent, _ in steps] == sorted(percent for percent, _ in steps)
+    assert (5, 80) in steps  # the scan, which goes on as its tasks end
+    assert {row["topic"]: row["messages"] for row in first["rows"]} == COUNTS
+    assert first["input"]["torn_bytes"] == 0
+    assert json.loads((tmp_path / "1" / "summary.json").read_text()) == first
+    for name, table in first["tables"].items():
+        stored = parquet.read_table(tmp_path / "1" / table["parquet"])
+        assert stored.num_rows == table["rows"] == csv.read_csv(tmp_path / "2" / table["csv"]).num_rows
+        assert stored.equals(parquet.read_table(tmp_path / "2" / f"{name}.parquet"))
+    assert golden_store.fingerprint(golden) == before
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_report_runs_on_a_real_brokers_store(made: Callable[..., Any], golden: Path, name: str) -> None:
+    report = made(name, golden / "clean-shutdown")
+    summary = report.summary
+    assert (report.folder / "report.html").stat().st_size > 10_000
+    assert summary["report"] == name
+    assert [figure["name"] for figure in summary["headlines"]]
+    assert all(figure["value"] == summary["total"][figure["name"]] for figure in summary["headlines"])
+    if REPORTS[name].needs_journal:
+        assert summary["rows"] == []
+        assert summary["notes"][0].startswith("This store has no poll journal, so there is nothing to report:")
+        assert {figure["value"] for figure in summary["headlines"]} == {None}
+    else:
+        assert summary["rows"]
+        assert summary["input"]["messages"] == 3319
+
+
+def test_torn_bytes_are_counted_and_fillers_are_not(spark: "SparkSession", tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 100)
+    publish_end(tmp_path / "store", written.end)
+    torn = written.records[40]
+    tear(tmp_path / "store", torn[2], 40)
+    summary = run(spark, tmp_path / "store", tmp_path / "out")
+    assert summary["total"]["messages"] == 99
+    assert summary["input"]["torn_bytes"] == torn[3]
+    assert summary["input"]["ended_by"] == "safe end"
+    assert summary["input"]["end_offset"] == written.end
+
+
+@pytest.mark.parametrize(
+    ("damage", "ended_by"),
+    [("flipped", "invalid record"), ("truncated", "invalid record"), ("missing", "missing segment")],
+)
+def test_a_damaged_log_is_read_up_to_the_damage(
+    spark: "SparkSession", tmp_path: Path, damage: str, ended_by: str
+) -> None:
+    written = make_store(tmp_path / "store", 100)
+    offset = written.records[60][2]
+    path = segment_path(tmp_path / "store", offset // SEGMENT)
+    if damage == "missing":
+        path.unlink()
+        offset = offset // SEGMENT * SEGMENT
+    elif damage == "truncated":
+        path.write_bytes(path.read_bytes()[: offset % SEGMENT + 10])
+    else:
+        data = bytearray(path.read_bytes())
+        data[offset % SEGMENT + 5] ^= 1  # of the magic code
+        path.write_bytes(data)
+    summary = run(spark, tmp_path / "store", tmp_path / "out")
+    assert summary["total"]["messages"] == sum(record[2] < offset for record in written.records)
+    assert summary["input"]["ended_by"] == ended_by
+
+
+def test_a_segment_that_is_missing_before_the_safe_end_is_told(spark: "SparkSession", tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 100)
+    publish_end(tmp_path / "store", written.end)
+    segment_path(tmp_path / "store", 1).unlink()
+    summary = run(spark, tmp_path / "store", tmp_path / "out")
+    assert summary["total"]["messages"] == sum(record[2] // SEGMENT != 1 for record in written.records)
+    assert summary["notes"] == ["4,096 bytes of the commit log are not there: segments are missing, or cut off."]
+
+
+def test_a_store_that_is_being_written_is_read_up_to_its_safe_end(spark: "SparkSession", tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 100)
+    for count in (60, 100):
+        *_, offset, size = written.records[count - 1]
+        publish_end(tmp_path / "store", offset + size)
+        if count < 100:  # the next one is only half there
+            half = written.records[count][2] + 30
+            tear(tmp_path / "store", half, 40)
+        else:
+            make_store(tmp_path / "whole", 100)
+            shutil.copytree(tmp_path / "whole" / "commitlog", tmp_path / "store" / "commitlog", dirs_exist_ok=True)
+        summary = run(spark, tmp_path / "store", tmp_path / f"{count}")
+        assert (summary["total"]["messages"], summary["input"]["torn_bytes"]) == (count, 0)
+
+
+def test_a_store_of_ten_thousand_queues(spark: "SparkSession", tmp_path: Path) -> None:
+    topics = tuple(f"topic-{number}" for number in range(3_334))
+    make_store(tmp_path / "store", 10_002, topics=topics, segment=1 << 20)
+    summary = run(spark, tmp_path / "store", tmp_path / "out")
+    assert (summary["total"]["messages"], summary["tables"]["by_queue"]["rows"]) == (10_002, 10_002)
+    assert (tmp_path / "out" / "report.html").stat().st_size < 2_000_000
+
+
+def test_a_window_narrows_the_tables_and_not_what_was_read(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 30)
+    start = 1_700_000_000_000 - 1_700_000_000_000 % MINUTE
+    summary = run(spark, tmp_path / "store", tmp_path / "out", from_ms=start + 120_000, to_ms=start + 300_000)
+    assert summary["input"]["messages"] == 30
+    assert 0 < summary["total"]["messages"] < 30
+    assert summary["parameters"] == {
+        "from_ms": start + 120_000,
+        "to_ms": start + 300_000,
+        "topic": None,
+        "consumer_group": None,
+        "compare": False,
+        "source": "auto",
+    }
+
+
+def test_the_time_before(made: Callable[..., Any], driven: Path) -> None:
+    report = made("empty_polls", driven, from_ms=BEGIN_MS + MINUTE, to_ms=BEGIN_MS + 2 * MINUTE, compare=True)
+    previous = report.summary["previous"]
+    assert (previous["from_ms"], previous["to_ms"]) == (BEGIN_MS, BEGIN_MS + MINUTE)
+    assert (report.summary["total"]["answers"], previous["total"]["answers"]) == (3, 2)
+    assert (report.summary["rows"][0]["messages"], previous["rows"][0]["messages"]) == (6, 2)
+    assert report.table("previous") == previous["rows"]
+    answers = report.summary["headlines"][0]
+    assert (answers["value"], answers["before"]) == (3, 2)
+
+
+def test_one_group_alone(made: Callable[..., Any], driven: Path) -> None:
+    report = made("empty_polls", driven, consumer_group="fast")
+    assert report.summary["total"]["answers"] == 2
+    assert {row["group"] for row in report.table("by_group")} == {"fast"}
+    nobody = made("empty_polls", driven, consumer_group="nobody").summary
+    assert nobody["notes"] == ["The poll journal has no entry of what was asked for: group nobody."]
+
+
+@pytest.mark.parametrize("few_rows", [50_000, 1])
+def test_many_facts_of_few_rows_say_the_same_and_leave_the_session_as_it_was(
+    spark: "SparkSession",
+    made: Callable[..., Any],
+    driven: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    few_rows: int,
+) -> None:
+    monkeypatch.setattr(report_run, "FEW_ROWS", few_rows)
+    names = ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage", "spark.sql.shuffle.partitions")
+    before = [spark.conf.get(name) for name in names]
+    summary, expected = run(spark, driven, tmp_path / "out", "empty_polls"), made("empty_polls", driven).summary
+    assert [spark.conf.get(name) for name in names] == before
+    assert (summary["total"], summary["rows"]) == (expected["total"], expected["rows"])
+
+
+def test_a_topic_that_there_is_not(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 5)
+    summary = run(spark, tmp_path / "store", tmp_path / "out", topic="os")
+    assert (summary["rows"], summary["total"]["messages"], summary["input"]["messages"]) == ([], 0, 5)
+    assert summary["notes"] == ["The commit log has no message of what was asked for: topic os."]
+
+
+def test_a_journal_that_lost_entries_and_lost_its_end(spark: "SparkSession", driven: Path, tmp_path: Path) -> None:
+    store = shutil.copytree(driven, tmp_path / "store")
+    (file,) = (store / FOLDER).iterdir()
+    file.write_bytes(file.read_bytes()[:-30])
+    journal = run(spark, store, tmp_path / "out", "hold_time")["input"]["journal"]
+    assert journal["entries"] < 9
+    assert journal["torn_bytes"] > 0
+
+
+def test_a_journal_of_an_older_schema(spark: "SparkSession", tmp_path: Path) -> None:
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    (tmp_path / "store" / FOLDER).mkdir()
+    (tmp_path / "store" / FOLDER / file_name(0)).write_bytes(with_schema(0, 44))
+    summary = run(spark, tmp_path / "store", tmp_path / "out", "hold_time")
+    assert summary["input"]["journal"]["entries"] == 2
+    assert summary["input"]["journal"]["unreadable_files"] == 0
+    assert summary["rows"] == []  # what kind of an entry each is, that schema did not say
+
+
+@pytest.mark.parametrize("report", ["throughput", "consumer_lag"])
+def test_an_empty_store_makes_an_empty_report(spark: "SparkSession", tmp_path: Path, report: str) -> None:
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    summary = run(spark, tmp_path / "store", tmp_path / "out", report)
+    assert summary["rows"] == []
+    assert summary["notes"][-1] == "The commit log of this store is empty."
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_body_and_a_topic_that_are_no_text(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 4, body=b"\xff\x00\xfe", topics=("Größe",))
+    assert run(spark, tmp_path / "store", tmp_path / "out")["rows"][0]["topic"] == "Größe"
+
+
+def test_what_is_no_store_leaves_no_folder(spark: "SparkSession", tmp_path: Path) -> None:
+    with pytest.raises(NotAStoreError):
+        run(spark, tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def job(**more: Any) -> Job:
+    return Job("throughput", Path("store"), Path("out"), **more)
+
+
+def test_periods_are_whole_minutes() -> None:
+    assert periods(job()) == [Period(None, None)]
+    assert periods(job(from_ms=MINUTE, to_ms=4 * MINUTE, compare=True)) == [
+        Period(MINUTE, 4 * MINUTE),
+        Period(-2 * MINUTE, MINUTE),
+    ]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"from_ms": MINUTE, "to_ms": -MINUTE},
+        {"from_ms": 2 * MINUTE, "to_ms": 2 * MINUTE},
+        {"compare": True},
+        {"compare": True, "from_ms": MINUTE},
+        {"compare": True, "to_ms": MINUTE},
+        {"from_ms": MINUTE + 1},
+        {"to_ms": MINUTE - 1},
+    ],
+)
+def test_windows_that_are_none(more: dict[str, Any]) -> None:
+    with pytest.raises(WindowError):
+        periods(job(**more))

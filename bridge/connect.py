@@ -120,6 +120,7 @@ def make_name_server(settings: Any, *, own_files: int = OWN_FILES) -> NameServer
         port_setting="GLASSMQ_NAMESRV_PORT",
         tls=make_tls(settings.GLASSMQ_OPTIONS),
         limits=RemotingLimits(connections=most_connections(settings.GLASSMQ_MAX_CONNECTIONS, own_files)),
+        allow_foreign_registration=settings.GLASSMQ_OPTIONS.allow_foreign_registration,
     )
 
 

@@ -87,6 +87,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         int, Meta(ge=1, le=600_000, description="How long a name server may take to answer, ms.")
     ] = 24_000
 
+    allow_foreign_registration: Annotated[
+        bool,
+        Meta(
+            description="Whether another broker, such as a slave, may register at the name server of this process "
+            "under this broker's name. GlassMQ's own; RocketMQ's name server takes every registration."
+        ),
+    ] = False
+
     # Topics
     auto_create_topic_enable: Annotated[
         bool, Meta(description="Publishing to an unknown topic creates it.", extra_json_schema=CHANGEABLE)
@@ -259,9 +267,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     delete_when: Annotated[
         str,
         Meta(
-            pattern=r"^\d{1,2}(;\d{1,2})*$",
+            pattern=r"^([01]?\d|2[0-3])(;([01]?\d|2[0-3]))*$",
             extra_json_schema=CHANGEABLE,
-            description="Hours of the day, local time, at which expired segments are deleted.",
+            description="Hours of the day, 0 to 23, local time, at which expired segments are deleted.",
         ),
     ] = "04"
     clean_resource_interval: Annotated[int, Meta(ge=1, description="Period of the retention check, ms.")] = 10_000

@@ -12,13 +12,14 @@ import msgspec
 from msgspec import Meta
 
 from broker_core.clock import Now
-from broker_core.errors import BrokerError, NotFoundError
+from broker_core.errors import BrokerError, NotFoundError, RequestError
 from broker_core.namesrv.kv_config_manager import NAMESPACE_ORDER_TOPIC_CONFIG
 from broker_core.namesrv.namesrv_controller import NamesrvController
 from broker_core.namesrv.register_broker import (
     BrokerHeader,
     Name,
     RegisterBrokerHeader,
+    Registration,
     decode_json,
     decode_registration,
     refused,
@@ -92,6 +93,8 @@ class NamesrvProcessor:
         self._controller = controller
         self._routes = controller.routes
         self._kv_config = controller.kv_config
+        self.own_broker: Registration | None = None
+        """The broker in this process, when nobody else may register under its name or address."""
 
     def process(self, request: RemotingCommand, connection: Hashable, now: Now) -> RemotingCommand:
         """The answer, whatever the request is."""
@@ -181,6 +184,8 @@ class NamesrvProcessor:
     # --- Brokers --------------------------------------------------------------------------------------------------
 
     def register_broker(self, header: RegisterBrokerHeader, call: Call) -> Answer:
+        if self._is_own_broker(header):
+            return Answer()
         done = self._routes.register_broker(decode_registration(header, call.request), call.connection, call.now)
         fields = {"haServerAddr": done.ha_server_addr, "masterAddr": done.master_addr} if done.master_addr else {}
         ordered = None
@@ -189,8 +194,27 @@ class NamesrvProcessor:
         return Answer(fields, b"" if ordered is None else json_body({"table": ordered}))
 
     def unregister_broker(self, header: BrokerHeader, call: Call) -> Answer:
+        if self._is_own_broker(header):
+            return Answer()
         self._routes.unregister_broker(header.cluster_name, header.broker_addr)
         return Answer()
+
+    def _is_own_broker(self, header: BrokerHeader) -> bool:
+        """Whether the request concerns the broker in this process, which enters its routes without a request.
+
+        Such a request is answered and changes nothing. NO_PERMISSION when another broker uses its name or address.
+        """
+        own = self.own_broker
+        if own is None or (header.broker_name != own.broker_name and header.broker_addr != own.broker_addr):
+            return False
+        if (header.broker_name, header.broker_addr) == (own.broker_name, own.broker_addr):
+            return True
+        raise RequestError(
+            f"broker {header.broker_name} at {header.broker_addr} is refused: {own.broker_name} at {own.broker_addr} "
+            "runs in the process of this name server; choose another brokerName and address, or set "
+            "allowForeignRegistration=true in its broker.conf",
+            code=ResponseCode.NO_PERMISSION,
+        )
 
     def query_data_version(self, header: BrokerHeader, call: Call) -> Answer:
         theirs = _body(call.request, DataVersion) if call.request.body else None

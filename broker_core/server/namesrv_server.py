@@ -51,8 +51,12 @@ class NameServer:
         port_setting: str = "listenPort",
         tls: TlsOptions | None = None,
         limits: RemotingLimits | None = None,
+        allow_foreign_registration: bool = False,
     ) -> None:
-        """``port_setting`` is what a person changes to have another port."""
+        """``port_setting`` names the setting that changes the port.
+
+        ``allow_foreign_registration``: other brokers may register under the name of the broker in this process.
+        """
         self.clock = clock
         self.server = RemotingServer(
             self._make_session, host, [port], port_setting=port_setting, tls=tls, limits=limits
@@ -64,6 +68,7 @@ class NameServer:
         self._writing: asyncio.Task[None] | None = None
         self._scan_timer: asyncio.TimerHandle | None = None
         self._describe: Describe | None = None
+        self._allow_foreign_registration = allow_foreign_registration
 
     controller: NamesrvController
     processor: NamesrvProcessor
@@ -118,6 +123,8 @@ class NameServer:
     def serve_broker(self, describe: Describe) -> None:
         """Enter a broker that lives as long as this process; ``topics_changed`` says from then on what it changes."""
         self._describe = describe
+        if not self._allow_foreign_registration:
+            self.processor.own_broker = describe(())
         self._enter_broker(None)
 
     def topics_changed(self, topics: Collection[str]) -> None:

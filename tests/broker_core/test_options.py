@@ -17,6 +17,13 @@ from broker_core.options import (
 )
 
 
+@pytest.mark.parametrize("hours", ["24", "4;99", ";", ""])
+def test_delete_when_names_hours_of_a_day(hours: str) -> None:
+    with pytest.raises(RequestError, match="deleteWhen"):
+        make_options({"deleteWhen": hours})
+    assert make_options({"deleteWhen": "04;23;7"}).delete_when == "04;23;7"
+
+
 def test_names() -> None:
     assert rocketmq_name("long_polling_enable") == "longPollingEnable"
     assert rocketmq_name("broker_ip1") == "brokerIP1"

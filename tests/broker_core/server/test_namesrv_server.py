@@ -34,11 +34,11 @@ PLAIN = TlsOptions(mode="disabled")
 class Running:
     """A name server, and clients of it."""
 
-    def __init__(self, files: Any, clock: Any, folder: Path) -> None:
+    def __init__(self, files: Any, clock: Any, folder: Path, **options: Any) -> None:
         [self.port] = unused_ports(1)
         self.files = files
         self.clock = clock
-        self.name_server = NameServer(folder, files, clock, "127.0.0.1", self.port, tls=PLAIN)
+        self.name_server = NameServer(folder, files, clock, "127.0.0.1", self.port, tls=PLAIN, **options)
         self.client = RemotingClient("127.0.0.1", self.port)
 
     async def ask(self, code: int, ext_fields: dict[str, str] | None = None, body: bytes = b"") -> RemotingCommand:
@@ -53,8 +53,10 @@ class Running:
 
 
 @asynccontextmanager
-async def running(files: Any = None, clock: Any = None, folder: Path = FOLDER) -> AsyncIterator[Running]:
-    server = Running(files or SimulatedFiles(), clock or SystemClock(), folder)
+async def running(
+    files: Any = None, clock: Any = None, folder: Path = FOLDER, **options: Any
+) -> AsyncIterator[Running]:
+    server = Running(files or SimulatedFiles(), clock or SystemClock(), folder, **options)
     await server.name_server.bind()
     await server.name_server.start()
     try:
@@ -251,9 +253,39 @@ async def test_its_changes_are_known_at_once() -> None:
         assert await server.route("orders") is None and await server.route("more") is not None
 
 
-async def test_it_comes_back_when_another_broker_had_taken_its_name() -> None:
+@pytest.mark.parametrize("code", [RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER])
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [("broker-a", "1.1.1.1:1"), ("broker-b", "127.0.0.1:10911"), ("broker-a", "127.0.0.1:10911")],
+    ids=["its name", "its address", "both"],
+)
+async def test_nobody_else_changes_the_route_of_the_broker_beside_it(code: int, name: str, address: str) -> None:
     broker = Broker()
     async with running() as server:
+        server.name_server.serve_broker(broker.describe)
+        route = await server.route("TBW102")
+        peer = await server.peer()
+        header = broker_header(name, address, cluster="DefaultCluster")
+        peer.write(RemotingCommand.request(code, header, register_body(topic_config("TBW102", 1, 2)), opaque=1))
+        answer = await peer.receive()
+        if (name, address) == ("broker-a", "127.0.0.1:10911"):
+            assert answer.code == ResponseCode.SUCCESS, "the broker itself, by the address of its own name server"
+        else:
+            assert answer.code == ResponseCode.NO_PERMISSION and "allowForeignRegistration" in answer.remark
+        assert await server.route("TBW102") == route
+        peer.writer.close()
+        await until(lambda: len(server.name_server.server.channels) == 1)
+        assert await server.route("TBW102") == route
+        elsewhere = broker_header("broker-c", "1.1.1.1:1", cluster="DefaultCluster")
+        answer = await server.ask(
+            RequestCode.REGISTER_BROKER, elsewhere, register_body(topic_config("t1"), topic_config("t2"))
+        )
+        assert answer.code == ResponseCode.SUCCESS and await server.route("t1") is not None
+
+
+async def test_it_comes_back_when_another_broker_had_taken_its_name() -> None:
+    broker = Broker()
+    async with running(allow_foreign_registration=True) as server:
         server.name_server.serve_broker(broker.describe)
         peer = await server.peer()
         peer.write(

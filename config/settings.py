@@ -76,7 +76,7 @@ GLASSMQ_DATA_DIR = folder("GLASSMQ_DATA_DIR", BASE_DIR / "data")
 
 
 def prepare_data_dir(path: Path) -> None:
-    """Make the data folder, for its owner's eyes only."""
+    """Make the data folder, which only its owner may read. An existing one of this user loses the rights of others."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -88,6 +88,9 @@ def prepare_data_dir(path: Path) -> None:
         raise ImproperlyConfigured(
             f"The data folder {path} cannot be written to by this user: set GLASSMQ_DATA_DIR to a folder that can."
         )
+    status = path.stat()
+    if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+        path.chmod(0o700)
 
 
 prepare_data_dir(GLASSMQ_DATA_DIR)
@@ -272,8 +275,15 @@ def database() -> dict[str, Any]:
 
 DEBUG = False
 SECRET_KEY = text("GLASSMQ_SECRET_KEY") or keep_secret_key(GLASSMQ_DATA_DIR / "secret-key")
+if len(SECRET_KEY) < 32:
+    raise ImproperlyConfigured("GLASSMQ_SECRET_KEY must have at least 32 characters; `openssl rand -hex 32` makes one.")
 ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]"]
 ALLOWED_HOSTS += [host.strip() for host in text("GLASSMQ_ALLOWED_HOSTS").split(",") if host.strip()]
+if "*" in ALLOWED_HOSTS and not GLASSMQ_ALLOW_INSECURE:
+    raise ImproperlyConfigured(
+        "GLASSMQ_ALLOWED_HOSTS=* accepts every Host header, so that a page of another site could call the API from a "
+        "visitor's browser: name the hosts, or set GLASSMQ_ALLOW_INSECURE=1 if that is what you want."
+    )
 if GLASSMQ_HOST not in {"0.0.0.0", "::"} and GLASSMQ_HOST not in ALLOWED_HOSTS:
     ALLOWED_HOSTS.append(f"[{GLASSMQ_HOST}]" if ":" in GLASSMQ_HOST else GLASSMQ_HOST)
 

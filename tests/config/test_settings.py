@@ -197,7 +197,11 @@ def test_the_secret_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Pa
     assert len(first["SECRET_KEY"]) >= 50
     assert read(tmp_path, "SECRET_KEY") == first
     assert stat.S_IMODE((tmp_path / "secret-key").stat().st_mode) == 0o600
-    assert read(tmp_path, "SECRET_KEY", GLASSMQ_SECRET_KEY="given") == {"SECRET_KEY": "given"}
+    assert read(tmp_path, "SECRET_KEY", GLASSMQ_SECRET_KEY="s" * 32) == {"SECRET_KEY": "s" * 32}
+
+
+def test_a_short_secret_key_is_refused(tmp_path: Path) -> None:
+    assert "at least 32 characters" in refusal(tmp_path, GLASSMQ_SECRET_KEY="s" * 31)
 
 
 def test_processes_that_start_together_agree_on_one_secret_key(tmp_path: Path) -> None:
@@ -210,6 +214,14 @@ def test_processes_that_start_together_agree_on_one_secret_key(tmp_path: Path) -
 def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     assert "GLASSMQ_DATA_DIR" in refusal(tmp_path / "file" / "data")
+
+
+def test_an_existing_data_folder_is_closed_to_other_users(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    read(folder, "GLASSMQ_DATA_DIR")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_redis_brings_the_layer_the_queue_and_the_remote_engine(tmp_path: Path) -> None:
@@ -339,6 +351,13 @@ def test_hosts_that_are_answered(tmp_path: Path) -> None:
     )["ALLOWED_HOSTS"]
     assert shown[3:] == ["mq.example.org", "mq2.example.org", "10.0.0.5"]
     assert "*" not in shown
+
+
+@pytest.mark.parametrize("hosts", ["*", "mq.example.org,*"])
+def test_every_host_is_answered_only_with_the_explicit_word(tmp_path: Path, hosts: str) -> None:
+    assert "GLASSMQ_ALLOWED_HOSTS" in refusal(tmp_path, GLASSMQ_ALLOWED_HOSTS=hosts)
+    shown = read(tmp_path, "ALLOWED_HOSTS", GLASSMQ_ALLOWED_HOSTS=hosts, GLASSMQ_ALLOW_INSECURE="1")
+    assert "*" in shown["ALLOWED_HOSTS"]
 
 
 def test_a_misspelt_variable_is_a_warning(tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ RESERVED_PROPERTIES = TIMER_PROPERTIES | frozenset(
         "__CRC32#",
         "IDEMPOTENCY_KEY",
         "IDEMPOTENCY_PLACE",
+        "IDEMPOTENCY_DIGEST",
     }
 )
 """Names that mean something to RocketMQ's brokers and clients. The order keys (``__SHARDINGKEY``,

@@ -25,7 +25,8 @@ class SendMessage(Command, frozen=True):
     """Store messages in one topic, in this order, in one block. -> Sent
 
     An unknown topic is created from ``default_topic`` where that topic may be inherited from.
-    ``idempotency_key``, when not empty, makes a repeat within the window answer what the first was answered.
+    A repeat with the same ``idempotency_key`` within the window gets the answer of the first; other messages with the
+    key get Failed (conflict).
     ``max_reconsume_times`` counts for ``%RETRY%`` topics only: a message that was consumed more often goes to the
     dead letter queue of the group. A property DELAY of 1 or more makes a message appear later.
     """

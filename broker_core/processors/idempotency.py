@@ -1,59 +1,100 @@
-"""Idempotency-Key: a repeated send is answered what the first was answered.
+"""Idempotency-Key: the repeat of a send gets the answer of the first one and stores nothing.
 
-The key is a property of every message it stored, with its place and the number of them, so a repeat is known after
-a restart too: a key that memory does not know, or may have had to forget, is looked up in the index, where the
-store files it under ``IDEMPOTENCY_KEY:<key>``. A send of which only a part survived a crash stores the rest.
+Every message that is sent with a key stores four properties: the key, the message's place in its send, the number of
+messages and a digest of the whole send. So a repeat is recognised after a restart too: a key that is not in memory, or
+that memory may have had to forget, is looked up in the index, where the store files it under
+``IDEMPOTENCY_KEY:<key>``. If only a part of a send survived a crash, its repeat stores the rest.
+
+A key that is used again for other content is refused. Messages that were stored without a digest, by an older version,
+are compared by their number alone.
 """
 
+import hashlib
 from collections import OrderedDict
+from datetime import UTC, datetime
+
+import msgspec
 
 from broker_core.clock import Now
-from broker_core.commands import SendMessage, SentMessage
+from broker_core.commands import OutgoingMessage, SendMessage, SentMessage
 from broker_core.errors import ConflictError
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.message_id import encode_offset_message_id
-from broker_core.formats.message_properties import DELAY, REAL_QID, REAL_TOPIC
+from broker_core.formats.message_properties import ENTRY_END, REAL_QID, REAL_TOPIC, UNIQ_KEY
 from broker_core.formats.message_properties import IDEMPOTENCY_KEY as KEY
 from broker_core.processors.context import Context
 from broker_core.store.delay_level import SCHEDULE_TOPIC
 
 PLACE = "IDEMPOTENCY_PLACE"
+DIGEST = "IDEMPOTENCY_DIGEST"
+DIGEST_BYTES = 8
+"""Enough to notice a client's mistake; the digest is no protection against an attacker."""
+
 MAX_KEYS = 50_000
-MAX_KEPT = 500_000
+MAX_ANSWERS = 500_000
 """Messages whose places are kept in memory, over all keys."""
-MAX_FOUND = 4096
+MAX_RECORDS = 4096
+"""Records that one lookup in the store reads at most."""
 
 
-def key_properties(key: str, index: int, count: int) -> str:
-    """What is stored with message ``index`` of ``count`` that a send with this key brings."""
-    return f"{KEY}\x01{key}\x02{PLACE}\x01{index}/{count}\x02"
+def content_digest(messages: list[OutgoingMessage]) -> str:
+    """Hex digest of a send as the client gave it: bodies, properties, queues, flags, and the order of the messages.
+
+    The order of one message's properties does not count: a client may write a map in another order when it repeats.
+    """
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for message in messages:
+        entries = ENTRY_END.join(sorted(message.properties.split(ENTRY_END))).strip(ENTRY_END)
+        properties = entries.encode("utf-8", "surrogatepass")
+        lengths = (message.queue_id, message.flag, message.sys_flag, len(properties), len(message.body))
+        digest.update(b"%d %d %d %d %d\n" % lengths)
+        digest.update(properties)
+        digest.update(message.body)
+    return digest.hexdigest()
+
+
+def key_properties(key: str, digest: str, index: int, count: int) -> str:
+    """The properties stored with message ``index`` of the ``count`` messages of a send with this key."""
+    return f"{KEY}\x01{key}\x02{PLACE}\x01{index}/{count}\x02{DIGEST}\x01{digest}\x02"
+
+
+class Answered(msgspec.Struct, frozen=True, gc=False):
+    """The answer that one key was given, and the monotonic time of its last use, ns."""
+
+    used_ns: int
+    digest: str
+    sent: list[SentMessage]
 
 
 class IdempotencyKeys:
-    """What was answered under each key within the window, bounded by ``MAX_KEYS`` and ``MAX_KEPT``."""
+    """The answers given under each key within the window, bounded by ``MAX_KEYS`` and ``MAX_ANSWERS``."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._answers: OrderedDict[tuple[str, str], tuple[int, list[SentMessage]]] = OrderedDict()
-        self._kept = 0
-        self._forgot_ns = context.started.mono_ns
+        self._answers: OrderedDict[tuple[str, str], Answered] = OrderedDict()
+        self._message_count = 0
+        self._complete_since_ns = context.started.mono_ns
         """Keys used up to this moment may be missing here, though their window is not over."""
 
-    def known(self, command: SendMessage, now: Now) -> dict[int, SentMessage]:
-        """Messages of this send that are stored already, by their place. ConflictError for another send's key."""
+    def stored_before(self, command: SendMessage, digest: str, now: Now) -> dict[int, SentMessage]:
+        """Messages of this send that are stored already, by their place in it.
+
+        ConflictError when the key was used for a send with another ``digest`` or number of messages.
+        """
         self._forget(now)
         window_ns = self._context.options.idempotency_window_mills * 1_000_000
-        entry = self._answers.get((command.topic, command.idempotency_key))
-        if entry is not None:
-            self._require_count(command, len(entry[1]))
-            return dict(enumerate(entry[1]))
-        if now.mono_ns - self._forgot_ns < window_ns:
-            return self._found_in_the_store(command, now)
+        answered = self._answers.get((command.topic, command.idempotency_key))
+        if answered is not None:
+            _require_repeat(command, digest, answered.digest, len(answered.sent), answered.sent[0])
+            return dict(enumerate(answered.sent))
+        if now.mono_ns - self._complete_since_ns < window_ns:
+            return self._look_up(command, digest, now)
         return {}
 
-    def _found_in_the_store(self, command: SendMessage, now: Now) -> dict[int, SentMessage]:
+    def _look_up(self, command: SendMessage, digest: str, now: Now) -> dict[int, SentMessage]:
+        """``stored_before`` from the store."""
         context = self._context
-        found: dict[int, SentMessage] = {}
+        by_place: dict[int, SentMessage] = {}
         for text in self._records(command, now.wall_ms - context.options.idempotency_window_mills):
             record = commit_log_record.decode(text, check_crc=False)
             properties = message_properties.decode(record.properties)
@@ -65,9 +106,8 @@ class IdempotencyKeys:
                 if properties.get(REAL_TOPIC) != command.topic:
                     continue
                 queue_id = int(properties[REAL_QID])
-            self._require_count(command, int(count))
-            found[int(index)] = SentMessage(
-                message_id=properties["UNIQ_KEY"],
+            sent = SentMessage(
+                message_id=properties[UNIQ_KEY],
                 queue_id=queue_id,
                 queue_offset=record.queue_offset,
                 offset_message_id=encode_offset_message_id(
@@ -76,38 +116,57 @@ class IdempotencyKeys:
                 physical_offset=record.physical_offset,
                 store_time_ms=record.store_timestamp,
             )
-        return found
+            _require_repeat(command, digest, properties.get(DIGEST, ""), int(count), sent)
+            by_place[int(index)] = sent
+        return by_place
 
     def _records(self, command: SendMessage, begin_ms: int) -> list[bytes]:
-        """What is filed under the key, a delayed message last: the copy of it that was delivered is not the answer."""
+        """The records filed under the key.
+
+        Delayed messages come last, so that they replace their delivered copies: the first answer had their places.
+        """
         store, key = self._context.store, f"{KEY}:{command.idempotency_key}"
-        found = store.query_message(command.topic, key, MAX_FOUND, begin_ms, 1 << 62)
-        if any(message_properties.find(message.properties, DELAY) for message in command.messages):
-            found += store.query_message(SCHEDULE_TOPIC, key, MAX_FOUND, begin_ms, 1 << 62)
-        return found
+        return [
+            *store.query_message(command.topic, key, MAX_RECORDS, begin_ms, 1 << 62),
+            *store.query_message(SCHEDULE_TOPIC, key, MAX_RECORDS, begin_ms, 1 << 62),
+        ]
 
-    def _require_count(self, command: SendMessage, count: int) -> None:
-        if count != len(command.messages):
-            raise ConflictError(
-                f"Idempotency-Key {command.idempotency_key} was used for {count} messages, this send "
-                f"has {len(command.messages)}; use a new key for a new send",
-                pointer="/Idempotency-Key",
-            )
-
-    def remember(self, command: SendMessage, sent: list[SentMessage], now: Now) -> None:
+    def remember(self, command: SendMessage, digest: str, sent: list[SentMessage], now: Now) -> None:
         key = (command.topic, command.idempotency_key)
-        before = self._answers.pop(key, None)
-        self._kept += len(sent) - (len(before[1]) if before else 0)
-        self._answers[key] = (now.mono_ns, sent)
+        replaced = self._answers.pop(key, None)
+        self._message_count += len(sent) - (len(replaced.sent) if replaced else 0)
+        self._answers[key] = Answered(now.mono_ns, digest, sent)
 
     def _forget(self, now: Now) -> None:
         oldest_ns = now.mono_ns - self._context.options.idempotency_window_mills * 1_000_000
         while self._answers:
             first = next(iter(self._answers))
-            used_ns, sent = self._answers[first]
-            if used_ns >= oldest_ns:
-                if len(self._answers) < MAX_KEYS and self._kept < MAX_KEPT:
+            answered = self._answers[first]
+            if answered.used_ns >= oldest_ns:
+                if len(self._answers) < MAX_KEYS and self._message_count < MAX_ANSWERS:
                     return
-                self._forgot_ns = max(self._forgot_ns, used_ns)
-            self._kept -= len(sent)
+                self._complete_since_ns = max(self._complete_since_ns, answered.used_ns)
+            self._message_count -= len(answered.sent)
             del self._answers[first]
+
+
+def _require_repeat(command: SendMessage, digest: str, first_digest: str, first_count: int, first: SentMessage) -> None:
+    """ConflictError unless the send is a repeat of the one that stored ``first``; no ``first_digest`` fits any."""
+    if len(command.messages) == first_count and first_digest in ("", digest):
+        return
+    used = datetime.fromtimestamp(first.store_time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    difference = (
+        "this send differs in a body, tag, key, property, queue or in the order of its messages"
+        if len(command.messages) == first_count
+        else f"this send has {_count(len(command.messages))}"
+    )
+    raise ConflictError(
+        f"Idempotency-Key {command.idempotency_key} was used at {used} to send {_count(first_count)} to topic "
+        f"{command.topic} (message {first.message_id}, queue {first.queue_id}, offset {first.queue_offset}), and "
+        f"{difference}; nothing was stored: repeat the first send unchanged, or use a new key for a new send",
+        pointer="/Idempotency-Key",
+    )
+
+
+def _count(messages: int) -> str:
+    return "1 message" if messages == 1 else f"{messages} messages"

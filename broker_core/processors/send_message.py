@@ -16,7 +16,7 @@ from broker_core.formats.commit_log_record import TRANSACTION_MASK, TRANSACTION_
 from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
-from broker_core.processors.idempotency import IdempotencyKeys, key_properties
+from broker_core.processors.idempotency import IdempotencyKeys, content_digest, key_properties
 from broker_core.processors.message_arriving import message_stored
 from broker_core.processors.outcome import failed
 from broker_core.processors.retry_message import (
@@ -56,6 +56,7 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     message_ids: list[str]
     known: dict[int, SentMessage]
     wait: bool
+    digest: str = ""
     queue_id: int = -1
     retry: Retry | None = None
 
@@ -85,7 +86,8 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer="/topic",
         )
-    known = keys.known(command, now) if command.idempotency_key else {}
+    digest = content_digest(command.messages) if command.idempotency_key else ""
+    known = keys.stored_before(command, digest, now) if command.idempotency_key else {}
     messages: list[PendingMessage] = []
     ids: list[str] = []
     wait, real_queue_id, retry = False, -1, None
@@ -94,7 +96,7 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
         if index in known:
             continue
         _check(context, topic, message, index)
-        properties, unique_key = _complete(context, command, index, now)
+        properties, unique_key = _complete(context, command, digest, index, now)
         ids.append(unique_key)
         pending = PendingMessage(
             topic=command.topic,
@@ -114,7 +116,7 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
             if pending.topic != command.topic:
                 real_queue_id = queue_id
         messages.append(pending)
-    return Prepared(request, messages, ids, known, wait, real_queue_id, retry)
+    return Prepared(request, messages, ids, known, wait, digest, real_queue_id, retry)
 
 
 def _redirect(context: Context, command: SendMessage, message: PendingMessage, index: int, now: Now) -> Retry | None:
@@ -205,7 +207,7 @@ def _announce(context: Context, topic: TopicConfig, now: Now) -> None:
     )
 
 
-def _complete(context: Context, command: SendMessage, index: int, now: Now) -> tuple[str, str]:
+def _complete(context: Context, command: SendMessage, digest: str, index: int, now: Now) -> tuple[str, str]:
     """The client's property string with what the broker adds, and the UNIQ_KEY."""
     properties = command.messages[index].properties
     if LOST_SECTOR in properties:
@@ -221,7 +223,7 @@ def _complete(context: Context, command: SendMessage, index: int, now: Now) -> t
         unique_key = context.unique_key(now.wall_ms)
         properties += f"{UNIQ_KEY}\x01{unique_key}\x02"
     if command.idempotency_key:
-        properties += key_properties(command.idempotency_key, index, len(command.messages))
+        properties += key_properties(command.idempotency_key, digest, index, len(command.messages))
     if "MSG_REGION\x01" not in properties:
         properties += "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02"
     if POP_CK in properties:
@@ -304,7 +306,7 @@ def _sent(
         rest = iter(fresh)
         fresh = [prepared.known.get(i) or next(rest) for i in range(len(command.messages))]
     if command.idempotency_key:
-        keys.remember(command, fresh, now)
+        keys.remember(command, prepared.digest, fresh, now)
     return Sent(code=ResponseCode.SUCCESS, topic=command.topic, messages=fresh)
 
 

@@ -10,6 +10,7 @@ from api.consumer import socket as consumer_socket
 from api.consumer.socket import consumer_application
 from bridge.port import RequestError, ResponseCode, commands
 from tests.api.consumer_client import Client
+from tests.fakes.engine import Bench
 from tests.fakes.fake_group import FakeGroup
 from tests.fakes.fake_port import FakePort, pulled, record, sent
 
@@ -202,6 +203,18 @@ async def test_publish_one_and_several(socket: Client, port: FakePort) -> None:
         type="publish", id="q", topic="T", messages=[{"body": "a"}, {"body": {"b": 1}, "body_encoding": "json"}]
     )
     assert len((await socket.hear())["messages"]) == 2
+
+
+async def test_a_key_used_again_for_another_body_is_409(socket: Client, port: FakePort) -> None:
+    port.replies[commands.SendMessage] = Bench().call
+    frames = []
+    for number, body in enumerate(["hello", "hello", "other"]):
+        await socket.say(type="publish", id=number, topic="T", body=body, idempotency_key="k1")
+        frames.append(await socket.hear())
+    first, again, other = frames
+    assert first["type"] == again["type"] == "published" and first["messages"] == again["messages"]
+    assert (other["id"], other["status"], other["code"]) == (2, 409, "ILLEGAL_OPERATION")
+    assert "this send differs" in other["detail"]
 
 
 @pytest.mark.parametrize(

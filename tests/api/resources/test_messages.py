@@ -12,6 +12,7 @@ from api.resources.messages import render_records
 from api.routing import http_application
 from bridge.port import ConflictError, NotFoundError, RequestError, ResponseCode, commands
 from tests.api.asgi_client import AsgiRequest
+from tests.fakes.engine import Bench
 from tests.fakes.fake_port import FakePort, record
 
 JSON = {"content-type": "application/json"}
@@ -38,6 +39,19 @@ async def test_published(client: httpx.AsyncClient, port: FakePort) -> None:
     command = port.commands[0]
     assert isinstance(command, commands.SendMessage)
     assert (command.topic, command.idempotency_key, command.born_host) == ("T", "k 1", "127.0.0.1")
+
+
+async def test_a_key_used_again_for_another_body_is_409(client: httpx.AsyncClient, port: FakePort) -> None:
+    bench = Bench()
+    port.replies[commands.SendMessage] = bench.call
+    first = await client.post(PATH, json={"body": "hello"}, headers={"Idempotency-Key": "k1"})
+    again = await client.post(PATH, json={"body": "hello"}, headers={"Idempotency-Key": "k1"})
+    other = await client.post(PATH, json={"body": "other"}, headers={"Idempotency-Key": "k1"})
+    assert (first.status_code, again.status_code, again.json()) == (201, 201, first.json())
+    assert (other.status_code, other.json()["code"]) == (409, "ILLEGAL_OPERATION")
+    (error,) = other.json()["errors"]
+    assert error["pointer"] == "/Idempotency-Key"
+    assert first.json()["messages"][0]["message_id"] in error["detail"] and "this send differs" in error["detail"]
 
 
 async def test_large_numbers_as_text(client: httpx.AsyncClient) -> None:

@@ -1,11 +1,23 @@
 """A repeated Idempotency-Key: the first answer again, also after a restart, also when half of it was lost."""
 
+from typing import Any
+
 import pytest
 
 from broker_core import commands as c
+from broker_core.formats.message_properties import encode
 from broker_core.processors import idempotency
+from broker_core.processors.idempotency import content_digest
 from broker_core.remoting.codes import ResponseCode
 from tests.fakes.engine import Bench, send
+
+
+def message(body: bytes = b"a", queue_id: int = -1, **properties: str) -> c.OutgoingMessage:
+    return c.OutgoingMessage(body=body, properties=encode(properties), queue_id=queue_id)
+
+
+def keyed(*messages: c.OutgoingMessage, key: str = "k1") -> c.SendMessage:
+    return c.SendMessage(topic="orders", messages=list(messages), idempotency_key=key)
 
 
 def stored(bench: Bench, topic: str = "orders") -> int:
@@ -48,23 +60,116 @@ def test_a_repeat_is_known_after_a_restart() -> None:
     assert stored(again) == 2
 
 
-def test_a_key_of_another_length_is_a_conflict() -> None:
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([message(b"a"), message(b"b")], [message(b"a")]),
+        ([message(b"a")], [message(b"b")]),
+        ([message(b"a"), message(b"b")], [message(b"b"), message(b"a")]),
+        ([message(b"ab"), message(b"c")], [message(b"a"), message(b"bc")]),
+        ([message(b"a")], [message(b"a", TAGS="T")]),
+        ([message(b"a", KEYS="1")], [message(b"a", KEYS="2")]),
+        ([message(b"a", colour="red")], [message(b"a", colour="blue")]),
+        ([message(b"a")], [message(b"a", queue_id=0)]),
+        ([message(b"a")], [message(b"a", DELAY="2")]),
+        ([message(b"a", DELAY="2")], [message(b"a")]),
+        ([message(b"a", DELAY="2")], [message(b"b", DELAY="2")]),
+    ],
+    ids=["count", "body", "order", "boundary", "tag", "keys", "property", "queue", "delay", "no-delay", "delayed-body"],
+)
+def test_a_key_used_again_for_other_content_is_a_conflict(
+    first: list[c.OutgoingMessage], second: list[c.OutgoingMessage]
+) -> None:
     bench = Bench()
-    bench.send("orders", b"a", b"b", idempotency_key="k1")
+    assert isinstance(bench.call(keyed(*first)), c.Sent)
+    end = bench.engine.context.store.appended_offset
+    for target in (bench, again := reopened(bench)):
+        reply = target.call(keyed(*second))
+        assert isinstance(reply, c.Failed) and reply.kind == "conflict" and reply.pointer == "/Idempotency-Key"
+    assert again.engine.context.store.appended_offset == end
+
+
+def test_the_conflict_names_the_first_send_and_the_difference() -> None:
+    bench = Bench()
+    first = bench.send("orders", b"a", idempotency_key="k1").messages[0]
     for target in (bench, reopened(bench)):
-        reply = target.call(send("orders", b"a", idempotency_key="k1"))
-        assert isinstance(reply, c.Failed) and reply.kind == "conflict"
+        reply = target.call(send("orders", b"b", idempotency_key="k1"))
+        assert isinstance(reply, c.Failed)
+        assert reply.remark == (
+            "Idempotency-Key k1 was used at 2023-11-14T22:13:20.000+00:00 to send 1 message to topic orders "
+            f"(message {first.message_id}, queue 0, offset 0), and this send differs in a body, tag, key, property, "
+            "queue or in the order of its messages; nothing was stored: repeat the first send unchanged, or use a "
+            "new key for a new send"
+        )
+        counted = target.call(send("orders", b"a", b"b", idempotency_key="k1"))
+        assert isinstance(counted, c.Failed) and "and this send has 2 messages; nothing" in counted.remark
 
 
-@pytest.mark.parametrize("lost", [1, 2])
-def test_what_a_crash_took_of_a_send_is_stored_by_its_repeat(lost: int) -> None:
+def test_the_order_of_a_messages_properties_does_not_count() -> None:
+    bench = Bench()
+    first = bench.call(keyed(message(colour="red", size="L")))
+    for target in (bench, reopened(bench)):
+        assert target.call(keyed(message(size="L", colour="red"))) == first
+
+
+def test_a_delayed_message_that_was_delivered_still_guards_its_key() -> None:
+    bench = Bench()
+    first = bench.call(keyed(message(DELAY="1")))
+    bench.tick(60_000)
+    again = reopened(bench)
+    assert again.call(keyed(message(DELAY="1"))) == first
+    reply = again.call(keyed(message(b"b", DELAY="1")))
+    assert isinstance(reply, c.Failed) and reply.kind == "conflict"
+
+
+def partly_stored(survivors: int, digest: str) -> Bench:
+    """A reopened broker that has the first messages of a send of a, b and c with the key k1."""
+    bench = Bench(seed=3)
+    for n in range(survivors):
+        text = f"IDEMPOTENCY_KEY\x01k1\x02IDEMPOTENCY_PLACE\x01{n}/3\x02"
+        text += f"IDEMPOTENCY_DIGEST\x01{digest}\x02" if digest else ""
+        bench.submit(send("orders", b"abc"[n : n + 1], properties=text))
+    return reopened(bench)
+
+
+WHOLE = send("orders", b"a", b"b", b"c", idempotency_key="k1")
+
+
+@pytest.mark.parametrize("digest", [content_digest(WHOLE.messages), ""], ids=["digest", "older version"])
+@pytest.mark.parametrize("survivors", [1, 2])
+def test_what_a_crash_took_of_a_send_is_stored_by_its_repeat(survivors: int, digest: str) -> None:
     """The first messages of a send of three survived: the repeat stores the others, and answers for all three."""
-    whole = Bench(seed=3)
-    texts = [f"IDEMPOTENCY_KEY\x01k1\x02IDEMPOTENCY_PLACE\x01{n}/3\x02" for n in range(3 - lost)]
-    whole.submit(*(send("orders", b"abc"[n : n + 1], properties=text) for n, text in enumerate(texts)))
-    again = reopened(whole)
-    sent = again.send("orders", b"a", b"b", b"c", idempotency_key="k1")
-    assert [message.queue_offset for message in sent.messages] == [0, 1, 2] and stored(again) == 3
+    bench = partly_stored(survivors, digest)
+    sent = bench.call(WHOLE)
+    assert isinstance(sent, c.Sent)
+    assert [message.queue_offset for message in sent.messages] == [0, 1, 2] and stored(bench) == 3
+
+
+def test_the_rest_of_a_send_cannot_be_stored_with_other_content() -> None:
+    bench = partly_stored(2, content_digest(WHOLE.messages))
+    reply = bench.call(send("orders", b"a", b"b", b"x", idempotency_key="k1"))
+    assert isinstance(reply, c.Failed) and reply.kind == "conflict" and stored(bench) == 2
+
+
+def test_messages_that_an_older_version_stored_are_compared_by_their_number_alone() -> None:
+    bench = partly_stored(3, "")
+    sent = bench.call(send("orders", b"x", b"y", b"z", idempotency_key="k1"))
+    assert isinstance(sent, c.Sent) and stored(bench) == 3
+    reply = reopened(bench).call(send("orders", b"a", b"b", idempotency_key="k1"))
+    assert isinstance(reply, c.Failed) and reply.kind == "conflict"
+
+
+@pytest.mark.parametrize(
+    "changed", [{"flag": 1}, {"sys_flag": 1}, {"queue_id": 3}, {"body": b"b"}, {"properties": "x\x01y"}]
+)
+def test_the_digest_covers_what_the_client_gave(changed: dict[str, Any]) -> None:
+    fields: dict[str, Any] = {"body": b"a", "properties": ""}
+    assert content_digest([c.OutgoingMessage(**fields)]) != content_digest([c.OutgoingMessage(**fields | changed)])
+
+
+def test_the_digest_leaves_out_what_is_new_in_each_attempt() -> None:
+    first, second = (c.OutgoingMessage(body=b"a", born_timestamp=when) for when in (1, 2))
+    assert content_digest([first]) == content_digest([second]) and len(content_digest([first])) == 16
 
 
 @pytest.mark.parametrize("refused", [False, True])
@@ -97,7 +202,7 @@ def test_a_key_cannot_bring_properties_of_its_own() -> None:
 
 
 def test_what_memory_had_to_forget_is_found_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idempotency, "MAX_KEPT", 3)
+    monkeypatch.setattr(idempotency, "MAX_ANSWERS", 3)
     bench = Bench(idempotency_window_mills=10_000)
     bench.tick(60_000)
     first = bench.send("orders", b"a", b"b", idempotency_key="k1")

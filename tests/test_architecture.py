@@ -53,9 +53,7 @@ TESTS_WITHOUT_A_SOURCE = {
 }
 """Test files in a room's folder that test something else than a module of the same name."""
 
-LONG_MODULES: dict[str, str] = {
-    "broker_core/store/message_store.py": "the face of the store: one method per question",
-}
+LONG_MODULES: dict[str, str] = {}
 """Modules that may be longer than others, and the reason why their story is still one."""
 
 LONG_FUNCTIONS: dict[str, str] = {

@@ -68,7 +68,7 @@ def query_message(context: Context, request: Request, now: Now) -> Reply:
         command.end_ms,
         MAX_BYTES,
     )
-    timestamp, physical_offset = context.store.last_indexed
+    timestamp, physical_offset = context.store.query.last_indexed
     return Records(
         records=b"".join(records),
         index_last_update_timestamp=timestamp,

@@ -1,6 +1,6 @@
-"""Retention: whole segments go when they are old enough, or when the disk is too full for their age to matter.
+"""Retention: whole segments are removed when they are old enough, or at any age when the disk is too full.
 
-Where a lake is filled from the store, what it has not read is kept for longer, within limits of its own.
+If a lake is filled from the store, segments that it has not read are kept longer, within limits of their own.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,20 @@ from broker_core.store.files import Files
 from broker_core.store.index_service import IndexService
 
 CLEAN_FORCIBLY_PERCENT = 85
-"""Disk use above which segments go without regard to their age."""
+"""Disk use above which segments are removed at any age."""
 WARNING_PERCENT = 90
-"""Disk use above which no message is taken."""
+"""Disk use from which on no message is accepted."""
 FILES_A_RUN = 10
-NOBODY_WAITS = 1 << 63
+NO_LAKE_WAITS = 1 << 63
 HOUR_MS = 3_600_000
 
 
 class Clean:
-    """Files to be removed. ``run`` may be called in another thread: the store has forgotten them already, so
-    nobody reads, writes or flushes them."""
+    """Files to be removed.
+
+    ``run`` may be called in another thread: log, queues and index no longer contain these files, so nothing else
+    reads, writes or flushes them.
+    """
 
     def __init__(self, files: Files, segments: list[tuple[int, str, Path]], others: list[Path], folder: Path) -> None:
         self._files = files
@@ -36,7 +39,7 @@ class Clean:
         """(physical offset, reason, path), oldest first."""
 
     def run(self) -> "Clean":
-        """Oldest first, so that a log never has a gap. OSError: what is left is tried again."""
+        """Remove the oldest first, so that the log never has a gap. After an OSError the rest is tried again."""
         for _, _, path in self.segments:
             self._files.remove(path)
         self._files.sync_folder(self._folder)
@@ -46,7 +49,7 @@ class Clean:
 
 
 class CleanCommitLogService:
-    """RocketMQ's CleanCommitLogService, and what follows from it for queues and index."""
+    """RocketMQ's CleanCommitLogService, with its CleanConsumeQueueService."""
 
     def __init__(
         self,
@@ -71,16 +74,19 @@ class CleanCommitLogService:
         self.measure()
 
     def measure(self) -> None:
-        """Look how full the disk is."""
+        """Measure how full the disk is."""
         self.disk_used_percent = self._files.disk_used_percent(self._root)
 
     def execute_delete_files_manually(self, now: Now) -> None:
-        """Let the next look, which is at once, take what has expired at any hour."""
+        """Make the next run, which is due at once, remove expired files whatever ``deleteWhen`` says."""
         self._asked = True
         self._next_ns = now.mono_ns
 
     def next_clean(self, now: Now) -> Clean | None:
-        """What is to go now. The log, the queues and the index forget it in this call; reading threads none exist."""
+        """The files to remove now, or None. This call takes them out of log, queues and index.
+
+        No other thread can be reading them, because only the engine's thread reads.
+        """
         if now.mono_ns < self._next_ns:
             return None
         self._next_ns = now.mono_ns + self._options().clean_resource_interval * 1_000_000
@@ -96,7 +102,7 @@ class CleanCommitLogService:
         return self._unfinished
 
     def cleaned(self, clean: Clean) -> list[tuple[int, str]]:
-        """The files are gone: (physical offset, reason) of each segment."""
+        """After ``clean.run()`` has returned: (physical offset, reason) of each removed segment."""
         self._unfinished = None
         return [(physical_offset, reason) for physical_offset, reason, _ in clean.segments]
 
@@ -125,13 +131,13 @@ class CleanCommitLogService:
         return taken
 
     def _awaited_offset(self, options: Options) -> int:
-        """Physical offset from which on a lake has yet to read; without a lake that is waited for, beyond any."""
+        """Physical offset up to which the lake has read; beyond any offset if retention waits for no lake."""
         if not options.lake_wait_enable or self.disk_used_percent > options.lake_wait_max_used_space_ratio:
-            return NOBODY_WAITS
+            return NO_LAKE_WAITS
         position = decode(self._files.read(self._root / FILE_NAME) or b"")
-        return NOBODY_WAITS if position is None else position.physical_offset
+        return NO_LAKE_WAITS if position is None else position.physical_offset
 
     def _is_hour(self, now: Now) -> bool:
-        """Whether deleteWhen names the current hour, local time."""
+        """Whether deleteWhen contains the current hour, local time."""
         hour = datetime.fromtimestamp(now.wall_ms / 1000).hour
         return any(int(name) == hour for name in self._options().delete_when.split(";"))

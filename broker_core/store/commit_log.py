@@ -1,4 +1,4 @@
-"""The log itself: every message of every queue, in the order in which they were stored."""
+"""The commit log: every message of every queue, in the order in which they were stored."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -42,11 +42,11 @@ ALLOCATE_CHUNK = 4 << 20
 NO_HOST_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
 FindQueue = Callable[[str, int], ConsumeQueue]
 Block = tuple[MappedFile, int, bytes]
-"""Bytes, and where in which file they go."""
+"""A file, a position in it, and the bytes to write there."""
 
 
 class PendingMessage(msgspec.Struct, gc=False):
-    """A message to append. RocketMQ's MessageExtBrokerInner. ``properties`` is the final property string."""
+    """RocketMQ's MessageExtBrokerInner: a message to append. ``properties`` is the final property string."""
 
     topic: str
     queue_id: int
@@ -62,9 +62,9 @@ class PendingMessage(msgspec.Struct, gc=False):
 
 
 class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
-    """RocketMQ's DispatchRequest: where a message was stored, and what the index needs to know of it.
+    """RocketMQ's DispatchRequest: where a message was stored, and what the index needs.
 
-    Offsets: in messages of its queue, and in bytes of the log; time in ms.
+    ``queue_offset`` counts messages of the queue, ``physical_offset`` bytes of the log; the time is in ms.
     """
 
     topic: str
@@ -79,11 +79,11 @@ class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class Arrival(msgspec.Struct, gc=False):
-    """Messages that lie one behind the other in a queue: offsets ``from_offset`` up to, not with, ``to_offset``.
+    """Consecutive messages of a queue, from ``from_offset`` up to, but not including, ``to_offset``.
 
-    Made once, when they are appended; reported, put into the queue, and told to its consumers as it is. ``fields``
-    are what the queue's units hold: physical offset, size and tagsCode of each message. ``store_timestamp`` is the
-    first one's, ``size`` the bytes of all their records.
+    It is created once, by the append. Dispatch, event and wake-up all use the same object. ``fields`` contains what
+    the queue's units contain: physical offset, size and tagsCode of each message. ``store_timestamp`` is that of the
+    first message, ``size`` the bytes of all their records.
     """
 
     queue: ConsumeQueue
@@ -101,7 +101,7 @@ class Arrival(msgspec.Struct, gc=False):
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """What lies in the log from ``start`` to ``end``: message by message, and queue by queue."""
+    """The messages in the log from ``start`` to ``end``, in log order and by queue."""
 
     start: int
     end: int
@@ -110,7 +110,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Front(msgspec.Struct, frozen=True, gc=False):
-    """What the records of a topic, client and broker address have in common. ``size``: all but body and properties."""
+    """What records of one topic, client address and broker address share. ``size`` excludes body and properties."""
 
     magic: int
     topic: bytes
@@ -122,11 +122,11 @@ class _Front(msgspec.Struct, frozen=True, gc=False):
 
 @lru_cache(8192)
 def _front(topic: str, born_host: str, store_host: bytes) -> _Front:
-    """RequestError for what a record cannot hold."""
+    """Raises RequestError if topic or address do not fit into a record."""
     try:
         magic, name = topic_field(topic)
     except ValueError:
-        raise RequestError(f"the topic's name takes more than {TOPIC_LENGTH_MAX} bytes") from None
+        raise RequestError(f"the topic name is longer than {TOPIC_LENGTH_MAX} bytes") from None
     try:
         born = packed_host(born_host)
     except ValueError:
@@ -137,7 +137,7 @@ def _front(topic: str, born_host: str, store_host: bytes) -> _Front:
 
 
 class CommitLog:
-    """RocketMQ's CommitLog. Offsets are physical: bytes since the log was begun."""
+    """RocketMQ's CommitLog. Offsets are physical: bytes from the beginning of the first segment ever written."""
 
     def __init__(
         self,
@@ -164,18 +164,18 @@ class CommitLog:
     # --- writing ------------------------------------------------------------------------------------------------
 
     def append(self, messages: Sequence[PendingMessage], store_timestamp: int, find_queue: FindQueue) -> Batch:
-        """Store messages as one block per segment they touch, in this order; all of them or, with an error, none.
+        """Store messages in this order, as one block per segment. An error means that none of them was stored.
 
-        Raises RequestError for a message the log cannot hold, OSError when the disk is full.
+        Raises RequestError for a message that does not fit into a record, OSError when the disk is full.
         """
         start = self.max_offset
         try:
             blocks, end, requests, arrivals = self._encode(messages, store_timestamp, find_queue)
         except UnicodeEncodeError:
-            raise RequestError("the properties are no Unicode text", code=ResponseCode.MESSAGE_ILLEGAL) from None
+            raise RequestError("the properties are not valid Unicode text", code=ResponseCode.MESSAGE_ILLEGAL) from None
         except struct.error as error:
             raise RequestError(
-                "a number of the message is too large for its field of a record", code=ResponseCode.MESSAGE_ILLEGAL
+                "a number in the message is too large for its field in a record", code=ResponseCode.MESSAGE_ILLEGAL
             ) from error
         for arrival in arrivals:
             if arrival.to_offset > arrival.queue.reserved:
@@ -190,12 +190,12 @@ class CommitLog:
         return Batch(start, end, requests, arrivals)
 
     def prepare(self) -> None:
-        """Have the file that the next message goes to, and its page. OSError when the disk is full."""
+        """Map the file for the next message and touch its page. OSError when the disk is full."""
         file, position, block = self._place(self.max_offset, b"\0")
-        file.write(position, block)  # the first write to a map of a file takes a millisecond
+        file.write(position, block)  # the first write to a mapped file takes a millisecond
 
     def _place(self, offset: int, block: bytes) -> Block:
-        """Where to write a block; there is room for it from now on."""
+        """Reserve disk space for a block and return where to write it."""
         file = self.mapped_files.find(offset) or self.mapped_files.create(offset)
         position = offset - file.base
         if position + len(block) > file.allocated:
@@ -208,7 +208,10 @@ class CommitLog:
         store_timestamp: int,
         find_queue: FindQueue,
     ) -> tuple[list[Block], int, list[DispatchRequest], list[Arrival]]:
-        """Blocks, where the log ends behind them, and what is in them. The hot path: no call that can be spared."""
+        """(blocks, end of the log after them, messages in log order, messages by queue).
+
+        This is the hot path: it makes no call that can be avoided.
+        """
         position = block_start = self.max_offset
         segment_size, store_host, store_port = self.mapped_files.file_size, self._store_host, self._store_port
         segment_end = position - position % segment_size + segment_size
@@ -224,7 +227,7 @@ class CommitLog:
             body_length, text_length = len(body), len(text)
             if text_length > PROPERTIES_LENGTH_MAX:
                 raise RequestError(
-                    f"the properties take {text_length} bytes; {PROPERTIES_LENGTH_MAX} is the most",
+                    f"the properties are {text_length} bytes long; the limit is {PROPERTIES_LENGTH_MAX}",
                     code=ResponseCode.MESSAGE_ILLEGAL,
                 )
             sys_flag = message.sys_flag & NO_HOST_FLAGS | front.host_flags
@@ -232,7 +235,7 @@ class CommitLog:
             if position + size > room_end:
                 if size + BLANK_SIZE > segment_size:
                     raise RequestError(
-                        f"the message takes {size} bytes; a segment of this log has {segment_size}",
+                        f"the message needs {size} bytes in the log; a segment of this log has {segment_size}",
                         code=ResponseCode.MESSAGE_ILLEGAL,
                     )
                 parts.append(blank(segment_end - position))
@@ -243,7 +246,7 @@ class CommitLog:
                 room_end += segment_size
             tag = find(properties, TAGS)
             queue_offset = 0
-            if not sys_flag & TRANSACTION_PREPARED:  # its bit is set in TRANSACTION_ROLLBACK too
+            if not sys_flag & TRANSACTION_PREPARED:  # TRANSACTION_ROLLBACK also has this bit
                 queue = find_queue(topic, queue_id)
                 arrival = arrivals.get(queue)
                 if arrival is None:
@@ -303,7 +306,7 @@ class CommitLog:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def read(self, position: int, size: int) -> bytes | None:
-        """Bytes of one segment; None when it is gone, or where the log does not reach."""
+        """Bytes of one segment; None when the segment is gone or the range reaches beyond the log's end."""
         file = self.mapped_files.find(position)
         if file is None or position + size > self.max_offset:
             return None
@@ -311,7 +314,7 @@ class CommitLog:
         return bytes(file.buffer[start : start + size])
 
     def record(self, position: int) -> bytes | None:
-        """The whole record that begins at ``position``; None when none does."""
+        """The record that begins at ``position``; None if no record begins there."""
         file = self.mapped_files.find(position) if position >= 0 else None
         if file is None:
             return None

@@ -1,4 +1,4 @@
-"""The JSON tables in ``config/``: topics, offsets and the like."""
+"""The JSON tables in ``config/``, such as topics and offsets."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from broker_core.store.files import Files
 class TableWrite:
     """RocketMQ's ConfigManager.persist: one table to be written. ``value`` must not change any more.
 
-    ``run`` may be called in another thread: it touches the table's own files and nothing else of the store.
+    ``run`` may be called in another thread, because it touches only the table's own files.
     """
 
     def __init__(self, files: Files, folder: Path, name: str, value: dict[Any, Any]) -> None:
@@ -21,13 +21,13 @@ class TableWrite:
         self.name = name
 
     def run(self) -> "TableWrite":
-        """At every moment the file or its ``.bak`` is whole. OSError when the disk refuses."""
+        """Write the table. At every moment the file or its ``.bak`` is complete. OSError when the disk refuses."""
         replace_file(self._files, self._path, rocketmq_json.encode(self._value).encode())
         return self
 
 
 def replace_file(files: Files, path: Path, data: bytes) -> None:
-    """Write a file anew; what it held stays in its ``.bak``. At every moment one of the two is whole."""
+    """Replace a file; its old content stays in its ``.bak``. At every moment one of the two is complete."""
     files.make_folders(path.parent)
     fresh = path.with_name(path.name + ".tmp")
     files.write(fresh, data)
@@ -38,7 +38,7 @@ def replace_file(files: Files, path: Path, data: bytes) -> None:
 
 
 def load_table(files: Files, folder: Path, name: str) -> dict[Any, Any] | None:
-    """A table, from its ``.bak`` when the file is missing or damaged; None when there is neither."""
+    """A table, read from its ``.bak`` when the file is missing or damaged; None when neither can be read."""
     for file_name in (f"{name}.json", f"{name}.json.bak"):
         data = files.read(folder / file_name)
         if not data:

@@ -1,4 +1,4 @@
-"""The queue of one topic and queue id: where each of its messages lies in the commit log."""
+"""The queue of one topic and queue id: the position of each of its messages in the commit log."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +13,10 @@ FILES_CHECKED = 3
 
 
 class ConsumeQueue:
-    """RocketMQ's ConsumeQueue: rows of 20-byte units; a queue offset is a byte position divided by 20.
+    """RocketMQ's ConsumeQueue: a sequence of 20-byte units; a queue offset is a byte position divided by 20.
 
-    ``next_offset`` is given to the next message that is appended to the log; ``max_offset`` is behind the last
-    one that was dispatched, which is what consumers see.
+    ``next_offset`` is the offset of the next message to be appended to the log. ``max_offset`` is the offset after
+    the last dispatched message; consumers see messages before it.
     """
 
     __slots__ = (
@@ -43,12 +43,12 @@ class ConsumeQueue:
         self._min_offset = 0
         self._min_for = 0
         self.reserved = 0
-        """Units below this offset have their room on the disk."""
+        """Units before this offset have disk space reserved."""
 
     # --- writing ------------------------------------------------------------------------------------------------
 
     def reserve(self, end_offset: int) -> None:
-        """Have room on the disk for the units below ``end_offset``. OSError when it is full."""
+        """Reserve disk space for the units before ``end_offset``. OSError when the disk is full."""
         position, end = self.reserved * UNIT_SIZE, end_offset * UNIT_SIZE
         while position < end:
             file = self.mapped_files.find(position) or self.mapped_files.create(position)
@@ -59,7 +59,7 @@ class ConsumeQueue:
     def put(self, offset: int, fields: list[int]) -> None:
         """Write units (physical offset, size, tagsCode, ...) from ``offset`` on, in one piece.
 
-        Where ``offset`` lies beyond the end, because the log before it is gone, the hole is filled.
+        If ``offset`` lies beyond the queue's end, because earlier records are gone, the gap is filled first.
         """
         end = offset + len(fields) // 3
         if offset > self.max_offset:
@@ -88,7 +88,7 @@ class ConsumeQueue:
         self._write(position + room, data[room:])
 
     def _fill_hole(self, offset: int) -> None:
-        """RocketMQ's fillPreBlank, from the beginning of the file or the last unit on."""
+        """RocketMQ's fillPreBlank: fill with holes from the last unit, or in an empty queue from the file's start."""
         size = self.mapped_files.file_size
         start = self.max_offset
         if not self.mapped_files or start == 0:
@@ -103,7 +103,7 @@ class ConsumeQueue:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, count: int) -> bytes:
-        """Up to ``count`` units from ``offset`` on, not beyond the end of their file or of the queue."""
+        """Up to ``count`` units from ``offset`` on, as far as the end of their file or of the queue."""
         position = offset * UNIT_SIZE
         file = self.mapped_files.find(position)
         if file is None:
@@ -122,12 +122,12 @@ class ConsumeQueue:
 
     @property
     def max_physical_offset(self) -> int:
-        """Behind the record of the last unit; 0 without any."""
+        """End of the last unit's record in the log; 0 without units."""
         physical_offset, size, _ = self.unit(self.max_offset - 1) if self.max_offset else (0, 0, 0)
         return 0 if is_hole(physical_offset, size) else physical_offset + size
 
     def min_offset(self, min_physical_offset: int) -> int:
-        """First offset whose record the log, which begins at ``min_physical_offset``, still has."""
+        """First offset with a record at or after ``min_physical_offset``, where the log begins."""
         if self._min_for < min_physical_offset:
             self._min_offset = self.first_offset_where(
                 max(self._min_offset, self.first_file_offset),
@@ -137,17 +137,20 @@ class ConsumeQueue:
         return self._min_offset
 
     def _is_at_or_after(self, offset: int, physical_offset: int) -> bool:
-        found, size, _ = self.unit(offset)
-        return found >= physical_offset and not is_hole(found, size)
+        unit_physical_offset, size, _ = self.unit(offset)
+        return unit_physical_offset >= physical_offset and not is_hole(unit_physical_offset, size)
 
     @property
     def first_file_offset(self) -> int:
-        """Offset of the first unit there is a file for."""
+        """Offset of the first unit in the first file."""
         first = self.mapped_files.first
         return first.base // UNIT_SIZE if first else self.max_offset
 
     def first_offset_where(self, start: int, reached: Callable[[int], bool]) -> int:
-        """First offset from ``start`` on that satisfies ``reached``, which stays true once it is; else the max."""
+        """First offset from ``start`` on for which ``reached`` is true; ``max_offset`` if there is none.
+
+        ``reached`` must be true for all offsets after the first one.
+        """
         low, high = start, self.max_offset
         while low < high:
             middle = (low + high) // 2
@@ -158,18 +161,21 @@ class ConsumeQueue:
         return low
 
     def next_file_offset(self, offset: int) -> int:
-        """First offset of the file behind the one that would hold ``offset``."""
+        """First offset of the file after the one that ``offset`` belongs to."""
         size = self.mapped_files.file_size
         return (offset * UNIT_SIZE // size + 1) * size // UNIT_SIZE
 
     # --- recovery -----------------------------------------------------------------------------------------------
 
     def recover(self, *, clean: bool) -> list[str]:
-        """Find the queue's end on the disk. After an unclean stop the last files are read unit by unit."""
+        """Find the queue's end on the disk. After an unclean stop the last files are read unit by unit.
+
+        Returns sentences about irregularities.
+        """
         steps = self.mapped_files.load()
         files = self.mapped_files.all()
         while len(files) > 1 and not UNIT.unpack_from(files[-1].buffer, 0)[1]:
-            files.pop()  # made ahead for a message that was not stored after all
+            files.pop()  # created for a message that was not stored in the end
         checked = files[-1:] if clean else files[-FILES_CHECKED:]
         self.max_offset = checked[0].base // UNIT_SIZE if files else 0
         for file in checked:
@@ -190,20 +196,20 @@ class ConsumeQueue:
 
     @staticmethod
     def _written(file: MappedFile) -> int:
-        """Units from the beginning up to the first that cannot be one."""
-        before = -1
+        """How many units precede the first invalid one."""
+        previous = -1
         with memoryview(file.buffer) as view, view[: file.size - file.size % UNIT_SIZE] as whole:
             for count, (physical_offset, size, _) in enumerate(UNIT.iter_unpack(whole)):
                 if is_hole(physical_offset, size):
                     continue
-                if not is_valid(physical_offset, size) or physical_offset <= before:
+                if not is_valid(physical_offset, size) or physical_offset <= previous:
                     return count
-                before = physical_offset
+                previous = physical_offset
         return file.size // UNIT_SIZE
 
     @staticmethod
     def _written_cleanly(file: MappedFile) -> int:
-        """The same, when the units are known to lie without a gap."""
+        """The same, for a file in which no written unit follows an unwritten one."""
         low, high = 0, file.size // UNIT_SIZE
         while low < high:
             middle = (low + high) // 2
@@ -214,9 +220,11 @@ class ConsumeQueue:
         return low
 
     def truncate(self, physical_end: int) -> int:
-        """Drop the units of records at or behind ``physical_end``, and what lies behind the end; units dropped."""
-        before = self.max_offset
-        end = self.max_offset
+        """Drop the units of records that end after ``physical_end``, and clear the files after the last unit.
+
+        Returns how many units were dropped.
+        """
+        end = old_end = self.max_offset
         while end > self.first_file_offset:
             physical_offset, size, _ = self.unit(end - 1)
             if is_hole(physical_offset, size) or physical_offset + size <= physical_end:
@@ -226,10 +234,10 @@ class ConsumeQueue:
         for file in self.mapped_files.all():
             if file.base + file.size > end * UNIT_SIZE:
                 file.clear(max(end * UNIT_SIZE - file.base, 0))
-        # Units that a killed process wrote may not be on the disk yet: the next flush takes the last files again.
+        # Units that a killed process wrote may not be on the disk yet: the next flush includes the last files again.
         units_checked = FILES_CHECKED * self.mapped_files.file_size // UNIT_SIZE
         self.flushed_offset = max(self.first_file_offset, end - units_checked)
-        return before - end
+        return old_end - end
 
     def _set_end(self, end: int) -> None:
         self.max_offset = self.next_offset = self.flushed_offset = self.reserved = end
@@ -246,7 +254,7 @@ class ConsumeQueue:
         return ranges
 
     def take_expired(self, min_physical_offset: int) -> list[Path]:
-        """Files whose units all lie before the log; the last one stays. The caller removes them."""
+        """Files with units of expired records only; the last file stays. The caller removes them."""
         expired = []
         while len(self.mapped_files) > 1:
             first = self.mapped_files.first

@@ -1,4 +1,4 @@
-"""What a queue written with enableConsumeQueueExt keeps beside itself. It is read, never written."""
+"""The extension file of a queue that was written with enableConsumeQueueExt. It is read, never written."""
 
 from broker_core.formats.consume_queue_ext_unit import ConsumeQueueExtUnit, decode, offset_of
 from broker_core.store.mapped_file_queue import MappedFileQueue
@@ -12,7 +12,7 @@ class ConsumeQueueExt:
         self.steps = mapped_files.load()
 
     def unit(self, address: int) -> ConsumeQueueExtUnit | None:
-        """The unit a queue's tagsCode field points to; None when it is not there any more."""
+        """The unit that a queue's tagsCode field points to; None when it is gone."""
         offset = offset_of(address)
         file = self._mapped_files.find(offset)
         return None if file is None else decode(file.buffer, offset - file.base)

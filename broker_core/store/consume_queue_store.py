@@ -27,13 +27,13 @@ class ConsumeQueueStore:
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue, made when it is not there; its first file is made with its first unit."""
+        """The queue, created if it does not exist. Its first file is created with its first unit."""
         queue = self.table.get((topic, queue_id))
         if queue is None:
             if not topic or "/" in topic or "\0" in topic or topic in (".", "..") or queue_id < 0:
-                raise RequestError(f"there can be no queue {queue_id} of a topic {topic!r}")
+                raise RequestError(f"{topic!r} cannot be the name of a topic, or {queue_id} not the id of a queue")
             if len(topic.encode()) > TOPIC_LENGTH_MAX:
-                raise RequestError(f"the topic's name takes more than {TOPIC_LENGTH_MAX} bytes")
+                raise RequestError(f"the topic name is longer than {TOPIC_LENGTH_MAX} bytes")
             queue = self.table[topic, queue_id] = self._make(topic, queue_id)
         return queue
 
@@ -42,7 +42,7 @@ class ConsumeQueueStore:
         return ConsumeQueue(self._files, self._maps, folder, topic, queue_id, self._file_size)
 
     def load(self, *, clean: bool) -> list[str]:
-        """Find the queues on the disk and their ends. Sentences about what is not as it should be."""
+        """Find the queues on the disk and their ends. Returns sentences about irregularities."""
         steps = []
         for topic in self._files.names(self._folder):
             for name in self._files.names(self._folder / topic):
@@ -60,7 +60,7 @@ class ConsumeQueueStore:
             )
 
     def tags_code(self, queue: ConsumeQueue, tags_code: int) -> int | None:
-        """The code a unit's field stands for; None when the ext unit it points to is gone."""
+        """The tagsCode of a unit; if the field points to an ext unit, that unit's, or None when it is gone."""
         if not is_ext_address(tags_code):
             return tags_code
         ext = self._ext.get((queue.topic, queue.queue_id))
@@ -68,7 +68,7 @@ class ConsumeQueueStore:
         return unit.tags_code if unit else None
 
     def truncate(self, physical_end: int) -> int:
-        """Drop every unit of a record at or behind ``physical_end``, and have that on the disk; units dropped."""
+        """Drop the units of records that end after ``physical_end``, and flush; returns how many were dropped."""
         dropped = 0
         for queue in self.table.values():
             dropped += queue.truncate(physical_end)
@@ -86,11 +86,11 @@ class ConsumeQueueStore:
         return sum(queue.max_offset > 0 for queue in self.table.values())
 
     def folders(self) -> set[Path]:
-        """Every folder whose names matter."""
+        """The folders in which queues are created: those of all topics, and the one above them."""
         return {self._folder} | {queue.mapped_files.folder.parent for queue in self.table.values()}
 
     def delete_topic(self, topic: str) -> None:
-        """Forget the queues of a topic and remove their files."""
+        """Remove the queues of a topic and their files."""
         for key in [key for key in self.table if key[0] == topic]:
             queue = self.table.pop(key)
             queue.deleted = True
@@ -103,7 +103,7 @@ class ConsumeQueueStore:
             self._files.sync_folder(self._folder)
 
     def take_expired(self, min_physical_offset: int) -> list[Path]:
-        """Queue files that lie wholly before the log."""
+        """Queue files with units of expired records only. The caller removes them."""
         return [
             path
             for queue in self.table.values()

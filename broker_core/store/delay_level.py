@@ -1,4 +1,4 @@
-"""Delay levels: how long each makes a message wait, and what the queues of SCHEDULE_TOPIC_XXXX hold of that."""
+"""Delay levels: how long each delays a message, and what the queues of SCHEDULE_TOPIC_XXXX record for it."""
 
 from broker_core.formats import message_properties
 
@@ -8,7 +8,7 @@ _MAX_DIGITS = 10
 
 
 def delay_level(properties: str) -> int | None:
-    """The property DELAY of a message; 0 when it has none, None when that is no 32-bit number."""
+    """A message's DELAY property; 0 without one, None if it is not a 32-bit number."""
     text = message_properties.find(properties, message_properties.DELAY)
     if not text:
         return 0
@@ -20,7 +20,7 @@ def delay_level(properties: str) -> int | None:
 
 
 class DelayLevels:
-    """RocketMQ's delayLevelTable, made of messageDelayLevel (``1s 5s ... 2h``). The first level is 1."""
+    """RocketMQ's delayLevelTable, parsed from messageDelayLevel (``1s 5s ... 2h``). The first level is 1."""
 
     def __init__(self, text: str) -> None:
         self.ms = [int(entry[:-1]) * _UNIT_MS[entry[-1]] for entry in text.split(" ")]
@@ -29,13 +29,13 @@ class DelayLevels:
         return len(self.ms)
 
     def delay_ms(self, level: int) -> int:
-        """How long a level delays; the last one's time for any above it."""
+        """Delay of a level, ms. Levels above the last one have the last one's delay."""
         return self.ms[min(level, len(self.ms)) - 1]
 
     def tags_code(self, properties: str, store_timestamp: int, otherwise: int) -> int:
-        """What a queue of the schedule topic holds in place of a tagsCode: the deliver time, ms.
+        """The deliver time, ms, which queues of the schedule topic record in place of a tagsCode.
 
-        ``otherwise`` for a message without a level.
+        ``otherwise`` for a message without a delay level.
         """
         level = delay_level(properties)
         return store_timestamp + self.delay_ms(level) if level and level > 0 else otherwise

@@ -1,7 +1,7 @@
-"""The one door to the disk. Everything in this room goes through it, and tests put a faulty twin in its place.
+"""All disk access of the store. Tests replace it by a faulty version.
 
 RealFiles       the machine's files
-ReadOnlyFiles   the same, but what is written stays in memory: a foreign store is never changed
+ReadOnlyFiles   the same, except that writes stay in memory, so that a foreign store is never changed
 """
 
 import errno
@@ -17,12 +17,12 @@ MutableBuffer = mmap.mmap | bytearray
 
 
 class Mapping(Protocol):
-    """A file as bytes in memory. It is unmapped when nobody refers to it any more, never before."""
+    """A file as bytes in memory. It is unmapped when the last reference to it is gone."""
 
     buffer: MutableBuffer
 
     def flush(self, start: int, end: int) -> None:
-        """Wait until these bytes are on the disk. OSError when they are not."""
+        """Wait until these bytes are on the disk. OSError when the disk refuses."""
         ...
 
 
@@ -33,21 +33,21 @@ class Lock(Protocol):
 
 
 class Files(Protocol):
-    """What the store asks of a file system. Everything raises OSError when the disk refuses."""
+    """What the store needs of a file system. Every method raises OSError when the disk refuses."""
 
     map_limit: int
-    """Maps that may be open at once."""
+    """How many maps may be open at once."""
 
     def total_memory(self) -> int:
         """Bytes of memory of the machine."""
         ...
 
     def make_folders(self, folder: Path) -> None:
-        """With parents; fine when it is there."""
+        """Create a folder and its parents. It may exist already."""
         ...
 
     def names(self, folder: Path) -> list[str]:
-        """Sorted; empty when there is no such folder."""
+        """Names in a folder, sorted; empty when there is no such folder."""
         ...
 
     def exists(self, path: Path) -> bool: ...
@@ -57,7 +57,7 @@ class Files(Protocol):
     def modified_ms(self, path: Path) -> int: ...
 
     def read(self, path: Path) -> bytes | None:
-        """All of it; None when it is not there."""
+        """The content of a file; None when it does not exist."""
         ...
 
     def write(self, path: Path, data: bytes) -> None:
@@ -65,42 +65,44 @@ class Files(Protocol):
         ...
 
     def append(self, path: Path, data: bytes) -> None:
-        """Add to the end of the file by one write, without waiting for the disk; missing: made. What a full disk takes
-        a part of is cut off again."""
+        """Append by one write, without waiting for the disk. A missing file is created.
+
+        If a full disk accepts only a part, that part is removed again.
+        """
         ...
 
     def map(self, path: Path, size: int, *, create: bool) -> Mapping | None:
-        """Map the file, lengthened with zeros to ``size``. Missing: made (``create``), or None."""
+        """Map the file, extended with zeros to ``size``. A missing file is created with ``create``, else None."""
         ...
 
     def allocate(self, path: Path, start: int, end: int) -> None:
-        """Give the range its place on the disk, so that writing to its map cannot fail."""
+        """Reserve disk space for the range, so that a write to its map cannot fail."""
         ...
 
     def data_start(self, path: Path, start: int) -> int:
-        """First byte at or after ``start`` that may not be zero; -1 when the rest is a hole."""
+        """Position of the first byte at or after ``start`` that may be non-zero; -1 when the rest is a hole."""
         ...
 
     def rename(self, path: Path, to: Path) -> None: ...
 
     def remove(self, path: Path) -> None:
-        """Fine when it is not there."""
+        """Remove a file. It need not exist."""
         ...
 
     def remove_folder(self, folder: Path) -> None:
-        """With everything in it."""
+        """Remove a folder and everything in it."""
         ...
 
     def sync_folder(self, folder: Path) -> None:
-        """Wait until names made or removed in it are on the disk."""
+        """Wait until names created or removed in a folder are on the disk."""
         ...
 
     def lock(self, path: Path, *, shared: bool) -> Lock | None:
-        """None: another process, or store, has it."""
+        """Lock a file; None when another process, or another store of this process, has locked it."""
         ...
 
     def disk_used_percent(self, folder: Path) -> float:
-        """Of what a user without privileges can have."""
+        """Disk use in percent of the space that an unprivileged user can have."""
         ...
 
 
@@ -120,11 +122,11 @@ class RealMapping:
 
 
 _locked: set[str] = set()
-"""Files this process has locked. POSIX record locks do not exclude a process from itself."""
+"""Files that this process has locked. A POSIX record lock does not keep its own process out."""
 
 
 class RealLock:
-    """What Java's FileChannel.tryLock takes: a POSIX record lock on the first byte."""
+    """A POSIX record lock on the first byte, as Java's FileChannel.tryLock takes it."""
 
     def __init__(self, descriptor: int, name: str) -> None:
         self._descriptor = descriptor
@@ -141,7 +143,7 @@ class RealFiles:
     """The machine's files."""
 
     def __init__(self) -> None:
-        # Each map keeps a file descriptor; half of them are left to sockets.
+        # Each map uses a file descriptor; half of them are left for sockets.
         self.map_limit = max(64, min(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 8192))
 
     def total_memory(self) -> int:
@@ -203,7 +205,7 @@ class RealFiles:
             os.close(descriptor)
 
     def map_copy(self, path: Path, size: int) -> Mapping:
-        """A private copy that is never written back; pages are only copied where they are changed."""
+        """A private copy that is never written back; a page is copied when it is changed."""
         if not path.exists() or path.stat().st_size < size:
             buffer = mmap.mmap(-1, size)
             content = self.read(path) or b""
@@ -250,7 +252,7 @@ class RealFiles:
     def sync_folder(self, folder: Path) -> None:
         try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # removed in the meantime, with its topic: its parent's entry says so
+        except FileNotFoundError:  # removed with its topic in the meantime
             return
         try:
             os.fsync(descriptor)
@@ -276,15 +278,15 @@ class RealFiles:
 
 
 class CopyingFiles(Files, Protocol):
-    """Files that can also be mapped as private copies."""
+    """Files that can also be mapped as private copies (``map_copy``)."""
 
     def map_copy(self, path: Path, size: int) -> Mapping: ...
 
 
 class ReadOnlyFiles:
-    """A foreign store's files. Maps are private copies, so recovery may mend what it finds without a trace.
+    """A foreign store's files. Maps are private copies, so recovery can correct them without changing the disk.
 
-    Whatever else would change the disk raises, since nobody should ask for it.
+    The other methods that would change content raise PermissionError, because the store should not call them.
     """
 
     def __init__(self, files: CopyingFiles) -> None:

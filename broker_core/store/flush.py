@@ -1,9 +1,9 @@
-"""What is written to the disk, by whom and when.
+"""What is flushed to the disk, in which thread and when.
 
     engine thread   next_flush: freezes what is due        flushed / flush_failed: moves the positions
     flush thread              Flush.run: waits for the disk
 
-One flush is under way at a time. What is appended meanwhile is the next flush's.
+One flush is under way at a time. Messages appended meanwhile belong to the next flush.
 """
 
 from collections.abc import Callable
@@ -23,11 +23,11 @@ Ranges = list[tuple[MappedFile, int, int]]
 
 
 class Flush:
-    """RocketMQ's FlushRealTimeService and GroupCommitService, one round of it.
+    """One round of RocketMQ's FlushRealTimeService or GroupCommitService.
 
-    ``run`` is called in the flush thread. That is safe because everything in here was frozen in the engine's turn:
-    ranges of files whose bytes below these ends are never written again, and values. It maps files of its own
-    where the engine has unmapped them, and changes no field that the engine reads.
+    ``run`` is called in the flush thread. That is safe because its fields were frozen in the engine's turn: they are
+    values, and file ranges that are never written again. If the engine has unmapped a file, ``run`` maps it for
+    itself. It changes no field that the engine reads.
     """
 
     def __init__(
@@ -52,7 +52,10 @@ class Flush:
         self.with_queues = marks is not None
 
     def run(self) -> "Flush":
-        """Log first, then queues, index, and last the files that say so. OSError: nothing may be believed."""
+        """Flush the log, then queues and index, and last the checkpoint files.
+
+        After an OSError nothing may be assumed to be on the disk.
+        """
         for file, start, end in self._ranges:
             file.flush(start, end)
         for folder in self._folders:
@@ -63,7 +66,7 @@ class Flush:
 
 
 class FlushSchedule:
-    """When a flush is due. Times are monotonic nanoseconds, amounts bytes."""
+    """When a flush is due. Times are in monotonic nanoseconds, amounts in bytes."""
 
     def __init__(self, options: Callable[[], Options], now: Now) -> None:
         self._options = options
@@ -71,7 +74,7 @@ class FlushSchedule:
         self.under_way = False
 
     def log_due_ns(self, dirty: int) -> int | None:
-        """When the log is to be flushed; None when nothing is dirty."""
+        """When the log is due; None when nothing is dirty."""
         options = self._options()
         if not dirty:
             return None
@@ -82,11 +85,11 @@ class FlushSchedule:
         return self._log_thorough_ns + options.flush_commit_log_thorough_interval * MS
 
     def queues_due_ns(self, dirty: bool) -> int | None:
-        """When the queues, the index and the checkpoint are to be flushed; None when they are clean."""
+        """When queues, index and checkpoint are due; None when they are clean."""
         return self._queues_ns + self._options().flush_interval_consume_queue * MS if dirty else None
 
     def begun(self, now: Now, *, log: bool, queues: bool) -> None:
-        """A flush was handed out; ``queues`` also when they could not be part of it, which is tried a period later."""
+        """A flush begins. ``queues``: the queues were due; if they could not be included, they wait another period."""
         self.under_way = True
         if log:
             self._log_ns = self._log_thorough_ns = now.mono_ns

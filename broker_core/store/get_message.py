@@ -1,4 +1,4 @@
-"""Reading from a queue: which messages a pull gets, and where the next one begins."""
+"""Reading from a queue: which messages a pull returns, and where the next pull begins."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.files import MutableBuffer
 
 SCAN_BYTES = 16_000
-"""So many bytes of queue units, at least, are looked at for one pull; that is 800 units."""
+"""Bytes of queue units (800 units) that a pull with a filter examines at least, if the queue has them."""
 
 FOUND = "FOUND"
 NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
@@ -33,8 +33,8 @@ NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 class GetMessageResult(msgspec.Struct, frozen=True, gc=False):
     """RocketMQ's GetMessageResult; ``status`` is its GetMessageStatus.
 
-    ``records`` are whole commit log records, back to back. ``first_offset`` and ``last_offset`` are the queue
-    offsets of the first and last of them, -1 without any; ``oldest_store_timestamp`` is the first one's, ms, or -1.
+    ``records`` are complete commit log records, back to back. ``first_offset`` and ``last_offset`` are the queue
+    offsets of the first and last record, ``oldest_store_timestamp`` (ms) is that of the first; all -1 without records.
     """
 
     status: str
@@ -49,7 +49,7 @@ class GetMessageResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Picked(NamedTuple):
-    """Units that go into the answer, and what the units looked at came to."""
+    """The status, the next offset to read, and offset and (physical offset, size) of each unit to return."""
 
     status: str
     next_offset: int
@@ -67,7 +67,7 @@ class MessageReader:
         self.change_options(options)
 
     def change_options(self, options: Options) -> None:
-        """What one pull may bring, as the options say now."""
+        """Read the limits of a pull from the options."""
         self._in_memory = (
             options.max_transfer_count_on_message_in_memory,
             options.max_transfer_bytes_on_message_in_memory,
@@ -84,7 +84,10 @@ class MessageReader:
         max_msg_bytes: int,
         message_filter: MessageFilter | None,
     ) -> GetMessageResult:
-        """RocketMQ's statuses, in its order; the first match is returned whatever its size."""
+        """Messages of a queue from ``offset`` on, as many as one pull may return.
+
+        The statuses are checked in RocketMQ's order. The first match is returned whatever its size.
+        """
         queue = self._queues.table.get((topic, queue_id))
         if queue is None:
             return GetMessageResult(NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
@@ -115,10 +118,10 @@ class MessageReader:
         offset: int,
         message_filter: MessageFilter | None,
     ) -> GetMessageResult | None:
-        """What ``get_message`` would say, where it is no more than the one message that arrived; None elsewhere.
+        """The result of ``get_message`` if it is just the one message that arrived; otherwise None.
 
-        The arrival still says where the record lies, so the queue is not asked. As the first match the message needs
-        no limit.
+        The arrival contains the record's position, so the queue is not read. No limit applies, because the message is
+        the first match.
         """
         queue = arrival.queue
         end = queue.max_offset
@@ -149,7 +152,7 @@ class MessageReader:
         return self._log.store_timestamp(self._log.min_offset)
 
     def queue_units(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]:
-        """Physical offset, size and tagsCode of ``count`` messages of a queue, or of as many as there are."""
+        """(physical offset, size, tagsCode) of up to ``count`` messages of a queue."""
         queue = self._queues.table.get((topic, queue_id))
         if queue is None:
             return []
@@ -162,7 +165,7 @@ class MessageReader:
         return [(place, size, self._queues.tags_code(queue, code) or 0) for place, size, code in units]
 
     def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
-        """Whether the queue has this message, and in the recent part of the log."""
+        """Whether the queue has this message, in the recent part of the log that is likely to be in memory."""
         queue = self._queues.table.get((topic, queue_id))
         if queue is None or not queue.min_offset(self._log.min_offset) <= offset < queue.max_offset:
             return False
@@ -170,15 +173,15 @@ class MessageReader:
         return size > 0 and self._log.max_offset - physical_offset <= self._memory
 
     def _limits(self, physical_offset: int, max_msg_nums: int, max_msg_bytes: int) -> tuple[int, int]:
-        """(messages, bytes) that a pull may bring once it reaches this part of the log."""
+        """(messages, bytes) that a pull may return once it reaches this part of the log."""
         far = self._log.max_offset - physical_offset > self._memory
         count, size = self._in_disk if far else self._in_memory
         return min(count, max_msg_nums), min(size, max_msg_bytes)
 
     def _pick_row(self, units: bytes, offset: int, max_msg_nums: int, max_msg_bytes: int) -> _Picked | None:
-        """Many units at once; None when something about them needs a closer look."""
+        """Pick many units at once; None if they must be examined one by one."""
         fields = decode_units(units)
-        if len(fields) == 3:  # what a held pull is woken for, as a rule; the first match needs no limit
+        if len(fields) == 3:  # usually a woken pull; no limit applies to the first match
             return self._pick_one(fields[0], fields[1], offset)
         places = fields[0::3]
         count, byte_limit = limits = self._limits(places[0], max_msg_nums, max_msg_bytes)
@@ -210,7 +213,7 @@ class MessageReader:
         max_msg_bytes: int,
         message_filter: MessageFilter | None,
     ) -> _Picked:
-        """Unit by unit."""
+        """Pick unit by unit."""
         status, total = NO_MATCHED_MESSAGE, 0
         offsets: list[int] = []
         places: list[tuple[int, int]] = []
@@ -252,7 +255,7 @@ class MessageReader:
         )
 
     def _copy(self, places: list[tuple[int, int]]) -> bytes:
-        """The one copy; in one piece where the records lie one behind the other in one segment."""
+        """Copy the records, the only copy that is made; in one piece if they are adjacent in one segment."""
         start, (last, last_size) = places[0][0], places[-1]
         file = self._log.mapped_files.find(start)
         assert file is not None
@@ -260,8 +263,8 @@ class MessageReader:
         if len(places) == 1:
             return bytes(buffer[start - base : start - base + last_size])
         if last + last_size > base + file.size:
-            here = [place for place in places if place[0] < base + file.size]
-            return self._copy(here) + self._copy(places[len(here) :])
+            in_segment = [place for place in places if place[0] < base + file.size]
+            return self._copy(in_segment) + self._copy(places[len(in_segment) :])
         if last + last_size - start == sum([size for _, size in places]):
             return bytes(buffer[start - base : last + last_size - base])
         return b"".join([buffer[place - base : place - base + size] for place, size in places])

@@ -25,7 +25,7 @@ from broker_core.store.mapped_file import MappedFile, OpenMaps
 
 ALLOCATE_CHUNK = 1 << 20
 AMPLE_ENTRIES = 512
-"""Room for the keys of a batch, as far as that can be known."""
+"""Entries that the keys of a batch are expected to need at most."""
 
 
 @lru_cache(1024)
@@ -34,7 +34,7 @@ def _entries(count: int) -> Struct:
 
 
 class IndexFile:
-    """RocketMQ's IndexFile. ``slots`` and ``entries`` say how many it has room for."""
+    """RocketMQ's IndexFile, with room for ``slots`` hash slots and ``entries`` entries."""
 
     def __init__(self, files: Files, maps: OpenMaps, path: Path, slots: int, entries: int) -> None:
         self.path = path
@@ -43,7 +43,7 @@ class IndexFile:
         self.file = MappedFile(files, maps, path, 0, file_size(slots, entries))
         self.header = IndexHeader()
         self.ample_until = 0
-        """Number of the entry from which on ``reserve`` must be called before a message is taken."""
+        """Once the file has this many entries, ``reserve`` must be called before a message is accepted."""
         self._entries_at = HEADER_SIZE + SLOT_SIZE * slots
 
     def load(self) -> None:
@@ -53,7 +53,7 @@ class IndexFile:
 
     @property
     def used_size(self) -> int:
-        """Bytes up to the end of the last entry."""
+        """Bytes from the beginning to the end of the last entry."""
         return self._entries_at + ENTRY_SIZE * self.header.index_count
 
     @property
@@ -63,20 +63,20 @@ class IndexFile:
 
     @property
     def is_ample(self) -> bool:
-        """There is room for AMPLE_ENTRIES more, or for all that the file still takes."""
+        """Whether disk space is reserved for AMPLE_ENTRIES more entries, or for all that still fit."""
         return self.header.index_count < self.ample_until
 
     def reserve(self, count: int) -> None:
-        """Have room on the disk for as many more entries. OSError when it is full."""
+        """Reserve disk space for ``count`` more entries. OSError when the disk is full."""
         self.file.allocate(min(self.used_size + ENTRY_SIZE * count, self.file.size), ALLOCATE_CHUNK)
         whole = self.file.allocated == self.file.size
         reserved = (self.file.allocated - self._entries_at) // ENTRY_SIZE
         self.ample_until = self.entries if whole else reserved - AMPLE_ENTRIES
 
     def put(self, keys: Sequence[tuple[int, int, int]]) -> None:
-        """Add (key hash, physical offset, store time ms) of not more keys than there is ``room`` for.
+        """Add (key hash, physical offset, store time ms) of at most ``room`` keys.
 
-        A slot that points at an entry that is not counted counts as empty.
+        A slot is treated as empty if it points at an entry number that the header does not count.
         """
         self.reserve(len(keys))
         buffer, slots, header = self.file.buffer, self.slots, self.header
@@ -103,30 +103,33 @@ class IndexFile:
         HEADER.pack_into(buffer, 0, *self.header)
 
     def entry(self, number: int) -> IndexEntry:
-        """Entry ``number``, from 1 on."""
+        """Entry ``number``; the first is 1."""
         return IndexEntry(*ENTRY.unpack_from(self.file.buffer, self._entries_at + number * ENTRY_SIZE))
 
     def find(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
-        """Physical offsets of entries with this hash in a time window widened by the second times are rounded to."""
+        """Physical offsets of entries with this hash in a time window, newest first.
+
+        Entries record whole seconds, so up to a second more on each side is included.
+        """
         number = SLOT.unpack_from(self.file.buffer, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)[0]
-        before = self.header.index_count
-        while 0 < number < before:
+        limit = self.header.index_count  # each entry points to an older one; a damaged chain must not loop
+        while 0 < number < limit:
             entry = self.entry(number)
             stored_ms = self.header.begin_timestamp + entry.time_diff * 1000
             if entry.key_hash == key_hash and begin_ms < stored_ms + 1000 and stored_ms <= end_ms:
                 yield entry.physical_offset
-            before, number = number, entry.previous
+            limit, number = number, entry.previous
 
     def cut(self, physical_end: int, known_count: int | None) -> int:
-        """Forget entries of records at or behind ``physical_end`` and make the slots point at what stays; how many.
+        """Drop the entries of records at or after ``physical_end``; returns how many were dropped.
 
-        After an unclean stop the disk may have a slot but not its entry, so what pointed at a forgotten entry is
-        looked up again: the newest entry that stays of each such slot, in one pass over all of them.
+        After an unclean stop the disk may have a slot but not its entry. So each slot that points at a dropped entry
+        is set to the newest entry of that slot that stays; one pass over all entries finds them.
         """
         count = self.header.index_count if not known_count else min(self.header.index_count, known_count)
         while not known_count and count > 1 and not self._stays(self.entry(count - 1), physical_end):
             count -= 1
-        # An entry left behind here could be taken for a good one after the next unclean stop.
+        # After the next unclean stop, an entry left here could be mistaken for a good one.
         self.file.clear(self._entries_at + ENTRY_SIZE * count)
         heads = self._newest_of_cut_slots(count)
         for slot, number in heads.items():

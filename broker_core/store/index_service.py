@@ -1,4 +1,4 @@
-"""All index files of a store, and what of a message is filed in them."""
+"""All index files of a store, and the keys under which a message is indexed."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -19,9 +19,9 @@ SIGN_BIT = 1 << 31
 
 
 def index_words(properties: str) -> list[str]:
-    """What a message is filed under, but for its tag: UNIQ_KEY, each word of KEYS, and ``IDEMPOTENCY_KEY:<value>``.
+    """The keys of a message, without its tag: UNIQ_KEY, each word of KEYS, and ``IDEMPOTENCY_KEY:<value>``.
 
-    RocketMQ 5.4 files every message under ``T#<tag>`` too, behind its keys.
+    After these keys, RocketMQ 5.4 indexes every message under ``T#<tag>`` too.
     """
     unique_key = find(properties, UNIQ_KEY)
     words = [unique_key] if unique_key else []
@@ -47,35 +47,35 @@ class IndexService:
         self.index_files: list[IndexFile] = []
         self.dirty = False
         self.has_room = False
-        """Whether ``reserve`` would have nothing to do: there is room for as many keys as it makes room for."""
+        """Whether the disk space that ``reserve`` provides is already there."""
         self._full: list[IndexFile] = []
 
     # --- writing ------------------------------------------------------------------------------------------------
 
     @property
     def max_physical_offset(self) -> int:
-        """Of the last message that was filed; -1 before the first. What lies up to here is not filed again."""
+        """Of the newest indexed message; -1 before the first. Messages up to here are not indexed again."""
         for file in reversed(self.index_files):
             if file.header.index_count > 1:
                 return file.header.end_phy_offset
         return -1
 
     @property
-    def last_filed(self) -> tuple[int, int]:
-        """Store time, ms, and physical offset of the last message that was filed; zeros before the first."""
+    def last_indexed(self) -> tuple[int, int]:
+        """Store time (ms) and physical offset of the newest indexed message; zeros before the first."""
         for file in reversed(self.index_files):
             if file.header.index_count > 1:
                 return file.header.end_timestamp, file.header.end_phy_offset
         return 0, 0
 
     def reserve(self, store_timestamp: int) -> None:
-        """Have room on the disk for the keys of a batch, as far as that can be known. OSError when it is full."""
+        """Reserve disk space for the keys of a batch, as far as their number is known. OSError: disk full."""
         file = self._file_with_room(store_timestamp)
         file.reserve(min(RESERVE_ENTRIES, file.room))
         self.has_room = True
 
     def put(self, requests: Iterable[DispatchRequest]) -> None:
-        """File messages, in the order of the log."""
+        """Index messages, in log order."""
         keys: list[tuple[int, int, int]] = []
         hashes = self._topic_hashes
         for request in requests:
@@ -115,7 +115,7 @@ class IndexService:
             file.reserve(min(RESERVE_ENTRIES, file.room))
         except OSError:
             file.file.unmap()
-            self._files.remove(file.path)  # or each try would leave one
+            self._files.remove(file.path)  # otherwise each try would leave a file
             raise
         if last is not None:
             self._full.append(last)
@@ -134,7 +134,7 @@ class IndexService:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def find(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
-        """Physical offsets under a hash, newest first; they may be others' that share the hash."""
+        """Physical offsets of messages with this hash, newest first. Other keys may share the hash."""
         for file in reversed(self.index_files):
             header = file.header
             if header.index_count <= 1:
@@ -147,7 +147,7 @@ class IndexService:
     # --- recovery and retention ---------------------------------------------------------------------------------
 
     def load(self) -> list[str]:
-        """Find the files there are, with the sizes they have. Sentences about what is not understood."""
+        """Find the existing files and their sizes. Returns sentences about files that are not used."""
         steps = []
         for name in self._files.names(self._folder):
             if len(name) != NAME_DIGITS or not name.isdigit():
@@ -155,7 +155,7 @@ class IndexService:
             size = self._files.size(self._folder / name)
             sizes = self._sizes_of(size)
             if sizes is None:
-                steps.append(f"index file {name} has {size} bytes, which is no size of an index file; it is not used")
+                steps.append(f"index file {name} is not used: {size} bytes cannot be the size of an index file")
                 continue
             file = IndexFile(self._files, self._maps, self._folder / name, *sizes)
             file.load()
@@ -165,39 +165,39 @@ class IndexService:
         return steps
 
     def _sizes_of(self, size: int) -> tuple[int, int] | None:
-        """(slots, entries) of a file: the option's, or RocketMQ's proportion of 1 to 4."""
+        """(slots, entries) of a file: those of the options, or else RocketMQ's ratio of 1 to 4."""
         if size == HEADER_SIZE + SLOT_SIZE * self._slots + ENTRY_SIZE * self._entries:
             return self._slots, self._entries
         slots, rest = divmod(size - HEADER_SIZE, SLOT_SIZE + 4 * ENTRY_SIZE)
         return (slots, 4 * slots) if slots > 0 and rest == 0 else None
 
     def cut(self, physical_end: int, count: int | None) -> int:
-        """Forget records at or behind ``physical_end``, and have that on the disk; how many entries.
+        """Drop the entries of records at or after ``physical_end``, and flush; returns how many were dropped.
 
-        ``count`` is what ``last_count`` was when everything before ``physical_end`` was flushed, None if unknown.
+        ``count`` is the value of ``last_count`` when everything before ``physical_end`` was flushed, None if unknown.
         """
-        forgotten = 0
+        dropped = 0
         self.has_room = False
         while self.index_files and (
             self.index_files[-1].header.index_count <= 1 or self.index_files[-1].header.begin_phy_offset >= physical_end
         ):
             file = self.index_files.pop()
-            forgotten += file.header.index_count - 1
+            dropped += file.header.index_count - 1
             self._files.remove(file.path)
         if self.index_files:
             last = self.index_files[-1]
-            forgotten += last.cut(physical_end, count)
+            dropped += last.cut(physical_end, count)
             last.file.flush(0, last.file.size)
-        return forgotten
+        return dropped
 
     @property
     def last_count(self) -> int:
-        """Number of the next entry of the newest file that has any; 0 without one."""
+        """Number of the next entry in the newest file that has entries; 0 if no file has."""
         counts = [file.header.index_count for file in self.index_files[-2:] if file.header.index_count > 1]
         return counts[-1] if counts else 0
 
     def take_expired(self, min_physical_offset: int) -> list[Path]:
-        """Files that lie wholly before the log; the last one stays. The caller removes them."""
+        """Files with entries of expired records only; the last file stays. The caller removes them."""
         expired = []
         while len(self.index_files) > 1 and self.index_files[0].header.end_phy_offset < min_physical_offset:
             expired.append(self.index_files.pop(0).path)

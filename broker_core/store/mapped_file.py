@@ -1,4 +1,4 @@
-"""One file of a store, mapped while it is needed."""
+"""One file of a store, which is mapped while it is needed."""
 
 from collections import deque
 from pathlib import Path
@@ -11,8 +11,8 @@ ZEROS = bytes(1 << 16)
 class OpenMaps:
     """Bounds how many files are mapped at once: each costs a descriptor and one of the kernel's map entries.
 
-    When there are too many, the map that was opened first goes, unless it was used since it was last considered.
-    ``keep_changed``: maps that were written to are kept, because their bytes are nowhere else.
+    When there are too many, the oldest map is closed, unless it was used since it was last considered.
+    ``keep_changed``: maps that were written to stay open, because their bytes exist nowhere else.
     """
 
     def __init__(self, limit: int, *, keep_changed: bool = False) -> None:
@@ -20,7 +20,7 @@ class OpenMaps:
         self._keep_changed = keep_changed
         self._open: deque[MappedFile] = deque()
         self.new_folders: set[Path] = set()
-        """Folders in which files were made that a sync_folder must still make lasting."""
+        """Folders with new files for which ``sync_folder`` has yet to be called."""
 
     def opened(self, file: "MappedFile") -> None:
         self._open.append(file)
@@ -36,10 +36,10 @@ class OpenMaps:
 
 
 class MappedFile:
-    """RocketMQ's MappedFile. ``base`` is the offset of its first byte in the queue of files it belongs to.
+    """RocketMQ's MappedFile. ``base`` is the offset of its first byte in its MappedFileQueue.
 
-    The engine thread alone maps, writes and unmaps. The flush thread calls ``flush`` only, which reads one
-    reference and then works on that map: it stays alive as long as it is referred to.
+    Only the engine thread maps, writes and unmaps. The flush thread calls only ``flush``, which takes one reference
+    to the map and works on that; a map stays open as long as it is referenced.
     """
 
     __slots__ = ("_files", "_mapping", "_maps", "allocated", "base", "changed", "path", "size", "used")
@@ -52,7 +52,7 @@ class MappedFile:
         self.base = base
         self.size = size
         self.allocated = 0
-        """Bytes from the beginning that have their place on the disk."""
+        """Bytes from the beginning that have disk space reserved."""
         self.used = False
         self.changed = False
 
@@ -62,7 +62,7 @@ class MappedFile:
 
     @property
     def buffer(self) -> MutableBuffer:
-        """The file's bytes. Do not keep it beyond the turn: an exported map cannot be unmapped."""
+        """The file's bytes. Do not keep the buffer beyond the turn: a map that is referenced cannot be unmapped."""
         self.used = True
         mapping = self._mapping
         if mapping is None:
@@ -75,9 +75,9 @@ class MappedFile:
         self._mapping = None
 
     def allocate(self, end: int, chunk: int) -> None:
-        """Have the bytes up to ``end`` on the disk, and ``chunk`` more so that this is rare. OSError: disk full.
+        """Reserve disk space up to ``end``, and ``chunk`` bytes more so that this is rare. OSError: disk full.
 
-        Writing to a map cannot say that the disk is full; the process would be killed by SIGBUS.
+        A write to a map cannot report a full disk: SIGBUS would kill the process.
         """
         if end > self.allocated:
             target = min(self.size, end + chunk)
@@ -87,20 +87,20 @@ class MappedFile:
             self.allocated = target
 
     def write(self, position: int, data: bytes) -> None:
-        """Put bytes at a position of this file; ``allocate`` first."""
+        """Write bytes at a position of this file. Call ``allocate`` first."""
         self.changed = self.used = True
         mapping = self._mapping
         buffer = self.buffer if mapping is None else mapping.buffer
         buffer[position : position + len(data)] = data
 
     def flush(self, start: int, end: int) -> None:
-        """Wait for the disk. Any thread; a file deleted in the meantime needs no flush."""
+        """Wait for the disk. Any thread may call this; a file deleted in the meantime needs no flush."""
         mapping = self._mapping or self._files.map(self.path, self.size, create=False)
         if mapping is not None:
             mapping.flush(start, end)
 
     def data_end(self, start: int) -> int:
-        """Behind the last byte at or after ``start`` that is not zero; ``start`` when all are."""
+        """Position after the last non-zero byte at or after ``start``; ``start`` if all are zero."""
         end, position = start, start
         buffer = self.buffer
         while position < self.size:
@@ -115,7 +115,7 @@ class MappedFile:
         return end
 
     def clear(self, start: int) -> int:
-        """Overwrite with zeros from ``start`` on; how many bytes were not zero."""
+        """Overwrite with zeros from ``start`` on. Returns the length of the range that was not all zeros."""
         end = self.data_end(start)
         for position in range(start, end, len(ZEROS)):
             self.write(position, ZEROS[: end - position])

@@ -1,4 +1,4 @@
-"""Files of one size in a row, named by the offset of their first byte."""
+"""A sequence of files of one size, each named by the offset of its first byte."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,7 @@ def file_name(offset: int) -> str:
 
 
 class MappedFileQueue:
-    """RocketMQ's MappedFileQueue. The size of an existing row is read off its files, not off the options."""
+    """RocketMQ's MappedFileQueue. The file size of an existing queue comes from its files, not from the options."""
 
     __slots__ = ("_by_base", "_files", "_maps", "file_size", "first", "folder")
 
@@ -25,18 +25,18 @@ class MappedFileQueue:
         self.folder = folder
         self.file_size = file_size
         self.first: MappedFile | None = None
-        """The oldest file; every pull asks where the log begins."""
+        """The oldest file. It is a field because every pull needs to know where the log begins."""
         self._by_base: dict[int, MappedFile] = {}
 
     def load(self) -> list[str]:
-        """Find the files there are. Sentences about those that are not as they should be."""
+        """Find the existing files. Returns sentences about those with an unexpected size."""
         bases = [int(name) for name in self._files.names(self.folder) if len(name) == NAME_DIGITS and name.isdigit()]
         if not bases:
             return []
         sizes = {base: self._files.size(self.folder / file_name(base)) for base in bases}
         full = [size for size in sizes.values() if size > 0]
         if len(bases) > 1:
-            self.file_size = min(after - before for before, after in pairwise(bases))
+            self.file_size = min(next_base - base for base, next_base in pairwise(bases))
         elif full:
             self.file_size = full[0]
         for base in bases:
@@ -48,14 +48,14 @@ class MappedFileQueue:
         ]
 
     def add(self, base: int) -> MappedFile:
-        """The file that begins at ``base``; it is made when it is first mapped."""
+        """The file that begins at ``base``. It is created when it is first mapped."""
         file = MappedFile(self._files, self._maps, self.folder / file_name(base), base, self.file_size)
         self._by_base[base] = file
-        self._note_first()
+        self._update_first()
         return file
 
     def create(self, offset: int) -> MappedFile:
-        """Make the file that holds ``offset``, on the disk too. OSError leaves no trace."""
+        """Create the file that contains ``offset``, also on the disk. An OSError leaves no trace."""
         base = offset - offset % self.file_size
         file = self.add(base)
         try:
@@ -67,7 +67,7 @@ class MappedFileQueue:
         return file
 
     def find(self, offset: int) -> MappedFile | None:
-        """The file that holds ``offset``."""
+        """The file that contains ``offset``."""
         return self._by_base.get(offset - offset % self.file_size)
 
     def all(self) -> list[MappedFile]:
@@ -82,22 +82,22 @@ class MappedFileQueue:
         return next(reversed(self._by_base.values()), None)
 
     def take_out(self, file: MappedFile) -> None:
-        """Forget a file; it stays on the disk."""
+        """Take a file out of the queue; it stays on the disk."""
         self._by_base.pop(file.base, None)
         file.unmap()
-        self._note_first()
+        self._update_first()
 
-    def _note_first(self) -> None:
+    def _update_first(self) -> None:
         self.first = next(iter(self._by_base.values()), None)
 
     def ranges(self, start: int, end: int) -> list[tuple[MappedFile, int, int]]:
-        """(file, from, to) of every file that the bytes from ``start`` to ``end`` touch."""
-        found = []
+        """(file, from, to) for every file that contains bytes from ``start`` to ``end``."""
+        ranges = []
         while start < end:
             base = start - start % self.file_size
             stop = min(end, base + self.file_size)
             file = self._by_base.get(base)
             if file is not None:
-                found.append((file, start - base, stop - base))
+                ranges.append((file, start - base, stop - base))
             start = stop
-        return found
+        return ranges

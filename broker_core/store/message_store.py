@@ -1,36 +1,32 @@
 """The front door of the store: append, dispatch, read, flush, clean.
 
-Everything here is called in the engine's turn, but for three objects it hands out whose ``run`` is called in other
-threads: Flush, Clean and TableWrite. Each says why that is safe.
+Everything here is called in the engine's turn, except the ``run`` methods of Flush, Clean and TableWrite, which are
+called in other threads. Their docstrings explain why that is safe.
 """
 
 import errno
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from broker_core.clock import Now
 from broker_core.errors import StoreError, StoreLockedError, StoreReadOnlyError, UnavailableError
-from broker_core.filters.message_filter import MessageFilter
-from broker_core.formats import message_properties
 from broker_core.formats.checkpoint import Checkpoint
-from broker_core.formats.commit_log_record import properties_at, store_timestamp_at, topic_at
-from broker_core.formats.index_unit import key_hash
 from broker_core.formats.safe_end import SafeEnd
 from broker_core.options import Options
 from broker_core.remoting.codes import ResponseCode
 from broker_core.store.clean_commit_log import WARNING_PERCENT, Clean, CleanCommitLogService
 from broker_core.store.commit_log import Arrival, Batch, CommitLog, PendingMessage
 from broker_core.store.config_tables import TableWrite, load_table
-from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.delay_level import DelayLevels
 from broker_core.store.files import CopyingFiles, Files, Lock, ReadOnlyFiles
 from broker_core.store.flush import Flush, FlushSchedule
 from broker_core.store.get_message import GetMessageResult, MessageReader
-from broker_core.store.index_service import TAG_KEY, IndexService, index_words
+from broker_core.store.index_service import IndexService
 from broker_core.store.mapped_file import OpenMaps
 from broker_core.store.mapped_file_queue import NAME_DIGITS
+from broker_core.store.query_message import MessageQuery
 from broker_core.store.recovery import Recovery
 from broker_core.store.reput_message import ReputMessageService
 from broker_core.store.schedule_message_service import ScheduleMessageService
@@ -47,7 +43,7 @@ READ_ONLY_PROBLEM = (
 
 
 class MessageStore:
-    """RocketMQ's DefaultMessageStore. Made by ``open``."""
+    """RocketMQ's DefaultMessageStore. Create one with ``open``."""
 
     def __init__(
         self, root: Path, options: Options, files: Files, now: Now, lock: Lock | None, *, read_only: bool
@@ -84,7 +80,12 @@ class MessageStore:
         self.delayed = ScheduleMessageService(files, root, self._log, self._queues, delay_levels)
         self.reader = MessageReader(self._log, self._queues, options, files.total_memory())
         self.is_in_memory = self.reader.is_in_memory
+        self.get_message = self.reader.get_message
         self.get_arrived = self.reader.get_arrived
+        self.query = MessageQuery(self._log, self._queues, self._index, self.build_index)
+        self.query_message = self.query.query_message
+        self.offset_by_time = self.query.offset_by_time
+        self.store_time = self.query.store_time
         self._store_checkpoint = StoreCheckpoint(files, root)
         self._schedule = FlushSchedule(lambda: self._options, now)
         self.clean = CleanCommitLogService(
@@ -97,12 +98,12 @@ class MessageStore:
     def open(
         cls, root: Path, options: Options, files: CopyingFiles, now: Now, *, adopt: bool = False
     ) -> "MessageStore":
-        """Open the store in ``root``, or make one, and recover it.
+        """Open the store in ``root``, or create one, and recover it.
 
-        A folder with a commit log but without the file ``glassmq`` belongs to another broker: it is opened for
-        reading and nothing on the disk changes, unless ``adopt``.
+        A folder with a commit log but without the file ``glassmq`` belongs to another broker. Unless ``adopt`` is
+        given, it is opened for reading only and nothing on the disk changes.
 
-        Raises StoreLockedError when a broker is using it, StoreError when it cannot be opened.
+        Raises StoreLockedError when another broker is using the store, StoreError when it cannot be opened.
         """
         try:
             return cls._open(root, options, files, now, adopt)
@@ -156,7 +157,7 @@ class MessageStore:
             self.recovery_steps += self.delayed.load(now, deliver=False)
             return
         if not clean:
-            # A process that was killed may have made files whose names no power cut would leave.
+            # A killed process may have created files; the next power cut would lose their names unless they are synced.
             self._maps.new_folders |= {
                 self.root / name for name in ("commitlog", "index") if self._files.names(self.root / name)
             }
@@ -169,21 +170,21 @@ class MessageStore:
         self.recovery_steps += self.delayed.load(now)
 
     def _prepare(self, now: Now) -> None:
-        """Make the files that the first message would have to wait for, some milliseconds, as consumers would."""
+        """Create the files now that the first message, and its consumers, would wait some milliseconds for."""
         try:
             self._log.prepare()
             if self._index is not None:
                 self._index.reserve(now.wall_ms)
-        except OSError as error:  # a full disk: every append will say so
-            self.recovery_steps.append(("prepare", f"no room for the next messages: {error.strerror or error}"))
+        except OSError as error:  # on a full disk every append will report it
+            self.recovery_steps.append(("prepare", f"the disk has no room for new messages: {error.strerror or error}"))
 
     @property
     def recovery(self) -> list[str]:
-        """What opening the store had to do, in sentences."""
+        """What recovery did when the store was opened, in sentences."""
         return [sentence for _, sentence in self.recovery_steps]
 
     def close(self, now: Now) -> None:
-        """Everything on the disk, the marks of a clean shutdown, the lock released."""
+        """Dispatch and flush everything, mark the shutdown as clean, release the lock."""
         try:
             if not self.read_only and not self._failure:
                 for _ in range(2):
@@ -198,13 +199,13 @@ class MessageStore:
                 self._lock.release()
 
     def change_options(self, options: Options) -> None:
-        """Options that may change while the broker runs take effect."""
+        """Apply the options that may change while the broker runs."""
         self._options = options
         self.reader.change_options(options)
 
     @property
     def problem(self) -> str:
-        """Why the store takes no messages, in a sentence; empty when it does."""
+        """Why the store accepts no messages, in a sentence; empty when it accepts them."""
         if self.read_only:
             return READ_ONLY_PROBLEM
         if self._failure:
@@ -212,7 +213,7 @@ class MessageStore:
         if self.clean.disk_used_percent >= WARNING_PERCENT:
             return (
                 f"the disk is {self.clean.disk_used_percent:.0f} % full; "
-                f"messages are taken again below {WARNING_PERCENT} %"
+                f"messages are accepted again below {WARNING_PERCENT} %"
             )
         return ""
 
@@ -228,7 +229,7 @@ class MessageStore:
 
     @property
     def confirmed_offset(self) -> int:
-        """Up to here messages may be shown: all that is stored, under SYNC_FLUSH all that is on the disk."""
+        """Consumers may see messages up to here: everything stored, or under SYNC_FLUSH everything on the disk."""
         if self._dispatch_failed:
             return self._reput.position
         return self.flushed_offset if self._options.flush_disk_type == "SYNC_FLUSH" else self._log.max_offset
@@ -240,7 +241,7 @@ class MessageStore:
     # --- writing --------------------------------------------------------------------------------------------------
 
     def append(self, messages: Sequence[PendingMessage], now: Now) -> Batch:
-        """Store messages in this order, as one block; all of them or, with an error, none.
+        """Store messages in this order, as one block. An error means that none of them was stored.
 
         Raises StoreReadOnlyError; UnavailableError (SERVICE_NOT_AVAILABLE) when the disk is full or has failed;
         RequestError for a message that a record cannot hold.
@@ -256,117 +257,54 @@ class MessageStore:
             batch = self._log.append(messages, now.wall_ms, self._queues.find)
         except OSError as error:
             raise UnavailableError(
-                f"the disk takes no more messages: {error.strerror or error}", code=ResponseCode.SERVICE_NOT_AVAILABLE
+                f"the disk accepts no more messages: {error.strerror or error}",
+                code=ResponseCode.SERVICE_NOT_AVAILABLE,
             ) from error
         self._reput.appended(batch)
         return batch
 
     def reput(self, limit: int = 10_000) -> list[Arrival]:
-        """Show confirmed messages to consumers, about ``limit`` of them; one Arrival per queue.
+        """Dispatch about ``limit`` confirmed messages, so that consumers can read them; one Arrival per queue.
 
-        Room for queue units is made before a message is taken. Where the disk is full all the same (a new index
-        file), this is tried again with the next append and with every look for expired files.
+        Disk space for queue units is reserved before a message is accepted. If the disk is full nevertheless (a new
+        index file), dispatching is tried again with the next append and with every look for expired files.
         """
         try:
             return self._reput.reput(self.confirmed_offset, limit)
         except OSError as error:
-            self._dispatch_went_wrong(error, "a queue")
+            self._note_dispatch_failure(error, "a queue")
             return self._reput.take_arrivals()
 
     @property
     def index_is_behind(self) -> bool:
-        """Messages are dispatched that ``build_index`` has yet to file."""
+        """Whether messages are dispatched that ``build_index`` has yet to index."""
         return self._reput.index_is_behind and not self._dispatch_failed
 
     def build_index(self) -> None:
-        """File what was dispatched since the last call; queries do it before they look."""
+        """Index what was dispatched since the last call. Queries call this first."""
         try:
             self._reput.build_index()
         except OSError as error:
-            self._dispatch_went_wrong(error, "the index")
+            self._note_dispatch_failure(error, "the index")
 
-    def _dispatch_went_wrong(self, error: OSError, what: str) -> None:
+    def _note_dispatch_failure(self, error: OSError, what: str) -> None:
         self._dispatch_failed = True
         if error.errno not in DISK_FULL:
-            self._failure = f"{what} cannot be written ({error}); restart the broker when the disk is in order"
+            self._failure = f"{what} cannot be written ({error}); mend the disk, then restart the broker"
 
     def delete_topic(self, topic: str) -> None:
-        """Forget the topic's queues. Its messages stay in the log until retention takes them."""
+        """Remove the topic's queues. Its messages stay in the log until retention deletes them."""
         if self.read_only:
             raise StoreReadOnlyError(READ_ONLY_PROBLEM)
         self._queues.delete_topic(topic)
         self._reput.touched = {queue for queue in self._reput.touched if not queue.deleted}
-        self._marked_offset = self._marking_offset = -1  # a flush under way writes marks that count them
+        self._marked_offset = self._marking_offset = -1  # the marks of a flush under way still count these queues
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def get_message(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_msg_nums: int,
-        max_msg_bytes: int,
-        message_filter: MessageFilter | None,
-    ) -> GetMessageResult:
-        """Messages of a queue from ``offset`` on, as many as one pull may bring."""
-        return self.reader.get_message(topic, queue_id, offset, max_msg_nums, max_msg_bytes, message_filter)
-
     def look_message_by_offset(self, physical_offset: int) -> bytes | None:
-        """The whole record that begins at this physical offset; None when none does."""
+        """The record that begins at this physical offset; None if no record begins there."""
         return self._log.record(physical_offset)
-
-    @property
-    def last_indexed(self) -> tuple[int, int]:
-        """Store time, ms, and physical offset of the last message that the index knows; zeros before the first."""
-        return (0, 0) if self._index is None else self._index.last_filed
-
-    def query_message(
-        self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, max_bytes: int = 1 << 62
-    ) -> list[bytes]:
-        """Records filed under a key and stored in the window, in the order of the log: the newest ``max_num``, or
-        fewer, up to and with the one that reaches ``max_bytes``."""
-        if self._index is None:
-            return []
-        self.build_index()
-        found: dict[int, bytes] = {}
-        size = 0
-        name = topic.encode("utf-8", "surrogatepass")
-        for physical_offset in self._index.find(key_hash(topic, key), begin_ms, end_ms):
-            if len(found) >= max_num or size >= max_bytes:
-                break
-            record = self._log.record(physical_offset)
-            if record is None or topic_at(record, 0) != name or not begin_ms <= store_timestamp_at(record, 0) <= end_ms:
-                continue
-            properties = properties_at(record, 0).decode("utf-8", "surrogateescape")
-            if key in index_words(properties) or key == TAG_KEY + message_properties.find(properties, "TAGS"):
-                found[physical_offset] = record
-                size += len(record)
-        return [found[physical_offset] for physical_offset in sorted(found)]
-
-    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Literal["lower", "upper"]) -> int:
-        """``lower``: first offset stored at or after the time; ``upper``: last one stored at or before it."""
-        queue = self._queues.table.get((topic, queue_id))
-        if queue is None:
-            return 0
-        low = queue.min_offset(self._log.min_offset)
-        if boundary == "lower":
-            return queue.first_offset_where(low, lambda offset: self._stored(queue, offset) >= timestamp_ms)
-        return max(low, queue.first_offset_where(low, lambda offset: self._stored(queue, offset) > timestamp_ms) - 1)
-
-    def _stored(self, queue: ConsumeQueue, offset: int) -> int:
-        """Store time of a queue's message, ms; -1 when its record is gone."""
-        physical_offset, size, _ = queue.unit(offset)
-        stored = self._log.store_timestamp(physical_offset) if size else None
-        return -1 if stored is None else stored
-
-    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """When a queue's message was stored, ms; None when it is not there, or not any more."""
-        queue = self._queues.table.get((topic, queue_id))
-        if queue is None or not queue.min_offset(self._log.min_offset) <= queue_offset < queue.max_offset:
-            return None
-        stored = self._stored(queue, queue_offset)
-        return None if stored < 0 else stored
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """First offset of a queue that can still be read."""
@@ -374,12 +312,12 @@ class MessageStore:
         return queue.min_offset(self._log.min_offset) if queue else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Offset behind the last message of a queue that consumers may see."""
+        """Offset after the last message of a queue that consumers may see."""
         queue = self._queues.table.get((topic, queue_id))
         return queue.max_offset if queue else 0
 
     def queues(self) -> list[tuple[str, int]]:
-        """(topic, queue id) of every queue that has, or had, a message."""
+        """(topic, queue id) of every queue that has or had a message."""
         return [key for key, queue in self._queues.table.items() if queue.max_offset]
 
     # --- flush ----------------------------------------------------------------------------------------------------
@@ -393,10 +331,10 @@ class MessageStore:
         )
 
     def next_flush(self, now: Now) -> Flush | None:
-        """What flushDiskType's rules want on the disk now; None when nothing, or while a flush is under way.
+        """The flush that is due by flushDiskType's rules; None if none is, or while one is under way.
 
-        Queues are flushed every flushIntervalConsumeQueue however little is new in them, and the log with them, so
-        that an unclean stop leaves little to read again.
+        Queues are flushed every flushIntervalConsumeQueue, even if little is new in them, and the log with them. So
+        recovery from an unclean stop has little to read.
         """
         due = self.next_deadline_ns(now)
         if due is None or due > now.mono_ns:
@@ -405,7 +343,7 @@ class MessageStore:
         return self._make_flush(now, queues_due=queues_due is not None and queues_due <= now.mono_ns)
 
     def next_deadline_ns(self, now: Now) -> int | None:
-        """Monotonic ns at which ``next_flush`` may have something; None when nothing is dirty."""
+        """Monotonic ns at which the next flush is due; None when nothing is dirty."""
         if self.read_only or self._failure or self._schedule.under_way:
             return None
         due = [
@@ -419,11 +357,11 @@ class MessageStore:
         return min(due) if due else None
 
     def _make_flush(self, now: Now, *, queues_due: bool) -> Flush:
-        """Freeze what is dirty. The log is always part of it: queues must not be safe before their records are."""
+        """Freeze what is dirty. The log is always included: a queue unit must not reach the disk before its record."""
         queues = queues_due
         if queues:
             self.build_index()
-            queues = not self._reput.index_is_behind  # what the marks call dispatched must be in the index too
+            queues = not self._reput.index_is_behind  # messages that the marks count as dispatched must be indexed
         end = self._log.max_offset
         log = self._log.mapped_files.ranges(self.flushed_offset, end)
         log_folder = self._log.mapped_files.folder
@@ -462,17 +400,20 @@ class MessageStore:
         )
 
     def flushed(self, flush: Flush, now: Now) -> None:
-        """``flush.run()`` came back: the positions move."""
+        """Move the positions after ``flush.run()`` has returned."""
         self._schedule.under_way = False
         self.flushed_offset = flush.flushed_offset
         if flush.with_queues:
             self._marked_offset = self._marking_offset
 
     def flush_failed(self, error: BaseException) -> None:
-        """The disk refused. What it has is unknown from now on, and a second try that succeeds would prove nothing:
-        the kernel may have dropped the pages. So nothing is taken any more."""
+        """Accept no more messages after ``flush.run()`` has failed.
+
+        It is unknown what reached the disk. A second flush that succeeds would prove nothing, because the kernel may
+        have dropped the pages.
+        """
         reason = getattr(error, "strerror", None) or error
-        self._failure = f"a flush failed ({reason}); restart the broker when the disk is in order"
+        self._failure = f"a flush failed ({reason}); mend the disk, then restart the broker"
 
     def _flush_everything(self, now: Now) -> None:
         flush = self._make_flush(now, queues_due=True)
@@ -486,20 +427,20 @@ class MessageStore:
     # --- retention and tables -------------------------------------------------------------------------------------
 
     def next_clean(self, now: Now) -> Clean | None:
-        """Expired files to be removed, when the time for that has come."""
+        """The expired files to remove now, or None."""
         if self.read_only or self._failure:
             return None
         self._dispatch_failed = False
         return self.clean.next_clean(now)
 
     def cleaned(self, clean: Clean, now: Now) -> list[tuple[int, str]]:
-        """``clean.run()`` came back: (physical offset, reason) of each segment that is gone."""
+        """After ``clean.run()`` has returned: (physical offset, reason) of each removed segment."""
         return self.clean.cleaned(clean)
 
     def load_table(self, name: str) -> dict[Any, Any] | None:
-        """``config/<name>.json``; None when there is none."""
+        """``config/<name>.json``; None if it does not exist."""
         return load_table(self._files, self.root / "config", name)
 
     def table_write(self, name: str, value: dict[Any, Any]) -> TableWrite:
-        """Write ``config/<name>.json`` by ``run()``. ``value`` must not change any more."""
+        """A write of ``config/<name>.json``, which its ``run()`` performs. ``value`` must not change any more."""
         return TableWrite(self._files, self.root / "config", name, value)

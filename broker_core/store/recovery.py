@@ -1,14 +1,14 @@
-"""Making a store whole after it was stopped, cleanly or not.
+"""Recovery: bringing log, queues and index into agreement after a clean or unclean stop.
 
-    1  find the files; the queues' ends                              (MappedFileQueue, ConsumeQueue.recover)
-    2  choose where to begin reading the log                         (start_position)
-    3  read records until the first that is not one                  (find_end)
-    4  keep a copy of what lies behind, then cut the log there       (cut_log)
-    5  drop queue units and index entries of what was cut            (ConsumeQueueStore.truncate, IndexService.cut)
-    6  dispatch what queues and index lack                           (ReputMessageService)
+    1  find the files and the ends of the queues                     (MappedFileQueue, ConsumeQueue.recover)
+    2  choose where to begin reading the log                         (_start_position)
+    3  read records up to the first invalid one                      (_find_end)
+    4  copy the bytes after them to a file, then cut the log there   (_cut_log)
+    5  drop the queue units and index entries of cut records         (ConsumeQueueStore.truncate, IndexService.cut)
+    6  dispatch the messages that queues or index lack               (ReputMessageService)
 
-The log is the truth: queues and index can always be made from it. RocketMQ's CommitLog.recoverNormally and
-recoverAbnormally do the same steps.
+The log is authoritative: queues and index can always be rebuilt from it. RocketMQ's CommitLog.recoverNormally and
+recoverAbnormally take the same steps.
 """
 
 from pathlib import Path
@@ -24,10 +24,10 @@ from broker_core.store.mapped_file import MappedFile
 from broker_core.store.reput_message import MissingUnits, ReputMessageService
 
 FULL_SCAN_MAX = 4 << 30
-"""A log up to this size is read whole when nothing says where reading may begin."""
+"""A log up to this size is read from its beginning when there is no valid safe end."""
 
 TAIL_MAX = 64 << 20
-"""Bytes of a broken tail that are copied away; what lies behind them is lost, and that is said."""
+"""Bytes of an invalid tail that are copied to a file; the rest is lost, and the recovery steps report it."""
 
 REPUT_BATCH = 10_000
 SECTOR = 512
@@ -35,9 +35,10 @@ Step = tuple[str, str]
 
 
 def has_lost_sector(data: memoryview, start: int, length: int) -> bool:
-    """Whether a power cut took a part of a record's properties, which no checksum covers.
+    """Whether a power cut destroyed a part of a record's properties, which no checksum covers.
 
-    Then one sector's share of them is zero: to the end of the record, or longer than any value made of zeros.
+    If so, all property bytes in some sector are zero: either up to the record's end, or 16 bytes or more, which is
+    longer than any property value that consists of zeros.
     """
     properties_start = fields_at(data, start)[2] + 2
     end = start + length
@@ -52,7 +53,7 @@ def has_lost_sector(data: memoryview, start: int, length: int) -> bool:
 
 
 class Recovery:
-    """One recovery. ``steps`` tells what was done, as (step, sentence)."""
+    """One recovery. ``steps`` lists what it did, as (step, sentence)."""
 
     def __init__(
         self,
@@ -76,13 +77,13 @@ class Recovery:
         self._read_only = read_only
         self.steps: list[Step] = []
         self.start = 0
-        """Physical offset from which the log was read: what lies behind may not be on the disk yet."""
+        """Physical offset from which the log was read. Bytes after it may not be on the disk yet."""
 
-    def _say(self, step: str, detail: str) -> None:
+    def _report(self, step: str, detail: str) -> None:
         self.steps.append((step, detail))
 
     def run(self, checkpoint: Checkpoint, safe_end: SafeEnd | None) -> None:
-        """Everything. Afterwards log, queues and index agree, and everything in the log is dispatched."""
+        """Run all steps. Afterwards log, queues and index agree, and every message in the log is dispatched."""
         self._load()
         if not self._log.mapped_files:
             self._begin_empty()
@@ -91,32 +92,32 @@ class Recovery:
         self.start = start
         end, records = self._find_end(start)
         how = "after a clean shutdown" if self._clean else "after an unclean stop"
-        self._say("log", f"{how} the log was read from {start} ({why}): {records} records, it ends at {end}")
+        self._report("log", f"{how} the log was read from {start} ({why}): {records} records, it ends at {end}")
         self._cut_log(end)
         dropped = self._queues.truncate(end)
         if dropped:
-            self._say("queues", f"{dropped} queue units pointed behind the log's end and were dropped")
+            self._report("queues", f"{dropped} queue units pointed beyond the end of the log and were dropped")
         if self._index is not None and not self._clean and not self._read_only:
             trusted = safe_end is not None and start == safe_end.dispatched_offset
-            forgotten = self._index.cut(start, safe_end.index_count if safe_end is not None and trusted else None)
-            if forgotten:
-                self._say("index", f"{forgotten} index entries were not known to be whole and are made again")
+            rebuilt = self._index.cut(start, safe_end.index_count if safe_end is not None and trusted else None)
+            if rebuilt:
+                self._report("index", f"{rebuilt} index entries may not have been on the disk and are rebuilt")
         self._dispatch(start, end)
 
     def _load(self) -> None:
-        """Files, queues and index as they lie on the disk."""
+        """Load log, queues and index as they are on the disk."""
         for sentence in self._log.mapped_files.load():
-            self._say("log", f"segment {sentence}")
+            self._report("log", f"segment {sentence}")
         for sentence in self._queues.load(clean=self._clean):
-            self._say("queues", sentence)
+            self._report("queues", sentence)
         for sentence in self._index.load() if self._index is not None else ():
-            self._say("index", sentence)
+            self._report("index", sentence)
 
     def _begin_empty(self) -> None:
-        """A log without segments: new, or all of it expired; queues then have nothing to point at."""
+        """Begin with a log without segments: it is new, or all of it has expired. So no queue unit is valid."""
         dropped = self._queues.truncate(0)
         if dropped:
-            self._say("queues", f"the log has no segments; {dropped} queue units pointed nowhere and were dropped")
+            self._report("queues", f"the log has no segments; {dropped} queue units without a record were dropped")
 
     # --- 2: where to begin ----------------------------------------------------------------------------------------
 
@@ -138,13 +139,13 @@ class Recovery:
         return self._segment_start(files, checkpoint)
 
     def _segment_start(self, files: list[MappedFile], checkpoint: Checkpoint) -> tuple[int, str]:
-        """RocketMQ's rule: the newest segment that begins with a record from before the checkpoint."""
+        """RocketMQ's rule: the newest segment that begins with a record older than the checkpoint."""
         dispatched = max((queue.max_physical_offset for queue in self._queues.table.values()), default=0)
         for file in reversed(files):
             if not measure(file.buffer, 0, file.size, file.base):
                 continue
             if self._clean and file.base <= dispatched:
-                return file.base, "the newest segment that is dispatched"
+                return file.base, "the newest dispatched segment"
             if not self._clean and store_timestamp_at(file.buffer, 0) <= checkpoint.recovery_timestamp:
                 return file.base, "the newest segment older than the checkpoint"
         return files[0].base, "its beginning"
@@ -152,7 +153,7 @@ class Recovery:
     # --- 3 and 4: the end of the log --------------------------------------------------------------------------------
 
     def _find_end(self, position: int) -> tuple[int, int]:
-        """(where the last whole record ends, records read). Nothing is made per record but a few integers."""
+        """(end of the last valid record, records read). A record costs a few integers and no other objects."""
         records, last = 0, -1
         segment_size = self._log.mapped_files.file_size
         while True:
@@ -176,7 +177,7 @@ class Recovery:
         return position, records
 
     def _cut_log(self, end: int) -> None:
-        """Let the log end here. What lies behind and is not zero is kept aside, since it is not understood."""
+        """End the log here. Non-zero bytes after the end are kept in other files, because recovery cannot read them."""
         mapped_files = self._log.mapped_files
         for file in mapped_files.all():
             if file.base >= end and file.base > 0 and file is not mapped_files.first:
@@ -186,13 +187,13 @@ class Recovery:
         self._log.max_offset = end
 
     def _set_aside(self, file: MappedFile) -> None:
-        """A whole segment behind the end: an empty one, made ahead, stays out of the way; another is moved."""
+        """Remove a segment after the log's end: move it if it has content, delete it if it was only made ahead."""
         used = file.data_end(0) > 0
         self._log.mapped_files.take_out(file)
         if used:
-            self._say(
+            self._report(
                 "tail",
-                f"segment {file.path.name} lies behind the log's end; "
+                f"segment {file.path.name} lies beyond the end of the log; "
                 + ("it is not read" if self._read_only else f"it was moved to recovered-tail/{file.path.name}"),
             )
         if self._read_only:
@@ -212,7 +213,7 @@ class Recovery:
         kept = min(tail_end - start, TAIL_MAX)
         end = file.base + start
         if self._read_only:
-            self._say("tail", f"{tail_end - start} bytes behind {end} are no records; they are not read")
+            self._report("tail", f"{tail_end - start} bytes after {end} are not valid records; they are not read")
             return
         folder = self._root / "recovered-tail"
         self._files.make_folders(folder)
@@ -221,16 +222,16 @@ class Recovery:
         file.clear(start)
         file.flush(start, tail_end)
         lost = tail_end - start - kept
-        self._say(
+        self._report(
             "tail",
-            f"{tail_end - start} bytes behind {end} are no records; "
-            f"kept in recovered-tail/{end:020d}.tail" + (f", all but the last {lost}" if lost else ""),
+            f"{tail_end - start} bytes after {end} are not valid records; "
+            f"they are kept in recovered-tail/{end:020d}.tail" + (f", except for the last {lost}" if lost else ""),
         )
 
     # --- 6: dispatch ------------------------------------------------------------------------------------------------
 
     def _dispatch(self, start: int, end: int) -> None:
-        """From ``start`` on; from the log's beginning when a queue turns out to lack units from before."""
+        """Dispatch from ``start`` on; if a queue lacks earlier units, from the log's beginning."""
         reput, begin = self._reput, self._log.min_offset
         reput.position = start
         reput.holes_allowed = start <= begin
@@ -238,15 +239,15 @@ class Recovery:
         try:
             self._drain(end)
         except MissingUnits as missing:
-            self._say("queues", f"{missing}; all queues are made again from the log's beginning")
+            self._report("queues", f"{missing}; all queues are rebuilt from the beginning of the log")
             reput.position, reput.holes_allowed = begin, True
             self._drain(end)
         reput.holes_allowed = True
         added = self._queues.unit_count - units
         if added:
-            self._say("queues", f"{added} queue units were missing and made from the log")
+            self._report("queues", f"{added} queue units were missing and were rebuilt from the log")
         if reput.unreadable:
-            self._say("log", f"{reput.unreadable} records name a topic that no queue can have; they stay in the log")
+            self._report("log", f"{reput.unreadable} records have an invalid topic name; they stay in the log only")
 
     def _drain(self, end: int) -> None:
         while self._reput.position < end:

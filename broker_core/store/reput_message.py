@@ -1,4 +1,4 @@
-"""From the log to the queues and the index: what consumers may see."""
+"""Dispatch from the log to the queues and the index, which makes messages visible to consumers."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -25,21 +25,21 @@ from broker_core.store.files import MutableBuffer
 from broker_core.store.index_service import IndexService
 
 PENDING_BYTES = 64 * 1024 * 1024
-"""Bytes of the log kept ready for dispatch; when the disk confirms too slowly the rest is read from the log again."""
+"""Bytes of undispatched batches kept in memory. Beyond that, when flushes are slow, they are read from the log."""
 
 _FRONT = Struct(">12xi4xq8xi")
 """QUEUEID, QUEUEOFFSET, SYSFLAG of a record."""
 
 
 class MissingUnits(Exception):
-    """A queue lacks units of records that lie before the position from which the log was read."""
+    """A queue lacks units of records before the position from which the log was read."""
 
 
 class ReputMessageService:
     """RocketMQ's ReputMessageService. ``position`` is the physical offset up to which everything is dispatched.
 
-    It is handed what an append has just encoded, and reads the log itself only where it was not: in recovery, or
-    when too much waits for the disk.
+    Each append passes its batch to ``appended``. The log is read only for records that came by no batch: in recovery,
+    and when too much is waiting for a flush.
     """
 
     def __init__(
@@ -53,25 +53,25 @@ class ReputMessageService:
         self.position = 0
         self.last_store_timestamp = 0
         self.touched: set[ConsumeQueue] = set()
-        """Queues written to since the flush last took them."""
+        """Queues written to since the last flush was made."""
         self.holes_allowed = True
         self.unreadable = 0
-        """Records that have no place in any queue: their topic's name could not be a folder's."""
+        """Records that are in no queue, because their topic name cannot be the name of a folder."""
         self._unindexed: list[DispatchRequest] = []
         self._arrivals: list[Arrival] = []
 
     def appended(self, batch: Batch) -> None:
-        """An append's records, to be dispatched when they are confirmed."""
+        """Take the records of an append, to be dispatched when they are confirmed."""
         if batch.end - self.position > PENDING_BYTES:
             self._pending.clear()
         else:
             self._pending.append(batch)
 
     def reput(self, confirmed_offset: int, limit: int) -> list[Arrival]:
-        """Dispatch up to ``confirmed_offset``, about ``limit`` messages. OSError when a queue cannot be written."""
+        """Dispatch about ``limit`` messages before ``confirmed_offset``. OSError when a queue cannot be written."""
         count, end = 0, self.position
         pending = self._pending
-        if len(pending) == 1:  # as a rule: it is what an append has just brought
+        if len(pending) == 1:  # the usual case: the batch of the append just made
             batch = pending[0]
             if batch.start == end and batch.end <= confirmed_offset:
                 pending.clear()
@@ -99,17 +99,17 @@ class ReputMessageService:
         return self.take_arrivals()
 
     def take_arrivals(self) -> list[Arrival]:
-        """What was dispatched since the last call: also by a ``reput`` that failed at a later queue."""
+        """What was dispatched since the last call, including by a ``reput`` that failed at a later queue."""
         arrivals, self._arrivals = self._arrivals, []
         return arrivals
 
     # --- dispatch -----------------------------------------------------------------------------------------------
 
     def _dispatch(self, arrivals: Iterable[Arrival], requests: list[DispatchRequest]) -> None:
-        """Queue, then notice; one write and one notice per queue.
+        """Write to the queues, then note the arrivals; one write and one arrival per queue.
 
-        RocketMQ files a message in the index between the two. Here the index comes after the notice
-        (``build_index``), since nobody is woken by it and it costs as much as the rest.
+        RocketMQ indexes a message between the two. Here ``build_index`` does so after the arrivals, because the index
+        wakes nobody and costs as much as the rest.
         """
         for arrival in arrivals:
             queue = arrival.queue
@@ -124,11 +124,11 @@ class ReputMessageService:
 
     @property
     def index_is_behind(self) -> bool:
-        """Messages are dispatched that the index does not have yet."""
+        """Whether messages are dispatched that are not in the index yet."""
         return bool(self._unindexed)
 
     def build_index(self) -> None:
-        """File what was dispatched. OSError when no index file can be made; the messages stay to be filed."""
+        """Index what was dispatched. If no index file can be created, raises OSError and keeps the messages."""
         if self._index is not None and self._unindexed:
             self._index.put(self._unindexed)
             self._unindexed.clear()
@@ -136,7 +136,7 @@ class ReputMessageService:
     # --- reading the log ------------------------------------------------------------------------------------------
 
     def _read(self, position: int, end: int, limit: int) -> Batch:
-        """Records from the log that queues or index lack; the batch ends where reading did."""
+        """Read records that queues or index lack from the log. The batch ends where reading stopped."""
         self.build_index()
         begin = position
         requests: list[DispatchRequest] = []
@@ -177,24 +177,25 @@ class ReputMessageService:
     def _place_of(
         self, buffer: MutableBuffer, start: int, arrivals: dict[ConsumeQueue, Arrival]
     ) -> tuple[ConsumeQueue | None, int, int, int] | None:
-        """(queue that lacks the record, queue id and offset, transaction state); no queue when none does.
+        """(queue that lacks the record or None, queue id, queue offset, transaction state).
 
-        None: there is a hole before it in its queue, which is filled when the next write begins behind it.
+        Returns None if there is a gap before the record in its queue. The batch must then end here, because a gap is
+        filled at the beginning of a write.
         """
         queue_id, queue_offset, sys_flag = _FRONT.unpack_from(buffer, start)
         transaction = sys_flag & TRANSACTION_MASK
-        nowhere = None, queue_id, queue_offset, transaction
+        no_queue = None, queue_id, queue_offset, transaction
         if transaction in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
-            return nowhere
+            return no_queue
         try:
             queue = self._queues.find(topic_at(buffer, start).decode(), queue_id)
         except (RequestError, UnicodeDecodeError):
             self.unreadable += 1
-            return nowhere
+            return no_queue
         arrival = arrivals.get(queue)
         next_offset = queue.max_offset if arrival is None else arrival.to_offset
         if queue_offset < next_offset:
-            return nowhere
+            return no_queue
         if queue_offset > next_offset:
             if not self.holes_allowed:
                 raise MissingUnits(f"{queue.topic}@{queue.queue_id} lacks units before {queue_offset}")
@@ -214,7 +215,7 @@ class ReputMessageService:
         )
 
     def _enter(self, arrivals: dict[ConsumeQueue, Arrival], queue: ConsumeQueue, request: DispatchRequest) -> None:
-        """Add a record to what its queue is to be given."""
+        """Add a record to the arrival of its queue."""
         offset, stored = request.queue_offset, request.store_timestamp
         arrival = arrivals.get(queue)
         if arrival is None:
@@ -228,13 +229,13 @@ class ReputMessageService:
 
 
 def _joined(batches: Iterable[Batch]) -> Iterable[Arrival]:
-    """One arrival a queue for what several batches bring."""
+    """The arrivals of several batches, joined to one per queue."""
     joined: dict[ConsumeQueue, Arrival] = {}
     for batch in batches:
         for arrival in batch.arrivals:
-            before = joined.setdefault(arrival.queue, arrival)
-            if before is not arrival:
-                before.fields += arrival.fields
-                before.to_offset = arrival.to_offset
-                before.size += arrival.size
+            first = joined.setdefault(arrival.queue, arrival)
+            if first is not arrival:
+                first.fields += arrival.fields
+                first.to_offset = arrival.to_offset
+                first.size += arrival.size
     return joined.values()

@@ -1,14 +1,14 @@
-"""Delayed messages: what is due when, and how far each level is delivered.
+"""Delayed messages: when each is due, and how far each level is delivered.
 
-Each queue of SCHEDULE_TOPIC_XXXX is a delay level: queue 0 is level 1. A message lies there under its real topic's
-name (properties REAL_TOPIC, REAL_QID), with its deliver time where other queues have a tagsCode; when that has come
-a copy is stored in the real queue. All messages of a level wait equally long, so they become due in their order, and
-what a level has delivered is one offset. ``config/delayOffset.json`` has that of every level:
+Each queue of SCHEDULE_TOPIC_XXXX is a delay level: queue 0 is level 1. A message waits there with its real topic and
+queue in the properties REAL_TOPIC and REAL_QID. Its queue unit contains the deliver time in place of a tagsCode. At
+that time a copy is stored in the real queue. All messages of a level have the same delay, so they become due in
+order, and one offset per level records what is delivered. ``config/delayOffset.json`` contains these offsets:
 
     {"dataVersion": {...}, "offsetTable": {level: offset}}
 
-The file never runs ahead of the disk: an offset is written when the copies of everything before it are flushed. So
-a power cut may have messages delivered twice, but loses none.
+An offset is written only when the copies of all messages before it are flushed. So a power cut may cause messages to
+be delivered twice, but loses none.
 """
 
 from collections import deque
@@ -29,17 +29,17 @@ from broker_core.store.files import Files
 DELAY_OFFSETS = "delayOffset"
 
 LOOK_AGAIN_MS = 1000
-"""While anything waits the wall clock, which may be set, is looked at this often; when nothing does, never."""
+"""While a message waits, the wall clock is checked this often, because it may be set; otherwise it is not checked."""
 
 RETRY_NS = 10_000_000_000
-"""RocketMQ's DELAY_FOR_A_PERIOD: how long to wait when the store took no copy."""
+"""RocketMQ's DELAY_FOR_A_PERIOD: how long to wait after the store refused a copy."""
 
 
 class DueMessage(NamedTuple):
-    """A message whose time has come: offsets ``queue_offset`` up to, not with, ``next_offset`` of its level's queue.
+    """A message that is due, at ``queue_offset`` of its level's queue.
 
-    ``record`` is None for what cannot be delivered, since the log does not have it whole (any more); that may be more
-    than one message.
+    ``record`` is None if the log no longer contains it or it is damaged, so that it cannot be delivered. The entry
+    then stands for all messages from ``queue_offset`` up to, but not including, ``next_offset``.
     """
 
     level: int
@@ -50,7 +50,7 @@ class DueMessage(NamedTuple):
 
 
 class ScheduleMessageService:
-    """RocketMQ's ScheduleMessageService, but for storing the copies, which is the engine's."""
+    """RocketMQ's ScheduleMessageService, except that the engine stores the copies."""
 
     def __init__(
         self, files: Files, root: Path, log: CommitLog, queues: ConsumeQueueStore, delay_levels: DelayLevels
@@ -70,32 +70,33 @@ class ScheduleMessageService:
         self._paused_until_ns = 0
 
     def load(self, now: Now, *, deliver: bool = True) -> list[tuple[str, str]]:
-        """Go on where delayOffset.json says; without ``deliver`` that is known, and nothing is ever due.
+        """Read delayOffset.json and continue from its offsets; without ``deliver`` nothing is ever due.
 
-        Recovery steps, for what is not as it should be. StoreCorruptError for a file that is no such table.
+        Returns recovery steps about irregularities. Raises StoreCorruptError if the file is not such a table.
         """
         table = load_table(self._files, self._folder, DELAY_OFFSETS)
         self._rest = dict(table or {})
         try:
             self._counter = int((self._rest.get("dataVersion") or {}).get("counter", 0))
-            known = {int(level): int(offset) for level, offset in (self._rest.get("offsetTable") or {}).items()}
+            saved = {int(level): int(offset) for level, offset in (self._rest.get("offsetTable") or {}).items()}
         except (AttributeError, TypeError, ValueError) as error:
             raise StoreCorruptError(
-                f"{DELAY_OFFSETS}.json in {self._folder} does not have RocketMQ's form ({error}); "
-                "mend it, or put its .bak file in its place"
+                f"{DELAY_OFFSETS}.json in {self._folder} is not a RocketMQ offset table ({error}); "
+                "correct it, or replace it by its .bak file"
             ) from error
         steps = []
-        for level in {*known, *(queue_id + 1 for topic, queue_id in self._queues.table if topic == SCHEDULE_TOPIC)}:
+        for level in {*saved, *(queue_id + 1 for topic, queue_id in self._queues.table if topic == SCHEDULE_TOPIC)}:
             queue = self._queues.table.get((SCHEDULE_TOPIC, level - 1))
             end = queue.max_offset if queue else 0
-            offset = known.get(level)
+            offset = saved.get(level)
             if offset is None:
                 offset = queue.min_offset(self._log.min_offset) if queue else 0
             elif offset > end:
                 steps.append(
                     (
                         "delayed",
-                        f"{DELAY_OFFSETS}.json has level {level} delivered up to {offset}, but it ends at {end}",
+                        f"{DELAY_OFFSETS}.json records level {level} as delivered up to offset {offset}, "
+                        f"but its queue ends at {end}",
                     )
                 )
                 offset = end
@@ -104,15 +105,15 @@ class ScheduleMessageService:
             self.look(now)
         return steps
 
-    # --- when ---------------------------------------------------------------------------------------------------
+    # --- the timer ------------------------------------------------------------------------------------------------
 
     @property
     def next_deadline_ns(self) -> int | None:
-        """Monotonic ns at which to look for due messages; None while there are none to come."""
+        """Monotonic ns at which to look for due messages; None while none is waiting."""
         return None if self._next_ns is None else max(self._next_ns, self._paused_until_ns)
 
     def arrived(self, queue_id: int, now: Now) -> None:
-        """Messages were dispatched into the queue of a level."""
+        """Note that messages were dispatched into the queue of a level."""
         level = queue_id + 1
         self._offsets.setdefault(level, 0)
         due_ms = self._due_ms(level, self._offsets[level], now)
@@ -121,7 +122,7 @@ class ScheduleMessageService:
             self._next_ns = due_ns if self._next_ns is None else min(due_ns, self._next_ns)
 
     def look(self, now: Now) -> None:
-        """Find out when the next message is due."""
+        """Determine when the next message is due."""
         waiting = [
             due_ms
             for level, offset in self._offsets.items()
@@ -130,13 +131,14 @@ class ScheduleMessageService:
         self._next_ns = _at(min(waiting), now) if waiting else None
 
     def pause(self, now: Now) -> None:
-        """The store took no copy: try again later."""
+        """Wait before trying again, after the store refused a copy."""
         self._paused_until_ns = now.mono_ns + RETRY_NS
 
     def _due_ms(self, level: int, offset: int, now: Now) -> int | None:
-        """When the message at ``offset`` is due, wall ms; at once (0) what cannot be; None when there is none.
+        """When the message at ``offset`` is due, wall ms; None if there is no message.
 
-        A time that is further away than its level delays is due now: the clock was set back.
+        0 for a message that can no longer be delivered. If the deliver time is further away than the level's delay,
+        the clock was set back, and the message is due now.
         """
         queue = self._queues.table.get((SCHEDULE_TOPIC, level - 1))
         if queue is None or offset >= queue.max_offset:
@@ -156,12 +158,12 @@ class ScheduleMessageService:
             deliver_ms = (self._log.store_timestamp(physical_offset) or 0) + self.delay_levels.delay_ms(level)
         return deliver_ms
 
-    # --- what ---------------------------------------------------------------------------------------------------
+    # --- due messages ---------------------------------------------------------------------------------------------
 
     def due(self, now: Now, max_count: int, max_bytes: int) -> list[DueMessage]:
-        """The messages whose time has come, longest due first, each level in its order; as many as a turn may take.
+        """The messages that are due, the one due longest first and each level in order, within the limits of a turn.
 
-        They stay due until they are ``delivered``.
+        They stay due until ``delivered`` is called with them.
         """
         offsets = dict(self._offsets)
         heads = {
@@ -169,23 +171,23 @@ class ScheduleMessageService:
             for level, offset in offsets.items()
             if (due_ms := self._due_ms(level, offset, now)) is not None
         }
-        found: list[DueMessage] = []
+        messages: list[DueMessage] = []
         size = 0
-        while heads and len(found) < max_count and size < max_bytes:
+        while heads and len(messages) < max_count and size < max_bytes:
             level = min(heads, key=heads.__getitem__)
             if heads.pop(level) > now.wall_ms:
                 break
             message = self.message_at(level, offsets[level])
-            found.append(message)
+            messages.append(message)
             size += message.record.size if message.record else 0
             offsets[level] = message.next_offset
             due_ms = self._due_ms(level, message.next_offset, now)
             if due_ms is not None:
                 heads[level] = due_ms
-        return found
+        return messages
 
     def message_at(self, level: int, offset: int) -> DueMessage:
-        """What lies at an offset that the queue of a level has, due or not."""
+        """The message at an offset of a level's queue, due or not."""
         queue = self._queues.table[SCHEDULE_TOPIC, level - 1]
         low = queue.min_offset(self._log.min_offset)
         if offset < low:
@@ -200,29 +202,32 @@ class ScheduleMessageService:
             return None
         try:
             record = decode(data)
-        except RecordError:  # the body does not have its checksum
+        except RecordError:  # the body does not match its checksum
             return None
         place = record.topic, record.queue_id, record.queue_offset
         return record if place == (queue.topic, queue.queue_id, offset) else None
 
-    # --- how far ------------------------------------------------------------------------------------------------
+    # --- progress -------------------------------------------------------------------------------------------------
 
     def delivered(self, messages: list[DueMessage], physical_end: int) -> None:
-        """Copies of these are in the log, below ``physical_end``, or never will be."""
+        """Note that copies of these messages are in the log, before ``physical_end``, or can never be made."""
         reached = {message.level: message.next_offset for message in messages}
         self._offsets |= reached
         self._unflushed.append((physical_end, reached))
 
     def progress(self) -> dict[int, tuple[int, int]]:
-        """Of each level that was ever used: (messages delivered, messages in all), as offsets of its queue."""
+        """For each level that was ever used: (offset up to which it is delivered, end of its queue)."""
         ends = {level: self._queues.table.get((SCHEDULE_TOPIC, level - 1)) for level in self._offsets}
         return {
             level: (self._offsets[level], queue.max_offset if queue else 0) for level, queue in sorted(ends.items())
         }
 
     def next_write(self, flushed_offset: int, now: Now) -> TableWrite | None:
-        """delayOffset.json, to be written now; None when it says all that is on the disk, which is
-        ``flushed_offset`` bytes of the log. What a newer RocketMQ put beside the table is kept."""
+        """The write of delayOffset.json that is due now; None if the file is up to date.
+
+        ``flushed_offset`` is the physical offset up to which the log is on the disk. Fields that a newer RocketMQ
+        wrote into the file are kept.
+        """
         while self._unflushed and self._unflushed[0][0] <= flushed_offset:
             self._safe |= self._unflushed.popleft()[1]
             self._dirty = True
@@ -243,16 +248,16 @@ class ScheduleMessageService:
         )
 
     def write_failed(self) -> None:
-        """The disk did not take the table; it stays to be written."""
+        """Note that the table was not written, so that it is written again."""
         self._dirty = True
 
     def write(self, flushed_offset: int, now: Now) -> None:
-        """Write delayOffset.json, if there is anything to say, and wait for it. OSError when the disk refuses."""
+        """Write delayOffset.json if it is out of date, and wait for the disk. OSError when the disk refuses."""
         table = self.next_write(flushed_offset, now)
         if table is not None:
             table.run()
 
 
 def _at(wall_ms: int, now: Now) -> int:
-    """Monotonic ns of a wall time as far as that is known now; past times are now, far ones are looked at again."""
+    """Monotonic ns of a wall time by today's clock; a past time is now, a distant one is LOOK_AGAIN_MS from now."""
     return now.mono_ns + min(max(0, wall_ms - now.wall_ms), LOOK_AGAIN_MS) * 1_000_000

@@ -1,4 +1,4 @@
-"""The two small files that say how far the store is safe: RocketMQ's ``checkpoint``, and ``safe_end``."""
+"""The two small files that record how far the store is on the disk: RocketMQ's ``checkpoint``, and ``safe_end``."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from broker_core.store.files import Files, Mapping
 class StoreCheckpoint:
     """RocketMQ's StoreCheckpoint, and GlassMQ's safe end beside it.
 
-    ``write`` is called in the flush thread, one flush at a time, and nothing else touches these maps.
+    ``write`` is called in the flush thread, for one flush at a time. Nothing else touches these maps.
     """
 
     def __init__(self, files: Files, root: Path) -> None:
@@ -20,12 +20,12 @@ class StoreCheckpoint:
         self._maps: list[Mapping] = []
 
     def read(self) -> tuple[Checkpoint, SafeEnd | None]:
-        """What the files say; zeros and None for files that are missing or damaged."""
+        """The content of the files. A missing or damaged ``checkpoint`` gives zeros, ``safe_end`` None."""
         checkpoint_bytes, safe_end_bytes = (self._files.read(path) or b"" for path in self._paths)
         return checkpoint.decode(checkpoint_bytes), safe_end.decode(safe_end_bytes)
 
     def write(self, moment: Checkpoint, end: SafeEnd) -> None:
-        """Both files, on the disk. OSError when the disk refuses."""
+        """Write both files and wait for the disk. OSError when the disk refuses."""
         if not self._maps:
             for path in self._paths:
                 mapping = self._files.map(path, checkpoint.FILE_SIZE, create=True)

@@ -1,9 +1,9 @@
-"""Which messages wait for a group's next try: found among all delayed messages when somebody asks.
+"""The messages that wait for a group's next retry, found among all delayed messages on request.
 
-    queue of a level    .. delivered | noted by topic | not looked at yet .. end
+    queue of a level    .. delivered | noted by topic | not read yet .. end
 
-Storing and delivering them costs nothing more for this. A question forgets what was delivered since the one before,
-and looks at some more of what came; where much came, several questions it takes.
+Storing and delivering messages costs nothing extra. Each request drops the notes of messages delivered since the
+last one and reads some of the new messages. If many are new, it takes several requests to read them all.
 """
 
 from collections import deque
@@ -13,15 +13,17 @@ from broker_core.formats import message_properties
 from broker_core.formats.message_properties import REAL_TOPIC
 from broker_core.store.schedule_message_service import ScheduleMessageService
 
-LOOKS = 500
-BYTES = 1 << 20
-"""What a question looks at, at most; the record that reaches it is the last one."""
+MESSAGES_A_REQUEST = 500
+BYTES_A_REQUEST = 1 << 20
+"""What one request reads at most; the record that reaches the limit is the last one read."""
 MAX_NOTED = 100_000
 
 
 class Waiting(NamedTuple):
-    """Messages of one retry topic. ``next_due_ms`` is wall time, None while there are none; with ``is_all`` False there
-    may be more, and one of those may be due earlier."""
+    """The waiting messages of one retry topic. ``next_due_ms`` is wall time, None without messages.
+
+    If ``is_all`` is False, there may be more messages, and one of them may be due earlier.
+    """
 
     messages: int
     next_due_ms: int | None
@@ -29,25 +31,25 @@ class Waiting(NamedTuple):
 
 
 class WaitingRetries:
-    """Delayed messages of the topics whose names begin with ``prefix``."""
+    """Delayed messages of topics with names that begin with ``prefix``."""
 
     def __init__(self, delayed: ScheduleMessageService, prefix: str) -> None:
         self._delayed = delayed
         self._prefix = prefix
-        self._looked_to: dict[int, int] = {}
+        self._read_to: dict[int, int] = {}
         self._noted: dict[tuple[str, int], deque[tuple[int, int]]] = {}
-        """(topic, level) -> (offset, when it is due), in their order."""
+        """(topic, level) -> (offset, due time ms), in order."""
         self._count = 0
 
     def of(self, topic: str) -> Waiting:
-        """What waits for a retry topic."""
+        """The messages that wait for a retry topic."""
         progress = self._delayed.progress()
-        self._forget_delivered(progress)
-        is_all = self._look(progress)
-        mine = [noted for (name, _), noted in self._noted.items() if name == topic]
-        return Waiting(sum(map(len, mine)), min((noted[0][1] for noted in mine), default=None), is_all)
+        self._drop_delivered(progress)
+        is_all = self._read_new(progress)
+        by_level = [noted for (name, _), noted in self._noted.items() if name == topic]
+        return Waiting(sum(map(len, by_level)), min((noted[0][1] for noted in by_level), default=None), is_all)
 
-    def _forget_delivered(self, progress: dict[int, tuple[int, int]]) -> None:
+    def _drop_delivered(self, progress: dict[int, tuple[int, int]]) -> None:
         for key, noted in list(self._noted.items()):
             delivered, _ = progress[key[1]]
             while noted and noted[0][0] < delivered:
@@ -56,12 +58,12 @@ class WaitingRetries:
             if not noted:
                 del self._noted[key]
 
-    def _look(self, progress: dict[int, tuple[int, int]]) -> bool:
-        """Note what was not looked at yet, as much as a question may; whether that was everything."""
-        looks, size, is_all = LOOKS, 0, True
+    def _read_new(self, progress: dict[int, tuple[int, int]]) -> bool:
+        """Read and note new messages, up to the limits of a request. Returns whether none is left to read."""
+        left, size, is_all = MESSAGES_A_REQUEST, 0, True
         for level, (delivered, end) in progress.items():
-            offset = max(delivered, self._looked_to.get(level, 0))
-            while offset < end and looks and size < BYTES and self._count < MAX_NOTED:
+            offset = max(delivered, self._read_to.get(level, 0))
+            while offset < end and left and size < BYTES_A_REQUEST and self._count < MAX_NOTED:
                 message = self._delayed.message_at(level, offset)
                 if message.record is not None:
                     size += message.record.size
@@ -72,8 +74,8 @@ class WaitingRetries:
                         message.deliver_ms,
                     )
                 offset = message.next_offset
-                looks -= 1
-            self._looked_to[level] = offset
+                left -= 1
+            self._read_to[level] = offset
             is_all &= offset >= end
         return is_all
 

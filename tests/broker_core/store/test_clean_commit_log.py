@@ -30,7 +30,7 @@ def options(hour: int) -> Options:
     )
 
 
-def full_of_old(files: SimulatedFiles, hour: int = HERE) -> MessageStore:
+def store_with_old_segments(files: SimulatedFiles, hour: int = HERE) -> MessageStore:
     """Five segments; all but the last two are 49 hours old."""
     store = open_store(ROOT, options(hour), files=files)
     for number in range(600):
@@ -45,9 +45,9 @@ def now(seconds: int = 0) -> Now:
     return Now(BEGIN_MS + seconds * 1000, seconds * 1_000_000_000)
 
 
-def test_old_segments_go_at_the_hour_with_what_pointed_at_them() -> None:
+def test_old_segments_are_removed_at_the_hour_with_their_queue_and_index_files() -> None:
     files = SimulatedFiles()
-    store = full_of_old(files)
+    store = store_with_old_segments(files)
     clean = store.next_clean(now())
     assert clean is not None
     assert len(files.names(ROOT / "commitlog")) == 5
@@ -72,9 +72,9 @@ def test_old_segments_go_at_the_hour_with_what_pointed_at_them() -> None:
     assert (again.min_offset("T", 0), again.max_offset("T", 0)) == (low, 300)
 
 
-def test_at_other_hours_nothing_goes_unless_the_disk_is_full() -> None:
+def test_at_other_hours_nothing_is_removed_unless_the_disk_is_full() -> None:
     files = SimulatedFiles()
-    store = full_of_old(files, OTHER)
+    store = store_with_old_segments(files, OTHER)
     assert store.next_clean(now()) is None
     files.used_percent = 80
     clean = store.next_clean(now(10))
@@ -82,9 +82,9 @@ def test_at_other_hours_nothing_goes_unless_the_disk_is_full() -> None:
     assert len(clean.segments) == 3
 
 
-def test_a_nearly_full_disk_takes_young_segments_too_but_never_the_last() -> None:
+def test_a_nearly_full_disk_loses_young_segments_too_but_never_the_last() -> None:
     files = SimulatedFiles()
-    store = full_of_old(files, OTHER)
+    store = store_with_old_segments(files, OTHER)
     files.used_percent = 86
     clean = store.next_clean(now())
     assert clean is not None
@@ -94,9 +94,9 @@ def test_a_nearly_full_disk_takes_young_segments_too_but_never_the_last() -> Non
     assert store.next_clean(now(20)) is None
 
 
-def test_above_the_warning_ratio_messages_are_refused_until_there_is_room() -> None:
+def test_messages_are_refused_while_the_disk_is_above_the_warning_ratio() -> None:
     files = SimulatedFiles()
-    store = full_of_old(files)
+    store = store_with_old_segments(files)
     files.used_percent = 91
     store.next_clean(now())
     with pytest.raises(UnavailableError, match="91 % full") as raised:
@@ -107,9 +107,9 @@ def test_above_the_warning_ratio_messages_are_refused_until_there_is_room() -> N
     assert store.append([message(1)], now())
 
 
-def test_what_could_not_be_removed_is_tried_again() -> None:
+def test_a_file_that_could_not_be_removed_is_tried_again() -> None:
     files = SimulatedFiles()
-    store = full_of_old(files)
+    store = store_with_old_segments(files)
     clean = store.next_clean(now())
     assert clean is not None
     files.fail("remove", 2, 5)
@@ -123,9 +123,9 @@ def test_what_could_not_be_removed_is_tried_again() -> None:
     assert store.next_clean(now(30)) is None
 
 
-def test_a_young_segment_keeps_all_behind_it() -> None:
+def test_a_young_segment_protects_all_newer_ones() -> None:
     files = SimulatedFiles()
-    store = full_of_old(files)
+    store = store_with_old_segments(files)
     files._names[ROOT / "commitlog" / ("0" * 20)].modified_ms = BEGIN_MS
     assert store.next_clean(now()) is None
 
@@ -138,57 +138,57 @@ def lake_at(files: SimulatedFiles, offset: int) -> None:
     files.write(ROOT / "lakePosition", encode(LakePosition(offset, BEGIN_MS, "/lakes/store")))
 
 
-def removed(store: MessageStore, when: Now) -> list[tuple[int, str]]:
+def clean(store: MessageStore, when: Now) -> list[tuple[int, str]]:
     clean = store.next_clean(when)
     return [] if clean is None else store.cleaned(clean.run(), when)
 
 
-def test_what_a_lake_has_not_read_is_kept() -> None:
+def test_segments_that_the_lake_has_not_read_are_kept() -> None:
     files = SimulatedFiles()
-    store = full_of_old(files)
+    store = store_with_old_segments(files)
     lake_at(files, 65_535)
-    assert removed(store, now()) == []
+    assert clean(store, now()) == []
     lake_at(files, 131_071)
-    assert [offset for offset, _ in removed(store, now(10))] == [0]
+    assert [offset for offset, _ in clean(store, now(10))] == [0]
     lake_at(files, 1 << 40)
-    assert [offset for offset, _ in removed(store, now(20))] == [65_536, 131_072]
+    assert [offset for offset, _ in clean(store, now(20))] == [65_536, 131_072]
 
 
-def test_nobody_is_waited_for_without_a_lake_or_where_that_is_switched_off() -> None:
+def test_retention_waits_for_no_lake_if_there_is_none_or_waiting_is_off() -> None:
     files = SimulatedFiles()
-    store = full_of_old(files)
+    store = store_with_old_segments(files)
     lake_at(files, 0)
     files.write(ROOT / "lakePosition", b'{"version":1,"physi')
-    assert len(removed(store, now())) == 3
+    assert len(clean(store, now())) == 3
     files = SimulatedFiles()
-    store = full_of_old(files)
+    store = store_with_old_segments(files)
     lake_at(files, 0)
     store.change_options(msgspec.structs.replace(options(HERE), lake_wait_enable=False))
-    assert len(removed(store, now())) == 3
+    assert len(clean(store, now())) == 3
 
 
-def test_a_lake_is_not_waited_for_without_end() -> None:
+def test_waiting_for_a_lake_is_limited() -> None:
     files = SimulatedFiles()
-    store = full_of_old(files)
+    store = store_with_old_segments(files)
     lake_at(files, 70_000)
     store.change_options(msgspec.structs.replace(options(HERE), lake_wait_max_hours=50))
-    assert removed(store, now()) == [(0, "older than fileReservedTime, 48 hours")]
-    assert removed(store, now(10)) == []
-    assert removed(store, now(20)) == []
+    assert clean(store, now()) == [(0, "older than fileReservedTime, 48 hours")]
+    assert clean(store, now(10)) == []
+    assert clean(store, now(20)) == []
     store.change_options(msgspec.structs.replace(options(HERE), lake_wait_max_hours=1))
-    assert removed(store, now(30)) == [
+    assert clean(store, now(30)) == [
         (65_536, "older than lakeWaitMaxHours, 1 hours; the lake has not read it"),
         (131_072, "older than lakeWaitMaxHours, 1 hours; the lake has not read it"),
     ]
 
 
-def test_a_full_disk_does_not_wait_for_a_lake() -> None:
+def test_a_full_disk_does_not_wait_for_the_lake() -> None:
     files = SimulatedFiles()
-    store = full_of_old(files, OTHER)
+    store = store_with_old_segments(files, OTHER)
     lake_at(files, 0)
     files.used_percent = 80
-    assert removed(store, now()) == []
+    assert clean(store, now()) == []
     files.used_percent = 81
-    assert [reason.split()[0] for _, reason in removed(store, now(10))] == ["older"] * 3
+    assert [reason.split()[0] for _, reason in clean(store, now(10))] == ["older"] * 3
     files.used_percent = 86
-    assert len(removed(store, now(20))) == 1
+    assert len(clean(store, now(20))) == 1

@@ -23,7 +23,7 @@ class Logs:
         self.log = CommitLog(self.files, maps, ROOT / "commitlog", 65_536, store_host, 10_911, DelayLevels("1s"))
 
 
-def test_a_record_never_spans_segments_and_the_rest_is_filled() -> None:
+def test_a_record_never_spans_segments_and_the_gap_is_filled() -> None:
     logs = Logs()
     batch = logs.log.append([message(number, size=20_000) for number in range(8)], 99, logs.queues.find)
     positions = [stored.physical_offset for stored in batch.requests]
@@ -38,7 +38,7 @@ def test_a_record_never_spans_segments_and_the_rest_is_filled() -> None:
     assert batch.end == logs.log.max_offset == positions[-1] + batch.requests[-1].size
 
 
-def test_a_record_fits_when_the_filler_does_too() -> None:
+def test_a_record_fits_only_if_the_filler_fits_too() -> None:
     for spare, rolls in ((8, False), (7, True)):
         logs = Logs()
         overhead = logs.log.append([message(1, size=0)], 1, logs.queues.find).requests[0].size
@@ -46,7 +46,7 @@ def test_a_record_fits_when_the_filler_does_too() -> None:
         assert (logs.log.max_offset > 65_536) is rolls
 
 
-def test_a_batch_says_what_it_brought_to_each_queue() -> None:
+def test_a_batch_contains_the_arrivals_of_each_queue() -> None:
     logs = Logs()
     logs.log.append([message(0)], 1, logs.queues.find)
     tags = ["", "TagA", "TagB"]
@@ -62,7 +62,7 @@ def test_a_batch_says_what_it_brought_to_each_queue() -> None:
     assert logs.queues.find("T", 0).next_offset == 3
 
 
-def test_a_long_topic_and_ipv6_hosts_are_stored_as_they_must_be() -> None:
+def test_long_topics_and_ipv6_hosts_use_their_record_shapes() -> None:
     logs = Logs("2001:db8::1")
     pending = message(1, topic="t" * 128)
     pending.born_host = "::7"
@@ -72,7 +72,7 @@ def test_a_long_topic_and_ipv6_hosts_are_stored_as_they_must_be() -> None:
     assert logs.log.store_timestamp(0) == 5
 
 
-def test_a_born_host_that_is_no_address_is_refused() -> None:
+def test_a_born_host_that_is_not_an_ip_address_is_refused() -> None:
     logs = Logs()
     pending = message(1)
     pending.born_host = "localhost"
@@ -80,7 +80,7 @@ def test_a_born_host_that_is_no_address_is_refused() -> None:
         logs.log.append([pending], 1, logs.queues.find)
 
 
-def test_reading_where_the_log_is_not() -> None:
+def test_reading_outside_the_log_returns_none() -> None:
     logs = Logs()
     end = logs.log.append([message(1)], 1, logs.queues.find).end
     assert logs.log.read(0, end) == logs.log.record(0)
@@ -93,7 +93,7 @@ def test_reading_where_the_log_is_not() -> None:
 
 @pytest.mark.parametrize("call", ["create", "allocate"])
 @pytest.mark.parametrize("nth", [1, 2, 3])
-def test_a_full_disk_leaves_no_trace(call: str, nth: int) -> None:
+def test_a_full_disk_leaves_the_log_unchanged(call: str, nth: int) -> None:
     logs = Logs()
     logs.log.append([message(1)], 1, logs.queues.find)
     before = logs.log.max_offset

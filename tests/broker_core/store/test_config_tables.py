@@ -10,7 +10,7 @@ OLD = {"offsetTable": {"T@g": {0: 1}}}
 NEW = {"offsetTable": {"T@g": {0: 2}}}
 
 
-def test_a_table_is_written_with_its_backup() -> None:
+def test_writing_a_table_keeps_the_old_one_as_backup() -> None:
     files = SimulatedFiles()
     assert load_table(files, FOLDER, "consumerOffset") is None
     TableWrite(files, FOLDER, "consumerOffset", OLD).run()
@@ -34,7 +34,7 @@ def test_a_damaged_table_falls_back_to_its_backup(damaged: bytes | None) -> None
 
 @pytest.mark.parametrize("call", ["write", "rename", "sync_folder"])
 @pytest.mark.parametrize("nth", [1, 2])
-def test_a_failure_or_a_crash_at_any_step_leaves_a_whole_table(call: str, nth: int) -> None:
+def test_a_failure_or_crash_at_any_step_leaves_a_complete_table(call: str, nth: int) -> None:
     files = SimulatedFiles()
     TableWrite(files, FOLDER, "t", OLD).run()
     TableWrite(files, FOLDER, "t", OLD).run()

@@ -24,7 +24,7 @@ def test_a_file_size_is_rounded_up_to_whole_units() -> None:
 
 
 @given(st.lists(st.integers(1, 250), min_size=1, max_size=6), st.booleans())
-def test_units_written_in_any_portions_are_read_back(counts: list[int], clean: bool) -> None:
+def test_units_are_read_back_however_they_were_divided(counts: list[int], clean: bool) -> None:
     files = SimulatedFiles()
     queue = make(files)
     for count in counts:
@@ -41,7 +41,7 @@ def test_units_written_in_any_portions_are_read_back(counts: list[int], clean: b
         assert found == [(number * 100, 100, number) for number in range(total)]
 
 
-def test_a_queue_that_begins_later_has_its_hole_filled_as_rocketmq_does() -> None:
+def test_a_gap_before_the_first_unit_is_filled_as_rocketmq_does() -> None:
     files = SimulatedFiles()
     queue = make(files)
     queue.put(130, fields(130, 3))
@@ -55,7 +55,7 @@ def test_a_queue_that_begins_later_has_its_hole_filled_as_rocketmq_does() -> Non
     assert (queue.min_offset(0), queue.min_offset(13_100)) == (130, 131)
 
 
-def test_a_queue_may_begin_exactly_with_a_file() -> None:
+def test_a_queue_may_begin_exactly_at_the_start_of_a_file() -> None:
     files = SimulatedFiles()
     make(files).put(200, fields(200, 1))
     assert files.names(FOLDER) == ["00000000000000004000"]
@@ -64,7 +64,7 @@ def test_a_queue_may_begin_exactly_with_a_file() -> None:
     assert (again.min_offset(0), again.max_offset) == (200, 201)
 
 
-def test_recovery_stops_at_a_unit_that_cannot_be_one() -> None:
+def test_recovery_stops_at_the_first_invalid_unit() -> None:
     files = SimulatedFiles()
     queue = make(files)
     queue.put(0, fields(0, 150))
@@ -77,7 +77,7 @@ def test_recovery_stops_at_a_unit_that_cannot_be_one() -> None:
     assert bytes(file.buffer[400:]) == bytes(1600)
 
 
-def test_truncating_drops_units_behind_a_physical_offset_for_good() -> None:
+def test_truncated_units_do_not_come_back() -> None:
     files = SimulatedFiles()
     queue = make(files)
     queue.put(0, fields(0, 250))
@@ -104,7 +104,7 @@ def test_min_offset_and_files_follow_the_log() -> None:
     assert [path.name for path in queue.take_expired(99_999)] == ["00000000000000002000"]
 
 
-def test_dirty_ranges_are_handed_out_once() -> None:
+def test_dirty_ranges_are_returned_once() -> None:
     queue = make(SimulatedFiles())
     queue.put(0, fields(0, 150))
     assert [(file.base, start, end) for file, start, end in queue.take_dirty()] == [(0, 0, 2000), (2000, 0, 1000)]

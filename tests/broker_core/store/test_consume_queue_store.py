@@ -16,7 +16,7 @@ def make(files: SimulatedFiles) -> ConsumeQueueStore:
     return ConsumeQueueStore(files, OpenMaps(8), ROOT, 2000)
 
 
-def test_queues_are_found_again_on_the_disk() -> None:
+def test_queues_are_loaded_from_the_disk() -> None:
     files = SimulatedFiles()
     queues = make(files)
     for topic, queue_id, count in (("A", 0, 3), ("A", 7, 1), ("%RETRY%g", 0, 2)):
@@ -41,12 +41,12 @@ def test_queues_are_found_again_on_the_disk() -> None:
 @pytest.mark.parametrize(
     ("topic", "queue_id"), [("", 0), ("..", 0), (".", 0), ("a/b", 0), ("a\0", 0), ("a", -1), ("t" * 256, 0)]
 )
-def test_a_name_that_cannot_be_a_folder_is_refused(topic: str, queue_id: int) -> None:
+def test_a_topic_name_that_cannot_be_a_folder_is_refused(topic: str, queue_id: int) -> None:
     with pytest.raises(RequestError):
         make(SimulatedFiles()).find(topic, queue_id)
 
 
-def test_codes_are_looked_up_in_the_ext_queue_where_there_is_one() -> None:
+def test_tags_codes_come_from_the_ext_queue_if_there_is_one() -> None:
     files = SimulatedFiles()
     make(files).find("A", 0).put(0, [0, 100, ADDRESS_BASE])
     make(files).find("B", 0).put(0, [100, 100, ADDRESS_BASE])
@@ -59,7 +59,7 @@ def test_codes_are_looked_up_in_the_ext_queue_where_there_is_one() -> None:
     assert queues.tags_code(queues.find("B", 0), ADDRESS_BASE) is None
 
 
-def test_a_deleted_topic_leaves_nothing_behind() -> None:
+def test_a_deleted_topic_leaves_no_files() -> None:
     files = SimulatedFiles()
     queues = make(files)
     queue = queues.find("A", 0)

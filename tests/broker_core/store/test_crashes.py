@@ -1,4 +1,4 @@
-"""Random work, random crashes: what was acknowledged is there, and every queue is a row without gaps."""
+"""Random work and random crashes: acknowledged messages are never lost, and no queue has a gap."""
 
 from pathlib import Path
 from random import Random
@@ -16,7 +16,7 @@ QUEUES = (("T", 0), ("T", 1), ("U", 0))
 
 
 class World:
-    """A store on faulty files, beside a list of what it was given."""
+    """A store on faulty files, and a list of the messages appended to it."""
 
     def __init__(self, seed: int, *, sync: bool) -> None:
         self.chance = Random(seed)
@@ -55,7 +55,7 @@ class World:
         self.store.reput(self.chance.choice((5, 10_000)))
 
     def half_flush(self) -> None:
-        """A flush that reaches the disk, but whose answer never comes."""
+        """A flush that reaches the disk, but is not reported to the store."""
         due = self.store.next_flush(at(self.ms))
         if due is not None:
             due.run()
@@ -81,7 +81,7 @@ class World:
         self.check(lost=False)
 
     def check(self, *, lost: bool, flushed_offset: int = 0) -> None:
-        """Each queue is a prefix of what it was given; nothing that was on the disk is missing."""
+        """Each queue is a prefix of what was appended to it; nothing that was on the disk is missing."""
         assert self.store.dispatched_offset == self.store.appended_offset
         for (topic, queue_id), row in self.given.items():
             found = self.read(topic, queue_id)
@@ -129,7 +129,7 @@ def test_nothing_acknowledged_is_lost(seed: int, sync: bool) -> None:
 
 @pytest.mark.parametrize("call", ["create", "allocate"])
 @pytest.mark.parametrize("nth", range(1, 7))
-def test_a_full_disk_refuses_a_message_without_a_trace(call: str, nth: int) -> None:
+def test_a_message_refused_by_a_full_disk_leaves_no_trace(call: str, nth: int) -> None:
     world = World(nth, sync=False)
     world.append()
     world.files.fail(call, nth, 28)
@@ -139,7 +139,7 @@ def test_a_full_disk_refuses_a_message_without_a_trace(call: str, nth: int) -> N
         try:
             world.append()
         except UnavailableError as error:
-            assert "takes no more messages" in error.remark
+            assert "accepts no more messages" in error.remark
             assert world.store.appended_offset == before
             refused += 1
         world.reput()
@@ -157,7 +157,7 @@ def test_a_disk_that_fails_a_flush_is_not_trusted_again(call: str) -> None:
     world.flush()
     world.store.reput()
     world.append()
-    world.ms += 2000  # the queues are due too, and with them their new folders
+    world.ms += 2000  # the queues and their new folders are due too
     world.files.fail(call, 1, 5)
     due = world.store.next_flush(at(world.ms))
     assert due is not None
@@ -174,7 +174,7 @@ def test_a_disk_that_fails_a_flush_is_not_trusted_again(call: str) -> None:
 
 @pytest.mark.parametrize("lost", ["checkpoint", "safe_end"])
 @pytest.mark.parametrize("cut", [None, b"", b"\x07" * 30])
-def test_marks_that_are_lost_or_damaged_are_not_needed(lost: str, cut: bytes | None) -> None:
+def test_the_store_opens_without_its_checkpoint_files(lost: str, cut: bytes | None) -> None:
     world = World(3, sync=True)
     for _ in range(20):
         world.append()
@@ -189,7 +189,7 @@ def test_marks_that_are_lost_or_damaged_are_not_needed(lost: str, cut: bytes | N
     world.check(lost=False)
 
 
-def test_crashes_during_recovery_are_recovered_from() -> None:
+def test_recovery_survives_crashes_of_itself() -> None:
     for seed in range(12):
         world = World(seed, sync=True)
         for _ in range(15):

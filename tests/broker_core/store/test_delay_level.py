@@ -19,7 +19,7 @@ def test_units() -> None:
 
 
 @pytest.mark.parametrize(("level", "ms"), [(1, 1000), (2, 5000), (3, 5000), (99, 5000)])
-def test_what_is_above_the_last_level_is_the_last_level(level: int, ms: int) -> None:
+def test_levels_above_the_last_use_the_last_ones_delay(level: int, ms: int) -> None:
     assert DelayLevels("1s 5s").delay_ms(level) == ms
 
 
@@ -35,7 +35,7 @@ def test_what_is_above_the_last_level_is_the_last_level(level: int, ms: int) -> 
         ("", 42),
     ],
 )
-def test_a_schedule_queue_holds_when_to_deliver(properties: str, code: int) -> None:
+def test_a_schedule_queue_records_the_deliver_time(properties: str, code: int) -> None:
     assert DelayLevels(Options().message_delay_level).tags_code(properties, 5000, 42) == code
 
 
@@ -58,9 +58,9 @@ def test_a_schedule_queue_holds_when_to_deliver(properties: str, code: int) -> N
         ("1_0", None),
     ],
 )
-def test_the_property_is_what_java_takes_for_an_int(value: str, level: int | None) -> None:
+def test_the_property_is_parsed_as_a_java_int(value: str, level: int | None) -> None:
     assert delay_level(f"A\x01b\x02DELAY\x01{value}\x02") == level
 
 
-def test_no_property_is_no_delay() -> None:
+def test_a_message_without_the_property_is_not_delayed() -> None:
     assert delay_level("TIMER_DELAY_SEC\x013\x02") == delay_level("DELAY\x01\x02") == 0

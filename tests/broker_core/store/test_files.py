@@ -13,7 +13,7 @@ def files() -> RealFiles:
     return RealFiles()
 
 
-def test_a_map_is_the_file(files: RealFiles, tmp_path: Path) -> None:
+def test_a_map_reads_and_writes_the_file(files: RealFiles, tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file"
     assert files.map(path, 8192, create=False) is None
     mapping = files.map(path, 8192, create=True)
@@ -25,14 +25,14 @@ def test_a_map_is_the_file(files: RealFiles, tmp_path: Path) -> None:
     assert files.size(path) == 8192
 
 
-def test_a_short_file_is_lengthened_with_zeros(files: RealFiles, tmp_path: Path) -> None:
+def test_a_short_file_is_extended_with_zeros(files: RealFiles, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
     mapping = files.map(tmp_path / "file", 10, create=False)
     assert mapping is not None
     assert bytes(mapping.buffer[:]) == b"abc" + bytes(7)
 
 
-def test_holes_are_told_from_data(files: RealFiles, tmp_path: Path) -> None:
+def test_holes_are_distinguished_from_data(files: RealFiles, tmp_path: Path) -> None:
     path = tmp_path / "file"
     with path.open("wb") as file:
         file.truncate(1 << 20)
@@ -61,8 +61,8 @@ def test_names_reading_and_replacing(files: RealFiles, tmp_path: Path) -> None:
     assert files.names(tmp_path) == []
 
 
-def test_the_lock_is_one_that_other_processes_see(files: RealFiles, tmp_path: Path) -> None:
-    """A POSIX record lock, which is what a Java FileChannel takes."""
+def test_other_processes_see_the_lock(files: RealFiles, tmp_path: Path) -> None:
+    """A POSIX record lock, as a Java FileChannel takes it."""
     path = tmp_path / "lock"
     lock = files.lock(path, shared=False)
     assert lock is not None
@@ -96,7 +96,7 @@ def test_a_lock_of_another_process_is_respected(files: RealFiles, tmp_path: Path
     assert shared is not None
 
 
-def test_a_read_only_view_keeps_changes_to_itself(files: RealFiles, tmp_path: Path) -> None:
+def test_changes_to_a_read_only_view_stay_in_memory(files: RealFiles, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(8192))
     view = ReadOnlyFiles(files)
@@ -123,13 +123,13 @@ def test_a_read_only_view_keeps_changes_to_itself(files: RealFiles, tmp_path: Pa
             refused()
 
 
-def test_what_is_appended_is_behind_what_is_there(files: RealFiles, tmp_path: Path) -> None:
+def test_appended_data_follows_the_existing_content(files: RealFiles, tmp_path: Path) -> None:
     for data in (b"one", b"two", b""):
         files.append(tmp_path / "file", data)
     assert (tmp_path / "file").read_bytes() == b"onetwo"
 
 
-def test_what_a_full_disk_takes_a_part_of_is_cut_off_again(
+def test_a_partial_append_to_a_full_disk_is_undone(
     files: RealFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files.append(tmp_path / "file", b"before")
@@ -143,7 +143,7 @@ def test_what_a_full_disk_takes_a_part_of_is_cut_off_again(
     assert (tmp_path / "file").read_bytes() == b"before and after"
 
 
-def test_the_machine_is_measured(files: RealFiles, tmp_path: Path) -> None:
+def test_memory_and_disk_use_are_measured(files: RealFiles, tmp_path: Path) -> None:
     assert files.total_memory() > 1 << 20
     assert 0 < files.disk_used_percent(tmp_path) <= 100
     assert files.map_limit >= 64

@@ -29,7 +29,7 @@ def test_a_sync_flush_is_due_at_once_and_an_async_one_by_pages_or_time() -> None
     assert schedule.queues_due_ns(True) == 1300 * MS
 
 
-def test_the_safe_end_follows_the_flush_and_never_runs_ahead() -> None:
+def test_the_safe_end_follows_the_flush_and_is_never_ahead_of_it() -> None:
     files = SimulatedFiles()
     store = open_store(ROOT, SMALL_SYNC, files=files)
     store.append([message(1)], at(1))
@@ -56,7 +56,7 @@ def test_the_safe_end_follows_the_flush_and_never_runs_ahead() -> None:
     assert (last.queue_count, last.unit_count, last.index_count) == (1, 3, 4)
 
 
-def test_a_flush_outlives_the_files_it_was_to_flush() -> None:
+def test_a_flush_survives_the_removal_of_its_files() -> None:
     files = SimulatedFiles()
     store = open_store(ROOT, files=files)
     store.append([message(number, topic="U") for number in range(5)], at(1))
@@ -70,7 +70,7 @@ def test_a_flush_outlives_the_files_it_was_to_flush() -> None:
     assert files.names(ROOT / "consumequeue") == ["T"]
 
 
-def test_an_index_without_room_is_tried_again_a_period_later() -> None:
+def test_an_index_on_a_full_disk_is_tried_again_a_period_later() -> None:
     bench = Bench(max_index_num=20, max_hash_slot_num=10)
     bench.send("orders", b"warm")
     for nth in range(1, 60):
@@ -86,7 +86,7 @@ def test_an_index_without_room_is_tried_again_a_period_later() -> None:
     assert bench.flush()
 
 
-def test_marks_written_beside_a_deletion_are_written_again() -> None:
+def test_checkpoints_written_during_a_topic_deletion_are_written_again() -> None:
     bench = Bench()
     bench.send("deleted", b"1")
     bench.send("kept", b"1")

@@ -15,7 +15,7 @@ ROOT = Path("/store")
 
 
 class OneTag:
-    """A tag filter that can tell apart what its hash cannot."""
+    """A tag filter that distinguishes tags with the same hash."""
 
     def __init__(self, tag: str, code: int | None = None) -> None:
         self._text = f"TAGS\x01{tag}\x02".encode()
@@ -34,7 +34,7 @@ def flags(records: bytes) -> list[int]:
 
 @pytest.fixture
 def trimmed() -> MessageStore:
-    """A queue whose messages all went with their segments."""
+    """A queue with no message left, because all segments were removed."""
     store = open_store(ROOT, files=SimulatedFiles())
     for number in range(10):
         store.append([message(number, size=64_000)], at(number))
@@ -53,7 +53,9 @@ def trimmed() -> MessageStore:
     ("offset", "status", "next_offset"),
     [(0, "OFFSET_TOO_SMALL", 20), (20, "OFFSET_OVERFLOW_ONE", 20), (21, "OFFSET_OVERFLOW_BADLY", 20)],
 )
-def test_a_queue_whose_messages_are_all_gone(trimmed: MessageStore, offset: int, status: str, next_offset: int) -> None:
+def test_a_queue_without_any_remaining_message(
+    trimmed: MessageStore, offset: int, status: str, next_offset: int
+) -> None:
     result = trimmed.get_message("T", 0, offset, 32, 1 << 20, None)
     assert (result.status, result.next_begin_offset, result.min_offset, result.max_offset) == (
         status,
@@ -81,7 +83,7 @@ def test_statuses_in_rocketmqs_order() -> None:
     assert (result.status, result.next_begin_offset, result.records) == ("NO_MATCHED_MESSAGE", 20, b"")
 
 
-def test_a_queue_file_that_is_gone_leads_to_the_next_one() -> None:
+def test_a_missing_queue_file_leads_to_the_next_one() -> None:
     store = open_store(ROOT, files=SimulatedFiles())
     store.append([message(number) for number in range(250)], at(1))
     store.reput()
@@ -91,7 +93,7 @@ def test_a_queue_file_that_is_gone_leads_to_the_next_one() -> None:
     assert (result.status, result.next_begin_offset) == ("OFFSET_FOUND_NULL", 200)
 
 
-def test_entries_of_a_segment_that_is_gone_are_passed_over() -> None:
+def test_units_of_a_removed_segment_are_skipped() -> None:
     store = open_store(ROOT, files=SimulatedFiles())
     store.append([message(number, size=30_000) for number in range(5)], at(1))
     store.reput()
@@ -103,7 +105,7 @@ def test_entries_of_a_segment_that_is_gone_are_passed_over() -> None:
     assert flags(store.get_message("T", 0, 1, 4, 1 << 20, OneTag("x")).records) == []
 
 
-def test_a_pull_is_bounded_by_messages_and_bytes_asked_for() -> None:
+def test_a_pull_is_limited_by_the_requested_messages_and_bytes() -> None:
     store = open_store(ROOT, files=SimulatedFiles())
     size = store.append([message(number) for number in range(50)], at(1)).requests[0].size
     store.reput()
@@ -120,7 +122,7 @@ def test_a_pull_is_bounded_by_messages_and_bytes_asked_for() -> None:
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_the_older_part_of_the_log_is_brought_in_smaller_bites(interleaved: bool) -> None:
+def test_the_older_part_of_the_log_is_read_in_smaller_portions(interleaved: bool) -> None:
     files = SimulatedFiles()
     files.memory = 100_000  # 40 % of it: the last 40,000 bytes are recent
     store = open_store(ROOT, files=files)
@@ -134,7 +136,7 @@ def test_the_older_part_of_the_log_is_brought_in_smaller_bites(interleaved: bool
 
 
 @pytest.mark.parametrize("message_filter", [None, OneTag("a")])
-def test_bytes_in_the_recent_part_are_capped_by_the_options(message_filter: OneTag | None) -> None:
+def test_the_options_limit_bytes_from_the_recent_part(message_filter: OneTag | None) -> None:
     options = Options(
         mapped_file_size_commit_log=65_536,
         max_transfer_bytes_on_message_in_memory=1000,
@@ -149,7 +151,7 @@ def test_bytes_in_the_recent_part_are_capped_by_the_options(message_filter: OneT
     assert store.get_message("T", 1, 0, 32, 1 << 20, message_filter).message_count == 1
 
 
-def test_a_filter_looks_at_800_units_or_at_what_was_asked_for() -> None:
+def test_a_filtered_pull_examines_800_units_or_the_requested_number() -> None:
     options = Options(mapped_file_size_commit_log=1 << 20)
     store = open_store(ROOT, options, files=SimulatedFiles())
     for _ in range(10):
@@ -163,7 +165,7 @@ def test_a_filter_looks_at_800_units_or_at_what_was_asked_for() -> None:
     assert (result.status, result.next_begin_offset, flags(result.records)) == ("FOUND", 2001, [7])
 
 
-def test_two_tags_with_one_hash_are_told_apart_by_the_record() -> None:
+def test_two_tags_with_the_same_hash_are_distinguished_by_the_record() -> None:
     store = open_store(ROOT, files=SimulatedFiles())
     assert tags_code("Aa") == tags_code("BB")
     store.append([message(1, tag="Aa"), message(2, tag="BB"), message(3)], at(1))
@@ -172,7 +174,7 @@ def test_two_tags_with_one_hash_are_told_apart_by_the_record() -> None:
     assert (flags(result.records), result.next_begin_offset, result.first_offset) == ([2], 3, 1)
 
 
-def test_records_that_lie_in_two_segments_come_in_one_answer() -> None:
+def test_one_answer_contains_records_from_two_segments() -> None:
     store = open_store(ROOT, files=SimulatedFiles())
     store.append([message(number, size=20_000, queue_id=number % 2) for number in range(10)], at(9))
     store.reput()
@@ -198,10 +200,10 @@ steps = st.lists(st.one_of(appends, st.sampled_from(["cut", "delete"])), min_siz
 
 
 @given(steps, st.sampled_from([None, OneTag("a"), OneTag("BB")]), st.integers(1, 3))
-def test_what_an_arrival_tells_is_what_the_queue_tells(
+def test_reading_from_an_arrival_equals_reading_from_the_queue(
     steps: list[list[tuple[int, str, int]] | str], message_filter: OneTag | None, looks: int
 ) -> None:
-    """The short way gives the long way's answer, or none; also when more has happened since the arrival."""
+    """``get_arrived`` returns what ``get_message`` returns, or None, even if more was appended since the arrival."""
     store = open_store(ROOT, files=SimulatedFiles())
     recent: list[Arrival] = []
     for number, step in enumerate(steps):
@@ -213,7 +215,7 @@ def test_what_an_arrival_tells_is_what_the_queue_tells(
             store.append(
                 [message(number, queue_id=queue_id, tag=tag, size=size) for queue_id, tag, size in step], at(number)
             )
-            if number % 3:  # else it is dispatched with the next append, as one arrival
+            if number % 3:  # otherwise it is dispatched with the next append, as one arrival
                 recent += store.reput()
         for arrival in recent[-looks:]:
             for offset in range(arrival.from_offset - 1, arrival.to_offset + 2):
@@ -223,7 +225,7 @@ def test_what_an_arrival_tells_is_what_the_queue_tells(
 
 
 @pytest.mark.parametrize("message_filter", [None, OneTag("a")])
-def test_one_message_that_arrives_is_told_without_the_queue(message_filter: OneTag | None) -> None:
+def test_a_single_arrival_is_returned_without_reading_the_queue(message_filter: OneTag | None) -> None:
     store = open_store(ROOT, files=SimulatedFiles())
     for number in range(3):
         store.append([message(number, tag="a")], at(number))
@@ -234,10 +236,10 @@ def test_one_message_that_arrives_is_told_without_the_queue(message_filter: OneT
     assert store.get_arrived(arrival, 2, OneTag("b")) is None
     store.append([message(3, tag="a")], at(3))
     store.reput()
-    assert store.get_arrived(arrival, 2, None) is None, "there is more to bring by now"
+    assert store.get_arrived(arrival, 2, None) is None, "by now there is more to return"
 
 
-def test_what_is_in_the_recent_part_of_the_log() -> None:
+def test_which_messages_are_in_memory() -> None:
     files = SimulatedFiles()
     files.memory = 100_000  # 40 % of it: the last 40,000 bytes are recent
     store = open_store(ROOT, files=files)
@@ -249,11 +251,11 @@ def test_what_is_in_the_recent_part_of_the_log() -> None:
     assert not store.is_in_memory("T", 0, 0) and not store.is_in_memory("T", 0, -1)
 
 
-def test_a_message_that_is_gone_is_not_in_memory(trimmed: MessageStore) -> None:
+def test_a_removed_message_is_not_in_memory(trimmed: MessageStore) -> None:
     assert not trimmed.is_in_memory("T", 0, 0)
 
 
-def test_units_as_they_lie_in_the_queue(trimmed: MessageStore) -> None:
+def test_queue_units_are_returned_as_stored(trimmed: MessageStore) -> None:
     store = open_store(ROOT, Options(mapped_file_size_consume_queue=60), files=SimulatedFiles())
     assert store.reader.earliest_store_time() is None
     for number in range(5):

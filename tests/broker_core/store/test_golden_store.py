@@ -1,4 +1,4 @@
-"""The stores that RocketMQ 5.4.0 wrote: read in place, adopted, rebuilt, and gone on with."""
+"""Stores written by RocketMQ 5.4.0: reading them in place, adopting, rebuilding and continuing them."""
 
 import shutil
 from collections import defaultdict
@@ -51,13 +51,13 @@ def records_of(store: MessageStore, topic: str, queue_id: int) -> list[CommitLog
     return found
 
 
-def everything(store: MessageStore) -> dict[tuple[str, int], list[CommitLogRecord]]:
+def all_records(store: MessageStore) -> dict[tuple[str, int], list[CommitLogRecord]]:
     return {(topic, queue_id): records_of(store, topic, queue_id) for topic, queue_id in sorted(store.queues())}
 
 
 def check_against(log: bytes, store: MessageStore, answers: list[dict[str, Any]]) -> None:
-    """Every message of every queue is what the log file has; what was sent is where the producer was told."""
-    queues = everything(store)
+    """Every message of every queue equals its record in the log file, at the position in the producer's answer."""
+    queues = all_records(store)
     counts: dict[str, int] = defaultdict(int)
     for (topic, queue_id), records in queues.items():
         counts[topic] += len(records)
@@ -99,7 +99,7 @@ def test_every_message_is_read_without_changing_a_byte(root: Path, golden: Path)
     "lost",
     [("consumequeue",), ("consumequeue/debian-packages/2",), ("index",), ("consumequeue", "index", "checkpoint")],
 )
-def test_queues_and_index_that_are_missing_are_made_in_memory(root: Path, golden: Path, lost: tuple[str, ...]) -> None:
+def test_missing_queues_and_index_are_built_in_memory(root: Path, golden: Path, lost: tuple[str, ...]) -> None:
     for name in lost:
         path = root / name
         path.unlink() if path.is_file() else shutil.rmtree(path)
@@ -135,7 +135,7 @@ def test_tags_are_filtered_through_the_ext_queue(root: Path) -> None:
     assert len(found) > 5
 
 
-def test_an_adopted_store_goes_on(root: Path, golden: Path) -> None:
+def test_an_adopted_store_accepts_messages(root: Path, golden: Path) -> None:
     log = log_of(root)
     store = open_store(root, Options(), adopt=True)
     assert not store.read_only
@@ -178,7 +178,7 @@ def _index(path: Path) -> IndexFile:
 
 
 def test_rebuilt_queues_agree_with_rocketmqs(root: Path) -> None:
-    """But for the tagsCode field, which RocketMQ filled with addresses of ext units here."""
+    """Except for the tagsCode field, which contains addresses of ext units here."""
     originals = {path.relative_to(root): path.read_bytes() for path in (root / "consumequeue").rglob("0000*")}
     shutil.rmtree(root / "consumequeue")
     open_store(root, Options(mapped_file_size_consume_queue=20_000), adopt=True).close(at(1))

@@ -19,7 +19,7 @@ def make(files: SimulatedFiles) -> IndexFile:
 
 
 @given(st.lists(st.lists(key, min_size=1, max_size=30), min_size=1, max_size=8), st.integers(0, 250), st.booleans())
-def test_keys_are_found_newest_first_also_after_a_cut(batches: list[list[int]], cut_at: int, known: bool) -> None:
+def test_keys_are_found_newest_first_even_after_a_cut(batches: list[list[int]], cut_at: int, known: bool) -> None:
     files = SimulatedFiles()
     file = make(files)
     everything: list[int] = []
@@ -41,7 +41,7 @@ def test_keys_are_found_newest_first_also_after_a_cut(batches: list[list[int]], 
     assert again.header.index_count == stays + 1
 
 
-def test_a_file_has_its_size_and_counts_slots_used_once() -> None:
+def test_file_size_and_number_of_used_slots() -> None:
     files = SimulatedFiles()
     file = make(files)
     file.put([(1, 5, 10_000), (9, 6, 11_999), (2, 7, 13_000)])
@@ -51,15 +51,15 @@ def test_a_file_has_its_size_and_counts_slots_used_once() -> None:
     assert file.room == 496
 
 
-def test_a_window_is_widened_by_the_second_that_times_are_rounded_to() -> None:
+def test_a_time_window_is_widened_by_a_second() -> None:
     file = make(SimulatedFiles())
     file.put([(1, number, 10_000 + 700 * number) for number in range(5)])
     assert list(file.find(1, 10_700, 11_400)) == [2, 1, 0]
     assert list(file.find(1, 12_000, 13_000)) == [4, 3]
 
 
-def test_a_batch_finds_room_for_its_keys() -> None:
-    """Whoever looks at ``ample_until`` before each batch of up to 512 keys never has ``put`` ask the disk."""
+def test_disk_space_for_a_batch_is_reserved_ahead() -> None:
+    """If ``is_ample`` is checked before each batch of up to 512 keys, ``put`` never needs to reserve space."""
     files = SimulatedFiles()
     file = IndexFile(files, OpenMaps(4), PATH, 8, 200_000)
     while file.room:

@@ -24,11 +24,11 @@ def request(number: int, properties: str = "", tag: str = "", *, indexed: bool =
     )
 
 
-def found(service: IndexService, key: str, begin_ms: int = 0, end_ms: int = 1 << 40) -> list[int]:
+def offsets_found(service: IndexService, key: str, begin_ms: int = 0, end_ms: int = 1 << 40) -> list[int]:
     return list(service.find(key_hash("T", key), begin_ms, end_ms))
 
 
-def test_words_are_those_rocketmq_files_under_and_the_idempotency_key() -> None:
+def test_index_words_are_rocketmqs_and_the_idempotency_key() -> None:
     assert index_words("UNIQ_KEY\x01u\x02KEYS\x01a  b\x02IDEMPOTENCY_KEY\x01i\x02") == [
         "u",
         "a",
@@ -43,23 +43,23 @@ def test_files_roll_and_are_searched_from_the_newest() -> None:
     service = make(files)
     service.put([request(number, f"KEYS\x01all k{number}\x02") for number in range(30)])
     assert len(files.names(FOLDER)) == 6
-    assert found(service, "all") == [number * 100 for number in range(29, -1, -1)]
-    assert found(service, "all", 20_000, 22_000)[-3:] == [2200, 2100, 2000]
-    assert found(service, "k3") == [300]
+    assert offsets_found(service, "all") == [number * 100 for number in range(29, -1, -1)]
+    assert offsets_found(service, "all", 20_000, 22_000)[-3:] == [2200, 2100, 2000]
+    assert offsets_found(service, "k3") == [300]
     assert service.max_physical_offset == 2900
     again = make(files)
-    assert found(again, "all") == found(service, "all")
+    assert offsets_found(again, "all") == offsets_found(service, "all")
     assert again.max_physical_offset == 2900
 
 
-def test_tags_are_filed_and_messages_without_keys_or_rolled_back_are_not() -> None:
+def test_tags_are_indexed_but_not_rolled_back_messages() -> None:
     service = make(SimulatedFiles())
     service.put([request(1, tag="a"), request(2, "X\x01y\x02"), request(3, indexed=False)])
-    assert found(service, "T#a") == found(service, "k1") == [100]
-    assert found(service, "k3") == []
+    assert offsets_found(service, "T#a") == offsets_found(service, "k1") == [100]
+    assert offsets_found(service, "k3") == []
 
 
-def test_a_file_made_ahead_is_no_end() -> None:
+def test_a_file_created_ahead_does_not_hide_the_last_entry() -> None:
     files = SimulatedFiles()
     service = make(files)
     service.put([request(number) for number in range(10)])
@@ -67,30 +67,30 @@ def test_a_file_made_ahead_is_no_end() -> None:
     assert len(files.names(FOLDER)) == 2
     assert service.max_physical_offset == 900
     assert service.last_count == 11
-    assert found(service, "k5") == found(make(files), "k5") == [500]
+    assert offsets_found(service, "k5") == offsets_found(make(files), "k5") == [500]
 
 
-def test_dirty_ranges_cover_files_filled_since() -> None:
+def test_dirty_ranges_include_files_that_became_full() -> None:
     service = make(SimulatedFiles())
     service.put([request(number) for number in range(25)])
     assert len(service.take_dirty()) == 3
     assert service.take_dirty() == []
 
 
-def test_a_cut_removes_files_and_entries_behind_it() -> None:
+def test_a_cut_removes_files_and_entries_after_it() -> None:
     files = SimulatedFiles()
     service = make(files)
     service.put([request(number) for number in range(25)])
     service = make(files)
     assert service.cut(1550, None) == 9
     assert len(files.names(FOLDER)) == 2
-    assert found(service, "k15") == [1500]
-    assert found(service, "k16") == []
+    assert offsets_found(service, "k15") == [1500]
+    assert offsets_found(service, "k16") == []
     service.put([request(number) for number in range(16, 25)])
-    assert found(service, "k24") == [2400]
+    assert offsets_found(service, "k24") == [2400]
 
 
-def test_files_before_the_log_expire_but_for_the_last() -> None:
+def test_files_of_expired_records_expire_except_for_the_last() -> None:
     service = make(SimulatedFiles())
     service.put([request(number) for number in range(25)])
     assert len(service.take_expired(1000)) == 1
@@ -98,7 +98,7 @@ def test_files_before_the_log_expire_but_for_the_last() -> None:
     assert service.take_expired(1 << 40) == []
 
 
-def test_a_file_of_a_strange_size_is_left_alone() -> None:
+def test_a_file_of_an_impossible_size_is_not_used() -> None:
     files = SimulatedFiles()
     files.write(FOLDER / "20260101000000000", b"short")
     files.write(FOLDER / "notes.txt", b"x")
@@ -107,14 +107,14 @@ def test_a_file_of_a_strange_size_is_left_alone() -> None:
     assert files.read(FOLDER / "20260101000000000") == b"short"
 
 
-def test_sizes_are_read_off_the_files() -> None:
+def test_sizes_come_from_the_files() -> None:
     files = SimulatedFiles()
     make(files, 10, 40).put([request(1)])
     service = make(files, 999, 999)
-    assert found(service, "k1") == [100]
+    assert offsets_found(service, "k1") == [100]
 
 
-def test_room_is_made_again_when_the_file_is_full_or_was_cut() -> None:
+def test_space_is_reserved_again_after_a_file_is_full_or_was_cut() -> None:
     service = make(SimulatedFiles())
     assert not service.has_room
     service.reserve(1000)
@@ -127,7 +127,7 @@ def test_room_is_made_again_when_the_file_is_full_or_was_cut() -> None:
     assert not service.has_room
 
 
-def test_a_full_disk_leaves_no_file_behind() -> None:
+def test_a_full_disk_leaves_no_new_file() -> None:
     files = SimulatedFiles()
     service = make(files)
     service.put([request(number) for number in range(10)])
@@ -140,5 +140,5 @@ def test_a_full_disk_leaves_no_file_behind() -> None:
     assert files.names(FOLDER) == before
     assert len(service.take_dirty()) == 1
     service.put([request(number) for number in range(10, 12)])
-    assert found(service, "k11") == [1100]
+    assert offsets_found(service, "k11") == [1100]
     assert len(service.take_dirty()) == 2

@@ -13,7 +13,7 @@ def make(count: int, limit: int, *, keep_changed: bool = False) -> list[MappedFi
     return [MappedFile(files, maps, Path(f"/f/{number}"), number * SIZE, SIZE) for number in range(count)]
 
 
-def test_so_many_files_are_mapped_and_no_more() -> None:
+def test_the_number_of_mapped_files_is_limited() -> None:
     mapped = make(20, 4)
     for file in mapped:
         file.write(0, file.path.name.encode())
@@ -22,7 +22,7 @@ def test_so_many_files_are_mapped_and_no_more() -> None:
     assert [bytes(file.buffer[:2]).rstrip(b"\0") for file in mapped] == [file.path.name.encode() for file in mapped]
 
 
-def test_a_file_in_use_outlives_one_that_is_not() -> None:
+def test_an_unused_file_is_unmapped_before_a_used_one() -> None:
     mapped = make(10, 3)
     for file in mapped:
         _ = file.buffer
@@ -30,7 +30,7 @@ def test_a_file_in_use_outlives_one_that_is_not() -> None:
     assert mapped[0].is_mapped
 
 
-def test_changes_that_are_nowhere_else_are_kept_in_memory() -> None:
+def test_changed_private_maps_stay_in_memory() -> None:
     mapped = make(10, 3, keep_changed=True)
     for file in mapped:
         file.write(0, b"x")
@@ -48,7 +48,7 @@ def test_the_end_of_the_data_is_found_and_cleared() -> None:
     assert file.data_end(100) == 100
 
 
-def test_room_is_made_ahead_and_a_full_disk_said_before_anything_is_written() -> None:
+def test_space_is_reserved_ahead_and_a_full_disk_is_reported_before_a_write() -> None:
     files = SimulatedFiles()
     file = MappedFile(files, OpenMaps(4), Path("/f/0"), 0, SIZE)
     file.allocate(10, 1000)

@@ -17,7 +17,7 @@ def make(files: SimulatedFiles, size: int = 1000) -> MappedFileQueue:
     return MappedFileQueue(files, OpenMaps(8), FOLDER, size)
 
 
-def test_files_are_found_by_the_offsets_they_hold() -> None:
+def test_files_are_found_by_offset() -> None:
     row = make(SimulatedFiles())
     assert row.find(0) is row.first is row.last is None
     for offset in (0, 1500, 2000):
@@ -48,11 +48,11 @@ def test_files_are_found_by_the_offsets_they_hold() -> None:
         ({0: 700, 700: 300}, 700, 1),
     ],
 )
-def test_sizes_are_read_off_the_files(sizes: dict[int, int], size: int, complaints: int) -> None:
+def test_the_file_size_comes_from_the_files(sizes: dict[int, int], size: int, complaints: int) -> None:
     files = SimulatedFiles()
     for base, length in sizes.items():
         files.write(FOLDER / file_name(base), bytes(length))
-    files.write(FOLDER / "notes.txt", b"not one of them")
+    files.write(FOLDER / "notes.txt", b"not a segment")
     row = make(files)
     assert len(row.load()) == complaints
     assert row.file_size == size
@@ -61,7 +61,7 @@ def test_sizes_are_read_off_the_files(sizes: dict[int, int], size: int, complain
         assert len(file.buffer) == size
 
 
-def test_a_file_that_cannot_be_made_leaves_no_trace() -> None:
+def test_a_file_that_cannot_be_created_leaves_no_trace() -> None:
     files = SimulatedFiles()
     row = make(files)
     files.fail("create", 1, 28)

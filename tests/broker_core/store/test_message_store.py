@@ -13,16 +13,16 @@ from tests.fakes.store_cases import BEGIN_MS, SMALL, SMALL_SYNC, at, body_of, fl
 
 
 def bodies(store: MessageStore, queue_id: int = 0, topic: str = "T") -> list[bytes]:
-    """Every body of a queue, read as a consumer would."""
-    found, offset = [], store.min_offset(topic, queue_id)
+    """Every body of a queue, read as a consumer reads."""
+    read, offset = [], store.min_offset(topic, queue_id)
     while (result := store.get_message(topic, queue_id, offset, 32, 1 << 20, None)).status == "FOUND":
-        found += [record.body for record in decode_all(result.records)]
+        read += [record.body for record in decode_all(result.records)]
         offset = result.next_begin_offset
     assert result.status in ("OFFSET_OVERFLOW_ONE", "NO_MESSAGE_IN_QUEUE", "NO_MATCHED_LOGIC_QUEUE")
-    return found
+    return read
 
 
-def test_what_is_appended_is_seen_when_it_is_dispatched(tmp_path: Path) -> None:
+def test_an_appended_message_is_visible_once_dispatched(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     appended = store.append([message(number, queue_id=number % 2) for number in range(10)], at(5)).requests
     assert [stored.queue_offset for stored in appended] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
@@ -34,7 +34,7 @@ def test_what_is_appended_is_seen_when_it_is_dispatched(tmp_path: Path) -> None:
     assert store.dispatched_offset == store.confirmed_offset == store.appended_offset == sum(a.size for a in appended)
 
 
-def test_a_record_carries_what_the_message_had(tmp_path: Path) -> None:
+def test_a_record_contains_all_fields_of_the_message(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     stored = store.append([message(7, tag="TagA", sys_flag=0x31)], at(5)).requests[0]
     data = store.look_message_by_offset(stored.physical_offset)
@@ -53,7 +53,7 @@ def test_a_record_carries_what_the_message_had(tmp_path: Path) -> None:
     assert store.look_message_by_offset(1 << 40) is None
 
 
-def test_everything_is_there_after_a_clean_shutdown(tmp_path: Path) -> None:
+def test_all_messages_survive_a_clean_shutdown(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.append([message(number, queue_id=number % 3) for number in range(1000)], at(5))
     store.close(at(6))
@@ -93,7 +93,7 @@ def test_async_flush_waits_for_pages_or_the_thorough_interval(tmp_path: Path) ->
     assert store.flushed_offset == store.appended_offset
 
 
-def test_after_a_failed_flush_nothing_is_taken_any_more(tmp_path: Path) -> None:
+def test_after_a_failed_flush_no_message_is_accepted(tmp_path: Path) -> None:
     store = open_store(tmp_path, SMALL_SYNC)
     store.append([message(1)], at(1))
     store.flush_failed(OSError(5, "Input/output error"))
@@ -106,7 +106,7 @@ def test_after_a_failed_flush_nothing_is_taken_any_more(tmp_path: Path) -> None:
     assert (tmp_path / "abort").exists()
 
 
-def test_a_second_broker_is_locked_out_and_a_closed_store_is_free(tmp_path: Path) -> None:
+def test_a_second_broker_is_locked_out_until_the_store_is_closed(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     with pytest.raises(StoreLockedError):
         open_store(tmp_path)
@@ -120,7 +120,7 @@ def test_a_store_of_a_later_format_is_refused(tmp_path: Path) -> None:
         open_store(tmp_path)
 
 
-def test_a_foreign_store_is_read_without_a_trace(tmp_path: Path) -> None:
+def test_reading_a_foreign_store_changes_nothing(tmp_path: Path) -> None:
     root = unpack(tmp_path) / "abort-file-present"
     before = fingerprint(root)
     store = open_store(root)
@@ -137,7 +137,7 @@ def test_a_foreign_store_is_read_without_a_trace(tmp_path: Path) -> None:
     assert fingerprint(root) == before
 
 
-def test_a_foreign_store_in_use_is_respected(tmp_path: Path) -> None:
+def test_a_foreign_store_in_use_is_not_opened(tmp_path: Path) -> None:
     root = unpack(tmp_path) / "clean-shutdown"
     (root / "lock").touch()
     lock = RealFiles().lock(root / "lock", shared=False)
@@ -148,7 +148,7 @@ def test_a_foreign_store_in_use_is_respected(tmp_path: Path) -> None:
     assert open_store(root).read_only
 
 
-def test_a_message_the_log_cannot_hold_leaves_no_trace(tmp_path: Path) -> None:
+def test_a_message_that_does_not_fit_leaves_no_trace(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for refused in (
         message(1, size=65_536),
@@ -163,7 +163,7 @@ def test_a_message_the_log_cannot_hold_leaves_no_trace(tmp_path: Path) -> None:
     assert store.reput()[0].to_offset == 1
 
 
-def test_prepared_messages_have_no_queue_entry_and_rolled_back_ones_no_key(tmp_path: Path) -> None:
+def test_prepared_messages_have_no_queue_unit_and_rolled_back_ones_no_key(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.append([message(1, sys_flag=4), message(2, sys_flag=12), message(3, sys_flag=8)], at(1))
     assert [arrival.to_offset for arrival in store.reput()] == [1]
@@ -172,49 +172,7 @@ def test_prepared_messages_have_no_queue_entry_and_rolled_back_ones_no_key(tmp_p
     assert store.query_message("T", "ID000002", 9, 0, 1 << 62) == []
 
 
-def test_messages_are_found_by_key_within_a_window(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    for number in range(300):
-        store.append(
-            [
-                message(
-                    number,
-                    topic="TU"[number % 2],
-                    keys=f"even{number % 4} all",
-                    extra={"IDEMPOTENCY_KEY": f"i{number}"},
-                )
-            ],
-            at(number * 10),
-        )
-    store.reput()
-
-    def found(key: str, maximum: int = 1000, begin: int = 0, end: int = 1 << 40) -> list[int]:
-        records = store.query_message("T", key, maximum, BEGIN_MS + begin, BEGIN_MS + end)
-        return [decode(record).flag for record in records]
-
-    assert found("all") == list(range(0, 300, 2))
-    assert found("all", 3) == [294, 296, 298]
-    assert found("even2", 1000, 100, 500) == [10, 14, 18, 22, 26, 30, 34, 38, 42, 46, 50]
-    assert found("ID000004") == found("IDEMPOTENCY_KEY:i4") == [4]
-    assert found("ID000005") == found("nothing") == []
-    assert len(list((tmp_path / "index").iterdir())) > 3
-
-
-def test_offsets_are_found_by_time(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    for number, ms in enumerate((10, 20, 20, 20, 30)):
-        store.append([message(number)], at(ms))
-    store.reput()
-    for ms, lower, upper in ((5, 0, 0), (10, 0, 0), (15, 1, 0), (20, 1, 3), (25, 4, 3), (30, 4, 4), (35, 5, 4)):
-        assert store.offset_by_time("T", 0, BEGIN_MS + ms, "lower") == lower
-        assert store.offset_by_time("T", 0, BEGIN_MS + ms, "upper") == upper
-    assert store.offset_by_time("none", 0, 0, "lower") == 0
-    assert store.store_time("T", 0, 4) == BEGIN_MS + 30
-    assert store.store_time("T", 0, 5) is None
-    assert store.store_time("none", 0, 0) is None
-
-
-def test_a_deleted_topic_is_gone_and_may_come_back(tmp_path: Path) -> None:
+def test_a_deleted_topic_can_be_created_again(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.append([message(1), message(2, topic="U")], at(1))
     store.reput()
@@ -230,9 +188,7 @@ def test_a_deleted_topic_is_gone_and_may_come_back(tmp_path: Path) -> None:
     assert bodies(open_store(tmp_path)) == [body_of(4)]
 
 
-def test_a_slow_disk_does_not_gather_messages_in_memory_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_disk_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker_core.store.reput_message.PENDING_BYTES", 2500)
     store = open_store(tmp_path, SMALL_SYNC)
     for number in range(100):

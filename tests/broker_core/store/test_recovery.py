@@ -24,22 +24,22 @@ def bodies(store: MessageStore) -> list[bytes]:
     return found
 
 
-def die(store: MessageStore) -> None:
-    """As kill -9 leaves it: everything in the files, nothing tidied up."""
+def kill(store: MessageStore) -> None:
+    """Leave the store as kill -9 does: everything in the files, nothing closed."""
     assert store._lock is not None
     store._lock.release()
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A store that died with 300 messages, all of them flushed but the last 100."""
+    """A store that was killed with 300 messages, of which the last 100 were not flushed."""
     store = open_store(tmp_path)
     for number in range(COUNT):
         store.append([message(number, size=500)], at(number))
         store.reput()
         if number == 199:
             flush(store)
-    die(store)
+    kill(store)
     return tmp_path
 
 
@@ -115,7 +115,7 @@ def add_strange_files(root: Path) -> None:
         damage_a_queue,
     ],
 )
-def test_nothing_is_lost_that_the_log_has(root: Path, harm: Callable[[Path], None]) -> None:
+def test_every_message_in_the_log_is_recovered(root: Path, harm: Callable[[Path], None]) -> None:
     harm(root)
     store = open_store(root, ms=1000)
     assert bodies(store) == [body_of(number, 500) for number in range(COUNT)]
@@ -128,7 +128,7 @@ def test_nothing_is_lost_that_the_log_has(root: Path, harm: Callable[[Path], Non
 
 
 @pytest.mark.parametrize("damage", ["torn", "body", "magic", "length"])
-def test_a_damaged_last_record_is_cut_off_and_kept_aside(root: Path, damage: str) -> None:
+def test_a_damaged_last_record_is_cut_off_and_kept_in_a_file(root: Path, damage: str) -> None:
     last = segment(root)
     end = end_of_log(last)
     start = end - (88 + 500 + 2 + 2 + len(encode({"UNIQ_KEY": "ID000299"})))
@@ -146,27 +146,27 @@ def test_a_damaged_last_record_is_cut_off_and_kept_aside(root: Path, damage: str
     tail = next((root / "recovered-tail").iterdir())
     assert tail.read_bytes() == damaged
     assert int(tail.name.split(".")[0]) == int(last.name) + start == store.appended_offset
-    assert any("are no records" in sentence for sentence in store.recovery)
+    assert any("are not valid records" in sentence for sentence in store.recovery)
     assert end_of_log(last) == start
     store.append([message(299)], at(2000))
     store.close(at(2001))
     assert len(bodies(open_store(root, ms=3000))) == COUNT
 
 
-def test_garbage_behind_the_end_never_becomes_a_message(root: Path) -> None:
+def test_garbage_after_the_end_never_becomes_a_message(root: Path) -> None:
     last = segment(root)
     end = end_of_log(last)
     change(last, end, b"garbage")
     change(last, end + 3000, last.read_bytes()[:700])
     store = open_store(root, ms=1000)
     assert len(bodies(store)) == COUNT
-    die(store)
+    kill(store)
     again = open_store(root, ms=2000)
     assert len(bodies(again)) == COUNT
     assert len(list((root / "recovered-tail").iterdir())) == 1
 
 
-def test_segments_behind_a_broken_one_are_moved_not_deleted(root: Path) -> None:
+def test_segments_after_a_damaged_one_are_moved_not_deleted(root: Path) -> None:
     (root / "safe_end").unlink()
     second, third = segment(root, 1), segment(root, 2)
     content = third.read_bytes()
@@ -179,13 +179,13 @@ def test_segments_behind_a_broken_one_are_moved_not_deleted(root: Path) -> None:
     assert store.max_offset("T", 0) == len(bodies(store)) < COUNT
 
 
-def test_a_tail_is_copied_up_to_a_bound_and_what_is_not_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tail_is_copied_up_to_a_limit_and_the_rest_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker_core.store.recovery.TAIL_MAX", 100)
     last = segment(root)
     change(last, end_of_log(last), b"\xff" * 150)
     store = open_store(root, ms=1000)
     assert next((root / "recovered-tail").iterdir()).stat().st_size == 100
-    assert any("all but the last 50" in sentence for sentence in store.recovery)
+    assert any("except for the last 50" in sentence for sentence in store.recovery)
 
 
 def test_a_large_log_is_read_from_the_segment_before_the_checkpoint(
@@ -200,7 +200,7 @@ def test_a_large_log_is_read_from_the_segment_before_the_checkpoint(
     assert len(bodies(store)) == COUNT
 
 
-def test_a_large_log_is_read_again_from_its_beginning_for_a_queue_that_is_short(
+def test_a_queue_that_lacks_units_makes_a_large_log_be_read_from_its_beginning(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker_core.store.recovery.FULL_SCAN_MAX", 0)
@@ -214,14 +214,14 @@ def test_a_large_log_is_read_again_from_its_beginning_for_a_queue_that_is_short(
     assert any("lacks units" in sentence for sentence in store.recovery)
 
 
-def test_a_queue_without_its_first_file_begins_behind_it(root: Path) -> None:
+def test_a_queue_without_its_first_file_begins_after_it(root: Path) -> None:
     drop_a_queue_file(root)
     store = open_store(root, ms=1000)
     assert store.max_offset("T", 0) == COUNT
     assert store.min_offset("T", 0) == 100
 
 
-def test_a_log_that_lost_its_oldest_segments_gives_queues_that_begin_later(root: Path) -> None:
+def test_queues_begin_later_if_the_oldest_segments_are_lost(root: Path) -> None:
     segment(root, 0).unlink()
     drop_all_queues(root)
     store = open_store(root, ms=1000)
@@ -232,11 +232,11 @@ def test_a_log_that_lost_its_oldest_segments_gives_queues_that_begin_later(root:
     assert store.get_message("T", 0, 0, 1, 1 << 20, None).status == "OFFSET_TOO_SMALL"
 
 
-def test_a_store_without_any_segment_begins_again(root: Path) -> None:
+def test_a_store_without_any_segment_starts_empty(root: Path) -> None:
     shutil.rmtree(root / "commitlog")
     store = open_store(root, ms=1000)
     assert store.appended_offset == store.max_offset("T", 0) == 0
-    assert any("pointed nowhere" in sentence for sentence in store.recovery)
+    assert any("without a record were dropped" in sentence for sentence in store.recovery)
 
 
 def test_a_failed_opening_releases_the_lock(tmp_path: Path) -> None:
@@ -253,7 +253,9 @@ def test_a_failed_opening_releases_the_lock(tmp_path: Path) -> None:
     ("start", "lost", "expected"),
     [(0, (512, 600), True), (0, (500, 512), False), (0, (550, 560), False), (400, (512, 700), True), (0, None, False)],
 )
-def test_a_lost_sector_is_told_from_a_zero_in_a_value(start: int, lost: tuple[int, int] | None, expected: bool) -> None:
+def test_a_lost_sector_is_distinguished_from_zeros_in_a_value(
+    start: int, lost: tuple[int, int] | None, expected: bool
+) -> None:
     record = encode_record(topic="T", queue_id=0, queue_offset=0, physical_offset=0, body=b"", properties="p" * 1000)
     data = bytearray(start) + record
     if lost is not None:

@@ -12,7 +12,7 @@ from tests.fakes.store_cases import SMALL_SYNC, at, flush, message, open_store
 ROOT = Path("/store")
 
 
-def test_an_arrival_names_a_range_and_the_code_of_each_message() -> None:
+def test_an_arrival_contains_a_range_and_the_tags_code_of_each_message() -> None:
     store = open_store(ROOT, files=SimulatedFiles())
     store.append([message(1, tag="TagA"), message(2, queue_id=1), message(3, tag="TagB")], at(1))
     store.append([message(4, tag="TagC")], at(1))
@@ -23,7 +23,7 @@ def test_an_arrival_names_a_range_and_the_code_of_each_message() -> None:
     assert store.reput() == []
 
 
-def test_what_the_log_says_of_an_arrival_is_what_the_append_said() -> None:
+def test_an_arrival_read_from_the_log_equals_that_of_the_append() -> None:
     stores = [open_store(ROOT, files=SimulatedFiles()) for _ in range(2)]
     for store in stores:
         for number in range(6):
@@ -44,7 +44,7 @@ def test_a_limit_leaves_the_rest_for_the_next_turn() -> None:
     assert [arrival.to_offset for arrival in store.reput()] == [20]
 
 
-def test_what_is_flushed_while_more_is_appended_is_dispatched_alone() -> None:
+def test_only_flushed_messages_are_dispatched_while_more_are_appended() -> None:
     store = open_store(ROOT, SMALL_SYNC, files=SimulatedFiles())
     store.append([message(1)], at(1))
     due = store.next_flush(at(1))
@@ -56,7 +56,7 @@ def test_what_is_flushed_while_more_is_appended_is_dispatched_alone() -> None:
     assert [(arrival.from_offset, arrival.to_offset) for arrival in store.reput()] == [(1, 2)]
 
 
-def test_a_record_that_names_an_impossible_topic_stays_in_the_log() -> None:
+def test_a_record_with_an_invalid_topic_name_stays_in_the_log() -> None:
     files = SimulatedFiles()
     open_store(ROOT, files=files)
     files.kill()
@@ -65,11 +65,11 @@ def test_a_record_that_names_an_impossible_topic_stays_in_the_log() -> None:
     files.write(ROOT / "commitlog" / ("0" * 20), (record + good).ljust(65_536, b"\0"))
     store = open_store(ROOT, files=files)
     assert store.queues() == [("T", 0)]
-    assert any("no queue can have" in sentence for sentence in store.recovery)
+    assert any("invalid topic name" in sentence for sentence in store.recovery)
     assert store.look_message_by_offset(0) == record
 
 
-def test_a_schedule_queue_holds_deliver_times_also_when_it_is_made_again() -> None:
+def test_a_rebuilt_schedule_queue_records_deliver_times_too() -> None:
     files = SimulatedFiles()
     store = open_store(ROOT, files=files)
     store.append([message(1, topic="SCHEDULE_TOPIC_XXXX", queue_id=2, extra={"DELAY": "3"})], at(500))
@@ -95,7 +95,7 @@ def test_a_queue_that_cannot_be_written_stops_the_store() -> None:
 
 
 @pytest.mark.parametrize("retry", ["append", "clean"])
-def test_a_full_disk_is_tried_again(retry: str) -> None:
+def test_dispatching_is_tried_again_after_a_full_disk(retry: str) -> None:
     files = SimulatedFiles()
     store = open_store(ROOT, files=files)
     _append_beyond_the_reserved(store)
@@ -118,7 +118,7 @@ def _append_beyond_the_reserved(store: MessageStore) -> None:
     store.append([message(1)], at(1))
 
 
-def test_a_queue_that_cannot_be_written_hides_no_other_queues_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_queue_does_not_hide_the_arrivals_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     bench.send("first", b"1")
     bench.send("second", b"1")

@@ -1,4 +1,4 @@
-"""What is due when, and how far each level is delivered: read from the queues, kept in delayOffset.json."""
+"""When delayed messages are due, and how far each level is delivered."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ TABLE = ROOT / "config" / "delayOffset.json"
 
 
 class Store:
-    """A small store with delayed messages: (level, ms at which it was stored) of each, in their order."""
+    """A small store with delayed messages, given as (level, store time ms) in order."""
 
     def __init__(self, *delayed: tuple[int, int], table: str = "") -> None:
         self.files = SimulatedFiles()
@@ -51,12 +51,12 @@ class Store:
         return found
 
 
-def test_a_new_store_waits_for_nothing() -> None:
+def test_a_new_store_has_no_deadline() -> None:
     store = Store()
     assert store.service.next_deadline_ns is None and store.service.progress() == {} and store.due(1 << 40) == []
 
 
-def test_the_deadline_is_the_first_ones_time_or_a_look_before_it() -> None:
+def test_the_deadline_is_the_first_deliver_time_or_a_clock_check_before_it() -> None:
     store = Store((1, 0))
     assert store.service.next_deadline_ns == at(1000).mono_ns
     assert store.due(999) == [] and store.due(1000) == [(1, 0)]
@@ -68,7 +68,7 @@ def test_the_deadline_is_the_first_ones_time_or_a_look_before_it() -> None:
     assert far.service.next_deadline_ns == at(1500).mono_ns
 
 
-def test_longest_due_first_each_level_in_its_order_as_many_as_asked() -> None:
+def test_messages_due_longest_come_first_within_the_requested_number() -> None:
     store = Store((2, 0), (1, 10), (1, 20), (3, 30), (2, 4000))
     assert store.due(4999) == [(1, 0), (1, 1)]
     assert store.due(60_000) == [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]
@@ -85,14 +85,14 @@ def test_longest_due_first_each_level_in_its_order_as_many_as_asked() -> None:
     assert store.service.progress() == {1: (2, 2), 2: (2, 2), 3: (1, 1)}
 
 
-def test_due_messages_are_whole_records() -> None:
+def test_due_messages_are_complete_records() -> None:
     store = Store((1, 0))
     ((found,)) = store.service.due(at(1000), 1, 1)
     assert found.record is not None and (found.record.flag, found.record.topic) == (0, SCHEDULE_TOPIC)
     assert (found.next_offset, found.deliver_ms) == (1, at(1000).wall_ms)
 
 
-def test_a_pause_holds_whatever_comes_meanwhile() -> None:
+def test_a_pause_delays_messages_that_arrive_meanwhile() -> None:
     store = Store((1, 0))
     store.service.pause(at(1000))
     store.add(1, 1, 1500)
@@ -113,7 +113,7 @@ def test_a_pause_holds_whatever_comes_meanwhile() -> None:
         ("{}", 0, 0),
     ],
 )
-def test_it_goes_on_where_the_table_says(table: str, offset: int, steps: int) -> None:
+def test_delivery_continues_from_the_table(table: str, offset: int, steps: int) -> None:
     store = Store((1, 0), (1, 0), (1, 0))
     store.files.kill()
     if table:
@@ -136,7 +136,7 @@ def test_it_goes_on_where_the_table_says(table: str, offset: int, steps: int) ->
         '{"dataVersion":{"counter":"x"}}',
     ],
 )
-def test_a_table_of_another_form_is_named_and_left_alone(table: str) -> None:
+def test_a_file_that_is_no_offset_table_is_reported_and_not_changed(table: str) -> None:
     files = SimulatedFiles()
     files.write(TABLE, table.encode())
     with pytest.raises(StoreCorruptError, match="delayOffset"):
@@ -146,7 +146,7 @@ def test_a_table_of_another_form_is_named_and_left_alone(table: str) -> None:
     assert open_store(ROOT, SMALL, files=files)  # the lock was released
 
 
-def test_the_table_is_rocketmqs_and_keeps_what_it_does_not_know() -> None:
+def test_the_table_has_rocketmqs_form_and_keeps_unknown_fields() -> None:
     store = Store((1, 0), (3, 0), table='{"dataVersion":{"counter":4,"stateVersion":2},"offsetTable":{7:0},"new":1}')
     assert store.service.next_write(1 << 62, at(1)) is None
     store.deliver(1000)
@@ -171,7 +171,7 @@ def test_a_store_that_never_delayed_anything_has_no_table() -> None:
     assert not store.files.exists(TABLE)
 
 
-def test_closing_writes_what_is_delivered_by_then() -> None:
+def test_closing_writes_the_delivered_offsets() -> None:
     store = Store((1, 0), (1, 0))
     store.deliver(1000, count=1)
     store.store.close(at(1001))
@@ -214,7 +214,7 @@ def hole(store: Store) -> None:
 
 
 @pytest.mark.parametrize("harm", [damage_record, damage_body, misplace, empty_unit, hole])
-def test_what_cannot_be_read_is_due_all_the_same_and_said_to_be_lost(harm: Callable[[Store], None]) -> None:
+def test_an_unreadable_message_is_due_and_reported_as_lost(harm: Callable[[Store], None]) -> None:
     store = Store((1, 0), (1, 0), (1, 0))
     harm(store)
     found = store.deliver(7_200_000)
@@ -225,7 +225,7 @@ def test_what_cannot_be_read_is_due_all_the_same_and_said_to_be_lost(harm: Calla
     ]
 
 
-def test_what_retention_took_is_lost_in_one_piece() -> None:
+def test_messages_removed_by_retention_are_reported_as_one_range() -> None:
     store = Store()
     for number in range(40):
         store.add(number, 1, 0, size=5000)

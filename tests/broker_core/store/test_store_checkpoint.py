@@ -11,7 +11,7 @@ ROOT = Path("/store")
 MARKS = Checkpoint(1, 2), SafeEnd(3, 4, 5, 6, 7, 8, 9)
 
 
-def test_marks_are_on_the_disk_when_they_are_written() -> None:
+def test_checkpoint_files_are_on_the_disk_when_written() -> None:
     files = SimulatedFiles()
     store_checkpoint = StoreCheckpoint(files, ROOT)
     assert store_checkpoint.read() == (Checkpoint(), None)
@@ -23,7 +23,7 @@ def test_marks_are_on_the_disk_when_they_are_written() -> None:
     assert files.size(ROOT / "checkpoint") == files.size(ROOT / "safe_end") == 4096
 
 
-def test_a_disk_that_refuses_is_heard() -> None:
+def test_a_disk_error_is_raised() -> None:
     files = SimulatedFiles()
     files.fail("flush", 2, 5)
     with pytest.raises(OSError, match="simulated"):

@@ -1,4 +1,4 @@
-"""Messages that wait for their next try, found among all delayed ones when somebody asks."""
+"""Messages that wait for their next retry, found among all delayed messages on request."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def bench() -> Bench:
 
 
 def again(bench: Bench, group: str, delay: str, times: int = 1) -> int:
-    """Send to a group's retry topic, as its consumers may; when it was."""
+    """Send to a group's retry topic, as its consumers may. Returns the store time."""
     for _ in range(times):
         bench.send(f"%RETRY%{group}", b"x", properties=delay)
     return bench.clock.now().wall_ms
@@ -31,11 +31,11 @@ def waiting(bench: Bench, group: str = "g") -> Waiting:
     return bench.engine.context.retries.of(f"%RETRY%{group}")
 
 
-def test_nothing_waits_at_first(bench: Bench) -> None:
+def test_at_first_no_message_waits(bench: Bench) -> None:
     assert waiting(bench) == (0, None, True)
 
 
-def test_the_first_that_is_due_of_all_levels_counts_until_it_is_delivered(bench: Bench) -> None:
+def test_the_next_due_time_is_the_earliest_of_all_levels(bench: Bench) -> None:
     first = again(bench, "g", THIRTY_S, 2)
     bench.clock.advance(25_000)
     second = again(bench, "g", TEN_S, 3)
@@ -49,20 +49,20 @@ def test_the_first_that_is_due_of_all_levels_counts_until_it_is_delivered(bench:
     assert waiting(bench) == (0, None, True) == waiting(bench, "h")
 
 
-def test_what_was_delivered_unseen_is_never_counted(bench: Bench) -> None:
+def test_messages_delivered_before_a_request_are_not_counted(bench: Bench) -> None:
     again(bench, "g", TEN_S, 3)
     bench.tick(10_000)
     last = again(bench, "g", TEN_S)
     assert waiting(bench) == (1, last + 10_000, True)
 
 
-def test_a_restart_finds_them_again(bench: Bench) -> None:
+def test_waiting_messages_are_found_after_a_restart(bench: Bench) -> None:
     first = again(bench, "g", TEN_S, 2)
     bench.take(bench.engine.close(bench.clock.now()))
     assert waiting(Bench(files=bench.files, clock=bench.clock)) == (2, first + 10_000, True)
 
 
-def test_they_are_counted_in_a_store_that_is_only_read(bench: Bench) -> None:
+def test_waiting_messages_are_counted_in_a_read_only_store(bench: Bench) -> None:
     again(bench, "g", TEN_S)
     bench.tick(10_000)
     first = again(bench, "g", TEN_S, 2)
@@ -73,33 +73,33 @@ def test_they_are_counted_in_a_store_that_is_only_read(bench: Bench) -> None:
     assert foreign.engine.context.store.read_only
     assert waiting(foreign) == (2, first + 10_000, True)
     foreign.tick(20_000)
-    assert waiting(foreign) == (2, first + 10_000, True)  # nobody delivers them
+    assert waiting(foreign) == (2, first + 10_000, True)  # a read-only store delivers nothing
 
 
-def test_a_question_looks_at_some_of_many(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_retries, "LOOKS", 4)
+def test_a_request_reads_a_limited_number_of_messages(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_retries, "MESSAGES_A_REQUEST", 4)
     again(bench, "g", TEN_S, 3)
     again(bench, "g", THIRTY_S, 3)
     assert [(found.messages, found.is_all) for found in (waiting(bench), waiting(bench))] == [(4, False), (6, True)]
 
 
-def test_large_ones_are_looked_at_one_by_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_retries, "BYTES", 10)
+def test_a_request_reads_a_limited_number_of_bytes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_retries, "BYTES_A_REQUEST", 10)
     again(bench, "g", TEN_S, 2)
     assert [(found.messages, found.is_all) for found in (waiting(bench), waiting(bench))] == [(1, False), (2, True)]
 
 
-def test_what_is_noted_has_an_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_notes_is_limited(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting_retries, "MAX_NOTED", 2)
     again(bench, "g", TEN_S, 2)
     bench.clock.advance(1_000)
     again(bench, "g", TEN_S, 2)
     assert (waiting(bench).messages, waiting(bench).is_all) == (2, False)
     bench.tick(9_000)
-    assert waiting(bench)[::2] == (2, True)  # the first two are delivered: there is room
+    assert waiting(bench)[::2] == (2, True)  # the first two are delivered, so there is room
 
 
-def test_one_whose_record_is_gone_is_passed_over(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_without_its_record_is_skipped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     again(bench, "g", TEN_S, 2)
     delayed = bench.engine.context.store.delayed
     whole = delayed.message_at

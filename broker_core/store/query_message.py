@@ -1,0 +1,83 @@
+"""Finding messages by key or by time."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from broker_core.formats import message_properties
+from broker_core.formats.commit_log_record import properties_at, store_timestamp_at, topic_at
+from broker_core.formats.index_unit import key_hash
+from broker_core.store.commit_log import CommitLog
+from broker_core.store.consume_queue import ConsumeQueue
+from broker_core.store.consume_queue_store import ConsumeQueueStore
+from broker_core.store.index_service import TAG_KEY, IndexService, index_words
+
+
+class MessageQuery:
+    """RocketMQ's DefaultMessageStore.queryMessage and getOffsetInQueueByTime.
+
+    ``build_index`` adds the messages that are dispatched but not yet indexed; it is called before each search by key.
+    """
+
+    def __init__(
+        self, log: CommitLog, queues: ConsumeQueueStore, index: IndexService | None, build_index: Callable[[], None]
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._build_index = build_index
+
+    @property
+    def last_indexed(self) -> tuple[int, int]:
+        """Store time (ms) and physical offset of the newest message in the index; zeros before the first."""
+        return self._index.last_indexed if self._index is not None else (0, 0)
+
+    def query_message(
+        self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, max_bytes: int = 1 << 62
+    ) -> list[bytes]:
+        """Records with this key and a store time from ``begin_ms`` to ``end_ms``, in log order.
+
+        Returns the newest ``max_num``, or fewer: the record that reaches ``max_bytes`` is the last one taken.
+        """
+        if self._index is None:
+            return []
+        self._build_index()
+        records: dict[int, bytes] = {}
+        size = 0
+        name = topic.encode("utf-8", "surrogatepass")
+        for physical_offset in self._index.find(key_hash(topic, key), begin_ms, end_ms):
+            if len(records) >= max_num or size >= max_bytes:
+                break
+            record = self._log.record(physical_offset)
+            if record is None or topic_at(record, 0) != name or not begin_ms <= store_timestamp_at(record, 0) <= end_ms:
+                continue
+            properties = properties_at(record, 0).decode("utf-8", "surrogateescape")
+            if key in index_words(properties) or key == TAG_KEY + message_properties.find(properties, "TAGS"):
+                records[physical_offset] = record
+                size += len(record)
+        return [records[physical_offset] for physical_offset in sorted(records)]
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Literal["lower", "upper"]) -> int:
+        """``lower``: first offset stored at or after the time; ``upper``: last one stored at or before it."""
+        queue = self._queues.table.get((topic, queue_id))
+        if queue is None:
+            return 0
+        low = queue.min_offset(self._log.min_offset)
+        if boundary == "lower":
+            return queue.first_offset_where(low, lambda offset: self._store_time(queue, offset) >= timestamp_ms)
+        return max(
+            low, queue.first_offset_where(low, lambda offset: self._store_time(queue, offset) > timestamp_ms) - 1
+        )
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
+        """When a queue's message was stored, ms; None if the queue does not have it (any more)."""
+        queue = self._queues.table.get((topic, queue_id))
+        if queue is None or not queue.min_offset(self._log.min_offset) <= queue_offset < queue.max_offset:
+            return None
+        stored_ms = self._store_time(queue, queue_offset)
+        return None if stored_ms < 0 else stored_ms
+
+    def _store_time(self, queue: ConsumeQueue, offset: int) -> int:
+        """Store time of a queue's message, ms; -1 when its record is gone."""
+        physical_offset, size, _ = queue.unit(offset)
+        stored_ms = self._log.store_timestamp(physical_offset) if size else None
+        return -1 if stored_ms is None else stored_ms

@@ -5,14 +5,13 @@
     mirror         one client, takes everything, commits late, so it shows a lag
     game-lovers    one client, takes games and graphics only: most arrivals pass it over
 
-A broker that is away is said once, and tried again each second; clients go on where they were.
+A lost connection is reported once and tried again every second; clients continue where they were.
 """
 
 import asyncio
 import itertools
 import json
 import secrets
-import tarfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,7 +21,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.typing import Subprotocol
 
-GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "rocketmq-5.4.0-store.tar.xz"
+PACKAGES = Path(__file__).resolve().parent / "demo_packages.jsonl"
+"""Descriptions of 400 Debian packages, one JSON object a line."""
 SUBPROTOCOL = "rmq.v1.json"
 RETRY_SECONDS = 1.0
 TOKEN_MISSING = 4401
@@ -56,22 +56,16 @@ GROUPS = (
 
 
 def records(file: Path | None) -> list[dict[str, Any]]:
-    """JSON objects, one a line: those of ``file``, or the package records of the golden archive.
+    """JSON objects, one a line: those of ``file``, or the Debian packages that come with the demo.
 
     Raises DemoError naming the file and line.
     """
-    if file is None:
-        with tarfile.open(GOLDEN) as archive:
-            member = next(name for name in archive.getnames() if name.endswith("/packages.jsonl"))
-            reader = archive.extractfile(member)
-            assert reader is not None
-            lines = reader.read().decode().splitlines()
-    else:
-        try:
-            lines = file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise DemoError(f"{file} cannot be read: {error}") from error
-    found = []
+    file = file or PACKAGES
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DemoError(f"{file} cannot be read: {error}") from error
+    parsed = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -81,10 +75,10 @@ def records(file: Path | None) -> list[dict[str, Any]]:
             raise DemoError(f"{file} line {number} is not JSON: {error}") from error
         if not isinstance(record, dict):
             raise DemoError(f"{file} line {number} is not a JSON object")
-        found.append(record)
-    if not found:
+        parsed.append(record)
+    if not parsed:
         raise DemoError(f"{file} has no records")
-    return found
+    return parsed
 
 
 def message(record: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """docker-compose.yml and Dockerfile, read as what they claim; no Docker is needed for that."""
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -156,3 +157,10 @@ def test_what_is_compiled_for_reports_is_kept_where_the_user_may_write() -> None
 def test_the_image_leaves_out_what_is_not_needed_to_run() -> None:
     left_out = Path(PROJECT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert {".git", ".venv", "data", "tests"} <= set(left_out)
+
+
+def test_no_code_in_the_image_names_a_folder_that_it_leaves_out() -> None:
+    for room in ("api", "bridge", "broker_core", "config", "dashboard", "spark_jobs"):
+        for path in (PROJECT / room).rglob("*.py"):
+            words = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+            assert not words & {"tests", "benchmarks"}, path

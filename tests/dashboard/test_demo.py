@@ -18,10 +18,17 @@ PATIENCE_S = 60
 GAMES = [{"Package": f"game-{number}", "Section": "games"} for number in range(4)]
 
 
-def test_without_a_file_there_are_packages() -> None:
-    found = records(None)
-    assert len(found) > 100
-    assert all("Package" in record for record in found)
+def test_without_a_file_the_demo_brings_its_own_packages() -> None:
+    packages = records(None)
+    assert len(packages) > 100
+    assert all("Package" in package for package in packages)
+    assert demo.PACKAGES.parent == Path(demo.__file__).parent, "the image has no other folder with data"
+
+
+def test_every_group_of_the_demo_gets_some_of_the_packages() -> None:
+    sections = {package["Section"] for package in records(None)}
+    wanted = {section for group in GROUPS if group.filter != "*" for section in group.filter.split(" || ")}
+    assert wanted <= sections
 
 
 def test_the_records_of_a_file(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The engine as a Channels worker: a consumer on the channel ``broker-engine.<broker name>``.
 
-The consumer has no state: Channels replaces a consumer whenever something goes wrong in it. What it reads goes to
-the EngineHost of its scope, which outlives it.
+The consumer has no state: Channels replaces a consumer whenever something goes wrong in it. It hands what it reads to
+an EngineHost, which outlives it.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from channels.consumer import AsyncConsumer
 from bridge.channel_port import Backoff, engine_channel, send
 from bridge.engine_host import EngineHost
 from bridge.tasks import end_task
+from bridge.transport import Link
 
 log = logging.getLogger(__name__)
 
@@ -31,20 +32,31 @@ class LayerLink:
 
 
 class EngineConsumer(AsyncConsumer):  # type: ignore[misc]
-    """Hands batches to the host of its scope (``host``), with the way back (``link``)."""
+    """Hands batches to ``host``; ``link`` is the way back. Every way to the engine ends here.
+
+    A channel layer's messages arrive through ``as_asgi()``, which Channels drives. A socket's frames are given to
+    ``dispatch`` directly: Channels' own loop would make a task for each of them.
+    """
 
     channel_layer_alias = None  # it is given messages; a channel of its own would be one more to read for nothing
 
+    def __init__(self, host: EngineHost, link: Link) -> None:
+        self._host = host
+        self._link = link
+
     async def dispatch(self, message: Any) -> None:
-        """One message; nothing that is in it can end the consumer."""
-        host: EngineHost = self.scope["host"]
+        """Handle one message. A message that cannot be handled is counted; it never ends the consumer."""
         try:
             if message["type"] == "engine.batch":
-                host.receive(message["data"], self.scope["link"])
+                self.engine_batch(message["data"])
             elif message["type"] != "engine.probe":
-                host.count_malformed(ValueError(f"a message of type {message['type']!r}"))
+                raise ValueError(f"a message of type {message['type']!r}")
         except Exception as error:
-            host.count_malformed(error)
+            self._host.count_malformed(error)
+
+    def engine_batch(self, data: bytes) -> None:
+        """A batch of requests, encoded by bridge/wire.py."""
+        self._host.receive(data, self._link)
 
 
 class EngineWorker:
@@ -65,10 +77,11 @@ class EngineWorker:
         await end_task(self._task)
 
     async def _run(self) -> None:
-        scope = {"type": "channel", "channel": self._channel, "host": self._host, "link": LayerLink(self._layer)}
+        consumer = EngineConsumer.as_asgi(host=self._host, link=LayerLink(self._layer))
+        scope = {"type": "channel", "channel": self._channel}
         while True:
             try:
-                await EngineConsumer.as_asgi()(scope, self._receive, _send_nothing)
+                await consumer(scope, self._receive, _send_nothing)
             except Exception:
                 log.exception("the engine's consumer ended and is started again")
                 await self._backoff.pause()

@@ -15,6 +15,7 @@ from pathlib import Path
 from bridge.batching_port import BatchingPort
 from bridge.channel_port import Backoff
 from bridge.engine_host import EngineHost
+from bridge.engine_worker import EngineConsumer
 from bridge.limits import Limits
 from bridge.tasks import end_task
 from bridge.transport import TransportLost
@@ -128,7 +129,7 @@ class SocketLink:
 
 
 class EngineSocket:
-    """Serves an EngineHost on a Unix socket that only this user may open."""
+    """Serves an EngineHost on a Unix socket that only this user may open. Each connection has an EngineConsumer."""
 
     def __init__(self, host: EngineHost, path: Path) -> None:
         self._host = host
@@ -160,9 +161,11 @@ class EngineSocket:
         writer.transport.set_write_buffer_limits(WRITE_BUFFER)
         link = SocketLink(writer)
         self._links.add(link)
+        consumer = EngineConsumer(self._host, link)
         try:
             while True:
-                self._host.receive(await read_frame(reader, self._host.limits.message_bytes), link)
+                data = await read_frame(reader, self._host.limits.message_bytes)
+                await consumer.dispatch({"type": "engine.batch", "data": data})
         except OSError as error:
             log.debug("a web process's connection ended: %s", error)
         finally:

@@ -54,8 +54,7 @@ async def test_a_consumer_that_ends_is_started_again(host: EngineHost, monkeypat
 
 
 async def test_a_probe_is_not_counted(host: EngineHost) -> None:
-    consumer = EngineConsumer()
-    consumer.scope = {"host": host, "link": None}
+    consumer = EngineConsumer(host, LayerLink(in_memory_layer()))
     await consumer.dispatch({"type": "engine.probe"})
     assert host.malformed == 0
     await consumer.dispatch(["no", "message"])

@@ -11,7 +11,7 @@ import pytest
 from bridge import wire
 from bridge.channel_port import ChannelTransport
 from bridge.engine_host import EngineHost
-from bridge.engine_worker import EngineWorker
+from bridge.engine_worker import EngineConsumer, EngineWorker
 from bridge.socket_port import EngineSocket, SocketTransport
 from bridge.transport import Transport, TransportFull, TransportLost
 from broker_core.commands import Done, OpenConnection
@@ -46,6 +46,18 @@ async def test_what_is_sent_is_answered_and_nothing_is_left_running(transport: T
     assert wire.decode_to_web(await answer, 1 << 20).replies == [(1, 1, Done())]
     await transport.stop()
     assert not [task for task in asyncio.all_tasks() if type(transport).__name__ in repr(task)]
+
+
+async def test_the_same_consumer_takes_the_batch_on_every_way(
+    transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: asyncio.Queue[bytes] = asyncio.Queue()
+    monkeypatch.setattr(EngineConsumer, "engine_batch", lambda self, data: batches.put_nowait(data))
+    await transport.start(lambda data: None, lambda reason: None)
+    await transport.send(b"a batch")
+    async with asyncio.timeout(20):
+        assert await batches.get() == b"a batch"
+    await transport.stop()
 
 
 async def test_there_is_no_way_before_it_is_found() -> None:

@@ -1,46 +1,55 @@
-"""Where events are numbered, kept and handed out.
+"""Numbers the events, keeps the recent ones in a bounded ring, and hands each turn's events to listeners as one list.
 
-The recent past stays in a bounded ring; a listener is handed each turn's events as one list, and one that raises is
-dropped and counted, never fatal.
+A listener that raises is dropped and counted; it never stops the broker.
 """
 
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import msgspec
 
 from broker_core.events import Event
 
+if TYPE_CHECKING:
+    from broker_core.clock import Now
+
 log = logging.getLogger(__name__)
 
 Listener = Callable[[Sequence[Event]], None]
 Note = tuple[Any, ...]
-"""An event that nobody has looked at yet: its type, its turn's Now, its own fields."""
+"""An event that was not built yet: its type, its turn's Now, its fields after the three common ones."""
+Fields = ParamSpec("Fields")
+EventType = Callable[Concatenate[int, int, int, Fields], Event]
+"""The type of an event. ``Fields`` are those after ``seq``, ``wall_ms`` and ``mono_ns``, which EventLog fills in."""
 Recorder = Callable[[Sequence[Note]], None]
 
 
+def build_event(note: Note, seq: int = 0) -> Event:
+    """The event of a note. ``seq`` is its number; 0 where that does not matter."""
+    kind, now, *fields = note
+    event: Event = kind(seq, now.wall_ms, now.mono_ns, *fields)
+    return event
+
+
 class Recorded(msgspec.Struct, frozen=True, gc=False):
-    """A note, and the event's number."""
+    """A note with the event's number."""
 
     seq: int
     note: Note
 
     def event(self) -> Event:
-        kind, now, *fields = self.note
-        event: Event = kind(self.seq, now.wall_ms, now.mono_ns, *fields)
-        return event
+        return build_event(self.note, self.seq)
 
 
 class EventLog:
     """The only place where events are numbered, kept and handed out.
 
-    ``emit`` takes the event's type, its turn's Now and its fields after the three common ones, in order. It only keeps
-    what it is given: most events fall out of the ring unseen, so the event itself is made for who reads or listens.
-    ``publish`` ends a turn: listeners get what was emitted since the last call. A recorder is a listener that gets the
-    notes themselves, of a list that is not used again; it costs a turn next to nothing.
+    ``emit`` stores its arguments as a note. Most notes fall out of the ring unread, so an event is built only when it
+    is read or listened to. ``publish`` ends a turn: listeners get the events emitted since the last call. A recorder
+    is a listener that gets the list of notes itself, which is not used again, and costs a turn next to nothing.
     """
 
     def __init__(self, *, ring_size: int = 16_384, kept_size: int = 300) -> None:
@@ -48,27 +57,36 @@ class EventLog:
         self.listeners_dropped = 0
         self.kept: deque[Recorded] = deque(maxlen=kept_size)
         self._ring: deque[Note] = deque(maxlen=ring_size)
-        """The last one's number is ``seq``."""
+        """The number of the last note is ``seq``."""
         self._turn: list[Note] = []
         self._listeners: tuple[Listener, ...] = ()
         self._recorders: tuple[Recorder, ...] = ()
         self._is_heard = False
 
-    def emit(self, *note: Any) -> None:
-        self.seq += 1
-        self._ring.append(note)
-        if self._is_heard:
-            self._turn.append(note)
+    if TYPE_CHECKING:  # the signatures; the bodies below take the same arguments as one tuple, which costs less
+
+        def emit(self, kind: EventType[Fields], now: Now, *args: Fields.args, **kwargs: Fields.kwargs) -> None:
+            """Note an event; its fields in order, none by name."""
+
+        def keep(self, kind: EventType[Fields], now: Now, *args: Fields.args, **kwargs: Fields.kwargs) -> None:
+            """``emit`` for rare events: the last of them stay in ``kept`` after they have left the ring."""
+
+    else:
+
+        def emit(self, *note):
+            self.seq += 1
+            self._ring.append(note)
+            if self._is_heard:
+                self._turn.append(note)
+
+        def keep(self, *note):
+            self.emit(*note)
+            self.kept.append(self.last)
 
     @property
     def last(self) -> Recorded:
-        """What was emitted last."""
+        """The event emitted last."""
         return Recorded(self.seq, self._ring[-1])
-
-    def keep(self, *note: Any) -> None:
-        """``emit``, for what is rare: the last of these stay in ``kept`` when the ring has long gone on."""
-        self.emit(*note)
-        self.kept.append(self.last)
 
     def publish(self) -> None:
         if not self._turn:
@@ -80,7 +98,7 @@ class EventLog:
             except Exception:
                 self._drop(recorder)
         if self._listeners:
-            events = [Recorded(seq, note).event() for seq, note in enumerate(turn, self.seq - len(turn) + 1)]
+            events = [build_event(note, seq) for seq, note in enumerate(turn, self.seq - len(turn) + 1)]
             for listener in self._listeners:
                 try:
                     listener(events)
@@ -109,14 +127,14 @@ class EventLog:
 
     @property
     def first_seq(self) -> int:
-        """The oldest event that the ring still has; ``seq + 1`` when it has none."""
+        """The number of the oldest event in the ring; ``seq + 1`` when the ring is empty."""
         return self.seq - len(self._ring) + 1
 
     def after(self, seq: int, *kinds: type[Event], where: Callable[[Note], bool] | None = None) -> Iterator[Event]:
-        """Events of the ring above ``seq``, oldest first; with ``kinds`` only those, with ``where`` only those whose
-        notes it accepts: no others are made."""
+        """Events of the ring above ``seq``, oldest first. ``kinds`` and ``where`` choose by type and by note; only
+        the chosen events are built."""
         first, wanted = self.first_seq, frozenset(kinds)
         skipped = max(0, min(seq, self.seq) + 1 - first)
         for number, note in enumerate(islice(self._ring, skipped, None), first + skipped):
             if (not wanted or note[0] in wanted) and (where is None or where(note)):
-                yield Recorded(number, note).event()
+                yield build_event(note, number)

@@ -16,7 +16,7 @@ from threading import Thread
 
 from broker_core.clock import Clock
 from broker_core.engine import Engine
-from broker_core.event_log import Note
+from broker_core.event_log import Note, build_event
 from broker_core.events import OffsetCommitted, PullAnswered, PullReleased, PullWoken
 from broker_core.formats.poll_journal import FOLDER, JournalEntry
 from broker_core.server.poll_journal_files import JournalFiles
@@ -36,120 +36,92 @@ PAUSE_SECONDS = 0.0002
 STOP_SECONDS = 10.0
 
 ENDS = frozenset((PullAnswered, PullReleased, OffsetCommitted))
-"""Events that are an entry each."""
+"""Events that become one entry each."""
+READ = ENDS | {PullWoken}
+"""Events that the journal reads."""
 
 
 def entries(turn: Sequence[Note]) -> Iterator[JournalEntry]:
-    """What one turn's events say: an entry for each pull that ended and each offset that was committed."""
-    cause, held_us, wake_us = "", 0, -1
+    """An entry for each pull of one turn that ended, and for each offset that was committed."""
+    woken: PullWoken | None = None
     for note in turn:
-        kind, now = note[:2]
-        if kind is PullWoken:
-            cause, held_us, wake_us = note[7:10]
-        elif kind is PullAnswered:
-            (
-                topic,
-                queue_id,
-                group,
-                client_id,
-                hold_id,
-                _,
-                status,
-                messages,
-                size,
-                next_offset,
-                protocol,
-                from_offset,
-                max_offset,
-                granted_ms,
-                oldest_store_ms,
-            ) = note[2:]
-            at_ms = now.wall_ms
-            if hold_id:  # what has woken it came just before
-                yield JournalEntry(
-                    at_ms,
-                    from_offset,
-                    next_offset,
-                    max_offset,
-                    oldest_store_ms,
-                    held_us,
-                    wake_us if cause == "arrival" else -1,
-                    granted_ms,
-                    queue_id,
-                    messages,
-                    size,
-                    topic,
-                    group,
-                    client_id,
-                    "woken",
-                    cause,
-                    status,
-                    protocol,
-                )
-            else:
-                yield JournalEntry(
-                    at_ms,
-                    from_offset,
-                    next_offset,
-                    max_offset,
-                    oldest_store_ms,
-                    0,
-                    -1,
-                    granted_ms,
-                    queue_id,
-                    messages,
-                    size,
-                    topic,
-                    group,
-                    client_id,
-                    "answered_at_once",
-                    "",
-                    status,
-                    protocol,
-                )
-        elif kind is OffsetCommitted:
-            group, topic, queue_id, offset, previous, client_id, max_offset = note[2:]
-            yield JournalEntry(
-                now.wall_ms,
-                previous,
-                offset,
-                max_offset,
-                -1,
-                -1,
-                -1,
-                -1,
-                queue_id,
-                -1,
-                -1,
-                topic,
-                group,
-                client_id,
-                "committed",
-            )
-        elif kind is PullReleased:
-            (_, topic, queue_id, group, client_id, why, released_us, protocol, from_offset, max_offset, granted_ms) = (
-                note[2:]
-            )
-            yield JournalEntry(
-                now.wall_ms,
-                from_offset,
-                -1,
-                max_offset,
-                -1,
-                released_us,
-                -1,
-                granted_ms,
-                queue_id,
-                0,
-                0,
-                topic,
-                group,
-                client_id,
-                "released",
-                why,
-                "",
-                protocol,
-            )
+        if note[0] not in READ:
+            continue
+        event = build_event(note)
+        if isinstance(event, PullAnswered):
+            yield _answered(event, woken if event.hold_id else None)
+        elif isinstance(event, PullWoken):
+            woken = event  # the PullAnswered of the same hold follows
+        elif isinstance(event, OffsetCommitted):
+            yield _committed(event)
+        elif isinstance(event, PullReleased):
+            yield _released(event)
+
+
+def _answered(event: PullAnswered, woken: PullWoken | None) -> JournalEntry:
+    """The entry of a pull; ``woken`` is there when it was held."""
+    return JournalEntry(
+        at_ms=event.wall_ms,
+        from_offset=event.pull_from_offset,
+        next_offset=event.next_begin_offset,
+        max_offset=event.queue_max_offset,
+        oldest_store_ms=event.oldest_store_ms,
+        held_us=woken.held_us if woken else 0,
+        wake_us=woken.wake_us if woken and woken.cause == "arrival" else -1,
+        granted_ms=event.granted_ms,
+        queue_id=event.queue_id,
+        messages=event.messages,
+        bytes=event.size,
+        topic=event.topic,
+        group=event.group,
+        client_id=event.client_id,
+        kind="woken" if woken else "answered_at_once",
+        cause=woken.cause if woken else "",
+        status=event.status,
+        protocol=event.protocol,
+    )
+
+
+def _committed(event: OffsetCommitted) -> JournalEntry:
+    return JournalEntry(
+        at_ms=event.wall_ms,
+        from_offset=event.previous,
+        next_offset=event.offset,
+        max_offset=event.queue_max_offset,
+        oldest_store_ms=-1,
+        held_us=-1,
+        wake_us=-1,
+        granted_ms=-1,
+        queue_id=event.queue_id,
+        messages=-1,
+        bytes=-1,
+        topic=event.topic,
+        group=event.group,
+        client_id=event.client_id,
+        kind="committed",
+    )
+
+
+def _released(event: PullReleased) -> JournalEntry:
+    return JournalEntry(
+        at_ms=event.wall_ms,
+        from_offset=event.pull_from_offset,
+        next_offset=-1,
+        max_offset=event.queue_max_offset,
+        oldest_store_ms=-1,
+        held_us=event.held_us,
+        wake_us=-1,
+        granted_ms=event.granted_ms,
+        queue_id=event.queue_id,
+        messages=0,
+        bytes=0,
+        topic=event.topic,
+        group=event.group,
+        client_id=event.client_id,
+        kind="released",
+        cause=event.cause,
+        protocol=event.protocol,
+    )
 
 
 def _ends(turn: Sequence[Note]) -> int:

@@ -1,6 +1,9 @@
 """Events numbered without a gap, kept in a bounded ring, handed out a turn at a time."""
 
 from collections.abc import Sequence
+from pathlib import Path
+
+import mypy.api
 
 from broker_core.clock import Now
 from broker_core.event_log import EventLog, Note
@@ -24,7 +27,7 @@ def test_numbers_have_no_gap_and_the_ring_is_bounded() -> None:
     assert list(log.after(20, MessagesStored)) == []
 
 
-def test_an_event_is_made_for_who_looks() -> None:
+def test_an_event_is_built_for_its_reader() -> None:
     log = EventLog()
     log.emit(SegmentRolled, NOW, 42)
     recorded = log.last
@@ -33,7 +36,7 @@ def test_an_event_is_made_for_who_looks() -> None:
     assert list(log.after(0, SegmentRolled)) == [recorded.event()]
 
 
-def test_only_events_that_are_wanted_are_made() -> None:
+def test_only_the_chosen_events_are_built() -> None:
     class Made(RecoveryStep, frozen=True):
         def __post_init__(self) -> None:
             made.append(self.seq)
@@ -73,7 +76,7 @@ def test_a_listener_that_fails_is_dropped_and_counted() -> None:
     assert seen == [1, 1] and log.listeners_dropped == 1
 
 
-def test_nothing_is_gathered_for_nobody() -> None:
+def test_no_events_are_gathered_without_a_listener() -> None:
     log = EventLog()
     listener = seen = []  # type: ignore[var-annotated]
     log.listen(seen.append)
@@ -84,7 +87,7 @@ def test_nothing_is_gathered_for_nobody() -> None:
     assert listener == [] and log.first_seq == 1
 
 
-def test_what_is_kept_outlasts_the_ring() -> None:
+def test_kept_events_outlast_the_ring() -> None:
     log = EventLog(ring_size=2, kept_size=3)
     seen: list[Event] = []
     log.listen(seen.extend)
@@ -133,3 +136,33 @@ def test_a_recorder_that_fails_is_dropped_too() -> None:
     log.listen(lambda events: None)
     log.publish()
     assert log.seq == 3
+
+
+CALLS = {
+    "emit(FlushDone, now, 1, 2, 3)": "",
+    'emit(FlushDone, now, "nonsense")': "Missing positional arguments",
+    'emit(FlushDone, now, 1, 2, "x")': 'has incompatible type "str"; expected "int"',
+    "emit(FlushDone, 5, 1, 2, 3)": 'has incompatible type "int"; expected "Now"',
+    "emit(FlushDone, now, 1, 2, 3, 4)": "Too many arguments",
+    "keep(FlushDone, now, 1, 2, 3)": "",
+    "keep(FlushDone, now, 1, 2)": "Missing positional argument",
+}
+"""Calls of an EventLog, and the error that mypy finds in each."""
+
+
+def test_mypy_checks_the_fields_of_each_event(tmp_path: Path) -> None:
+    lines = [
+        "from broker_core.clock import Now",
+        "from broker_core.event_log import EventLog",
+        "from broker_core.events import FlushDone",
+        "def run(log: EventLog, now: Now) -> None:",
+        *(f"    log.{call}" for call in CALLS),
+    ]
+    snippet = tmp_path / "snippet.py"
+    snippet.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    output, _, _ = mypy.api.run(
+        ["--config-file=", "--strict", "--follow-imports=silent", f"--cache-dir={tmp_path}", str(snippet)]
+    )
+    for number, (call, error) in enumerate(CALLS.items(), start=5):
+        found = [line for line in output.splitlines() if f"snippet.py:{number}: error" in line]
+        assert any(error in line for line in found) if error else not found, (call, output)

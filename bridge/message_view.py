@@ -1,21 +1,30 @@
-"""Raw commit log records, as the engine hands them out, turned into what an API shows of a message."""
+"""Commit log records, as the engine returns them, turned into what an API shows of a message.
+
+Reading takes two steps. ``stored_messages`` decodes records and takes no more memory than they do.
+``inflate_messages`` inflates compressed bodies within a bound for all of them: a record of 4 KiB may hold a body of
+16 MiB. ``takes_long`` decides whether the two steps belong in a thread.
+"""
+
+from collections.abc import Sequence
 
 import msgspec
 
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError
-from broker_core.formats.message_body import BodyError, decompress
+from broker_core.formats.message_body import COMPRESSED, BodyError, BodyTooLargeError, decompress
 from broker_core.formats.message_id import encode_offset_message_id
 
 INFLATED_BYTES_MAX = 16 * 1024 * 1024
-"""A compressed body may not become larger: the largest that maxMessageSize allows."""
+"""Bodies of one answer together, as sent, bytes; and one body alone: the largest that maxMessageSize allows."""
+INLINE_BYTES_MAX = 256 * 1024
+"""Records without a compressed body are read on the event loop up to this size, bytes."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
     """RocketMQ's MessageExt. ``message_id`` is its UNIQ_KEY, else its offset id.
 
-    ``body`` is as the application sent it. ``problem`` is a sentence when the record is damaged: then ``body`` may be
-    as it is stored, or what can be shown of it is nothing but its position in the answer.
+    ``body`` is as the application sent it, or as it is stored while ``compression`` is not 0. ``problem`` is a sentence
+    when the record is damaged: then ``body`` is as it is stored, or only ``size`` is known.
     """
 
     broker: str
@@ -36,13 +45,31 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     reconsume_times: int
     size: int
     problem: str = ""
+    compression: int = 0
+    """The record's sysFlag while ``body`` is still compressed, else 0."""
 
 
-def read_messages(records: bytes, broker: str) -> list[Message]:
-    """Whole records back to back, in their order. Damaged ones come with a ``problem``; nothing is raised.
+def takes_long(records: bytes) -> bool:
+    """Whether reading the records would hold up an event loop: there are many bytes, or a body is compressed."""
+    if len(records) > INLINE_BYTES_MAX:
+        return True
+    position, last = 0, len(records) - commit_log_record.RECORD_SIZE_MIN
+    while position <= last:
+        (size,) = commit_log_record.INT.unpack_from(records, position)
+        (sys_flag,) = commit_log_record.INT.unpack_from(records, position + commit_log_record.SYS_FLAG_AT)
+        if sys_flag & COMPRESSED:
+            return True
+        if size < commit_log_record.RECORD_SIZE_MIN:
+            return False
+        position += size
+    return False
 
-    Where not even the length of a record can be trusted, the rest cannot be told apart either: it is one last
-    message with the rest's ``size``.
+
+def stored_messages(records: bytes, broker: str) -> list[Message]:
+    """Whole records back to back, in their order, with bodies as stored. Nothing is raised.
+
+    A damaged record has a ``problem``. After a record with a damaged length the rest cannot be divided into records:
+    it is one last message with the ``size`` of the rest.
     """
     messages: list[Message] = []
     position = 0
@@ -57,6 +84,42 @@ def read_messages(records: bytes, broker: str) -> list[Message]:
     return messages
 
 
+def inflate_messages(
+    messages: Sequence[Message], max_bytes: int = INFLATED_BYTES_MAX
+) -> tuple[list[Message], Sequence[Message]]:
+    """Messages with bodies as sent, ``max_bytes`` of bodies at most, and the messages behind them that are left out.
+
+    The first message is never left out. Its body may take ``INFLATED_BYTES_MAX`` bytes, whatever ``max_bytes`` is;
+    if it needs more, or is damaged, it stays as it is stored and gets a ``problem``.
+    """
+    inflated: list[Message] = []
+    left = max_bytes
+    for index, message in enumerate(messages):
+        if message.compression:
+            try:
+                message = _inflate(message, left if index else INFLATED_BYTES_MAX)
+            except BodyTooLargeError as error:
+                if index:
+                    return inflated, messages[index:]
+                message = _damaged(message, error)
+            except BodyError as error:
+                message = _damaged(message, error)
+        elif index and len(message.body) > left:
+            return inflated, messages[index:]
+        left = max(0, left - len(message.body))
+        inflated.append(message)
+    return inflated, ()
+
+
+def _inflate(message: Message, max_size: int) -> Message:
+    body = decompress(message.body, message.compression, max_size)
+    return msgspec.structs.replace(message, body=body, compression=0)
+
+
+def _damaged(message: Message, error: BodyError) -> Message:
+    return msgspec.structs.replace(message, compression=0, problem=message.problem or str(error))
+
+
 def _read(records: bytes, position: int, broker: str) -> Message:
     problem = ""
     try:
@@ -64,17 +127,12 @@ def _read(records: bytes, position: int, broker: str) -> Message:
     except RecordError:
         record = commit_log_record.decode(records, position, check_crc=False)
         problem = "the body does not match its checksum"
-    body = record.body
-    try:
-        body = decompress(body, record.sys_flag, INFLATED_BYTES_MAX)
-    except BodyError as error:
-        problem = problem or str(error)
-    return _message(record, body, problem, broker)
+    return _message(record, problem, broker)
 
 
-def _message(record: CommitLogRecord, body: bytes, problem: str, broker: str) -> Message:
+def _message(record: CommitLogRecord, problem: str, broker: str) -> Message:
     text = record.properties
-    if not text.isascii():  # bytes that are not UTF-8 are kept as surrogates there, which no encoder takes
+    if not text.isascii():  # bytes that are not UTF-8 are surrogates here, which no encoder accepts
         text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     properties = message_properties.decode(text)
     offset_id = encode_offset_message_id(record.store_host, record.store_port, record.physical_offset)
@@ -89,7 +147,7 @@ def _message(record: CommitLogRecord, body: bytes, problem: str, broker: str) ->
         tag=properties.get(message_properties.TAGS, ""),
         keys=properties.get(message_properties.KEYS, "").split(),
         properties=properties,
-        body=body,
+        body=record.body,
         born_time_ms=record.born_timestamp,
         store_time_ms=record.store_timestamp,
         born_host=_address(record.born_host, record.born_port),
@@ -97,6 +155,7 @@ def _message(record: CommitLogRecord, body: bytes, problem: str, broker: str) ->
         reconsume_times=record.reconsume_times,
         size=record.size,
         problem=problem,
+        compression=record.sys_flag if record.sys_flag & COMPRESSED else 0,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from bridge.message_view import Message, read_messages
+from bridge.message_view import Message, inflate_messages, stored_messages, takes_long
 from broker_core import commands as commands  # re-exported: port.commands.PullMessage
 from broker_core.clock import Clock, SystemClock
 from broker_core.commands import Command, Failed, Held, Histogram, HoldView, Notice, QueueView, Reply, WakeUp
@@ -42,8 +42,10 @@ __all__ = [
     "allocate_averagely",
     "commands",
     "encode_properties",
+    "inflate_messages",
     "raise_failed",
-    "read_messages",
+    "stored_messages",
+    "takes_long",
     "version_text",
 ]
 

@@ -16,8 +16,8 @@ from api.http.outbox import Outbox
 from api.http.problems import Problem, problem_of
 from api.http.request import expect
 from api.http.schemas import MessageView
-from api.resources.messages import render_records
-from bridge.port import BrokerError, NotFoundError, PortConnection, ResponseCode, commands
+from api.resources.messages import render_one
+from bridge.port import BrokerError, NotFoundError, PortConnection, ResponseCode, commands, stored_messages
 
 PAUSE_S = 1.0
 """After a pull that failed; RocketMQ's pullTimeDelayMillsWhenException."""
@@ -159,9 +159,14 @@ class QueueConsumer:
             shared.buffer.give_back(size)
 
     async def _hand_out(self, progress: QueueProgress, pulled: commands.Pulled) -> None:
-        for message in render_records(pulled.records, self.queue.broker):
+        for stored in stored_messages(pulled.records, self.queue.broker):
             await self._shared.outbox.room()
             await self._shared.permits.take()
+            try:
+                message = await render_one(stored)
+            except asyncio.CancelledError:  # the permit is for another queue now
+                self._shared.permits.add(1)
+                raise
             if message.queue_offset >= progress.next_offset:  # a record that cannot be read has none
                 progress.send(message.queue_offset, message.physical_offset)
             self._send(message)

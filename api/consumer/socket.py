@@ -28,7 +28,7 @@ from api.http.request import expect
 from api.http.schemas import CommittedOffset, OffsetToCommit, PublishMessage, copied
 from api.resources.offsets import commit_command
 from api.resources.publishing import outgoing, published
-from api.resources.pulls import clamp_wait, pull_result
+from api.resources.pulls import clamp_wait, read_pull
 from api.websockets.frames import (
     SUBPROTOCOL,
     SUPPORTED,
@@ -192,7 +192,7 @@ class ConsumerSocket(Socket):
                 self.put(Cancelled(id=pull.id))
                 return
             reply = await self._connection.call(self._pull_command(pull), on_held=on_held, request_id=request_id)
-            self._put_pulled(pull, expect(reply, commands.Pulled))
+            await self._put_pulled(pull, expect(reply, commands.Pulled))
         except (BrokerError, Problem) as error:
             if request_id in self._cancelled:
                 self.put(Cancelled(id=pull.id))
@@ -218,11 +218,11 @@ class ConsumerSocket(Socket):
             report_hold=True,
         )
 
-    def _put_pulled(self, pull: Pull, pulled: commands.Pulled) -> None:
+    async def _put_pulled(self, pull: Pull, pulled: commands.Pulled) -> None:
         hold = pulled.hold
         if hold is not None:
             self.put(Woken(id=pull.id, hold_id=hold.hold_id, cause=hold.wake_cause, held_ms=hold.held_us // 1000))
-        result = pull_result(pulled, self._broker)
+        result = await read_pull(pulled, self._broker)
         self.put(PulledFrame(id=pull.id, **{name: getattr(result, name) for name in result.__struct_fields__}))
 
     async def _cancel(self, cancel: Cancel) -> None:

@@ -168,7 +168,10 @@ class MessageView(Model, frozen=True, kw_only=True, gc=False):
 
 
 class Messages(Model, frozen=True, kw_only=True, gc=False):
+    """`left_out`: ids of messages that were found, but would make the answer too large; ask for each by its id."""
+
     messages: list[MessageView]
+    left_out: list[str] | UnsetType = UNSET
 
 
 class HoldResult(Model, frozen=True, kw_only=True, gc=False):
@@ -182,7 +185,11 @@ class HoldResult(Model, frozen=True, kw_only=True, gc=False):
 
 
 class PullResult(Model, frozen=True, kw_only=True, gc=False):
-    """A pull's answer. `next_offset` is the offset to go on from, whatever the status."""
+    """A pull's answer. `next_offset` is the offset of the next pull, whatever the status.
+
+    An answer has at most 16 MiB of message bodies, or one message. `next_offset` is then that of the first message
+    that was left out.
+    """
 
     broker: str
     status: Literal["found", "no_new", "no_match", "offset_moved"]

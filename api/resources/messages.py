@@ -1,9 +1,10 @@
 """Messages: publish them, find one by id, find some by key, see what became of one."""
 
 from base64 import b64encode
-from typing import Annotated
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, TypeVar
 
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from api.http import brokers
 from api.http.limits import MAX_REQUEST_BODY
@@ -20,8 +21,11 @@ from api.http.schemas import (
     TimelineView,
     copied,
 )
+from api.http.threads import in_thread
 from api.resources.publishing import check_idempotency_key, published, read_publish
-from bridge.port import Message, commands, read_messages
+from bridge.port import Message, commands, inflate_messages, stored_messages, takes_long
+
+T = TypeVar("T")
 
 
 class PublishParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,9 +54,24 @@ def render(message: Message) -> MessageView:
     return copied(MessageView, message, body=body, body_encoding=body_encoding)
 
 
-def render_records(records: bytes, broker: str) -> list[MessageView]:
-    """Whole commit log records, back to back, as messages."""
-    return [render(message) for message in read_messages(records, broker)] if records else []
+def render_messages(messages: Sequence[Message]) -> tuple[list[MessageView], Sequence[Message]]:
+    """Stored messages as the API shows them, and those that are left out, since one answer has 16 MiB of bodies."""
+    inflated, left_out = inflate_messages(messages)
+    return [render(message) for message in inflated], left_out
+
+
+async def render_one(message: Message) -> MessageView:
+    """One stored message as the API shows it; a compressed body is inflated in a thread."""
+
+    def work() -> MessageView:
+        return render_messages([message])[0][0]
+
+    return await in_thread(work) if message.compression else work()
+
+
+async def read_in_thread(records: Iterable[bytes], read: Callable[[], T]) -> T:
+    """The result of ``read``, called in a thread if reading one of ``records`` takes long."""
+    return await in_thread(read) if any(map(takes_long, records)) else read()
 
 
 async def publish(request: Request[PublishParams]) -> Answer:
@@ -77,13 +96,21 @@ async def publish(request: Request[PublishParams]) -> Answer:
 
 async def get_message(request: Request[MessageParams]) -> Answer:
     params = request.params
-    name, records = await brokers.ask_first(
+    name, reply = await brokers.ask_first(
         params.broker, commands.ViewMessage(message_id=params.id, topic=params.topic), commands.Records
     )
-    return Answer(body=render_records(records.records, name)[0])
+
+    def read() -> MessageView:
+        return render_messages(stored_messages(reply.records, name))[0][0]
+
+    return Answer(body=await read_in_thread([reply.records], read))
 
 
 async def find_messages(request: Request[KeyParams]) -> Answer:
+    """The newest messages with the key, oldest first.
+
+    An answer has at most 16 MiB of message bodies. `left_out` has the ids of the messages above that bound.
+    """
     params = request.params
     replies = await brokers.ask_all(
         params.broker,
@@ -92,12 +119,17 @@ async def find_messages(request: Request[KeyParams]) -> Answer:
         ),
         commands.Records,
     )
-    found = [
-        message for name, records in replies.by_broker.items() for message in render_records(records.records, name)
-    ]
-    if len(replies.by_broker) > 1:
-        found = sorted(found, key=lambda message: message.store_time_ms)[-params.limit :]
-    return Answer(body=Messages(messages=found))
+    records = {broker: reply.records for broker, reply in replies.by_broker.items()}
+    return Answer(body=await read_in_thread(records.values(), lambda: messages_found(records, params.limit)))
+
+
+def messages_found(records: Mapping[str, bytes], limit: int) -> Messages:
+    """The newest ``limit`` messages among the records of all brokers, by store time."""
+    stored = [message for broker, found in records.items() for message in stored_messages(found, broker)]
+    if len(records) > 1:
+        stored = sorted(stored, key=lambda message: message.store_time_ms)[-limit:]
+    messages, left_out = render_messages(stored)
+    return Messages(messages=messages, left_out=[message.message_id for message in left_out] or UNSET)
 
 
 async def get_timeline(request: Request[MessageParams]) -> Answer:

@@ -16,8 +16,8 @@ from api.http.names import ClientId, Expression, OptionalGroupName, TopicName
 from api.http.request import Answer, Params, Request, expect
 from api.http.routes import Header, Route
 from api.http.schemas import AnyOffset, HoldResult, PullResult, QueueId
-from api.resources.messages import render_records
-from bridge.port import PortConnection, ResponseCode, commands
+from api.resources.messages import read_in_thread, render_messages
+from bridge.port import PortConnection, ResponseCode, commands, stored_messages
 
 FilterType = Literal["tag", "sql92"]
 Limit = Annotated[
@@ -61,8 +61,14 @@ def preferred_wait_s(prefer: str) -> int | None:
     return int(match[1]) if match else None
 
 
+async def read_pull(pulled: commands.Pulled, broker: str) -> PullResult:
+    """The engine's answer in the API's shape; made in a thread if that takes long."""
+    return await read_in_thread([pulled.records], lambda: pull_result(pulled, broker))
+
+
 def pull_result(pulled: commands.Pulled, broker: str) -> PullResult:
-    """The engine's answer in the API's shape."""
+    """The engine's answer in the API's shape, with the messages that fit into one answer."""
+    messages, left_out = render_messages(stored_messages(pulled.records, broker))
     hold = None
     if pulled.hold is not None:
         hold = HoldResult(
@@ -75,8 +81,8 @@ def pull_result(pulled: commands.Pulled, broker: str) -> PullResult:
     return PullResult(
         broker=broker,
         status=_STATUS[pulled.code],
-        messages=render_records(pulled.records, broker),
-        next_offset=pulled.next_begin_offset,
+        messages=messages,
+        next_offset=left_out[0].queue_offset if left_out else pulled.next_begin_offset,
         min_offset=pulled.min_offset,
         max_offset=pulled.max_offset,
         effective_wait_ms=pulled.suspend_timeout_ms,
@@ -121,7 +127,7 @@ async def pull(request: Request[PullParams]) -> Answer | None:
     headers = {"server-timing": f"hold;dur={held_us / 1000:.3f}, read;dur={pulled.read_us / 1000:.3f}"}
     if preferred is not None:
         headers["preference-applied"] = f"wait={wait_ms // 1000}"
-    return Answer(body=pull_result(pulled, broker.name), headers=headers)
+    return Answer(body=await read_pull(pulled, broker.name), headers=headers)
 
 
 async def _answer_or_gone(

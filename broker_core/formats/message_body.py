@@ -12,11 +12,15 @@ ZLIB_LEGACY, LZ4, ZSTD, ZLIB = 0x000, 0x100, 0x200, 0x300
 
 
 class BodyError(ValueError):
-    """The body cannot be inflated: it is not what its sysFlag says, or larger than the bound."""
+    """The body cannot be inflated: its bytes do not match its sysFlag, or it is larger than the bound."""
+
+
+class BodyTooLargeError(BodyError):
+    """The body is larger than the bound when it is inflated."""
 
 
 def decompress(body: bytes, sys_flag: int, max_size: int) -> bytes:
-    """The body as sent; of ``max_size`` bytes at most. BodyError when it is damaged or larger."""
+    """The body as sent; of ``max_size`` bytes at most. BodyTooLargeError when it is larger, BodyError when damaged."""
     if not sys_flag & COMPRESSED:
         return body
     kind = sys_flag & COMPRESSION_TYPE_MASK
@@ -25,7 +29,7 @@ def decompress(body: bytes, sys_flag: int, max_size: int) -> bytes:
         raise BodyError(f"compression type {kind >> 8} is not one of 0 zlib, 1 LZ4, 2 Zstandard, 3 zlib")
     plain, whole = inflate(body, max_size + 1)
     if len(plain) > max_size:
-        raise BodyError(f"the body is larger than {max_size} bytes when it is inflated")
+        raise BodyTooLargeError(f"the body is larger than {max_size} bytes when it is inflated")
     if not whole:
         raise BodyError("the compressed body is cut off")
     return plain

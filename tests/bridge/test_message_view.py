@@ -1,10 +1,11 @@
+import tracemalloc
 import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.message_view import read_messages
+from bridge.message_view import INLINE_BYTES_MAX, Message, inflate_messages, stored_messages, takes_long
 from broker_core.formats import message_body
 from broker_core.formats.commit_log_record import body_crc, encode
 from broker_core.formats.message_id import decode_offset_message_id
@@ -25,6 +26,16 @@ def record(body: bytes = b"hello", offset: int = 0, **more: object) -> bytes:
         "reconsume_times": 2,
     }
     return encode(body=body, **(fields | more))  # type: ignore[arg-type]
+
+
+def compressed(body: bytes, offset: int = 0) -> bytes:
+    return record(zlib.compress(body), offset, sys_flag=message_body.COMPRESSED)
+
+
+def read_messages(records: bytes, broker: str) -> list[Message]:
+    messages, left_out = inflate_messages(stored_messages(records, broker))
+    assert not left_out
+    return messages
 
 
 def test_every_field_of_a_message() -> None:
@@ -60,8 +71,71 @@ def test_what_the_engine_stored_is_read_back() -> None:
 
 def test_bodies_come_inflated() -> None:
     body = b"a" * 1000
-    (message,) = read_messages(record(zlib.compress(body), sys_flag=message_body.COMPRESSED), "b")
-    assert (message.body, message.problem) == (body, "")
+    (stored,) = stored_messages(compressed(body), "b")
+    assert (stored.body, stored.compression) == (zlib.compress(body), message_body.COMPRESSED)
+    (message,) = read_messages(compressed(body), "b")
+    assert (message.body, message.compression, message.problem) == (body, 0, "")
+
+
+def test_bodies_above_the_bound_are_left_out() -> None:
+    stored = stored_messages(b"".join(compressed(b"a" * 400, offset) for offset in range(4)), "b")
+    messages, left_out = inflate_messages(stored, 1000)
+    assert [message.queue_offset for message in messages] == [0, 1]
+    assert [message.queue_offset for message in left_out] == [2, 3]
+    assert inflate_messages(stored, 1600)[1] == ()
+
+
+def test_bodies_that_are_not_compressed_count_too() -> None:
+    stored = stored_messages(record(b"a" * 900) + compressed(b"b" * 200, 1) + record(b"c" * 50, 2), "b")
+    messages, left_out = inflate_messages(stored, 1000)
+    assert ([len(message.body) for message in messages], len(left_out)) == ([900], 2)
+    messages, left_out = inflate_messages(stored, 1100)
+    assert ([len(message.body) for message in messages], len(left_out)) == ([900, 200], 1)
+
+
+def test_the_first_message_is_never_left_out_and_an_empty_body_always_fits() -> None:
+    stored = stored_messages(compressed(b"a" * 5000) + record(b"", 1) + compressed(b"b", 2), "b")
+    messages, left_out = inflate_messages(stored, 1000)
+    assert [message.body for message in messages] == [b"a" * 5000, b""]
+    assert [message.queue_offset for message in left_out] == [2]
+
+
+def test_a_body_that_no_answer_can_have_is_shown_as_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.message_view.INFLATED_BYTES_MAX", 1000)
+    stored = stored_messages(record() + compressed(b"a" * 2000, 1), "b")
+    assert len(inflate_messages(stored, 1000)[1]) == 1, "it is left out once, since others go first"
+    (message,), left_out = inflate_messages(stored[1:], 1000)
+    assert (message.body, message.compression, left_out) == (zlib.compress(b"a" * 2000), 0, ())
+    assert "larger than 1000 bytes" in message.problem
+
+
+def test_memory_is_bounded_however_much_the_bodies_would_inflate_to() -> None:
+    records = b"".join(compressed(bytes(4 << 20), offset) for offset in range(32))
+    assert len(records) < 200_000
+    tracemalloc.start()
+    try:
+        messages, left_out = inflate_messages(stored_messages(records, "b"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (len(messages), len(left_out)) == (4, 28)
+    assert peak < 24 << 20
+
+
+@pytest.mark.parametrize(
+    ("records", "is_long"),
+    [
+        (b"", False),
+        (record() * 3, False),
+        (record() * 3 + compressed(b"x"), True),
+        (record(b"x" * INLINE_BYTES_MAX), True),
+        (b"\0" * 1000, False),
+        (b"\xff" * 1000, True),
+        (record()[:-1], False),
+    ],
+)
+def test_compressed_and_many_bytes_take_long(records: bytes, is_long: bool) -> None:
+    assert takes_long(records) is is_long
 
 
 def test_a_body_that_cannot_be_inflated_comes_as_it_is_and_says_so() -> None:
@@ -96,3 +170,4 @@ def test_properties_that_are_not_text_are_shown_as_far_as_they_are() -> None:
 @given(st.binary(max_size=400))
 def test_nothing_is_raised_whatever_the_bytes(data: bytes) -> None:
     assert sum(message.size for message in read_messages(data, "b")) == len(data)
+    takes_long(data)

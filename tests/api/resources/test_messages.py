@@ -2,15 +2,27 @@
 
 import base64
 import json
+import threading
+import zlib
+from collections.abc import Sequence
 
 import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.resources.messages import render_records
+from api.resources.messages import messages_found, render_messages
 from api.routing import http_application
-from bridge.port import ConflictError, NotFoundError, RequestError, ResponseCode, commands
+from bridge.port import (
+    ConflictError,
+    Message,
+    NotFoundError,
+    RequestError,
+    ResponseCode,
+    commands,
+    inflate_messages,
+    stored_messages,
+)
 from tests.api.asgi_client import AsgiRequest
 from tests.fakes.engine import Bench
 from tests.fakes.fake_port import FakePort, record
@@ -121,10 +133,42 @@ async def test_always_one_documented_answer(port: FakePort, body: bytes, content
 
 
 def test_a_body_is_text_where_it_can_be() -> None:
-    text, binary = render_records(record("hällo".encode()) + record(b"\xff\x00", queue_offset=1), "broker-a")
+    records = record("hällo".encode()) + record(b"\xff\x00", queue_offset=1)
+    (text, binary), _ = render_messages(stored_messages(records, "broker-a"))
     assert (text.body, text.body_encoding) == ("hällo", "utf8")
     assert (base64.b64decode(binary.body), binary.body_encoding) == (b"\xff\x00", "base64")
-    assert render_records(b"", "broker-a") == []
+    assert messages_found({"broker-a": b""}, 1).messages == []
+
+
+def bomb(number: int) -> bytes:
+    """A record of 4 KiB with a body of 4 MiB."""
+    return record(
+        zlib.compress(b"a" * (4 << 20)), sys_flag=1, queue_offset=number, properties={"UNIQ_KEY": f"ID{number}"}
+    )
+
+
+async def test_messages_above_the_bound_are_named(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.QueryMessage] = commands.Records(records=b"".join(map(bomb, range(6))))
+    body = (await client.get("/api/v1/messages?topic=T&key=k")).json()
+    assert [message["message_id"] for message in body["messages"]] == ["ID0", "ID1", "ID2", "ID3"]
+    assert body["left_out"] == ["ID4", "ID5"]
+
+
+async def test_bodies_are_inflated_off_the_event_loop_and_others_are_not(
+    client: httpx.AsyncClient, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[bool] = []
+
+    def watched(messages: Sequence[Message]) -> tuple[list[Message], Sequence[Message]]:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return inflate_messages(messages)
+
+    monkeypatch.setattr("api.resources.messages.inflate_messages", watched)
+    port.replies[commands.ViewMessage] = commands.Records(records=bomb(0))
+    assert len((await client.get("/api/v1/messages/ID0")).json()["body"]) == 4 << 20
+    port.replies[commands.ViewMessage] = commands.Records(records=record())
+    await client.get("/api/v1/messages/ID0")
+    assert threads == [False, True]
 
 
 async def test_one_message(client: httpx.AsyncClient, port: FakePort) -> None:

@@ -1,6 +1,7 @@
 """The long-polling pull over HTTP: what it asks for, how it ends."""
 
 import asyncio
+import zlib
 
 import httpx
 import pytest
@@ -171,3 +172,13 @@ def test_any_preference_is_read_or_passed_over(prefer: str) -> None:
 @given(st.integers(0, 999_999))
 def test_a_wait_is_read(seconds: int) -> None:
     assert preferred_wait_s(f'handling=lenient, Wait="{seconds}"') == seconds
+
+
+async def test_messages_above_the_bound_are_left_for_the_next_pull(client: httpx.AsyncClient, port: FakePort) -> None:
+    records = b"".join(
+        record(zlib.compress(b"a" * (4 << 20)), sys_flag=1, queue_offset=offset) for offset in range(10, 42)
+    )
+    port.replies[commands.PullMessage] = pulled(records=records, next_offset=42)
+    body = (await client.get(f"{PATH}?offset=10")).json()
+    assert [message["queue_offset"] for message in body["messages"]] == [10, 11, 12, 13]
+    assert (body["status"], body["next_offset"]) == ("found", 14)

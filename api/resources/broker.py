@@ -10,11 +10,92 @@ from api.http import brokers
 from api.http.problems import Problem, invalid
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
-from api.http.schemas import BrokerDetail, BrokerLine, BrokerOption, BrokerOptions, Brokers, SnapshotView, copied
+from api.http.schemas import Model, copied
 from bridge.port import OPTION_DESCRIPTIONS, BrokerError, commands
 
 _TYPES: dict[str, type] = {"boolean": bool, "integer": int, "string": str}
 _BOUNDS = {"minimum": "ge", "maximum": "le", "minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"}
+
+
+class BrokerLine(Model, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A broker among several. Of one that is not `available` only its name and the `problem` are known."""
+
+    broker: str
+    available: bool
+    problem: str = ""
+    epoch: int | UnsetType = UNSET
+    seq: int | UnsetType = UNSET
+    role: str | UnsetType = UNSET
+    version: str | UnsetType = UNSET
+    uptime_ms: int | UnsetType = UNSET
+    read_only: bool | UnsetType = UNSET
+    positions: commands.StorePositions | UnsetType = UNSET
+
+
+class Brokers(Model, frozen=True, kw_only=True, gc=False):
+    brokers: list[BrokerLine]
+
+
+class BrokerDetail(Model, frozen=True, kw_only=True, gc=False):
+    """`positions` are physical offsets, in bytes. `problem` is empty while messages are accepted."""
+
+    broker: str
+    epoch: int
+    seq: int
+    role: str
+    version: str
+    started_at_ms: int
+    uptime_ms: int
+    read_only: bool
+    problem: str
+    positions: commands.StorePositions
+    config: dict[str, Any]
+    changeable: list[str]
+    recovery: list[str]
+    store_path: str
+
+
+class BrokerOption(Model, frozen=True, kw_only=True, gc=False):
+    """One option under RocketMQ's name. `schema` is what it takes, as JSON Schema."""
+
+    name: str
+    type: str
+    default: Any
+    value: Any
+    changeable: bool
+    description: str
+    schema: dict[str, Any]
+
+
+class BrokerOptions(Model, frozen=True, kw_only=True, gc=False):
+    """`config` has the values alone, by name."""
+
+    broker: str
+    seq: int
+    config: dict[str, Any]
+    options: list[BrokerOption]
+
+
+class SnapshotView(Model, frozen=True, kw_only=True, gc=False):
+    """Everything a page needs before it applies events above `seq`; `*_total` count what a limit left out."""
+
+    broker: str
+    epoch: int
+    seq: int
+    wall_ms: int
+    long_polling_enable: bool
+    short_polling_time_mills: int
+    problem: str
+    holds_total: int
+    holds: list[commands.HoldView]
+    queues_total: int
+    queues: list[commands.QueueView]
+    wakeups: list[commands.WakeUp]
+    counters: dict[str, int]
+    wakeup_us: commands.Histogram
+    held_ms: commands.Histogram
+    positions: commands.StorePositions
+    client_events: list[dict[str, Any]]
 
 
 def _option_type(schema: dict[str, Any]) -> Any:

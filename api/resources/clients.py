@@ -2,17 +2,42 @@
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from api.http import brokers
 from api.http.names import OptionalGroupName
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
-from api.http.schemas import Client, Clients, copied
+from api.http.schemas import Model, Unavailable, copied
 from bridge.port import ResponseCode, commands, version_text
 
 MOST = 5000
+
+
+class Client(Model, frozen=True, kw_only=True, gc=False):
+    """One client. `version` is RocketMQ's (`5.4.0`), empty: it has none; `last_heartbeat_ms` null: it sent none."""
+
+    broker: str
+    client_id: str
+    protocol: commands.Protocol
+    remote: str
+    language: str
+    version: str
+    connected_at_ms: int
+    last_heartbeat_ms: int | None
+    producer_groups: list[str]
+    consumer_groups: list[str]
+    holds: int
+
+
+class Clients(Model, frozen=True, kw_only=True, gc=False):
+    """Clients in the order of their coming. `total` counts what the limit left out, too."""
+
+    seq: int
+    total: int
+    clients: list[Client]
+    unavailable: Unavailable | UnsetType = UNSET
 
 
 class ClientsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,18 +2,91 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from api.http import brokers
 from api.http.names import GroupName
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
-from api.http.schemas import Assignment, GroupDetail, GroupQueue, Groups, QueueName, copied
-from api.resources.clients import render
+from api.http.schemas import Model, Unavailable, copied
+from api.resources.clients import Client, render
 from bridge.port import BrokerError, ConflictError, NotFoundError, UnavailableError, allocate_averagely, commands
 
 MAX_LOOKED_FOR = 100
+
+
+class Groups(Model, frozen=True, kw_only=True, gc=False):
+    seq: int
+    groups: list[commands.ConsumerGroupView]
+    unavailable: Unavailable | UnsetType = UNSET
+
+
+class GroupQueue(Model, frozen=True, kw_only=True, gc=False):
+    """One queue as a group sees it.
+
+    `assigned_to` is who should have it by RocketMQ's default allocation, null: nobody. `polled_by` asked for it last,
+    `polled_ms_ago`. `offset` is the committed one, `pull_offset` where the next pull goes on. `state`: `held` a pull is
+    in the pullRequestTable; `polling` one came lately; `not_polling` it is assigned and nobody asks; `unassigned` no
+    member is there. `why` says more. `locked_by` holds its orderly lock. `lag_ms`: the next one's age; null: unknown.
+    """
+
+    broker: str
+    topic: str
+    queue_id: int
+    assigned_to: str | None
+    polled_by: str | None
+    polled_ms_ago: int | None
+    state: Literal["held", "polling", "not_polling", "unassigned"]
+    why: str
+    offset: int | None
+    pull_offset: int | None
+    min_offset: int
+    max_offset: int
+    lag: int | None
+    lag_ms: int | None
+    locked_by: str | None
+
+
+class QueueName(Model, frozen=True, kw_only=True, gc=False):
+    broker: str
+    topic: str
+    queue_id: int
+
+
+class Assignment(Model, frozen=True, kw_only=True, gc=False):
+    """The queues that one member should have."""
+
+    client_id: str
+    queues: list[QueueName]
+
+
+class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
+    """One group: members, what they subscribe to, who has which queue, how far behind, and what is held now.
+
+    `consume_type`, `message_model`, `consume_from_where`: RocketMQ's, empty without members. `queues`: the first 2000
+    of each broker, of `queues_total`; `lag`, `offsets` are of those. `missing_topics`: at no broker that was asked.
+    """
+
+    broker: str
+    group: str
+    seq: int
+    topics: list[str]
+    lag: int
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    members: list[Client]
+    subscriptions: list[commands.SubscriptionData]
+    assignment: list[Assignment]
+    queues: list[GroupQueue]
+    queues_total: int
+    offsets: list[commands.GroupQueueOffset]
+    holds: list[commands.HoldView]
+    missing_topics: list[str]
+    retries: list[commands.GroupRetries]
+    unavailable: Unavailable | UnsetType = UNSET
 
 
 class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

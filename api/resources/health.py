@@ -1,11 +1,19 @@
 """Whether this process lives, and whether a message can be published."""
 
+from typing import Literal
+
 from api.http import brokers
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
-from api.http.schemas import Health
+from api.http.schemas import Model
 from bridge.port import PortTimeout, ResponseCode, commands
+
+
+class Health(Model, frozen=True, kw_only=True, gc=False):
+    """`status` is `ok`."""
+
+    status: Literal["ok"] = "ok"
 
 
 async def livez(request: Request[Params]) -> Answer:

@@ -2,14 +2,24 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from api.http import brokers
 from api.http.names import OptionalGroupName, OptionalTopicName
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
-from api.http.schemas import Holds
+from api.http.schemas import Model, Unavailable
 from bridge.port import commands
+
+
+class Holds(Model, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """The pullRequestTable. `total` counts all of it; `next` is the `after` of the next page, absent on the last."""
+
+    seq: int
+    total: int
+    holds: list[commands.HoldView]
+    next: int | UnsetType = UNSET
+    unavailable: Unavailable | UnsetType = UNSET
 
 
 class HoldsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,30 +2,41 @@
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from msgspec import UNSET, Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from api.http import brokers
 from api.http.limits import MAX_REQUEST_BODY
 from api.http.names import PLAIN_PATTERN, MessageId, OptionalTopicName, TopicName
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Header, Route
-from api.http.schemas import (
-    Messages,
-    MessageView,
-    Milliseconds,
-    Published,
-    PublishMessage,
-    PublishMessages,
-    TimelineView,
-    copied,
-)
+from api.http.schemas import MessageView, Milliseconds, Model, PublishMessage, copied
 from api.http.threads import in_thread
-from api.resources.publishing import check_idempotency_key, published, read_publish
+from api.resources.publishing import Published, PublishMessages, check_idempotency_key, published, read_publish
 from bridge.port import Message, commands, inflate_messages, stored_messages, takes_long
 
 T = TypeVar("T")
+
+
+class Messages(Model, frozen=True, kw_only=True, gc=False):
+    """`left_out`: ids of messages that were found, but would make the answer too large; ask for each by its id."""
+
+    messages: list[MessageView]
+    left_out: list[str] | UnsetType = UNSET
+
+
+class TimelineView(Model, frozen=True, kw_only=True, gc=False):
+    """What the recent events say about one message; not `complete` when they no longer reach back to its storing."""
+
+    broker: str
+    message_id: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    store_time_ms: int
+    complete: bool
+    events: list[dict[str, Any]]
 
 
 class PublishParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

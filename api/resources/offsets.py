@@ -1,21 +1,50 @@
 """Consumed offsets of a group: read, commit, and reset with a preview."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from api.http import brokers
 from api.http.limits import MAX_REQUEST_BODY
-from api.http.names import GroupName, OptionalTopicName
+from api.http.names import GroupName, OptionalTopicName, TopicName
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
-from api.http.schemas import (
-    CommittedOffset,
-    CommittedOffsets,
-    GroupOffsets,
-    OffsetsReset,
-    OffsetsToCommit,
-    OffsetToCommit,
-    ResetOffsets,
-    copied,
-)
+from api.http.schemas import Body, CommittedOffset, Milliseconds, Model, OffsetToCommit, copied
 from bridge.port import commands
+
+
+class OffsetsToCommit(Body, frozen=True, kw_only=True, gc=False):
+    """The next offsets that the group will consume. All are committed or, with an error, none."""
+
+    offsets: Annotated[list[OffsetToCommit], Meta(min_length=1, max_length=10_000)]
+
+
+class CommittedOffsets(Model, frozen=True, kw_only=True, gc=False):
+    group: str
+    offsets: list[CommittedOffset]
+
+
+class GroupOffsets(Model, frozen=True, kw_only=True, gc=False):
+    """Consumed offsets with their lag in messages and in time (null: not known)."""
+
+    broker: str
+    group: str
+    offsets: list[commands.GroupQueueOffset]
+
+
+class ResetOffsets(Body, frozen=True, kw_only=True, gc=False):
+    """`to`: `min`, `max` or a store time in ms. With `dry_run` nothing is changed."""
+
+    topic: TopicName
+    to: Milliseconds | Annotated[str, Meta(pattern=r"^(min|max|[0-9]{1,18})$(?!\n)")]
+    dry_run: bool = False
+
+
+class OffsetsReset(Model, frozen=True, kw_only=True, gc=False):
+    broker: str
+    group: str
+    dry_run: bool
+    changes: list[commands.OffsetChange]
 
 
 class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,17 +3,29 @@
 import binascii
 import re
 from base64 import b64decode
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from api.http.limits import MAX_IDEMPOTENCY_KEY, MAX_MESSAGE_BODY
+from api.http.limits import MAX_IDEMPOTENCY_KEY, MAX_MESSAGE_BODY, MAX_MESSAGES_PER_PUBLISH
 from api.http.names import DELAY, RESERVED_PROPERTIES, TIMER_PROPERTIES
 from api.http.problems import Problem
 from api.http.request import decode_json
-from api.http.schemas import Published, PublishedMessage, PublishMessage, PublishMessages
+from api.http.schemas import Body, Model, PublishedMessage, PublishMessage
 from bridge.port import ResponseCode, commands, encode_properties
 
 _LEVEL = re.compile(r"[1-9][0-9]{0,8}")
+
+
+class PublishMessages(Body, frozen=True, kw_only=True, gc=False):
+    """Messages to publish in one topic, stored in this order."""
+
+    messages: Annotated[list[PublishMessage], Meta(min_length=1, max_length=MAX_MESSAGES_PER_PUBLISH)]
+
+
+class Published(Model, frozen=True, kw_only=True, gc=False):
+    messages: list[PublishedMessage]
 
 
 class _Kind(msgspec.Struct):

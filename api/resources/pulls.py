@@ -15,7 +15,7 @@ from api.http.limits import DEFAULT_PULL_MESSAGES, DEFAULT_WAIT_MS, MAX_PULL_MES
 from api.http.names import ClientId, Expression, OptionalGroupName, TopicName
 from api.http.request import Answer, Params, Request, expect
 from api.http.routes import Header, Route
-from api.http.schemas import AnyOffset, HoldResult, PullResult, QueueId
+from api.http.schemas import AnyOffset, HoldResult, MessageView, Model, QueueId
 from api.resources.messages import read_in_thread, render_messages
 from bridge.port import PortConnection, ResponseCode, commands, stored_messages
 
@@ -37,6 +37,23 @@ _STATUS: dict[int, Literal["found", "no_new", "no_match", "offset_moved"]] = {
     ResponseCode.PULL_OFFSET_MOVED: "offset_moved",
 }
 _PREFER_WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])", re.IGNORECASE)
+
+
+class PullResult(Model, frozen=True, kw_only=True, gc=False):
+    """A pull's answer. `next_offset` is the offset of the next pull, whatever the status.
+
+    An answer has at most 16 MiB of message bodies, or one message. `next_offset` is then that of the first message
+    that was left out.
+    """
+
+    broker: str
+    status: Literal["found", "no_new", "no_match", "offset_moved"]
+    messages: list[MessageView]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    effective_wait_ms: int
+    hold: HoldResult | None
 
 
 class PullParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

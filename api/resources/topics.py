@@ -1,14 +1,47 @@
 """Topics and their queues."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
 
 from api.http import brokers
 from api.http.names import OptionalTopicName, TopicName
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
-from api.http.schemas import FoundOffset, Milliseconds, QueueId, Queues, TopicConfig, Topics
+from api.http.schemas import Body, Milliseconds, Model, QueueId, Unavailable
 from bridge.port import commands
+
+
+class TopicConfig(Body, frozen=True, kw_only=True, gc=False):
+    """A topic's shape; what is left out stays as it is (a new topic: 4 queues, perm 6).
+
+    `queues` sets both `read_queues` and `write_queues`. `perm`: 4 read, 2 write, 1 inherit, added up.
+    """
+
+    queues: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    read_queues: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    write_queues: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    perm: Annotated[int, Meta(ge=0, le=7)] | None = None
+
+
+class Topics(Model, frozen=True, kw_only=True, gc=False):
+    seq: int
+    topics: list[commands.TopicView]
+    unavailable: Unavailable | UnsetType = UNSET
+
+
+class Queues(Model, frozen=True, kw_only=True, gc=False):
+    seq: int
+    queues: list[commands.QueueView]
+    unavailable: Unavailable | UnsetType = UNSET
+
+
+class FoundOffset(Model, frozen=True, kw_only=True, gc=False):
+    broker: str
+    topic: str
+    queue_id: int
+    offset: int
 
 
 class TopicsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

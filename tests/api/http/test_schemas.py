@@ -4,7 +4,9 @@ import msgspec
 import pytest
 
 from api.http import schemas
-from api.http.schemas import INT64_FIELDS, CommittedOffset, Published, copied, with_int64_as_text
+from api.http.schemas import INT64_FIELDS, CommittedOffset, copied, with_int64_as_text
+from api.resources import broker, clients, groups, health, holds, messages, offsets, publishing, pulls, topics
+from api.resources.publishing import Published
 from bridge.port import commands
 
 SMALL = frozenset(
@@ -52,9 +54,10 @@ def int_fields(shape: type[msgspec.Struct]) -> set[str]:
     }
 
 
+RESOURCES = (broker, clients, groups, health, holds, messages, offsets, publishing, pulls, topics)
 SHAPES = [
     shape
-    for module in (schemas, commands)
+    for module in (schemas, commands, *RESOURCES)
     for shape in vars(module).values()
     if isinstance(shape, type)
     and issubclass(shape, schemas.Model | schemas.Body | commands.Shape)

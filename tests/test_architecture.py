@@ -57,7 +57,6 @@ LONG_MODULES: dict[str, str] = {}
 """Modules that may be longer than others, and the reason why their story is still one."""
 
 LONG_FUNCTIONS: dict[str, str] = {
-    "broker_core/store/commit_log.py:_encode": "one record, one field per line",
     "spark_jobs/run.py:run_report": "the steps of a run, in order",
     "tests/api/websockets/test_events.py:test_then_what_changes": "one expected frame, one field per line",
     "tests/compat/test_real_name_server.py:dialogue": "the requests of one dialogue, in order",

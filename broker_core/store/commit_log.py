@@ -136,6 +136,10 @@ def _front(topic: str, born_host: str, store_host: bytes) -> _Front:
     return _Front(magic, name, born, flags, head, head.size + len(name) + LENGTH.size)
 
 
+def _illegal(remark: str) -> RequestError:
+    return RequestError(remark, code=ResponseCode.MESSAGE_ILLEGAL)
+
+
 class CommitLog:
     """RocketMQ's CommitLog. Offsets are physical: bytes from the beginning of the first segment ever written."""
 
@@ -172,11 +176,9 @@ class CommitLog:
         try:
             blocks, end, requests, arrivals = self._encode(messages, store_timestamp, find_queue)
         except UnicodeEncodeError:
-            raise RequestError("the properties are not valid Unicode text", code=ResponseCode.MESSAGE_ILLEGAL) from None
+            raise _illegal("the properties are not valid Unicode text") from None
         except struct.error as error:
-            raise RequestError(
-                "a number in the message is too large for its field in a record", code=ResponseCode.MESSAGE_ILLEGAL
-            ) from error
+            raise _illegal("a number in the message is too large for its field in a record") from error
         for arrival in arrivals:
             if arrival.to_offset > arrival.queue.reserved:
                 arrival.queue.reserve(arrival.to_offset)
@@ -203,17 +205,14 @@ class CommitLog:
         return file, position, block
 
     def _encode(
-        self,
-        messages: Sequence[PendingMessage],
-        store_timestamp: int,
-        find_queue: FindQueue,
+        self, messages: Sequence[PendingMessage], store_timestamp: int, find_queue: FindQueue
     ) -> tuple[list[Block], int, list[DispatchRequest], list[Arrival]]:
         """(blocks, end of the log after them, messages in log order, messages by queue).
 
         This is the hot path: it makes no call that can be avoided.
         """
         position = block_start = self.max_offset
-        segment_size, store_host, store_port = self.mapped_files.file_size, self._store_host, self._store_port
+        segment_size, store_host = self.mapped_files.file_size, self._store_host
         segment_end = position - position % segment_size + segment_size
         room_end = segment_end - BLANK_SIZE
         blocks: list[Block] = []
@@ -224,19 +223,15 @@ class CommitLog:
             topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
             front = _front(topic, message.born_host, store_host)
             text = properties.encode("utf-8", "surrogateescape")
-            body_length, text_length = len(body), len(text)
+            text_length = len(text)
             if text_length > PROPERTIES_LENGTH_MAX:
-                raise RequestError(
-                    f"the properties are {text_length} bytes long; the limit is {PROPERTIES_LENGTH_MAX}",
-                    code=ResponseCode.MESSAGE_ILLEGAL,
-                )
+                raise _illegal(f"the properties are {text_length} bytes long; the limit is {PROPERTIES_LENGTH_MAX}")
             sys_flag = message.sys_flag & NO_HOST_FLAGS | front.host_flags
-            size = front.size + body_length + text_length
+            size = front.size + len(body) + text_length
             if position + size > room_end:
                 if size + BLANK_SIZE > segment_size:
-                    raise RequestError(
-                        f"the message needs {size} bytes in the log; a segment of this log has {segment_size}",
-                        code=ResponseCode.MESSAGE_ILLEGAL,
+                    raise _illegal(
+                        f"the message needs {size} bytes in the log; a segment of this log has {segment_size}"
                     )
                 parts.append(blank(segment_end - position))
                 blocks.append(self._place(block_start, b"".join(parts)))
@@ -261,47 +256,54 @@ class CommitLog:
                 arrival.size += size
                 arrival.fields += (position, size, code)
             parts += (
-                front.head.pack(
-                    size,
-                    front.magic,
-                    crc32(body) & CRC_MASK,
-                    queue_id,
-                    message.flag,
-                    queue_offset,
-                    position,
-                    sys_flag,
-                    message.born_timestamp,
-                    front.born_host,
-                    message.born_port,
-                    store_timestamp,
-                    store_host,
-                    store_port,
-                    message.reconsume_times,
-                    message.prepared_transaction_offset,
-                    body_length,
-                ),
+                self._head(front, message, size, queue_offset, position, sys_flag, store_timestamp),
                 body,
                 front.topic,
                 LENGTH.pack(text_length),
                 text,
             )
+            indexed = sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
             requests.append(
                 DispatchRequest(
-                    topic,
-                    queue_id,
-                    queue_offset,
-                    position,
-                    size,
-                    store_timestamp,
-                    properties,
-                    tag,
-                    sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK,
+                    topic, queue_id, queue_offset, position, size, store_timestamp, properties, tag, indexed
                 )
             )
             position += size
         if parts:
             blocks.append(self._place(block_start, b"".join(parts)))
         return blocks, position, requests, [*arrivals.values()]
+
+    def _head(
+        self,
+        front: _Front,
+        message: PendingMessage,
+        size: int,
+        queue_offset: int,
+        position: int,
+        sys_flag: int,
+        store_timestamp: int,
+    ) -> bytes:
+        """A record up to its body."""
+        body = message.body
+        return front.head.pack(
+            size,
+            front.magic,
+            crc32(body) & CRC_MASK,
+            message.queue_id,
+            message.flag,
+            queue_offset,
+            position,
+            sys_flag,
+            message.born_timestamp,
+            front.born_host,
+            message.born_port,
+            store_timestamp,
+            self._store_host,
+            self._store_port,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+            len(body),
+        )
 
     # --- reading ------------------------------------------------------------------------------------------------
 

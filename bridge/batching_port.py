@@ -23,6 +23,7 @@ from bridge.tasks import end_task
 from bridge.transport import Transport, TransportFull
 from bridge.watchers import Watchers
 from broker_core.clock import Clock, SystemClock
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     NOTICE_ID,
     CancelPull,
@@ -34,7 +35,6 @@ from broker_core.commands import (
     Reply,
 )
 from broker_core.errors import BrokerError, RequestError
-from broker_core.remoting.codes import ResponseCode
 
 log = logging.getLogger(__name__)
 _SENT = Raw(b"")

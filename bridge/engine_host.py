@@ -14,8 +14,8 @@ from bridge.port import Delta, EventBatch
 from bridge.transport import Link
 from bridge.web_process import WebProcess
 from broker_core.clock import Clock
+from broker_core.codes import ResponseCode
 from broker_core.commands import CloseConnection, Failed, GetSnapshot
-from broker_core.remoting.codes import ResponseCode
 from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.server.remoting_server import CannotServe, RemotingServer

@@ -14,12 +14,12 @@ import msgspec
 from bridge.message_view import Message, inflate_messages, stored_messages, takes_long
 from broker_core import commands as commands  # re-exported: port.commands.PullMessage
 from broker_core.clock import Clock, SystemClock
+from broker_core.codes import ResponseCode, version_text
 from broker_core.commands import Command, Failed, Held, Histogram, HoldView, Notice, QueueView, Reply, WakeUp
 from broker_core.consumers.allocate_message_queue import allocate_averagely
 from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, UnavailableError
 from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
-from broker_core.remoting.codes import ResponseCode, version_text
 
 __all__ = [
     "OPTION_DESCRIPTIONS",

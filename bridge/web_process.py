@@ -10,8 +10,8 @@ from msgspec import Raw
 from bridge import wire
 from bridge.pump import Pump
 from bridge.transport import Link, TransportFull
+from broker_core.codes import ResponseCode
 from broker_core.commands import Failed, Pulled, Records, Reply
-from broker_core.remoting.codes import ResponseCode
 from broker_core.server.engine_runner import MAX_ASIDE, Connection
 
 if TYPE_CHECKING:

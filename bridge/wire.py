@@ -22,8 +22,8 @@ import msgspec
 from msgspec import Raw
 
 from bridge.port import Delta, EventBatch
+from broker_core.codes import ResponseCode
 from broker_core.commands import AnyCommand, AnyReply, Command, Failed, Reply
-from broker_core.remoting.codes import ResponseCode
 
 PROCESS = 0
 """The number of a web process's connection for commands that belong to no client in particular."""

@@ -11,7 +11,7 @@ BrokerError                 has a code, a remark and a field it points to
     StoreCorruptError       bytes that recovery does not understand; nothing was deleted
 """
 
-from broker_core.remoting.codes import ResponseCode
+from broker_core.codes import ResponseCode
 
 
 class BrokerError(Exception):

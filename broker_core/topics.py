@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.options import Options, rocketmq_name
-from broker_core.remoting.codes import ResponseCode
 
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
 MAX_TOPIC_LENGTH = 127

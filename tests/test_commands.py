@@ -21,7 +21,7 @@ import yaml
 
 from bridge.management.commands import broker as broker_command
 from bridge.port import UnavailableError, commands
-from broker_core.remoting.codes import RequestCode
+from broker_core.codes import RequestCode
 from broker_core.remoting.frame_decoder import FrameDecoder
 from broker_core.remoting.remoting_command import RemotingCommand
 from tests.conftest import PROJECT, Manage

@@ -6,9 +6,9 @@ record is asked for the tag itself, since two tags may share a hash.
 
 from functools import lru_cache
 
+from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
 from broker_core.formats.tags_code import hash_code
-from broker_core.remoting.codes import ResponseCode
 
 SUB_ALL = "*"
 MAX_EXPRESSION_LENGTH = 4096

@@ -6,10 +6,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
 from broker_core.namesrv.register_broker import refused
 from broker_core.options import rocketmq_name
-from broker_core.remoting.codes import ResponseCode
 
 BLACK_LIST = frozenset(("configBlackList", "configStorePath", "kvConfigPath"))
 """What nobody changes from outside: where a name server writes."""

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from broker_core.clock import Now
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.errors import BrokerError, NotFoundError, RequestError
 from broker_core.namesrv.kv_config_manager import NAMESPACE_ORDER_TOPIC_CONFIG
 from broker_core.namesrv.namesrv_controller import NamesrvController
@@ -26,7 +27,6 @@ from broker_core.namesrv.register_broker import (
 )
 from broker_core.namesrv.route_data import DataVersion, QueueData, encode_bare, encode_standard
 from broker_core.options import rocketmq_name
-from broker_core.remoting.codes import RequestCode, ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, json_body, read_header
 

@@ -25,11 +25,11 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
+from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
 from broker_core.formats import rocketmq_json
 from broker_core.namesrv.route_data import DataVersion
 from broker_core.options import Options, rocketmq_name
-from broker_core.remoting.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int
 from broker_core.topics import PERM_READ, PERM_WRITE, TopicConfig, TopicConfigManager

@@ -6,6 +6,7 @@ latency tables) are left out, which the tools take; none is made up.
 
 from broker_core.broker_stats import StatsWindows
 from broker_core.clock import Now
+from broker_core.codes import VERSION, ResponseCode, version_text
 from broker_core.commands import (
     BrokerStatsData,
     DeleteExpiredCommitLog,
@@ -20,7 +21,6 @@ from broker_core.commands import (
 )
 from broker_core.errors import NotFoundError
 from broker_core.processors.context import Context, Request
-from broker_core.remoting.codes import VERSION, ResponseCode, version_text
 
 QUEUES = (
     "sendThreadPoolQueue",

@@ -3,6 +3,7 @@
 from itertools import islice
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     Clients,
     ClientView,
@@ -16,7 +17,6 @@ from broker_core.commands import (
 from broker_core.consumers.client_channel_info import ClientChannelInfo
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.processors.context import Context, Request
-from broker_core.remoting.codes import ResponseCode
 
 MAX_CLIENTS = 5000
 

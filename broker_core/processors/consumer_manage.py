@@ -1,6 +1,7 @@
 """Members and consumed offsets of groups. RocketMQ's ConsumerManageProcessor."""
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     ConsumerList,
     ConsumerOffsets,
@@ -17,7 +18,6 @@ from broker_core.consumers.subscription_group_manager import MAX_GROUPS, not_exi
 from broker_core.errors import NotFoundError, RequestError, StoreReadOnlyError
 from broker_core.events import ConsumerListQueried, OffsetCommitted
 from broker_core.processors.context import Context, Request
-from broker_core.remoting.codes import ResponseCode
 from broker_core.topics import validate_group
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.commands import Failed, Reply, Sent
 from broker_core.processors.context import Context, Request
-from broker_core.remoting.codes import ResponseCode
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):

@@ -3,6 +3,7 @@
 import logging
 from typing import Literal
 
+from broker_core.codes import ResponseCode
 from broker_core.commands import Failed
 from broker_core.errors import (
     BrokerError,
@@ -12,7 +13,6 @@ from broker_core.errors import (
     StoreReadOnlyError,
     UnavailableError,
 )
-from broker_core.remoting.codes import ResponseCode
 
 log = logging.getLogger(__name__)
 Kind = Literal["request", "not_found", "conflict", "unavailable", "store"]

@@ -7,6 +7,7 @@ and answered whatever the read says. For the one message that most pulls are wok
 from sys import intern
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     Done,
     Failed,
@@ -40,7 +41,6 @@ from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request, Waking, filter_text
 from broker_core.processors.outcome import failed
 from broker_core.processors.subscription_group import find_or_create_group
-from broker_core.remoting.codes import ResponseCode
 from broker_core.store.get_message import GetMessageResult
 from broker_core.topics import PERM_READ, validate_group
 

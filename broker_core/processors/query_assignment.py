@@ -6,11 +6,11 @@ and clients share the queues among themselves, as they do by default.
 """
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.commands import Assignment, QueryAssignment, Reply
 from broker_core.consumers.allocate_message_queue import allocate_averagely, allocate_averagely_by_circle
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.processors.context import Context, Request
-from broker_core.remoting.codes import ResponseCode
 
 STRATEGIES = {"AVG": allocate_averagely, "AVG_BY_CIRCLE": allocate_averagely_by_circle}
 

@@ -1,10 +1,10 @@
 """The units of a queue, one by one, for who looks for a fault. Part of RocketMQ's AdminBrokerProcessor."""
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.commands import ConsumeQueueUnits, QueryConsumeQueue, Reply
 from broker_core.errors import NotFoundError
 from broker_core.processors.context import Context, Request
-from broker_core.remoting.codes import ResponseCode
 
 MAX_UNITS = 4096
 

@@ -1,13 +1,13 @@
 """Single messages, by id and by key. RocketMQ's QueryMessageProcessor."""
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.commands import QueryMessage, Records, Reply, ViewMessage
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.message_id import MessageIdError, decode_offset_message_id, encode_offset_message_id
 from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
-from broker_core.remoting.codes import ResponseCode
 
 MAX_MSGS_NUM_BATCH = 64
 MAX_BYTES = 8 * 1024 * 1024

@@ -7,6 +7,7 @@ of the group consumes, as a delayed message; when the group has tried often enou
 import msgspec
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.commands import ConsumerSendMsgBack, DeadCause, SendMessage
 from broker_core.consumers.subscription_group_manager import retry_topic
 from broker_core.errors import NotFoundError, RequestError
@@ -18,7 +19,6 @@ from broker_core.formats.message_properties import DELAY, ORIGIN_MESSAGE_ID, REA
 from broker_core.processors.context import Context
 from broker_core.processors.schedule_message import delay
 from broker_core.processors.subscription_group import find_or_create_group
-from broker_core.remoting.codes import ResponseCode
 from broker_core.store.commit_log import DispatchRequest, PendingMessage
 from broker_core.topics import MAX_QUEUES, PERM_READ, PERM_WRITE, TopicConfig
 

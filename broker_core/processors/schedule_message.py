@@ -7,6 +7,7 @@ RocketMQ's handleScheduleMessage and the delivering half of its ScheduleMessageS
 import logging
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError, StoreError, UnavailableError
 from broker_core.events import DelayedMessagesLost, DelayElapsed, TopicChanged
 from broker_core.formats import message_properties
@@ -14,7 +15,6 @@ from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
 from broker_core.formats.message_properties import DELAY, REAL_QID, REAL_TOPIC
 from broker_core.processors.context import Context
 from broker_core.processors.message_arriving import message_stored
-from broker_core.remoting.codes import ResponseCode
 from broker_core.store.commit_log import PendingMessage
 from broker_core.store.delay_level import SCHEDULE_TOPIC, delay_level
 from broker_core.store.schedule_message_service import DueMessage

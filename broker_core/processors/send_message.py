@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.commands import Done, OutgoingMessage, Reply, SendMessage, Sent, SentMessage
 from broker_core.errors import NotFoundError, RequestError, StoreError, UnavailableError
 from broker_core.events import TopicChanged
@@ -28,7 +29,6 @@ from broker_core.processors.retry_message import (
     sent_to_retry_topic,
 )
 from broker_core.processors.schedule_message import delay
-from broker_core.remoting.codes import ResponseCode
 from broker_core.store.commit_log import DispatchRequest, PendingMessage
 from broker_core.topics import NO_SEND_TOPICS, PERM_WRITE, TopicConfig
 

@@ -30,7 +30,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from broker_core.remoting.codes import LANGUAGES, VERSION
+from broker_core.codes import LANGUAGES, VERSION
 
 MAX_FRAME = 16 * 1024 * 1024
 """Largest L that is taken, RocketMQ's default. Java's peers count the length field in, so what is sent is 4 less."""

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from typing import NamedTuple, Protocol
 
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     NOTICE_ID,
     CloseConnection,
@@ -24,7 +25,6 @@ from broker_core.commands import (
     Reply,
 )
 from broker_core.errors import UnavailableError
-from broker_core.remoting.codes import ResponseCode
 from broker_core.remoting.remoting_command import RESPONSE_FLAG, RemotingCommand, SerializeType
 from broker_core.remoting.requests import Identity, Peer, Relay, decode, encode
 from broker_core.remoting.requests.notices import encode_notice

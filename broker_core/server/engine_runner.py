@@ -24,9 +24,9 @@ from typing import Any
 
 from broker_core import commands
 from broker_core.clock import Clock
+from broker_core.codes import ResponseCode
 from broker_core.commands import Command, Failed, Reply, SendMessage
 from broker_core.engine import Engine, FileWork, Out
-from broker_core.remoting.codes import ResponseCode
 from broker_core.server.poll_journal import PollJournal
 from broker_core.store.flush import Flush
 

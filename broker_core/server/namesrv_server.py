@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from broker_core.clock import Clock
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.errors import RequestError
 from broker_core.namesrv.namesrv_controller import NamesrvController
 from broker_core.namesrv.namesrv_processor import NamesrvProcessor
 from broker_core.namesrv.register_broker import Registration
-from broker_core.remoting.codes import RequestCode, ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.server.remoting_channel import Channel, RemotingLimits
 from broker_core.server.remoting_server import CannotServe, RemotingServer

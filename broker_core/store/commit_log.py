@@ -8,6 +8,7 @@ from zlib import crc32
 
 import msgspec
 
+from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
 from broker_core.formats.commit_log_record import (
     BLANK_SIZE,
@@ -31,7 +32,6 @@ from broker_core.formats.commit_log_record import (
 )
 from broker_core.formats.message_properties import TAGS, find
 from broker_core.formats.tags_code import tags_code
-from broker_core.remoting.codes import ResponseCode
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import Files

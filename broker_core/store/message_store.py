@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.errors import StoreError, StoreLockedError, StoreReadOnlyError, UnavailableError
 from broker_core.formats.checkpoint import Checkpoint
 from broker_core.formats.safe_end import SafeEnd
 from broker_core.options import Options
-from broker_core.remoting.codes import ResponseCode
 from broker_core.store.clean_commit_log import WARNING_PERCENT, Clean, CleanCommitLogService
 from broker_core.store.commit_log import Arrival, Batch, CommitLog, PendingMessage
 from broker_core.store.config_tables import TableWrite, load_table

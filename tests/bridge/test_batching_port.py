@@ -10,6 +10,7 @@ from bridge.batching_port import BatchingPort
 from bridge.limits import Limits
 from bridge.port import NotFoundError, PortTimeout, PortUnavailable, RequestError, UnavailableError
 from bridge.transport import TransportFull, TransportLost
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     NOTICE_ID,
     CancelPull,
@@ -27,7 +28,6 @@ from broker_core.commands import (
     Reply,
     SendMessage,
 )
-from broker_core.remoting.codes import ResponseCode
 from tests.fakes.clock import VirtualClock
 from tests.fakes.fake_engine import QUICK, FakeEngine, NotingWatcher, delta
 

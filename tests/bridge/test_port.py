@@ -2,9 +2,9 @@ import pytest
 
 from bridge import port
 from broker_core import commands
+from broker_core.codes import ResponseCode
 from broker_core.commands import Done, Failed
 from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, UnavailableError
-from broker_core.remoting.codes import ResponseCode
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import wire
+from broker_core.codes import ResponseCode
 from broker_core.commands import Done, Failed, GetTopic, OutgoingMessage, Pulled, PullMessage, SendMessage
-from broker_core.remoting.codes import ResponseCode
 from tests.fakes.fake_engine import delta
 
 LIMIT = 1 << 20

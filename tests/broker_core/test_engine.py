@@ -6,9 +6,9 @@ import pytest
 
 from broker_core import commands as c
 from broker_core import engine
+from broker_core.codes import ResponseCode
 from broker_core.errors import StoreCorruptError
 from broker_core.events import Event, PullHeld, PullPassedOver, PullReleased, PullWoken
-from broker_core.remoting.codes import ResponseCode
 from tests.fakes.engine import ROOT, Bench, bodies, send
 
 

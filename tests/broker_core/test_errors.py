@@ -3,7 +3,7 @@
 import pytest
 
 from broker_core import errors
-from broker_core.remoting.codes import ResponseCode
+from broker_core.codes import ResponseCode
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.options import Options
-from broker_core.remoting.codes import ResponseCode
 from broker_core.topics import TopicConfigManager, validate_group, validate_topic
 
 NOW = Now(1_700_000_000_000, 0)

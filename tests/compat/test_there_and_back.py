@@ -11,11 +11,11 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.clock import SystemClock
+from broker_core.codes import RequestCode
 from broker_core.engine import Engine
 from broker_core.formats.commit_log_record import CommitLogRecord, decode_all
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.options import Options
-from broker_core.remoting.codes import RequestCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.server.remoting_client import RemotingClient
 from broker_core.store.files import RealFiles

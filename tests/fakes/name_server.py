@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from broker_core.codes import RequestCode
 from broker_core.formats import rocketmq_json
 from broker_core.namesrv.namesrv_controller import NamesrvController
 from broker_core.namesrv.namesrv_processor import NamesrvProcessor
-from broker_core.remoting.codes import RequestCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from tests.fakes.clock import VirtualClock
 from tests.fakes.simulated_files import SimulatedFiles

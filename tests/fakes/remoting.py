@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
+from broker_core.codes import RequestCode as Q
 from broker_core.commands import ClientView
-from broker_core.remoting.codes import RequestCode as Q
 from broker_core.remoting.frame_decoder import FrameDecoder
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests import Identity, Peer

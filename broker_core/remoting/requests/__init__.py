@@ -7,9 +7,9 @@ Nothing is decided here but how things are said. What a request may not say is r
 
 import logging
 
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import Failed, Reply
 from broker_core.errors import BrokerError
-from broker_core.remoting.codes import RequestCode, ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests import (
     admin_broker,

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     BrokerConfig,
     BrokerStatsData,
@@ -22,7 +23,6 @@ from broker_core.commands import (
 )
 from broker_core.errors import RequestError
 from broker_core.options import parse_properties
-from broker_core.remoting.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.admin_group import subscription_data
 from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from broker_core.codes import LANGUAGES, ResponseCode
 from broker_core.commands import (
     ClientView,
     ConsumerConnections,
@@ -21,7 +22,6 @@ from broker_core.commands import (
     UpdateSubscriptionGroupList,
 )
 from broker_core.formats.tags_code import hash_code
-from broker_core.remoting.codes import LANGUAGES, ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, NonEmpty, json_body, read_body, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     Assignment,
     BrokerConsumeStats,
@@ -31,7 +32,6 @@ from broker_core.commands import (
     TopicNames,
 )
 from broker_core.remoting import fastjson
-from broker_core.remoting.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.admin_group import subscription_data
 from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header

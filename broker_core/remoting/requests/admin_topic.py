@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     DeleteTopic,
     GetTopicConfigs,
@@ -18,7 +19,6 @@ from broker_core.commands import (
     UpdateAndCreateTopicList,
 )
 from broker_core.remoting import fastjson
-from broker_core.remoting.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int, NonEmpty, json_body, read_body, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer

@@ -5,6 +5,7 @@ from typing import Annotated, get_args
 import msgspec
 from msgspec import Meta
 
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     CheckClientConfig,
     ConsumerData,
@@ -19,7 +20,6 @@ from broker_core.commands import (
     UnlockBatchMq,
     UnregisterClient,
 )
-from broker_core.remoting.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer

@@ -2,6 +2,7 @@
 
 from typing import Literal, cast
 
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     ConsumerList,
     ConsumerSendMsgBack,
@@ -18,7 +19,6 @@ from broker_core.commands import (
     UpdateConsumerOffset,
 )
 from broker_core.errors import RequestError
-from broker_core.remoting.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer

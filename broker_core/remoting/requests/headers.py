@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
+from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
-from broker_core.remoting.codes import ResponseCode
 
 Int = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Long = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from broker_core.codes import RequestCode
 from broker_core.commands import ConsumerIdsChanged, Notice
-from broker_core.remoting.codes import RequestCode
 from broker_core.remoting.remoting_command import RemotingCommand, SerializeType
 
 

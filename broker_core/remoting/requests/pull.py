@@ -1,7 +1,7 @@
 """PULL_MESSAGE and LITE_PULL_MESSAGE: read a queue from an offset on, and be held where it has nothing yet."""
 
+from broker_core.codes import RequestCode
 from broker_core.commands import Pulled, PullMessage
-from broker_core.remoting.codes import RequestCode
 from broker_core.remoting.remoting_command import MAX_FRAME, RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int, Long, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer

@@ -1,7 +1,7 @@
 """VIEW_MESSAGE_BY_ID and QUERY_MESSAGE: single messages, as administrators' tools look for them."""
 
+from broker_core.codes import ResponseCode
 from broker_core.commands import QueryMessage, Records, ViewMessage
-from broker_core.remoting.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int, Long, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer

@@ -3,9 +3,9 @@
 The engine says who is in the group and, where one is needed, brings the message; the answer is the client's own.
 """
 
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import Clients, ClientView, Command, Failed, GetClients, MessageQueue, Records, ViewMessage
 from broker_core.remoting import fastjson
-from broker_core.remoting.codes import RequestCode, ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer, Relay

@@ -6,7 +6,7 @@ They are what ``RemotingCommand.encode`` writes, byte for byte.
 from struct import Struct
 from typing import Any
 
-from broker_core.remoting.codes import VERSION
+from broker_core.codes import VERSION
 from broker_core.remoting.remoting_command import LANGUAGE, RESPONSE_FLAG, RemotingCommand
 
 _HEAD = Struct(">II")

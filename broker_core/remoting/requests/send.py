@@ -4,12 +4,12 @@ SEND_MESSAGE spells the names of its fields out, the other two have a letter for
 says the field ``batch`` (``m``), not the code.
 """
 
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import OutgoingMessage, SendMessage, Sent
 from broker_core.errors import RequestError
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import TRANSACTION_MASK
 from broker_core.formats.message_properties import DELAY, ENTRY_END, NAME_END, UNIQ_KEY
-from broker_core.remoting.codes import RequestCode, ResponseCode
 from broker_core.remoting.message_batch import MessageBatchError, decode_batch
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_header

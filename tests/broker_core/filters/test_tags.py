@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
 from broker_core.filters.tags import parse_client_subscription, parse_subscription
 from broker_core.formats.message_properties import encode
 from broker_core.formats.tags_code import tags_code
-from broker_core.remoting.codes import ResponseCode
 
 TAG = st.text(
     st.characters(exclude_characters="|*\x01\x02 ", exclude_categories=["Cs"], min_codepoint=33),

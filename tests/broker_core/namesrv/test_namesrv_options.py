@@ -1,8 +1,8 @@
 import pytest
 
+from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
 from broker_core.namesrv.namesrv_options import NamesrvOptions, as_properties, change_options
-from broker_core.remoting.codes import ResponseCode
 
 
 def test_defaults_are_rocketmqs() -> None:

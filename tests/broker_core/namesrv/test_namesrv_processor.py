@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.namesrv.namesrv_processor import HANDLERS, NamesrvProcessor
-from broker_core.remoting.codes import RequestCode, ResponseCode
 from tests.fakes.name_server import NameServerBench, broker_header, register_body, topic_config
 
 ROUTE = (

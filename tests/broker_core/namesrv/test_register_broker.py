@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.clock import Now
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.errors import RequestError
 from broker_core.namesrv.register_broker import (
     RegisterBrokerHeader,
@@ -21,7 +22,6 @@ from broker_core.namesrv.register_broker import (
 )
 from broker_core.namesrv.route_data import DataVersion
 from broker_core.options import Options
-from broker_core.remoting.codes import RequestCode, ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import read_header
 from broker_core.topics import TopicConfig, TopicConfigManager

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from broker_core import commands as c
+from broker_core.codes import ResponseCode
 from broker_core.formats.message_properties import encode
-from broker_core.remoting.codes import ResponseCode
 from tests.fakes.engine import Bench, bodies, send
 
 

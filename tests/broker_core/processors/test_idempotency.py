@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
+from broker_core.codes import ResponseCode
 from broker_core.formats.message_properties import encode
 from broker_core.processors import idempotency
 from broker_core.processors.idempotency import content_digest
-from broker_core.remoting.codes import ResponseCode
 from tests.fakes.engine import Bench, send
 
 

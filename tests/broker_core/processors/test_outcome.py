@@ -3,8 +3,8 @@
 import pytest
 
 from broker_core import errors
+from broker_core.codes import ResponseCode
 from broker_core.processors.outcome import failed
-from broker_core.remoting.codes import ResponseCode
 
 
 @pytest.mark.parametrize(

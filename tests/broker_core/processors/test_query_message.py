@@ -3,10 +3,10 @@
 import pytest
 
 from broker_core import commands as c
+from broker_core.codes import ResponseCode
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_properties import encode
 from broker_core.processors import query_message
-from broker_core.remoting.codes import ResponseCode
 from tests.fakes.engine import Bench
 
 

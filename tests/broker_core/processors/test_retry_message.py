@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
+from broker_core.codes import ResponseCode
 from broker_core.engine import Engine
 from broker_core.events import Event, MessageDeadLettered, MessageSentBack, TopicChanged
 from broker_core.formats.commit_log_record import CommitLogRecord, decode_all
 from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.formats.message_properties import decode, encode
 from broker_core.options import Options
-from broker_core.remoting.codes import ResponseCode
 from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import RealFiles
 from tests.fakes.clock import VirtualClock

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_core import commands as c
+from broker_core.codes import ResponseCode
 from broker_core.engine import Engine
 from broker_core.events import DelayedMessagesLost, DelayElapsed, Event, MessagesDelayed, TopicChanged
 from broker_core.formats import rocketmq_json
@@ -16,7 +17,6 @@ from broker_core.formats.commit_log_record import CommitLogRecord, decode_all
 from broker_core.formats.message_properties import decode, encode, find
 from broker_core.options import Options
 from broker_core.processors import schedule_message
-from broker_core.remoting.codes import ResponseCode
 from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import RealFiles
 from broker_core.store.message_store import MessageStore, PendingMessage

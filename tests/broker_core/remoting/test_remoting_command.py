@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_core.remoting.codes import LANGUAGES, VERSION, RequestCode, ResponseCode
+from broker_core.codes import LANGUAGES, VERSION, RequestCode, ResponseCode
 from broker_core.remoting.remoting_command import (
     MAX_FRAME,
     RemotingCommand,

@@ -12,10 +12,10 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.clock import SystemClock
+from broker_core.codes import RequestCode
 from broker_core.engine import Engine
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.options import Options
-from broker_core.remoting.codes import RequestCode
 from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.engine_runner import Connection, EngineRunner
 from broker_core.server.namesrv_server import NameServer

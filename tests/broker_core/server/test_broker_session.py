@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from broker_core import commands as c
+from broker_core.codes import RequestCode as Q
 from broker_core.errors import UnavailableError
-from broker_core.remoting.codes import RequestCode as Q
 from broker_core.remoting.remoting_command import MAX_FRAME, RemotingCommand, SerializeType
 from broker_core.server import broker_session
 from broker_core.server.broker_session import BrokerSession, BrokerSessions

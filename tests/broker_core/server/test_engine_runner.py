@@ -11,11 +11,11 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.clock import SystemClock
+from broker_core.codes import ResponseCode
 from broker_core.engine import PROCESSORS, Engine
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.formats.poll_journal import FOLDER, decode_entries
 from broker_core.options import Options
-from broker_core.remoting.codes import ResponseCode
 from broker_core.server.engine_runner import MAX_ASIDE, MAX_BATCH, WEIGHTS, WHOLE_TABLES, Connection, EngineRunner
 from broker_core.server.poll_journal import PollJournal
 from broker_core.store.flush import Flush

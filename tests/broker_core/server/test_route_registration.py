@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from broker_core.clock import SystemClock
+from broker_core.codes import RequestCode
 from broker_core.namesrv.register_broker import describe_broker
 from broker_core.options import Options
-from broker_core.remoting.codes import RequestCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.server import route_registration
 from broker_core.server.namesrv_server import NameServer

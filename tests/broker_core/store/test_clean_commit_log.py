@@ -5,10 +5,10 @@ import msgspec
 import pytest
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.errors import UnavailableError
 from broker_core.formats.lake_position import LakePosition, encode
 from broker_core.options import Options
-from broker_core.remoting.codes import ResponseCode
 from broker_core.store.message_store import MessageStore
 from tests.fakes.simulated_files import SimulatedFiles
 from tests.fakes.store_cases import BEGIN_MS, message, open_store

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError, StoreError, StoreLockedError, StoreReadOnlyError, UnavailableError
 from broker_core.formats.commit_log_record import decode, decode_all
 from broker_core.options import change_options
-from broker_core.remoting.codes import ResponseCode
 from broker_core.store.files import RealFiles
 from broker_core.store.message_store import MessageStore
 from tests.fakes.golden_store import fingerprint, unpack

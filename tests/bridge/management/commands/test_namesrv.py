@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_core.remoting.codes import RequestCode
+from broker_core.codes import RequestCode
 from broker_core.server.remoting_client import RemotingClient
 from tests.conftest import Manage
 

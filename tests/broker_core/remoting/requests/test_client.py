@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from broker_core import commands as c
-from broker_core.remoting.codes import ResponseCode
+from broker_core.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests import decode, encode
 from broker_core.remoting.requests.client import MAX_ENTRIES

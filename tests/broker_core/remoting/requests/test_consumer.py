@@ -3,7 +3,7 @@
 import pytest
 
 from broker_core import commands as c
-from broker_core.remoting.codes import ResponseCode
+from broker_core.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests import decode, encode
 from tests.fakes.remoting import EXAMPLES, IDENTITY, PEER, QUEUE, command_of, go, java

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
-from broker_core.remoting.codes import ResponseCode
 from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core import commands as c
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.remoting import requests
-from broker_core.remoting.codes import RequestCode, ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests import REQUESTS, RequestType, decode, encode
 from broker_core.remoting.requests.request_type import encode_done

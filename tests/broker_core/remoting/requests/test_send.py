@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core import commands as c
+from broker_core.codes import ResponseCode
 from broker_core.formats import message_properties
-from broker_core.remoting.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests import decode, encode
 from broker_core.remoting.requests.send import SendMessageRequestHeader, SendMessageRequestHeaderV2

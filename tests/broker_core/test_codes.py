@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_core.remoting.codes import LANGUAGES, VERSION, RequestCode, ResponseCode, version_text
+from broker_core.codes import LANGUAGES, VERSION, RequestCode, ResponseCode, version_text
 
 ROCKETMQ = {
     0: "SUCCESS",

@@ -1,4 +1,4 @@
-"""The numbers of RocketMQ's remoting protocol, by RocketMQ's names: plain tables, the bottom of everything.
+"""The numbers of RocketMQ's remoting protocol, by RocketMQ's names. Every other module may import these tables.
 
 Source: the ``ResponseCode``, ``RemotingSysResponseCode``, ``RequestCode`` and ``LanguageCode`` tables of RocketMQ 5.x.
 The names of response codes are what the HTTP API reports as ``code``; the numbers are what remoting clients read.

@@ -1,4 +1,4 @@
-"""The pages: they read the broker through the public API, like anyone else."""
+"""The pages. They read the broker through the public API, like any other client."""
 
 from django.apps import AppConfig
 

@@ -1,4 +1,4 @@
-"""The pages of connections and groups. Django renders their frames; what they show comes from ``/api/v1`` and
+"""The Connections, Groups and group pages. Django renders the frame; the data comes from ``/api/v1`` and
 ``/ws/v1/events``.
 """
 
@@ -11,19 +11,19 @@ from django.views.decorators.http import require_safe
 @require_safe
 @ensure_csrf_cookie
 def connections(request: HttpRequest) -> HttpResponse:
-    """Who is connected, with what, in which groups."""
+    """Open connections, their types and groups."""
     return render(request, "dashboard/connections.html")
 
 
 @require_safe
 @ensure_csrf_cookie
 def groups(request: HttpRequest) -> HttpResponse:
-    """All groups, and what becomes of them."""
+    """All consumer groups and their events."""
     return render(request, "dashboard/groups.html")
 
 
 @require_safe
 @ensure_csrf_cookie
 def group(request: HttpRequest, name: str) -> HttpResponse:
-    """One group: who has which queue, and why its consumers wait. Whether there is such a group says the API."""
+    """One group: diagnosis, queues and members. The API, not this view, checks that the group exists."""
     return render(request, "dashboard/group.html", {"group": name})

@@ -1,7 +1,7 @@
 """The Content-Security-Policy of every page; the other security headers are Django's own, by the settings.
 
-The pages need nothing but this host: no inline script, no inline style, no other origin. A view that needs more
-(a vendored viewer, say) sets its own ``Content-Security-Policy``, and that one stays.
+The policy allows only this host: no inline script, no inline style, no other origin. A view that needs more, such as
+a vendored viewer, sets its own ``Content-Security-Policy``, which the middleware keeps.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ GetResponse = Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseB
 def content_security_policy(request: HttpRequest) -> str:
     """The policy for one request.
 
-    The WebSocket's address is spelled out, since not every browser lets ``'self'`` cover ``ws:``.
+    The WebSocket address is explicit, because ``'self'`` does not cover ``ws:`` in every browser.
     """
     try:
         host = request.get_host()
@@ -32,7 +32,7 @@ def content_security_policy(request: HttpRequest) -> str:
 
 
 class SecurityHeadersMiddleware:
-    """Sets what is not set yet. Works for both kinds of request, so that it costs no thread hop under ASGI."""
+    """Sets headers that the view did not set. Sync and async, so that ASGI requests need no extra thread."""
 
     sync_capable = True
     async_capable = True

@@ -1,10 +1,10 @@
-"""What the navigation shows: a page that comes new adds its line here."""
+"""The links of the navigation. A new page adds a line here."""
 
 from typing import NamedTuple
 
 
 class NavigationItem(NamedTuple):
-    """``path`` as the browser sees it; a page below it counts as the same item."""
+    """``path`` as the browser sees it; pages below it belong to the same item."""
 
     label: str
     path: str

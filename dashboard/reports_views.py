@@ -1,4 +1,4 @@
-"""The page of the reports. Django renders its frame; lists and progress come from ``/api/v1/reports``."""
+"""The Reports page. Django renders the frame; reports, runs and progress come from ``/api/v1/reports``."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -9,5 +9,5 @@ from django.views.decorators.http import require_safe
 @require_safe
 @ensure_csrf_cookie
 def reports(request: HttpRequest) -> HttpResponse:
-    """Every report with its runs, how far they are, and what they made."""
+    """All reports with their runs, progress and files."""
     return render(request, "dashboard/reports.html")

@@ -1,4 +1,4 @@
-"""Addresses of the pages. The live page is the root; include this module last-but-not-under a prefix."""
+"""Addresses of the pages. The live page is at the root, so include this module last and without a prefix."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The live page. Django renders its frame; everything that moves comes over ``/ws/v1/events``."""
+"""The live page. Django renders the frame; the data comes over ``/ws/v1/events``."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -16,5 +16,5 @@ def live(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def favicon(request: HttpRequest) -> HttpResponse:
-    """Browsers ask for this one whatever the page says."""
+    """Browsers request /favicon.ico whatever the page links to."""
     return redirect(static("img/favicon.svg"), permanent=False)

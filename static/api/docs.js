@@ -1,4 +1,4 @@
-// Shows the OpenAPI document. A file of its own, since the pages' policy allows no script inside them.
+// Shows the OpenAPI document. A separate file, because the Content-Security-Policy forbids inline scripts.
 SwaggerUIBundle({
   url: "/api/v1/openapi.json",
   dom_id: "#swagger-ui",

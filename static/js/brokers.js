@@ -1,24 +1,24 @@
 /**
- * Which broker a page is about, where its web process reaches several: the one that `?broker=` names in the page's own
- * address. Everything the page asks for goes to that one. Without it a page of lists shows all brokers; the live page,
- * which is one broker's, goes to the first.
+ * The page's broker, for a web process that reaches several brokers: `?broker=` in the page's own address names it, and
+ * all requests of the page go to it. Without `?broker=` a page of lists shows all brokers; the live page, which shows
+ * one broker, redirects to the first.
  */
 
-/** The broker that the page's address names; empty without one. */
-export const asked = new URLSearchParams(globalThis.location?.search).get("broker") ?? "";
+/** The broker named in the page's address; empty without one. */
+export const requestedBroker = new URLSearchParams(globalThis.location?.search).get("broker") ?? "";
 
 let showsAll = false;
 
-/** Whether the page shows several brokers at once. Known once the picker is filled. */
-export const isOfAllBrokers = () => showsAll;
+/** Whether the page shows several brokers at once. False until the picker is filled. */
+export const showsAllBrokers = () => showsAll;
 
 /** `path` of the API or of a WebSocket, narrowed to the page's broker. */
-export function ofBroker(path) {
-  if (!asked) return path;
-  return `${path}${path.includes("?") ? "&" : "?"}broker=${encodeURIComponent(asked)}`;
+export function withBroker(path) {
+  if (!requestedBroker) return path;
+  return `${path}${path.includes("?") ? "&" : "?"}broker=${encodeURIComponent(requestedBroker)}`;
 }
 
-/** This page's address with another broker; with none, for all. */
+/** This page's address for `broker`; for all brokers when it is empty. */
 export function addressOf(broker) {
   const url = new URL(location.href);
   if (broker) url.searchParams.set("broker", broker);
@@ -27,27 +27,27 @@ export function addressOf(broker) {
 }
 
 /**
- * Fills the select of `part("brokers")` and shows it where there is a choice. `all` says whether the page can show all
+ * Fills the select of `part("brokers")`, and shows it when there are several brokers. `all`: the page can show all
  * brokers at once. `ask(path)` promises an answer of the API. Promises the names of the brokers that the page shows
- * together, the first one being whose stream comes unasked; none when it shows one.
+ * together, or an empty list when it shows one. The event stream without `?broker=` is the first one's.
  */
 export async function brokerPicker(part, ask, { all }) {
   let brokers;
   try {
     ({ brokers } = await ask("/brokers"));
   } catch {
-    return []; // the page says by itself that its broker is away; there is nothing to choose then
+    return []; // the page shows by itself that its broker is unavailable
   }
-  if (brokers.length < 2 && !asked) return [];
-  if (!asked && !all) {
+  if (brokers.length < 2 && !requestedBroker) return [];
+  if (!requestedBroker && !all) {
     location.replace(addressOf(brokers[0].broker));
     return [];
   }
   const names = brokers.map(({ broker }) => broker);
-  if (asked && !names.includes(asked)) names.push(asked);
-  const options = names.map((name) => new Option(nameOf(name, brokers), name, false, name === asked));
-  showsAll = all && !asked;
-  if (all) options.unshift(new Option("all brokers", "", false, !asked));
+  if (requestedBroker && !names.includes(requestedBroker)) names.push(requestedBroker);
+  const options = names.map((name) => new Option(nameOf(name, brokers), name, false, name === requestedBroker));
+  showsAll = all && !requestedBroker;
+  if (all) options.unshift(new Option("all brokers", "", false, !requestedBroker));
   part("brokers").replaceChildren(...options);
   part("brokers").hidden = false;
   part("broker").hidden = true;
@@ -56,7 +56,7 @@ export async function brokerPicker(part, ask, { all }) {
 }
 
 function nameOf(name, brokers) {
-  const line = brokers.find(({ broker }) => broker === name);
-  if (!line) return `${name} (not here)`;
-  return line.available ? name : `${name} (away)`;
+  const entry = brokers.find(({ broker }) => broker === name);
+  if (!entry) return `${name} (unknown)`;
+  return entry.available ? name : `${name} (unavailable)`;
 }

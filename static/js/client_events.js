@@ -1,12 +1,12 @@
 /**
- * What a page of clients and groups knows of the stream /ws/v1/events (panel "clients"), and how each frame changes
- * it. Pure, like reducer.js: `reduce(state, frame, receivedAt)` returns a new state.
+ * The state of a page of clients and groups, built from the frames of /ws/v1/events (panel "clients"). Pure, like
+ * reducer.js: `reduce(state, frame, receivedAt)` returns a new state.
  */
 
 import { clock } from "./reducer.js";
 
 export const MAX_EVENTS = 200;
-/** Of messages that groups could not consume, which may be so many that they would push everything else out. */
+/** Bound on retry and dead letter events, so that many of them do not push the others out. */
 export const MAX_RETRIES = 100;
 const RETRIES = new Set(["message_sent_back", "message_dead_lettered"]);
 
@@ -16,8 +16,8 @@ export function initialState() {
 }
 
 /**
- * `state` after `frame`, which arrived at `receivedAt` (ms of this machine's clock). `events` are newest first; with a
- * `group` they are its own alone, also before the stream has been narrowed to it.
+ * The state after `frame`, which arrived at `receivedAt` (ms of this machine's clock). `events` are newest first. With
+ * `group` only its events are kept, even before the stream is narrowed to it.
  */
 export function reduce(state, frame, receivedAt, group = "") {
   const fresh = (frame?.client_events ?? []).filter((event) => !group || event.group === group)
@@ -28,9 +28,9 @@ export function reduce(state, frame, receivedAt, group = "") {
 }
 
 function withSnapshot(state, frame, receivedAt, fresh) {
-  const before = state.broker === frame.broker && state.epoch === frame.epoch ? state : initialState();
-  return { ...before, ...clock(before, frame.wall_ms, receivedAt), broker: frame.broker, epoch: frame.epoch,
-    seq: frame.seq, events: merge(before.events, fresh), needsSnapshot: false };
+  const base = state.broker === frame.broker && state.epoch === frame.epoch ? state : initialState();
+  return { ...base, ...clock(base, frame.wall_ms, receivedAt), broker: frame.broker, epoch: frame.epoch,
+    seq: frame.seq, events: merge(base.events, fresh), needsSnapshot: false };
 }
 
 function withDelta(state, delta, receivedAt, fresh) {
@@ -42,27 +42,27 @@ function withDelta(state, delta, receivedAt, fresh) {
     events: merge(state.events, fresh) };
 }
 
-/** The newest event after which members, queues or offsets may be others. */
+/** The newest event that may have changed members, queues or offsets. */
 export const newestChange = (events) => events.find(({ type }) => !RETRIES.has(type));
 
-/** Of `events`, newest first, at most MAX_RETRIES of messages, and MAX_EVENTS others. */
+/** The first MAX_RETRIES retry and dead letter events and the first MAX_EVENTS others of `events`. */
 function bounded(events) {
   let retries = 0;
   let others = 0;
   return events.filter(({ type }) => (RETRIES.has(type) ? ++retries <= MAX_RETRIES : ++others <= MAX_EVENTS));
 }
 
-/** Newest first, each once, bounded. */
+/** Both lists as one: newest first, without duplicates, bounded. */
 function merge(known, fresh) {
   if (!fresh.length) return known;
   const seen = new Set(known.map((event) => event.seq));
-  const news = fresh.filter((event) => !seen.has(event.seq));
-  if (!news.length) return known;
-  return bounded([...news, ...known].sort((a, b) => b.seq - a.seq));
+  const added = fresh.filter((event) => !seen.has(event.seq));
+  if (!added.length) return known;
+  return bounded([...added, ...known].sort((a, b) => b.seq - a.seq));
 }
 
-/** The events of several brokers' streams as one list; their clocks are taken as they are. */
-export function ofAll(states) {
+/** The events of several brokers as one list by time; differences between the brokers' clocks are not corrected. */
+export function mergeStreams(states) {
   const [first, ...others] = states.map((state) => state.events);
   if (others.every((events) => !events.length)) return first;
   return bounded([first, ...others].flat().sort((a, b) => b.wall_ms - a.wall_ms || b.seq - a.seq));

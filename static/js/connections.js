@@ -1,4 +1,4 @@
-/** The page of the connections. */
+/** The Connections page. */
 
 import { count } from "./format.js";
 import { request } from "./http.js";
@@ -9,8 +9,8 @@ import { clientsPanel } from "./panels/clients.js";
 
 const number = (value) => (value === null ? null : Number(value));
 
-/** The answer with its 64-bit numbers as numbers. */
-function read(answer) {
+/** The answer with its 64-bit integers as numbers. */
+function parse(answer) {
   return { ...answer, clients: answer.clients.map((client) => ({ ...client, connected_at_ms: number(client.connected_at_ms),
     last_heartbeat_ms: number(client.last_heartbeat_ms) })) };
 }
@@ -19,14 +19,14 @@ function figures({ clients, total }) {
   const of = (protocol) => clients.filter((client) => client.protocol === protocol).length;
   return [
     ["connected", count(total), "Open connections"],
-    ["RocketMQ clients", count(of("remoting")), "Connections that speak RocketMQ's protocol"],
+    ["RocketMQ clients", count(of("remoting")), "Connections over RocketMQ's remoting protocol"],
     ["WebSockets", count(of("websocket")), "Connections to /ws/v1/consumer"],
     ["in a group", count(clients.filter((client) => client.consumer_groups.length).length), "Connections that are members of a consumer group"],
-    ["held pulls", count(sum(clients, "holds")), "Their rows of the pullRequestTable"],
+    ["held pulls", count(sum(clients, "holds")), "Pulls of these clients in the pullRequestTable"],
   ];
 }
 
 startPage({
-  ask: async () => read(await request("GET", "/clients?limit=1000")), figures,
+  ask: async () => parse(await request("GET", "/clients?limit=1000")), figures,
   panels: [clientsPanel(), clientEventsPanel()],
 });

@@ -1,13 +1,13 @@
 /**
- * A consumer inside the page: one WebSocket, one pull under way for each queue of a topic, as RocketMQ's push
- * consumer keeps them. It speaks /ws/v1/consumer (subprotocol rmq.v1.json) and tells its listeners what happens:
+ * A consumer inside the page: one WebSocket, and one outstanding pull for each queue of a topic, like RocketMQ's push
+ * consumer. It uses /ws/v1/consumer (subprotocol rmq.v1.json) and calls its listeners with:
  *
- *   state {text, failed}            what it is doing, as a sentence
- *   held {queueId, holdId, offset}  a pull of ours stands in the pullRequestTable
+ *   state {text, failed}            its state, as a sentence
+ *   held {queueId, holdId, offset}  one of its pulls is in the pullRequestTable
  *   pulled {queueId, hold, messages, at}   a pull was answered; `hold` is null when it was answered at once
  */
 
-import { ofBroker } from "./brokers.js";
+import { withBroker } from "./brokers.js";
 import { problemSentence, request, topicPath } from "./http.js";
 import { backoff, closeReason, socketUrl } from "./socket.js";
 
@@ -34,17 +34,17 @@ export class PageConsumer {
     return () => this.listeners.delete(listener);
   }
 
-  /** How many of our pulls are held now. */
+  /** How many of its pulls are held now. */
   get heldNow() {
     return [...this.queues.values()].filter((queue) => queue.holdId !== null).length;
   }
 
-  /** Start at the end of every queue of the topic; the topic is made when there is none of that name. */
+  /** Starts at the end of every queue of the topic; creates the topic if it does not exist. */
   async start({ topic, group, filter }) {
     this.stop();
     const run = this.run;
     Object.assign(this, { running: true, topic, group, filter: filter || "*", attempt: 0 });
-    this.#say(`Asking for the queues of ${topic} …`);
+    this.#showState(`Reading the queues of ${topic} …`);
     try {
       const queues = await this.#findQueues(topic);
       if (run !== this.run) return;
@@ -54,7 +54,7 @@ export class PageConsumer {
     } catch (error) {
       if (run !== this.run) return;
       this.stop();
-      this.#say(error.message, true);
+      this.#showState(error.message, true);
       throw error;
     }
   }
@@ -66,20 +66,20 @@ export class PageConsumer {
     this.pulls.clear();
     this.socket?.close(1000);
     this.socket = null;
-    this.#say("Stopped; its holds were released.");
+    this.#showState("Stopped.");
   }
 
   async #findQueues(topic) {
     const { topics } = await request("GET", "/topics");
     if (!topics.some((known) => known.topic === topic)) {
-      this.#say(`There is no topic ${topic} yet; making it with 4 queues …`);
+      this.#showState(`Topic ${topic} does not exist yet; creating it with 4 queues …`);
       await request("PUT", topicPath(topic), { queues: 4 });
     }
     return (await request("GET", `${topicPath(topic)}/queues`)).queues;
   }
 
   #connect(run) {
-    const socket = new WebSocket(socketUrl(ofBroker("/ws/v1/consumer")), ["rmq.v1.json"]);
+    const socket = new WebSocket(socketUrl(withBroker("/ws/v1/consumer")), ["rmq.v1.json"]);
     this.socket = socket;
     socket.onopen = () => this.#send({ type: "hello", client_id: this.clientId });
     socket.onmessage = (event) => {
@@ -95,7 +95,7 @@ export class PageConsumer {
     for (const queue of this.queues.values()) queue.holdId = null;
     const wait = backoff(this.attempt);
     this.attempt += 1;
-    this.#say(`Not connected: ${closeReason(event)}. It tries again by itself and goes on where it was.`, true);
+    this.#showState(`Not connected: ${closeReason(event)}. The consumer reconnects by itself and continues at its last offset.`, true);
     window.setTimeout(() => {
       if (run === this.run) this.#connect(run);
     }, wait);
@@ -113,7 +113,7 @@ export class PageConsumer {
 
   #welcomed() {
     this.attempt = 0;
-    this.#say(`Connected as ${this.clientId}; asking for messages …`);
+    this.#showState(`Connected as ${this.clientId}; pulling …`);
     for (const queueId of this.queues.keys()) this.#pull(queueId);
   }
 
@@ -133,8 +133,8 @@ export class PageConsumer {
     if (!queue) return;
     queue.holdId = Number(frame.hold_id);
     queue.failures = 0;
-    this.#say("");
-    this.#tell("held", { queueId: this.pulls.get(frame.id), holdId: queue.holdId, offset: queue.offset });
+    this.#showState("");
+    this.#notify("held", { queueId: this.pulls.get(frame.id), holdId: queue.holdId, offset: queue.offset });
   }
 
   #pulled(frame) {
@@ -146,18 +146,18 @@ export class PageConsumer {
     queue.offset = Number(frame.next_offset ?? queue.offset);
     queue.failures = 0;
     queue.holdId = null;
-    this.#tell("pulled", { queueId, hold: frame.hold ?? null, messages, at: performance.now() });
-    // An empty answer that was not held must not be followed at once, or the two would spin.
+    this.#notify("pulled", { queueId, hold: frame.hold ?? null, messages, at: performance.now() });
+    // After an empty answer that was not held, wait: pulling again at once would loop without pause.
     if (messages.length || frame.hold) this.#pull(queueId);
     else this.#pullLater(queueId, PAUSE_MS);
-    this.#say("");
+    this.#showState("");
   }
 
   #problem(frame) {
-    const sentence = problemSentence(frame) ?? problemSentence(frame.problem) ?? "The broker refused without saying why.";
+    const sentence = problemSentence(frame) ?? problemSentence(frame.problem) ?? "The broker refused the request and gave no reason.";
     const queueId = this.pulls.get(frame.id);
     const queue = this.queues.get(queueId);
-    this.#say(sentence, true);
+    this.#showState(sentence, true);
     if (!queue) return;
     this.pulls.delete(frame.id);
     queue.holdId = null;
@@ -172,11 +172,11 @@ export class PageConsumer {
     }, wait);
   }
 
-  #say(text, failed = false) {
-    this.#tell("state", { text, failed });
+  #showState(text, failed = false) {
+    this.#notify("state", { text, failed });
   }
 
-  #tell(kind, what) {
-    for (const listener of [...this.listeners]) listener(kind, what);
+  #notify(kind, detail) {
+    for (const listener of [...this.listeners]) listener(kind, detail);
   }
 }

@@ -1,10 +1,10 @@
-/** Cron expressions and the choices that most people need of them. Times are UTC. */
+/** Cron expressions, and the simple choices that the form offers instead. Times are UTC. */
 
 const DAY = /^(\d{1,2}) (\d{1,2}) \* \* \*$/;
 const HOUR = /^(\d{1,2}) \* \* \* \*$/;
 const two = (number) => String(number).padStart(2, "0");
 
-/** What the form shows for a cron expression: {every: "day", time}, {every: "hour", minute} or {every: "cron", cron}. */
+/** The form's choice for a cron expression: {every: "day", time}, {every: "hour", minute} or {every: "cron", cron}. */
 export function choiceOf(cron) {
   const [, minute, hour] = DAY.exec(cron ?? "") ?? [];
   if (hour !== undefined && Number(minute) < 60 && Number(hour) < 24) return { every: "day", time: `${two(hour)}:${two(minute)}` };
@@ -13,7 +13,7 @@ export function choiceOf(cron) {
   return { every: "cron", cron: cron ?? "" };
 }
 
-/** The cron expression of a choice; null when something is missing in it. */
+/** The cron expression of a choice; null when the choice is incomplete. */
 export function cronOf({ every, time = "", minute = "", cron = "" }) {
   if (every === "day") {
     const [, hours, minutes] = /^(\d{1,2}):(\d{2})/.exec(time) ?? [];

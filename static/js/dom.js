@@ -1,6 +1,6 @@
-/** The little that the panels need of the DOM. Everything that comes from outside goes through textContent. */
+/** Small DOM helpers for the panels. All text from outside is set as textContent, never as markup. */
 
-/** An element with attributes and children; texts become text nodes. */
+/** An element with attributes and children; strings become text nodes. */
 export function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -13,19 +13,19 @@ export function el(tag, attributes = {}, ...children) {
 
 const FITS_ANYWHERE = 15;
 
-/** A table cell; a text that may be too long for its column is clipped, with the whole of it as its title. */
+/** A table cell. A long text is clipped to its column; `title` holds the whole of it. */
 export function cell(kind, title, ...children) {
   const node = el("td", { role: "cell", class: kind || null, title }, ...children);
   if (node.textContent.length > FITS_ANYWHERE) node.classList.add("long");
   return node;
 }
 
-/** A queue's name; where it does not fit, the topic is cut, its number is not. */
+/** A queue's name. When it does not fit, the topic is clipped and the queue id stays visible. */
 export function queueName(topic, queueId) {
   return el("span", { class: "queue-place" }, el("span", { class: "queue-topic" }, topic), el("span", {}, `@${queueId}`));
 }
 
-/** Set a text only when it changed, so that nothing is laid out in vain. */
+/** Sets the text only when it changed, to avoid needless layout. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -36,16 +36,16 @@ export function setAttribute(node, name, value) {
   else if (node.getAttribute(name) !== text) node.setAttribute(name, text);
 }
 
-/** The panel of that name, and a finder for its parts marked with data-part. */
+/** The panel with that name; `part(name)` returns its element with that data-part. */
 export function panel(name) {
   const root = document.querySelector(`[data-panel="${name}"]`);
   return { root, part: (part) => root.querySelector(`[data-part="${part}"]`) };
 }
 
 /**
- * Keeps the children of `parent` equal to a list of items, each known by its key: rows are made once, updated in
- * place, moved only when their order changed, and removed when their item is gone. `leave(row, key)` may keep a row
- * for a moment (return true) and then removes it itself.
+ * Keeps the children of `parent` equal to a list of items, one row an item, by key. A row is created once, updated in
+ * place, moved only when the order changed, and removed when its item is gone. If `leave(row, key)` returns true, the
+ * row stays, and `leave` must remove it later.
  */
 export class KeyedRows {
   constructor(parent, { create, update, leave = () => false }) {
@@ -79,7 +79,7 @@ export class KeyedRows {
   }
 }
 
-/** Let a node light up for a moment, in colours of the style sheet. */
+/** Highlights a node for a second, in colours of the style sheet. */
 export function flash(node, background, colour) {
   if (calm.matches) return;
   const style = getComputedStyle(document.documentElement);

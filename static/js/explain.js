@@ -1,4 +1,4 @@
-/** Sentences that say why a consumer waits. Pure. */
+/** Sentences that explain why a pull is held and how it ended. Pure. */
 
 import { cause, count, micros, millis, seconds } from "./format.js";
 import { queueKey } from "./reducer.js";
@@ -8,41 +8,41 @@ export function acceptsAll(filter) {
   return !filter || filter.trim() === "*";
 }
 
-/** Why the hold waits, and until when. `queue` may be unknown, `now` is the broker's time or null. */
+/** Why the pull is held, and until when. `queue` may be undefined; `now` is the broker's time, or null. */
 export function explainHold(hold, queue, now, { longPollingEnable = null } = {}) {
-  return `${whatItWaitsFor(hold, queue)} ${untilWhen(hold, now, longPollingEnable)}`;
+  return `${waitReason(hold, queue)} ${waitEnd(hold, now, longPollingEnable)}`;
 }
 
-function whatItWaitsFor(hold, queue) {
+function waitReason(hold, queue) {
   const where = queueKey(hold.topic, hold.queue_id);
-  const wants = `Waits for offset ${count(hold.pull_from_offset)} of ${where};`;
+  const offset = `Waits for offset ${count(hold.pull_from_offset)} of ${where};`;
   const end = queue ? queue.max_offset : hold.queue_max_offset;
   const arrived = end - hold.pull_from_offset;
   if (arrived <= 0) {
-    const only = acceptsAll(hold.filter) ? "" : ` Only messages that ${hold.filter} accepts will wake it.`;
-    return `${wants} the queue ends at ${count(end)}, so nothing new has arrived.${only}`;
+    const only = acceptsAll(hold.filter) ? "" : ` Only a message that its filter ${hold.filter} accepts wakes it.`;
+    return `${offset} the queue ends at ${count(end)}, so no new message has arrived.${only}`;
   }
   const have = arrived === 1 ? "1 message has arrived" : `${count(arrived)} messages have arrived`;
   if (!acceptsAll(hold.filter)) {
-    const they = arrived === 1 ? "it" : "them";
-    return `${wants} ${have} since (the queue ends at ${count(end)}), but its filter ${hold.filter} rejects ${they}. `
-      + "The next check of the table answers it without messages (filter advanced), so that its offset moves on.";
+    const them = arrived === 1 ? "it" : "them";
+    return `${offset} ${have} since (the queue ends at ${count(end)}), but its filter ${hold.filter} rejects ${them}. `
+      + "The next check of the pullRequestTable answers it without messages (filter advanced), so that its offset moves on.";
   }
-  return `${wants} ${have} since (the queue ends at ${count(end)}), so it is being woken now.`;
+  return `${offset} ${have} since (the queue ends at ${count(end)}), so it is being woken now.`;
 }
 
-function untilWhen(hold, now, longPollingEnable) {
-  if (now === null) return "When it will be answered is unknown: the broker's clock is not known yet.";
+function waitEnd(hold, now, longPollingEnable) {
+  if (now === null) return "The time of its answer is unknown, because the broker's clock is not known yet.";
   const left = hold.deadline_ms - now;
   if (left < 0) return `Its deadline passed ${seconds(-left)} ago, so its answer is due.`;
-  const short = longPollingEnable === false ? " (longPollingEnable is off, so new pulls are held only briefly)" : "";
+  const short = longPollingEnable === false ? " (longPollingEnable is off: new pulls are held for shortPollingTimeMills only)" : "";
   return `It will be answered in ${seconds(left)} at the latest${short}.`;
 }
 
-/** How a hold ended. `wakeup` is null when its end is not among those that the page still knows. */
+/** How a hold ended. `wakeup` is null when the page no longer has it. */
 export function explainEnd(hold, wakeup) {
   const where = queueKey(hold.topic, hold.queue_id);
-  if (!wakeup) return `No longer held on ${where}; how it ended is not among the wake-ups that this page still has.`;
+  if (!wakeup) return `No longer held on ${where}; how it ended is unknown: this page no longer has its wake-up.`;
   const { word, means } = cause(wakeup.cause);
   const held = `after ${micros(wakeup.held_us)}`;
   if (wakeup.cause === "channel_gone" || wakeup.cause === "cancelled") {
@@ -53,11 +53,11 @@ export function explainEnd(hold, wakeup) {
   return `Woken ${held} by ${word}: ${means}. It was answered with ${brought}${wake}.`;
 }
 
-/** One line for the in-page consumer: how a pull was answered. */
+/** How a pull of the in-page consumer was answered, in one line. */
 export function explainPull(hold, wakeUs, roundTripMs) {
-  if (!hold) return "answered at once, without being held";
+  if (!hold) return "answered at once, not held";
   const parts = [`held ${millis(hold.held_ms)}`, `woken by ${cause(hold.wake_cause).word}`];
-  if (wakeUs !== null && wakeUs > 0) parts.push(`${micros(wakeUs)} after it arrived`);
+  if (wakeUs !== null && wakeUs > 0) parts.push(`${micros(wakeUs)} after the arrival`);
   if (roundTripMs !== null) parts.push(`${millis(roundTripMs)} from Publish to this page`);
   return parts.join(", ");
 }

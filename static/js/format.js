@@ -1,4 +1,4 @@
-/** How figures and words are written. Pure. What is not known is "unknown", never 0. */
+/** Formats of numbers, durations and names. Pure. An unknown value is "unknown", never 0. */
 
 export const UNKNOWN = "unknown";
 const GROUPED = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
@@ -7,14 +7,14 @@ export function isKnown(value) {
   return value !== null && value !== undefined && !Number.isNaN(value);
 }
 
-/** 1234567 -> "1,234,567". Takes the decimal strings of ?int64=string too. */
+/** 1234567 -> "1,234,567". Also accepts the decimal strings of ?int64=string. */
 export function count(value) {
   if (!isKnown(value) || value === "") return UNKNOWN;
   return GROUPED.format(typeof value === "string" ? BigInt(value) : value);
 }
 
 /** "1 queue", "2 queues". */
-export function some(number, one, many = `${one}s`) {
+export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${Number(number) === 1 ? one : many}`;
 }
 
@@ -33,7 +33,7 @@ export function rate(perSecond) {
   return shortCount(Math.round(perSecond));
 }
 
-/** A duration given in microseconds, in the unit that reads best. */
+/** A duration given in microseconds, in the most readable unit. */
 export function micros(us) {
   if (!isKnown(us)) return UNKNOWN;
   if (us < 1000) return `${Math.round(us)} µs`;
@@ -53,7 +53,7 @@ function trim(text) {
   return text.replace(/\.?0+$/, "");
 }
 
-/** Seconds with one decimal, for a number that moves: "8.2 s". */
+/** Seconds with one decimal, for a number that changes all the time: "8.2 s". */
 export function seconds(ms) {
   return isKnown(ms) ? `${(Math.max(0, ms) / 1000).toFixed(1)} s` : UNKNOWN;
 }
@@ -74,13 +74,13 @@ export function span(ms) {
     .map(([value, unit]) => `${value} ${unit}`).join(" ");
 }
 
-/** How long ago; coarse, so that it does not flicker. */
+/** An age in two units, "now" under a second. */
 export function ago(ms) {
   if (!isKnown(ms)) return UNKNOWN;
   return ms < 1000 ? "now" : `${span(ms)} ago`;
 }
 
-/** Wall clock time of the reader's zone with milliseconds: "14:03:22.118". */
+/** Time of day in the reader's time zone, with milliseconds: "14:03:22.118". */
 export function clockTime(wallMs) {
   if (!isKnown(wallMs)) return UNKNOWN;
   const date = new Date(wallMs);
@@ -90,30 +90,30 @@ export function clockTime(wallMs) {
 }
 
 /** An estimated percentile of stats.percentile, marked as an estimate. */
-export function estimate(found, write) {
-  if (!found) return UNKNOWN;
-  return found.open ? `> ${write(found.value)}` : `≈ ${write(found.value)}`;
+export function estimate(percentile, format) {
+  if (!percentile) return UNKNOWN;
+  return percentile.open ? `> ${format(percentile.value)}` : `≈ ${format(percentile.value)}`;
 }
 
-/** What a cause is called, what it means, and its mark (so that colour is never the only sign). */
+/** Each cause's name, meaning, and mark (so that colour is never the only sign). */
 export const CAUSES = {
-  arrival: { word: "arrival", mark: "●", means: "a message that it wanted arrived" },
+  arrival: { word: "arrival", mark: "●", means: "a message that its filter accepts arrived" },
   filter_advanced: { word: "filter advanced", mark: "◆",
-    means: "only messages that its filter rejects had arrived; it was told to go on behind them" },
+    means: "only messages that its filter rejects had arrived; the answer moves its offset past them" },
   missed_arrival: { word: "missed arrival", mark: "✖",
-    means: "a matching message was there and nobody had woken it: a defect, please report it" },
-  timeout: { word: "timeout", mark: "◷", means: "nothing came before its deadline" },
-  short_poll: { word: "short poll", mark: "◔", means: "long polling is off, and shortPollingTimeMills had passed" },
-  shutdown: { word: "shutdown", mark: "■", means: "the broker is stopping and answers what it holds" },
-  channel_gone: { word: "client gone", mark: "○", means: "its client went away; nobody waits for an answer" },
-  cancelled: { word: "cancelled", mark: "○", means: "its client took the pull back" },
+    means: "a matching message had arrived without waking it; this is a defect, please report it" },
+  timeout: { word: "timeout", mark: "◷", means: "no message arrived before its deadline" },
+  short_poll: { word: "short poll", mark: "◔", means: "longPollingEnable is off, and shortPollingTimeMills passed" },
+  shutdown: { word: "shutdown", mark: "■", means: "the broker is stopping and answers all held pulls" },
+  channel_gone: { word: "client gone", mark: "○", means: "its client disconnected, so it was not answered" },
+  cancelled: { word: "cancelled", mark: "○", means: "its client cancelled the pull" },
 };
 
 export function cause(name) {
   return CAUSES[name] ?? { word: String(name).replaceAll("_", " "), mark: "·", means: "" };
 }
 
-/** Topics that RocketMQ and GlassMQ keep for themselves. */
+/** Topics that RocketMQ and GlassMQ use internally. */
 const SYSTEM_TOPICS = new Set([
   "TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "BenchmarkTest", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC",
   "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "DefaultCluster",

@@ -1,7 +1,7 @@
-/** The page of one group. */
+/** The page of one consumer group. */
 
 import { setText } from "./dom.js";
-import { UNKNOWN, count, span } from "./format.js";
+import { UNKNOWN, count, isKnown, span } from "./format.js";
 import { request } from "./http.js";
 import { startPage } from "./page.js";
 import { sum } from "./explain_group.js";
@@ -10,45 +10,47 @@ import { groupQueuesPanel, membersPanel, retriesPanel, subscriptionsPanel, verdi
 
 const NUMBERS = ["offset", "pull_offset", "min_offset", "max_offset", "lag", "lag_ms", "polled_ms_ago", "connected_at_ms",
   "last_heartbeat_ms", "suspended_at_ms", "deadline_ms", "pull_from_offset", "next_due_ms", "dead_letters", "dead_letters_from"];
-const WORDS = { CLUSTERING: "its members share the queues", BROADCASTING: "each member gets every message",
-  CONSUME_FROM_LAST_OFFSET: "new queues from their end", CONSUME_FROM_FIRST_OFFSET: "new queues from their first message",
-  CONSUME_FROM_TIMESTAMP: "new queues from a time" };
-const MISSING = ". It shows here as soon as somebody consumes for it. RocketMQ's consumers reach a broker only when the "
-  + "name server knows a topic of theirs: where the topic does not exist yet, the first message sent to it makes it.";
+const SETTINGS = { CLUSTERING: "clustering: each queue has one consumer", BROADCASTING: "broadcasting: each member receives every message",
+  CONSUME_FROM_LAST_OFFSET: "new queues are consumed from their end", CONSUME_FROM_FIRST_OFFSET: "new queues are consumed from their first message",
+  CONSUME_FROM_TIMESTAMP: "new queues are consumed from a timestamp" };
+const MISSING = ". It appears here as soon as a client consumes for it. RocketMQ consumers connect to a broker only when the "
+  + "name server has a route for one of their topics; if the topic does not exist yet, create it or send a first message to it.";
 const group = document.body.dataset.group;
 const part = (name) => document.querySelector(`[data-part="${name}"]`);
 
-function numbered(entry) {
-  const found = { ...entry };
-  for (const name of NUMBERS) if (typeof found[name] === "string") found[name] = Number(found[name]);
-  return found;
+function withNumbers(entry) {
+  const copy = { ...entry };
+  for (const name of NUMBERS) if (typeof copy[name] === "string") copy[name] = Number(copy[name]);
+  return copy;
 }
 
-/** The answer with its 64-bit numbers as numbers. */
-function read(answer) {
-  return { ...answer, lag: Number(answer.lag), members: answer.members.map(numbered), queues: answer.queues.map(numbered),
-    holds: answer.holds.map(numbered), retries: answer.retries.map(numbered) };
+/** The answer with its 64-bit integers as numbers. */
+function parse(answer) {
+  return { ...answer, lag: Number(answer.lag), members: answer.members.map(withNumbers), queues: answer.queues.map(withNumbers),
+    holds: answer.holds.map(withNumbers), retries: answer.retries.map(withNumbers) };
 }
 
 function figures(answer) {
-  const oldest = Math.max(0, ...answer.queues.map((queue) => (queue.lag > 0 ? queue.lag_ms ?? 0 : 0)));
-  const uncommitted = answer.queues.some((queue) => queue.lag === null);
+  const ages = answer.queues.filter((queue) => queue.lag > 0 && isKnown(queue.lag_ms)).map((queue) => queue.lag_ms);
+  const partial = answer.queues.some((queue) => !isKnown(queue.lag));
+  const least = partial ? "≥ " : "";
+  const oldest = ages.length ? `${least}${span(Math.max(...ages))}` : answer.lag || partial ? UNKNOWN : "–";
   return [
-    ["members", count(answer.members.length), "Members that are online"],
-    ["queues", count(answer.queues.length), "Queues of its topics, the retry topic among them"],
-    ["behind", uncommitted && !answer.lag ? UNKNOWN : count(answer.lag), "Messages that are not committed yet"],
-    ["oldest waits", answer.lag ? span(oldest) : "–", "Age of the oldest message that is not committed"],
-    ["held pulls", count(answer.holds.length), "Its rows of the pullRequestTable"],
+    ["members", count(answer.members.length), "Members online"],
+    ["queues", count(answer.queues_total), "Queues of its topics, including the retry topic"],
+    ["lag", partial && !answer.lag ? UNKNOWN : `${least}${count(answer.lag)}`, "Messages that are not committed; ≥ if some queue has no committed offset"],
+    ["oldest message", oldest, "Age of the oldest message that is not committed"],
+    ["held pulls", count(answer.holds.length), "Pulls of the group in the pullRequestTable"],
   ];
 }
 
-/** What the group is, in a line; and whether it is there at all. */
+/** The group's settings in a line, or the message that the group does not exist. */
 function aboutPanel() {
   return {
     render({ answer }) {
       if (!answer) return;
       showMissing("");
-      const about = [WORDS[answer.message_model], WORDS[answer.consume_from_where]].filter(Boolean).join("; ");
+      const about = [SETTINGS[answer.message_model], SETTINGS[answer.consume_from_where]].filter(Boolean).join("; ");
       setText(part("about"), about ? `${about[0].toUpperCase()}${about.slice(1)}.` : "");
     },
   };
@@ -57,11 +59,11 @@ function aboutPanel() {
 function showMissing(text) {
   setText(part("missing"), text);
   part("missing").hidden = !text;
-  part("found").hidden = Boolean(text);
+  part("content").hidden = Boolean(text);
 }
 
 startPage({
-  ask: async () => read(await request("GET", `/groups/${encodeURIComponent(group)}`)), figures, group,
+  ask: async () => parse(await request("GET", `/groups/${encodeURIComponent(group)}`)), figures, group,
   panels: [aboutPanel(), verdictPanel(), groupQueuesPanel(), membersPanel(), retriesPanel(), subscriptionsPanel(),
     clientEventsPanel({ link: false })],
   onError(error) {

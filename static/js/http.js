@@ -1,6 +1,6 @@
-/** Calls to the public API. A failure becomes an Error whose message is a sentence for the reader. */
+/** Calls to the public API. A failure is an Error with a sentence for the reader as its message. */
 
-import { ofBroker } from "./brokers.js";
+import { withBroker } from "./brokers.js";
 
 export class Problem extends Error {
   constructor(sentence, { status = 0, code = "", retryAfter = null } = {}) {
@@ -11,12 +11,12 @@ export class Problem extends Error {
   }
 }
 
-/** JSON of an answer by the page's broker. 64-bit numbers come as strings, since a page cannot hold them otherwise. */
+/** The JSON answer of the page's broker. 64-bit integers are strings, because JavaScript numbers cannot hold them. */
 export async function request(method, path, body = undefined) {
-  return requestOfAll(method, ofBroker(path), body);
+  return requestOfAll(method, withBroker(path), body);
 }
 
-/** The same of all brokers. */
+/** The same, from all brokers. */
 export async function requestOfAll(method, path, body = undefined) {
   const separator = path.includes("?") ? "&" : "?";
   const headers = { Accept: "application/json" };
@@ -29,12 +29,12 @@ export async function requestOfAll(method, path, body = undefined) {
       method, headers, credentials: "same-origin", body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch {
-    throw new Problem("The broker's web side does not answer; nothing was sent or its answer was lost.");
+    throw new Problem("The web server does not answer: the request or its answer was lost.");
   }
   const text = await response.text();
   const answer = parse(text);
   if (!response.ok) throw problemOf(response, answer);
-  if (answer === null && text) throw new Problem("The answer is not JSON.", { status: response.status });
+  if (answer === null && text) throw new Problem("The web server's answer is not JSON.", { status: response.status });
   return answer;
 }
 
@@ -50,16 +50,16 @@ function problemOf(response, problem) {
   const options = { status: response.status, code: String(problem?.code ?? ""),
     retryAfter: Number(response.headers.get("Retry-After")) || null };
   return new Problem(problemSentence(problem)
-    ?? `The broker's web side answered ${response.status} and did not say why.`, options);
+    ?? `The web server answered ${response.status} and gave no reason.`, options);
 }
 
-/** The sentence of an RFC 9457 problem, with its code and the field it points at; null when it says nothing. */
+/** The sentence of an RFC 9457 problem, with its code and its first field error; null when it has no text. */
 export function problemSentence(problem) {
-  const said = problem?.detail || problem?.title;
-  if (!said) return null;
+  const detail = problem?.detail || problem?.title;
+  if (!detail) return null;
   const first = Array.isArray(problem.errors) && problem.errors[0]?.detail ? ` ${problem.errors[0].detail}` : "";
   const code = problem.code ? ` (${problem.code})` : "";
-  return `${said}${first === ` ${said}` ? "" : first}${code}`;
+  return `${detail}${first === ` ${detail}` ? "" : first}${code}`;
 }
 
 export const topicPath = (topic) => `/topics/${encodeURIComponent(topic)}`;

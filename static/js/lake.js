@@ -1,9 +1,9 @@
-/** The lake on the page of the reports: how far it is, when it is filled, and "fill it now". */
+/** The lake panel of the Reports page: its state, its schedule, and "Fill now". */
 
 import { el, setAttribute, setText } from "./dom.js";
 import { ago, count } from "./format.js";
 import { request } from "./http.js";
-import { figuresOf, fillOf, isFilled, notesOf } from "./lake_words.js";
+import { currentFill, hasFinished, lakeFigures, lakeNotes } from "./explain_lake.js";
 
 const BUSY_MS = 1_000;
 const CALM_MS = 10_000;
@@ -14,10 +14,10 @@ const part = (name) => root.querySelector(`[data-part="${name}"]`);
 const box = part("enabled");
 const form = part("schedule");
 let timer = null;
-let asked = null;
+let requested = null;
 let busy = false;
 
-function say(text, failed = false) {
+function showNote(text, failed = false) {
   const note = part("note");
   setText(note, text);
   note.hidden = !text;
@@ -29,16 +29,16 @@ async function act(control, action) {
   try {
     await action();
   } catch (error) {
-    asked = null;
-    say(error.message, true);
+    requested = null;
+    showNote(error.message, true);
   } finally {
     control.disabled = false;
   }
-  await look();
+  await refresh();
 }
 
 function showFill(lake) {
-  const fill = fillOf(lake);
+  const fill = currentFill(lake);
   part("fill").hidden = lake.under_way;
   part("cancel").hidden = !lake.under_way;
   part("fill-state").hidden = !fill;
@@ -53,43 +53,43 @@ function showFill(lake) {
 function show(lake) {
   busy = lake.under_way;
   showFill(lake);
-  const words = figuresOf(lake, { count, ago, now: Date.now() });
-  part("figures").replaceChildren(...words.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
-  part("notes").replaceChildren(...notesOf(lake, { count }).map((text) => el("li", {}, text)));
+  const figures = lakeFigures(lake, { count, ago, now: Date.now() });
+  part("figures").replaceChildren(...figures.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  part("notes").replaceChildren(...lakeNotes(lake, { count }).map((text) => el("li", {}, text)));
   const schedule = lake.schedule;
   box.checked = Boolean(schedule?.enabled);
   setText(part("when"), schedule ? schedule.when : "never");
   if (document.activeElement !== form.elements.cron) form.elements.cron.value = schedule?.cron ?? "15 * * * *";
-  if (asked && isFilled(lake, asked.before)) {
-    asked = null;
-    say(lake.status === "done" ? "Filled." : "");
-  } else if (asked && lake.status === "running") {
-    say("");
-  } else if (asked && Date.now() - asked.at > PATIENCE_MS) {
-    asked = null;
-    say("The report worker has other work first.");
+  if (requested && hasFinished(lake, requested.before)) {
+    requested = null;
+    showNote(lake.status === "done" ? "Filled." : "");
+  } else if (requested && lake.status === "running") {
+    showNote("");
+  } else if (requested && Date.now() - requested.at > PATIENCE_MS) {
+    requested = null;
+    showNote("The report worker is busy with other work; the fill is still queued.");
   }
 }
 
-async function look() {
+async function refresh() {
   clearTimeout(timer);
   try {
     show(await request("GET", "/lake"));
   } catch (error) {
-    say(error.message, true);
+    showNote(error.message, true);
   }
-  timer = setTimeout(look, asked || busy ? BUSY_MS : CALM_MS);
+  timer = setTimeout(refresh, requested || busy ? BUSY_MS : CALM_MS);
 }
 
 part("fill").addEventListener("click", () => act(part("fill"), async () => {
   const before = await request("GET", "/lake");
   await request("POST", "/lake/sync", {});
-  asked = { before, at: Date.now() };
-  say("The report worker is told; it fills the lake when it has nothing else to do.");
+  requested = { before, at: Date.now() };
+  showNote("Requested. The report worker fills the lake after its current work.");
 }));
 part("cancel").addEventListener("click", () => act(part("cancel"), async () => {
   await request("DELETE", "/lake/sync");
-  say("");
+  showNote("");
 }));
 box.addEventListener("change", () => act(box, () => request("PATCH", "/lake/schedule", { enabled: box.checked })));
 form.addEventListener("submit", (event) => {
@@ -98,7 +98,7 @@ form.addEventListener("submit", (event) => {
   form.elements.cron.blur();
   act(button, async () => {
     await request("PATCH", "/lake/schedule", { cron: form.elements.cron.value.trim() });
-    say("");
+    showNote("");
   });
 });
-look();
+refresh();

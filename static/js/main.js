@@ -1,4 +1,4 @@
-/** Wires the page: frames go through the reducer, what comes out is drawn at most ten times a second. */
+/** The live page: frames update the state through the reducer, and panels draw the state at most ten times a second. */
 
 import { initialState, reduce, brokerTime } from "./reducer.js";
 import { EventsSocket } from "./socket.js";
@@ -24,8 +24,8 @@ let drawnAt = 0;
 let drawEveryMs = DRAW_EVERY_MS;
 
 /**
- * What the panels draw. `now` is the broker's time, null while unknown; it stands still while nothing comes from the
- * broker, so that ages tell what was known then.
+ * What the panels draw. `now` is the broker's time, null while unknown. While the page is not live, `now` is the time
+ * of the last frame, so that ages are those of the data shown.
  */
 function view() {
   const localNow = Date.now();
@@ -45,14 +45,14 @@ function draw() {
   drawnAt = performance.now();
   const current = view();
   for (const panel of panels) safely(() => panel.render(current));
-  // Where drawing takes long (much to show, a slow machine) it is done less often, so that the page answers its reader.
+  // Slow drawing (many rows, a slow machine) is done less often, so that the page stays responsive.
   requestAnimationFrame(() => {
     const cost = performance.now() - drawnAt;
     drawEveryMs = Math.min(SLOWEST_DRAW_EVERY_MS, Math.max(DRAW_EVERY_MS, cost * SHARE_OF_TIME));
   });
 }
 
-/** A panel that fails must not take the others with it. */
+/** Runs `work` and reports its error, so that one failing panel does not stop the others. */
 function safely(work) {
   try {
     work();
@@ -64,7 +64,7 @@ function safely(work) {
 const socket = new EventsSocket({
   onFrame(frame, receivedAt) {
     page.state = reduce(page.state, frame, receivedAt);
-    if (page.state.needsSnapshot) socket.askSnapshot();
+    if (page.state.needsSnapshot) socket.requestSnapshot();
     schedule();
   },
   onStatus(status, reason, retryAt) {

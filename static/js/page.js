@@ -1,15 +1,15 @@
 /**
- * What the pages of clients and groups share: the stream of events, an answer of the API that is asked for again and
- * again, and panels that draw both. The page is live when both come.
+ * The common part of the Groups, group and Connections pages: the stream of events, a polled answer of the API, and
+ * panels that draw both. The page is live while both are up to date.
  */
 
-import { initialState, newestChange, ofAll, reduce } from "./client_events.js";
+import { initialState, newestChange, mergeStreams, reduce } from "./client_events.js";
 import { EventsSocket } from "./socket.js";
 import { Poller } from "./poll.js";
 import { brokerTime } from "./reducer.js";
 import { el, panel, setText } from "./dom.js";
 import { UNKNOWN } from "./format.js";
-import { brokerPicker, ofBroker } from "./brokers.js";
+import { brokerPicker, withBroker } from "./brokers.js";
 import { requestOfAll } from "./http.js";
 import { liveState } from "./panels/live_state.js";
 
@@ -17,26 +17,26 @@ const TICK_EVERY_MS = 500;
 const EVENTS_PATH = "/ws/v1/events";
 
 /**
- * `ask()` promises the answer that the panels draw; `figures(answer)` gives [[name, text, title], ...] for the strip;
- * `group` is the one that the page is about, if it is about one. `onError(error)` may take an error: then the page
- * stays live.
+ * `ask()` promises the answer that the panels draw; `figures(answer)` returns [[name, text, title], ...] for the strip;
+ * `group` is the group of a group's page. If `onError(error)` returns true, it has shown the error and the page stays
+ * live.
  */
 export function startPage({ ask, figures, panels, group = "", onError = () => false }) {
   const page = { streams: [], events: [], answer: null, answeredAt: null, problem: "" };
   const strip = statusStrip(() => page.streams.forEach(({ socket }) => socket.reconnectNow()), follow);
 
-  /** Follow the events of one broker. Of several the first one's stream says whether the page is live. */
+  /** Follows the events of one broker. With several, the first one's stream decides whether the page is live. */
   function follow(path) {
     const stream = { state: initialState(), status: "disconnected", reason: "", retryAt: null };
     stream.socket = new EventsSocket({
       path, subscription: { panels: ["clients"], group },
       onFrame(frame, receivedAt) {
-        const before = stream.state;
-        stream.state = reduce(before, frame, receivedAt, group);
-        if (stream.state.needsSnapshot) stream.socket.askSnapshot();
-        if (stream.state.events !== before.events) {
-          page.events = ofAll(page.streams.map(({ state }) => state));
-          if (newestChange(stream.state.events) !== newestChange(before.events)) poller.soon();
+        const previous = stream.state;
+        stream.state = reduce(previous, frame, receivedAt, group);
+        if (stream.state.needsSnapshot) stream.socket.requestSnapshot();
+        if (stream.state.events !== previous.events) {
+          page.events = mergeStreams(page.streams.map(({ state }) => state));
+          if (newestChange(stream.state.events) !== newestChange(previous.events)) poller.soon();
         }
         draw();
       },
@@ -76,7 +76,7 @@ export function startPage({ ask, figures, panels, group = "", onError = () => fa
     strip.tick(view);
     for (const part of panels) safely(() => part.tick?.(view));
   }, TICK_EVERY_MS);
-  follow(ofBroker(EVENTS_PATH));
+  follow(withBroker(EVENTS_PATH));
   draw();
   poller.start();
 }
@@ -119,7 +119,7 @@ function statusStrip(reconnect, follow) {
   };
 }
 
-/** A panel that fails must not take the others with it. */
+/** Runs `work` and reports its error, so that one failing panel does not stop the others. */
 function safely(work) {
   try {
     work();

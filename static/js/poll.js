@@ -1,11 +1,11 @@
-/** Asks the API again and again: at a modest rate, sooner when something happened, not at all while nobody looks. */
+/** Polls the API: at a modest rate, sooner after an event, and not at all while the page is hidden. */
 
 const EVERY_MS = 2_000;
 const SOON_MS = 250;
-const SHARE_OF_TIME = 5; // an answer that takes long (a large list, a slow machine) is asked for less often
+const SHARE_OF_TIME = 5; // slow answers (a large list, a slow machine) are requested less often
 
 export class Poller {
-  /** `ask()` promises an answer, which `onAnswer` gets; `onError` gets what went wrong. */
+  /** `ask()` promises an answer. `onAnswer` receives the answer, `onError` the error. */
   constructor({ ask, onAnswer, onError }) {
     Object.assign(this, { ask, onAnswer, onError, timer: 0, due: Infinity, asking: false, wanted: false });
     document.addEventListener("visibilitychange", () => {
@@ -14,10 +14,10 @@ export class Poller {
   }
 
   start() {
-    this.#look();
+    this.#poll();
   }
 
-  /** Something has changed: look within a moment, whatever the rate. Several such wishes are one. */
+  /** Polls after `wait` ms at the latest, whatever the rate. Several calls cause one poll. */
   soon(wait = SOON_MS) {
     if (this.asking) this.wanted = true;
     else if (performance.now() + wait < this.due) this.#in(wait);
@@ -26,10 +26,10 @@ export class Poller {
   #in(wait) {
     window.clearTimeout(this.timer);
     this.due = performance.now() + wait;
-    this.timer = window.setTimeout(() => this.#look(), wait);
+    this.timer = window.setTimeout(() => this.#poll(), wait);
   }
 
-  async #look() {
+  async #poll() {
     if (document.hidden) {
       this.due = Infinity;
       return;

@@ -1,9 +1,9 @@
 /**
- * What the page knows of the broker, and how each frame of /ws/v1/events changes it. Pure: no clock, no DOM, no
- * socket; `reduce(state, frame, receivedAt)` returns a new state and leaves the old one as it was, so the same file
- * runs in the page and under `node --test`.
+ * The page's state of the broker, built from the frames of /ws/v1/events. Pure: no clock, no DOM, no socket.
+ * `reduce(state, frame, receivedAt)` returns a new state and does not change the old one, so the same file runs in the
+ * page and under `node --test`.
  *
- * Whatever the broker has not said yet is null, never 0.
+ * A value that the broker has not sent yet is null, never 0.
  */
 
 export const MAX_WAKEUPS = 200;
@@ -44,12 +44,12 @@ export function initialState() {
   };
 }
 
-/** The name that RocketMQ gives a queue in its tables. */
+/** A queue's key in RocketMQ's tables: topic@queueId. */
 export function queueKey(topic, queueId) {
   return `${topic}@${queueId}`;
 }
 
-/** `state` after `frame`, which arrived at `receivedAt` (ms of this machine's clock). */
+/** The state after `frame`, which arrived at `receivedAt` (ms of this machine's clock). */
 export function reduce(state, frame, receivedAt) {
   switch (frame?.type) {
     case "snapshot":
@@ -65,23 +65,23 @@ export function reduce(state, frame, receivedAt) {
 
 function applySnapshot(state, frame, receivedAt) {
   const same = state.broker === frame.broker && state.epoch === frame.epoch;
-  const before = same ? state : { ...initialState(), gaps: state.gaps };
-  // After a long silence what happened in it has no time: rates start anew.
-  const silent = before.wallMs === null || frame.wall_ms - before.wallMs > LONGEST_SILENCE_MS;
+  const base = same ? state : { ...initialState(), gaps: state.gaps };
+  // After a long silence the times of the changes are unknown, so rates start again from nothing.
+  const silent = base.wallMs === null || frame.wall_ms - base.wallMs > LONGEST_SILENCE_MS;
   const next = {
-    ...before,
-    ...clock(before, frame.wall_ms, receivedAt),
+    ...base,
+    ...clock(base, frame.wall_ms, receivedAt),
     broker: frame.broker,
     epoch: frame.epoch,
     seq: frame.seq,
     shortPollingTimeMills: frame.short_polling_time_mills ?? null,
     holds: new Map(frame.holds.map((hold) => [hold.id, hold])),
     holdsTotal: frame.holds_total,
-    watchedSinceMs: silent ? frame.wall_ms : before.watchedSinceMs,
-    history: silent ? [] : before.history,
-    queues: withQueues(new Map(), silent ? new Map() : before.queues, frame.queues, frame.wall_ms),
+    watchedSinceMs: silent ? frame.wall_ms : base.watchedSinceMs,
+    history: silent ? [] : base.history,
+    queues: withQueues(new Map(), silent ? new Map() : base.queues, frame.queues, frame.wall_ms),
     queuesTotal: frame.queues_total,
-    wakeups: mergeWakeups(before.wakeups, frame.wakeups),
+    wakeups: mergeWakeups(base.wakeups, frame.wakeups),
     positions: frame.positions ?? null,
     needsSnapshot: false,
   };
@@ -98,7 +98,7 @@ function applyDelta(state, delta, receivedAt) {
   if (delta.seq_from > state.seq + 1) {
     return { ...state, needsSnapshot: true, gaps: state.gaps + 1 };
   }
-  if (delta.seq_to < state.seq) return state; // older than the snapshot that we already have
+  if (delta.seq_to < state.seq) return state; // older than the snapshot
   return applyKnownDelta(state, delta, receivedAt);
 }
 
@@ -117,17 +117,17 @@ function applyKnownDelta(state, delta, receivedAt) {
     queuesTotal: state.queuesTotal === null ? null : Math.max(state.queuesTotal + added, queues.size),
     wakeups: mergeWakeups(state.wakeups, delta.wakeups ?? []),
     dropped: state.dropped + (delta.dropped ?? 0),
-    needsSnapshot: total !== null && isAstray(holds.size, total, delta.dropped ?? 0),
+    needsSnapshot: total !== null && isOutOfStep(holds.size, total, delta.dropped ?? 0),
   };
   return withAbsolutes(next, delta);
 }
 
-/** Whether rows were missed: more of them than the broker has holds, or fewer after it had to leave some out. */
-function isAstray(rows, total, dropped) {
+/** Whether changes were missed: more rows than the broker has holds, or too few after a frame that left some out. */
+function isOutOfStep(rows, total, dropped) {
   return rows > total || (dropped > 0 && rows < Math.min(total, MAX_SNAPSHOT_HOLDS));
 }
 
-/** What every frame says in full, so that a lost one heals itself here. */
+/** The values that every frame carries in full, so that a lost frame does no lasting harm. */
 function withAbsolutes(state, frame) {
   const counters = frame.counters ?? state.counters;
   return {
@@ -156,18 +156,18 @@ function changedQueues(queues, change, wallMs) {
   return next;
 }
 
-/** Queues with the recent course of their max offset: `samples` is [[wallMs, maxOffset], ...], oldest first. */
-function withQueues(into, before, views, wallMs) {
+/** Adds `views` to `into`, with recent max offsets: `samples` is [[wallMs, maxOffset], ...], oldest first. */
+function withQueues(into, previous, views, wallMs) {
   for (const view of views) {
     const key = queueKey(view.topic, view.queue_id);
-    into.set(key, { ...view, key, samples: withSample(before.get(key)?.samples ?? [], wallMs, view.max_offset) });
+    into.set(key, { ...view, key, samples: withSample(previous.get(key)?.samples ?? [], wallMs, view.max_offset) });
   }
   return into;
 }
 
 function withSample(samples, wallMs, maxOffset) {
   const last = samples.at(-1);
-  if (last && maxOffset < last[1]) return [[wallMs, maxOffset]]; // the topic was deleted and made anew
+  if (last && maxOffset < last[1]) return [[wallMs, maxOffset]]; // the topic was deleted and created again
   if (last && samples.length > 1 && wallMs - samples.at(-2)[0] < QUEUE_SAMPLE_EVERY_MS) {
     return [...samples.slice(0, -1), [wallMs, maxOffset]];
   }
@@ -185,13 +185,13 @@ function withHistory(history, wallMs, counters) {
   return [...history.filter((entry) => entry.wallMs >= wallMs - HISTORY_MS), { wallMs, counters }];
 }
 
-/** Newest first, each once, at most MAX_WAKEUPS. */
+/** Both lists as one: newest first, without duplicates, at most MAX_WAKEUPS. */
 function mergeWakeups(known, fresh) {
   if (!fresh?.length) return known;
   const seen = new Set(known.map(wakeupKey));
-  const news = fresh.filter((wakeup) => !seen.has(wakeupKey(wakeup)));
-  if (!news.length) return known;
-  return [...news, ...known].sort((a, b) => b.seq - a.seq).slice(0, MAX_WAKEUPS);
+  const added = fresh.filter((wakeup) => !seen.has(wakeupKey(wakeup)));
+  if (!added.length) return known;
+  return [...added, ...known].sort((a, b) => b.seq - a.seq).slice(0, MAX_WAKEUPS);
 }
 
 export function wakeupKey(wakeup) {
@@ -199,15 +199,15 @@ export function wakeupKey(wakeup) {
 }
 
 /**
- * How far the broker's clock is ahead of ours. A frame that was delayed on its way makes the broker look behind, so
- * the largest of the last differences is the one with the least delay in it.
+ * How far the broker's clock is ahead of this machine's. A delayed frame makes the difference smaller, so the largest of
+ * the last differences is the most exact.
  */
 export function clock(state, wallMs, receivedAt) {
   const clockSamples = [...state.clockSamples, wallMs - receivedAt].slice(-20);
   return { wallMs, receivedAt, clockSamples, clockOffsetMs: Math.max(...clockSamples) };
 }
 
-/** The broker's wall clock at `localMs` of ours, or null before the first frame. */
+/** The broker's wall clock at `localMs` of this machine's clock, or null before the first frame. */
 export function brokerTime(state, localMs) {
   return state.clockOffsetMs === null ? null : localMs + state.clockOffsetMs;
 }

@@ -1,15 +1,15 @@
-/** The page of the reports: asks the public API, each second while something is under way. */
+/** The Reports page: polls the public API, each second while a run is active. */
 
 import { KeyedRows, el, setAttribute, setText } from "./dom.js";
 import { count, span } from "./format.js";
 import { request } from "./http.js";
-import { WINDOWS, about, asked, change, numbered, queuedText, written } from "./report_window.js";
+import { WINDOWS, describeChange, describeRun, formatFigure, parseRun, queuedText, runRequest } from "./report_window.js";
 import { Schedules } from "./schedules.js";
 
 const BUSY_MS = 1_000;
 const CALM_MS = 10_000;
 const ACTIVE = new Set(["queued", "waiting", "running"]);
-const WORDS = { waiting: "waiting for Spark", running: "running", queued: "queued", done: "done", failed: "failed", cancelled: "cancelled" };
+const STATUS_WORDS = { waiting: "waiting for Spark", running: "running", queued: "queued", done: "done", failed: "failed", cancelled: "cancelled" };
 const PAGE = "report.html";
 const SUMMARY = "summary.json";
 
@@ -24,29 +24,29 @@ const path = (name, run = "") => `/reports/${encodeURIComponent(name)}/runs${run
 let timer = null;
 let isWorkerBusy = false;
 
-function told(section, text, failed = false) {
+function showNote(section, text, failed = false) {
   const note = partOf(section, "note");
   setText(note, text);
   note.hidden = !text;
   note.toggleAttribute("data-failed", failed);
 }
 
-/** Do one thing, say how it went (unless the caller does so), and look again at once. */
+/** Runs an action, shows its error (unless `throws`), and refreshes the page. */
 async function act(section, button, action, { throws = false } = {}) {
   button.disabled = true;
   try {
     await action();
-    told(section, "");
+    showNote(section, "");
   } catch (error) {
     if (throws) throw error;
-    told(section, error.message, true);
+    showNote(section, error.message, true);
   } finally {
     button.disabled = false;
   }
-  await look();
+  await refresh();
 }
 
-function makeReport(report) {
+function createReport(report) {
   const section = template.content.firstElementChild.cloneNode(true);
   setAttribute(section, "data-report", report.name);
   const title = partOf(section, "title");
@@ -57,15 +57,15 @@ function makeReport(report) {
   setText(partOf(section, "description"), report.description);
   const button = partOf(section, "run");
   setAttribute(button, "aria-label", `Run ${report.title} now`);
-  button.addEventListener("click", () => act(section, button, async () => request("POST", path(report.name), wanted())));
+  button.addEventListener("click", () => act(section, button, async () => request("POST", path(report.name), requestedRun())));
   const earlier = partOf(section, "earlier");
   earlier.addEventListener("click", () => {
     section.showsAll = !section.showsAll;
-    look();
+    refresh();
   });
   section.schedules = new Schedules(partOf(section, "schedules"), report.name, report.title,
     (control, action, options) => act(section, control, action, options));
-  section.runs = new KeyedRows(partOf(section, "runs"), { create: (run) => makeRun(section, run), update: showRun });
+  section.runs = new KeyedRows(partOf(section, "runs"), { create: (run) => createRun(section, run), update: showRun });
   return section;
 }
 
@@ -78,7 +78,7 @@ function showReport(section, report) {
   section.schedules.show(report.schedules);
 }
 
-/** The newest run, and the others when they are asked for. */
+/** The newest run, or all runs. */
 function showRuns(section) {
   const earlier = partOf(section, "earlier");
   section.runs.show(section.showsAll ? section.all : section.all.slice(0, 1), (run) => run.id);
@@ -87,27 +87,27 @@ function showRuns(section) {
   setText(earlier, section.showsAll ? "Newest run only" : "Earlier runs");
 }
 
-/** What the newest finished run says in short. */
+/** The headlines of the newest finished run. */
 function showResult(section, run) {
   const box = partOf(section, "result");
   box.hidden = !run || !(run.headlines.length || run.notes.length);
   if (box.hidden || section.result === run.id) return;
   section.result = run.id;
-  setText(partOf(section, "about"), `Run #${run.id}: ${about(run.parameters, Date.now())}${run.parameters.compare ? ", beside the time before" : ""}`);
+  setText(partOf(section, "about"), `Run #${run.id}: ${describeRun(run.parameters, Date.now())}${run.parameters.compare ? ", compared with the period before" : ""}`);
   partOf(section, "words").replaceChildren(...run.words.map((sentence) => el("p", {}, sentence)));
   partOf(section, "figures").replaceChildren(...run.headlines.map(figure));
   partOf(section, "notes").replaceChildren(...run.notes.map((note) => el("li", {}, note)));
 }
 
 function figure(headline) {
-  const value = written(headline.kind, headline.value);
-  const changed = change(headline);
+  const value = formatFigure(headline.kind, headline.value);
+  const difference = describeChange(headline);
   const name = headline.report ? el("a", { href: `#report-${headline.report}` }, headline.label) : headline.label;
   return el("div", {}, el("dt", {}, name), el("dd", { class: value === "unknown" ? "is-unknown" : null }, value,
-    ...(changed ? [el("span", { class: "figure-change", "data-tone": changed.tone || null, title: `${written(headline.kind, headline.before)} before` }, changed.text)] : [])));
+    ...(difference ? [el("span", { class: "figure-change", "data-tone": difference.tone || null, title: `${formatFigure(headline.kind, headline.before)} before` }, difference.text)] : [])));
 }
 
-function makeRun(section, run) {
+function createRun(section, run) {
   const button = el("button", { type: "button", class: "button small" });
   const ask = () => act(section, button, () => request("DELETE", path(run.report, run.id)));
   button.addEventListener("click", ask);
@@ -118,8 +118,8 @@ function makeRun(section, run) {
       el("progress", { class: "run-progress", max: 100, "aria-label": `Progress of run ${run.id}` }),
       el("p", { class: "run-error" }, el("span"), " ",
         el("a", { href: `/api/v1${path(run.report, run.id)}/log`, download: true, hidden: true, "aria-label": `Log of run ${run.id}` }, "Log"))),
-    cell("started", { class: "quiet" }), cell("took", { class: "num", "data-label": "took" }),
-    cell("messages", { class: "num", "data-label": "read" }), cell("files", { class: "wide" }, el("div", { class: "run-files" })),
+    cell("started", { class: "quiet" }), cell("duration", { class: "num", "data-label": "duration" }),
+    cell("messages", { class: "num", "data-label": "messages" }), cell("files", { class: "wide" }, el("div", { class: "run-files" })),
     cell("action", {}, button));
 }
 
@@ -129,7 +129,7 @@ function showRun(row, run) {
   const status = row.querySelector(".run-status");
   setAttribute(row, "data-status", run.status);
   setAttribute(status, "data-status", run.status);
-  setText(status, run.cancel_requested && active ? "stopping" : WORDS[run.status] ?? run.status);
+  setText(status, run.cancel_requested && active ? "stopping" : STATUS_WORDS[run.status] ?? run.status);
   setText(row.querySelector(".run-doing"), active ? ` ${doingText(run)}` : "");
   const bar = row.querySelector("progress");
   bar.hidden = run.status !== "running";
@@ -137,7 +137,7 @@ function showRun(row, run) {
   setText(row.querySelector(".run-error span"), run.error);
   row.querySelector(".run-error a").hidden = active || !run.has_log;
   setText(at("started"), whenText(run));
-  setText(at("took"), run.started_ms && run.finished_ms ? tookText(run.finished_ms - run.started_ms) : "");
+  setText(at("duration"), run.started_ms && run.finished_ms ? durationText(run.finished_ms - run.started_ms) : "");
   setText(at("messages"), run.messages === null ? "" : count(run.messages));
   const button = row.querySelector("button");
   setText(button, active ? "Cancel" : "Remove");
@@ -151,7 +151,7 @@ function doingText(run) {
 }
 
 const whenText = (run) => new Date(run.started_ms ?? run.created_ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
-const tookText = (ms) => ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : span(ms);
+const durationText = (ms) => ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : span(ms);
 
 function showFiles(row, run) {
   const box = row.querySelector(".run-files");
@@ -175,8 +175,8 @@ function showSpark(state) {
   setText(partOf(spark, "text"), state.state === "ready" ? "" : state.text);
 }
 
-/** What the form at the top asks for. */
-const wanted = () => asked({ choice: form.elements.choice.value, from: form.elements.from.value, to: form.elements.to.value,
+/** The request body of the form at the top. */
+const requestedRun = () => runRequest({ choice: form.elements.choice.value, from: form.elements.from.value, to: form.elements.to.value,
   topic: form.elements.topic.value, group: form.elements.group.value, compare: form.elements.compare.checked }, Date.now());
 
 function showForm() {
@@ -190,20 +190,20 @@ form.addEventListener("change", showForm);
 form.addEventListener("submit", (event) => event.preventDefault());
 showForm();
 
-/** The names of all reports, each with how its newest run is. */
+/** Links to all reports, each with the status of its newest run. */
 const links = new KeyedRows(nav, {
   create: (report) => el("a", { href: `#report-${report.name}` }, el("span", { class: "nav-mark", "aria-hidden": "true" }), report.title, el("span", { class: "visually-hidden" })),
   update: (link, report) => {
     const status = report.runs[0]?.status ?? "never";
     setAttribute(link, "data-status", status);
-    setText(link.lastElementChild, status === "never" ? ", has not run yet" : `, ${WORDS[status] ?? status}`);
+    setText(link.lastElementChild, status === "never" ? ", has not run yet" : `, ${STATUS_WORDS[status] ?? status}`);
   },
 });
 
-const reports = new KeyedRows(list, { create: makeReport, update: showReport });
+const reports = new KeyedRows(list, { create: createReport, update: showReport });
 
-/** One look; the next one soon while something moves, later when not. */
-async function look() {
+/** Reads and shows all reports; the next time after 1 s while a run is active, otherwise after 10 s. */
+async function refresh() {
   clearTimeout(timer);
   let wait = CALM_MS;
   try {
@@ -211,7 +211,7 @@ async function look() {
     banner.hidden = true;
     for (const report of answer.reports) {
       if (reports.rows.get(report.name)?.showsAll) report.runs = (await request("GET", path(report.name))).runs;
-      report.runs = report.runs.map(numbered);
+      report.runs = report.runs.map(parseRun);
     }
     isWorkerBusy = answer.reports.some((report) => report.runs.some((run) => run.status === "running"));
     showSpark(answer.spark);
@@ -226,18 +226,18 @@ async function look() {
     wait = BUSY_MS;
   }
   clearTimeout(timer);
-  timer = setTimeout(look, wait);
+  timer = setTimeout(refresh, wait);
 }
 
-let wentTo = "";
-/** The report that the address names, once it is there. */
+let shownHash = "";
+/** Scrolls to the report named in the address, once it exists. */
 function goToReport() {
-  if (location.hash === wentTo) return;
-  wentTo = location.hash;
-  document.getElementById(wentTo.slice(1))?.scrollIntoView();
+  if (location.hash === shownHash) return;
+  shownHash = location.hash;
+  document.getElementById(shownHash.slice(1))?.scrollIntoView();
 }
 
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden) look();
+  if (!document.hidden) refresh();
 });
-look();
+refresh();

@@ -1,4 +1,4 @@
-/** When a report runs by itself: its schedules, and the small form that adds or changes one. */
+/** The schedules of a report, and the form that adds or changes one. */
 
 import { choiceOf, cronOf } from "./cron.js";
 import { KeyedRows, el, setAttribute, setText } from "./dom.js";
@@ -7,18 +7,18 @@ import { request } from "./http.js";
 const CHOICES = { day: "every day at", hour: "every hour, at minute", cron: "cron expression" };
 
 export class Schedules {
-  /** `act(button, action)` does one thing and shows what becomes of it; it resolves to whether it went well. */
+  /** `act(button, action)` runs an action and shows its error; with `{throws: true}` it throws the error instead. */
   constructor(root, report, title, act) {
     this.path = `/reports/${encodeURIComponent(report)}/schedules`;
     this.title = title;
     this.act = act;
     this.editing = null;
-    this.none = el("span", {}, "Never runs by itself.");
-    this.list = el("ul", { class: "schedule-list", "aria-label": `When ${title} runs by itself` });
+    this.none = el("span", {}, "Not scheduled.");
+    this.list = el("ul", { class: "schedule-list", "aria-label": `Schedules of ${title}` });
     this.add = el("button", { type: "button", class: "button small", "aria-label": `Add a schedule to ${title}` }, "Add a schedule");
     this.add.addEventListener("click", () => this.open(null));
-    this.form = this.makeForm(`schedule-${report}`);
-    this.rows = new KeyedRows(this.list, { create: (schedule) => this.makeRow(schedule), update: showRow });
+    this.form = this.createForm(`schedule-${report}`);
+    this.rows = new KeyedRows(this.list, { create: (schedule) => this.createRow(schedule), update: showRow });
     root.classList.add("schedules");
     root.replaceChildren(this.none, this.list, this.add, this.form);
   }
@@ -29,7 +29,7 @@ export class Schedules {
     this.rows.show(schedules, (schedule) => schedule.id);
   }
 
-  makeRow(schedule) {
+  createRow(schedule) {
     const path = `${this.path}/${schedule.id}`;
     const box = el("input", { type: "checkbox" });
     const change = el("button", { type: "button", class: "button small" }, "Change");
@@ -41,7 +41,7 @@ export class Schedules {
     return row;
   }
 
-  makeForm(id) {
+  createForm(id) {
     const field = (name, label, input) => el("label", { "data-field": name }, el("span", { class: "visually-hidden" }, label), input);
     this.every = el("select", { class: "input", name: "every" }, ...Object.entries(CHOICES).map(([value, text]) => el("option", { value }, text)));
     this.time = el("input", { class: "input", type: "time", name: "time", value: "02:30" });
@@ -71,7 +71,7 @@ export class Schedules {
     this.minute.value = choice.minute ?? this.minute.value;
     this.cron.value = choice.cron ?? schedule?.cron ?? "";
     setAttribute(this.form, "aria-label", schedule ? `Change the schedule “${schedule.when}” of ${this.title}` : `A new schedule of ${this.title}`);
-    this.tell("");
+    this.showProblem("");
     this.showFields();
     this.form.hidden = false;
     this.add.hidden = true;
@@ -88,7 +88,7 @@ export class Schedules {
     for (const every of Object.keys(CHOICES)) this.form.querySelector(`[data-field="${every}"]`).hidden = every !== this.every.value;
   }
 
-  tell(problem) {
+  showProblem(problem) {
     setText(this.problem, problem);
     this.problem.hidden = !problem;
   }
@@ -96,7 +96,7 @@ export class Schedules {
   async submit() {
     const cron = cronOf({ every: this.every.value, time: this.time.value, minute: this.minute.value, cron: this.cron.value });
     if (cron === null) {
-      this.tell("Say when.");
+      this.showProblem("Enter a time.");
       return;
     }
     const path = this.editing ? `${this.path}/${this.editing.id}` : this.path;
@@ -104,7 +104,7 @@ export class Schedules {
       await this.act(this.save, () => request(this.editing ? "PATCH" : "POST", path, { cron }), { throws: true });
       this.close();
     } catch (error) {
-      this.tell(error.message);
+      this.showProblem(error.message);
     }
   }
 }

@@ -1,13 +1,12 @@
 /**
- * The page's one connection to /ws/v1/events. It reconnects by itself (exponential backoff with jitter), notices when
- * the broker has gone quiet, and asks for a snapshot when the reducer says that it needs one. It knows frames only as
- * objects; what they mean is the reducer's business.
+ * A page's connection to /ws/v1/events. It reconnects by itself (exponential backoff with jitter), detects silence, and
+ * requests a snapshot when the page asks for one. The reducer interprets the frames.
  *
- * States: "live" (frames come), "stale" (connected, but nothing new for STALE_AFTER_MS, or the engine is away),
+ * States: "live" (frames arrive), "stale" (connected, but no frame for STALE_AFTER_MS, or the engine is unavailable),
  * "disconnected".
  */
 
-import { ofBroker } from "./brokers.js";
+import { withBroker } from "./brokers.js";
 
 export const STALE_AFTER_MS = 5_000;
 const DEAD_AFTER_MS = 20_000;
@@ -15,7 +14,7 @@ const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 15_000;
 const SNAPSHOT_AGAIN_MS = 2_000;
 
-/** The wait before the n-th try (from 0), between half and all of an exponentially growing bound. */
+/** The wait in ms before attempt n (from 0): between half and all of an exponentially growing bound. */
 export function backoff(attempt, random = Math.random) {
   const bound = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(attempt, 10));
   return bound / 2 + (bound / 2) * random();
@@ -26,8 +25,8 @@ export function socketUrl(path) {
 }
 
 export class EventsSocket {
-  /** `subscription` narrows what comes: {panels, group}; without it everything does. */
-  constructor({ onFrame, onStatus, subscription = null, path = ofBroker("/ws/v1/events") }) {
+  /** `subscription` narrows the stream: {panels, group}; without it the stream is complete. */
+  constructor({ onFrame, onStatus, subscription = null, path = withBroker("/ws/v1/events") }) {
     this.path = path;
     this.subscription = subscription;
     this.onFrame = onFrame;
@@ -37,8 +36,8 @@ export class EventsSocket {
     this.retryTimer = 0;
     this.retryAt = null;
     this.lastFrameAt = 0;
-    this.askedAt = 0;
-    this.engineAway = false;
+    this.requestedAt = 0;
+    this.engineUnavailable = false;
     this.reason = "";
     this.status = "disconnected";
     window.setInterval(() => this.#watch(), 500);
@@ -72,11 +71,11 @@ export class EventsSocket {
     this.connect();
   }
 
-  /** Ask for a snapshot, unless one was asked for a moment ago. */
-  askSnapshot() {
+  /** Requests a snapshot, unless one was requested within the last 2 s. */
+  requestSnapshot() {
     const now = Date.now();
-    if (this.engineAway || now - this.askedAt < SNAPSHOT_AGAIN_MS) return;
-    this.askedAt = now;
+    if (this.engineUnavailable || now - this.requestedAt < SNAPSHOT_AGAIN_MS) return;
+    this.requestedAt = now;
     this.#send({ type: "snapshot" });
   }
 
@@ -89,14 +88,14 @@ export class EventsSocket {
     try {
       frame = JSON.parse(text);
     } catch {
-      return; // not ours; staleness will show if nothing better follows
+      return; // not a frame; without a valid one the page becomes stale
     }
     this.lastFrameAt = Date.now();
     if (frame.type === "pong") return;
     this.attempt = 0;
-    this.engineAway = frame.type === "lost";
+    this.engineUnavailable = frame.type === "lost";
     this.onFrame(frame, Date.now());
-    if (this.engineAway) this.#setStatus("stale", String(frame.reason || "the broker's engine is away"));
+    if (this.engineUnavailable) this.#setStatus("stale", String(frame.reason || "the broker's engine is unavailable"));
     else if (frame.type === "snapshot" || this.status === "live") this.#setStatus("live", "");
     else if (frame.type === "delta" && this.status === "stale") this.#setStatus("live", "");
   }
@@ -114,11 +113,11 @@ export class EventsSocket {
     const quiet = Date.now() - this.lastFrameAt;
     if (quiet > DEAD_AFTER_MS) {
       const dead = this.socket;
-      this.socket = null; // its own close event may come only minutes later
+      this.socket = null; // its close event may fire only minutes later
       dead.close();
       this.#closed({ code: 1006 });
     } else if (quiet > STALE_AFTER_MS && this.status === "live") {
-      this.#setStatus("stale", "nothing has come from the broker for 5 s");
+      this.#setStatus("stale", "no data from the broker for 5 s");
       this.#send({ type: "ping" });
     }
   }
@@ -131,14 +130,14 @@ export class EventsSocket {
   }
 }
 
-/** What a close code means, as a sentence. */
+/** The reason for a close code, as a clause. */
 export function closeReason(event) {
-  const said = {
-    1012: "the broker's web side is restarting",
+  const reason = {
+    1012: "the web server is restarting",
     4401: "you are not signed in",
     4403: "your token does not allow this",
     4408: "the connection was idle for too long",
-    4429: "too many connections, or this page read too slowly",
+    4429: "too many connections, or this page reads too slowly",
   }[event.code];
-  return said ?? "the broker's web side does not answer";
+  return reason ?? "the web server does not answer";
 }

@@ -1,12 +1,12 @@
-/** Figures computed from what the broker counts. Pure; null means "not known yet". */
+/** Figures computed from the broker's counters. Pure; null means "not known yet". */
 
-/** The counters of holds that ended with an answer, one a cause. */
+/** The counters of holds that ended with an answer, one for each cause. */
 export const WAKE_COUNTERS = ["woken_arrival", "woken_filter_advanced", "woken_missed_arrival", "woken_timeout",
   "woken_short_poll", "woken_shutdown"];
 const RATE_WINDOW_MS = 10_000;
 const LEAST_SPAN_MS = 1_500;
 
-/** Messages per second of a queue over the last 10 s, or null while it was watched for too short a time. */
+/** Messages per second of a queue over the last 10 s; null during the first 1.5 s of watching. */
 export function queueRate(queue, brokerNowMs, watchedSinceMs) {
   if (brokerNowMs === null || watchedSinceMs === null) return null;
   const watched = brokerNowMs - watchedSinceMs;
@@ -17,7 +17,7 @@ export function queueRate(queue, brokerNowMs, watchedSinceMs) {
   return (Math.max(0, queue.max_offset - baseline) * 1000) / (brokerNowMs - windowStart);
 }
 
-/** The value of a step function given as [[time, value], ...] at a time, or its first value before it begins. */
+/** The value at `time` of a step function [[time, value], ...]; before its first step, the first value. */
 function valueAt(samples, time) {
   if (!samples.length) return null;
   let value = samples[0][1];
@@ -28,7 +28,7 @@ function valueAt(samples, time) {
   return value;
 }
 
-/** Per second, over the last 10 s, of the sum of some counters; null while unknown. */
+/** The rate per second of the sum of the named counters over the last 10 s; null while unknown. */
 export function counterRate(history, names, windowMs = RATE_WINDOW_MS) {
   const last = history.at(-1);
   if (!last) return null;
@@ -43,7 +43,7 @@ export function counterRate(history, names, windowMs = RATE_WINDOW_MS) {
   return (Math.max(0, sum(last.counters) - sum(first.counters)) * 1000) / span;
 }
 
-/** Points for a chart: [seconds[], rate[]] between consecutive entries of the history. */
+/** Points for a chart: [times in s, rates per second] between consecutive entries of the history. */
 export function rateSeries(history, names) {
   const times = [];
   const rates = [];
@@ -62,8 +62,8 @@ export function histogramTotal(histogram) {
 }
 
 /**
- * An estimate of a percentile: its bucket is certain, its place inside is interpolated.
- * -> {value, open}; `open` when it lies in the last bucket, which has no upper bound. null without values.
+ * An estimated percentile: the bucket is exact, the position inside it is interpolated.
+ * -> {value, open}; `open`: it lies in the last bucket, which has no upper bound. null without values.
  */
 export function percentile(histogram, fraction) {
   const total = histogramTotal(histogram);

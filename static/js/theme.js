@@ -1,4 +1,4 @@
-/* Loaded before the first paint, so that the page never flashes in the wrong theme. */
+/* Runs before the first paint, so that the page never flashes in the wrong theme. */
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -6,7 +6,7 @@
   try {
     theme = localStorage.getItem("glassmq.theme") || "auto";
   } catch {
-    theme = "auto"; // storage may be forbidden; the page then follows the system
+    theme = "auto"; // storage may be blocked; the page then follows the system
   }
   root.dataset.theme = ["light", "dark"].includes(theme) ? theme : "auto";
 
@@ -16,7 +16,7 @@
     try {
       localStorage.setItem("glassmq.theme", event.target.value);
     } catch {
-      return; // it holds for this page only
+      return; // the choice is lost with this page
     }
   });
   document.addEventListener("DOMContentLoaded", () => {

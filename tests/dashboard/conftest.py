@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 
 class StandIn:
-    """The running stand-in: its address, and what it plays."""
+    """The running stand-in server."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -36,7 +36,7 @@ def stand_in() -> Iterator[StandIn]:
     assert process.stdout is not None
     line = process.stdout.readline()
     try:
-        assert line.startswith("listening on "), f"the stand-in did not start; it said {line!r}"
+        assert line.startswith("listening on "), f"the stand-in did not start; its first line was {line!r}"
         yield StandIn(int(line.split()[-1]))
     finally:
         process.terminate()
@@ -46,8 +46,8 @@ def stand_in() -> Iterator[StandIn]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One for the tests of a file, no longer: while Playwright is open, its event loop counts as the thread's own,
-    and no test elsewhere could run one."""
+    """One browser for each module, not for the session: while Playwright is open, its event loop is the thread's
+    running loop, and other tests could not start one."""
     with sync_playwright() as playwright:
         browser = launch(playwright)
         yield browser
@@ -56,8 +56,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser, stand_in: StandIn) -> Iterator[Callable[..., Page]]:
-    """Opens the live page in a scenario. At the end nothing may have gone wrong in its console."""
-    wrong: list[str] = []
+    """Opens a page in a scenario. Fails the test if the console has an error at the end."""
+    errors: list[str] = []
     contexts = []
 
     def open_(scenario: str, *, width: int = 1440, height: int = 900, theme: str = "light", path: str = "/") -> Page:
@@ -66,15 +66,15 @@ def open_page(browser: Browser, stand_in: StandIn) -> Iterator[Callable[..., Pag
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(15_000)
-        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(stand_in.url + path)
         return page
 
-    open_.wrong = wrong  # type: ignore[attr-defined]  # for a test that provokes an error
+    open_.errors = errors  # type: ignore[attr-defined]  # for a test that provokes an error
     yield open_
     for context in contexts:
         context.close()
-    # That a server is away, or refuses, is the browser's own line; everything else is ours.
-    others = ("WebSocket connection to", "Failed to load resource")
-    assert [line for line in wrong if not any(other in line for other in others)] == []
+    # The browser itself logs failed requests; any other line is an error of the page.
+    browser_lines = ("WebSocket connection to", "Failed to load resource")
+    assert [line for line in errors if not any(own in line for own in browser_lines)] == []

@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 
 import { choiceOf, cronOf } from "../../static/js/cron.js";
 
-describe("a cron expression and what the form shows of it", () => {
+describe("the form for a cron expression", () => {
   for (const [cron, choice] of [
     ["30 2 * * *", { every: "day", time: "02:30" }],
     ["0 0 * * *", { every: "day", time: "00:00" }],
@@ -16,19 +16,19 @@ describe("a cron expression and what the form shows of it", () => {
       assert.equal(cronOf(choice), cron);
     });
   }
-  test("what is no time of day stays as it is written", () => {
+  test("other expressions are kept as written", () => {
     assert.deepEqual(choiceOf("75 2 * * *"), { every: "cron", cron: "75 2 * * *" });
     assert.deepEqual(choiceOf("99 * * * *"), { every: "cron", cron: "99 * * * *" });
     assert.deepEqual(choiceOf(null), { every: "cron", cron: "" });
   });
 });
 
-describe("what is missing in the form", () => {
-  test("is no schedule", () => {
+describe("a form", () => {
+  test("that is incomplete has no cron expression", () => {
     for (const choice of [{ every: "day", time: "" }, { every: "hour", minute: "" }, { every: "hour", minute: "60" },
       { every: "hour", minute: "-1" }, { every: "cron", cron: "  " }]) assert.equal(cronOf(choice), null);
   });
-  test("and what is too much of it is left out", () => {
+  test("loses seconds and extra blanks", () => {
     assert.equal(cronOf({ every: "day", time: "02:30:15" }), "30 2 * * *");
     assert.equal(cronOf({ every: "cron", cron: "  1   2 * *  * " }), "1 2 * * *");
   });

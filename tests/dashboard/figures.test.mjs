@@ -2,46 +2,46 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import { explainEnd, explainHold, explainPull } from "../../static/js/explain.js";
-import { ago, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, some, span } from "../../static/js/format.js";
+import { ago, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, plural, span } from "../../static/js/format.js";
 import { backoff } from "../../static/js/socket.js";
 import { counterRate, percentile, queueRate, rateSeries, visibleBuckets } from "../../static/js/stats.js";
 
 const HOLD = { id: 4, topic: "debian-packages", queue_id: 0, group: "mirror", client_id: "c", protocol: "http",
   pull_from_offset: 42, queue_max_offset: 42, suspended_at_ms: 1_000, deadline_ms: 16_000, filter: "*" };
 
-describe("why a hold waits", () => {
+describe("the reason of a hold", () => {
   const at = (maxOffset, filter = "*") => explainHold({ ...HOLD, filter }, { max_offset: maxOffset }, 7_800);
 
   test("nothing new has arrived", () => {
-    assert.equal(at(42), "Waits for offset 42 of debian-packages@0; the queue ends at 42, so nothing new has arrived. "
+    assert.equal(at(42), "Waits for offset 42 of debian-packages@0; the queue ends at 42, so no new message has arrived. "
       + "It will be answered in 8.2 s at the latest.");
   });
   test("the filter rejects what has arrived", () => {
     assert.match(at(45, "TagA"), /3 messages have arrived since \(the queue ends at 45\), but its filter TagA rejects them/);
     assert.match(at(43, "TagA"), /1 message has arrived since .* rejects it\./);
   });
-  test("the filter is named while nothing has arrived", () => assert.match(at(42, "TagA"), /Only messages that TagA accepts/));
-  test("it is being woken", () => assert.match(at(43), /so it is being woken now/));
+  test("the filter is named while nothing has arrived", () => assert.match(at(42, "TagA"), /Only a message that its filter TagA accepts wakes it/));
+  test("a matching message wakes it", () => assert.match(at(43), /so it is being woken now/));
   test("its deadline has passed", () => {
     assert.match(explainHold(HOLD, undefined, 16_300), /deadline passed 0\.3 s ago, so its answer is due/);
   });
-  test("an unknown clock is said to be unknown", () => assert.match(explainHold(HOLD, undefined, null), /unknown/));
+  test("an unknown clock makes the deadline unknown", () => assert.match(explainHold(HOLD, undefined, null), /unknown/));
   test("short polling is named", () => {
     assert.match(explainHold(HOLD, undefined, 1_000, { longPollingEnable: false }), /longPollingEnable is off/);
   });
 });
 
-describe("how a hold ended", () => {
+describe("the end of a hold", () => {
   const end = (fields) => explainEnd(HOLD, { cause: "arrival", held_us: 4_200_000, wake_us: 143, messages: 1, ...fields });
   test("by a message", () => {
     assert.match(end({}), /^Woken after 4\.2 s by arrival: .*answered with 1 message, 143 µs after the message arrived\.$/);
   });
-  test("by its client", () => assert.match(end({ cause: "channel_gone", wake_us: 0 }), /^Released after 4\.2 s: its client went away/));
-  test("unseen", () => assert.match(explainEnd(HOLD, null), /not among the wake-ups/));
-  test("as the page's own consumer says it", () => {
-    assert.equal(explainPull(null, null, null), "answered at once, without being held");
+  test("by its client", () => assert.match(end({ cause: "channel_gone", wake_us: 0 }), /^Released after 4\.2 s: its client disconnected/));
+  test("unknown to the page", () => assert.match(explainEnd(HOLD, null), /no longer has its wake-up/));
+  test("in one line for the in-page consumer", () => {
+    assert.equal(explainPull(null, null, null), "answered at once, not held");
     assert.equal(explainPull({ held_ms: "2041", wake_cause: "arrival" }, 150, 12.3),
-      "held 2.0 s, woken by arrival, 150 µs after it arrived, 12 ms from Publish to this page");
+      "held 2.0 s, woken by arrival, 150 µs after the arrival, 12 ms from Publish to this page");
   });
 });
 
@@ -54,7 +54,7 @@ describe("figures", () => {
     assert.equal(estimate(null, micros), "unknown");
   });
   test("keep every digit of 64-bit numbers that come as text", () => assert.equal(count("9223372036854775807"), "9,223,372,036,854,775,807"));
-  test("have units that read well", () => {
+  test("have readable units", () => {
     assert.equal(micros(143), "143 µs");
     assert.equal(micros(1_430), "1.43 ms");
     assert.equal(micros(15_000_000), "15.0 s");
@@ -65,17 +65,17 @@ describe("figures", () => {
     assert.equal(rate(0.25), "0.3");
     assert.equal(ago(300), "now");
   });
-  test("never promise more than a bucket says", () => {
+  test("are marked as estimates of their bucket", () => {
     assert.equal(estimate({ value: 150, open: false }, micros), "≈ 150 µs");
     assert.equal(estimate({ value: 100_000, open: true }, micros), "> 100 ms");
   });
-  test("know system topics", () => {
+  test("tell system topics from others", () => {
     assert.ok(isSystemTopic("RMQ_SYS_TRACE_TOPIC"));
     assert.ok(isSystemTopic("broker-a", "broker-a"));
     assert.ok(!isSystemTopic("orders", "broker-a"));
-    assert.ok(!isSystemTopic("%RETRY%billing"), "a retry topic is what an engineer looks for");
+    assert.ok(!isSystemTopic("%RETRY%billing"), "a retry topic is not hidden");
   });
-  test("name a cause that they do not know", () => assert.equal(cause("brand_new").word, "brand new"));
+  test("name an unknown cause", () => assert.equal(cause("brand_new").word, "brand new"));
 });
 
 describe("percentiles", () => {
@@ -91,7 +91,7 @@ describe("percentiles", () => {
   test("in the last bucket are only known from below", () => {
     assert.deepEqual(percentile({ bounds: [100], counts: [0, 5] }, 0.5), { value: 100, open: true });
   });
-  test("are drawn over the buckets that matter", () => {
+  test("are drawn over the buckets with values", () => {
     const wide = { bounds: Array.from({ length: 30 }, (_, i) => i), counts: Array.from({ length: 31 }, (_, i) => (i === 15 ? 3 : 0)) };
     const { from, to } = visibleBuckets(wide);
     assert.ok(from <= 14 && to >= 17 && to - from === 8);
@@ -99,7 +99,7 @@ describe("percentiles", () => {
 });
 
 describe("rates", () => {
-  test("of a queue need a moment of watching", () => {
+  test("of a queue are unknown at first", () => {
     const queue = { max_offset: 100, samples: [[10_000, 100]] };
     assert.equal(queueRate(queue, 10_500, 10_000), null);
     assert.equal(queueRate(queue, 14_000, 10_000), 0);
@@ -116,12 +116,12 @@ describe("rates", () => {
   });
 });
 
-test("one is called one, none and many are not", () => {
-  assert.deepEqual([0, 1, 2000].map((number) => some(number, "queue")), ["0 queues", "1 queue", "2,000 queues"]);
-  assert.equal(some("1", "is", "are"), "1 is");
+test("singular and plural", () => {
+  assert.deepEqual([0, 1, 2000].map((number) => plural(number, "queue")), ["0 queues", "1 queue", "2,000 queues"]);
+  assert.equal(plural("1", "is", "are"), "1 is");
 });
 
-test("reconnects wait longer each time, never all at the same moment, and not for ever", () => {
+test("reconnects wait longer each time, with jitter, up to a maximum", () => {
   assert.equal(backoff(0, () => 0), 250);
   assert.equal(backoff(0, () => 1), 500);
   assert.equal(backoff(3, () => 1), 4_000);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { MAX_EVENTS, MAX_RETRIES, initialState, newestChange, ofAll, reduce } from "../../static/js/client_events.js";
-import { age, byGroup, clientKind, explainEvent, explainGroup, explainQueue, groupState, heartbeat, idleMembers, inHand, isFiltered,
-  isTakenByAnother, listed, queueState, standsOut, waitingText } from "../../static/js/explain_group.js";
+import { MAX_EVENTS, MAX_RETRIES, initialState, mergeStreams, newestChange, reduce } from "../../static/js/client_events.js";
+import { age, mergeBrokers, clientKind, explainEvent, explainGroup, explainQueue, groupState, heartbeat, idleMembers, uncommittedPulls, isFiltered,
+  isPolledByAnother, joinNames, queueState, hasProblem, waitingText } from "../../static/js/explain_group.js";
 import { clientHref, deadLettersHref, groupHref } from "../../static/js/links.js";
 
 const queue = (fields = {}) => ({ broker: "broker-a", topic: "orders", queue_id: 0, assigned_to: "java-1", polled_by: "java-1",
@@ -21,160 +21,171 @@ function group(fields = {}) {
 
 const retries = (fields = {}) => ({ broker: "broker-a", waiting: 0, next_due_ms: null, counted: true, dead_letter_topic: "%DLQ%billing",
   dead_letters: 0, dead_letters_from: 0, ...fields });
-const texts = (found) => found.map(({ text }) => text);
-const tones = (found) => found.map(({ tone }) => tone);
+const texts = (lines) => lines.map(({ text }) => text);
+const tones = (lines) => lines.map(({ tone }) => tone);
 
-describe("what is said of a queue", () => {
-  test("does not name its owner again", () => {
+describe("the sentence about a queue", () => {
+  test("does not repeat the owner's name", () => {
     assert.equal(explainQueue(queue(), 12_300), "Waits at offset 40, the queue's end. Held for 12 s.");
   });
-  test("names anybody else", () => {
+  test("names any other client", () => {
     const taken = queue({ polled_by: "web-9", why: "web-9 waits at offset 40, the queue's end" });
-    assert.equal(explainQueue(taken, null), "web-9 waits at offset 40, the queue's end. web-9 pulls from it, though it is java-1's share.");
+    assert.equal(explainQueue(taken, null), "web-9 waits at offset 40, the queue's end. web-9 pulls from it, although it is assigned to java-1.");
   });
-  test("says what is with the client", () => {
-    assert.match(explainQueue(queue({ offset: 37 }), 100), /Held for less than 1 s\. 3 messages are with the client and not committed yet\.$/);
-    assert.equal(inHand(queue({ offset: null })), 0);
-    assert.equal(inHand(queue({ offset: 39, pull_offset: 41 })), 1);
+  test("counts messages that are pulled but not committed", () => {
+    assert.match(explainQueue(queue({ offset: 37 }), 100), /Held for less than 1 s\. 3 messages are pulled but not committed yet\.$/);
+    assert.equal(uncommittedPulls(queue({ offset: null })), 0);
+    assert.equal(uncommittedPulls(queue({ offset: 39, pull_offset: 41 })), 1);
   });
-  test("does not say that the client has what a filter passed over", () => {
-    assert.match(explainQueue(queue({ offset: 37 }), 100, true), / 3 messages are with the client, or passed over by its filter, and not committed yet\.$/);
-    const taken = (text) => ({ subscriptions: [{ topic: "orders", sub_string: text }] });
-    assert.deepEqual(["*", "TagB"].map((text) => isFiltered(taken(text), "orders")), [false, true]);
-    assert.ok(isFiltered(taken("*"), "other"), "nobody knows what is taken of it");
+  test("allows that a filter skipped some of them", () => {
+    assert.match(explainQueue(queue({ offset: 37 }), 100, true), / 3 messages are pulled, or skipped by the filter, but not committed yet\.$/);
+    const subscribed = (text) => ({ subscriptions: [{ topic: "orders", sub_string: text }] });
+    assert.deepEqual(["*", "TagB"].map((text) => isFiltered(subscribed(text), "orders")), [false, true]);
+    assert.ok(isFiltered(subscribed("*"), "other"), "the filter of another topic is unknown");
   });
-  test("is empty when the broker says nothing", () => assert.equal(explainQueue(queue({ why: "" }), null), ""));
-  test("stands out when nobody asks, or somebody else does", () => {
-    assert.ok(!standsOut(queue()));
-    assert.ok(standsOut(queue({ state: "not_polling" })));
-    assert.ok(standsOut(queue({ polled_by: "web-9" })));
-    assert.ok(standsOut(queue({ locked_by: "web-9" })));
-    assert.ok(standsOut(queue({ state: "unassigned", lag: 3 })) && !standsOut(queue({ state: "unassigned" })));
-    assert.ok(!isTakenByAnother(queue({ polled_by: "web-9", polled_ms_ago: 60_000 })), "that was long ago");
+  test("is empty when the broker gives no reason", () => assert.equal(explainQueue(queue({ why: "" }), null), ""));
+  test("a problem is a queue that its owner does not poll, or that another client polls or locks", () => {
+    assert.ok(!hasProblem(queue()));
+    assert.ok(hasProblem(queue({ state: "not_polling" })));
+    assert.ok(hasProblem(queue({ polled_by: "web-9" })));
+    assert.ok(hasProblem(queue({ locked_by: "web-9" })));
+    assert.ok(hasProblem(queue({ state: "unassigned", lag: 3 })) && !hasProblem(queue({ state: "unassigned" })));
+    assert.ok(!isPolledByAnother(queue({ polled_by: "web-9", polled_ms_ago: 60_000 })), "60 s ago is not recent");
   });
-  test("has a mark, known or not", () => {
+  test("an unknown state is shown by its name", () => {
     assert.equal(queueState(queue({ state: "not_polling" })).word, "not polling");
     assert.equal(queueState(queue({ state: "brand_new" })).word, "brand_new");
   });
 });
 
-describe("why a group waits", () => {
-  test("all is well", () => {
-    assert.deepEqual(explainGroup(group()), [{ tone: "good", text: "All 2 queues are held: a message that comes is handed on at once." }]);
-    assert.match(texts(explainGroup(group({ queues: [queue(), queue({ state: "polling" })] })))[0], /^1 member consumes 2 queues; 1 of them waits for messages\.$/);
+describe("the diagnosis of a group", () => {
+  test("reports held pulls when there is no problem", () => {
+    assert.deepEqual(explainGroup(group()), [{ tone: "good", text: "Pulls are held on all 2 queues: a new message is delivered at once." }]);
+    assert.match(texts(explainGroup(group({ queues: [queue(), queue({ state: "polling" })] })))[0], /^1 member is online\. Pulls are held on 1 of 2 queues\.$/);
   });
-  test("the retry topic is not counted", () => {
+  test("does not count the retry topic's queues", () => {
     const queues = [queue(), queue({ topic: "%RETRY%billing", state: "not_polling", max_offset: 0 })];
-    assert.deepEqual(texts(explainGroup(group({ queues }))), ["Its queue is held: a message that comes is handed on at once."]);
+    assert.deepEqual(texts(explainGroup(group({ queues }))), ["A pull is held on its only queue: a new message is delivered at once."]);
   });
-  test("what came again is said", () => {
+  test("counts the messages of the retry topic", () => {
     const queues = [queue(), queue({ topic: "%RETRY%billing", offset: 3, pull_offset: 3, max_offset: 3 })];
-    assert.deepEqual(texts(explainGroup(group({ queues }))).map((text) => text.split(": ")[1]), [
-      "3 times so far one came again from the retry topic.",
-      "a message that comes is handed on at once."]);
+    assert.deepEqual(texts(explainGroup(group({ queues }))), [
+      "Retry topic: 3 messages so far. Members sent them back to consume them again later.",
+      "A pull is held on its only queue: a new message is delivered at once."]);
   });
-  test("dead letters are said, and are no reason to wait", () => {
-    const found = explainGroup(group({ retries: [retries({ dead_letters: 1 }), retries({ broker: "broker-b", dead_letters: 2 })] }));
-    assert.deepEqual(texts(found).map((text) => text.split(":")[0]), [
-      "3 messages are in its dead letter queue, and not given to it again.", "All 2 queues are held"]);
+  test("counts dead letters, which are not a problem of the consumers", () => {
+    const lines = explainGroup(group({ retries: [retries({ dead_letters: 1 }), retries({ broker: "broker-b", dead_letters: 2 })] }));
+    assert.deepEqual(texts(lines).map((text) => text.split(",")[0]), [
+      "Dead letter queue: 3 messages", "Pulls are held on all 2 queues: a new message is delivered at once."]);
   });
-  test("a topic that is not there is said first", () => {
-    const found = explainGroup(group({ missing_topics: ["typo"] }));
-    assert.deepEqual(tones(found), ["warn"]);
-    assert.match(found[0].text, /^It subscribes to typo, but there is no such topic: nothing comes from there until somebody makes it, or, with autoCreateTopicEnable on, /);
-    assert.match(texts(explainGroup(group({ missing_topics: ["typo"] }), "broker-a"))[0], /there is no such topic at broker-a: /);
-    assert.match(texts(explainGroup(group({ missing_topics: ["a", "b"] })))[0], /^It subscribes to a and b, but there are no such topics: .* makes them,/);
+  test("warns of a subscription to a topic that does not exist", () => {
+    const lines = explainGroup(group({ missing_topics: ["typo"] }));
+    assert.deepEqual(tones(lines), ["warn"]);
+    assert.match(lines[0].text, /^The group subscribes to typo, but this topic does not exist\. Create it, or send a first message to it if autoCreateTopicEnable is on\.$/);
+    assert.match(texts(explainGroup(group({ missing_topics: ["typo"] }), "broker-a"))[0], /does not exist on broker-a\. /);
+    assert.match(texts(explainGroup(group({ missing_topics: ["a", "b"] })))[0], /subscribes to a and b, but these topics do not exist\. Create them, /);
   });
-  test("a subscription to some messages is said", () => {
+  test("names the subscription when it may reject messages", () => {
     const subscriptions = [{ topic: "orders", sub_string: "TagB" }, { topic: "%RETRY%billing", sub_string: "*" }];
-    assert.match(texts(explainGroup(group({ subscriptions })))[0], /: a message that comes, and that its subscription accepts, is handed on at once\.$/);
+    assert.match(texts(explainGroup(group({ subscriptions })))[0], /: a new message that the subscription accepts is delivered at once\.$/);
   });
-  test("assigned and not polling comes first", () => {
+  test("starts with queues that their owner does not poll", () => {
     const stuck = { state: "not_polling", polled_ms_ago: 45_000, offset: 30, lag: 10, lag_ms: 61_000 };
-    const found = explainGroup(group({ queues: [queue(stuck), queue({ ...stuck, queue_id: 1, polled_ms_ago: 50_000 })] }));
-    assert.deepEqual(tones(found), ["bad", "none"]);
-    assert.equal(found[0].text, "orders@0 and orders@1 are assigned to java-1, which has not pulled for 45 s: it is busy with what it has, paused, or stuck.");
-    assert.equal(found[1].text, "20 messages wait in 2 queues, the oldest for 1 min 1 s. All of them are with a client, and not committed yet.");
+    const lines = explainGroup(group({ queues: [queue(stuck), queue({ ...stuck, queue_id: 1, polled_ms_ago: 50_000 })] }));
+    assert.deepEqual(tones(lines), ["bad", "none"]);
+    assert.equal(lines[0].text, "orders@0 and orders@1 are assigned to java-1, which has not pulled for 45 s. It may be busy, paused or stuck.");
+    assert.equal(lines[1].text, "Lag: 20 messages in 2 queues; the oldest was stored 1 min 1 s ago. All of them are pulled but not committed yet.");
   });
-  test("what a filter passed over is not said to be with a client", () => {
+  test("allows that a filter skipped messages of the lag", () => {
     const subscriptions = [{ topic: "orders", sub_string: "TagB" }];
-    const found = explainGroup(group({ subscriptions, queues: [queue({ offset: 30, lag: 12, max_offset: 42 })] }));
-    assert.match(texts(found)[0], /^12 messages wait in 1 queue\. 10 of them are with a client, or passed over by its filter, and not committed yet\.$/);
+    const lines = explainGroup(group({ subscriptions, queues: [queue({ offset: 30, lag: 12, max_offset: 42 })] }));
+    assert.match(texts(lines)[0], /^Lag: 12 messages in 1 queue\. 10 of them are pulled, or skipped by the filter, but not committed yet\.$/);
   });
-  test("never pulled at all", () => {
-    const found = explainGroup(group({ queues: [queue({ state: "not_polling", polled_by: null, polled_ms_ago: null })] }));
-    assert.equal(found[0].text, "orders@0 is assigned to java-1, which has not pulled from it yet.");
+  test("distinguishes an owner's last pull, another client's and none", () => {
+    const stalled = (fields) => queue({ state: "not_polling", ...fields });
+    const lines = explainGroup(group({ queues: [stalled({ polled_ms_ago: 30_000 }),
+      stalled({ queue_id: 1, polled_by: "java-2", polled_ms_ago: 50_000 }), stalled({ queue_id: 2, polled_by: null, polled_ms_ago: null })] }));
+    assert.deepEqual(texts(lines), [
+      "orders@0 is assigned to java-1, which has not pulled for 30 s. It may be busy, paused or stuck.",
+      "orders@1 is assigned to java-1, but the last pull came from java-2.",
+      "orders@2 is assigned to java-1, which has not pulled from it yet."]);
   });
-  test("more members than queues", () => {
+  test("says for how many queues the lag is unknown", () => {
+    const unknown = queue({ queue_id: 1, offset: null, lag: null, lag_ms: null });
+    assert.deepEqual(texts(explainGroup(group({ queues: [queue({ offset: 38, pull_offset: 38, lag: 2 }), unknown] }))).slice(0, 2), [
+      "Lag: 2 messages in 1 queue.", "The lag of 1 queue is unknown: the group has not committed an offset there."]);
+  });
+  test("names members without a queue", () => {
     const idle = group({ members: [member("java-1"), member("spare"), member("zeta")] });
     assert.deepEqual(idleMembers(idle), ["spare", "zeta"]);
-    assert.match(texts(explainGroup(idle))[0], /^3 members for 2 queues: spare and zeta have nothing to do\./);
+    assert.match(texts(explainGroup(idle))[0], /^3 members for 2 queues: spare and zeta have no queue\./);
     assert.deepEqual(idleMembers({ ...idle, message_model: "BROADCASTING" }), []);
   });
-  test("nobody is online", () => {
+  test("without members names the clients that pull", () => {
     const alone = { members: [], assignment: [], queues: [queue({ state: "unassigned", assigned_to: null, offset: 30, lag: 10, lag_ms: 5_000 })] };
     assert.deepEqual(explainGroup(group(alone)), [
-      { tone: "bad", text: "No member is online, so nobody asks for its messages." },
-      { tone: "none", text: "10 messages wait in 1 queue, the oldest for 5 s." }]);
-    assert.match(texts(explainGroup(group({ ...alone, holds: [{ client_id: "page-1" }] })))[0], /but 1 pull waits in its name, of page-1\./);
+      { tone: "bad", text: "No member is online, and no client is pulling." },
+      { tone: "none", text: "Lag: 10 messages in 1 queue; the oldest was stored 5 s ago." }]);
+    assert.match(texts(explainGroup(group({ ...alone, holds: [{ client_id: "page-1" }] })))[0], /but 1 pull is held for this group, from page-1\./);
     const lately = { queues: [queue({ state: "polling", assigned_to: null, polled_by: "10.0.0.1:7" })] };
-    assert.equal(texts(explainGroup(group({ ...alone, ...lately })))[0], "No member is online, but 10.0.0.1:7 pulled in its name a moment ago.");
+    assert.equal(texts(explainGroup(group({ ...alone, ...lately })))[0], "No member is online, but 10.0.0.1:7 pulled for this group a moment ago.");
     assert.equal(explainGroup(group({ members: [], assignment: [], queues: [] }))[0].tone, "none");
   });
-  test("a topic that nobody subscribes to any more", () => {
-    const found = explainGroup(group({ queues: [queue(), queue({ topic: "old", state: "unassigned", assigned_to: null, lag: 1 })] }));
-    assert.deepEqual(found[0], { tone: "warn", text: "No member subscribes to old any more." });
+  test("warns of lag in a topic without subscribers", () => {
+    const lines = explainGroup(group({ queues: [queue(), queue({ topic: "old", state: "unassigned", assigned_to: null, lag: 1 })] }));
+    assert.deepEqual(lines[0], { tone: "warn", text: "No member subscribes to old." });
   });
-  test("members that do not share alike", () => {
-    const found = explainGroup(group({ queues: [queue({ polled_by: "web-9" })] }));
-    assert.match(found[0].text, /^orders@0 is java-1's share, but web-9 pulls from it/);
+  test("warns when another client polls an assigned queue", () => {
+    const first = (members) => explainGroup(group({ members, queues: [queue({ polled_by: "web-9" })] }))[0].text;
+    assert.equal(first([member("java-1")]), "orders@0 is assigned to java-1, but web-9 pulls from it: web-9 is not a member.");
+    assert.match(first([member("java-1"), member("web-9")]), /pulls from it: the members allocate queues differently, or have not rebalanced yet\.$/);
   });
 });
 
-test("a group of the list is rated by its few figures", () => {
-  const rated = (fields) => groupState({ members: 2, holds: 2, lag: 0, ...fields });
-  assert.deepEqual([rated({}), rated({ lag: 5 }), rated({ lag: 5, holds: 0 }), rated({ members: 0, holds: 0, lag: 5 }),
-    rated({ members: 0, holds: 0 }), rated({ members: 0 })].map(({ tone, word }) => `${tone}: ${word}`), [
-    "good: up to date", "calm: at work", "warn: behind, and not waiting", "bad: nobody is there", "none: nobody is there",
-    "calm: pulled by no member"]);
+test("the state of a group in the list", () => {
+  const state = (fields) => groupState({ members: 2, holds: 2, lag: 0, ...fields });
+  assert.deepEqual([state({}), state({ lag: 5 }), state({ lag: 5, holds: 0 }), state({ members: 0, holds: 0, lag: 5 }),
+    state({ members: 0, holds: 0 }), state({ members: 0 })].map(({ tone, word }) => `${tone}: ${word}`), [
+    "good: no known lag", "calm: behind", "warn: behind, no held pull", "bad: no members", "none: no members",
+    "calm: pulled by non-members"]);
 });
 
-test("what waits for another try is counted over all brokers", () => {
+test("waiting retries are added up over all brokers", () => {
   assert.equal(waitingText([retries()], 5_000), "none");
   assert.equal(waitingText([retries({ counted: false })], 5_000), "not counted yet");
   const two = [retries({ waiting: 2, next_due_ms: 13_000 }), retries({ waiting: 1, next_due_ms: 9_000 }), retries()];
   assert.deepEqual([5_000, 9_000, null].map((now) => waitingText(two, now)), [
-    "3, the next one in 4 s", "3, the next one is due", "3"]);
-  assert.equal(waitingText([retries({ waiting: 1_500, next_due_ms: 9_000, counted: false })], 5_000), "at least 1,500, one of them in 4 s");
+    "3; next retry in 4 s", "3; next retry due now", "3"]);
+  assert.equal(waitingText([retries({ waiting: 1_500, next_due_ms: 9_000, counted: false })], 5_000), "at least 1,500; one retry in 4 s");
 });
 
-test("a group of several brokers is one line", () => {
+test("entries of one group on several brokers are merged", () => {
   const line = (broker, fields) => ({ broker, group: "g", topics: ["orders"], lag: 1, holds: 2, members: 3, message_model: "CLUSTERING", ...fields });
   const lines = [line("a"), line("a", { group: "alone" }), line("b", { topics: ["bills", "orders"], members: 2, message_model: "" })];
-  assert.deepEqual(byGroup(lines), [
+  assert.deepEqual(mergeBrokers(lines), [
     { group: "g", topics: ["bills", "orders"], lag: 2, holds: 4, members: 3, message_model: "CLUSTERING", brokers: ["a", "b"] },
     { group: "alone", topics: ["orders"], lag: 1, holds: 2, members: 3, message_model: "CLUSTERING", brokers: ["a"] }]);
 });
 
 describe("clients", () => {
-  test("speak something", () => {
+  test("have a type", () => {
     assert.deepEqual([member("a"), member("a", { language: "GO", version: "4.5.2" }), member("a", { language: "", version: "" }),
       member("a", { protocol: "websocket", language: "HTTP" }), member("a", { language: "COBOL", version: "" })].map(clientKind),
     ["Java 5.4.0", "Go 4.5.2", "RocketMQ", "WebSocket", "COBOL"]);
   });
-  test("beat, late or not", () => {
+  test("have a heartbeat age, marked when late", () => {
     const at = (now) => heartbeat(member("a"), now);
     assert.deepEqual([at(1_200), at(31_000), at(61_000), at(131_000)].map(({ text, tone }) => `${text} ${tone}`),
       ["now none", "30 s ago none", "1 min ago warn", "2 min 10 s ago bad"]);
     assert.equal(heartbeat(member("a"), null).text, "unknown");
     assert.equal(heartbeat(member("a", { last_heartbeat_ms: null }), 5).text, "none");
   });
-  test("are listed, not all of them", () => {
-    assert.equal(listed(["a"]), "a");
-    assert.equal(listed(["a", "b", "c"]), "a, b and c");
-    assert.equal(listed(["a", "b", "c", "d", "e", "f"]), "a, b, c, d and 2 more");
+  test("are listed up to a maximum", () => {
+    assert.equal(joinNames(["a"]), "a");
+    assert.equal(joinNames(["a", "b", "c"]), "a, b and c");
+    assert.equal(joinNames(["a", "b", "c", "d", "e", "f"]), "a, b, c, d and 2 more");
   });
-  test("have addresses whatever their names", () => {
+  test("have addresses for any name", () => {
     assert.equal(groupHref("%RETRY%a"), "/groups/%25RETRY%25a");
     assert.equal(clientHref("1.2.3.4@5#6"), "/connections?client=1.2.3.4%405%236");
     assert.equal(deadLettersHref(retries({ dead_letters_from: 7 })),
@@ -183,33 +194,33 @@ describe("clients", () => {
   test("ages are short", () => assert.deepEqual([age(10), age(12_000), age(61_000)], ["less than 1 s", "12 s", "1 min 1 s"]));
 });
 
-describe("what happened", () => {
-  const said = (type, fields) => explainEvent({ type, group: "g", client_id: "c", topic: "t", queue_id: 1, ...fields }).text;
+describe("an event", () => {
+  const text = (type, fields) => explainEvent({ type, group: "g", client_id: "c", topic: "t", queue_id: 1, ...fields }).text;
   test("is a sentence", () => {
     assert.deepEqual([
-      said("client_connected", { remote: "10.0.0.1:5" }), said("client_connected", { client_id: "", remote: "10.0.0.1:5" }),
-      said("client_identified", { remote: "10.0.0.1:5", language: "GO", protocol: "remoting", version: 317 }),
-      said("client_lost", { remote: "10.0.0.1:5", holds_released: 2 }), said("group_member_joined", { members: 1 }),
-      said("group_member_left", { cause: "expired", members: 0 }), said("group_member_left", { cause: "unregister", members: 2 }),
-      said("subscription_changed", { expression: "TagA", previous: "" }), said("subscription_changed", { expression: "", previous: "TagA" }),
-      said("subscription_changed", { expression: "*", previous: "TagA" }), said("consumer_ids_notified", { cause: "left", members: 1 }),
-      said("queue_taken", { previous: "d" }), said("queue_taken", { previous: "" }), said("queue_locked"),
-      said("queue_unlocked", { cause: "expired" }), said("offset_reset", { offset: 5, previous: -1 }),
-      said("offset_reset", { offset: 5, previous: 1_000 }), said("subscription_group_changed", { action: "created" }),
-      said("message_sent_back", { message_id: "AB", reconsume_times: 1 }), said("message_dead_lettered", { message_id: "AB", reason: "asked" }),
+      text("client_connected", { remote: "10.0.0.1:5" }), text("client_connected", { client_id: "", remote: "10.0.0.1:5" }),
+      text("client_identified", { remote: "10.0.0.1:5", language: "GO", protocol: "remoting", version: 317 }),
+      text("client_lost", { remote: "10.0.0.1:5", holds_released: 2 }), text("group_member_joined", { members: 1 }),
+      text("group_member_left", { cause: "expired", members: 0 }), text("group_member_left", { cause: "unregister", members: 2 }),
+      text("subscription_changed", { expression: "TagA", previous: "" }), text("subscription_changed", { expression: "", previous: "TagA" }),
+      text("subscription_changed", { expression: "*", previous: "TagA" }), text("consumer_ids_notified", { cause: "left", members: 1 }),
+      text("queue_taken", { previous: "d" }), text("queue_taken", { previous: "" }), text("queue_locked"),
+      text("queue_unlocked", { cause: "expired" }), text("offset_reset", { offset: 5, previous: -1 }),
+      text("offset_reset", { offset: 5, previous: 1_000 }), text("subscription_group_changed", { action: "created" }),
+      text("message_sent_back", { message_id: "AB", reconsume_times: 1 }), text("message_dead_lettered", { message_id: "AB", reason: "asked" }),
     ], [
       "c connected from 10.0.0.1:5.", "A client connected from 10.0.0.1:5.", "10.0.0.1:5 is c, Go.",
-      "c at 10.0.0.1:5 is gone; 2 holds of it were released.", "c joined; 1 member now.",
-      "c has sent no heartbeat for 120 s; no member is left.", "c said good-bye; 2 members now.",
-      "t is taken now: TagA.", "Nobody takes t any more.", "What is taken of t is now *; it was TagA.",
-      "1 member was told to share the queues anew, since a member left.", "c pulls from t@1 now, instead of d.", "c pulls from t@1 now.",
-      "c locked t@1 to consume it in order.", "The lock of t@1 is free: c has not renewed it.", "The offset of t@1 was set to 5.",
-      "The offset of t@1 was set to 5; it was 1,000.", "The group's configuration was created.",
-      "Message AB of t was not consumed and comes again, for try 2.",
-      "Message AB of t went to the dead letter queue: its consumer asked for that.",
+      "c at 10.0.0.1:5 disconnected; 2 of its held pulls were released.", "c joined. The group has 1 member now.",
+      "c left: it sent no heartbeat for 120 s. The group has no members now.", "c left: it unregistered. The group has 2 members now.",
+      "The group subscribes to t: TagA.", "The group no longer subscribes to t.", "The group's subscription to t changed from TagA to *.",
+      "1 member was notified to rebalance: a member left.", "c now pulls from t@1, instead of d.", "c now pulls from t@1.",
+      "c locked t@1 to consume it in order.", "The lock on t@1 ended: c did not renew it.", "The offset of t@1 was reset to 5.",
+      "The offset of t@1 was reset to 5; it was 1,000.", "The group's configuration was created.",
+      "Message AB of t was sent back and will be delivered again (retry 1).",
+      "Message AB of t was moved to the dead letter queue: its consumer asked for it.",
     ]);
   });
-  test("is shown even when it is new to the page", () => {
+  test("of an unknown type is shown by its name", () => {
     assert.deepEqual(explainEvent({ type: "brand_new" }), { mark: "·", word: "brand new", tone: "none", text: "" });
   });
 });
@@ -219,63 +230,63 @@ describe("the stream of a page", () => {
   const snapshot = (fields) => ({ type: "snapshot", broker: "b", epoch: 3, seq: 10, wall_ms: 5_000, client_events: [event(4), event(9)], ...fields });
   const delta = (from, to, events = [], fields = {}) => ({ type: "delta", broker: "b", epoch: 3, seq_from: from, seq_to: to, wall_ms: 6_000,
     client_events: events, ...fields });
-  const begun = () => Object.freeze(reduce(initialState(), snapshot(), 4_000));
+  const started = () => Object.freeze(reduce(initialState(), snapshot(), 4_000));
   const seqs = (state) => state.events.map(({ seq }) => seq);
 
-  test("begins with a snapshot, newest first", () => {
-    assert.deepEqual(seqs(begun()), [9, 4]);
-    assert.equal(begun().clockOffsetMs, 1_000);
-    assert.ok(!begun().needsSnapshot);
+  test("starts with a snapshot, newest first", () => {
+    assert.deepEqual(seqs(started()), [9, 4]);
+    assert.equal(started().clockOffsetMs, 1_000);
+    assert.ok(!started().needsSnapshot);
   });
-  test("goes on with deltas", () => {
-    const state = reduce(begun(), delta(11, 14, [event(12), event(14)]), 5_000);
+  test("continues with deltas", () => {
+    const state = reduce(started(), delta(11, 14, [event(12), event(14)]), 5_000);
     assert.deepEqual(seqs(state), [14, 12, 9, 4]);
     assert.equal(state.seq, 14);
-    const quiet = begun();
-    assert.equal(reduce(quiet, delta(11, 10), 5_000).events, quiet.events, "nothing happened: the list is the same");
+    const quiet = started();
+    assert.equal(reduce(quiet, delta(11, 10), 5_000).events, quiet.events, "without events the list stays the same object");
   });
-  test("a gap, another epoch and a loss ask for a snapshot", () => {
-    assert.ok(reduce(begun(), delta(20, 30), 5_000).needsSnapshot);
-    assert.ok(reduce(begun(), delta(11, 12, [], { epoch: 4 }), 5_000).needsSnapshot);
-    assert.ok(reduce(begun(), { type: "lost" }, 5_000).needsSnapshot);
+  test("needs a snapshot after a gap, a new epoch or a loss", () => {
+    assert.ok(reduce(started(), delta(20, 30), 5_000).needsSnapshot);
+    assert.ok(reduce(started(), delta(11, 12, [], { epoch: 4 }), 5_000).needsSnapshot);
+    assert.ok(reduce(started(), { type: "lost" }, 5_000).needsSnapshot);
     assert.ok(reduce(initialState(), delta(1, 2), 5_000).needsSnapshot);
   });
-  test("a snapshot after a gap repeats nothing, and one of a new epoch begins anew", () => {
-    assert.deepEqual(seqs(reduce(begun(), snapshot({ seq: 20, client_events: [event(9), event(18)] }), 5_000)), [18, 9, 4]);
-    assert.deepEqual(seqs(reduce(begun(), snapshot({ epoch: 4, seq: 2, client_events: [event(1)] }), 5_000)), [1]);
+  test("merges a snapshot after a gap, and starts empty with a new epoch", () => {
+    assert.deepEqual(seqs(reduce(started(), snapshot({ seq: 20, client_events: [event(9), event(18)] }), 5_000)), [18, 9, 4]);
+    assert.deepEqual(seqs(reduce(started(), snapshot({ epoch: 4, seq: 2, client_events: [event(1)] }), 5_000)), [1]);
   });
-  test("of one group has that group's alone", () => {
+  test("of one group keeps only its events", () => {
     const events = [{ ...event(1), group: "a" }, { ...event(2), group: "b" }, event(3)];
     const state = reduce(initialState(), snapshot({ client_events: events }), 1, "a");
     assert.deepEqual(seqs(state), [1]);
     assert.deepEqual(seqs(reduce(state, delta(11, 12, [{ ...event(11), group: "b" }, { ...event(12), group: "a" }]), 2, "a")), [12, 1]);
   });
-  test("of several brokers is one list by time, each event with its broker", () => {
+  test("of several brokers is one list by time, with each event's broker", () => {
     const at = (seq, ms) => ({ ...event(seq), wall_ms: ms });
     const first = reduce(initialState(), snapshot({ client_events: [at(1, 10), at(2, 30)] }), 1);
     const other = reduce(initialState(), snapshot({ broker: "c", client_events: [at(1, 20), at(7, 30)] }), 1);
-    assert.deepEqual(ofAll([first, other]).map(({ broker, seq }) => `${broker}${seq}`), ["c7", "b2", "c1", "b1"]);
-    assert.equal(ofAll([first, initialState()]), first.events, "nothing came from the other one: the list is the same");
+    assert.deepEqual(mergeStreams([first, other]).map(({ broker, seq }) => `${broker}${seq}`), ["c7", "b2", "c1", "b1"]);
+    assert.equal(mergeStreams([first, initialState()]), first.events, "without events of the other broker the list stays the same object");
     const many = reduce(initialState(), snapshot({ client_events: Array.from({ length: MAX_EVENTS }, (_, seq) => at(seq, seq)) }), 1);
-    assert.equal(ofAll([first, many]).length, MAX_EVENTS);
+    assert.equal(mergeStreams([first, many]).length, MAX_EVENTS);
   });
   test("is bounded", () => {
     const many = Array.from({ length: 500 }, (_, seq) => event(seq));
     assert.equal(reduce(initialState(), snapshot({ client_events: many, seq: 500 }), 1).events.length, MAX_EVENTS);
   });
-  test("many messages that come again push nothing else out, and change nothing", () => {
+  test("keeps other events when there are many retries", () => {
     const again = Array.from({ length: 500 }, (_, seq) => ({ type: seq % 2 ? "message_sent_back" : "message_dead_lettered", seq: 11 + seq }));
-    const before = begun();
+    const before = started();
     const state = reduce(before, delta(11, 510, again), 5_000);
     assert.equal(state.events.length, MAX_RETRIES + 2);
     assert.deepEqual(seqs(state).slice(-3), [511 - MAX_RETRIES, 9, 4]);
     assert.equal(newestChange(state.events), newestChange(before.events));
     assert.equal(newestChange(reduce(state, delta(511, 511, [event(511)]), 6_000).events).seq, 511);
-    assert.equal(ofAll([state, state]).length, MAX_RETRIES + 4);
+    assert.equal(mergeStreams([state, state]).length, MAX_RETRIES + 4);
     assert.equal(newestChange(again), undefined);
   });
-  test("frames of other kinds change nothing", () => {
-    const state = begun();
+  test("ignores unknown frames and old deltas", () => {
+    const state = started();
     assert.equal(reduce(state, { type: "pong" }, 1), state);
     assert.equal(reduce(state, delta(3, 5), 1), state, "older than the snapshot");
   });

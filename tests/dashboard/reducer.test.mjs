@@ -48,7 +48,7 @@ function frozen(state) {
 }
 
 describe("a snapshot", () => {
-  test("fills everything, and what nobody said is null", () => {
+  test("sets every value; a value that was not sent is null", () => {
     const before = initialState();
     assert.equal(before.holdsTotal, null);
     assert.equal(before.counters, null);
@@ -61,19 +61,19 @@ describe("a snapshot", () => {
     assert.equal(state.needsSnapshot, false);
   });
 
-  test("replaces holds and queues that are gone", () => {
+  test("replaces holds and queues", () => {
     const state = reduce(frozen(begun()), snapshot({ seq: 20, holds: [hold(2)], queues: [] }), 49_500);
     assert.deepEqual([...state.holds.keys()], [2]);
     assert.equal(state.queues.size, 0);
   });
 
-  test("of a new epoch forgets the old one's wake-ups", () => {
+  test("of a new epoch drops the old wake-ups", () => {
     const state = reduce(frozen(begun()), snapshot({ epoch: 4, seq: 1, wakeups: [] }), 49_500);
     assert.deepEqual(state.wakeups, []);
     assert.equal(state.epoch, 4);
   });
 
-  test("after a long silence starts the rates anew", () => {
+  test("after a long silence restarts the rates", () => {
     const state = reduce(frozen(begun()), snapshot({ seq: 900, wall_ms: 90_000, queues: [queue(5000)] }), 89_000);
     assert.equal(state.watchedSinceMs, 90_000);
     assert.deepEqual(state.queues.get("orders@0").samples, [[90_000, 5000]]);
@@ -82,7 +82,7 @@ describe("a snapshot", () => {
 });
 
 describe("a delta", () => {
-  test("adds and removes holds, without touching the state it came from", () => {
+  test("adds and removes holds without changing the old state", () => {
     const change = { added: [hold(2), hold(3)], removed: [1], total: 2 };
     const state = reduce(frozen(begun()), delta(11, 14, { holds: change }), 49_200);
     assert.deepEqual([...state.holds.keys()], [2, 3]);
@@ -91,14 +91,14 @@ describe("a delta", () => {
     assert.equal(state.counters.pulls_received, 6);
   });
 
-  test("moves queues and removes them", () => {
+  test("updates and removes queues", () => {
     const moved = reduce(frozen(begun()), delta(11, 12, { queues: { changed: [queue(9)], removed: [] } }), 49_200);
     assert.equal(moved.queues.get("orders@0").max_offset, 9);
     const gone = reduce(frozen(moved), delta(13, 13, { queues: { changed: [], removed: [["orders", 0]] } }), 49_300);
     assert.equal(gone.queues.size, 0);
   });
 
-  test("as a heartbeat (seq_from = seq_to + 1) only says that all is well", () => {
+  test("as a heartbeat (seq_from = seq_to + 1) changes only the clock", () => {
     const before = begun();
     const state = reduce(frozen(before), delta(11, 10, { wall_ms: 52_000 }), 51_000);
     assert.equal(state.needsSnapshot, false);
@@ -107,27 +107,27 @@ describe("a delta", () => {
     assert.equal(state.holds, before.holds);
   });
 
-  test("with a gap before it is not applied, and asks for a snapshot", () => {
+  test("after a gap is not applied and needs a snapshot", () => {
     const state = reduce(frozen(begun()), delta(13, 14, { holds: { added: [hold(9)], removed: [], total: 2 } }), 49_200);
     assert.equal(state.needsSnapshot, true);
     assert.equal(state.gaps, 1);
     assert.deepEqual([...state.holds.keys()], [1]);
   });
 
-  test("after a gap waits for the snapshot", () => {
+  test("is ignored until the snapshot after a gap", () => {
     const gap = reduce(begun(), delta(13, 14), 49_200);
     const later = reduce(frozen(gap), delta(15, 16), 49_300);
     assert.equal(later, gap);
     assert.equal(reduce(later, snapshot({ seq: 16 }), 49_400).needsSnapshot, false);
   });
 
-  test("before any snapshot asks for one", () => {
+  test("before any snapshot needs one", () => {
     const state = reduce(initialState(), delta(1, 2), 1);
     assert.equal(state.needsSnapshot, true);
     assert.equal(state.seq, null);
   });
 
-  test("of another epoch asks for a snapshot", () => {
+  test("of another epoch needs a snapshot", () => {
     const state = reduce(frozen(begun()), delta(11, 12, { epoch: 4 }), 49_200);
     assert.equal(state.needsSnapshot, true);
     assert.equal(state.epoch, 3);
@@ -145,30 +145,30 @@ describe("a delta", () => {
     assert.equal(state.seq, 12);
   });
 
-  test("that leaves more rows than the broker has holds asks for a snapshot", () => {
+  test("needs a snapshot when there are more rows than the broker has holds", () => {
     const state = reduce(frozen(begun()), delta(8, 12, { holds: { added: [hold(2)], removed: [], total: 1 } }), 49_100);
     assert.equal(state.needsSnapshot, true);
   });
 
-  test("that had to leave holds out asks for a snapshot", () => {
+  test("needs a snapshot when holds were left out", () => {
     const change = { added: [hold(2)], removed: [], total: 9 };
     assert.equal(reduce(frozen(begun()), delta(11, 12, { holds: change, dropped: 7 }), 49_100).needsSnapshot, true);
   });
 
-  test("that leaves out what no snapshot holds either is applied", () => {
+  test("is applied when the holds left out exceed a snapshot's limit", () => {
     const many = Array.from({ length: 1000 }, (_, i) => hold(i + 1));
     const state = reduce(begun({ holds: many, holds_total: 3000 }), delta(11, 12, { dropped: 7, holds: { added: [], removed: [], total: 3000 } }), 49_100);
     assert.equal(state.needsSnapshot, false);
   });
 
-  test("adds up what the broker could not show", () => {
+  test("adds up dropped wake-ups", () => {
     const first = reduce(begun(), delta(11, 12, { dropped: 5 }), 49_100);
     assert.equal(reduce(first, delta(13, 14, { dropped: 2 }), 49_200).dropped, 7);
   });
 });
 
 describe("wake-ups", () => {
-  test("come newest first, each once", () => {
+  test("are sorted newest first, without duplicates", () => {
     const state = reduce(begun(), delta(11, 12, { wakeups: [wakeup(9), wakeup(11), wakeup(12)] }), 49_100);
     assert.deepEqual(state.wakeups.map((w) => w.seq), [12, 11, 9, 4]);
   });
@@ -180,21 +180,21 @@ describe("wake-ups", () => {
     assert.equal(state.wakeups[0].seq, 510);
   });
 
-  test("that happened in one event stay apart by their hold", () => {
+  test("of one event are told apart by their hold", () => {
     const state = reduce(begun(), delta(11, 12, { wakeups: [wakeup(12, 1), wakeup(12, 2)] }), 49_100);
     assert.equal(state.wakeups.filter((w) => w.seq === 12).length, 2);
   });
 });
 
 describe("a loss of the engine", () => {
-  test("keeps what was known and asks for a snapshot", () => {
+  test("keeps the state and needs a snapshot", () => {
     const state = reduce(frozen(begun()), { type: "lost", reason: "restarting" }, 60_000);
     assert.equal(state.needsSnapshot, true);
     assert.deepEqual([...state.holds.keys()], [1]);
   });
 });
 
-test("frames that it does not know change nothing", () => {
+test("unknown frames change nothing", () => {
   const state = begun();
   assert.equal(reduce(state, { type: "pong" }, 1), state);
   assert.equal(reduce(state, null, 1), state);
@@ -203,15 +203,15 @@ test("frames that it does not know change nothing", () => {
 describe("the broker's clock", () => {
   test("is unknown before the first frame", () => assert.equal(brokerTime(initialState(), 5), null));
 
-  test("is read from the frame that was delayed least", () => {
+  test("uses the frame with the least delay", () => {
     let state = begun(); // 1,000 ms ahead
     state = reduce(state, delta(11, 11, { wall_ms: 50_200 }), 49_900); // delayed by 700 ms on its way
     assert.equal(brokerTime(state, 50_000), 51_000);
   });
 });
 
-describe("the course of a queue", () => {
-  test("is kept for a bounded time, one sample a second or so", () => {
+describe("the offset samples of a queue", () => {
+  test("is bounded, about one sample a second", () => {
     let state = begun();
     for (let i = 1; i <= 400; i += 1) {
       const change = { changed: [queue(7 + i)], removed: [] };
@@ -224,7 +224,7 @@ describe("the course of a queue", () => {
     assert.ok(state.history.length <= 60);
   });
 
-  test("begins anew when the offset goes back", () => {
+  test("restarts when the offset goes back", () => {
     const back = delta(11, 11, { queues: { changed: [queue(0)], removed: [] } });
     assert.deepEqual(reduce(begun(), back, 49_100).queues.get("orders@0").samples, [[50_200, 0]]);
   });

@@ -1,4 +1,4 @@
-"""The frames of the pages of connections and groups."""
+"""The HTML of the Groups, group and Connections pages, without JavaScript."""
 
 import re
 
@@ -19,7 +19,7 @@ def get(path: str) -> str:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_the_parts_that_the_script_fills_are_there_and_nothing_is_inline(path: str) -> None:
+def test_the_panels_are_there_and_nothing_is_inline(path: str) -> None:
     text = get(path)
     for name in PAGES[path]:
         assert text.count(f'data-panel="{name}"') == 1, name
@@ -32,11 +32,11 @@ def test_the_parts_that_the_script_fills_are_there_and_nothing_is_inline(path: s
 @pytest.mark.parametrize(
     ("path", "current"), [("/connections", "/connections"), ("/groups", "/groups"), ("/groups/billing", "/groups")]
 )
-def test_the_navigation_knows_where_the_reader_is(path: str, current: str) -> None:
+def test_the_navigation_marks_the_current_page(path: str, current: str) -> None:
     assert re.findall(r'<a href="([^"]+)" aria-current="page">', get(path)) == [current]
 
 
-def test_a_groups_page_carries_its_name_whatever_it_is() -> None:
+def test_a_groups_page_contains_its_escaped_name() -> None:
     assert 'data-group="%RETRY%a"' in get("/groups/%25RETRY%25a")
     text = get("/groups/%3Cscript%3E%22x")
     assert "<script>" not in text
@@ -44,5 +44,5 @@ def test_a_groups_page_carries_its_name_whatever_it_is() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_they_only_show(path: str) -> None:
+def test_only_reading_is_allowed(path: str) -> None:
     assert Client(headers={"host": "localhost"}).post(path).status_code == 405

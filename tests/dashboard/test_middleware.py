@@ -19,7 +19,7 @@ async def async_page(request: HttpRequest) -> HttpResponse:
     return HttpResponse("page")
 
 
-def test_allows_this_host_alone() -> None:
+def test_the_policy_allows_only_this_host() -> None:
     response = SecurityHeadersMiddleware(page)(RequestFactory().get("/", headers={"host": "localhost:8000"}))
     assert isinstance(response, HttpResponse)
     policy = policy_of(response)
@@ -29,12 +29,12 @@ def test_allows_this_host_alone() -> None:
     assert "unsafe" not in response.headers["Content-Security-Policy"]
 
 
-def test_answers_async_requests_without_a_thread() -> None:
+def test_answers_async_requests() -> None:
     response = asyncio.run(SecurityHeadersMiddleware(async_page)(RequestFactory().get("/")))  # type: ignore[arg-type]
     assert "Content-Security-Policy" in response.headers
 
 
-def test_leaves_the_policy_that_a_view_set() -> None:
+def test_a_views_own_policy_is_kept() -> None:
     def viewer(request: HttpRequest) -> HttpResponse:
         return HttpResponse("viewer", headers={"Content-Security-Policy": "default-src 'none'"})
 
@@ -43,6 +43,6 @@ def test_leaves_the_policy_that_a_view_set() -> None:
     assert response.headers["Content-Security-Policy"] == "default-src 'none'"
 
 
-def test_a_host_that_is_not_ours_is_not_named() -> None:
+def test_a_foreign_host_is_not_in_the_policy() -> None:
     request = RequestFactory().get("/", headers={"host": "evil.example; script-src *"})
     assert "evil" not in content_security_policy(request)

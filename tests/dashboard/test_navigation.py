@@ -13,5 +13,5 @@ from dashboard.navigation import NavigationItem, is_current
         ("/reports", "/reports-old", False),
     ],
 )
-def test_a_page_below_an_item_belongs_to_it(item: str, path: str, current: bool) -> None:
+def test_a_page_below_an_items_path_marks_the_item(item: str, path: str, current: bool) -> None:
     assert is_current(NavigationItem("Item", item), path) is current

@@ -10,17 +10,17 @@ from playwright.sync_api import Page, expect
 OpenPage = Callable[..., Page]
 
 
-def test_idle_teaches_what_a_hold_is(open_page: OpenPage) -> None:
+def test_the_idle_page_explains_held_pulls(open_page: OpenPage) -> None:
     page = open_page("idle")
     expect(page.locator("body[data-live=live]")).to_be_visible()
     holds = page.locator('[data-panel="holds"]')
-    expect(holds.get_by_text("Nothing is held.")).to_be_visible()
+    expect(holds.get_by_text("No pull is held.")).to_be_visible()
     expect(holds.locator('[data-part="curl"]')).to_contain_text("wait_ms=15000")
     expect(page.locator('[data-panel="wakeups"]').get_by_text("No held pull has ended yet.")).to_be_visible()
-    expect(page.locator('[data-panel="histograms"]').get_by_text("No hold has ended yet.")).to_be_visible()
+    expect(page.locator('[data-panel="histograms"]').get_by_text("No held pull has ended yet.")).to_be_visible()
 
 
-def test_shows_a_hold_woken_at_one_click(open_page: OpenPage) -> None:
+def test_show_me_holds_a_pull_and_wakes_it(open_page: OpenPage) -> None:
     page = open_page("idle")
     page.get_by_role("button", name="Show me").click()
     own = page.locator('[data-panel="holds"] [data-hold-id]')
@@ -38,12 +38,12 @@ def test_shows_a_hold_woken_at_one_click(open_page: OpenPage) -> None:
     expect(page.locator('[data-panel="wakeups"] [data-cause="channel_gone"]')).to_have_count(4)
 
 
-def test_says_why_a_hold_waits_and_how_it_ended(open_page: OpenPage) -> None:
+def test_explains_a_selected_hold_and_its_end(open_page: OpenPage) -> None:
     page = open_page("idle")
     page.get_by_role("button", name="Start").click()
     page.locator("[data-hold-id]").first.click()
     sentence = page.locator('[data-part="sentence"]')
-    expect(sentence).to_contain_text("Waits for offset 0 of quickstart@0; the queue ends at 0, so nothing new has")
+    expect(sentence).to_contain_text("Waits for offset 0 of quickstart@0; the queue ends at 0, so no new message has")
     expect(sentence).to_contain_text(re.compile(r"It will be answered in \d+\.\d s at the latest\."))
     page.get_by_label("body").fill("hello")
     page.get_by_role("button", name="Publish", exact=True).click()
@@ -52,7 +52,7 @@ def test_says_why_a_hold_waits_and_how_it_ended(open_page: OpenPage) -> None:
     expect(sentence).to_contain_text("by arrival")
 
 
-def test_a_filter_that_rejects_is_named(open_page: OpenPage) -> None:
+def test_names_the_filter_that_rejects_messages(open_page: OpenPage) -> None:
     page = open_page("idle")
     page.locator("#consumer-filter").fill("TagA")
     page.get_by_role("button", name="Start").click()
@@ -63,7 +63,7 @@ def test_a_filter_that_rejects_is_named(open_page: OpenPage) -> None:
     expect(page.locator('[data-node="passedOver"] .node-value')).to_have_text("1")
 
 
-def test_the_switch_shows_what_is_not_what_was_wished(open_page: OpenPage) -> None:
+def test_the_switch_shows_the_brokers_state_not_the_request(open_page: OpenPage) -> None:
     page = open_page("idle")
     switch = page.get_by_role("switch")
     expect(switch).to_have_attribute("aria-checked", "true")
@@ -84,7 +84,7 @@ def test_the_switch_shows_what_is_not_what_was_wished(open_page: OpenPage) -> No
     expect(page.locator('[data-part="long-polling-note"]')).to_contain_text("shortPollingTimeMills (1,000 ms)")
 
 
-def test_a_thousand_holds_are_bounded_sorted_and_filtered(open_page: OpenPage) -> None:
+def test_many_holds_are_bounded_and_filtered(open_page: OpenPage) -> None:
     page = open_page("busy")
     holds = page.locator('[data-panel="holds"]')
     expect(holds.locator("[data-hold-id]")).to_have_count(100)
@@ -97,7 +97,7 @@ def test_a_thousand_holds_are_bounded_sorted_and_filtered(open_page: OpenPage) -
     expect(page.locator('[data-panel="wakeups"] [data-cause]')).to_have_count(200)
 
 
-def test_rows_that_leave_are_bounded_too(open_page: OpenPage) -> None:
+def test_rows_of_ended_holds_are_bounded(open_page: OpenPage) -> None:
     page = open_page("busy")
     expect(page.locator('[data-panel="wakeups"] [data-cause]')).to_have_count(200)
     most = page.evaluate("""() => new Promise((resolve) => {
@@ -121,13 +121,13 @@ def test_wakeups_pause_and_filter(open_page: OpenPage) -> None:
     assert panel.locator("[data-cause]").first.get_attribute("data-hold") == first
     panel.get_by_label("Cause").select_option("missed_arrival")
     expect(panel.locator("[data-cause]")).to_have_count(0)
-    expect(panel.get_by_text("None of these had this cause.")).to_be_visible()
+    expect(panel.get_by_text("No wake-up with this cause.")).to_be_visible()
     panel.get_by_label("Cause").select_option("")
     panel.get_by_role("button", name="Resume").click()
     expect(panel.locator('[data-part="count"]')).not_to_contain_text("paused")
 
 
-def test_a_gap_is_healed_by_a_snapshot(open_page: OpenPage, stand_in: Any) -> None:
+def test_a_gap_causes_a_new_snapshot(open_page: OpenPage, stand_in: Any) -> None:
     page = open_page("working")
     expect(page.locator("[data-hold-id]")).to_have_count(8)
     with page.expect_websocket() as opened:
@@ -139,13 +139,13 @@ def test_a_gap_is_healed_by_a_snapshot(open_page: OpenPage, stand_in: Any) -> No
     expect(page.locator("body[data-live=live]")).to_be_visible()
 
 
-def test_disconnected_data_is_greyed_and_comes_back_by_itself(open_page: OpenPage, stand_in: Any) -> None:
+def test_disconnected_data_is_greyed_until_the_page_reconnects(open_page: OpenPage, stand_in: Any) -> None:
     page = open_page("working")
     expect(page.locator("[data-hold-id]")).to_have_count(8)
     stand_in.play("down")
     expect(page.locator("body[data-live=disconnected]")).to_be_visible()
     detail = page.locator('[data-part="live-detail"]')
-    expect(detail).to_contain_text(re.compile(r"what you see is \d+ s old; next try in"))
+    expect(detail).to_contain_text(re.compile(r"data is \d+ s old; reconnecting in"))
     assert page.locator("[data-hold-id]").count() > 0
     opacity = page.locator('[data-part="scroller"]').evaluate("(node) => getComputedStyle(node).opacity")
     assert float(opacity) < 1
@@ -153,7 +153,7 @@ def test_disconnected_data_is_greyed_and_comes_back_by_itself(open_page: OpenPag
     expect(page.locator("body[data-live=live]")).to_be_visible(timeout=25_000)
 
 
-def test_an_engine_that_is_away_makes_the_page_stale(open_page: OpenPage, stand_in: Any) -> None:
+def test_an_unavailable_engine_makes_the_page_stale(open_page: OpenPage, stand_in: Any) -> None:
     page = open_page("working")
     expect(page.locator("body[data-live=live]")).to_be_visible()
     stand_in.play("away")
@@ -168,12 +168,12 @@ def test_silence_makes_the_page_stale(open_page: OpenPage, stand_in: Any) -> Non
     expect(page.locator("body[data-live=live]")).to_be_visible()
     stand_in.play("silent")
     expect(page.locator("body[data-live=stale]")).to_be_visible(timeout=15_000)
-    expect(page.locator('[data-part="live-detail"]')).to_contain_text("nothing has come from the broker for 5 s")
+    expect(page.locator('[data-part="live-detail"]')).to_contain_text("no data from the broker for 5 s")
     stand_in.play("up")
     expect(page.locator("body[data-live=live]")).to_be_visible()
 
 
-def test_nothing_is_zero_before_it_is_known(open_page: OpenPage, stand_in: Any) -> None:
+def test_figures_are_unknown_before_the_first_frame(open_page: OpenPage, stand_in: Any) -> None:
     page = open_page("silent")
     expect(page.locator('[data-panel="path"] .node-value').first).to_have_text("unknown")
     figures = page.locator('[data-panel="status"] dd').all_inner_texts()
@@ -181,7 +181,7 @@ def test_nothing_is_zero_before_it_is_known(open_page: OpenPage, stand_in: Any) 
     stand_in.play("up")
 
 
-def test_a_refusing_broker_says_so_everywhere(open_page: OpenPage, stand_in: Any) -> None:
+def test_a_broker_that_refuses_messages_is_shown(open_page: OpenPage, stand_in: Any) -> None:
     page = open_page("idle")
     expect(page.locator("body[data-live=live]")).to_be_visible()
     stand_in.play("refusing")
@@ -191,7 +191,7 @@ def test_a_refusing_broker_says_so_everywhere(open_page: OpenPage, stand_in: Any
     expect(page.locator('[data-part="result"]')).to_contain_text("SERVICE_NOT_AVAILABLE")
 
 
-def test_hostile_texts_stay_texts(open_page: OpenPage) -> None:
+def test_markup_in_names_is_shown_as_text(open_page: OpenPage) -> None:
     page = open_page("hostile")
     expect(page.locator("[data-hold-id]")).to_have_count(1)
     page.locator("#consumer-topic").fill("hostile")
@@ -204,7 +204,7 @@ def test_hostile_texts_stay_texts(open_page: OpenPage) -> None:
     assert page.title() == "Live · GlassMQ"
 
 
-def test_a_hostile_body_stays_a_text(open_page: OpenPage) -> None:
+def test_markup_in_a_body_is_shown_as_text(open_page: OpenPage) -> None:
     page = open_page("idle")
     page.get_by_role("button", name="Start").click()
     expect(page.locator("[data-hold-id]")).to_have_count(4)
@@ -218,7 +218,7 @@ def test_a_hostile_body_stays_a_text(open_page: OpenPage) -> None:
 
 @pytest.mark.parametrize("width", [320, 820, 1440])
 @pytest.mark.parametrize("scenario", ["idle", "working", "hostile"])
-def test_nothing_overflows_the_page(open_page: OpenPage, scenario: str, width: int) -> None:
+def test_no_panel_overflows_the_page(open_page: OpenPage, scenario: str, width: int) -> None:
     page = open_page(scenario, width=width, height=844)
     expect(page.locator("body[data-live=live]")).to_be_visible()
     page.get_by_role("button", name="Show me").click()
@@ -236,9 +236,7 @@ def test_nothing_overflows_the_page(open_page: OpenPage, scenario: str, width: i
         ("broken", "/groups", "[data-group-row]"),
     ],
 )
-def test_no_text_of_a_table_lies_over_its_neighbour(
-    open_page: OpenPage, scenario: str, path: str, rows: str, width: int
-) -> None:
+def test_no_cell_overlaps_its_neighbour(open_page: OpenPage, scenario: str, path: str, rows: str, width: int) -> None:
     page = open_page(scenario, width=width, path=path)
     expect(page.locator(rows).first).to_be_visible()
     over = page.evaluate(
@@ -253,7 +251,7 @@ def test_no_text_of_a_table_lies_over_its_neighbour(
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_the_last_hold_is_seen_to_go_before_the_board_is_empty(open_page: OpenPage, width: int) -> None:
+def test_the_empty_text_waits_for_the_last_leaving_row(open_page: OpenPage, width: int) -> None:
     page = open_page("idle", width=width)
     expect(page.locator("body[data-live=live]")).to_be_visible()
     page.evaluate("""() => {
@@ -268,11 +266,11 @@ def test_the_last_hold_is_seen_to_go_before_the_board_is_empty(open_page: OpenPa
     page.get_by_role("button", name="Start").click()
     expect(page.locator("[data-hold-id]")).to_have_count(4)
     page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_text("Nothing is held.")).to_be_visible()
+    expect(page.get_by_text("No pull is held.")).to_be_visible()
     assert page.evaluate("window.over") == 0
 
 
-def test_the_board_can_be_read_by_keyboard(open_page: OpenPage) -> None:
+def test_held_pulls_can_be_selected_by_keyboard(open_page: OpenPage) -> None:
     page = open_page("idle")
     page.get_by_role("button", name="Start").click()
     expect(page.locator("[data-hold-id]")).to_have_count(4)
@@ -285,7 +283,7 @@ def test_the_board_can_be_read_by_keyboard(open_page: OpenPage) -> None:
     expect(page.locator('[data-part="sentence"]')).not_to_contain_text("Select a held pull")
 
 
-def test_focus_goes_on_when_its_hold_ends(open_page: OpenPage) -> None:
+def test_focus_moves_on_when_its_hold_ends(open_page: OpenPage) -> None:
     page = open_page("idle")
     page.get_by_role("button", name="Start").click()
     expect(page.locator("[data-hold-id]")).to_have_count(4)
@@ -298,7 +296,7 @@ def test_focus_goes_on_when_its_hold_ends(open_page: OpenPage) -> None:
     assert page.locator("[data-hold-id]").first.get_attribute("data-hold-id") != hold_id
 
 
-def test_sorting_is_told_to_assistive_technology(open_page: OpenPage) -> None:
+def test_sort_order_is_set_as_aria_sort(open_page: OpenPage) -> None:
     page = open_page("working")
     expect(page.locator("[data-hold-id]")).to_have_count(8)
     header = page.locator('[data-panel="holds"] th').nth(1)
@@ -310,7 +308,7 @@ def test_sorting_is_told_to_assistive_technology(open_page: OpenPage) -> None:
     expect(page.locator("[data-hold-id]").first).to_contain_text("mirror-sync")
 
 
-def test_system_topics_are_hidden_until_asked_for(open_page: OpenPage) -> None:
+def test_system_topics_are_hidden_by_default(open_page: OpenPage) -> None:
     page = open_page("working")
     expect(page.locator('[data-queue="orders@0"]')).to_be_visible()
     expect(page.locator('[data-queue="RMQ_SYS_TRACE_TOPIC@0"]')).to_have_count(0)
@@ -318,7 +316,7 @@ def test_system_topics_are_hidden_until_asked_for(open_page: OpenPage) -> None:
     expect(page.locator('[data-queue="RMQ_SYS_TRACE_TOPIC@0"]')).to_be_visible()
 
 
-def test_the_theme_is_chosen_and_kept(open_page: OpenPage) -> None:
+def test_the_theme_can_be_chosen_and_is_kept(open_page: OpenPage) -> None:
     page = open_page("idle", theme="light")
     background = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(background)
@@ -331,7 +329,7 @@ def test_the_theme_is_chosen_and_kept(open_page: OpenPage) -> None:
     assert page.evaluate(background) == light
 
 
-def test_the_policy_forbids_what_the_page_does_not_need(open_page: OpenPage) -> None:
+def test_the_content_security_policy_blocks_inline_scripts(open_page: OpenPage) -> None:
     page = open_page("idle")
     blocked = page.evaluate("""() => new Promise((resolve) => {
         document.addEventListener("securitypolicyviolation", (event) => resolve(event.effectiveDirective));
@@ -341,22 +339,22 @@ def test_the_policy_forbids_what_the_page_does_not_need(open_page: OpenPage) -> 
     })""")
     assert blocked.startswith("script-src")
     assert page.title() == "Live · GlassMQ"
-    assert "Content Security Policy" in open_page.wrong.pop()  # type: ignore[attr-defined]
+    assert "Content Security Policy" in open_page.errors.pop()  # type: ignore[attr-defined]
 
 
-def test_of_several_brokers_the_page_shows_one(open_page: OpenPage) -> None:
+def test_shows_one_of_several_brokers(open_page: OpenPage) -> None:
     page = open_page("cluster")
     picker = page.get_by_label("Broker", exact=True).get_by_role("combobox")
     expect(picker).to_have_value("broker-a")
     assert page.url.endswith("?broker=broker-a")
-    expect(picker.get_by_role("option")).to_have_text(["broker-a", "broker-b", "broker-c (away)"])
+    expect(picker.get_by_role("option")).to_have_text(["broker-a", "broker-b", "broker-c (unavailable)"])
     with page.expect_request(re.compile(r"/api/v1/broker\?broker=broker-b&")):
         picker.select_option("broker-b")
     expect(page).to_have_url(re.compile(r"\?broker=broker-b$"))
     expect(page.locator("body[data-live=live]")).to_be_visible()
 
 
-def test_one_broker_is_no_choice(open_page: OpenPage) -> None:
+def test_one_broker_has_no_picker(open_page: OpenPage) -> None:
     page = open_page("working")
     expect(page.locator("body[data-live=live]")).to_be_visible()
     expect(page.locator('[data-part="broker"]')).to_have_text("broker-a")

@@ -1,4 +1,4 @@
-"""The Reports page: its frame, and what it is in a browser, over the stand-in."""
+"""The Reports page: its HTML, and the page in a browser over the stand-in."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 OpenPage = Callable[..., Page]
 
 
-def test_the_page_is_there_without_any_inline_script_or_style() -> None:
+def test_the_page_has_no_inline_script_or_style() -> None:
     answer = Client().get("/reports")
     text = answer.content.decode()
     assert answer.status_code == 200
@@ -19,39 +19,39 @@ def test_the_page_is_there_without_any_inline_script_or_style() -> None:
     assert not re.search(r"<style|\sstyle=|\son\w+=", text)
 
 
-def test_its_parts_are_those_that_the_script_fills() -> None:
+def test_the_panels_are_there() -> None:
     text = Client().get("/reports").content.decode()
     for hook in ('data-panel="spark"', 'data-panel="reports"', 'id="report-template"', 'data-part="run"'):
         assert text.count(hook) == 1, hook
 
 
-def test_a_name_in_the_address_that_is_no_page() -> None:
+def test_an_unknown_page_below_reports_is_404() -> None:
     answer = Client().get("/reports/os")
     assert answer.status_code == 404
     assert "text/html" in answer["Content-Type"]
 
 
-def test_it_only_shows() -> None:
+def test_only_reading_is_allowed() -> None:
     assert Client().post("/reports").status_code == 405
 
 
-def test_it_says_what_to_do_where_nothing_has_run(open_page: OpenPage) -> None:
+def test_the_empty_page_explains_itself(open_page: OpenPage) -> None:
     page = open_page("idle", path="/reports")
     report = page.locator('[data-report="skew"]')
-    expect(report.get_by_text("It has not run yet.")).to_be_visible()
+    expect(report.get_by_text("Not run yet.")).to_be_visible()
     expect(report.get_by_role("button", name="Run Skew now")).to_be_visible()
     expect(page.locator('[data-panel="spark"]')).to_contain_text("Spark: absent No report worker has started yet.")
-    expect(page.locator('[data-panel="lake"]')).to_contain_text("There is none yet.")
+    expect(page.locator('[data-panel="lake"]')).to_contain_text("no lake yet")
 
 
-def test_a_run_that_nobody_takes_up_asks_for_a_worker(open_page: OpenPage) -> None:
+def test_a_run_queued_for_long_asks_for_a_worker(open_page: OpenPage) -> None:
     page = open_page("broken", path="/reports")
     queued = page.locator('[data-run="6"]')
-    expect(queued).to_contain_text(re.compile(r"queued for 3 min.*; no report worker has taken it up"))
+    expect(queued).to_contain_text(re.compile(r"queued for 3 min.*; no report worker has started it"))
     expect(queued.get_by_role("button", name="Cancel run 6")).to_be_visible()
 
 
-def test_all_runs_of_a_report_are_there_when_they_are_asked_for(open_page: OpenPage) -> None:
+def test_earlier_runs_are_shown_on_request(open_page: OpenPage) -> None:
     report = open_page("broken", path="/reports").locator('[data-report="throughput"]')
     expect(report.locator("[data-run]")).to_have_count(1)
     report.get_by_role("button", name="Earlier runs").click()
@@ -61,7 +61,7 @@ def test_all_runs_of_a_report_are_there_when_they_are_asked_for(open_page: OpenP
 
 
 @pytest.mark.parametrize("width", [320, 360, 721, 768, 1280])
-def test_nothing_is_cut_or_overlaps(open_page: OpenPage, width: int) -> None:
+def test_no_panel_is_cut_or_overlaps(open_page: OpenPage, width: int) -> None:
     page = open_page("broken", width=width, path="/reports")
     expect(page.locator('[data-panel="lake"]')).to_contain_text("34.0 MB")
     page.locator('[data-report="throughput"]').get_by_role("button", name="Earlier runs").click()

@@ -7,13 +7,13 @@ from django.test import Client, RequestFactory
 from dashboard import views
 
 
-def test_the_live_page_has_the_hooks_that_others_rely_on() -> None:
+def test_the_live_page_has_the_documented_hooks() -> None:
     text = views.live(RequestFactory().get("/")).content.decode()
     for hook in ('data-panel="holds"', 'data-panel="queues"', 'data-panel="wakeups"', 'data-live="disconnected"'):
         assert hook in text
 
 
-def test_the_live_page_has_nothing_inline() -> None:
+def test_the_live_page_has_no_inline_script_or_style() -> None:
     text = views.live(RequestFactory().get("/")).content.decode()
     assert re.findall(r"<script(?![^>]*\bsrc=)", text) == []
     assert re.findall(r"<style|\sstyle=|\son\w+=|javascript:", text) == []
@@ -24,16 +24,16 @@ def test_only_reading_is_allowed() -> None:
     assert views.live(RequestFactory().post("/")).status_code == 405
 
 
-def test_the_favicon_is_found_where_browsers_look() -> None:
+def test_the_default_favicon_address_redirects() -> None:
     response = views.favicon(RequestFactory().get("/favicon.ico"))
     assert response.status_code == 302
     assert response.headers["Location"].endswith("favicon.svg")
 
 
-def test_an_unknown_address_has_a_page_in_the_same_style() -> None:
+def test_an_unknown_address_has_a_404_page() -> None:
     response = Client(headers={"host": "localhost"}).get("/there/is/nothing")
     assert response.status_code == 404
-    assert "There is no page at this address" in response.content.decode()
+    assert "Page not found" in response.content.decode()
 
 
 @pytest.mark.parametrize("template", ["403.html", "404.html", "500.html", "login.html"])
@@ -43,7 +43,7 @@ def test_pages_render_without_a_request(template: str) -> None:
     assert "aria-current" not in text
 
 
-def test_the_login_page_says_what_is_wrong() -> None:
+def test_the_login_page_shows_the_error_as_text() -> None:
     text = render_to_string("login.html", {"error": "<b>no</b>", "next": "/reports"})
     assert "&lt;b&gt;no&lt;/b&gt;" in text
     assert 'name="token"' in text

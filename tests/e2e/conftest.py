@@ -1,4 +1,4 @@
-"""A real broker in processes of its own, a real browser, and clients beside them."""
+"""A real broker in its own processes, a real browser, and HTTP clients."""
 
 import json
 import threading
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 READY_SECONDS = 60
 PATIENCE_MS = 240_000
-"""What Spark needs on a busy machine, and a minute until a schedule is due."""
+"""Covers a Spark start on a busy machine, and a minute until a schedule is due."""
 
 
 class Broker:
-    """The HTTP API of a running broker, as a stranger would call it."""
+    """The HTTP API of a running broker."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -72,14 +72,14 @@ def broker(manage: Manage) -> Broker:
 
 
 def wait_until_ready(manage: Manage, process: "subprocess.Popen[str]") -> Broker:
-    """The broker that ``process`` is, once messages can be published."""
-    found = Broker(f"http://127.0.0.1:{manage.environment['GLASSMQ_WEB_PORT']}")
+    """The broker in ``process``, once messages can be published. Fails after READY_SECONDS."""
+    broker = Broker(f"http://127.0.0.1:{manage.environment['GLASSMQ_WEB_PORT']}")
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[0]
         try:
-            if found.call("GET", "/readyz").get("status") == "ok":
-                return found
+            if broker.call("GET", "/readyz").get("status") == "ok":
+                return broker
         except OSError:
             time.sleep(0.05)
     raise AssertionError("the broker was not ready in time")
@@ -109,13 +109,13 @@ def whole_broker(manage: Manage) -> Broker:
 
 @pytest.fixture
 def reports(whole_broker: Broker) -> Iterator[Page]:
-    """The page of the reports, patient; a script error or a blocked resource fails the test."""
+    """The Reports page with long timeouts; a script error or a blocked resource fails the test."""
     with sync_playwright() as playwright:
         browser = launch(playwright)
         opened = browser.new_page(viewport={"width": 1280, "height": 1000})
         opened.set_default_timeout(PATIENCE_MS)
         problems: list[str] = []
-        opened.context.on("weberror", lambda error: problems.append(str(error.error)))  # of a report's page too
+        opened.context.on("weberror", lambda error: problems.append(str(error.error)))  # also of a report's own page
         opened.on(
             "console",
             lambda message: (
@@ -123,7 +123,7 @@ def reports(whole_broker: Broker) -> Iterator[Page]:
                 if message.type == "error" and "status of 400" not in message.text
                 else None
             ),
-        )  # asked for in the tests
+        )  # the tests provoke it
         opened.goto(f"{whole_broker.address}/reports")
         yield opened
         browser.close()

@@ -1,4 +1,4 @@
-"""Web consumers as members of a group: over a real broker, beside each other, and on the real pages."""
+"""WebSocket consumers as members of a group, with a real broker and on the real pages."""
 
 import asyncio
 import json
@@ -20,11 +20,11 @@ class Member:
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
 
-    async def say(self, **frame: Any) -> None:
+    async def send(self, **frame: Any) -> None:
         await self._socket.send(json.dumps(frame))
 
-    async def hear(self, kind: str) -> dict[str, Any]:
-        """The next frame of this kind; those before it are passed over, problems are not."""
+    async def receive(self, kind: str) -> dict[str, Any]:
+        """The next frame of this kind. Skips others, but fails on an unexpected problem."""
         async with asyncio.timeout(20):
             while True:
                 frame: dict[str, Any] = json.loads(await self._socket.recv())
@@ -33,15 +33,15 @@ class Member:
                     return frame
 
     async def queues(self) -> list[int]:
-        """Its queues of the topic, when it hears of them next."""
-        assigned = await self.hear("assigned")
+        """Its queues of the topic, from the next ``assigned`` frame."""
+        assigned = await self.receive("assigned")
         return [queue["queue_id"] for queue in assigned["queues"] if queue["topic"] == "orders"]
 
     async def message(self) -> dict[str, Any]:
-        return await self.hear("message")
+        return await self.receive("message")
 
     async def ack(self, message: dict[str, Any]) -> None:
-        await self.say(
+        await self.send(
             type="ack",
             id=1,
             offsets=[{"topic": message["topic"], "queue_id": message["queue_id"], "offset": message["queue_offset"]}],
@@ -52,11 +52,11 @@ class Member:
 async def member(broker: Broker, client_id: str, permits: int = 100) -> AsyncIterator[Member]:
     address = broker.address.replace("http", "ws", 1) + "/ws/v1/consumer"
     async with connect(address, subprotocols=[Subprotocol("rmq.v1.json")]) as socket:
-        found = Member(socket)
-        await found.say(type="hello", client_id=client_id)
-        await found.say(type="subscribe", id=1, topic="orders", group="billing", **{"from": "first"})
-        await found.say(type="permit", id=1, n=permits)
-        yield found
+        client = Member(socket)
+        await client.send(type="hello", client_id=client_id)
+        await client.send(type="subscribe", id=1, topic="orders", group="billing", **{"from": "first"})
+        await client.send(type="permit", id=1, n=permits)
+        yield client
 
 
 def offsets(broker: Broker) -> dict[int, int]:
@@ -64,7 +64,7 @@ def offsets(broker: Broker) -> dict[int, int]:
     return {entry["queue_id"]: entry["offset"] for entry in answer["offsets"]}
 
 
-async def test_members_share_acknowledge_and_take_over(broker: Broker) -> None:
+async def test_members_share_queues_commit_and_take_over(broker: Broker) -> None:
     call = asyncio.to_thread
     await call(broker.call, "PUT", "/api/v1/topics/orders", {"queues": 4})
     async with member(broker, "web-a") as first:
@@ -82,41 +82,41 @@ async def test_members_share_acknowledge_and_take_over(broker: Broker) -> None:
         assert (taken_over["body"], taken_over["queue_offset"]) == ("two", 1)
         assert (await call(offsets, broker))[2] == 1
         await first.ack(taken_over)
-        await first.say(type="unsubscribe", id=1)
-        await first.hear("unsubscribed")
+        await first.send(type="unsubscribe", id=1)
+        await first.receive("unsubscribed")
         assert (await call(offsets, broker))[2] == 2
         detail = await call(broker.call, "GET", "/api/v1/groups/billing")
         assert detail["members"] == [] and "held" not in {queue["state"] for queue in detail["queues"]}
 
 
-async def test_what_could_not_be_consumed_comes_again(broker: Broker) -> None:
+async def test_a_nacked_message_is_redelivered_by_the_retry_topic(broker: Broker) -> None:
     call = asyncio.to_thread
     await call(broker.publish, "orders", "difficult", tag="A")
     async with member(broker, "web-a") as only:
         message = await only.message()
-        await only.say(type="nack", id=1, topic="orders", queue_id=0, offset=message["queue_offset"], delay_level=1)
+        await only.send(type="nack", id=1, topic="orders", queue_id=0, offset=message["queue_offset"], delay_level=1)
         again = await only.message()
         assert (again["topic"], again["body"], again["reconsume_times"]) == ("%RETRY%billing", "difficult", 1)
         assert again["properties"]["RETRY_TOPIC"] == "orders"
         await only.ack(again)
-        await only.say(type="unsubscribe", id=1)
-        await only.hear("unsubscribed")
+        await only.send(type="unsubscribe", id=1)
+        await only.receive("unsubscribed")
     committed = await call(broker.call, "GET", "/api/v1/groups/billing/offsets")
     assert {(entry["topic"], entry["queue_id"]): entry["lag"] for entry in committed["offsets"]}[
         "%RETRY%billing", 0
     ] == 0
 
 
-async def test_a_client_id_is_one_members(broker: Broker) -> None:
+async def test_a_client_id_belongs_to_one_member(broker: Broker) -> None:
     await asyncio.to_thread(broker.publish, "orders", "x")
     async with member(broker, "same") as first:
         await first.queues()
         async with member(broker, "same") as second:
-            problem = await second.hear("problem")
+            problem = await second.receive("problem")
             assert (problem["status"], problem["errors"][0]["pointer"]) == (409, "/client_id")
 
 
-async def test_the_api_says_who_is_a_member_and_who_came(broker: Broker) -> None:
+async def test_the_api_lists_members_and_their_join_events(broker: Broker) -> None:
     await asyncio.to_thread(broker.call, "PUT", "/api/v1/topics/orders", {"queues": 2})
     async with member(broker, "web-a") as first, member(broker, "web-b", permits=1) as second:
         await first.queues()
@@ -136,7 +136,7 @@ async def test_the_api_says_who_is_a_member_and_who_came(broker: Broker) -> None
         assert joined == ["web-a", "web-b"]
 
 
-def test_a_group_is_seen_from_the_live_page_on(broker: Broker, page: Page) -> None:
+def test_the_live_page_links_to_the_group_and_its_members(broker: Broker, page: Page) -> None:
     broker.call("PUT", "/api/v1/topics/orders", {"queues": 2})
     ready, over = threading.Event(), threading.Event()
 
@@ -163,7 +163,7 @@ def look(page: Page) -> None:
     expect(page.get_by_role("heading", name="billing")).to_be_visible()
     expect(page.locator('[data-group-queue="orders@0"]')).to_have_attribute("data-state", "held")
     expect(page.locator('[data-member="web-c"] .has-cell')).to_have_text("no queue")
-    expect(page.locator('[data-panel="verdict"]')).to_contain_text("3 members for 2 queues: web-c has nothing to do.")
+    expect(page.locator('[data-panel="verdict"]')).to_contain_text("3 members for 2 queues: web-c has no queue.")
     expect(page.locator('[data-event="group_member_joined"]')).to_have_count(3)
     page.locator('[data-member="web-a"]').get_by_role("link").click()
     expect(page.locator('[data-client="web-a"] .kind-cell')).to_have_text("WebSocket")

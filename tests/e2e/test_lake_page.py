@@ -1,4 +1,4 @@
-"""The lake on the page of the reports: cancelled, filled, filled by itself. Everything is real, a browser too."""
+"""The lake on the Reports page: cancelled, filled, scheduled, with a real broker, worker and browser."""
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -9,39 +9,39 @@ pytestmark = pytest.mark.slow
 
 
 def figure(lake: Locator, name: str) -> Locator:
-    """The value that stands below a name."""
+    """The value below the name."""
     return lake.locator("dt", has_text=name).locator("xpath=following-sibling::dd")
 
 
-def test_a_lake_is_cancelled_filled_and_filled_by_itself(whole_broker: Broker, reports: Page) -> None:
+def test_a_lake_is_cancelled_filled_and_scheduled(whole_broker: Broker, reports: Page) -> None:
     for number in range(5):
         whole_broker.publish("orders", f"message {number}")
     lake = reports.locator('[data-panel="lake"]')
-    fill, cancel = lake.get_by_role("button", name="Fill it now"), lake.get_by_role("button", name="Cancel filling")
-    expect(figure(lake, "State")).to_have_text("There is none yet.")
+    fill, cancel = lake.get_by_role("button", name="Fill now"), lake.get_by_role("button", name="Cancel the fill")
+    expect(figure(lake, "State")).to_have_text("no lake yet")
     expect(cancel).to_be_hidden()
 
-    # Spark needs seconds to start, so there is time to cancel what it has not begun with.
+    # Spark needs seconds to start, so the fill can be cancelled before it starts.
     expect(reports.locator('[data-panel="spark"]')).to_have_attribute("data-state", "ready", timeout=PATIENCE_MS)
     fill.click()
     cancel.click()
     expect(lake.locator('[data-part="status"]')).to_have_text("cancelled", timeout=PATIENCE_MS)
-    expect(lake.locator('[data-part="doing"]')).to_contain_text("the next fill goes on from there")
+    expect(lake.locator('[data-part="doing"]')).to_contain_text("the next fill continues there")
     expect(cancel).to_be_hidden()
     assert whole_broker.call("GET", "/api/v1/lake")["messages"]["rows"] == 0
 
     fill.click()
     expect(lake.locator('[data-part="note"]')).to_have_text("Filled.", timeout=PATIENCE_MS)
     expect(figure(lake, "Messages")).to_contain_text("5 in ")
-    expect(figure(lake, "Behind the log by")).to_have_text("nothing")
+    expect(figure(lake, "Behind the log")).to_have_text("nothing")
     expect(figure(lake, "Last filled")).not_to_have_text("never")
     expect(fill).to_be_visible()
     assert whole_broker.call("GET", "/api/v1/lake")["status"] == "done"
 
-    by_itself = lake.get_by_label("fill it by itself")
-    expect(by_itself).not_to_be_checked()
-    by_itself.check()
-    cron = lake.get_by_label("Minute, hour, day of the month, month, day of the week")
+    scheduled = lake.get_by_label("fill automatically")
+    expect(scheduled).not_to_be_checked()
+    scheduled.check()
+    cron = lake.get_by_label("Cron expression in UTC")
     cron.fill("every minute")
     cron.press("Enter")
     expect(lake.locator('[data-part="note"]')).to_contain_text("is no cron expression")

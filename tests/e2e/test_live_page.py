@@ -1,4 +1,4 @@
-"""The whole of it: a real client's pull is held, seen, woken and answered, on a real page over a real broker."""
+"""The live page with a real broker: pulls are held, shown, woken and answered."""
 
 import re
 
@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import Broker
 
 
-def test_another_clients_hold_appears_is_woken_and_leaves_with_its_cause(broker: Broker, page: Page) -> None:
+def test_another_clients_hold_appears_and_leaves_with_its_cause(broker: Broker, page: Page) -> None:
     broker.publish("orders", "first")
     waiting = broker.wait_for("orders", 1, group="billing", wait_ms=30000)
     hold = page.locator('[data-panel="holds"] [data-hold-id]', has_text="billing")
@@ -28,13 +28,13 @@ def test_another_clients_hold_appears_is_woken_and_leaves_with_its_cause(broker:
     expect(page.locator('[data-panel="queues"] [data-queue="orders@0"]')).to_have_attribute("data-max-offset", "2")
 
 
-def test_a_newcomer_sees_a_hold_being_woken(broker: Broker, page: Page) -> None:
+def test_show_me_holds_a_pull_and_wakes_it(broker: Broker, page: Page) -> None:
     page.get_by_role("button", name="Show me").click()
     expect(page.locator('[data-panel="wakeups"] [data-cause="arrival"]')).to_have_count(1, timeout=10_000)
     expect(page.locator('[data-part="received"] li')).to_have_count(1)
 
 
-def test_the_switch_reaches_the_broker_and_changes_how_pulls_end(broker: Broker, page: Page) -> None:
+def test_the_switch_turns_long_polling_off(broker: Broker, page: Page) -> None:
     broker.publish("orders", "first")
     page.get_by_role("switch").click()
     expect(page.get_by_role("switch")).to_have_attribute("aria-checked", "false")
@@ -43,7 +43,7 @@ def test_the_switch_reaches_the_broker_and_changes_how_pulls_end(broker: Broker,
     expect(page.locator('[data-panel="wakeups"] [data-cause="short_poll"]')).to_have_count(1)
 
 
-def test_hostile_messages_are_text_in_the_page(broker: Broker, page: Page) -> None:
+def test_markup_in_a_message_is_shown_as_text(broker: Broker, page: Page) -> None:
     page.locator("#consumer-topic").fill("hostile")
     page.get_by_role("button", name="Start").click()
     expect(page.locator('[data-panel="holds"] [data-hold-id]')).to_have_count(4)
@@ -54,7 +54,7 @@ def test_hostile_messages_are_text_in_the_page(broker: Broker, page: Page) -> No
     assert page.title() != "owned"
 
 
-def test_a_deadline_that_passes_is_answered_and_said(broker: Broker, page: Page) -> None:
+def test_a_passed_deadline_is_answered_and_shown(broker: Broker, page: Page) -> None:
     broker.publish("orders", "first")
     answer = broker.wait_for("orders", 1, wait_ms=300, group="patient").answer()
     assert answer["status"] == "no_new" and answer["messages"] == [] and answer["hold"]["wake_cause"] == "timeout"

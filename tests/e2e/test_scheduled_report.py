@@ -1,4 +1,4 @@
-"""A schedule that somebody sets in the dashboard, and what becomes of it: everything real, a browser too."""
+"""A schedule set on the Reports page, with a real broker, worker, scheduler and browser."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from tests.e2e.conftest import PATIENCE_MS, Broker
 pytestmark = pytest.mark.slow
 
 
-def test_a_schedule_set_on_the_page_runs_by_itself_and_shows_how_far_it_is(whole_broker: Broker, reports: Page) -> None:
+def test_a_schedule_set_on_the_page_runs_and_shows_its_progress(whole_broker: Broker, reports: Page) -> None:
     for number in range(5):
         whole_broker.publish("orders", f"message {number}")
     expect(reports.locator('[data-panel="spark"]')).to_have_attribute("data-state", "ready", timeout=PATIENCE_MS)
@@ -32,8 +32,8 @@ def test_a_schedule_set_on_the_page_runs_by_itself_and_shows_how_far_it_is(whole
     each_minute.get_by_role("checkbox").uncheck()
     expect(run.locator("progress")).to_have_attribute("value", re.compile("[1-9][0-9]?"), timeout=PATIENCE_MS)
     expect(run).to_have_attribute("data-status", "done", timeout=PATIENCE_MS)
-    [made] = whole_broker.call("GET", "/api/v1/reports/throughput/runs")["runs"][-1:]
-    assert (made["requested_by"], made["messages"]) == ("schedule", 5)
+    [latest] = whole_broker.call("GET", "/api/v1/reports/throughput/runs")["runs"][-1:]
+    assert (latest["requested_by"], latest["messages"]) == ("schedule", 5)
     with reports.expect_popup() as opened:
         run.get_by_role("link", name="Open").click()
     result = opened.value

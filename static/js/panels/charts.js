@@ -1,27 +1,27 @@
-/** What the charts of the page share: uPlot in the page's colours, drawn again when they or the width change. */
+/** uPlot charts in the page's colours. A chart is drawn again when the colours or the width change. */
 
 import uPlot from "../../vendor/uplot/uPlot.esm.js";
 
 export const CHART_HEIGHT = 118;
 export const FONT = "11px system-ui, sans-serif";
 
-/** A colour of the style sheet, as it is now. */
+/** A colour of the style sheet in the current theme. */
 export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** A chart in `box`. `options(box)` is asked again when `shape` changes, or the colours do. */
+/** A chart in `box`. `options()` is called again when `shape` or the colours change. */
 export class Chart {
   constructor(box, options) {
     Object.assign(this, { box, options, plot: null, shape: null, data: null });
-    const again = () => {
+    const redraw = () => {
       if (!this.data) return;
       const shape = this.shape;
       this.shape = null;
       this.draw(this.data, shape);
     };
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-    new MutationObserver(again).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+    new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
     new ResizeObserver(() => {
       if (box.clientWidth) this.plot?.setSize({ width: box.clientWidth, height: CHART_HEIGHT });
     }).observe(box);
@@ -42,10 +42,10 @@ export class Chart {
   }
 }
 
-/** The upright axis: counts from 0. */
-export function countAxis(write) {
+/** The vertical axis: counts from 0. */
+export function countAxis(format) {
   return { stroke: colour("--muted"), font: FONT, size: 44, gap: 4, ticks: { show: false }, space: 28,
-    grid: { stroke: colour("--line"), width: 1 }, values: (_plot, values) => values.map(write) };
+    grid: { stroke: colour("--line"), width: 1 }, values: (_plot, values) => values.map(format) };
 }
 
 export const fromZero = (_plot, _min, max) => [0, Math.max(1, (max ?? 0) * 1.08)];

@@ -1,20 +1,20 @@
-/** What happened to clients and groups, newest first. */
+/** Events of clients and groups, newest first. */
 
 import { KeyedRows, el, panel, setAttribute, setText } from "../dom.js";
 import { clockTime, count } from "../format.js";
-import { isOfAllBrokers } from "../brokers.js";
+import { showsAllBrokers } from "../brokers.js";
 import { explainEvent } from "../explain_group.js";
 import { MAX_EVENTS } from "../client_events.js";
 import { groupHref } from "../links.js";
 
 const MOST_FLASHING = 8;
 
-/** `link` false: all lines are of the group that the page is about. */
+/** `link`: whether each line links to its group. */
 export function clientEventsPanel({ link = true } = {}) {
   const { part } = panel("client-events");
   const rows = new KeyedRows(part("rows"), { create, update });
   let drawn = null;
-  let named = false;
+  let brokersShown = false;
   let paused = null;
   let latest = null;
   let flashing = false;
@@ -28,24 +28,24 @@ export function clientEventsPanel({ link = true } = {}) {
       where, el("span", { class: "event-broker quiet" }), el("span", { class: "event-text" }, text));
   }
 
-  /** Whether there are several brokers is known a moment later. */
+  /** The broker's name is added once the page knows that there are several. */
   function update(row, event) {
-    setText(row.querySelector(".event-broker"), isOfAllBrokers() ? event.broker : "");
+    setText(row.querySelector(".event-broker"), showsAllBrokers() ? event.broker : "");
   }
 
   function render(view) {
     latest = view;
     const list = paused ?? view.events;
-    if (drawn !== list || named !== isOfAllBrokers()) {
+    if (drawn !== list || brokersShown !== showsAllBrokers()) {
       const fresh = drawn === null ? 0 : list.findIndex((event) => event === drawn[0]);
       flashing = fresh > 0 && fresh <= MOST_FLASHING;
       drawn = list;
-      named = isOfAllBrokers();
+      brokersShown = showsAllBrokers();
       rows.show(list, (event) => `${event.broker} ${event.seq}`);
     }
     const known = view.state.seq !== null;
     const newer = paused ? view.events.filter((event) => !paused.includes(event)).length : 0;
-    const many = list.length >= MAX_EVENTS ? `the last ${count(list.length)}` : `${count(list.length)} so far`;
+    const many = list.length >= MAX_EVENTS ? `last ${count(list.length)}` : count(list.length);
     setText(part("count"), known ? `${many}${paused ? `; paused, ${count(newer)} newer` : ""}` : "unknown");
     part("empty").hidden = !known || list.length > 0;
   }

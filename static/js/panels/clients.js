@@ -1,4 +1,4 @@
-/** Who is connected, with what, in which groups. */
+/** Open connections: client, type, address and groups. */
 
 import { KeyedRows, cell, el, panel, setText } from "../dom.js";
 import { count, span } from "../format.js";
@@ -24,8 +24,8 @@ export function clientsPanel() {
     textOf: (client) => [client.client_id, clientKind(client), client.remote, client.protocol, client.broker,
       ...client.consumer_groups, ...client.producer_groups].join(" ") });
   let latest = null;
-  const asked = new URLSearchParams(location.search).get("client");
-  if (asked) choice.filter(asked);
+  const requestedClient = new URLSearchParams(location.search).get("client");
+  if (requestedClient) choice.filter(requestedClient);
 
   function create(client) {
     const parts = {
@@ -36,7 +36,7 @@ export function clientsPanel() {
       connected: el("td", { role: "cell", class: "num quiet connected-cell", "data-label": "connected" }),
     };
     const row = el("tr", { role: "row", "data-client": client.client_id },
-      cell("mono client-cell long", client.client_id, client.client_id || "not said yet"), parts.kind,
+      cell("mono client-cell long", client.client_id, client.client_id || "not identified yet"), parts.kind,
       cell("mono quiet remote-cell", client.remote, client.remote || "–"),
       parts.groups, parts.holds, parts.heartbeat, parts.connected);
     row.parts = parts;
@@ -69,10 +69,10 @@ export function clientsPanel() {
     const { clients, total } = view.answer;
     const { shown, matching } = choice.of([...clients]);
     rows.show(shown, (client) => `${client.broker} ${client.remote} ${client.client_id} ${client.connected_at_ms}`);
-    setText(part("count"), `${count(total)} connected${away(view.answer)}`);
+    setText(part("count"), `${count(total)} connected${unavailableText(view.answer)}`);
     showLeftOut(part("left-out"), { shown: shown.length, matching, total, what: "connection" });
     part("empty").hidden = matching > 0;
-    setText(part("empty-title"), total ? "No connection matches this filter." : "Nobody is connected.");
+    setText(part("empty-title"), total ? "No connection matches this filter." : "No client is connected.");
   }
 
   return {
@@ -84,14 +84,14 @@ export function clientsPanel() {
   };
 }
 
-/** Which brokers did not answer, so that their part is missing. */
-export const away = ({ unavailable }) => (unavailable?.length ? `; ${unavailable.join(", ")} did not answer` : "");
+/** Names the brokers that did not answer: their entries are missing. */
+export const unavailableText = ({ unavailable }) => (unavailable?.length ? `; ${unavailable.join(", ")} did not answer` : "");
 
 function groupsOf(client) {
-  const found = client.consumer_groups.slice(0, MOST_GROUPS).map((group) => el("a", { href: groupHref(group) }, group));
-  const more = client.consumer_groups.length - found.length;
-  if (more > 0) found.push(el("span", { class: "quiet" }, `and ${count(more)} more`));
-  const own = client.producer_groups.filter((group) => group !== "CLIENT_INNER_PRODUCER");
-  if (own.length) found.push(el("span", { class: "quiet", title: own.join(", ") }, `produces: ${own.slice(0, MOST_GROUPS).join(", ")}`));
-  return found.length ? found : [el("span", { class: "quiet" }, "–")];
+  const links = client.consumer_groups.slice(0, MOST_GROUPS).map((group) => el("a", { href: groupHref(group) }, group));
+  const more = client.consumer_groups.length - links.length;
+  if (more > 0) links.push(el("span", { class: "quiet" }, `and ${count(more)} more`));
+  const producers = client.producer_groups.filter((group) => group !== "CLIENT_INNER_PRODUCER");
+  if (producers.length) links.push(el("span", { class: "quiet", title: producers.join(", ") }, `producer: ${producers.slice(0, MOST_GROUPS).join(", ")}`));
+  return links.length ? links : [el("span", { class: "quiet" }, "–")];
 }

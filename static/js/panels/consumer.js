@@ -15,11 +15,11 @@ export function consumerPanel({ consumer, publish, wakeups }) {
   const tour = new Tour({ consumer, publish, steps: part("steps"), button: part("show-me"), wakeups,
     fields: () => fields(form) });
   let changed = true;
-  let said = { text: "Not started.", failed: false };
+  let consumerState = { text: "Not started.", failed: false };
 
-  consumer.listen((kind, what) => {
-    if (kind === "state") said = what;
-    if (kind === "pulled") for (const message of what.messages) remember(message, what);
+  consumer.listen((kind, detail) => {
+    if (kind === "state") consumerState = detail;
+    if (kind === "pulled") for (const message of detail.messages) remember(message, detail);
     changed = true;
     showState();
   });
@@ -33,12 +33,12 @@ export function consumerPanel({ consumer, publish, wakeups }) {
 
   function create(entry) {
     const { message } = entry;
-    const how = el("p", { class: "received-how" });
+    const outcome = el("p", { class: "received-how" });
     const tag = message.tag ? ` tag ${message.tag}` : "";
     const row = el("li", {},
       el("p", { class: "received-where" }, `${message.topic}@${message.queue_id} offset ${count(message.queue_offset)}${tag}`),
-      el("p", { class: "received-body" }, bodyText(message)), how);
-    row.how = how;
+      el("p", { class: "received-body" }, bodyText(message)), outcome);
+    row.outcome = outcome;
     return row;
   }
 
@@ -47,22 +47,22 @@ export function consumerPanel({ consumer, publish, wakeups }) {
       entry.wakeUs = wakeups().find((wakeup) => wakeup.hold_id === Number(entry.hold.id))?.wake_us ?? null;
       changed ||= entry.wakeUs === null;
     }
-    // The publish call may be answered after the message has come back.
+    // The message may be delivered before the publish call is answered.
     if (entry.roundTripMs === null) {
       const sent = publish.sentAt(entry.message.message_id);
       if (sent !== null) entry.roundTripMs = Math.max(0, entry.at - sent);
     }
-    setText(row.how, explainPull(entry.hold, entry.wakeUs, entry.roundTripMs));
+    setText(row.outcome, explainPull(entry.hold, entry.wakeUs, entry.roundTripMs));
   }
 
   function showState() {
     const held = consumer.heldNow;
-    const text = said.text || (held
+    const text = consumerState.text || (held
       ? `Holding ${held === 1 ? "1 pull" : `${held} pulls`} on ${consumer.topic}, as ${consumer.clientId}.`
-      : `Asking ${consumer.topic} for messages …`);
+      : `Pulling from ${consumer.topic} …`);
     setText(part("state"), text);
-    part("state").toggleAttribute("data-failed", said.failed);
-    part("state").setAttribute("aria-live", said.failed ? "polite" : "off"); // each message would be read out else
+    part("state").toggleAttribute("data-failed", consumerState.failed);
+    part("state").setAttribute("aria-live", consumerState.failed ? "polite" : "off"); // otherwise a screen reader would read out every message
     setText(part("toggle"), consumer.running ? "Stop" : "Start");
   }
 
@@ -72,10 +72,10 @@ export function consumerPanel({ consumer, publish, wakeups }) {
       consumer.stop();
       return;
     }
-    await consumer.start(fields(form)).catch(() => {}); // its sentence is shown as the state
+    await consumer.start(fields(form)).catch(() => {}); // the state shows the error
   });
   part("show-me").addEventListener("click", () => tour.start());
-  part("received").append(el("li", { class: "received-empty", "data-leaving": "" }, "Messages will appear here, with how their pull was woken."));
+  part("received").append(el("li", { class: "received-empty", "data-leaving": "" }, "Received messages appear here, with the wake-up of their pull."));
 
   return {
     render() {

@@ -1,14 +1,14 @@
-/** One group: why it waits, who has which queue, its members, and what they subscribe to. */
+/** The panels of one group: diagnosis, queues, members, subscriptions, retries. */
 
 import { KeyedRows, cell, el, flash, panel, queueName, setText } from "../dom.js";
 import { count, isKnown, span } from "../format.js";
-import { clientKind, explainGroup, explainQueue, heartbeat, isFiltered, isTakenByAnother, queueState, retryTopic, standsOut, waitingText } from "../explain_group.js";
-import { asked } from "../brokers.js";
+import { clientKind, explainGroup, explainQueue, heartbeat, isFiltered, isPolledByAnother, queueState, isRetryTopic, hasProblem, waitingText } from "../explain_group.js";
+import { requestedBroker } from "../brokers.js";
 import { queueKey } from "../reducer.js";
 import { clientHref, deadLettersHref } from "../links.js";
 import { MOST_ROWS, showLeftOut } from "./sorting.js";
 
-/** The sentences of the whole group, the worst first. */
+/** Sentences about the whole group, the worst first. */
 export function verdictPanel() {
   const { part } = panel("verdict");
   const rows = new KeyedRows(part("rows"), { create: () => el("li", {}), update });
@@ -20,14 +20,14 @@ export function verdictPanel() {
 
   return {
     render({ answer }) {
-      if (answer) rows.show(explainGroup(answer, asked).map((found, place) => ({ ...found, place })), ({ place }) => place);
+      if (answer) rows.show(explainGroup(answer, requestedBroker).map((line, place) => ({ ...line, place })), ({ place }) => place);
     },
   };
 }
 
 const holdKey = ({ broker, topic, queue_id: id }) => `${broker} ${queueKey(topic, id)}`;
 
-/** Who has which queue, in which state, and how far behind it is. */
+/** The group's queues: owner, state, offsets and lag. */
 export function groupQueuesPanel() {
   const { part } = panel("group-queues");
   const rows = new KeyedRows(part("rows"), { create, update });
@@ -38,8 +38,8 @@ export function groupQueuesPanel() {
   function create(queue) {
     const parts = {
       owner: cell("owner-cell", null), mark: el("span", { class: "chip-mark", "aria-hidden": "true" }), word: el("span", {}),
-      why: el("p", { class: "why" }), offset: el("span", { class: "wants" }), end: el("span", { class: "wants-max" }),
-      lag: el("td", { role: "cell", class: "num lag-cell", "data-label": "behind" }),
+      why: el("p", { class: "why" }), offset: el("span", { class: "pull-offset" }), end: el("span", { class: "queue-end" }),
+      lag: el("td", { role: "cell", class: "num lag-cell", "data-label": "lag" }),
       age: el("td", { role: "cell", class: "num quiet oldest-cell", "data-label": "oldest" }),
     };
     parts.chip = el("span", { class: "chip" }, parts.mark, parts.word);
@@ -57,7 +57,7 @@ export function groupQueuesPanel() {
     const { mark, word, tone } = queueState(queue);
     row.queue = queue;
     row.dataset.state = queue.state;
-    row.toggleAttribute("data-stands-out", standsOut(queue));
+    row.toggleAttribute("data-problem", hasProblem(queue));
     setText(parts.mark, mark);
     setText(parts.word, word);
     parts.chip.dataset.tone = tone;
@@ -72,19 +72,19 @@ export function groupQueuesPanel() {
   }
 
   function showOwner(node, queue) {
-    const shown = JSON.stringify([queue.assigned_to, isTakenByAnother(queue) && queue.polled_by, queue.locked_by]);
+    const shown = JSON.stringify([queue.assigned_to, isPolledByAnother(queue) && queue.polled_by, queue.locked_by]);
     if (node.shown === shown) return;
     node.shown = shown;
     node.title = queue.assigned_to ?? "";
     node.replaceChildren(queue.assigned_to ? el("a", { class: "mono", href: clientHref(queue.assigned_to) }, queue.assigned_to)
       : el("span", { class: "quiet" }, withoutOwner(queue)));
-    if (queue.locked_by) node.append(el("span", { class: "lock", title: "Holds the queue's orderly lock" },
+    if (queue.locked_by) node.append(el("span", { class: "lock", title: "The member that holds the queue's lock for orderly consumption" },
       queue.locked_by === queue.assigned_to ? "locked" : `locked by ${queue.locked_by}`));
   }
 
   function withoutOwner({ state, polled_by: by }) {
-    if (!by) return "nobody";
-    return state === "unassigned" ? `nobody; last ${by}` : `${by}, no member`;
+    if (!by) return "none";
+    return state === "unassigned" ? `none; last pull by ${by}` : `none; polled by ${by}`;
   }
 
   function showWhy(row) {
@@ -101,18 +101,18 @@ export function groupQueuesPanel() {
     const { queues, holds } = view.answer;
     several = new Set(queues.map((queue) => queue.broker)).size > 1;
     held = new Map(holds.map((hold) => [holdKey(hold), hold]).reverse());
-    const wanted = part("troubled").checked ? queues.filter(standsOut) : queues;
-    const sorted = [...wanted].sort((a, b) => retryTopic(a.topic) - retryTopic(b.topic));
+    const matching = part("problems-only").checked ? queues.filter(hasProblem) : queues;
+    const sorted = [...matching].sort((a, b) => isRetryTopic(a.topic) - isRetryTopic(b.topic));
     rows.show(sorted.slice(0, MOST_ROWS), holdKey);
-    const bad = queues.filter(standsOut).length;
+    const problems = queues.filter(hasProblem).length;
     const all = view.answer.queues_total > queues.length ? ` of ${count(view.answer.queues_total)}` : "";
-    setText(part("count"), `${count(queues.length)}${all}${bad ? `; ${count(bad)} stand${bad === 1 ? "s" : ""} out` : ""}`);
-    showLeftOut(part("left-out"), { shown: Math.min(MOST_ROWS, wanted.length), matching: wanted.length, total: queues.length, what: "queue" });
-    part("empty").hidden = wanted.length > 0;
-    setText(part("empty-title"), queues.length ? "None of its queues stands out." : "It has no queues.");
+    setText(part("count"), `${count(queues.length)}${all}${problems ? `; ${count(problems)} with problems` : ""}`);
+    showLeftOut(part("left-out"), { shown: Math.min(MOST_ROWS, matching.length), matching: matching.length, total: queues.length, what: "queue" });
+    part("empty").hidden = matching.length > 0;
+    setText(part("empty-title"), queues.length ? "No queue has a problem." : "The group has no queues.");
   }
 
-  part("troubled").addEventListener("change", () => latest && render(latest));
+  part("problems-only").addEventListener("change", () => latest && render(latest));
   return {
     render,
     tick(view) {
@@ -122,14 +122,14 @@ export function groupQueuesPanel() {
   };
 }
 
-/** Who is in the group, with what, and how many queues each has. */
+/** The group's members, and how many queues each has. */
 export function membersPanel() {
   const { part } = panel("members");
   const rows = new KeyedRows(part("rows"), { create, update });
   let latest = null;
 
   function create(member) {
-    const parts = { kind: cell("kind-cell", null), has: el("td", { role: "cell", class: "has-cell", "data-label": "has" }),
+    const parts = { kind: cell("kind-cell", null), has: el("td", { role: "cell", class: "has-cell", "data-label": "queues" }),
       holds: el("td", { role: "cell", class: "num holds-cell", "data-label": "holds" }),
       heartbeat: el("td", { role: "cell", class: "num heartbeat-cell", "data-label": "heartbeat" }) };
     const row = el("tr", { role: "row", "data-member": member.client_id },
@@ -142,7 +142,7 @@ export function membersPanel() {
   function update(row, { member, queues }) {
     row.member = member;
     setText(row.parts.kind, clientKind(member));
-    setText(row.parts.has, queues === null ? "every queue" : queues.length ? `${count(queues.length)} ${queues.length === 1 ? "queue" : "queues"}` : "no queue");
+    setText(row.parts.has, queues === null ? "all queues" : queues.length ? `${count(queues.length)} ${queues.length === 1 ? "queue" : "queues"}` : "no queue");
     row.parts.has.title = (queues ?? []).map((queue) => queueKey(queue.topic, queue.queue_id)).join(", ");
     row.toggleAttribute("data-idle", queues !== null && !queues.length);
     setText(row.parts.holds, count(member.holds));
@@ -177,12 +177,12 @@ export function membersPanel() {
   };
 }
 
-/** What of which topic the members take. */
+/** The group's subscriptions: topic and expression. */
 export function subscriptionsPanel() {
   const { part } = panel("subscriptions");
   const rows = new KeyedRows(part("rows"), {
     create: ({ topic }) => el("div", {}, el("dt", { class: "mono" }, topic), el("dd", { class: "mono" })),
-    update: (row, entry) => setText(row.querySelector("dd"), said(entry)),
+    update: (row, entry) => setText(row.querySelector("dd"), subscriptionText(entry)),
   });
   return {
     render({ answer }) {
@@ -193,11 +193,11 @@ export function subscriptionsPanel() {
   };
 }
 
-/** What the group could not consume: what it is given again, and what it is not. */
+/** Messages that the group could not consume: those that wait for a retry, and dead letters. */
 export function retriesPanel() {
   const { part } = panel("retries");
   const dead = new KeyedRows(part("dead-letters"), { create: (entry) => el("li", {}, el("span", {}),
-    el("a", { href: deadLettersHref(entry) }, "read them")), update });
+    el("a", { href: deadLettersHref(entry) }, "show")), update });
   let several = false;
 
   function update(row, entry) {
@@ -214,17 +214,17 @@ export function retriesPanel() {
       if (!view.answer) return;
       const { retries } = view.answer;
       several = retries.length > 1;
-      const found = retries.filter((entry) => entry.dead_letters > 0);
-      dead.show(found, ({ broker }) => broker);
-      part("none").hidden = found.length > 0;
+      const entries = retries.filter((entry) => entry.dead_letters > 0);
+      dead.show(entries, ({ broker }) => broker);
+      part("none").hidden = entries.length > 0;
       showWaiting(view);
     },
     tick: showWaiting,
   };
 }
 
-function said({ topic, sub_string: text, expression_type: type }) {
-  if (retryTopic(topic)) return "what the group could not consume at first";
+function subscriptionText({ topic, sub_string: text, expression_type: type }) {
+  if (isRetryTopic(topic)) return "messages that the group sent back";
   const expression = text || "*";
-  return type === "TAG" ? (expression === "*" ? "* (every message)" : expression) : `${type}: ${expression}`;
+  return type === "TAG" ? (expression === "*" ? "* (all messages)" : expression) : `${type}: ${expression}`;
 }

@@ -1,11 +1,11 @@
-/** All consumer groups: how each is, who is in it, how far it is behind. */
+/** All consumer groups: state, topics, members, lag and held pulls. */
 
 import { KeyedRows, cell, el, panel, setText } from "../dom.js";
 import { count } from "../format.js";
-import { isOfAllBrokers } from "../brokers.js";
-import { groupState, listed, retryTopic } from "../explain_group.js";
+import { showsAllBrokers } from "../brokers.js";
+import { groupState, joinNames, isRetryTopic } from "../explain_group.js";
 import { groupHref } from "../links.js";
-import { away } from "./clients.js";
+import { unavailableText } from "./clients.js";
 import { byText, showLeftOut, tableChoice } from "./sorting.js";
 
 const byName = (a, b) => byText(a.group, b.group);
@@ -29,7 +29,7 @@ export function groupsPanel() {
     const number = (kind, label) => el("td", { role: "cell", class: `num ${kind}`, "data-label": label });
     const parts = { mark: el("span", { class: "chip-mark", "aria-hidden": "true" }), word: el("span", {}),
       topics: cell("quiet topics-cell long", null), members: number("members-cell", "members"),
-      lag: number("lag-cell", "behind"), holds: number("", "holds") };
+      lag: number("lag-cell", "lag"), holds: number("", "holds") };
     parts.chip = el("span", { class: "chip" }, parts.mark, parts.word);
     parts.brokers = el("span", { class: "group-brokers quiet" });
     const row = el("tr", { role: "row", "data-group-row": group.group },
@@ -42,8 +42,8 @@ export function groupsPanel() {
 
   function update(row, group) {
     const { mark, word, tone } = groupState(group);
-    const topics = group.topics.filter((topic) => !retryTopic(topic)).join(", ") || "–";
-    setText(row.parts.brokers, several ? `at ${listed(group.brokers)}` : "");
+    const topics = group.topics.filter((topic) => !isRetryTopic(topic)).join(", ") || "–";
+    setText(row.parts.brokers, several ? `on ${joinNames(group.brokers)}` : "");
     setText(row.parts.mark, mark);
     setText(row.parts.word, word);
     row.parts.chip.dataset.tone = tone;
@@ -58,13 +58,13 @@ export function groupsPanel() {
     latest = view;
     if (view.answer === null) return;
     const { groups } = view.answer;
-    several = isOfAllBrokers();
+    several = showsAllBrokers();
     const { shown, matching } = choice.of([...groups]);
     rows.show(shown, (group) => group.group);
-    setText(part("count"), `${count(groups.length)} ${groups.length === 1 ? "group" : "groups"}${away(view.answer)}`);
+    setText(part("count"), `${count(groups.length)} ${groups.length === 1 ? "group" : "groups"}${unavailableText(view.answer)}`);
     showLeftOut(part("left-out"), { shown: shown.length, matching, total: groups.length, what: "group" });
     part("empty").hidden = matching > 0;
-    setText(part("empty-title"), groups.length ? "No group matches this filter." : "There is no group yet.");
+    setText(part("empty-title"), groups.length ? "No group matches this filter." : "No consumer groups yet.");
   }
 
   return { render };

@@ -1,4 +1,4 @@
-/** How long wake-ups and holds take: the broker's own buckets as bars, with estimated percentiles. */
+/** Histograms of wake-up latency and hold time: the broker's buckets as bars, with estimated percentiles. */
 
 import { panel, setText } from "../dom.js";
 import { UNKNOWN, count, estimate, micros, millis, shortCount } from "../format.js";
@@ -7,20 +7,20 @@ import { Chart, FONT, bars, colour, countAxis, fromZero } from "./charts.js";
 
 export function histogramsPanel() {
   const { part } = panel("histograms");
-  const shows = [histogram(part, "wakeup", micros), histogram(part, "held", millis)];
+  const draw = [histogram(part, "wakeup", micros), histogram(part, "held", millis)];
   return {
     render({ state }) {
-      shows[0](state.wakeupUs);
-      shows[1](state.heldMs);
+      draw[0](state.wakeupUs);
+      draw[1](state.heldMs);
     },
   };
 }
 
-function histogram(part, name, write) {
+function histogram(part, name, format) {
   const [box, figures, empty] = ["chart", "figures", "empty"].map((what) => part(`${name}-${what}`));
   let shown = null;
   let bounds = [];
-  const chart = new Chart(box, () => options(bounds, write));
+  const chart = new Chart(box, () => options(bounds, format));
 
   return (latest) => {
     if (!latest || (shown && sameCounts(shown, latest))) return;
@@ -28,7 +28,7 @@ function histogram(part, name, write) {
     const total = histogramTotal(latest);
     empty.hidden = total > 0;
     box.hidden = total === 0;
-    setText(figures, total === 0 ? "none yet" : summary(latest, total, write));
+    setText(figures, total === 0 ? "none yet" : summary(latest, total, format));
     if (total === 0) return;
     const { from, to } = visibleBuckets(latest);
     const counts = latest.counts.slice(from, to);
@@ -41,13 +41,13 @@ function sameCounts(a, b) {
   return a.counts.length === b.counts.length && a.counts.every((value, i) => value === b.counts[i]);
 }
 
-function summary(latest, total, write) {
-  const [p50, p99] = [0.5, 0.99].map((part) => estimate(percentile(latest, part), write) ?? UNKNOWN);
-  return `p50 ${p50} · p99 ${p99} · ${count(total)} in all`;
+function summary(latest, total, format) {
+  const [p50, p99] = [0.5, 0.99].map((part) => estimate(percentile(latest, part), format) ?? UNKNOWN);
+  return `p50 ${p50} · p99 ${p99} · ${count(total)} total`;
 }
 
-/** One bar a bucket. The buckets' bounds grow by factors, so this is a log scale; a tick is a bucket's upper bound. */
-function options(bounds, write) {
+/** One bar for each bucket. Bounds grow by factors, so the scale is logarithmic; a tick is a bucket's upper bound. */
+function options(bounds, format) {
   const every = Math.ceil(bounds.length / 4);
   return {
     scales: { x: { time: false, range: (_plot, min, max) => [min - 0.6, max + 0.6] }, y: { range: fromZero } },
@@ -55,7 +55,7 @@ function options(bounds, write) {
       { stroke: colour("--muted"), font: FONT, size: 24, gap: 4, grid: { show: false },
         ticks: { stroke: colour("--line-strong"), size: 3, width: 1 },
         splits: () => bounds.map((_, i) => i + 0.5).filter((_, i) => i % every === every - 1),
-        values: (_plot, splits) => splits.map((at) => write(bounds[at - 0.5])) },
+        values: (_plot, splits) => splits.map((at) => format(bounds[at - 0.5])) },
       { ...countAxis((value) => (Number.isInteger(value) ? shortCount(value) : "")), incrs: WHOLE_STEPS },
     ],
     series: [{}, { fill: colour("--bar"), stroke: colour("--bar"), width: 0, points: { show: false },

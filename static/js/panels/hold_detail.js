@@ -1,4 +1,4 @@
-/** The answer to "why is my consumer waiting?" for the selected hold, and to "how did it end?" afterwards. */
+/** Explains the selected hold: why it waits, and afterwards how it ended. */
 
 import { el, setText } from "../dom.js";
 import { explainEnd, explainHold } from "../explain.js";
@@ -6,7 +6,7 @@ import { clockTime, seconds } from "../format.js";
 import { clientHref, groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
 
-const HINT = "Select a held pull to see why it waits.";
+const HINT = "Select a held pull to see why it is held.";
 
 export function holdDetail(part) {
   let hold = null;
@@ -20,7 +20,7 @@ export function holdDetail(part) {
       ["protocol", hold.protocol],
       ["filter", hold.filter || "*"],
       ["held since", clockTime(hold.suspended_at_ms)],
-      ["for at most", seconds(hold.deadline_ms - hold.suspended_at_ms)],
+      ["maximum hold time", seconds(hold.deadline_ms - hold.suspended_at_ms)],
     ];
     return rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
   }
@@ -35,8 +35,8 @@ export function holdDetail(part) {
   }
 
   return {
-    select(chosen) {
-      hold = chosen;
+    select(selected) {
+      hold = selected;
       end = null;
       part("facts").replaceChildren(...(hold ? facts() : []));
       part("detail").setAttribute("data-selected-hold", hold ? hold.id : "");

@@ -1,8 +1,8 @@
-/** The pullRequestTable as a board: one row a held pull, its age running against its deadline. */
+/** The pullRequestTable: one row for each held pull, with its age and deadline. */
 
 import { KeyedRows, calm, cell, el, panel, setAttribute, setText } from "../dom.js";
 import { acceptsAll } from "../explain.js";
-import { count, seconds, some } from "../format.js";
+import { count, plural, seconds } from "../format.js";
 import { groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
 import { holdDetail } from "./hold_detail.js";
@@ -12,15 +12,15 @@ const FILTER_FITS = 8; // its column is the narrowest
 const LEAVING_MS = 700;
 const MOST_LEAVING = 24;
 
-const text = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-const byQueue = (a, b) => text(a.topic, b.topic) || a.queue_id - b.queue_id || text(a.group, b.group)
-  || text(a.client_id, b.client_id) || a.id - b.id;
+const compareText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+const byQueue = (a, b) => compareText(a.topic, b.topic) || a.queue_id - b.queue_id || compareText(a.group, b.group)
+  || compareText(a.client_id, b.client_id) || a.id - b.id;
 const SORTS = {
   queue: byQueue,
-  group: (a, b) => text(a.group, b.group) || byQueue(a, b),
-  client: (a, b) => text(a.client_id, b.client_id) || byQueue(a, b),
-  wanted: (a, b) => a.pull_from_offset - b.pull_from_offset || byQueue(a, b),
-  filter: (a, b) => text(a.filter, b.filter) || byQueue(a, b),
+  group: (a, b) => compareText(a.group, b.group) || byQueue(a, b),
+  client: (a, b) => compareText(a.client_id, b.client_id) || byQueue(a, b),
+  offset: (a, b) => a.pull_from_offset - b.pull_from_offset || byQueue(a, b),
+  filter: (a, b) => compareText(a.filter, b.filter) || byQueue(a, b),
   deadline: (a, b) => a.deadline_ms - b.deadline_ms || a.id - b.id,
 };
 
@@ -39,7 +39,7 @@ export function holdsPanel({ isOwn }) {
   function create(hold) {
     const cells = {
       name: el("button", { type: "button", class: "row-button mono", tabindex: "-1" }, queueKey(hold.topic, hold.queue_id)),
-      max: el("span", { class: "wants-max" }),
+      max: el("span", { class: "queue-end" }),
       track: el("span", { class: "age-track", "aria-hidden": "true" }),
       left: el("span", { class: "age-left" }),
     };
@@ -48,8 +48,8 @@ export function holdsPanel({ isOwn }) {
       cell("group-cell", hold.group, hold.group ? el("a", { class: "quiet-link", href: groupHref(hold.group), tabindex: "-1" }, hold.group) : "–"),
       cell("quiet client-cell", `${hold.client_id} over ${hold.protocol}`,
         hold.client_id || "–", el("span", { class: "protocol" }, PROTOCOLS[hold.protocol] ?? hold.protocol)),
-      cell("num wants-cell mono", null,
-        el("span", { class: "wants" }, count(hold.pull_from_offset)), " / ", cells.max),
+      cell("num offset-cell mono", null,
+        el("span", { class: "pull-offset" }, count(hold.pull_from_offset)), " / ", cells.max),
       cell(`mono quiet filter-cell${hold.filter.length > FILTER_FITS ? " long" : ""}`, hold.filter, hold.filter || "*"),
       cell("age-cell", null, el("span", { class: "age" }, cells.track, cells.left)));
     Object.assign(row, { parts: cells, hold });
@@ -67,7 +67,7 @@ export function holdsPanel({ isOwn }) {
     setAttribute(row.parts.name, "aria-pressed", hold.id === chosen.selected);
   }
 
-  /** A row whose hold has ended stays for a moment, in the colour of its cause. */
+  /** A row stays for a moment after its hold ended, in the colour of the cause. */
   function leave(row) {
     ages.remove(row);
     const id = row.hold.id;
@@ -103,12 +103,12 @@ export function holdsPanel({ isOwn }) {
       drawn = { holds: state.holds, queues: state.queues };
       const matching = [...state.holds.values()].filter((hold) => matches(hold, chosen.words)).sort(SORTS[chosen.sort]);
       if (chosen.descending) matching.reverse();
-      const own = matching.filter(isOwn); // this page's own stand first, so that a newcomer finds them
+      const own = matching.filter(isOwn); // this page's own holds come first, so that a newcomer finds them
       const shown = [...own, ...(own.length ? matching.filter((hold) => !isOwn(hold)) : matching)].slice(0, chosen.limit);
       const focused = document.activeElement.closest?.("[data-hold-id]");
       rows.show(shown, (hold) => hold.id);
       if (focused && !focused.hasAttribute("data-hold-id")) refocus(body, focused.hold);
-      rove(body);
+      setTabStop(body);
       showCounts(state, matching.length, shown.length);
     }
     tick(view);
@@ -127,14 +127,14 @@ export function holdsPanel({ isOwn }) {
     if (chosen.words.length && known) left.push(`${count(matching)} match`);
     if (shown < matching) left.push(`showing ${count(shown)} of ${count(matching)}`);
     if (known && state.holdsTotal > state.holds.size) {
-      left.push(`${some(state.holdsTotal - state.holds.size, "more is", "more are")} held than a page is told of; narrow them with /api/v1/holds?topic=`);
+      left.push(`${plural(state.holdsTotal - state.holds.size, "more pull is", "more pulls are")} held; list them with /api/v1/holds?topic=`);
     }
-    setText(part("left-out"), left.join("; ") || (shown ? "every hold is shown" : ""));
+    setText(part("left-out"), left.join("; ") || (shown ? "all held pulls are shown" : ""));
     part("more").hidden = shown >= matching;
     const empty = known && matching === 0;
     part("empty").hidden = !empty;
     if (empty) setText(part("curl"), howToHold(state));
-    setText(part("empty-title"), state.holds.size ? "No held pull matches this filter." : "Nothing is held.");
+    setText(part("empty-title"), state.holds.size ? "No held pull matches this filter." : "No pull is held.");
   }
 
   part("filter").addEventListener("input", (event) => {
@@ -167,7 +167,7 @@ export function holdsPanel({ isOwn }) {
 
 const PROTOCOLS = { http: "HTTP", websocket: "WebSocket", remoting: "remoting" };
 
-/** Lines for a shell that make a hold on quickstart@0, as the topic is now. */
+/** Shell commands that cause a hold on quickstart@0, at its current end. */
 function howToHold(state) {
   const topic = `${location.origin}/api/v1/topics/quickstart`;
   const queue = state.queues.get(queueKey("quickstart", 0));
@@ -182,8 +182,8 @@ function matches(hold, words) {
   return words.every((word) => all.includes(word));
 }
 
-/** One row of the table can be reached by Tab, the others from there by the arrow keys. */
-function rove(body) {
+/** Lets Tab reach one row of the table; the arrow keys move on from there. */
+function setTabStop(body) {
   if (body.querySelector('.row-button[tabindex="0"]')) return;
   body.querySelector("[data-hold-id] .row-button")?.setAttribute("tabindex", "0");
 }
@@ -204,18 +204,18 @@ function takeFocus(body, button) {
   button.focus({ preventScroll: true });
 }
 
-/** The row that had the focus is gone: its client's next pull takes it, else the row that now stands in its place. */
-function refocus(body, gone) {
+/** Moves the focus from the row of an ended hold to its client's next pull, or else to the next row. */
+function refocus(body, ended) {
   const rows = [...body.querySelectorAll("[data-hold-id]")];
-  const same = rows.find(({ hold }) => hold.client_id === gone.client_id && hold.group === gone.group
-    && hold.topic === gone.topic && hold.queue_id === gone.queue_id);
-  const next = same ?? rows.find(({ hold }) => byQueue(hold, gone) > 0) ?? rows.at(-1);
+  const same = rows.find(({ hold }) => hold.client_id === ended.client_id && hold.group === ended.group
+    && hold.topic === ended.topic && hold.queue_id === ended.queue_id);
+  const next = same ?? rows.find(({ hold }) => byQueue(hold, ended) > 0) ?? rows.at(-1);
   if (next) takeFocus(body, next.parts.name);
 }
 
 /**
- * The ages between deltas, on the broker's clock. Only rows that can be seen are moved, ten times a second (which is
- * less than a pixel at a time): so a thousand holds cost no more than a screen of them.
+ * Updates the ages on the broker's clock, ten times a second. Only visible rows are updated, so that a thousand holds
+ * cost no more than a screen of them.
  */
 function ageBars(scroller) {
   const seen = new Set();

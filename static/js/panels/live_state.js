@@ -1,11 +1,11 @@
-/** The word beside the broker's name: whether what the page shows is so now, and how old it is if not. */
+/** The state beside the broker's name: whether the page is up to date, and how old its data is if not. */
 
 import { setText } from "../dom.js";
 import { seconds, span } from "../format.js";
 
 const AGE_SHOWN_AFTER_MS = 2_000;
 
-/** Shows {status, reason, retryAt, localNow, knownAt, first}; `about` is said while all is well. */
+/** Shows {status, reason, retryAt, localNow, knownAt, first}; `about` is shown while the page is live. */
 export function liveState(part, reconnect) {
   part("reconnect").addEventListener("click", reconnect);
   return function show(view, about = "") {
@@ -19,8 +19,8 @@ export function liveState(part, reconnect) {
 
 function detail({ status, reason, retryAt, knownAt, localNow }) {
   const age = knownAt === null ? null : localNow - knownAt;
-  const known = age !== null && age > AGE_SHOWN_AFTER_MS ? `what you see is ${span(age)} old` : "";
+  const known = age !== null && age > AGE_SHOWN_AFTER_MS ? `data is ${span(age)} old` : "";
   const retry = status === "disconnected" && retryAt !== null && reason
-    ? `next try in ${seconds(Math.max(0, retryAt - localNow))}` : "";
+    ? `reconnecting in ${seconds(Math.max(0, retryAt - localNow))}` : "";
   return [reason, known, retry].filter(Boolean).join("; ");
 }

@@ -1,4 +1,4 @@
-/** The path of a pull, drawn in SVG; parts light up when the broker's counters move. */
+/** The path of a pull as SVG; parts light up when the broker's counters change. */
 
 import { calm, panel, setText } from "../dom.js";
 import { UNKNOWN, shortCount } from "../format.js";
@@ -11,7 +11,7 @@ const narrow = window.matchMedia("(max-width: 720px)");
 export function pathPanel() {
   const { part } = panel("path");
   let drawing = draw(part("drawing"));
-  let before; // undefined: nothing was drawn yet
+  let shownCounters; // undefined: nothing was drawn yet
   let latest = null;
   narrow.addEventListener("change", () => {
     drawing = draw(part("drawing"));
@@ -29,8 +29,8 @@ export function pathPanel() {
     }
   }
 
-  function light(now, then) {
-    const moved = (name) => now[name] > (then[name] ?? 0);
+  function light(counters, previous) {
+    const moved = (name) => counters[name] > (previous[name] ?? 0);
     for (const [name, node] of Object.entries(NODES)) if (node.counters.some(moved)) lit(drawing.nodes[name].group);
     for (const [name, edge] of Object.entries(EDGES)) if (edge.counters.some(moved)) pulse(drawing.pulses[name], edge.delay);
   }
@@ -38,10 +38,10 @@ export function pathPanel() {
   return {
     render({ state, live }) {
       latest = state;
-      if (state.counters === before) return;
+      if (state.counters === shownCounters) return;
       show(state);
-      if (before && live && state.counters) light(state.counters, before);
-      before = state.counters;
+      if (shownCounters && live && state.counters) light(state.counters, shownCounters);
+      shownCounters = state.counters;
     },
   };
 }

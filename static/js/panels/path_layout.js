@@ -1,44 +1,44 @@
-/** What stands where in the drawing of a pull's path, and which counters it shows. */
+/** The layout of the drawing of a pull's path, and the counters of its parts. */
 
 import { shortCount } from "../format.js";
 import { WAKE_COUNTERS } from "../stats.js";
 
 const ANSWERED = ["pulls_answered_at_once", ...WAKE_COUNTERS];
-const known = (counters, names) => {
+const sumOfKnown = (counters, names) => {
   const values = names.map((name) => counters[name]).filter((value) => value !== undefined);
   return values.length ? values.reduce((sum, value) => sum + value, 0) : null;
 };
-const said = (counters, name, text) => (counters[name] === undefined ? "" : text(shortCount(counters[name])));
+const ifKnown = (counters, name, text) => (counters[name] === undefined ? "" : text(shortCount(counters[name])));
 
-/** `counters` are those whose movement lights the node; `value` is null while the broker does not say it. */
+/** A change of one of `counters` lights the node; its value is null while the broker has not sent the counters. */
 function node(name, means, counters, { sub = () => "", value = null, side = false, alarm = null } = {}) {
-  return { name, means, counters, sub, side, alarm, value: value ?? ((all) => known(all, counters)) };
+  return { name, means, counters, sub, side, alarm, value: value ?? ((all) => sumOfKnown(all, counters)) };
 }
 
 export const NODES = {
-  received: node("received", "PULL_MESSAGE requests that came in", ["pulls_received"], { sub: () => "pulls" }),
-  read: node("read", "Reads of a queue for a pull; a woken one reads again", ["pulls_read"], { sub: () => "reads of a queue" }),
+  received: node("received", "Pull requests received", ["pulls_received"], { sub: () => "pulls" }),
+  read: node("read", "Reads of a queue for a pull; a woken pull reads again", ["pulls_read"], { sub: () => "queue reads" }),
   held: node("held now", "Rows of the pullRequestTable", ["pulls_held"], {
-    value: (all) => known(all, ["holds_now"]), sub: (all) => said(all, "pulls_held", (n) => `${n} in all`) }),
-  arrival: node("arrival", "Messages dispatched to their queues: each looks for holds to wake", ["messages_dispatched"],
+    value: (all) => sumOfKnown(all, ["holds_now"]), sub: (all) => ifKnown(all, "pulls_held", (n) => `${n} total`) }),
+  arrival: node("arrival", "Messages dispatched to their queues; each may wake held pulls", ["messages_dispatched"],
     { sub: () => "dispatched" }),
-  woken: node("woken", "Holds woken by an arrival; \"missed\" would be a defect and is always 0", ["woken_arrival"], {
-    sub: (all) => said(all, "woken_missed_arrival", (n) => `${n} missed`), alarm: (all) => all.woken_missed_arrival > 0 }),
+  woken: node("woken", "Held pulls woken by an arrival; \"missed\" counts a defect and must be 0", ["woken_arrival"], {
+    sub: (all) => ifKnown(all, "woken_missed_arrival", (n) => `${n} missed`), alarm: (all) => all.woken_missed_arrival > 0 }),
   answered: node("answered", "Pulls answered, at once or after a hold", ANSWERED, {
-    sub: (all) => said(all, "messages_delivered", (n) => `${n} delivered`) }),
-  atOnce: node("answered at once", "Pulls that found messages, or did not ask to be held", ["pulls_answered_at_once"],
+    sub: (all) => ifKnown(all, "messages_delivered", (n) => `${n} delivered`) }),
+  atOnce: node("answered at once", "Pulls answered without a hold: messages were there, or the client did not ask to wait", ["pulls_answered_at_once"],
     { side: true, sub: () => "not held" }),
-  passedOver: node("passed over", "Arrivals that a hold's filter rejected: the hold stays",
-    ["pulls_passed_over", "woken_filter_advanced"], { side: true, value: (all) => known(all, ["pulls_passed_over"]),
-      sub: (all) => said(all, "woken_filter_advanced", (n) => `${n} filter advanced`) }),
-  timedOut: node("timed out", "Holds whose deadline came; with longPollingEnable off, short polls",
-    ["woken_timeout", "woken_short_poll", "woken_shutdown"], { side: true, value: (all) => known(all, ["woken_timeout"]),
-      sub: (all) => said(all, "woken_short_poll", (n) => `${n} short polls`) }),
-  released: node("released", "Holds whose client went away, or took the pull back", ["released"],
-    { side: true, sub: () => "nobody waits" }),
+  passedOver: node("passed over", "Messages that the filter of a held pull rejected; the pull stays held",
+    ["pulls_passed_over", "woken_filter_advanced"], { side: true, value: (all) => sumOfKnown(all, ["pulls_passed_over"]),
+      sub: (all) => ifKnown(all, "woken_filter_advanced", (n) => `${n} filter advanced`) }),
+  timedOut: node("timed out", "Held pulls whose deadline passed; with longPollingEnable off, short polls",
+    ["woken_timeout", "woken_short_poll", "woken_shutdown"], { side: true, value: (all) => sumOfKnown(all, ["woken_timeout"]),
+      sub: (all) => ifKnown(all, "woken_short_poll", (n) => `${n} short polls`) }),
+  released: node("released", "Held pulls whose client disconnected or cancelled them", ["released"],
+    { side: true, sub: () => "client gone" }),
 };
 
-/** An edge sends a pulse when one of its counters moves, `delay` ms after the first edges. */
+/** An edge sends a pulse `delay` ms after one of its counters changed. */
 export const EDGES = {
   receivedRead: { counters: ["pulls_received"], delay: 0 },
   readHeld: { counters: ["pulls_held"], delay: 120 },

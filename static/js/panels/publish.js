@@ -1,4 +1,4 @@
-/** Publish one message, and see where the broker stored it. */
+/** Publishes one message and shows where the broker stored it. */
 
 import { el, panel } from "../dom.js";
 import { clockTime, count } from "../format.js";
@@ -12,7 +12,7 @@ export function publishPanel() {
   const result = part("result");
   const sentAt = new Map();
 
-  /** Store one message. -> where it was stored; the error's message is a sentence. */
+  /** Publishes one message. Returns where it was stored; throws an Error with a sentence. */
   async function publish({ topic, body, tag = "", keys = [] }) {
     const message = { body, body_encoding: "utf8" };
     if (tag) message.tag = tag;
@@ -52,7 +52,7 @@ export function publishPanel() {
 
   return {
     publish,
-    /** When this page sent a message, by performance.now(); null when it did not. */
+    /** The performance.now() at which this page sent a message; null for other messages. */
     sentAt: (messageId) => sentAt.get(messageId) ?? null,
     render: () => {},
   };

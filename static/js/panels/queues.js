@@ -1,7 +1,7 @@
-/** Queues: where they begin and end, how fast they grow, and how many pulls wait on them. */
+/** Queues: min and max offset, message rate, and held pulls. */
 
 import { KeyedRows, cell, el, flash, panel, setAttribute, setText } from "../dom.js";
-import { ago, count, isSystemTopic, rate, some } from "../format.js";
+import { ago, count, isSystemTopic, plural, rate } from "../format.js";
 import { queueRate } from "../stats.js";
 
 const MOST_ROWS = 300;
@@ -29,12 +29,12 @@ export function queuesPanel() {
 
   function update(row, queue) {
     const cells = row.parts;
-    const before = row.getAttribute("data-max-offset");
+    const previous = row.getAttribute("data-max-offset");
     row.queue = queue;
     setText(cells.min, count(queue.min_offset));
     setText(cells.max, count(queue.max_offset));
     setText(cells.holds, count(queue.holds));
-    if (before !== null && before !== String(queue.max_offset)) flash(cells.max, "--warn-soft", "--warn");
+    if (previous !== null && previous !== String(queue.max_offset)) flash(cells.max, "--warn-soft", "--warn");
     setAttribute(row, "data-max-offset", queue.max_offset);
     showTimes(row);
   }
@@ -63,16 +63,16 @@ export function queuesPanel() {
 
   function showCounts(state, system, visible, matching) {
     const known = state.queuesTotal !== null;
-    setText(part("count"), known ? some(visible, "queue") : "unknown");
+    setText(part("count"), known ? plural(visible, "queue") : "unknown");
     const left = [];
     if (matching > MOST_ROWS) left.push(`showing ${count(MOST_ROWS)} of ${count(matching)}; filter to see others`);
-    if (system) left.push(`${some(system, "of a system topic is", "of system topics are")} hidden`);
+    if (system) left.push(`${plural(system, "queue")} of system topics hidden`);
     if (known && state.queuesTotal > state.queues.size) {
-      left.push(`${some(state.queuesTotal - state.queues.size, "more exists", "more exist")} than a page is told of; see /api/v1/topics`);
+      left.push(`${plural(state.queuesTotal - state.queues.size, "more queue exists", "more queues exist")}; see /api/v1/topics`);
     }
-    setText(part("left-out"), left.join("; ") || (matching ? "every queue is shown" : ""));
+    setText(part("left-out"), left.join("; ") || (matching ? "all queues are shown" : ""));
     part("empty").hidden = !known || matching > 0;
-    setText(part("empty-title"), visible ? "No queue matches this filter." : "There is no queue yet.");
+    setText(part("empty-title"), visible ? "No queue matches this filter." : "No queues yet.");
   }
 
   function redraw() {

@@ -1,4 +1,4 @@
-/** Tables whose heads sort them and whose rows are bounded and filtered by words. */
+/** Sorting, filtering and bounding the rows of tables. */
 
 import { setAttribute, setText } from "../dom.js";
 import { count } from "../format.js";
@@ -8,8 +8,8 @@ export const MOST_ROWS = 300;
 export const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 /**
- * What the reader chose for one table. `sorts` are comparisons by the name of their head's data-sort; `textOf(item)`
- * is what the words are looked for in. `changed()` is called when the choice is another.
+ * The reader's sort order and filter for one table. `sorts` maps the data-sort of a column head to a comparison;
+ * `textOf(item)` is the text that the filter searches. `changed()` is called after a change.
  */
 export function tableChoice({ root, part, sorts, first, textOf, changed }) {
   const chosen = { sort: first, descending: false, words: [] };
@@ -50,10 +50,10 @@ export function tableChoice({ root, part, sorts, first, textOf, changed }) {
 
 const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 
-/** The foot of a table: what is left out, or that nothing is. */
+/** The foot of a table: how many rows are left out, if any. */
 export function showLeftOut(node, { shown, matching, total, what }) {
   const left = [];
   if (matching < total) left.push(`${count(matching)} of ${count(total)} match`);
   if (shown < matching) left.push(`showing ${count(shown)} of ${count(matching)}; filter to see others`);
-  setText(node, left.join("; ") || (total ? `every ${what} is shown` : ""));
+  setText(node, left.join("; ") || (total ? `all ${what}s are shown` : ""));
 }

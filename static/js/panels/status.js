@@ -7,7 +7,7 @@ import { brokerPicker } from "../brokers.js";
 import { request, requestOfAll } from "../http.js";
 import { liveState } from "./live_state.js";
 
-const WISH_LASTS_MS = 5_000;
+const REQUEST_EXPIRES_MS = 5_000;
 
 export function statusPanel({ reconnect }) {
   const { part } = panel("status");
@@ -15,18 +15,18 @@ export function statusPanel({ reconnect }) {
   const problem = document.querySelector('[data-part="problem"]');
   const toggle = part("long-polling");
   const broker = { epoch: null, startedAtMs: null, about: "" };
-  const wish = { value: null, until: 0 };
+  const requested = { value: null, until: 0 };
   const showLive = liveState(part, reconnect);
   brokerPicker(part, (path) => requestOfAll("GET", path), { all: false });
-  toggle.addEventListener("click", () => askFor(toggle.getAttribute("aria-checked") !== "true"));
+  toggle.addEventListener("click", () => setLongPolling(toggle.getAttribute("aria-checked") !== "true"));
 
-  async function askFor(value) {
-    Object.assign(wish, { value, until: Date.now() + WISH_LASTS_MS });
-    note(`asked for ${value ? "on" : "off"} …`);
+  async function setLongPolling(value) {
+    Object.assign(requested, { value, until: Date.now() + REQUEST_EXPIRES_MS });
+    note(`switching ${value ? "on" : "off"} …`);
     try {
       await request("PATCH", "/broker/config", { longPollingEnable: value });
     } catch (error) {
-      wish.value = null;
+      requested.value = null;
       note(error.message, true);
     }
   }
@@ -36,8 +36,8 @@ export function statusPanel({ reconnect }) {
     part("long-polling-note").toggleAttribute("data-failed", failed);
   }
 
-  /** What stays as it is while the broker runs comes from the API, once an epoch. */
-  async function askAbout(epoch) {
+  /** Reads what does not change while the broker runs from the API, once for each epoch. */
+  async function readBroker(epoch) {
     Object.assign(broker, { epoch, startedAtMs: null, about: "" });
     try {
       const answer = await request("GET", "/broker");
@@ -60,14 +60,14 @@ export function statusPanel({ reconnect }) {
     toggle.disabled = !known || !live;
     setAttribute(toggle, "aria-checked", state.longPollingEnable === true);
     setText(part("long-polling-state"), known ? (state.longPollingEnable ? "on" : "off") : UNKNOWN);
-    if (wish.value === null) return;
-    if (state.longPollingEnable === wish.value) {
-      wish.value = null;
+    if (requested.value === null) return;
+    if (state.longPollingEnable === requested.value) {
+      requested.value = null;
       const brief = state.shortPollingTimeMills === null ? "" : ` (${count(state.shortPollingTimeMills)} ms)`;
       note(state.longPollingEnable ? "" : `pulls are held for shortPollingTimeMills${brief} only`);
-    } else if (localNow > wish.until) {
-      wish.value = null;
-      note("the broker has not changed it", true);
+    } else if (localNow > requested.until) {
+      requested.value = null;
+      note("the broker did not apply the change", true);
     }
   }
 
@@ -83,7 +83,7 @@ export function statusPanel({ reconnect }) {
     render(view) {
       const { state } = view;
       setText(part("broker"), state.broker ?? "unknown broker");
-      if (state.epoch !== null && state.epoch !== broker.epoch) askAbout(state.epoch);
+      if (state.epoch !== null && state.epoch !== broker.epoch) readBroker(state.epoch);
       figure("wake-p99", estimate(percentile(state.wakeupUs, 0.99), micros));
       figure("holds", shortCount(state.holdsTotal));
       figure("stored", rate(counterRate(state.history, ["messages_stored"])));

@@ -1,4 +1,4 @@
-/** "Show me": a hold is made and woken before the reader's eyes, each step with its sentence. */
+/** "Show me": holds a pull and wakes it, with a sentence for each step. */
 
 import { el } from "../dom.js";
 import { cause, count, micros, millis } from "../format.js";
@@ -25,53 +25,53 @@ export class Tour {
   }
 
   async #run({ topic, group, filter }) {
-    const holds = await this.#becomeHeld({ topic, group, filter });
-    this.#step(`${holds === 1 ? "One pull of this page is" : `${holds} pulls of this page are`} held now, one for each queue of `
-      + `${topic}. Nothing is new, so the broker does not answer: see them in the pullRequestTable, marked at their left edge.`);
-    this.#step("In 2 seconds this page publishes a message …");
+    const holds = await this.#holdPulls({ topic, group, filter });
+    this.#step(`${holds === 1 ? "1 pull of this page is" : `${holds} pulls of this page are`} held now, one for each queue of `
+      + `${topic}. There is no new message, so the broker does not answer. They are marked at their left edge in the pullRequestTable.`);
+    this.#step("This page publishes a message in 2 seconds …");
     await pause(PUBLISH_AFTER_MS);
-    const answered = this.#until((kind, what) => kind === "pulled" && what.messages.length ? what : null,
-      "The message was stored, but no pull of this page was answered within 8 s. Its line in the holds or wake-ups says why.");
+    const answered = this.#until((kind, detail) => kind === "pulled" && detail.messages.length ? detail : null,
+      "The message was stored, but no pull of this page was answered within 8 s. See its row in the held pulls or the wake-ups.");
     answered.catch(() => {}); // reported below, or hidden by an error that came first
     const sentAt = performance.now();
     const stored = await this.publish.publish({ topic, body: `Hello at ${new Date().toLocaleTimeString()}` });
     this.#step(`Published: the broker stored it in ${stored.topic}@${stored.queue_id}, at offset ${count(stored.queue_offset)}.`);
     const pulled = await answered;
-    this.#step(await this.#howItWoke(pulled, topic, sentAt), { good: true });
+    this.#step(await this.#wakeSentence(pulled, topic, sentAt), { good: true });
     const next = Number(pulled.messages.at(-1).queue_offset) + 1;
-    this.#step(`The consumer asks again at once, for offset ${count(next)} of ${topic}@${pulled.queueId}, and is held again. `
-      + "That is long polling; it goes on until you press Stop.");
+    this.#step(`The consumer pulls again at once, at offset ${count(next)} of ${topic}@${pulled.queueId}, and is held again. `
+      + "That is long polling. It continues until you press Stop.");
   }
 
-  /** Start the consumer, unless it runs there already; wait until all of its pulls, or after a while some, are held. */
-  async #becomeHeld(wanted) {
+  /** Starts the consumer unless it runs; waits until all of its pulls are held, or after 8 s until at least one is. */
+  async #holdPulls(fields) {
     const { consumer } = this;
-    const runs = consumer.running && consumer.topic === wanted.topic && consumer.filter === wanted.filter;
+    const runs = consumer.running && consumer.topic === fields.topic && consumer.filter === fields.filter;
     const all = () => (consumer.queues.size && consumer.heldNow === consumer.queues.size ? consumer.heldNow : null);
-    if (!runs) await consumer.start(wanted);
+    if (!runs) await consumer.start(fields);
     if (all()) return all();
     try {
       return await this.#until(all, "");
     } catch {
       if (consumer.heldNow) return consumer.heldNow;
-      throw new Error("No pull of this page was held within 8 s; the line below says what the consumer is doing.");
+      throw new Error("No pull of this page was held within 8 s; the line below shows the state of the consumer.");
     }
   }
 
-  async #howItWoke({ queueId, hold, at }, topic, sentAt) {
+  async #wakeSentence({ queueId, hold, at }, topic, sentAt) {
     const trip = `${millis(Math.max(0, at - sentAt))} from Publish to this page`;
-    if (!hold) return `The message came with a pull that was answered at once, without being held; ${trip}.`;
+    if (!hold) return `The message was returned by a pull that was answered at once, without a hold; ${trip}.`;
     const wakeUs = await this.#wakeFigure(Number(hold.id));
-    const inside = wakeUs ? `${micros(wakeUs)} after it arrived in the broker, ` : "";
+    const inside = wakeUs ? `${micros(wakeUs)} after the message arrived in the broker, ` : "";
     return `The pull held on ${topic}@${queueId} was woken by ${cause(hold.wake_cause).word} after ${millis(hold.held_ms)}: `
       + `${inside}${trip}.`;
   }
 
-  /** The broker's own figure comes with the next delta. */
+  /** The wake-up latency that the broker measured; it is in the next delta. */
   async #wakeFigure(holdId) {
     for (const until = performance.now() + WAKE_FIGURE_WITHIN_MS; performance.now() < until; await pause(50)) {
-      const found = this.wakeups().find((wakeup) => wakeup.hold_id === holdId);
-      if (found) return found.wake_us;
+      const wakeup = this.wakeups().find((entry) => entry.hold_id === holdId);
+      if (wakeup) return wakeup.wake_us;
     }
     return null;
   }
@@ -82,12 +82,12 @@ export class Tour {
         unlisten();
         reject(new Error(sentence));
       }, PATIENCE_MS);
-      const unlisten = this.consumer.listen((kind, what) => {
-        const found = find(kind, what);
-        if (found === null) return;
+      const unlisten = this.consumer.listen((kind, detail) => {
+        const result = find(kind, detail);
+        if (result === null) return;
         window.clearTimeout(timer);
         unlisten();
-        resolve(found);
+        resolve(result);
       });
     });
   }

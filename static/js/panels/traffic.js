@@ -1,4 +1,4 @@
-/** Messages stored and holds woken a second, over the last minutes. */
+/** Messages stored and held pulls woken per second, over the last five minutes. */
 
 import { panel } from "../dom.js";
 import { shortCount } from "../format.js";

@@ -1,4 +1,4 @@
-/** The stream of wake-ups: every end of a hold, newest first, with its cause. */
+/** Wake-ups: every end of a hold with its cause, newest first. */
 
 import { KeyedRows, cell, el, panel, queueName, setAttribute, setText } from "../dom.js";
 import { CAUSES, cause, clockTime, count, micros } from "../format.js";
@@ -26,7 +26,7 @@ export function wakeupsPanel() {
       cell(null, wakeup.group, wakeup.group ? el("a", { class: "quiet-link", href: groupHref(wakeup.group), tabindex: "-1" }, wakeup.group) : "–"),
       cell("quiet client-cell", wakeup.client_id, wakeup.client_id || "–"),
       label(cell("num", `${count(wakeup.held_us)} µs`, micros(wakeup.held_us)), "held"),
-      label(cell("num", null, wakeup.wake_us > 0 ? micros(wakeup.wake_us) : "–"), "wake"),
+      label(cell("num", null, wakeup.wake_us > 0 ? micros(wakeup.wake_us) : "–"), "latency"),
       label(cell("num", null, answered ? count(wakeup.messages) : "–"), "msgs"));
   }
 
@@ -36,7 +36,7 @@ export function wakeupsPanel() {
     if (drawn === list && chosen.paused === null) return;
     if (drawn !== list) {
       const fresh = drawn === null ? 0 : list.findIndex((wakeup) => wakeup === drawn[0]);
-      flashing = fresh > 0 && fresh <= MOST_FLASHING; // a whole table that flashes says nothing
+      flashing = fresh > 0 && fresh <= MOST_FLASHING; // flashing a whole table would not help
       drawn = list;
       rows.show(list.filter((wakeup) => !chosen.cause || wakeup.cause === chosen.cause), wakeupKey);
     }
@@ -47,13 +47,13 @@ export function wakeupsPanel() {
     const known = state.seq !== null;
     const shown = rows.rows.size;
     const newer = chosen.paused ? state.wakeups.filter((wakeup) => wakeup.seq > (list[0]?.seq ?? 0)).length : 0;
-    const parts = [list.length >= MAX_WAKEUPS ? `the last ${count(MAX_WAKEUPS)}` : `${count(list.length)} so far`];
+    const parts = [list.length >= MAX_WAKEUPS ? `last ${count(MAX_WAKEUPS)}` : count(list.length)];
     if (chosen.cause) parts.push(`${count(shown)} by ${cause(chosen.cause).word}`);
     if (chosen.paused) parts.push(`paused, ${newer >= MAX_WAKEUPS ? "over " : ""}${count(newer)} newer`);
-    if (state.dropped > 0) parts.push(`${count(state.dropped)} too fast to show`);
+    if (state.dropped > 0) parts.push(`${count(state.dropped)} not shown, too many at once`);
     setText(part("count"), known ? parts.join("; ") : "unknown");
     part("empty").hidden = !known || shown > 0;
-    setText(part("empty-title"), list.length ? "None of these had this cause." : "No held pull has ended yet.");
+    setText(part("empty-title"), list.length ? "No wake-up with this cause." : "No held pull has ended yet.");
   }
 
   function redraw() {

@@ -152,6 +152,8 @@ def test_a_store_of_another_broker_is_said_to_be_read_only(manage: Manage, tmp_p
     said = site.announced()
     assert "read-only" in said
     assert "make demo" not in said
+    assert site.get("/readyz") == {"status": "ok", "mode": "read-only"}
+    assert manage.run("engine_ready", GLASSMQ_ENGINE="child") == (0, "ready, read-only\n")
     assert site.end(signal.SIGTERM)[0] == 0
 
 

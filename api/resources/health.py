@@ -1,6 +1,8 @@
-"""Whether this process lives, and whether a message can be published."""
+"""Whether this process lives, and whether a message can be published or read."""
 
 from typing import Literal
+
+from msgspec import UNSET, UnsetType
 
 from api.http import brokers
 from api.http.problems import Problem
@@ -11,9 +13,10 @@ from bridge.port import PortTimeout, ResponseCode, commands
 
 
 class Health(Model, frozen=True, kw_only=True, gc=False):
-    """`status` is `ok`."""
+    """`status` is `ok`. `mode` is `read-only` when messages can be read but not published."""
 
     status: Literal["ok"] = "ok"
+    mode: Literal["read-only"] | UnsetType = UNSET
 
 
 async def livez(request: Request[Params]) -> Answer:
@@ -22,15 +25,17 @@ async def livez(request: Request[Params]) -> Answer:
 
 
 async def readyz(request: Request[Params]) -> Answer:
-    """200 when a message can be published: of several brokers, at one of them."""
+    """200 when a message can be published at one of the brokers; else, when one can be read, 200 and `mode`."""
     try:
         views = (await brokers.ask_all(request.params.broker, commands.GetBroker(), commands.BrokerView)).by_broker
-    except PortTimeout as error:  # 504 is for what may have been done; here nothing was asked for
+    except PortTimeout as error:  # 504 means that a request may have been carried out; this one asked for nothing
         raise Problem(503, "the broker's engine does not answer", code=error.code, retry_after_s=1) from error
-    problems = [view.problem or ("the store is open read-only" if view.read_only else "") for view in views.values()]
-    if all(problems):
-        raise Problem(503, problems[0], code=ResponseCode.SERVICE_NOT_AVAILABLE, retry_after_s=5)
-    return Answer(body=Health())
+    if not all(view.problem for view in views.values()):
+        return Answer(body=Health())
+    if any(view.read_only for view in views.values()):
+        return Answer(body=Health(mode="read-only"))
+    problem = next(iter(views.values())).problem
+    raise Problem(503, problem, code=ResponseCode.SERVICE_NOT_AVAILABLE, retry_after_s=5)
 
 
 ROUTES = (
@@ -48,7 +53,7 @@ ROUTES = (
         path="/readyz",
         handler=readyz,
         group="Service",
-        summary="Can a message be published",
+        summary="Can a message be published or, in mode read-only, read",
         response=Health,
         problems=(504,),
     ),

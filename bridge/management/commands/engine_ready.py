@@ -1,4 +1,4 @@
-"""``manage.py engine_ready``: exit code 0 when the engine can be published to. For health checks."""
+"""``manage.py engine_ready``: exit code 0 when the engine takes messages, or lets them be read. For health checks."""
 
 import asyncio
 from typing import Any
@@ -15,30 +15,29 @@ TIMEOUT_MS = 5000
 class Command(BaseCommand):
     """Asks the way any web process would: over the socket or the channel layer."""
 
-    help = "Ask the engine, over Redis or its socket, whether a message can be published; exit code 0 if so."
+    help = "Ask the engine, over Redis or its socket, whether messages can be published or read; exit code 0 if so."
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.GLASSMQ_ENGINE == "embedded":
             raise CommandError("The engine is part of the web process here: ask that for /readyz.")
-        problem = asyncio.run(find_problem())
-        if problem:
-            raise CommandError(problem)
-        self.stdout.write("ready")
+        self.stdout.write(asyncio.run(read_state()))
 
 
-async def find_problem() -> str:
-    """Why nothing can be published now; empty when it can."""
+async def read_state() -> str:
+    """``ready``, or ``ready, read-only``. CommandError with the reason otherwise."""
     port = make_port(settings)
     try:
         await port.start()
         view = await port.call(commands.GetBroker(), timeout_ms=TIMEOUT_MS)
     except BrokerError as error:
-        return error.remark
+        raise CommandError(error.remark) from error
     except OSError as error:
-        return f"The engine cannot be reached: {error}."
+        raise CommandError(f"The engine cannot be reached: {error}.") from error
     finally:
         await port.stop()
     if not isinstance(view, commands.BrokerView):
-        return f"The engine answered with {type(view).__name__}."
-    return view.problem or ("The store is open read-only." if view.read_only else "")
+        raise CommandError(f"The engine answered with {type(view).__name__}.")
+    if view.problem and not view.read_only:
+        raise CommandError(view.problem)
+    return "ready, read-only" if view.read_only else "ready"

@@ -161,3 +161,13 @@ async def test_all_brokers_and_which_is_away(client: httpx.AsyncClient, two: tup
     assert second == {"broker": "broker-b", "available": False, "problem": "away"}
     assert (await client.get("/readyz")).status_code == 200
     assert (await client.get("/readyz?broker=broker-b")).status_code == 503
+
+
+async def test_the_mode_is_read_only_when_no_broker_takes_messages(
+    client: httpx.AsyncClient, two: tuple[FakePort, FakePort]
+) -> None:
+    two[0].replies[commands.GetBroker] = broker_view(problem="the disk is full")
+    two[1].replies[commands.GetBroker] = broker_view(read_only=True, problem="the store is open read-only")
+    assert (await client.get("/readyz")).json() == {"status": "ok", "mode": "read-only"}
+    two[0].replies[commands.GetBroker] = broker_view()
+    assert (await client.get("/readyz")).json() == {"status": "ok"}

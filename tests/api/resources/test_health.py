@@ -17,11 +17,16 @@ async def test_ready(client: httpx.AsyncClient) -> None:
     assert (await client.get("/readyz")).json() == {"status": "ok"}
 
 
+async def test_a_store_that_is_open_read_only_is_ready_for_reading(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.GetBroker] = broker_view(read_only=True, problem="the store is open read-only")
+    answer = await client.get("/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "mode": "read-only"})
+
+
 @pytest.mark.parametrize(
     "reply",
     [
         broker_view(problem="the disk is full"),
-        broker_view(read_only=True),
         PortUnavailable("away"),
         PortTimeout("no answer"),
     ],

@@ -316,3 +316,11 @@ def test_what_is_installed_comes_from_wherever_this_machine_installs_from() -> N
 def test_no_path_of_one_machine_alone() -> None:
     found = find(re.compile(r"(?<![\w.}])/(home|Users|root|work)/\w"), without_this_file(TEXTS))
     assert not found, "name it from the project's folder, or from a setting:\n" + "\n".join(found)
+
+
+def test_every_requirement_of_a_broker_is_used() -> None:
+    names = re.findall(r"^([\w-]+)==", (PROJECT / "requirements" / "base.in").read_text(), flags=re.MULTILINE)
+    modules = {"environ" if name == "django-environ" else name.replace("-", "_").lower() for name in names}
+    code = "\n".join(path.read_text() for path in [PROJECT / "manage.py", *SOURCES])
+    unused = {module for module in modules if not re.search(rf"(import |from |\"){module}\b", code)}
+    assert len(modules) > 10 and unused == set(), "take them out of requirements/base.in, then `make requirements`"

@@ -438,9 +438,7 @@ LOGGING = {
         "django.channels.server": {"handlers": ["console"], "level": "WARNING", "propagate": False},
         "daphne": {"level": "WARNING"},
         "twisted": {"level": "WARNING"},
-        "celery": {"level": "WARNING"},
         "kombu.connection": {"level": "ERROR"},  # it warns that a transport of files has no host name
-        "django_celery_beat": {"level": "WARNING"},
         # The report worker shows warnings alone; the installation of Spark takes minutes, so it is shown too.
         "spark_jobs.hosting.setup": {"level": "INFO"},
     },

@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from celery import current_app
 
 from config.celery import app, make_folders
@@ -18,6 +19,31 @@ django.setup()
 from config.celery import app
 app.send_task("reports.nothing", kwargs={"day": "2026-01-01"})
 """
+
+
+LOGS = """
+import logging
+import sys
+import django
+django.setup()
+from config.celery import app
+app.log.setup(loglevel=sys.argv[1])
+for name in ("celery.worker", "celery.beat", "django_celery_beat.schedulers", "spark_jobs.tasks"):
+    print(logging.getLevelName(logging.getLogger(name).getEffectiveLevel()))
+"""
+
+
+@pytest.mark.parametrize("level", ["INFO", "WARNING"])
+def test_loglevel_decides_what_a_worker_and_beat_log(clean_environment: dict[str, str], level: str) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", LOGS, level],
+        cwd=PROJECT,
+        check=True,
+        capture_output=True,
+        text=True,
+        env=clean_environment | {"DJANGO_SETTINGS_MODULE": "config.settings"},
+    )
+    assert shown.stdout.split() == [level] * 4
 
 
 def test_it_is_the_application_of_every_thread() -> None:

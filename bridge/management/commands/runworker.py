@@ -42,6 +42,9 @@ class Command(ChannelsCommand):  # type: ignore[misc]
                 f"This engine is {name}: run it as `runworker {ENGINE}`, without other channels; another broker needs "
                 "its own brokerName in GLASSMQ_BROKER_CONF."
             )
+        if options["socket"] is None:  # else `manage.py broker` started this and has shown them
+            for warning in settings.GLASSMQ_WARNINGS:
+                self.stderr.write(f"Warning: {warning}")
         raise_open_files_limit()
         try:
             asyncio.run(self._serve(name, options["socket"], options["layer"]))

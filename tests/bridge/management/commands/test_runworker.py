@@ -39,3 +39,22 @@ def test_a_start_that_fails_is_a_sentence(monkeypatch: pytest.MonkeyPatch, chann
     monkeypatch.setattr(runworker, "serve_socket", fails)
     with pytest.raises(CommandError, match=r"The store is in use\."):
         call_command("runworker", channel, "--socket", "/tmp/unused.sock")
+
+
+def test_warnings_about_the_configuration_are_shown(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    settings.GLASSMQ_WARNINGS = ["aclEnable is not an option of this broker."]
+    with pytest.raises(CommandError, match="--socket"):
+        call_command("runworker", "broker-engine")
+    assert "Warning: aclEnable is not an option of this broker.\n" in capsys.readouterr().err
+
+
+def test_the_child_of_a_broker_leaves_the_warnings_to_it(
+    monkeypatch: pytest.MonkeyPatch, settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def serves(*args: Any) -> None:
+        pass
+
+    monkeypatch.setattr(runworker, "serve_socket", serves)
+    settings.GLASSMQ_WARNINGS = ["aclEnable is not an option of this broker."]
+    call_command("runworker", "broker-engine", "--socket", "/tmp/unused.sock")
+    assert "Warning" not in capsys.readouterr().err

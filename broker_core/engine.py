@@ -49,7 +49,7 @@ from broker_core.processors.consumer_ids_changed import notify_again, notify_con
 from broker_core.processors.context import Context, Request, Waking
 from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys
-from broker_core.processors.message_arriving import notify_message_arriving
+from broker_core.processors.message_stored import dispatch
 from broker_core.processors.outcome import failed
 from broker_core.processors.schedule_message import deliver_due
 from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
@@ -289,7 +289,7 @@ class Engine:
             for held in context.holds.check(context.store.max_offset, WORK_A_TURN):
                 context.waking.append(Waking(held, "check", 0))
         if context.store.dispatched_offset < context.store.confirmed_offset:
-            notify_message_arriving(context, now)
+            dispatch(context, now)
         delayed_due_ns = self._delayed_due_ns()
         if delayed_due_ns is not None and now.mono_ns >= delayed_due_ns:
             deliver_due(context, now)
@@ -371,7 +371,7 @@ class Engine:
         if after > before:
             context.events.emit(FlushDone, now, after, after - before, took_us)
         if context.store.dispatched_offset < context.store.confirmed_offset:
-            notify_message_arriving(context, now)
+            dispatch(context, now)
         self._commit.flushed()
         return self._end_turn(now)
 

@@ -17,6 +17,7 @@ from broker_core.consumers.producer_manager import ProducerManager
 from broker_core.consumers.pull_offset_table import PullOffsetTable
 from broker_core.consumers.rebalance_lock_manager import RebalanceLockManager
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager, retry_topic
+from broker_core.consumers.waiting_retries import WaitingRetries
 from broker_core.counters import Counters
 from broker_core.errors import StoreReadOnlyError
 from broker_core.event_log import EventLog, Recorded
@@ -25,7 +26,6 @@ from broker_core.longpolling.pull_request import PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
 from broker_core.options import Options
 from broker_core.store.message_store import Arrival, MessageStore
-from broker_core.store.waiting_retries import WaitingRetries
 from broker_core.topics import TopicConfigManager
 
 if TYPE_CHECKING:

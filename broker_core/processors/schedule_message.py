@@ -14,7 +14,7 @@ from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
 from broker_core.formats.message_properties import DELAY, REAL_QID, REAL_TOPIC
 from broker_core.processors.context import Context
-from broker_core.processors.message_arriving import message_stored
+from broker_core.processors.message_stored import message_stored
 from broker_core.store.commit_log import PendingMessage
 from broker_core.store.delay_level import SCHEDULE_TOPIC, delay_level
 from broker_core.store.schedule_message_service import DueMessage

@@ -18,7 +18,7 @@ from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys, content_digest, key_properties
-from broker_core.processors.message_arriving import message_stored
+from broker_core.processors.message_stored import message_stored
 from broker_core.processors.outcome import failed
 from broker_core.processors.retry_message import (
     RETRY_PREFIX,

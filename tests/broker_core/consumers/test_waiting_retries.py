@@ -3,9 +3,9 @@
 import pytest
 
 from broker_core import commands as c
+from broker_core.consumers import waiting_retries
+from broker_core.consumers.waiting_retries import Waiting
 from broker_core.formats.message_properties import encode
-from broker_core.store import waiting_retries
-from broker_core.store.waiting_retries import Waiting
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import ROOT, Bench
 

@@ -296,3 +296,46 @@ class ConsumeQueueUnits(Reply, frozen=True):
 
 class DeleteExpiredCommitLog(Command, frozen=True):
     """DELETE_EXPIRED_COMMITLOG: delete expired segments now, whatever deleteWhen says. -> Done, before they are gone"""
+
+
+AdminCommand = (
+    UpdateAndCreateTopicList
+    | GetTopicConfigs
+    | GetTopicStats
+    | UpdateSubscriptionGroupList
+    | UpdateGroupForbidden
+    | GetConsumeStats
+    | GetBrokerConsumeStats
+    | QueryTopicConsumeByWho
+    | QueryTopicsByConsumer
+    | QuerySubscriptionByConsumer
+    | QueryConsumeTimeSpan
+    | QueryCorrectionOffset
+    | CloneGroupOffset
+    | GetAllConsumerOffset
+    | GetAllDelayOffset
+    | QueryAssignment
+    | GetBrokerRuntimeInfo
+    | GetBrokerConfig
+    | ViewBrokerStatsData
+    | QueryConsumeQueue
+    | DeleteExpiredCommitLog
+)
+AdminReply = (
+    TopicConfigs
+    | TopicStats
+    | GroupForbidden
+    | ConsumeStats
+    | BrokerConsumeStats
+    | GroupNames
+    | TopicNames
+    | FoundSubscription
+    | ConsumeTimeSpans
+    | CorrectionOffsets
+    | OffsetTable
+    | Assignment
+    | RuntimeInfo
+    | BrokerConfig
+    | BrokerStatsData
+    | ConsumeQueueUnits
+)

@@ -49,3 +49,6 @@ class Failed(Reply, frozen=True):
     kind: Literal["request", "not_found", "conflict", "unavailable", "store"]
     pointer: str = ""
     retry_after_ms: int = 0
+
+
+BaseReply = Done | Failed

@@ -189,3 +189,27 @@ class GetProducerConnections(Command, frozen=True):
 
 class ProducerConnections(Reply, frozen=True):
     groups: dict[str, list[ClientView]]
+
+
+ClientCommand = (
+    OpenConnection
+    | CloseConnection
+    | HeartBeat
+    | UnregisterClient
+    | GetConsumerListByGroup
+    | CheckClientConfig
+    | LockBatchMq
+    | UnlockBatchMq
+    | GetClients
+    | GetConsumerConnections
+    | GetProducerConnections
+)
+ClientReply = (
+    HeartBeatDone
+    | ConsumerIdsChanged
+    | ConsumerList
+    | LockedQueues
+    | Clients
+    | ConsumerConnections
+    | ProducerConnections
+)

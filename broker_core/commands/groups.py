@@ -134,3 +134,9 @@ class DeleteSubscriptionGroup(Command, frozen=True):
     clean_offset: bool = False
     members_ok: bool = True
     missing_ok: bool = True
+
+
+GroupCommand = (
+    GetConsumerGroups | GetConsumerGroup | UpdateSubscriptionGroup | GetSubscriptionGroups | DeleteSubscriptionGroup
+)
+GroupReply = ConsumerGroups | ConsumerGroupDetail | SubscriptionGroups

@@ -199,3 +199,9 @@ class Timeline(Reply, frozen=True):
     store_time_ms: int
     complete: bool
     events: list[dict[str, Any]]
+
+
+MessageCommand = (
+    SendMessage | ConsumerSendMsgBack | PullMessage | CancelPull | ViewMessage | QueryMessage | GetMessageTimeline
+)
+MessageReply = Sent | Held | Pulled | Records | Timeline

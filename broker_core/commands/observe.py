@@ -159,3 +159,7 @@ class Events(Reply, frozen=True):
     seq: int
     first_seq: int
     events: list[dict[str, Any]]
+
+
+ObserveCommand = GetHolds | GetHold | GetBroker | UpdateBrokerConfig | GetSnapshot | GetEvents
+ObserveReply = Holds | BrokerView | Snapshot | Events

@@ -128,3 +128,16 @@ class GetEarliestMsgStoreTime(Command, frozen=True):
 
 class StoreTime(Reply, frozen=True):
     timestamp_ms: int
+
+
+OffsetCommand = (
+    QueryConsumerOffset
+    | UpdateConsumerOffset
+    | ResetConsumerOffset
+    | SearchOffset
+    | QueryOffset
+    | GetMaxOffset
+    | GetMinOffset
+    | GetEarliestMsgStoreTime
+)
+OffsetReply = ConsumerOffsets | OffsetsReset | FoundOffset | StoreTime

@@ -83,3 +83,7 @@ class GetQueues(Command, frozen=True):
 class Queues(Reply, frozen=True):
     seq: int
     queues: list[QueueView]
+
+
+TopicCommand = GetTopics | GetTopic | UpdateAndCreateTopic | DeleteTopic | GetQueues
+TopicReply = Topics | Queues

@@ -11,6 +11,19 @@ def test_every_command_has_a_processor_or_gathers() -> None:
     assert kinds == set(PROCESSORS) | GATHERED
 
 
+def leaves(base: type) -> set[type]:
+    below = {leaf for kind in base.__subclasses__() for leaf in leaves(kind)}
+    return below or {base}
+
+
+def test_every_command_and_reply_is_in_its_set() -> None:
+    def of_the_vocabulary(base: type) -> set[type]:
+        return {kind for kind in leaves(base) if kind.__module__.startswith("broker_core.commands.")}
+
+    assert of_the_vocabulary(commands.Command) == set(commands.AnyCommand.__args__)
+    assert of_the_vocabulary(commands.Reply) == set(commands.AnyReply.__args__)
+
+
 def test_a_batch_of_different_commands_survives_the_wire() -> None:
     batch = [
         (1, 1, commands.SendMessage(topic="T", messages=[commands.OutgoingMessage(body=b"\x00\xff")])),

@@ -1,14 +1,14 @@
-"""How much goes through the broker: by topic, by consumer group, and in all, over the last minute, hour and day.
+"""Message rates by topic, by consumer group, and of the whole broker, over the last minute, hour and day.
 
-RocketMQ's BrokerStatsManager, StoreStatsService and BrokerStats. There is no timer: what is counted is a running total,
-and whoever adds to it in a new slot of time notes what it was before. A slot in which nothing was added has no note,
-since the total at its beginning is that of the next note:
+RocketMQ's BrokerStatsManager, StoreStatsService and BrokerStats. There is no timer. Each count is a running total, and
+the first addition in a slot of time notes the total before it. A slot without additions has no note, because the total
+at its beginning is that of the next note:
 
     total        3   3   3 | 8   8   8 | 8   8   8 | 9        added: 5 in slot 1, 1 in slot 3
     notes        (1: 3)                  (3: 8)
-                           at the beginning of slot 2: the next note says 8
+                           the total at the beginning of slot 2 is 8, as in the next note
 
-As in RocketMQ a window ends with the last slot that is over, so what was counted a moment ago is not in it yet.
+As in RocketMQ, a window ends with the last finished slot, so the newest counts are not included yet.
 """
 
 from array import array
@@ -21,16 +21,16 @@ from broker_core.clock import Now
 
 SECOND = 1_000_000_000
 MINUTE_HOUR_DAY = ((10 * SECOND, 6), (600 * SECOND, 6), (3600 * SECOND, 24))
-"""Slots that RocketMQ's windows are made of: how long one is, ns, and how many."""
+"""The slots of RocketMQ's windows: (length of a slot in ns, number of slots)."""
 
 MAX_KEYS = 20_000
-"""Topics, and pairs of topic and group; of more, those that came first are forgotten."""
+"""Limit of topics, and of (topic, group) pairs; beyond it the oldest are dropped."""
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 class StatsSnapshot(NamedTuple):
-    """RocketMQ's StatsSnapshot: what was added in a window, how much a second, and how much each time."""
+    """RocketMQ's StatsSnapshot: the sum of a window, the average per second, and the average per addition."""
 
     sum: int = 0
     tps: float = 0.0
@@ -46,7 +46,7 @@ class StatsWindows(NamedTuple):
 
 
 class Notes:
-    """What some running totals were at the beginnings of the last ``slots`` slots of ``slot_ns`` each."""
+    """The values of some running totals at the beginnings of the last ``slots`` slots, which are ``slot_ns`` long."""
 
     __slots__ = ("_born_ns", "_rows", "_slot_ns", "_slots", "_width")
 
@@ -56,10 +56,10 @@ class Notes:
         self._width = 1 + len(totals)
         self._born_ns = now_ns - now_ns % slot_ns
         self._rows = array("q", (self._born_ns, *totals))
-        """One behind the other: beginning, total, total, ..."""
+        """A flat sequence of rows: beginning of the slot, total, total, ..."""
 
     def note(self, totals: Sequence[int], now_ns: int) -> None:
-        """Something is about to be added. The first note of a slot counts."""
+        """Note the totals before an addition. Only the first note of a slot counts."""
         begin, rows = now_ns - now_ns % self._slot_ns, self._rows
         if rows[-self._width] == begin:
             return
@@ -70,11 +70,11 @@ class Notes:
         del rows[:drop]
 
     def added(self, totals: Sequence[int], now_ns: int, slots: int = 0) -> tuple[list[int], float]:
-        """(what was added to each total in the last slots that are over, seconds that these took)."""
+        """(sum added to each total in the last ``slots`` finished slots, their length in seconds); 0: all slots."""
         end = now_ns - now_ns % self._slot_ns
         begin = max(end - (slots or self._slots) * self._slot_ns, self._born_ns)
-        before, after = self._at(begin, totals), self._at(end, totals)
-        return [new - old for old, new in zip(before, after, strict=True)], (end - begin) / SECOND
+        old_totals, new_totals = self._at(begin, totals), self._at(end, totals)
+        return [new - old for old, new in zip(old_totals, new_totals, strict=True)], (end - begin) / SECOND
 
     def _at(self, time_ns: int, totals: Sequence[int]) -> Sequence[int]:
         rows, width = self._rows, self._width
@@ -85,7 +85,7 @@ class Notes:
 
 
 class StatsItem:
-    """RocketMQ's StatsItem: messages, bytes of their records, and how often some came."""
+    """RocketMQ's StatsItem: number of messages, bytes of their records, and number of additions."""
 
     __slots__ = ("_notes", "nums", "size", "slot_end_ns", "times")
 
@@ -95,14 +95,14 @@ class StatsItem:
         self.begin_slot(now_ns)
 
     def begin_slot(self, now_ns: int) -> None:
-        """To be called before something is added at or behind ``slot_end_ns``."""
+        """Call this before an addition at or after ``slot_end_ns``."""
         for notes in self._notes:
             notes.note((self.nums, self.size, self.times), now_ns)
         slot_ns, _ = MINUTE_HOUR_DAY[0]
         self.slot_end_ns = now_ns - now_ns % slot_ns + slot_ns
 
     def windows(self, now_ns: int) -> tuple[StatsWindows, StatsWindows]:
-        """(of the messages, of their bytes)."""
+        """(windows of the messages, windows of their bytes)."""
         nums, sizes = [], []
         for notes in self._notes:
             (num, size, times), seconds = notes.added((self.nums, self.size, self.times), now_ns)
@@ -118,8 +118,8 @@ def _snapshot(added: int, seconds: float, times: int = 0) -> StatsSnapshot:
 class StatsItemSet(Generic[Key]):
     """RocketMQ's StatsItemSet.
 
-    ``add((key, messages, bytes, now_ns))``: once more there were so many. It is only put down, since somebody waits for
-    an answer; ``settle``, when nobody does, and whoever looks, count it.
+    ``add((key, messages, bytes, now_ns))`` only appends to a list, because a client is waiting for its answer. The
+    list is counted by ``settle``, which is called when no client waits, and before every read.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class StatsItemSet(Generic[Key]):
         return len(self._items)
 
     def get(self, key: Key) -> StatsItem | None:
-        """None when nothing was ever added."""
+        """The item of a key; None if nothing was ever added."""
         self.settle()
         return self._items.get(key)
 
@@ -155,7 +155,7 @@ class StatsItemSet(Generic[Key]):
         self._new.clear()
 
     def tps(self, key: Key, now_ns: int) -> float:
-        """Messages a second in the last minute."""
+        """Messages per second in the last minute."""
         item = self.get(key)
         return item.windows(now_ns)[0].minute.tps if item else 0.0
 
@@ -166,7 +166,7 @@ class StatsItemSet(Generic[Key]):
 
 
 class BrokerTotals(NamedTuple):
-    """What the whole broker has done: messages stored; reads that found some, reads that found none; messages read."""
+    """Totals of the whole broker: messages stored, pulls that found messages, pulls that found none, messages read."""
 
     stored: int = 0
     found: int = 0
@@ -178,7 +178,7 @@ class BrokerStatsManager:
     """RocketMQ's BrokerStatsManager.
 
     ``topic_put`` is by topic, ``group_get`` and ``send_back`` by (topic, group). ``found`` counts the pulls that
-    brought messages. When ``next_sample_ns`` has come, ``sample`` is to be called before anything is counted.
+    returned messages. From ``next_sample_ns`` on, ``sample`` must be called before the next addition.
     """
 
     def __init__(self, now: Now) -> None:
@@ -188,35 +188,35 @@ class BrokerStatsManager:
         self.found = 0
         self.next_sample_ns = 0
         self.yesterday_morning = self.today_morning = BrokerTotals()
-        """What the totals were when those days began, local time; since the start there may have been no such time."""
+        """The totals when these days began in local time; zeros if the broker was not running then."""
         self._day = _day(now)
         self._seconds = Notes(SECOND, 600, BrokerTotals(), now.mono_ns)
         self._notes = [Notes(slot_ns, slots, BrokerTotals(), now.mono_ns) for slot_ns, slots in MINUTE_HOUR_DAY]
 
     def sample(self, totals: BrokerTotals, now: Now) -> None:
-        """``totals`` are what they were until now, and are about to change."""
+        """Note the totals, which are about to change."""
         for notes in (self._seconds, *self._notes):
             notes.note(totals, now.mono_ns)
         self.next_sample_ns = now.mono_ns - now.mono_ns % SECOND + SECOND
         day = _day(now)
         if day != self._day:
-            is_next = day == self._day + 1  # otherwise nothing has happened for a whole day, at least
+            is_next = day == self._day + 1  # otherwise nothing was added for at least a whole day
             self.yesterday_morning, self.today_morning = self.today_morning if is_next else totals, totals
             self._day = day
 
     @property
     def unsettled(self) -> int:
-        """How much was put down and is not counted yet."""
+        """Number of additions that are not counted yet."""
         return self.topic_put.unsettled + self.group_get.unsettled + self.send_back.unsettled
 
     def settle(self) -> None:
-        """Count what was put down."""
+        """Count all additions."""
         self.topic_put.settle()
         self.group_get.settle()
         self.send_back.settle()
 
     def windows(self, totals: BrokerTotals, now_ns: int) -> tuple[StatsWindows, StatsWindows]:
-        """(of the messages stored, of those read); RocketMQ has no average for the whole broker."""
+        """(windows of messages stored, windows of messages read). As in RocketMQ, ``avgpt`` is 0 here."""
         puts, gets = [], []
         for notes in self._notes:
             (stored, _, _, transferred), seconds = notes.added(totals, now_ns)
@@ -225,18 +225,18 @@ class BrokerStatsManager:
         return StatsWindows(*puts), StatsWindows(*gets)
 
     def rates(self, totals: BrokerTotals, seconds: int, now_ns: int) -> list[float]:
-        """How much a second was added to each total in the last ``seconds`` seconds, 600 at most."""
+        """Increase of each total per second, over the last ``seconds`` seconds (600 at most)."""
         added, span = self._seconds.added(totals, now_ns, seconds)
         return [count / span if span else 0.0 for count in added]
 
     def forget_topic(self, topic: str) -> None:
-        """It was deleted."""
+        """Drop the counts of a deleted topic."""
         self.topic_put.forget(lambda key: key == topic)
         for table in (self.group_get, self.send_back):
             table.forget(lambda key: key[0] == topic)
 
     def forget_group(self, group: str) -> None:
-        """It was deleted."""
+        """Drop the counts of a deleted group."""
         for table in (self.group_get, self.send_back):
             table.forget(lambda key: key[1] == group)
 

@@ -1,7 +1,6 @@
-"""Time as an argument: the only two readings the engine knows.
+"""Time as an argument. The engine reads no clock anywhere else.
 
-``wall_ms`` is what records and people read (it may step); ``mono_ns`` is what deadlines and durations
-use (it never goes back). Nothing else in the engine asks what time it is.
+``wall_ms`` is for records and for people; it may jump. ``mono_ns`` is for deadlines and durations; it never goes back.
 """
 
 import time
@@ -18,14 +17,14 @@ class Now(msgspec.Struct, frozen=True, gc=False):
 
 
 class Clock(Protocol):
-    """Where a reading comes from: the system's clocks, or a test's virtual ones."""
+    """A source of readings: the system's clocks, or the virtual clocks of a test."""
 
     def now(self) -> Now:
-        """Both clocks, read together."""
+        """A reading of both clocks."""
         ...
 
     def mono_ns(self) -> int:
-        """The monotonic clock alone, for measuring a duration inside a turn."""
+        """A reading of the monotonic clock alone, for measuring a duration inside a turn."""
         ...
 
 

@@ -1,24 +1,24 @@
-"""What can go wrong, whose fault it is, and which RocketMQ code says so.
+"""The errors of the broker, by whose fault they are, with their RocketMQ codes.
 
-BrokerError                 has a code, a remark and a field it points to
-  RequestError              the client's fault: mend the request, then try again
-    NotFoundError           it asked for something that is not there
-    ConflictError           it asked for something that contradicts what is there
+BrokerError                 has a code, a remark, and a pointer to a field of the request
+  RequestError              the client's fault: correct the request, then try again
+    NotFoundError           the request is for something that does not exist
+    ConflictError           the request contradicts existing data
   UnavailableError          nobody's fault: try again after ``retry_after_ms``
   StoreError                the broker's or the disk's fault
-    StoreLockedError        another process owns the store
+    StoreLockedError        another process uses the store
     StoreReadOnlyError      the store belongs to another broker and was not adopted
-    StoreCorruptError       bytes that recovery does not understand; nothing was deleted
+    StoreCorruptError       bytes that recovery cannot read; nothing was deleted
 """
 
 from broker_core.codes import ResponseCode
 
 
 class BrokerError(Exception):
-    """Base of every error the engine raises on purpose.
+    """Base of every error that the engine raises on purpose.
 
-    ``remark`` is a sentence for a person: what is wrong and what to do. ``pointer`` names the offending
-    field of the request (a JSON pointer such as ``/messages/0/body``), or is empty.
+    ``remark`` is a sentence for people: what is wrong and what to do. ``pointer`` is a JSON pointer to the wrong field
+    of the request, such as ``/messages/0/body``, or empty.
     """
 
     code: ResponseCode = ResponseCode.SYSTEM_ERROR
@@ -38,19 +38,19 @@ class RequestError(BrokerError):
 
 
 class NotFoundError(RequestError):
-    """The thing asked for does not exist."""
+    """The request is for something that does not exist."""
 
     code = ResponseCode.QUERY_NOT_FOUND
 
 
 class ConflictError(RequestError):
-    """The request contradicts what is stored."""
+    """The request contradicts existing data."""
 
     code = ResponseCode.ILLEGAL_OPERATION
 
 
 class UnavailableError(BrokerError):
-    """Nobody's fault: busy, draining or full. The same request may be sent again."""
+    """Nobody's fault: the broker is busy, stopping or full. The same request may be sent again."""
 
     code = ResponseCode.SYSTEM_BUSY
 
@@ -64,7 +64,7 @@ class StoreError(BrokerError):
 
 
 class StoreLockedError(StoreError):
-    """Another process, GlassMQ or RocketMQ, holds the store's lock."""
+    """Another process, of GlassMQ or RocketMQ, has locked the store."""
 
 
 class StoreReadOnlyError(StoreError):
@@ -74,4 +74,4 @@ class StoreReadOnlyError(StoreError):
 
 
 class StoreCorruptError(StoreError):
-    """Bytes on disk that recovery does not understand. Nothing was deleted."""
+    """The disk contains bytes that recovery cannot read. Nothing was deleted."""

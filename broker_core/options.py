@@ -1,8 +1,8 @@
-"""Every option of the broker, under RocketMQ's own names, so that a ``broker.conf`` works as it is.
+"""Every option of the broker, under RocketMQ's names, so that a ``broker.conf`` works unchanged.
 
 In Python an option is spelled ``long_polling_enable``; in files, on the command line and in the API it is
-``longPollingEnable``. Units are in RocketMQ's names or in the description. Defaults are RocketMQ's unless the
-description says otherwise. Options that a running broker may change carry ``changeable``.
+``longPollingEnable``. Units are in the name or in the description. Defaults are RocketMQ's unless the description
+says otherwise. Options marked ``changeable`` can be changed while the broker runs.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ _IRREGULAR = {"broker_ip1": "brokerIP1"}
 CHANGEABLE: dict[str, Any] = {"changeable": True}
 MIB = 1024 * 1024
 ADDRESSES = r"^([^;\s]+:\d{1,5}(;[^;\s]+:\d{1,5})*)?$"
-"""``host:port``, or several of them with semicolons between, or nothing."""
+"""Any number of ``host:port``, separated by semicolons."""
 
 
 def rocketmq_name(field: str) -> str:
@@ -27,48 +27,51 @@ def rocketmq_name(field: str) -> str:
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, forbid_unknown_fields=True):
-    """RocketMQ's BrokerConfig and MessageStoreConfig, as far as this broker has the thing they configure."""
+    """RocketMQ's BrokerConfig and MessageStoreConfig, limited to the features of this broker."""
 
-    # Who this broker is
+    # Identity and addresses
     broker_name: Annotated[
         str,
         Meta(
             min_length=1,
             max_length=127,
             pattern=r"^[%|a-zA-Z0-9_-]+$",
-            description="Name of this broker; in every shape that leaves it.",
+            description="Name of this broker, which every answer and event contains.",
         ),
     ] = "broker-a"
     broker_cluster_name: Annotated[
-        str, Meta(min_length=1, max_length=127, description="Cluster that the broker says it belongs to.")
+        str, Meta(min_length=1, max_length=127, description="Name of the cluster that the broker belongs to.")
     ] = "DefaultCluster"
     broker_id: Annotated[int, Meta(ge=0, description="0 is the master.")] = 0
     broker_ip1: Annotated[
-        str, Meta(description="Address under which clients reach the broker; stored in records as store host.")
+        str, Meta(description="IP address at which clients reach the broker; stored in records as store host.")
     ] = "127.0.0.1"
     listen_port: Annotated[
         int,
         Meta(
             ge=1,
             le=65535,
-            description="Port for RocketMQ's clients, in store hosts and "
-            "offset message ids too; the port two below it is the same for old clients.",
+            description="Port for RocketMQ's clients, also stored in store hosts and offset message ids. Old clients "
+            "use the port that is lower by two.",
         ),
     ] = 10911
     tls_mode: Annotated[
         Literal["disabled", "permissive", "enforcing"],
-        Meta(description="Whether RocketMQ's clients may not, may or must use TLS; RocketMQ's tls.server.mode."),
+        Meta(description="Whether RocketMQ's clients cannot, can or must use TLS. RocketMQ's tls.server.mode."),
     ] = "permissive"
     tls_cert_path: Annotated[
         str,
         Meta(
-            description="Certificate in PEM; one signed by itself is made at each start "
-            "when there is none. RocketMQ's tls.server.certPath."
+            description="File with the certificate, PEM. Empty: a self-signed one is made at each start. "
+            "RocketMQ's tls.server.certPath."
         ),
     ] = ""
     tls_key_path: Annotated[
         str,
-        Meta(description="Its key in PEM, without a password; empty: in the same file. RocketMQ's tls.server.keyPath."),
+        Meta(
+            description="File with the certificate's key, PEM, without a password. Empty: the key is in tlsCertPath. "
+            "RocketMQ's tls.server.keyPath."
+        ),
     ] = ""
 
     # Name servers
@@ -77,11 +80,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         Meta(
             max_length=4096,
             pattern=ADDRESSES,
-            description="Name servers in other processes at which the broker registers, separated by semicolons.",
+            description="Name servers of other processes with which the broker registers, separated by semicolons.",
         ),
     ] = ""
     register_name_server_period: Annotated[
-        int, Meta(ge=1, description="How often the broker registers anew, ms; 10,000 at least and 60,000 at most.")
+        int,
+        Meta(
+            ge=1,
+            description="Period of registration, ms; the effective period is between 10,000 and 60,000.",
+        ),
     ] = 30_000
     register_broker_timeout_mills: Annotated[
         int, Meta(ge=1, le=600_000, description="How long a name server may take to answer, ms.")
@@ -90,8 +97,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     allow_foreign_registration: Annotated[
         bool,
         Meta(
-            description="Whether another broker, such as a slave, may register at the name server of this process "
-            "under this broker's name. GlassMQ's own; RocketMQ's name server takes every registration."
+            description="Whether another broker, such as a slave, may register with this process's name server "
+            "under this broker's name. GlassMQ's own; RocketMQ's name server accepts every registration."
         ),
     ] = False
 
@@ -107,8 +114,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     auto_create_subscription_group: Annotated[
         bool,
         Meta(
-            description="A consumer group that is not known is made when "
-            "a client comes with it. Off: it is refused, SUBSCRIPTION_GROUP_NOT_EXIST.",
+            description="An unknown consumer group is created when a client uses it. Off: the client gets the error "
+            "SUBSCRIPTION_GROUP_NOT_EXIST.",
             extra_json_schema=CHANGEABLE,
         ),
     ] = True
@@ -117,7 +124,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         Meta(
             ge=0,
             le=7,
-            description="What may be done with this broker's topics: 4 read, 2 write, added up.",
+            description="Permissions for all topics of this broker: the sum of 4 (read) and 2 (write).",
             extra_json_schema=CHANGEABLE,
         ),
     ] = 6
@@ -129,8 +136,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     long_polling_enable: Annotated[
         bool,
         Meta(
-            description="Hold a pull that finds nothing for as long as it "
-            "asks. Off: hold it for shortPollingTimeMills only.",
+            description="Hold a pull that finds no message for as long as it requests. Off: hold it for "
+            "shortPollingTimeMills.",
             extra_json_schema=CHANGEABLE,
         ),
     ] = True
@@ -148,16 +155,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         Meta(
             ge=0,
             le=60_000,
-            description="Period of the safety check over "
-            "all held pulls, ms; with longPollingEnable off shortPollingTimeMills is used. 0 switches it off. "
-            "GlassMQ's own; RocketMQ has a fixed 5 s.",
+            description="Period of the safety check of all held pulls, ms; 0 turns it off. While longPollingEnable is "
+            "off, the period is shortPollingTimeMills. GlassMQ's own; RocketMQ's period is 5 s.",
         ),
     ] = 5000
     max_holds: Annotated[
         int,
         Meta(
             ge=1,
-            description="Held pulls in all; one more is answered FLOW_CONTROL. GlassMQ's own.",
+            description="Limit of held pulls; a pull beyond it is answered with FLOW_CONTROL. GlassMQ's own.",
             extra_json_schema=CHANGEABLE,
         ),
     ] = 200_000
@@ -165,18 +171,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         int,
         Meta(
             ge=1,
-            description="Held pulls of one connection; one more is answered FLOW_CONTROL. GlassMQ's own.",
+            description="Limit of held pulls per connection; a pull beyond it is answered with FLOW_CONTROL. "
+            "GlassMQ's own.",
             extra_json_schema=CHANGEABLE,
         ),
     ] = 8192
 
-    # What one pull may bring
+    # Limits of one pull
     max_transfer_bytes_on_message_in_memory: Annotated[
         int,
         Meta(
             ge=1,
             extra_json_schema=CHANGEABLE,
-            description="Bytes that one pull brings from the recent part of the log.",
+            description="Bytes that one pull returns at most from the recent part of the log.",
         ),
     ] = 262_144
     max_transfer_count_on_message_in_memory: Annotated[
@@ -184,13 +191,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         Meta(
             ge=1,
             extra_json_schema=CHANGEABLE,
-            description="Messages that one pull brings from the recent part of the log.",
+            description="Messages that one pull returns at most from the recent part of the log.",
         ),
     ] = 32
     max_transfer_bytes_on_message_in_disk: Annotated[
         int,
         Meta(
-            ge=1, extra_json_schema=CHANGEABLE, description="Bytes that one pull brings from the older part of the log."
+            ge=1,
+            extra_json_schema=CHANGEABLE,
+            description="Bytes that one pull returns at most from the older part of the log.",
         ),
     ] = 65_536
     max_transfer_count_on_message_in_disk: Annotated[
@@ -198,7 +207,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         Meta(
             ge=1,
             extra_json_schema=CHANGEABLE,
-            description="Messages that one pull brings from the older part of the log.",
+            description="Messages that one pull returns at most from the older part of the log.",
         ),
     ] = 8
     access_message_in_memory_max_ratio: Annotated[
@@ -207,47 +216,52 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
             ge=1,
             le=100,
             extra_json_schema=CHANGEABLE,
-            description="Part of the machine's memory, per cent, that counts as the recent part of the log.",
+            description="Size of the recent part of the log, in percent of the machine's memory.",
         ),
     ] = 40
 
     # Store
     max_message_size: Annotated[int, Meta(ge=1024, le=16 * MIB, description="Largest body, bytes.")] = 4 * MIB
     mapped_file_size_commit_log: Annotated[
-        int, Meta(ge=65_536, le=1 << 31, description="Bytes of a commit log segment.")
+        int, Meta(ge=65_536, le=1 << 31, description="Size of a commit log segment, bytes.")
     ] = 1024 * MIB
     mapped_file_size_consume_queue: Annotated[
         int,
-        Meta(ge=2000, le=600_000_000, description="Bytes of a consume queue file; rounded up to whole units of 20."),
+        Meta(
+            ge=2000, le=600_000_000, description="Size of a consume queue file, bytes; rounded up to a multiple of 20."
+        ),
     ] = 6_000_000
-    max_hash_slot_num: Annotated[int, Meta(ge=1, description="Slots of an index file.")] = 5_000_000
-    max_index_num: Annotated[int, Meta(ge=1, description="Entries of an index file.")] = 20_000_000
-    message_index_enable: Annotated[bool, Meta(description="Keep index files, which find a message by key or id.")] = (
-        True
-    )
+    max_hash_slot_num: Annotated[int, Meta(ge=1, description="Number of hash slots in an index file.")] = 5_000_000
+    max_index_num: Annotated[int, Meta(ge=1, description="Number of entries in an index file.")] = 20_000_000
+    message_index_enable: Annotated[
+        bool, Meta(description="Write index files, by which messages are found by key or id.")
+    ] = True
     message_delay_level: Annotated[
         str,
         Meta(
             pattern=r"^\d{1,9}[smhd]( \d{1,9}[smhd]){0,63}$",
-            description="How long each delay level, from 1 on, makes a message wait (s, m, h or d), with one blank "
-            "between.",
+            description="Delays of the delay levels from 1 on (s, m, h or d), separated by single spaces.",
         ),
     ] = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
     # Flush
     flush_disk_type: Annotated[
         Literal["ASYNC_FLUSH", "SYNC_FLUSH"],
-        Meta(description="SYNC_FLUSH acknowledges a message, and shows it to consumers, when it is on the disk."),
+        Meta(description="With SYNC_FLUSH a message is acknowledged and visible to consumers once it is on the disk."),
     ] = "ASYNC_FLUSH"
     sync_flush_timeout: Annotated[
-        int, Meta(ge=1, description="SYNC_FLUSH not done in time is answered FLUSH_DISK_TIMEOUT, ms.")
+        int, Meta(ge=1, description="After this time a SYNC_FLUSH send is answered with FLUSH_DISK_TIMEOUT, ms.")
     ] = 5000
-    flush_interval_commit_log: Annotated[int, Meta(ge=1, description="ASYNC_FLUSH period, ms.")] = 500
-    flush_commit_log_least_pages: Annotated[int, Meta(ge=0, description="Dirty 4 KiB pages worth a flush.")] = 4
+    flush_interval_commit_log: Annotated[int, Meta(ge=1, description="Period of ASYNC_FLUSH, ms.")] = 500
+    flush_commit_log_least_pages: Annotated[
+        int, Meta(ge=0, description="ASYNC_FLUSH skips a period with fewer dirty 4 KiB pages than this.")
+    ] = 4
     flush_commit_log_thorough_interval: Annotated[
-        int, Meta(ge=1, description="Flush whatever is dirty this often, ms.")
+        int, Meta(ge=1, description="Period of flushing however few pages are dirty, ms.")
     ] = 10_000
-    flush_interval_consume_queue: Annotated[int, Meta(ge=1, description="Consume queue flush period, ms.")] = 1000
+    flush_interval_consume_queue: Annotated[int, Meta(ge=1, description="Period of flushing consume queues, ms.")] = (
+        1000
+    )
     flush_consumer_offset_interval: Annotated[
         int, Meta(ge=1, description="Period of writing consumerOffset.json, ms.")
     ] = 5000
@@ -255,21 +269,22 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         int,
         Meta(
             ge=1,
-            description="Period of writing delayOffset.json, ms; what was delivered since then is delivered again "
-            "after a crash.",
+            description="Period of writing delayOffset.json, ms. After a crash, delayed messages delivered since the "
+            "last write are delivered again.",
         ),
     ] = 10_000
 
     # Retention
     file_reserved_time: Annotated[
-        int, Meta(ge=1, description="Hours that a full segment is kept.", extra_json_schema=CHANGEABLE)
+        int, Meta(ge=1, description="How long a full segment is kept, hours.", extra_json_schema=CHANGEABLE)
     ] = 72
     delete_when: Annotated[
         str,
         Meta(
             pattern=r"^([01]?\d|2[0-3])(;([01]?\d|2[0-3]))*$",
             extra_json_schema=CHANGEABLE,
-            description="Hours of the day, 0 to 23, local time, at which expired segments are deleted.",
+            description="Hours of the day, 0 to 23 in local time, at which expired segments are deleted; separated by "
+            "semicolons.",
         ),
     ] = "04"
     clean_resource_interval: Annotated[int, Meta(ge=1, description="Period of the retention check, ms.")] = 10_000
@@ -279,7 +294,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
             ge=1,
             le=99,
             extra_json_schema=CHANGEABLE,
-            description="Disk use, per cent, above which expired segments go at any hour.",
+            description="Disk use, percent, above which expired segments are deleted at any hour.",
         ),
     ] = 75
 
@@ -288,7 +303,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         bool,
         Meta(
             extra_json_schema=CHANGEABLE,
-            description="Where a store has a lake, keep expired segments that it has not read. GlassMQ's own.",
+            description="Keep expired segments that the store's lake has not read yet. GlassMQ's own.",
         ),
     ] = True
     lake_wait_max_hours: Annotated[
@@ -297,8 +312,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
             ge=1,
             le=87_600,
             extra_json_schema=CHANGEABLE,
-            description="Hours after "
-            "which a segment goes whether the lake has read it or not; counted as fileReservedTime. GlassMQ's own.",
+            description="Age, hours, above which a segment is deleted even if the lake has not read it; measured as "
+            "for fileReservedTime. GlassMQ's own.",
         ),
     ] = 168
     lake_wait_max_used_space_ratio: Annotated[
@@ -307,21 +322,22 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
             ge=1,
             le=99,
             extra_json_schema=CHANGEABLE,
-            description="Disk "
-            "use, per cent, above which expired segments go whether the lake has read them or not. GlassMQ's own.",
+            description="Disk use, percent, above which expired segments are deleted even if the lake has not read "
+            "them. GlassMQ's own.",
         ),
     ] = 80
 
     # Poll journal (GlassMQ's own): how pulls ended, for reports
     poll_journal_enable: Annotated[
-        bool, Meta(description="Keep the poll journal, from which reports learn how pulls ended. GlassMQ's own.")
+        bool, Meta(description="Write the poll journal, from which reports read how pulls ended. GlassMQ's own.")
     ] = True
     poll_journal_flush_interval: Annotated[
         int,
         Meta(
             ge=10,
             le=10_000,
-            description="How often its entries are written, ms; a crash loses what came since. GlassMQ's own.",
+            description="Period of writing journal entries, ms; a crash loses those since the last write. "
+            "GlassMQ's own.",
         ),
     ] = 200
     poll_journal_file_size: Annotated[
@@ -329,7 +345,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         Meta(
             ge=MIB,
             le=1 << 30,
-            description="Bytes of a file of the journal, half of pollJournalMaxBytes at most. GlassMQ's own.",
+            description="Size of a journal file, bytes; at most half of pollJournalMaxBytes. GlassMQ's own.",
         ),
     ] = 64 * MIB
     poll_journal_max_bytes: Annotated[
@@ -337,7 +353,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         Meta(
             ge=2 * MIB,
             extra_json_schema=CHANGEABLE,
-            description="Bytes of the whole journal; its oldest file goes before there are more. GlassMQ's own.",
+            description="Size of the whole journal, bytes; its oldest files are deleted to stay below. GlassMQ's own.",
         ),
     ] = 1024 * MIB
     poll_journal_max_hours: Annotated[
@@ -346,7 +362,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
             ge=1,
             le=87_600,
             extra_json_schema=CHANGEABLE,
-            description="Hours that an entry is kept at most. GlassMQ's own.",
+            description="How long a journal entry is kept at most, hours. GlassMQ's own.",
         ),
     ] = 72
 
@@ -355,7 +371,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         int,
         Meta(
             ge=0,
-            description="How long a repeated Idempotency-Key is answered with the first answer, ms. GlassMQ's own.",
+            description="How long a send with a known Idempotency-Key gets the first send's answer, ms. GlassMQ's own.",
         ),
     ] = 600_000
 
@@ -373,18 +389,18 @@ def _describe() -> dict[str, dict[str, Any]]:
 
 
 DESCRIPTIONS: dict[str, dict[str, Any]] = _describe()
-"""JSON-schema-like description of every option by its RocketMQ name, with ``changeable``."""
+"""A description of every option by its RocketMQ name, as in a JSON schema, with ``changeable`` added."""
 
 
 def make_options(values: dict[str, Any]) -> Options:
-    """Options from RocketMQ names to values, which may be text as in a ``broker.conf``.
+    """Options from RocketMQ names and values; values may be text, as in a ``broker.conf``.
 
-    Raises RequestError naming the option and what it takes.
+    Raises RequestError with the name of the option and its allowed values.
     """
     for name in values:
         if name not in PYTHON_NAMES:
             raise RequestError(
-                f"{name} is not an option of this broker; see docs/options.md for those it has", pointer=f"/{name}"
+                f"{name} is not an option of this broker; docs/options.md lists its options", pointer=f"/{name}"
             )
     try:
         return msgspec.convert(values, Options, strict=False)
@@ -393,7 +409,7 @@ def make_options(values: dict[str, Any]) -> Options:
 
 
 def change_options(options: Options, changes: dict[str, Any]) -> Options:
-    """A copy with ``changes`` (RocketMQ names); RequestError for what a running broker cannot change."""
+    """A copy with ``changes`` (RocketMQ names); RequestError for options that a running broker cannot change."""
     for name in changes:
         if name in PYTHON_NAMES and not DESCRIPTIONS[name]["changeable"]:
             raise RequestError(
@@ -403,17 +419,17 @@ def change_options(options: Options, changes: dict[str, Any]) -> Options:
 
 
 def read_broker_conf(path: Path) -> tuple[dict[str, str], list[str]]:
-    """A Java properties file as RocketMQ reads it: (options this broker has, names that it does not have).
+    """A Java properties file as RocketMQ reads it: (options of this broker, names of other options).
 
-    RocketMQ's file may carry hundreds of options; those that have no meaning here are returned for a warning.
+    RocketMQ's file may contain hundreds of options; the names that have no meaning here are for a warning.
     """
     values = parse_properties(path.read_text(encoding="utf-8"))
-    known = {name: value for name, value in values.items() if name in PYTHON_NAMES}
-    return known, [name for name in values if name not in known]
+    options = {name: value for name, value in values.items() if name in PYTHON_NAMES}
+    return options, [name for name in values if name not in options]
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """A Java properties text in the simple form that RocketMQ writes: ``name=value`` lines and comments."""
+    """Java properties in the simple form that RocketMQ writes: ``name=value`` lines and comments."""
     values: dict[str, str] = {}
     for line in text.splitlines():
         stripped = line.strip()

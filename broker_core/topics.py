@@ -1,6 +1,6 @@
-"""Topics: which there are, how many queues they have, what may be done with them.
+"""The topics, their numbers of queues, and their permissions.
 
-Source of names, limits and ready-made topics: RocketMQ's TopicValidator and TopicConfigManager.
+Source of the name rules, the limits and the predefined topics: RocketMQ's TopicValidator and TopicConfigManager.
 """
 
 import re
@@ -37,18 +37,20 @@ ATTRIBUTES = {
     "queue.type": ("SimpleCQ",),
     "cleanup.policy": ("DELETE",),
 }
-"""What a topic may be said to be: RocketMQ's TopicAttributes, as far as this broker has it; ``message.type`` is only
-kept and told."""
+"""The attributes of RocketMQ's TopicAttributes that this broker accepts, and their values. ``message.type`` is stored
+and returned, but has no effect."""
 
 
 def validate_name(name: str, what: str, longest: int) -> str:
-    """``name``, if RocketMQ's rules allow it; RequestError otherwise. Nothing is made of a name before this."""
+    """Return ``name`` if RocketMQ's rules allow it; raise RequestError otherwise. Call this before using a name."""
     if not name:
         raise RequestError(f"the {what} is empty", pointer=f"/{what}")
     if len(name) > longest:
-        raise RequestError(f"the {what} has {len(name)} characters; {longest} is the most", pointer=f"/{what}")
+        raise RequestError(f"the {what} has {len(name)} characters; the limit is {longest}", pointer=f"/{what}")
     if not _NAME.fullmatch(name):
-        raise RequestError(f"the {what} {name!r} has characters other than a-z A-Z 0-9 _ - % |", pointer=f"/{what}")
+        raise RequestError(
+            f"the {what} {name!r} contains characters other than a-z A-Z 0-9 _ - % |", pointer=f"/{what}"
+        )
     return name
 
 
@@ -61,7 +63,7 @@ def validate_group(group: str) -> str:
 
 
 def not_exist(topic: str) -> NotFoundError:
-    """The error of an unknown topic."""
+    """The error for an unknown topic."""
     return NotFoundError(
         f"topic {topic} does not exist on this broker; publish to it, or create it",
         code=ResponseCode.TOPIC_NOT_EXIST,
@@ -70,7 +72,7 @@ def not_exist(topic: str) -> NotFoundError:
 
 
 class TopicConfig(msgspec.Struct, kw_only=True, rename=rocketmq_name):
-    """RocketMQ's TopicConfig, as topics.json has it."""
+    """RocketMQ's TopicConfig, as in topics.json."""
 
     topic_name: str
     read_queue_nums: int = 4
@@ -85,8 +87,8 @@ class TopicConfig(msgspec.Struct, kw_only=True, rename=rocketmq_name):
 class TopicConfigManager:
     """RocketMQ's TopicConfigManager: the table behind ``config/topics.json``.
 
-    ``dirty`` says that the table has changes that were not handed to the disk yet; ``take_changed`` has the names for
-    those who tell others where topics are.
+    ``dirty`` is True while there are changes that are not being written to the disk yet. ``take_changed`` returns the
+    changed topics for registration with name servers.
     """
 
     def __init__(self, options: Options, loaded: dict[str, Any] | None, now: Now) -> None:
@@ -104,11 +106,11 @@ class TopicConfigManager:
         for name, entry in (self._rest.get("topicConfigTable") or {}).items():
             self._table[name] = msgspec.convert(entry, TopicConfig, strict=False)
         self._system = _SYSTEM | {options.broker_cluster_name, options.broker_name}
-        for config in self._ready_made():
+        for config in self._predefined():
             if config.topic_name not in self._table:
                 self._put(config, now)
 
-    def _ready_made(self) -> Iterable[TopicConfig]:
+    def _predefined(self) -> Iterable[TopicConfig]:
         queues = self._options.default_topic_queue_nums
         yield TopicConfig(
             topic_name=AUTO_CREATE_TOPIC,
@@ -138,11 +140,11 @@ class TopicConfigManager:
 
     @property
     def data_version(self) -> dict[str, int]:
-        """RocketMQ's DataVersion of the table: counter, stateVersion and timestamp. Another one after every change."""
+        """RocketMQ's DataVersion of the table: counter, stateVersion and timestamp. Every change changes it."""
         return dict(self._version)
 
     def take_changed(self) -> set[str] | None:
-        """Topics that were made, changed or deleted since this was asked last; None when there are none."""
+        """Topics created, changed or deleted since the last call; None if there are none."""
         if not self._changed:
             return None
         changed, self._changed = self._changed, set()
@@ -155,7 +157,7 @@ class TopicConfigManager:
         return self._table.get(topic)
 
     def require(self, topic: str) -> TopicConfig:
-        """The topic's configuration; NotFoundError TOPIC_NOT_EXIST."""
+        """The topic's configuration. Raises NotFoundError (TOPIC_NOT_EXIST)."""
         config = self._table.get(topic)
         if config is None:
             validate_topic(topic)
@@ -166,16 +168,17 @@ class TopicConfigManager:
         return topic in self._system or topic.startswith(("rmq_sys_", "RMQ_SYS_"))
 
     def create_in_send_message(self, topic: str, default_topic: str, client_queues: int, now: Now) -> TopicConfig:
-        """Create ``topic`` from a template as a send may: queues = the smaller of the client's wish and the template's.
+        """Create ``topic`` for a send, from the template ``default_topic``.
 
-        Raises NotFoundError TOPIC_NOT_EXIST where automatic creation is off or the template may not be inherited.
+        It gets as many queues as the client requests, but at most those of the template. Raises NotFoundError
+        (TOPIC_NOT_EXIST) if automatic creation is off or the template has no inherit permission.
         """
         validate_topic(topic)
         template = self._table.get(default_topic)
         allowed = self._options.auto_create_topic_enable or default_topic != AUTO_CREATE_TOPIC
         if template is None or not allowed or not template.perm & PERM_INHERIT:
             raise NotFoundError(
-                f"topic {topic} does not exist on this broker and may not be created automatically",
+                f"topic {topic} does not exist on this broker and cannot be created automatically",
                 code=ResponseCode.TOPIC_NOT_EXIST,
                 pointer="/topic",
             )
@@ -192,14 +195,14 @@ class TopicConfigManager:
         return self._put(config, now)
 
     def require_room(self, topics: int) -> None:
-        """RequestError when there cannot be so many more."""
+        """Raise RequestError if ``topics`` more would exceed MAX_TOPICS."""
         if topics and len(self._table) + topics > MAX_TOPICS:
             raise RequestError(
-                f"this broker takes {MAX_TOPICS} topics at most, and has {len(self._table)}; delete some first"
+                f"the limit is {MAX_TOPICS} topics, and this broker has {len(self._table)}; delete some first"
             )
 
     def create_in_send_message_back(self, topic: str, queues: int, perm: int, now: Now) -> tuple[TopicConfig, bool]:
-        """A group's retry or dead letter topic, and whether it was made just now; one that exists stays as it is."""
+        """A group's retry or dead letter topic, and whether it was created. An existing topic is not changed."""
         config = self._table.get(topic)
         if config is not None:
             return config, False
@@ -209,16 +212,16 @@ class TopicConfigManager:
         ), True
 
     def adopt(self, topic: str, queues: int, now: Now) -> TopicConfig:
-        """A topic whose queues were found in the store, but which topics.json does not know."""
+        """Add a topic that has queues in the store but is not in topics.json."""
         return self._put(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues), now)
 
     def update(
         self, topic: str, read: int | None, write: int | None, perm: int | None, now: Now, **more: Any
     ) -> TopicConfig:
-        """Create or change, see ``changed``."""
-        return self.put(self.changed(topic, read, write, perm, **more), now)
+        """Create or change a topic; see ``changed_config`` for arguments and errors."""
+        return self.put(self.changed_config(topic, read, write, perm, **more), now)
 
-    def changed(
+    def changed_config(
         self,
         topic: str,
         read: int | None,
@@ -230,9 +233,10 @@ class TopicConfigManager:
         sys_flag: int | None = None,
         attributes: dict[str, str] | None = None,
     ) -> TopicConfig:
-        """What a topic, new or not, is to be; None leaves as it is. RequestError for what is not allowed.
+        """The configuration of a new or existing topic after a change. Arguments that are None change nothing.
 
-        ``attributes`` are changes: ``+name`` sets one, ``-name`` takes one away.
+        ``attributes`` are changes: ``+name`` sets an attribute, ``-name`` removes one. Raises RequestError if a
+        change is not allowed.
         """
         validate_topic(topic)
         if self.is_system(topic):
@@ -255,7 +259,7 @@ class TopicConfigManager:
         )
 
     def put(self, config: TopicConfig, now: Now) -> TopicConfig:
-        """Let a topic be what ``changed`` said. RequestError when there are too many."""
+        """Store a configuration. RequestError if there would be too many topics."""
         old = self._table.get(config.topic_name)
         if config == old:
             return config
@@ -269,14 +273,14 @@ class TopicConfigManager:
         self._touch(topic, now)
 
     def change_options(self, options: Options) -> None:
-        if options.broker_permission != self._options.broker_permission:  # part of what name servers are told
+        if options.broker_permission != self._options.broker_permission:  # registrations contain it
             self._version["counter"] += 1
             self._changed.update(self._table)
             self.dirty = True
         self._options = options
 
     def as_table(self) -> dict[str, Any]:
-        """The content of topics.json; what a newer RocketMQ put there beside the table is kept."""
+        """The content of topics.json. Fields that a newer RocketMQ wrote there are kept."""
         return self._rest | {
             "dataVersion": dict(self._version),
             "topicConfigTable": {name: msgspec.to_builtins(c) for name, c in self._table.items()},
@@ -284,7 +288,7 @@ class TopicConfigManager:
 
 
 def _changed_attributes(attributes: dict[str, Any], changes: dict[str, str]) -> dict[str, Any]:
-    """RocketMQ's AttributeUtil. RequestError with its code for what cannot be set or taken away."""
+    """RocketMQ's AttributeUtil. RequestError, with RocketMQ's code, if an attribute cannot be set or removed."""
     new = dict(attributes)
     for signed, value in changes.items():
         sign, name = signed[:1], signed[1:]
@@ -293,11 +297,11 @@ def _changed_attributes(attributes: dict[str, Any], changes: dict[str, str]) -> 
         elif sign == "-" and name in new:
             del new[name]
         elif sign == "+" and name in ATTRIBUTES:
-            raise _attribute_error(f"{name} is one of {', '.join(ATTRIBUTES[name])}, not {value[:100]!r}")
+            raise _attribute_error(f"{name} must be one of {', '.join(ATTRIBUTES[name])}, not {value[:100]!r}")
         else:
             raise _attribute_error(
-                f"{signed[:100]!r} is no attribute to set (+ and one of {', '.join(ATTRIBUTES)}) or "
-                "to take away (- and one that the topic has)"
+                f"{signed[:100]!r} is not a change of an attribute; write + and one of {', '.join(ATTRIBUTES)} to set "
+                "it, or - and an attribute of the topic to remove it"
             )
     return new
 

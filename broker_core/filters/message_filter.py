@@ -1,4 +1,4 @@
-"""What a subscription asks of a message, at the two places where it can be asked."""
+"""How a subscription selects messages: first by the queue unit, then by the record."""
 
 from typing import Protocol
 
@@ -7,9 +7,9 @@ class MessageFilter(Protocol):
     """RocketMQ's MessageFilter."""
 
     def matches_tags_code(self, tags_code: int) -> bool:
-        """The consume queue entry may match; False is certain, True is not (hashes collide)."""
+        """Whether the message may match, by the tagsCode of its queue unit. Only False is certain: hashes collide."""
         ...
 
     def matches_record(self, properties: bytes) -> bool:
-        """The record, by its property string, does match."""
+        """Whether the message matches, by the property string of its record."""
         ...

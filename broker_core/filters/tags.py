@@ -1,7 +1,7 @@
 """Tag expressions: ``*``, ``TagA``, ``TagA || TagB``.
 
-Source: RocketMQ's FilterAPI. A consume queue entry carries only the hash of the tag, so it is asked first; the
-record is asked for the tag itself, since two tags may share a hash.
+Source: RocketMQ's FilterAPI. The hash in the queue unit is checked first. If it matches, the tag in the record is
+compared, because two tags may share a hash.
 """
 
 from functools import lru_cache
@@ -16,7 +16,7 @@ _TAGS = b"TAGS\x01"
 
 
 class TagFilter:
-    """RocketMQ's SubscriptionData of type TAG, for an expression that names at least one tag."""
+    """RocketMQ's SubscriptionData of type TAG, for an expression with at least one tag."""
 
     __slots__ = ("code_set", "expression", "tags_set")
 
@@ -40,9 +40,9 @@ class TagFilter:
 
 @lru_cache(maxsize=4096)
 def parse_subscription(expression: str, expression_type: str = "TAG") -> TagFilter | None:
-    """The filter of an expression; None when it takes everything. Equal expressions share one filter.
+    """The filter of an expression; None if every message matches. Equal expressions share one filter.
 
-    Raises RequestError, SUBSCRIPTION_PARSE_FAILED.
+    Raises RequestError (SUBSCRIPTION_PARSE_FAILED).
     """
     if expression_type.upper() != "TAG":
         raise RequestError(
@@ -55,7 +55,7 @@ def parse_subscription(expression: str, expression_type: str = "TAG") -> TagFilt
         return None
     if len(text) > MAX_EXPRESSION_LENGTH:
         raise RequestError(
-            f"the filter is {len(text)} characters long; {MAX_EXPRESSION_LENGTH} is the most",
+            f"the filter is {len(text)} characters long; the limit is {MAX_EXPRESSION_LENGTH}",
             code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
             pointer="/filter",
         )
@@ -72,10 +72,10 @@ def parse_subscription(expression: str, expression_type: str = "TAG") -> TagFilt
 
 @lru_cache(maxsize=4096)
 def parse_client_subscription(expression: str, expression_type: str = "TAG") -> TagFilter | None:
-    """The filter of an expression as RocketMQ's clients may write it: empty parts count for nothing.
+    """The filter of an expression as RocketMQ's clients may write it; empty parts are ignored.
 
-    Raises RequestError: SUBSCRIPTION_PARSE_FAILED, or SYSTEM_ERROR for a type other than TAG, as RocketMQ with its
-    default of enablePropertyFilter.
+    Raises RequestError: SUBSCRIPTION_PARSE_FAILED, or SYSTEM_ERROR for a type other than TAG. RocketMQ does the same
+    with its default enablePropertyFilter=false.
     """
     if expression_type not in ("", "TAG"):
         raise RequestError(
@@ -88,7 +88,7 @@ def parse_client_subscription(expression: str, expression_type: str = "TAG") -> 
     tags = frozenset(tag.encode("utf-8", "replace") for tag in _split(expression) if tag)
     if not tags or len(expression) > MAX_EXPRESSION_LENGTH:
         raise RequestError(
-            f"parse the consumer's subscription failed: {expression[:100]!r} names no tag, or has more "
+            f"parse the consumer's subscription failed: {expression[:100]!r} contains no tag, or more "
             f"than {MAX_EXPRESSION_LENGTH} characters",
             code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
             pointer="/subscription",

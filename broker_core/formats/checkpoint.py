@@ -1,4 +1,4 @@
-"""The file ``checkpoint``: up to when everything is on the disk.
+"""The file ``checkpoint``: the time up to which all messages are on the disk.
 
 offset  bytes  field (big-endian, signed), in a file of 4096 bytes
 ------  -----  ---------------------------------------------------------------
@@ -15,7 +15,7 @@ from typing import NamedTuple
 LAYOUT = Struct(">5q")
 FILE_SIZE = 4096
 MARGIN_MS = 3000
-"""Flushes of log and queues are not one step; so much is read again."""
+"""Log and queues are flushed separately, so recovery reads this much more."""
 
 
 class Checkpoint(NamedTuple):
@@ -29,12 +29,12 @@ class Checkpoint(NamedTuple):
 
     @property
     def recovery_timestamp(self) -> int:
-        """Records stored before this need not be looked at again after an unclean stop; 0: all need it."""
+        """After an unclean stop only records stored from this time on must be read; 0: all records."""
         return max(min(self.physic_msg_timestamp, self.logics_msg_timestamp) - MARGIN_MS, 0)
 
 
 def decode(data: bytes) -> Checkpoint:
-    """The checkpoint; one that is missing or cut off reads as zeros, so that nothing is taken for granted."""
+    """The checkpoint. If it is missing or truncated, all fields are 0, so that recovery reads everything."""
     if len(data) < LAYOUT.size:
         return Checkpoint()
     values = LAYOUT.unpack_from(data)

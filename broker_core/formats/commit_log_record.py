@@ -1,4 +1,4 @@
-"""One message in the commit log: the layout RocketMQ stores, and sends verbatim in the bodies of pull answers.
+"""One message in the commit log: RocketMQ's layout, which pull answers contain unchanged.
 
 offset  bytes  field (big-endian, signed)
 ------  -----  ------------------------------------------------------------------------------
@@ -6,7 +6,7 @@ offset  bytes  field (big-endian, signed)
      4      4  MAGICCODE             0xDAA320A7 (V1), 0xDAA320AB (V2)
      8      4  BODYCRC               CRC-32 of the stored body, top bit cleared
     12      4  QUEUEID
-    16      4  FLAG                  the user's
+    16      4  FLAG                  set by the producer
     20      8  QUEUEOFFSET           in messages
     28      8  PHYSICALOFFSET        where this record begins in the log
     36      4  SYSFLAG
@@ -17,10 +17,10 @@ offset  bytes  field (big-endian, signed)
     72      4  RECONSUMETIMES
     76      8  PREPAREDTRANSACTIONOFFSET
     84    4+n  BODYLENGTH, body
-          1+n  TOPICLENGTH, topic    2+n in V2, which is used when the topic takes more than 127 bytes
+          1+n  TOPICLENGTH, topic    2+n in V2, which is used for topics longer than 127 bytes
           2+n  PROPERTIESLENGTH, properties
 
-The filler at the end of a segment:  bytes left (4), 0xCBD43194 (4), and what follows has no meaning.
+The filler at the end of a segment:  bytes left (4), 0xCBD43194 (4); the bytes after these have no meaning.
 """
 
 import mmap
@@ -65,7 +65,7 @@ class RecordError(ValueError):
 
 
 class CommitLogRecord(msgspec.Struct, frozen=True, gc=False):
-    """RocketMQ's MessageExt, as stored. ``body`` is as the producer sent it, compressed or not."""
+    """RocketMQ's MessageExt, as stored. ``body`` is what the producer sent, possibly compressed."""
 
     size: int
     magic: int
@@ -90,7 +90,7 @@ class CommitLogRecord(msgspec.Struct, frozen=True, gc=False):
 
 @lru_cache(4096)
 def packed_host(host: str) -> bytes:
-    """4 or 16 address bytes; ValueError for what is not an IP address."""
+    """The 4 or 16 bytes of an IP address; ValueError if the text is not one."""
     return ip_address(host).packed
 
 
@@ -105,7 +105,7 @@ def topic_field(topic: str) -> tuple[int, bytes]:
     """(magic, TOPICLENGTH and topic): V2 only for topics that V1's signed length byte cannot hold."""
     name = topic.encode()
     if len(name) > TOPIC_LENGTH_MAX:
-        raise RecordError(f"topic takes {len(name)} bytes; the log holds {TOPIC_LENGTH_MAX} at most")
+        raise RecordError(f"the topic is {len(name)} bytes long; the limit is {TOPIC_LENGTH_MAX}")
     return (MAGIC_V1, bytes([len(name)]) + name) if len(name) <= 127 else (MAGIC_V2, LENGTH.pack(len(name)) + name)
 
 
@@ -115,7 +115,7 @@ def head_kind(sys_flag: int) -> int:
 
 
 def host_flags(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
-    """``sys_flag`` with the address bits set from the addresses themselves."""
+    """``sys_flag`` with its address bits set according to the addresses."""
     return (
         sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
         | (BORN_HOST_V6 if len(born_host) == 16 else 0)
@@ -147,11 +147,11 @@ def encode(
     reconsume_times: int = 0,
     prepared_transaction_offset: int = 0,
 ) -> bytes:
-    """One whole record. RecordError for a topic or a property string that is too long."""
+    """One record. RecordError for a topic or a property string that is too long."""
     magic, name = topic_field(topic)
     text = properties.encode("utf-8", "surrogateescape")
     if len(text) > PROPERTIES_LENGTH_MAX:
-        raise RecordError(f"properties take {len(text)} bytes; the log holds {PROPERTIES_LENGTH_MAX} at most")
+        raise RecordError(f"the properties are {len(text)} bytes long; the limit is {PROPERTIES_LENGTH_MAX}")
     born, store = packed_host(born_host), packed_host(store_host)
     sys_flag = host_flags(sys_flag, born, store)
     head = HEADS[head_kind(sys_flag)]
@@ -196,10 +196,10 @@ def is_blank(data: Buffer, position: int) -> bool:
 
 
 def measure(data: Buffer, position: int, end: int, physical_offset: int = -1, *, check_crc: bool = True) -> int:
-    """Size of the record at ``position``, or 0 when there is no valid one before ``end``.
+    """Size of the record at ``position``, or 0 if it is not valid or does not end before ``end``.
 
-    Valid: a known magic, lengths that add up to its size, its own ``physical_offset`` (unless that is -1), and,
-    with ``check_crc``, the body's checksum.
+    A valid record has a known magic, lengths that add up to its size, the given ``physical_offset`` (unless that is
+    -1), and, with ``check_crc``, a body that matches its checksum.
     """
     if end - position < RECORD_SIZE_MIN:
         return 0
@@ -228,7 +228,7 @@ def measure(data: Buffer, position: int, end: int, physical_offset: int = -1, *,
 
 
 def fields_at(data: Buffer, position: int) -> tuple[int, int, int]:
-    """Of a record known to be whole: where its body, its topic's length and its properties' length lie."""
+    """Positions of the body, the topic's length and the properties' length in a valid record."""
     magic, sys_flag = _MAGIC_AND_SYS_FLAG.unpack_from(data, position)
     body_at = position + _HEAD_SIZES[sys_flag >> 4 & 3]
     topic_at = body_at + INT.unpack_from(data, body_at - 4)[0]
@@ -238,26 +238,26 @@ def fields_at(data: Buffer, position: int) -> tuple[int, int, int]:
 
 
 def topic_at(data: Buffer, position: int) -> bytes:
-    """The topic of a record known to be whole."""
+    """The topic of a valid record."""
     _, topic, properties = fields_at(data, position)
     magic = SIZE_AND_MAGIC.unpack_from(data, position)[1]
     return bytes(data[topic + (1 if magic == MAGIC_V1 else 2) : properties])
 
 
 def properties_at(data: Buffer, position: int) -> bytes:
-    """The property string of a record known to be whole."""
+    """The property string of a valid record."""
     at = fields_at(data, position)[2]
     return bytes(data[at + 2 : at + 2 + LENGTH.unpack_from(data, at)[0]])
 
 
 def store_timestamp_at(data: Buffer, position: int) -> int:
-    """STORETIMESTAMP of a record known to be whole."""
+    """STORETIMESTAMP of a valid record."""
     sys_flag = int.from_bytes(data[position + SYS_FLAG_AT : position + SYS_FLAG_AT + 4], "big")
     return int(LONG.unpack_from(data, position + (68 if sys_flag & BORN_HOST_V6 else 56))[0])
 
 
 def decode(data: Buffer, position: int = 0, *, check_crc: bool = True) -> CommitLogRecord:
-    """The record at ``position``; RecordError when there is no valid one."""
+    """The record at ``position``; RecordError if it is not valid."""
     if not measure(data, position, len(data), check_crc=check_crc):
         raise RecordError(f"no valid record at byte {position}")
     sys_flag = int.from_bytes(data[position + SYS_FLAG_AT : position + SYS_FLAG_AT + 4], "big")
@@ -307,7 +307,7 @@ def decode(data: Buffer, position: int = 0, *, check_crc: bool = True) -> Commit
 
 
 def decode_all(data: Buffer) -> list[CommitLogRecord]:
-    """Records back to back, as a pull brings them; RecordError when the bytes do not end with a whole record."""
+    """The records in the body of a pull answer; RecordError if the bytes are not a sequence of valid records."""
     records, position = [], 0
     while position < len(data):
         record = decode(data, position)

@@ -1,4 +1,4 @@
-"""One unit of a consume queue ext, where a queue keeps what its own 20 bytes have no room for.
+"""One unit of a consume queue ext, for data that does not fit into a queue unit's 20 bytes.
 
     offset  bytes  field (big-endian, signed)
     ------  -----  ----------------------------------------------
@@ -32,12 +32,12 @@ class ConsumeQueueExtUnit(msgspec.Struct, frozen=True, gc=False):
 
 
 def offset_of(address: int) -> int:
-    """Byte offset in the ext queue of a unit's address."""
+    """The byte offset in the ext queue that an address refers to."""
     return address - ADDRESS_BASE
 
 
 def decode(data: Buffer, position: int) -> ConsumeQueueExtUnit | None:
-    """The unit at ``position``, or None when there is none (the end of the file, or nothing written yet)."""
+    """The unit at ``position``; None at the end of the file or if nothing is written there yet."""
     if position < 0 or position + SIZE_MIN > len(data):
         return None
     size, tags_code, store_timestamp, bitmap_length = HEAD.unpack_from(data, position)

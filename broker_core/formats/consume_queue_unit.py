@@ -6,7 +6,7 @@
          8      4  size of the record
         12      8  tagsCode, or the address of a consume queue ext unit
 
-A queue that does not begin at 0 has its first file filled with (0, 0x7FFFFFFF, 0) up to its first unit.
+If a queue does not begin at 0, its first file is filled with (0, 0x7FFFFFFF, 0) up to its first unit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ def _struct_of(count: int) -> Struct:
 
 
 def encode_units(fields: Sequence[int]) -> bytes:
-    """Units from physical offset, size, tagsCode, physical offset, size, tagsCode, ..."""
+    """Units from a flat sequence: physical offset, size, tagsCode, physical offset, size, tagsCode, ..."""
     count = len(fields) // 3
     if count == 1:
         return UNIT.pack(*fields)
@@ -37,7 +37,7 @@ def encode_units(fields: Sequence[int]) -> bytes:
 
 
 def decode_units(data: Buffer) -> tuple[int, ...]:
-    """The fields of up to some thousand units in one flat tuple; slice it ``[0::3]``, ``[1::3]``, ``[2::3]``."""
+    """The fields of units (a few thousand at most) in one flat tuple; slice it ``[0::3]``, ``[1::3]``, ``[2::3]``."""
     return _struct_of(len(data) // UNIT_SIZE).unpack(data)
 
 
@@ -47,10 +47,10 @@ def iter_units(data: Buffer) -> Iterator[tuple[int, int, int]]:
 
 
 def is_valid(physical_offset: int, size: int) -> bool:
-    """Whether a unit was ever written: the rest of a queue file is zero."""
+    """Whether a unit was written; the unwritten part of a queue file is zero."""
     return physical_offset >= 0 and size > 0
 
 
 def is_hole(physical_offset: int, size: int) -> bool:
-    """Whether a unit only fills the space before a queue's first one."""
+    """Whether a unit is only filler before a queue's first unit."""
     return physical_offset == 0 and size == HOLE_SIZE

@@ -1,4 +1,4 @@
-"""The hash index file, which finds messages by key.
+"""The hash index file, for finding messages by key.
 
     bytes                  part (big-endian, signed)
     ---------------------  ---------------------------------------------------------------------------------
@@ -7,7 +7,7 @@
     4 x slots              number of the newest entry of the slot, 0 = none
     20 x entries           key hash 4, physical offset 8, seconds since beginTimestamp 4, previous entry 4
 
-The key text is ``topic#key``, its hash the absolute value of Java's hashCode, its slot the hash modulo slots.
+The key text is ``topic#key``. Its hash is the absolute value of Java's hashCode, its slot the hash modulo slots.
 """
 
 from functools import lru_cache
@@ -37,7 +37,7 @@ class IndexHeader(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """``time_diff`` in seconds since the file's first entry; ``previous`` is an entry's number."""
+    """``time_diff`` is in seconds since the file's first entry; ``previous`` is the number of another entry."""
 
     key_hash: int
     physical_offset: int
@@ -46,29 +46,29 @@ class IndexEntry(NamedTuple):
 
 
 def file_size(slots: int, entries: int) -> int:
-    """Bytes of a file with so many slots and entries."""
+    """Size in bytes of a file with this many slots and entries."""
     return HEADER_SIZE + SLOT_SIZE * slots + ENTRY_SIZE * entries
 
 
 def decode_header(data: Buffer) -> IndexHeader:
-    """The header of a file; one never written says 0 where a fresh one says 1."""
+    """The header of a file. ``index_count`` is 0 in a file that was never written, and is read as 1."""
     header = IndexHeader(*HEADER.unpack_from(data, 0))
     return header if header.index_count > 0 else header._replace(index_count=1)
 
 
 @lru_cache(8192)
 def key_hash(topic: str, key: str) -> int:
-    """Hash of one key of a topic: never negative."""
+    """Hash of one key of a topic; never negative."""
     return absolute(hash_behind(unsigned_hash(topic + "#"), key))
 
 
 def absolute(unsigned: int) -> int:
-    """Java's ``Math.abs`` of a hash given unsigned, with 0 for the one value that has no absolute."""
+    """Java's ``Math.abs`` of a hash given as unsigned; 0 for the one value without a positive counterpart."""
     if unsigned < 1 << 31:
         return unsigned
     return (1 << 32) - unsigned if unsigned != 1 << 31 else 0
 
 
 def time_diff(store_timestamp: int, begin_timestamp: int) -> int:
-    """Seconds as an entry holds them, within 0 and the largest 32-bit integer."""
+    """Seconds between two times (ms) as an entry stores them, limited to 0 and the largest 32-bit integer."""
     return min(max((store_timestamp - begin_timestamp) // 1000, 0), 0x7FFFFFFF)

@@ -1,9 +1,10 @@
-"""The file ``lakePosition``: up to where a lake of Parquet files has taken the messages of a store.
+"""The file ``lakePosition``: how far a lake of Parquet files contains the messages of a store.
 
     {"version":1,"physicalOffset":1073741824,"wallMs":1700000000000,"lake":"/data/lake/store-1a2b3c4d"}
 
-Written beside the store by whoever fills the lake, when everything below ``physicalOffset`` is in it for good; read by
-the broker before it deletes segments. A store without it has no lake that anybody waits for. GlassMQ's own.
+The program that fills the lake writes it into the store's folder when the lake durably contains every message before
+``physicalOffset``. The broker reads it before it deletes segments. Without this file, retention waits for no lake.
+GlassMQ's own.
 """
 
 import json
@@ -15,7 +16,7 @@ MOST_BYTES = 65_536
 
 
 class LakePosition(NamedTuple):
-    """``physical_offset`` in bytes, ``wall_ms`` when it was written, ``lake`` the lake's folder, for people."""
+    """``physical_offset`` in bytes, ``wall_ms`` the time of writing, ``lake`` the lake's folder, for information."""
 
     physical_offset: int
     wall_ms: int
@@ -40,14 +41,14 @@ def encode(position: LakePosition) -> bytes:
 
 
 def decode(data: bytes) -> LakePosition | None:
-    """What the file says; None for one that is not whole, or of another version."""
+    """The content of the file; None if it is incomplete, damaged, or of another version."""
     try:
-        found = json.loads(data)
+        fields = json.loads(data)
     except ValueError:
         return None
-    if not isinstance(found, dict) or found.get("version") != VERSION:
+    if not isinstance(fields, dict) or fields.get("version") != VERSION:
         return None
-    offset, wall_ms, lake = found.get("physicalOffset"), found.get("wallMs", 0), found.get("lake", "")
+    offset, wall_ms, lake = fields.get("physicalOffset"), fields.get("wallMs", 0), fields.get("lake", "")
     if type(offset) is not int or offset < 0 or type(wall_ms) is not int or not isinstance(lake, str):
         return None
     return LakePosition(offset, wall_ms, lake)

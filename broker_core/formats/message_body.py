@@ -1,4 +1,4 @@
-"""A stored body as the application sent it: producers compress, brokers never touch it.
+"""Decompressing stored bodies. Producers compress them; brokers never change them.
 
 sysFlag bit 0       compressed
 sysFlag bits 8-10   0 zlib (from before the bits existed), 1 LZ4 frame, 2 Zstandard, 3 zlib
@@ -12,26 +12,29 @@ ZLIB_LEGACY, LZ4, ZSTD, ZLIB = 0x000, 0x100, 0x200, 0x300
 
 
 class BodyError(ValueError):
-    """The body cannot be inflated: its bytes do not match its sysFlag, or it is larger than the bound."""
+    """The body cannot be decompressed: it does not match its sysFlag, or is larger than the limit."""
 
 
 class BodyTooLargeError(BodyError):
-    """The body is larger than the bound when it is inflated."""
+    """The decompressed body is larger than the limit."""
 
 
 def decompress(body: bytes, sys_flag: int, max_size: int) -> bytes:
-    """The body as sent; of ``max_size`` bytes at most. BodyTooLargeError when it is larger, BodyError when damaged."""
+    """The body as the application sent it.
+
+    Raises BodyTooLargeError if it is larger than ``max_size`` bytes, BodyError if it is damaged.
+    """
     if not sys_flag & COMPRESSED:
         return body
     kind = sys_flag & COMPRESSION_TYPE_MASK
     inflate = {ZLIB_LEGACY: _zlib, LZ4: _lz4, ZSTD: _zstd, ZLIB: _zlib}.get(kind)
     if inflate is None:
-        raise BodyError(f"compression type {kind >> 8} is not one of 0 zlib, 1 LZ4, 2 Zstandard, 3 zlib")
+        raise BodyError(f"unknown compression type {kind >> 8}; known are 0 zlib, 1 LZ4, 2 Zstandard, 3 zlib")
     plain, whole = inflate(body, max_size + 1)
     if len(plain) > max_size:
-        raise BodyTooLargeError(f"the body is larger than {max_size} bytes when it is inflated")
+        raise BodyTooLargeError(f"the decompressed body is larger than {max_size} bytes")
     if not whole:
-        raise BodyError("the compressed body is cut off")
+        raise BodyError("the compressed body is truncated")
     return plain
 
 
@@ -44,7 +47,7 @@ def _zlib(body: bytes, limit: int) -> tuple[bytes, bool]:
 
 
 def _lz4(body: bytes, limit: int) -> tuple[bytes, bool]:
-    import lz4.frame  # Spark workers that never meet LZ4 need not have it
+    import lz4.frame  # imported here, because Spark workers that read no LZ4 need not have it
 
     stream = lz4.frame.LZ4FrameDecompressor()
     try:
@@ -62,7 +65,7 @@ def _zstd(body: bytes, limit: int) -> tuple[bytes, bool]:
             plain = stream.read(limit)
         if len(plain) == limit:
             return plain, False
-        # Only the unbounded interface says whether the frame is complete; by now its output is known to be small.
+        # Only the interface without a limit reports whether the frame is complete; its output is known to be small.
         whole = decompressor.decompressobj()
         return whole.decompress(body), whole.eof
     except zstandard.ZstdError as error:

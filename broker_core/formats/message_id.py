@@ -1,7 +1,7 @@
-"""The two ids of a message, alike in form: upper-case hex of 32 characters (IPv4) or 56 (IPv6).
+"""The two ids of a message. Both are upper-case hex of 32 characters (IPv4) or 56 (IPv6).
 
 offset message id   store host address 4|16, port 4, physical offset 8
-UNIQ_KEY            client address 4|16, process id 2, instance 4, ms since the month began 4, counter 2
+UNIQ_KEY            client address 4|16, process id 2, instance 4, ms since the start of the month 4, counter 2
 """
 
 from datetime import UTC, datetime
@@ -15,43 +15,43 @@ _LENGTHS = (32, 56)
 
 
 class MessageIdError(ValueError):
-    """The text does not have the form of a message id."""
+    """The text is not a message id."""
 
 
 class OffsetMessageId(NamedTuple):
-    """Where a message is stored."""
+    """The address of a broker and the position of a message in its log."""
 
     host: str
     port: int
     physical_offset: int
 
 
-class Chance(Protocol):
-    """Random bits: ``random.Random``, or a test's seeded one."""
+class RandomBits(Protocol):
+    """A source of random bits, such as ``random.Random``."""
 
     def getrandbits(self, bits: int, /) -> int: ...
 
 
 def encode_offset_message_id(host: str, port: int, physical_offset: int) -> str:
-    """The id under which a client finds the broker and the record."""
+    """The id from which a client can find the broker and the record."""
     return (packed_host(host) + _TAIL.pack(port, physical_offset)).hex().upper()
 
 
 def offset_message_id_prefix(host: str, port: int) -> str:
-    """What all offset message ids of one broker begin with; the physical offset follows as ``%016X``."""
+    """The beginning of all offset message ids of one broker; the physical offset follows as ``%016X``."""
     return encode_offset_message_id(host, port, 0)[:-16]
 
 
 def decode_offset_message_id(text: str) -> OffsetMessageId:
-    """Its parts; MessageIdError when the text cannot be one."""
+    """The parts of an offset message id; MessageIdError if the text is not one."""
     if len(text) not in _LENGTHS:
-        raise MessageIdError(f"a message id has 32 or 56 characters, this one {len(text)}")
+        raise MessageIdError(f"a message id has 32 or 56 characters, not {len(text)}")
     try:
         data = bytes.fromhex(text)
     except ValueError as error:
-        raise MessageIdError("a message id is made of hexadecimal digits") from error
+        raise MessageIdError("a message id consists of hexadecimal digits") from error
     if len(data) * 2 != len(text):
-        raise MessageIdError("a message id is made of hexadecimal digits")
+        raise MessageIdError("a message id consists of hexadecimal digits")
     port, physical_offset = _TAIL.unpack(data[-12:])
     return OffsetMessageId(host_text(data[:-12]), port, physical_offset)
 
@@ -59,9 +59,9 @@ def decode_offset_message_id(text: str) -> OffsetMessageId:
 class UniqKeyGenerator:
     """RocketMQ's MessageClientIDSetter: unique ids for the messages of one client instance."""
 
-    def __init__(self, host: str, pid: int, chance: Chance) -> None:
+    def __init__(self, host: str, pid: int, random_bits: RandomBits) -> None:
         self._prefix = (
-            (packed_host(host) + (pid & 0xFFFF).to_bytes(2, "big") + chance.getrandbits(32).to_bytes(4, "big"))
+            (packed_host(host) + (pid & 0xFFFF).to_bytes(2, "big") + random_bits.getrandbits(32).to_bytes(4, "big"))
             .hex()
             .upper()
         )
@@ -69,7 +69,7 @@ class UniqKeyGenerator:
         self._month_begin_ms = self._month_end_ms = 0
 
     def next(self, wall_ms: int) -> str:
-        """The next id. Two are alike only after 65,536 of them within one millisecond."""
+        """The next id. Ids repeat only if more than 65,536 are made within one millisecond."""
         if not self._month_begin_ms <= wall_ms < self._month_end_ms:
             self._enter_month(wall_ms)
         self._counter = counter = (self._counter + 1) & 0xFFFF

@@ -1,7 +1,7 @@
 """A message's property string: ``name 0x01 value 0x02`` repeated, UTF-8.
 
-RocketMQ's Java encoder ends with 0x02, others leave the last one out: both are read. An entry without a name or
-without a value is passed over, and of two entries with one name the last one counts, as RocketMQ reads them.
+RocketMQ's Java encoder ends with 0x02, others omit the last one; both forms are read. As in RocketMQ, an entry
+without a name or value is ignored, and the last of several entries with the same name counts.
 """
 
 from collections.abc import Container, Mapping
@@ -19,25 +19,28 @@ REAL_QID = "REAL_QID"
 RETRY_TOPIC = "RETRY_TOPIC"
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
 IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
-"""GlassMQ's own: the key under which a producer may repeat a message."""
+"""GlassMQ's own: the key by which a repeated send is recognized."""
 
 
 class PropertiesError(ValueError):
-    """A name or value that the property string cannot hold."""
+    """A name or value that cannot be written into a property string."""
 
 
 def encode(properties: Mapping[str, str]) -> str:
-    """The string RocketMQ's Java clients write. PropertiesError for an empty name or a separator inside."""
+    """A property string as RocketMQ's Java clients write it.
+
+    Raises PropertiesError for an empty name, or a name or value that contains a separator.
+    """
     for name, value in properties.items():
         if not name:
-            raise PropertiesError("a property without a name")
+            raise PropertiesError("a property has no name")
         if NAME_END in name or ENTRY_END in name or NAME_END in value or ENTRY_END in value:
-            raise PropertiesError(f"property {name!r} holds 0x01 or 0x02, which separate properties")
+            raise PropertiesError(f"property {name!r} contains 0x01 or 0x02, which separate properties")
     return "".join([f"{name}{NAME_END}{value}{ENTRY_END}" for name, value in properties.items()])
 
 
 def decode(text: str) -> dict[str, str]:
-    """All properties of a string in either tail form."""
+    """All properties of a string, whether or not it ends with 0x02."""
     properties = {}
     for entry in text.split(ENTRY_END):
         name, _, value = entry.partition(NAME_END)
@@ -47,9 +50,9 @@ def decode(text: str) -> dict[str, str]:
 
 
 def find(text: str, name: str) -> str:
-    """One property's value without decoding the others; empty when it is not there."""
+    """One property's value, without decoding the others; empty if there is none."""
     needle = name + NAME_END
-    start = text.find(needle)  # forwards, which is much faster; as a rule it is there once
+    start = text.find(needle)  # searching forwards is much faster, and the name usually occurs once
     if start < 0:
         return ""
     if text.find(needle, start + 1) >= 0 or (start and text[start - 1] != ENTRY_END):
@@ -64,7 +67,7 @@ def find(text: str, name: str) -> str:
 
 
 def append(text: str, name: str, value: str) -> str:
-    """``text`` with one more property, mending a string that lacks its last 0x02."""
+    """``text`` with one more property. A missing last 0x02 is added."""
     separator = "" if not text or text.endswith(ENTRY_END) else ENTRY_END
     return f"{text}{separator}{name}{NAME_END}{value}{ENTRY_END}"
 
@@ -81,5 +84,5 @@ def without(text: str, names: Container[str]) -> str:
 
 
 def put(text: str, properties: Mapping[str, str]) -> str:
-    """``text`` with these properties in place of any of the same names. PropertiesError as ``encode``."""
+    """``text`` with these properties, which replace any of the same names. Raises PropertiesError as ``encode``."""
     return without(text, properties) + encode(properties)

@@ -1,7 +1,7 @@
 """The poll journal: how every pull ended and every change of a consumed offset, in files beside the commit log.
 
-``<store>/polljournal/<20 digits>.journal``, numbered in the order of their making: a header, and blocks behind it, each
-written at once. All numbers are little-endian, all parts multiples of 8 bytes. GlassMQ's own.
+The files are ``<store>/polljournal/<20 digits>.journal``, numbered in order of creation. Each has a header and blocks;
+a block is written at once. All numbers are little-endian, all parts are multiples of 8 bytes long. GlassMQ's own.
 
     header                                              block
     offset  bytes  field                                offset  bytes  field
@@ -10,40 +10,40 @@ written at once. All numbers are little-endian, all parts multiples of 8 bytes. 
          8      4  schema version, 1                         4      4  CRC-32 of the block from here on
         12      4  bytes of the header                       8      4  entries in it
         16      4  bytes of an entry                        12      4  strings in it
-        20      4  bytes of the broker's name               16      4  bytes of the strings, with the zeros behind
+        20      4  bytes of the broker's name               16      4  bytes of the strings, with the zeros after them
         24      8  number of the file                       20      4  entries that were lost before this block
-        32      8  wall time of its making, ms              24      8  smallest at_ms of the entries
-        40      8  the broker's epoch, ms                   32      8  largest one
+        32      8  wall time of creation, ms                24      8  smallest at_ms of the entries
+        40      8  the broker's epoch, ms                   32      8  largest at_ms of the entries
         48      n  the broker's name, UTF-8                 40      n  strings: 2 bytes length and UTF-8 each; zeros
          …      …  zeros                                     …      …  entries
-    last 4      4  CRC-32 of the header before
+    last 4      4  CRC-32 of the header before it
 
     entry, 80 bytes; a number that does not apply is -1
     offset  bytes  field
     ------  -----  ------------------------------------------------------------------------------------
-         0      8  at_ms            wall time of the end
-         8      8  from_offset      where the pull begins to read; for a commit the offset before
-        16      8  next_offset      where the next pull begins; for a commit the offset
+         0      8  at_ms            wall time at which the pull ended or the offset was committed
+         8      8  from_offset      where the pull begins to read; for a commit the previous offset
+        16      8  next_offset      where the next pull begins; for a commit the new offset
         24      8  max_offset       the queue's end at that time
-        32      8  oldest_store_ms  store time of the first message given
-        40      4  held_us          how long the pull was held, 0 when it was answered at once
-        44      4  wake_us          from the arrival that woke it to the answer
-        48      4  granted_ms       how long it might have been held
+        32      8  oldest_store_ms  store time of the first returned message
+        40      4  held_us          how long the pull was held, 0 if it was answered at once
+        44      4  wake_us          from the arrival that woke the pull to the answer
+        48      4  granted_ms       how long it could have been held at most
         52      4  queue_id
-        56      4  messages         given
+        56      4  messages         number of returned messages
         60      4  bytes            their size, as stored
         64      4  topic            number of a string of this file
-        68      4  group            the same
-        72      4  client_id        the same
-        76      1  kind             place in KINDS, counted from 1; 0: does not apply
-        77      1  cause            in CAUSES
-        78      1  status           in STATUSES
-        79      1  protocol         in PROTOCOLS
+        68      4  group            number of a string of this file
+        72      4  client_id        number of a string of this file
+        76      1  kind             position in KINDS, counted from 1; 0: does not apply
+        77      1  cause            position in CAUSES
+        78      1  status           position in STATUSES
+        79      1  protocol         position in PROTOCOLS
 
-A file's strings are numbered from 1 in their order, through all its blocks; 0 is the empty one. A block without entries
-and strings says that the file was closed in order. Where a length or a checksum is wrong the file ends: a reader beside
-a running broker meets that, and so does one after a crash. A later schema adds fields at the end of header and entry,
-which readers pass over, and names at the end of the tables; what they cannot pass over gets another magic number.
+The strings of a file are numbered from 1, in order, through all its blocks; 0 is the empty string. A block without
+entries and strings closes the file. The file ends at the first wrong length or checksum, as found beside a running
+broker or after a crash. A later schema may add fields at the end of header and entry, which older readers skip, and
+names at the end of the tables. Any other change gets another magic number.
 """
 
 import re
@@ -82,7 +82,7 @@ FIELDS = (
     ("status", "B"),
     ("protocol", "B"),
 )
-"""Name and struct code of an entry's fields, in their order, without gaps."""
+"""Name and struct code of an entry's fields, in order, without gaps."""
 ENTRY = Struct("<" + "".join(code for _, code in FIELDS))
 
 KINDS = ("answered_at_once", "woken", "released", "committed")
@@ -110,17 +110,17 @@ STATUSES = (
 )
 PROTOCOLS = ("http", "websocket", "remoting")
 OTHER = 255
-"""A name that this schema's table does not have."""
+"""Code for a name that is not in this schema's table."""
 
 MAX_ENTRIES = 4096
 MAX_STRING_BYTES = 64 * 1024
-"""Strings that a block takes before it is full."""
+"""A block is full when its strings reach this size."""
 MAX_STRING = 1024
-"""Bytes of one string; what is longer is cut off."""
+"""Bytes of one string; a longer one is truncated."""
 MAX_STRINGS = 65_536
-"""Strings that a file takes before it is full: the writer has them all in memory."""
+"""A file is full when it has more strings than this, because the writer keeps them all in memory."""
 MAX_BLOCK = BLOCK.size + MAX_STRING_BYTES + 3 * (MAX_STRING + 2) + 8 + MAX_ENTRIES * ENTRY.size
-"""Bytes that a block has at most."""
+"""Largest size of a block, bytes."""
 
 _PREFIX = Struct("<2I")
 _CRC = Struct("<I")
@@ -129,7 +129,7 @@ _LIMITS = {"q": (1 << 63) - 1, "i": (1 << 31) - 1, "B": 255}
 
 
 class JournalEntry(msgspec.Struct, frozen=True, gc=False):
-    """The end of a pull, or an offset committed. Texts that do not apply are empty, numbers -1."""
+    """The end of a pull, or a committed offset. Texts that do not apply are empty, numbers -1."""
 
     at_ms: int
     from_offset: int
@@ -152,7 +152,7 @@ class JournalEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class JournalHeader(NamedTuple):
-    """How a file begins. ``length`` and ``entry_size`` are in bytes, times in ms."""
+    """The header of a file. ``length`` and ``entry_size`` are in bytes, times in ms."""
 
     version: int
     length: int
@@ -164,7 +164,7 @@ class JournalHeader(NamedTuple):
 
 
 class JournalBlock(NamedTuple):
-    """A valid block. ``entries_at`` and ``end`` are positions in the file, ``end`` is where the next block begins."""
+    """A valid block. ``entries_at`` and ``end`` are positions in the file; the next block begins at ``end``."""
 
     entries: int
     lost: int
@@ -176,7 +176,7 @@ class JournalBlock(NamedTuple):
 
     @property
     def closes(self) -> bool:
-        """Whether it says that nothing follows."""
+        """Whether this block closes the file."""
         return not self.entries and not self.strings
 
 
@@ -195,7 +195,7 @@ _KINDS, _CAUSES, _STATUSES, _PROTOCOLS = _codes(KINDS), _codes(CAUSES), _codes(S
 
 
 def encode_header(number: int, created_ms: int, epoch: int, broker: str) -> bytes:
-    """The beginning of a new file."""
+    """The header of a new file."""
     name = _text(broker)
     length = -(-(HEADER.size + len(name) + _CRC.size) // 8) * 8
     data = HEADER.pack(MAGIC, VERSION, length, ENTRY.size, len(name), number, created_ms, epoch) + name
@@ -204,14 +204,16 @@ def encode_header(number: int, created_ms: int, epoch: int, broker: str) -> byte
 
 
 def _text(text: str) -> bytes:
-    """As UTF-8, whole characters of at most MAX_STRING bytes."""
+    """UTF-8 of the text, truncated to whole characters within MAX_STRING bytes."""
     data = text.encode("utf-8", "replace")
     return data if len(data) <= MAX_STRING else data[:MAX_STRING].decode("utf-8", "ignore").encode()
 
 
 class BlockEncoder:
-    """Gathers the entries of one file into blocks. Every block that ``take`` gives has to be written, in that order:
-    the later ones mean the strings of the earlier."""
+    """Gathers the entries of one file into blocks.
+
+    Every block that ``take`` returns must be written, in that order, because later blocks refer to its strings.
+    """
 
     def __init__(self) -> None:
         self._numbers = {"": 0}
@@ -221,17 +223,17 @@ class BlockEncoder:
         self._min_ms = self._max_ms = 0
 
     def __len__(self) -> int:
-        """Entries that were added since the last block."""
+        """Number of entries added since the last block."""
         return len(self._entries)
 
     @property
     def is_full(self) -> bool:
-        """Whether a block has to be taken before more is added."""
+        """Whether ``take`` must be called before more entries are added."""
         return len(self._entries) >= MAX_ENTRIES or self._strings_size >= MAX_STRING_BYTES
 
     @property
     def has_many_strings(self) -> bool:
-        """Whether the next block is better the first of another file."""
+        """Whether the next block should begin another file."""
         return len(self._numbers) > MAX_STRINGS
 
     def add(self, entry: JournalEntry) -> None:
@@ -265,7 +267,7 @@ class BlockEncoder:
         )
         try:
             packed = ENTRY.pack(*values)
-        except error:  # one of them does not fit
+        except error:  # a value does not fit into its field
             at_ms = _nearest(at_ms, FIELDS[0])
             packed = ENTRY.pack(*map(_nearest, values, FIELDS))
         if not self._entries:
@@ -283,7 +285,10 @@ class BlockEncoder:
         self._strings_size += 2 + len(data)
 
     def take(self, lost: int = 0) -> bytes:
-        """The block of what was added; ``lost`` entries are missing before it. Without any, a closing block."""
+        """The block of the added entries, or a closing block if there are none.
+
+        ``lost`` is how many entries are missing before it.
+        """
         strings = b"".join(self._strings)
         strings += bytes(-len(strings) % 8)
         length = BLOCK.size + len(strings) + len(self._entries) * ENTRY.size
@@ -304,7 +309,7 @@ class BlockEncoder:
 
 
 def _nearest(value: int, field: tuple[str, str]) -> int:
-    """The number of the field's width that is nearest."""
+    """The nearest number that fits into the field."""
     limit = _LIMITS[field[1]]
     return max(min(value, limit), -limit - 1)
 
@@ -313,7 +318,7 @@ def _nearest(value: int, field: tuple[str, str]) -> int:
 
 
 def decode_header(data: Buffer) -> JournalHeader | None:
-    """None when this is not the beginning of a journal that can be read here, or not all of it."""
+    """The header of a file; None if it is not a readable journal, or its header is incomplete."""
     if len(data) < HEADER.size:
         return None
     magic, version, length, entry_size, name_size, number, created_ms, epoch = HEADER.unpack_from(data)
@@ -326,7 +331,7 @@ def decode_header(data: Buffer) -> JournalHeader | None:
 
 
 def decode_block(data: Buffer, at: int, entry_size: int) -> JournalBlock | None:
-    """The block at this position; None when the file ends here: nothing follows, or nothing whole and unharmed."""
+    """The block at this position; None if no complete and undamaged block follows, so that the file ends here."""
     if len(data) - at < BLOCK.size:
         return None
     length, crc, count, string_count, strings_size, lost, min_ms, max_ms = BLOCK.unpack_from(data, at)
@@ -346,7 +351,7 @@ def decode_block(data: Buffer, at: int, entry_size: int) -> JournalBlock | None:
 
 
 def decode_blocks(data: Buffer, header: JournalHeader) -> Iterator[JournalBlock]:
-    """The blocks of a file, up to where it ends; the last one may be a closing one."""
+    """The blocks of a file, up to its end; the last one may be a closing block."""
     at = header.length
     while (block := decode_block(data, at, header.entry_size)) is not None:
         yield block
@@ -354,7 +359,10 @@ def decode_blocks(data: Buffer, header: JournalHeader) -> Iterator[JournalBlock]
 
 
 def decode_entries(data: Buffer) -> Iterator[JournalEntry]:
-    """The entries of a file one by one: for looking at some, ``spark_jobs`` reads millions. Nothing for no journal."""
+    """The entries of a file, one by one; none if it is not a journal.
+
+    This is for small numbers; ``spark_jobs`` has a faster reader for millions.
+    """
     header = decode_header(data)
     if header is None:
         return
@@ -362,7 +370,7 @@ def decode_entries(data: Buffer) -> Iterator[JournalEntry]:
     for block in decode_blocks(data, header):
         strings += block.strings
         for at in range(block.entries_at, block.end, header.entry_size):
-            # An older schema has fewer fields: -1 in the others.
+            # An entry of an older schema has fewer fields; the missing ones read as -1.
             entry = bytes(data[at : at + header.entry_size]).ljust(ENTRY.size, b"\xff")
             values: list[Any] = list(ENTRY.unpack_from(entry))
             values[11:14] = [strings[number] if 0 <= number < len(strings) else "" for number in values[11:14]]

@@ -1,8 +1,8 @@
-"""RocketMQ's JSON tables: ordinary JSON, but for integer keys, which fastjson writes without quotes.
+"""RocketMQ's JSON tables: ordinary JSON, except for integer keys, which fastjson writes without quotes.
 
     {"offsetTable":{"T@g":{0:5,1:7}}}
 
-Bare integers become ``int`` keys and are written bare again; a key in quotes stays text, whatever it holds.
+Keys without quotes are read as ``int`` and written without quotes again; a key in quotes is always text.
 """
 
 import json
@@ -26,19 +26,19 @@ def _restore_keys(pairs: list[tuple[str, Any]]) -> dict[str | int, Any]:
 
 
 def decode(data: bytes | str) -> dict[str | int, Any]:
-    """A table; RocketmqJsonError when it is not one."""
+    """A table; RocketmqJsonError if the text is not a JSON object."""
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
         value = json.loads(_STRING_OR_BARE_KEY.sub(_quote_bare_key, text), object_pairs_hook=_restore_keys)
     except ValueError as error:
         raise RocketmqJsonError(f"not a JSON table: {error}") from error
     if not isinstance(value, dict):
-        raise RocketmqJsonError("not a JSON table: the outermost value is no object")
+        raise RocketmqJsonError("not a JSON table: the outermost value is not an object")
     return value
 
 
 def encode(value: Any) -> str:
-    """Compact text; ``int`` keys bare."""
+    """Compact text, with ``int`` keys without quotes."""
     if isinstance(value, dict):
         return "{" + ",".join([f"{_encode_key(key)}:{encode(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, list | tuple):

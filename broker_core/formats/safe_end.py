@@ -1,19 +1,19 @@
-"""The file ``safe_end``: how far others may read a store while it is written, and where recovery may begin.
+"""The file ``safe_end``: how far other processes may read a running store, and where recovery may begin.
 
     offset  bytes  field (big-endian, signed), in a file of 4096 bytes
     ------  -----  --------------------------------------------------------------------------------------
          0      4  "GSE1"
-         4      8  flushed_offset      every record below this physical offset is on the disk and will stay
-        12      8  dispatched_offset   of all records below this one the queues and the index are on the disk too
-        20      8  min_offset          where the log began
-        28      8  queue_count         queues there were when the queues were last flushed
+         4      8  flushed_offset      all records before this physical offset are on the disk and stay there
+        12      8  dispatched_offset   queue units and index entries of all records before this are on the disk too
+        20      8  min_offset          beginning of the log
+        28      8  queue_count         number of queues when the queues were last flushed
         36      8  unit_count          sum of their max offsets
-        44      8  wall_ms             when this was written
-        52      8  index_count         number of the next entry of the newest index file that has any
-        60      4  CRC-32 of the 60 bytes before
+        44      8  wall_ms             time of writing
+        52      8  index_count         number of the next entry in the newest index file that has entries
+        60      4  CRC-32 of the 60 bytes before it
 
-GlassMQ's own. A store without it (a real broker's, or one whose file fails its checksum) ends at its first invalid
-record. A reader beside a running broker may meet a half-written file: the checksum fails, and it reads again.
+GlassMQ's own. Without a valid ``safe_end``, as in RocketMQ's stores, a store ends at its first invalid record. A reader
+beside a running broker may find a half-written file; then the checksum is wrong, and it reads again.
 """
 
 import zlib
@@ -47,7 +47,7 @@ def encode(safe_end: SafeEnd) -> bytes:
 
 
 def decode(data: bytes) -> SafeEnd | None:
-    """What the file says, or None for a file that is missing, cut off or half written."""
+    """The content of the file; None if it is missing, truncated or half-written."""
     if len(data) < SIZE or data[:4] != MAGIC:
         return None
     if _CRC.unpack_from(data, LAYOUT.size)[0] != zlib.crc32(data[: LAYOUT.size]):

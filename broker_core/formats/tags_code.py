@@ -1,10 +1,10 @@
-"""tagsCode, the hash by which a consume queue filters: Java's ``String.hashCode`` of the tag, as a signed 64-bit.
+"""tagsCode, the hash by which a consume queue filters: Java's ``String.hashCode`` of the tag, as a signed 64-bit int.
 
     h = 31 * h + unit, over UTF-16 code units, in 32 bits with wrap-around
 
-A hash is a number written in base 31. So a text whose units are below 256 is hashed by Python's own number
-parser: each unit is ``31 * high + low``, and the highs and the lows are two strings of base-31 digits. That takes
-a fraction of a loop over the characters.
+The code units are thus the digits of a number in base 31. If all units are below 256, Python's number parser computes
+the hash: each unit is ``31 * high + low``, so the highs and the lows are two strings of base-31 digits. This takes a
+fraction of the time of a loop over the characters.
 """
 
 from functools import lru_cache
@@ -13,14 +13,14 @@ _DIGITS = b"0123456789abcdefghijklmnopqrstu"
 _LOW = bytes(_DIGITS[unit % 31] for unit in range(256))
 _HIGH = bytes(_DIGITS[unit // 31] for unit in range(256))
 _PARSE_MAX = 1024
-"""Python refuses to parse numbers of more than some thousand digits."""
+"""Longer texts are hashed in a loop, because Python refuses to parse numbers of many thousand digits."""
 
 _MASK = 0xFFFFFFFF
 _POWERS_KNOWN = 512
 _POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_POWERS_KNOWN)]
 
 EXT_ADDRESS_MAX = -(1 << 31) - 1
-"""A tagsCode up to here is no hash but the address of a consume queue ext unit."""
+"""A tagsCode up to this value is not a hash but the address of a consume queue ext unit."""
 
 
 def hash_code(text: str) -> int:
@@ -30,7 +30,7 @@ def hash_code(text: str) -> int:
 
 
 def unsigned_hash(text: str) -> int:
-    """``hash_code`` before its sign is taken, for going on with ``hash_behind``."""
+    """``hash_code`` as an unsigned number, which ``hash_behind`` can continue."""
     try:
         units = text.encode("latin-1")
     except UnicodeEncodeError:
@@ -41,7 +41,7 @@ def unsigned_hash(text: str) -> int:
 
 
 def hash_behind(front: int, text: str) -> int:
-    """``unsigned_hash`` of a text whose beginning has the unsigned hash ``front`` and whose rest is ``text``."""
+    """``unsigned_hash`` of a text that consists of a front part with the unsigned hash ``front``, and ``text``."""
     try:
         units = text.encode("latin-1")
     except UnicodeEncodeError:
@@ -70,10 +70,10 @@ def _hash_wide(text: str) -> int:
 
 @lru_cache(8192)
 def tags_code(tag: str) -> int:
-    """The code of a tag as consume queues hold it, sign-extended; 0 without a tag."""
+    """The code of a tag as consume queues store it, sign-extended; 0 without a tag."""
     return hash_code(tag)
 
 
 def is_ext_address(code: int) -> bool:
-    """Whether the field holds the address of a consume queue ext unit instead of a hash."""
+    """Whether the field contains the address of a consume queue ext unit instead of a hash."""
     return code <= EXT_ADDRESS_MAX

@@ -1,11 +1,11 @@
 """Deadlines of held pulls, in ticks of 4 ms.
 
-    tick 1001 -> [hold, hold, ...]        a bucket per tick that has holds, found by its number
+    tick 1001 -> [hold, hold, ...]        a bucket for each tick with holds, by its number
     tick 1002 -> [hold]
-    heap      -> 1001, 1002, ...          which tick comes next
+    heap      -> 1001, 1002, ...          the next tick
 
-A deadline is rounded up to the next tick, so nobody is answered early and nobody later than one tick plus the
-loop's own delay. Adding and removing cost the same with 10 as with 100,000 holds.
+A deadline is rounded up to the next tick. So no hold is answered early, and none later than one tick plus the delay
+of the loop. Adding and removing a hold takes the same time with 10 as with 100,000 holds.
 """
 
 from heapq import heappop, heappush
@@ -33,7 +33,7 @@ class DeadlineWheel:
         bucket.requests.append(request)
 
     def remove(self, request: PullRequest) -> None:
-        """Take a hold out, wherever it stands: the bucket's last one takes its place."""
+        """Remove a hold from its bucket; the bucket's last hold takes its place."""
         if request.bucket is None:
             return
         requests = request.bucket.requests
@@ -44,7 +44,7 @@ class DeadlineWheel:
             last.bucket_index = request.bucket_index
 
     def next_deadline_ns(self) -> int | None:
-        """When the next hold is due; None without holds."""
+        """When the next hold is due, ns; None without holds."""
         ticks = self._ticks
         while ticks:
             if self._buckets[ticks[0]].requests:
@@ -53,7 +53,7 @@ class DeadlineWheel:
         return None
 
     def take_due(self, now_ns: int, limit: int) -> list[PullRequest]:
-        """Take out up to ``limit`` holds whose deadline has come, the earliest first."""
+        """Remove and return up to ``limit`` holds that are due, the earliest first."""
         taken: list[PullRequest] = []
         while len(taken) < limit:
             deadline_ns = self.next_deadline_ns()

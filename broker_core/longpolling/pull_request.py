@@ -1,7 +1,7 @@
 """One held pull request.
 
-100,000 of them are to be held at once, so this is as small as it gets: shared strings, no dictionaries, no
-reference back to the command that it came in with.
+It must be small, because 100,000 of them are held at once: it shares strings, has no dictionary, and does not refer to
+the command from which it was made.
 """
 
 from typing import Any
@@ -25,8 +25,8 @@ class Bucket:
 class PullRequest(msgspec.Struct, eq=False, gc=False):
     """RocketMQ's PullRequest (org.apache.rocketmq.broker.longpolling): what is needed to run the pull again.
 
-    ``suspended_ns`` is monotonic time. ``short`` marks a hold made, or passed by an arrival, while longPollingEnable
-    was off. The three ``…index`` and ``bucket`` fields belong to the table and the wheel that it stands in.
+    ``suspended_ns`` is monotonic time. ``short`` is True if longPollingEnable was off when the pull was held, or when
+    a message arrived for it. ManyPullRequest uses ``index``; the deadline wheel uses ``bucket`` and ``bucket_index``.
     """
 
     hold_id: int
@@ -49,7 +49,7 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
 
 
 class ManyPullRequest:
-    """RocketMQ's ManyPullRequest: the holds of one queue, and the queue's end as the arrivals told it."""
+    """RocketMQ's ManyPullRequest: the holds of one queue, and the queue's end by its last arrival."""
 
     __slots__ = ("max_offset", "queue_id", "requests", "topic")
 
@@ -64,7 +64,7 @@ class ManyPullRequest:
         self.requests.append(request)
 
     def remove(self, request: PullRequest) -> None:
-        """Take a hold out, wherever it stands: the last one takes its place."""
+        """Remove a hold; the last hold takes its place."""
         last = self.requests.pop()
         if last is not request:
             self.requests[request.index] = last

@@ -1,19 +1,19 @@
-"""The pullRequestTable: every held pull request, and who of them is to be answered when.
+"""The pullRequestTable: every held pull request, and which of them must be answered when.
 
-    table          (topic, queue id)        -> the holds of that queue           arrivals look here
-    by_id          hold id                  -> the hold                           people look here
-    by_connection  connection -> request id -> the hold                           a client that goes looks here
-    wheel          tick                     -> holds due then                     time looks here
+    table          (topic, queue id)        -> the holds of that queue           for arrivals
+    by_id          hold id                  -> the hold                           for people who look at one hold
+    by_connection  connection -> request id -> the hold                           for a client that disconnects
+    wheel          tick                     -> holds due then                     for deadlines
 
-Nothing here reads the store or answers anybody: every call *returns* the holds to be answered, and has taken
-them out of all four places; the caller runs their pulls again.
+This module neither reads the store nor answers a pull. Every call removes the holds to be answered from all four
+places and *returns* them; the caller runs their pulls again.
 
-Why no wake-up can be lost. A pull is read and, when it finds nothing, held in one step of a machine that does one
-thing at a time; arrivals enter that machine as steps of their own. So every message of a queue is dispatched either
-before that step, and then the read has seen it, or after it, and then its arrival finds the hold in the table. A
-hold leaves the table only by a call below, and every one of them hands it to somebody who answers it. Whether an
-arrival concerns a hold is decided from the arrival's own offsets and tag hashes, never from a copy that could be
-old. ``check`` is the proof by experiment: it asks the store, for every hold, what the arrivals should have told.
+Why no wake-up can be lost. The engine does one thing at a time. Reading a pull, and holding it if there is no message,
+are one step; each arrival is another step. So every message of a queue is dispatched either before that step, and the
+read finds it, or after it, and its arrival finds the hold in the table. A hold leaves the table only by a call below,
+and the caller of each must answer it. Whether an arrival matches a hold is decided from the offsets and tag hashes in
+the arrival, never from a copy that could be outdated. ``check`` tests this at run time: for every hold, it compares
+the queue's end in the store with what the arrivals reported.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ Key = tuple[str, int]
 
 
 class Arrival(Protocol):
-    """Messages ``from_offset`` up to, not with, ``to_offset`` of a queue, and the code of each one's tag."""
+    """Messages of a queue from ``from_offset`` up to, but not including, ``to_offset``, and their tagsCodes."""
 
     topic: str
     queue_id: int
@@ -73,10 +73,10 @@ class PullRequestHold:
         """All holds, the oldest first."""
         return iter(self._by_id.values())
 
-    # --- in -----------------------------------------------------------------------------------------------
+    # --- holding ------------------------------------------------------------------------------------------
 
     def many(self, topic: str, queue_id: int, max_offset: int) -> ManyPullRequest:
-        """The row of a queue to hold on; made when it is not there."""
+        """The holds of a queue, created if the queue has none."""
         many = self._table.get((topic, queue_id))
         if many is None:
             many = self._table[topic, queue_id] = ManyPullRequest(topic, queue_id, max_offset)
@@ -87,19 +87,20 @@ class PullRequestHold:
         return self._last_id
 
     def hold(self, request: PullRequest) -> None:
-        """Put a pull that found nothing into the table."""
+        """Put a pull that found no message into the table."""
         request.many.add(request)
         self._by_id[request.hold_id] = request
         self._by_connection.setdefault(request.connection, {})[request.request_id] = request
         self._wheel.add(request, request.suspended_ns + request.suspend_timeout_ms * 1_000_000)
 
-    # --- out ----------------------------------------------------------------------------------------------
+    # --- removing -----------------------------------------------------------------------------------------
 
     def arrive(self, arrival: Arrival, *, wake: bool = True) -> tuple[list[PullRequest], list[PullRequest]]:
-        """Messages were dispatched: (holds that one of them may match, those that none does).
+        """Messages were dispatched. Returns (holds that one of them may match, holds that none of them matches).
 
-        The first are taken out. With ``wake`` False (longPollingEnable off) nobody is woken: the end moves, and whom
-        it concerns is left to short polling, also when longPollingEnable is on again before its turn comes.
+        The former are removed from the table. With ``wake`` False (longPollingEnable off) no hold is woken. Only the
+        queue's end moves, and holds with new messages are marked ``short``: short polling answers them, even if
+        longPollingEnable is turned on before their time.
         """
         many = self._table.get((arrival.topic, arrival.queue_id))
         if many is None:
@@ -131,7 +132,7 @@ class PullRequestHold:
         return woken, passed
 
     def _take_woken(self, many: ManyPullRequest, woken: list[PullRequest]) -> None:
-        """Take holds of one queue out: as a rule, all that it has."""
+        """Remove holds of one queue, which are usually all of its holds."""
         if len(woken) < len(many.requests):
             self._take(woken)
             return
@@ -141,7 +142,7 @@ class PullRequestHold:
             self._forget(request)
 
     def take_due(self, now_ns: int, limit: int) -> list[PullRequest]:
-        """Take out holds whose deadline has come, at most ``limit``."""
+        """Remove and return up to ``limit`` holds that are due."""
         due = self._wheel.take_due(now_ns, limit)
         for request in due:
             self._remove(request)
@@ -151,14 +152,14 @@ class PullRequestHold:
         return self._wheel.next_deadline_ns()
 
     def take(self, connection: Any, request_id: int) -> PullRequest | None:
-        """Take out the hold of one request; None when it is not held (any more)."""
+        """Remove and return the hold of one request; None if it is not held (any more)."""
         request = self._by_connection.get(connection, {}).get(request_id)
         if request is not None:
             self._remove(request)
         return request
 
     def take_connection(self, connection: Any) -> list[PullRequest]:
-        """The client went away: take out all its holds."""
+        """Remove and return all holds of a client that disconnected."""
         return self._take(list(self._by_connection.get(connection, {}).values()))
 
     def take_topic(self, topic: str) -> list[PullRequest]:
@@ -182,7 +183,7 @@ class PullRequestHold:
         self._forget(request)
 
     def _forget(self, request: PullRequest) -> None:
-        """Take a hold out of the three other places."""
+        """Remove a hold from the three places other than the table."""
         del self._by_id[request.hold_id]
         held = self._by_connection[request.connection]
         del held[request.request_id]
@@ -193,7 +194,7 @@ class PullRequestHold:
     # --- the periodic check -----------------------------------------------------------------------------------
 
     def start_check(self, *, afresh: bool = False) -> None:
-        """Begin the check over all holds; an unfinished one goes on instead, unless ``afresh``."""
+        """Begin to check all holds; an unfinished check continues instead, unless ``afresh``."""
         if afresh or not self._to_check:
             self._to_check = list(self._by_id)[::-1]
 
@@ -202,15 +203,15 @@ class PullRequestHold:
         return bool(self._to_check)
 
     def check(self, max_offset_of: Callable[[str, int], int], limit: int) -> list[PullRequest]:
-        """Look at the next ``limit`` holds: those whose queue, as the store knows it, has gone past them.
+        """Check the next ``limit`` holds; remove and return those for which the store has a message.
 
-        They are taken out. Each is a hold that no arrival has woken: since its filter rejects what came, or, which
-        must never be, since the arrival was missed.
+        No arrival woke these holds: either their filter rejects the messages, or an arrival was missed, which must
+        never happen.
         """
-        found: list[PullRequest] = []
+        passed: list[PullRequest] = []
         for _ in range(min(limit, len(self._to_check))):
             request = self._by_id.get(self._to_check.pop())
             if request and max_offset_of(request.many.topic, request.many.queue_id) > request.pull_from_offset:
                 self._remove(request)
-                found.append(request)
-        return found
+                passed.append(request)
+        return passed

@@ -1,4 +1,4 @@
-"""The name server's key-value configuration: namespace -> key -> value, kept in ``kvConfig.json``.
+"""The name server's key-value configuration (namespace -> key -> value), stored in ``kvConfig.json``.
 
 {"configTable":{"ORDER_TOPIC_CONFIG":{"orders":"broker-a:4;broker-b:4"}}}
 """
@@ -15,7 +15,7 @@ MAX_CHARACTERS = 8 * 1024 * 1024
 
 
 class KVConfigManager:
-    """RocketMQ's KVConfigManager. ``dirty``: there are changes that were not handed to the disk yet."""
+    """RocketMQ's KVConfigManager. ``dirty`` is True while there are changes that are not being written yet."""
 
     def __init__(self, loaded: dict[Any, Any] | None) -> None:
         self._table: dict[str, dict[str, str]] = {
@@ -29,9 +29,11 @@ class KVConfigManager:
         self.dirty = False
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value; RequestError when a name, the value or the whole becomes too long."""
+        """Set a value. RequestError if a name, the value, or everything together would be too long."""
         if max(len(namespace), len(key)) > MAX_NAME or len(value) > MAX_VALUE:
-            raise refused(f"namespace and key take {MAX_NAME} characters, a value takes {MAX_VALUE}")
+            raise refused(
+                f"too long: the limit is {MAX_NAME} characters for a namespace or key, {MAX_VALUE} for a value"
+            )
         entries = self._table.get(namespace)
         growth = (
             len(value)
@@ -50,16 +52,16 @@ class KVConfigManager:
         return self._table.get(namespace, {}).get(key)
 
     def delete(self, namespace: str, key: str) -> None:
-        """Forget a value, if there is one. Its namespace stays, empty or not."""
+        """Remove a value, if there is one. Its namespace stays, even if it is empty."""
         value = self._table.get(namespace, {}).pop(key, None)
         if value is not None:
             self._characters -= len(key) + len(value)
             self.dirty = True
 
     def entries(self, namespace: str) -> dict[str, str] | None:
-        """All of a namespace; None when there is no such namespace."""
+        """All keys and values of a namespace; None if there is no such namespace."""
         return self._table.get(namespace)
 
     def as_table(self) -> dict[str, Any]:
-        """The content of kvConfig.json, a copy."""
+        """A copy of the content of kvConfig.json."""
         return {"configTable": {namespace: dict(entries) for namespace, entries in self._table.items()}}

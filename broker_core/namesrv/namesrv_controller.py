@@ -1,9 +1,9 @@
-"""A name server without its sockets: the tables, the options, and what of them has to be kept on the disk.
+"""A name server without its sockets: the tables, the options, and the files in which they are stored.
 
     kvConfig.json        the key-value configuration
-    namesrv.properties   options that were changed while it ran
+    namesrv.properties   options that were changed at run time
 
-Routes are not kept: brokers tell them anew.
+Routes are not stored, because brokers register again.
 """
 
 import logging
@@ -28,17 +28,17 @@ PROPERTIES = "namesrv.properties"
 
 
 class Write(NamedTuple):
-    """What is to be written. ``run`` may be called in another thread; OSError when the disk refuses."""
+    """A file to be written. ``run`` may be called in another thread. OSError when the disk refuses."""
 
     name: str
     run: Callable[[], object]
 
 
 class NamesrvController:
-    """RocketMQ's NamesrvController, reduced to deciding."""
+    """RocketMQ's NamesrvController, without sockets and threads."""
 
     def __init__(self, folder: Path, files: Files, listen_port: int = 9876) -> None:
-        """Read what was kept in ``folder``. What cannot be read is passed over with a warning."""
+        """Read the files in ``folder``. A file that cannot be read is ignored with a warning."""
         self.routes = RouteInfoManager()
         self.kv_config = KVConfigManager(load_table(files, folder, KV_CONFIG))
         self.options = NamesrvOptions()
@@ -50,15 +50,15 @@ class NamesrvController:
             text = (files.read(folder / PROPERTIES) or b"").decode("utf-8")
             self.options = change_options(self.options, parse_properties(text))
         except (UnicodeDecodeError, RequestError) as error:
-            log.warning("%s is passed over: %s", folder / PROPERTIES, error)
+            log.warning("%s is ignored: %s", folder / PROPERTIES, error)
 
     def update_config(self, text: str) -> None:
-        """Change options by a Java properties text. RequestError when it may not be, or a value cannot be."""
+        """Change options, given as Java properties. RequestError for a forbidden option or an invalid value."""
         self.options = change_options(self.options, parse_properties(text))
         self._options_dirty = True
 
     def config(self) -> str:
-        """All options, the port and the places of the files, as a Java properties text."""
+        """All options, the port and the paths of the files, as Java properties."""
         return as_properties(
             msgspec.to_builtins(self.options)
             | {
@@ -69,7 +69,7 @@ class NamesrvController:
         )
 
     def next_write(self) -> Write | None:
-        """Something that has to be written. Ask again when it is done, or after ``write_failed``."""
+        """A file to be written, or None. Call this again when it is written, or after ``write_failed``."""
         if self.kv_config.dirty:
             self.kv_config.dirty = False
             table = TableWrite(self._files, self.folder, KV_CONFIG, self.kv_config.as_table())
@@ -81,7 +81,7 @@ class NamesrvController:
         return None
 
     def write_failed(self, write: Write) -> None:
-        """The disk refused it: it is due again."""
+        """Note that the disk refused the file, so that it is written again."""
         if write.name == KV_CONFIG:
             self.kv_config.dirty = True
         else:

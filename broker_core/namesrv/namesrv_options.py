@@ -1,4 +1,4 @@
-"""Options of a name server, under RocketMQ's own names. UPDATE_NAMESRV_CONFIG changes them while it runs."""
+"""Options of a name server, under RocketMQ's names. UPDATE_NAMESRV_CONFIG changes them at run time."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -12,24 +12,24 @@ from broker_core.namesrv.register_broker import refused
 from broker_core.options import rocketmq_name
 
 BLACK_LIST = frozenset(("configBlackList", "configStorePath", "kvConfigPath"))
-"""What nobody changes from outside: where a name server writes."""
+"""Options that no client may change: the paths of files that a name server writes."""
 
 
 class NamesrvOptions(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name):
-    """RocketMQ's NamesrvConfig, as far as this name server has the thing they configure."""
+    """RocketMQ's NamesrvConfig, limited to the features of this name server."""
 
     order_message_enable: Annotated[
         bool,
         Meta(
-            description="Say in a route which queues an ordered topic has; "
-            "the key-value namespace ORDER_TOPIC_CONFIG knows."
+            description="Add the queues of an ordered topic to its route, from the key-value namespace "
+            "ORDER_TOPIC_CONFIG."
         ),
     ] = False
     return_order_topic_config_to_broker: Annotated[
-        bool, Meta(description="Answer a registration with the ordered topics.")
+        bool, Meta(description="Include the ordered topics in the answer to a registration.")
     ] = True
     scan_not_active_broker_interval: Annotated[
-        int, Meta(ge=100, le=600_000, description="How often to look for brokers that have fallen silent, ms.")
+        int, Meta(ge=100, le=600_000, description="Period of looking for brokers without a recent heartbeat, ms.")
     ] = 5000
 
 
@@ -37,9 +37,9 @@ NAMES = frozenset(rocketmq_name(field) for field in NamesrvOptions.__struct_fiel
 
 
 def change_options(options: NamesrvOptions, changes: Mapping[str, str]) -> NamesrvOptions:
-    """A copy with ``changes`` (RocketMQ names). As in RocketMQ, names of things that are not there are passed over.
+    """A copy with ``changes`` (RocketMQ names). As in RocketMQ, unknown names are ignored.
 
-    Raises RequestError for a value that cannot be, NO_PERMISSION for the black list.
+    Raises RequestError for an invalid value, or with NO_PERMISSION for an option in the black list.
     """
     if not BLACK_LIST.isdisjoint(changes):
         raise RequestError("Can not update config in black list.", code=ResponseCode.NO_PERMISSION)
@@ -51,6 +51,6 @@ def change_options(options: NamesrvOptions, changes: Mapping[str, str]) -> Names
 
 
 def as_properties(values: Mapping[str, object]) -> str:
-    """A Java properties text, in alphabetical order."""
+    """The values as Java properties, in alphabetical order."""
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}
     return "".join(f"{name}={texts[name]}\n" for name in sorted(texts))

@@ -1,7 +1,7 @@
-"""What a name server answers: one line of the table for each request that it knows.
+"""The answers of a name server: ``HANDLERS`` has one line for each request.
 
-Bodies are RocketMQ's JSON (``route_data.py``). Where RocketMQ 5.4 writes numbers as bare keys, so does this; a route is
-standard JSON for clients since release 4.9.4 and for those that say that they take nothing else.
+Bodies are RocketMQ's JSON (``route_data.py``), with numbers as keys without quotes where RocketMQ 5.4 writes them so.
+A route is standard JSON for clients from release 4.9.4 on, and for clients that request standard JSON only.
 """
 
 import logging
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 STANDARD_JSON_SINCE = 401
-"""The release (4.9.4) since which clients read quoted keys."""
+"""Version number of release 4.9.4, the first in which clients read quoted keys."""
 FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 
@@ -72,7 +72,7 @@ class RegisterTopicBody(msgspec.Struct, rename=rocketmq_name):
 
 
 class Call(NamedTuple):
-    """A request, on which connection and when."""
+    """A request, its connection and its time."""
 
     request: RemotingCommand
     connection: Hashable
@@ -80,7 +80,7 @@ class Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a request that succeeded is answered."""
+    """The answer to a successful request."""
 
     ext_fields: dict[str, str] | None = None
     body: bytes = b""
@@ -94,23 +94,23 @@ class NamesrvProcessor:
         self._routes = controller.routes
         self._kv_config = controller.kv_config
         self.own_broker: Registration | None = None
-        """The broker in this process, when nobody else may register under its name or address."""
+        """The broker in this process, if no other broker may register under its name or address."""
 
     def process(self, request: RemotingCommand, connection: Hashable, now: Now) -> RemotingCommand:
-        """The answer, whatever the request is."""
-        known = HANDLERS.get(request.code)
-        if known is None:
+        """Answer any request, even one that is invalid or unknown."""
+        handler = HANDLERS.get(request.code)
+        if handler is None:
             return request.response(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported"
             )
-        header, handle = known
+        header, handle = handler
         try:
             answer = handle(self, read_header(header, request.ext_fields), Call(request, connection, now))
         except BrokerError as error:
             return request.response(error.code, error.remark)
         except Exception:
             log.exception("request %d failed", request.code)
-            return request.response(ResponseCode.SYSTEM_ERROR, "the name server failed; its log says why")
+            return request.response(ResponseCode.SYSTEM_ERROR, "the name server failed; its log contains the reason")
         return request.response(ResponseCode.SUCCESS, "", answer.ext_fields, answer.body)
 
     # --- Routes -------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class NamesrvProcessor:
     def get_has_unit_sub_ununit_topic_list(self, header: Header, call: Call) -> Answer:
         return _topic_list(self._routes.unit_topics(unit=False, unit_sub=True))
 
-    # --- Topics and permissions, by an administrator --------------------------------------------------------------
+    # --- Administration of topics and permissions -----------------------------------------------------------------
 
     def register_topic(self, header: TopicHeader, call: Call) -> Answer:
         if call.request.body:
@@ -200,9 +200,10 @@ class NamesrvProcessor:
         return Answer()
 
     def _is_own_broker(self, header: BrokerHeader) -> bool:
-        """Whether the request concerns the broker in this process, which enters its routes without a request.
+        """Whether the request is about the broker in this process, which registers without a request.
 
-        Such a request is answered and changes nothing. NO_PERMISSION when another broker uses its name or address.
+        Such a request is answered and changes nothing. Raises RequestError (NO_PERMISSION) if another broker uses the
+        name or address of the broker in this process.
         """
         own = self.own_broker
         if own is None or (header.broker_name != own.broker_name and header.broker_addr != own.broker_addr):
@@ -218,13 +219,13 @@ class NamesrvProcessor:
 
     def query_data_version(self, header: BrokerHeader, call: Call) -> Answer:
         theirs = _body(call.request, DataVersion) if call.request.body else None
-        known = self._routes.heard_of(header.cluster_name, header.broker_addr, call.now)
-        if known is None:
+        ours = self._routes.renew_broker(header.cluster_name, header.broker_addr, call.now)
+        if ours is None:
             return Answer({"changed": "true"})
-        return Answer({"changed": "false" if theirs == known else "true"}, json_body(known))
+        return Answer({"changed": "false" if theirs == ours else "true"}, json_body(ours))
 
     def broker_heartbeat(self, header: BrokerHeader, call: Call) -> Answer:
-        self._routes.heard_of(header.cluster_name, header.broker_addr, call.now)
+        self._routes.renew_broker(header.cluster_name, header.broker_addr, call.now)
         return Answer()
 
     # --- Configuration --------------------------------------------------------------------------------------------
@@ -286,7 +287,7 @@ HANDLERS: dict[int, tuple[type[Header], Callable[[NamesrvProcessor, Any, Call], 
     RequestCode.GET_BROKER_MEMBER_GROUP: (MemberHeader, NamesrvProcessor.get_broker_member_group),
     RequestCode.BROKER_HEARTBEAT: (BrokerHeader, NamesrvProcessor.broker_heartbeat),
 }
-"""What each request must say, and what answers it."""
+"""Request code -> (type of the header, handler)."""
 
 
 def _topic_list(topics: list[str]) -> Answer:

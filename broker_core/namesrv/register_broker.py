@@ -1,4 +1,4 @@
-"""REGISTER_BROKER: what a broker tells a name server about itself and its topics, read and written.
+"""REGISTER_BROKER, by which a broker reports itself and its topics to a name server: reading and writing it.
 
 The body is RocketMQ's RegisterBrokerBody, as JSON:
 
@@ -14,7 +14,7 @@ or, with ``compressed`` in the header, one zlib stream (numbers are big-endian i
     |        |             |       |     {attributes}"                |        |                  |
     +--------+-------------+-------+----------------------------------+--------+------------------+- -
 
-Brokers before release 3.0.11 send the inner ``topicConfigSerializeWrapper`` alone.
+Brokers before release 3.0.11 send only the inner ``topicConfigSerializeWrapper``.
 """
 
 import zlib
@@ -35,17 +35,17 @@ from broker_core.remoting.requests.headers import Header, Int
 from broker_core.topics import PERM_READ, PERM_WRITE, TopicConfig, TopicConfigManager
 
 BODY_SINCE = 37
-"""The release (3.0.11) since which the body is a RegisterBrokerBody."""
+"""Version number of release 3.0.11, the first in which the body is a RegisterBrokerBody."""
 MAX_NAME = 255
 MAX_QUEUES = 65_536
 MAX_TOPICS = 200_000
-"""Of all brokers, and so of one."""
+"""Limit of topics of all brokers together, and so of one broker."""
 MAX_UNCOMPRESSED = 64 * 1024 * 1024
 ZONE_NAME = "__ZONE_NAME"
 
 T = TypeVar("T")
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
-"""Of a topic, broker, cluster or zone, or an address."""
+"""Name of a topic, broker, cluster or zone, or an address."""
 
 _COUNT = Struct(">i")
 
@@ -53,8 +53,8 @@ _COUNT = Struct(">i")
 class Registration(msgspec.Struct, kw_only=True):
     """One broker at one address, and its topics.
 
-    ``enable_acting_master`` is None when the broker is too old to say it; ``heartbeat_timeout_ms`` None means the name
-    server's default.
+    ``enable_acting_master`` is None if the broker is too old to send it. If ``heartbeat_timeout_ms`` is None, the name
+    server uses its default.
     """
 
     cluster: str
@@ -85,7 +85,7 @@ class _Body(msgspec.Struct, rename=rocketmq_name):
 
 
 def refused(remark: str) -> RequestError:
-    """A name server has one code for whatever is wrong with a request."""
+    """An error with the one code that a name server uses for every invalid request."""
     return RequestError(remark, code=ResponseCode.SYSTEM_ERROR)
 
 
@@ -93,7 +93,7 @@ def refused(remark: str) -> RequestError:
 
 
 class BrokerHeader(Header):
-    """Which broker is meant."""
+    """The broker that a request is about."""
 
     broker_name: Name
     broker_addr: Name
@@ -112,7 +112,7 @@ class RegisterBrokerHeader(BrokerHeader):
 
 
 def decode_registration(header: RegisterBrokerHeader, request: RemotingCommand) -> Registration:
-    """What a REGISTER_BROKER says. RequestError with RocketMQ's code when its body cannot be read."""
+    """The content of a REGISTER_BROKER request. RequestError, with RocketMQ's code, if its body is invalid."""
     if header.body_crc32 and header.body_crc32 != body_crc32(request.body):
         raise refused("crc32 not match")
     body = _decode_body(request, compressed=header.compressed)
@@ -150,25 +150,25 @@ def _decode_body(request: RemotingCommand, *, compressed: bool) -> _Body:
             return _decode_compressed(body)
         return decode_json(body, _Body)
     except (ValueError, RecursionError) as error:
-        raise refused(f"the body is not what a broker registers with: {error}") from error
+        raise refused(f"the body is not a valid registration: {error}") from error
 
 
 def decode_json(body: bytes, kind: type[T]) -> T:
-    """``kind`` from fastjson's JSON; ValueError or RecursionError when it is not that."""
+    """A ``kind`` decoded from fastjson's JSON. ValueError or RecursionError if it is not one."""
     try:
         return msgspec.json.decode(body, type=kind, strict=False)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:  # not standard JSON; it may have numbers as keys
         value = rocketmq_json.decode(body)
-        rocketmq_json.encode(value).encode()  # raises for lone surrogates, which no answer could carry
+        rocketmq_json.encode(value).encode()  # raises for lone surrogates, which no answer can contain
         return msgspec.convert(value, kind, strict=False)
 
 
 def _check_topics(table: dict[str, TopicConfig]) -> None:
     for name, config in table.items():
         if not 0 < len(name) <= MAX_NAME:
-            raise refused(f"a topic's name has {len(name)} characters; 1 to {MAX_NAME} are allowed")
+            raise refused(f"a topic name has {len(name)} characters; 1 to {MAX_NAME} are allowed")
         if not 0 <= config.read_queue_nums <= MAX_QUEUES or not 0 <= config.write_queue_nums <= MAX_QUEUES:
             raise refused(
                 f"topic {name} has {config.read_queue_nums} read and {config.write_queue_nums} write queues; "
@@ -177,7 +177,7 @@ def _check_topics(table: dict[str, TopicConfig]) -> None:
 
 
 class _Reader:
-    """Goes through an uncompressed body. ValueError where it ends too soon."""
+    """Reads the fields of a decompressed body. ValueError if it ends too early."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -192,7 +192,7 @@ class _Reader:
     def _take(self, size: int) -> bytes:
         end = self._at + size
         if size < 0 or end > len(self._data):
-            raise ValueError(f"it ends at byte {len(self._data)}, within a field of {size} bytes")
+            raise ValueError(f"the data ends at byte {len(self._data)}, within a field of {size} bytes")
         part, self._at = self._data[self._at : end], end
         return part
 
@@ -204,13 +204,13 @@ def _decode_compressed(body: bytes) -> _Body:
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if inflater.unconsumed_tail or not inflater.eof:
-        raise ValueError(f"its zlib stream is cut off, or holds more than {MAX_UNCOMPRESSED} bytes")
+        raise ValueError(f"the zlib stream is truncated, or contains more than {MAX_UNCOMPRESSED} bytes")
     reader = _Reader(data)
     version = decode_json(reader.text(), DataVersion)
     table: dict[str, TopicConfig] = {}
     count = reader.number()
-    if count > MAX_TOPICS:  # a few MB unpack to millions, which take seconds
-        raise ValueError(f"it has {count} topics; {MAX_TOPICS} is the most")
+    if count > MAX_TOPICS:  # a few MB can decompress to millions of topics, which take seconds to read
+        raise ValueError(f"the registration has {count} topics; the limit is {MAX_TOPICS}")
     for _ in range(count):
         config = _decode_topic(reader.text().decode())
         table[config.topic_name] = config
@@ -222,7 +222,7 @@ def _decode_compressed(body: bytes) -> _Body:
 
 
 def _decode_topic(text: str) -> TopicConfig:
-    """RocketMQ's TopicConfig.decode; the attributes, which no name server uses, are passed over."""
+    """RocketMQ's TopicConfig.decode, without the attributes, which name servers do not use."""
     name, read, write, perm, filter_type = text.split(" ", 5)[:5]
     return TopicConfig(
         topic_name=name,
@@ -239,9 +239,9 @@ def _decode_topic(text: str) -> TopicConfig:
 def describe_broker(
     options: Options, topics: TopicConfigManager, *, read_only: bool, only: Collection[str] | None = None
 ) -> Registration:
-    """What this broker tells name servers, of all its topics or of ``only`` some; what does not exist is left out.
+    """This broker's registration, with all its topics or those in ``only`` that exist.
 
-    Topics have the permissions that the broker itself can keep.
+    The permissions of the topics are limited to what the broker allows at the moment.
     """
     perm = options.broker_permission & (PERM_READ if read_only else PERM_READ | PERM_WRITE)
     configs = topics if only is None else [config for name in only if (config := topics.get(name)) is not None]
@@ -260,12 +260,12 @@ def describe_broker(
 
 
 def address(host: str, port: int) -> str:
-    """``host:port``, an IPv6 host in brackets."""
+    """``host:port``, with brackets around an IPv6 host."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def encode_registration(broker: Registration) -> tuple[dict[str, str], bytes]:
-    """Header and body of the REGISTER_BROKER that registers ``broker``, as RocketMQ 5 sends it."""
+    """Header fields and body of a REGISTER_BROKER for ``broker``, as RocketMQ 5 sends it."""
     body = msgspec.json.encode(
         {
             "filterServerList": broker.filter_servers,
@@ -292,7 +292,7 @@ def encode_registration(broker: Registration) -> tuple[dict[str, str], bytes]:
 
 
 def identity(broker: Registration) -> dict[str, str]:
-    """The fields that say which broker is meant: the header of UNREGISTER_BROKER, too."""
+    """The header fields that identify a broker. UNREGISTER_BROKER has the same."""
     return {
         "brokerName": broker.broker_name,
         "brokerAddr": broker.broker_addr,

@@ -1,11 +1,11 @@
-"""What a name server tells about topics and brokers, in RocketMQ's JSON.
+"""A name server's data about topics and brokers, in RocketMQ's JSON.
 
     TopicRouteData   {"brokerDatas":[..],"filterServerTable":{},"queueDatas":[..]}
     ClusterInfo      {"brokerAddrTable":{"broker-a":{..}},"clusterAddrTable":{"DefaultCluster":["broker-a"]}}
 
-Members are in alphabetical order and there is no blank anywhere: the Go client cuts the text of ``brokerAddrs`` at
-commas and colons. Broker ids, which are numbers, are keys: bare as fastjson writes them (``{0:"127.0.0.1:10911"}``), or
-in quotes for clients that want standard JSON.
+Members are in alphabetical order and there are no spaces, because the Go client splits the text of ``brokerAddrs`` at
+commas and colons. Broker ids, which are numbers, are keys: without quotes, as fastjson writes them
+(``{0:"127.0.0.1:10911"}``), or in quotes for clients that require standard JSON.
 """
 
 from typing import Any
@@ -16,11 +16,11 @@ from broker_core.formats import rocketmq_json
 from broker_core.options import rocketmq_name
 
 MASTER_ID = 0
-"""The broker id of a master. A producer sends to no other."""
+"""The broker id of a master. Producers send to masters only."""
 
 
 class DataVersion(msgspec.Struct, frozen=True, rename=rocketmq_name):
-    """RocketMQ's DataVersion: which state of its topics a broker has told. Two are the same state when all agree."""
+    """RocketMQ's DataVersion: the version of a broker's topics. Two versions are the same if all fields are equal."""
 
     counter: int = 0
     state_version: int = 0
@@ -28,7 +28,7 @@ class DataVersion(msgspec.Struct, frozen=True, rename=rocketmq_name):
 
 
 class QueueData(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name):
-    """RocketMQ's QueueData: a topic on one broker. ``perm`` adds up 4 read, 2 write, 1 inherit."""
+    """RocketMQ's QueueData: a topic on one broker. ``perm`` is the sum of 4 (read), 2 (write) and 1 (inherit)."""
 
     broker_name: str
     perm: int
@@ -48,7 +48,7 @@ class BrokerData(msgspec.Struct, kw_only=True, rename=rocketmq_name, omit_defaul
 
 
 class TopicRouteData(msgspec.Struct, kw_only=True, rename=rocketmq_name, omit_defaults=True):
-    """RocketMQ's TopicRouteData: where a topic's queues are. ``filter_server_table``: by broker address."""
+    """RocketMQ's TopicRouteData: the brokers with a topic's queues. ``filter_server_table`` is by broker address."""
 
     broker_datas: list[BrokerData]
     filter_server_table: dict[str, list[str]]
@@ -57,7 +57,7 @@ class TopicRouteData(msgspec.Struct, kw_only=True, rename=rocketmq_name, omit_de
 
 
 class ClusterInfo(msgspec.Struct, kw_only=True, rename=rocketmq_name):
-    """RocketMQ's ClusterInfo: brokers by name, and their names by cluster."""
+    """RocketMQ's ClusterInfo: brokers by name, and broker names by cluster."""
 
     broker_addr_table: dict[str, BrokerData]
     cluster_addr_table: dict[str, list[str]]
@@ -69,5 +69,5 @@ def encode_standard(value: Any) -> bytes:
 
 
 def encode_bare(value: Any) -> bytes:
-    """fastjson's form, with bare numbers as keys."""
+    """fastjson's JSON, with numbers as keys without quotes."""
     return rocketmq_json.encode(msgspec.to_builtins(value)).encode()

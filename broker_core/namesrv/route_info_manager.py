@@ -1,12 +1,12 @@
-"""The name server's tables: which broker has which topics, where brokers are, and which of them are alive.
+"""The name server's tables: the topics of each broker, the addresses of brokers, and which brokers are alive.
 
     topicQueueTable     topic -> broker name -> queues and permissions
     brokerAddrTable     broker name -> cluster, and addresses by broker id
     clusterAddrTable    cluster -> broker names
-    brokerLiveTable     (cluster, address) -> when it was heard, which state of its topics it told, on which connection
+    brokerLiveTable     (cluster, address) -> time of the last heartbeat, version of its topics, connection
 
-Brokers fill them: by REGISTER_BROKER, or, when the broker is in the same process, directly. A broker leaves by saying
-so, with its connection, or when it was not heard for as long as it announced.
+Brokers register by REGISTER_BROKER; a broker in the same process does so by a call. A broker is removed when it
+unregisters, when its connection closes, or when it sent no heartbeat for the time given in its registration.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -26,10 +26,10 @@ from broker_core.namesrv.route_data import (
 from broker_core.topics import PERM_READ, PERM_WRITE, TopicConfig
 
 BROKER_EXPIRY_MS = 120_000
-"""How long a broker that named no other time may be silent."""
+"""How long a broker may send no heartbeat if its registration contains no other time."""
 MAX_ADDRESSES = 10_000
 MAX_ROUTES = 1_000_000
-"""Pairs of topic and broker, about 200 bytes each: many topics on many brokers are not both to be had."""
+"""Limit of (topic, broker) pairs, which need about 200 bytes each."""
 UNIT, UNIT_SUB = 1, 2
 """Bits of topicSysFlag."""
 
@@ -38,7 +38,7 @@ Address = tuple[str, str]
 
 
 class BrokerLiveInfo(msgspec.Struct, kw_only=True):
-    """RocketMQ's BrokerLiveInfo. ``timeout_ms`` None: it lives as long as its connection, or this process."""
+    """RocketMQ's BrokerLiveInfo. If ``timeout_ms`` is None, it lives as long as its connection or this process."""
 
     broker_name: str
     broker_id: int
@@ -51,7 +51,7 @@ class BrokerLiveInfo(msgspec.Struct, kw_only=True):
 
 
 class Registered(msgspec.Struct, frozen=True):
-    """What a slave is told: where its master is. Both empty for a master, or when there is none."""
+    """RocketMQ's RegisterBrokerResult: where a slave's master is. Empty for a master, or if there is no master."""
 
     ha_server_addr: str = ""
     master_addr: str = ""
@@ -62,19 +62,19 @@ class RouteInfoManager:
 
     def __init__(self) -> None:
         self._topic_queue_table: dict[str, dict[str, QueueData]] = {}
-        self._routes = 0  # pairs of topic and broker in it
+        self._routes = 0  # number of (topic, broker) pairs in it
         self._broker_addr_table: dict[str, BrokerData] = {}
         self._cluster_addr_table: dict[str, set[str]] = {}
         self._broker_live_table: dict[Address, BrokerLiveInfo] = {}
 
-    # --- Brokers come and go ------------------------------------------------------------------------------------
+    # --- Registering and removing brokers -----------------------------------------------------------------------
 
     def register_broker(
         self, broker: Registration, connection: Hashable, now: Now, *, expires: bool = True
     ) -> Registered:
-        """Enter a broker, or renew it. RequestError when RocketMQ refuses it, or a table is full.
+        """Add a broker, or renew its registration. RequestError if RocketMQ refuses it too, or a table is full.
 
-        Topics are taken over when ``data_version`` is another one than before; those that it does not name stay.
+        Its topics are updated if ``data_version`` has changed. Topics that the registration does not contain stay.
         """
         address = (broker.cluster, broker.broker_addr)
         data = self._broker_addr_table.get(broker.broker_name)
@@ -84,19 +84,19 @@ class RouteInfoManager:
             old = self._broker_live_table.get((broker.cluster, old_addr or ""))
             if old is not None and old.data_version.state_version > broker.data_version.state_version:
                 self._remove(address)
-                return Registered()  # the one that is there was elected later; this one will notice
+                return Registered()  # the registered broker was elected later; this one will notice
         if old_addr is None and len(broker.topics) == 1:
-            # A change of one topic, told to a name server that forgot the broker: it must tell all its topics first.
+            # The change of one topic, from a broker that is not registered (any more): it must send all topics first.
             raise refused("register broker failed")
-        heard = self._broker_live_table.get(address)
-        if heard is not None and heard.broker_name == broker.broker_name:
-            heard.heard_ns = now.mono_ns  # there may be no room for more of its topics: what it has stays
+        live = self._broker_live_table.get(address)
+        if live is not None and live.broker_name == broker.broker_name:
+            live.heard_ns = now.mono_ns  # it stays alive even if there is no room for more of its topics
         self._make_room(broker, address)
         self._leave_other_place(broker, address)
         self._enter(broker)
         known = self._broker_live_table.get(address)
-        if self._tells_topics(broker):
-            self._take_topics(
+        if self._may_set_topics(broker):
+            self._set_topics(
                 broker, everything=old_addr is None or known is None or known.data_version != broker.data_version
             )
         timeout_ms = (broker.heartbeat_timeout_ms or BROKER_EXPIRY_MS) if expires else None
@@ -114,27 +114,27 @@ class RouteInfoManager:
 
     def _make_room(self, broker: Registration, address: Address) -> None:
         if address not in self._broker_live_table and len(self._broker_live_table) >= MAX_ADDRESSES:
-            raise refused(f"this name server knows {MAX_ADDRESSES} brokers, the most it takes")
+            raise refused(f"this name server has {MAX_ADDRESSES} brokers, which is its limit")
         self._require_room(
             topics=sum(topic not in self._topic_queue_table for topic in broker.topics),
             routes=sum(broker.broker_name not in self._topic_queue_table.get(topic, ()) for topic in broker.topics),
         )
 
     def _require_room(self, *, topics: int, routes: int) -> None:
-        """RequestError when there cannot be so many more."""
+        """Raise RequestError if the tables have no room for so many more."""
         if topics and len(self._topic_queue_table) + topics > MAX_TOPICS:
             raise refused(
-                f"this name server knows {len(self._topic_queue_table)} topics and takes {MAX_TOPICS}; "
-                f"{topics} more are too many"
+                f"this name server has {len(self._topic_queue_table)} topics; {topics} more would exceed its limit of "
+                f"{MAX_TOPICS}"
             )
         if routes and self._routes + routes > MAX_ROUTES:
             raise refused(
-                f"this name server knows {self._routes} pairs of topic and broker and takes {MAX_ROUTES}; "
-                f"{routes} more are too many"
+                f"this name server has {self._routes} pairs of topic and broker; {routes} more would exceed its limit "
+                f"of {MAX_ROUTES}"
             )
 
     def _leave_other_place(self, broker: Registration, address: Address) -> None:
-        """One address is one broker, in one cluster: what it was before under another name or id, it is no more."""
+        """Remove the address from its previous name, id or cluster: an address belongs to one broker only."""
         known = self._broker_live_table.get(address)
         if known is not None and known.broker_name != broker.broker_name:
             self._remove(address)
@@ -165,12 +165,15 @@ class RouteInfoManager:
         data.broker_addrs[broker.broker_id] = broker.broker_addr
         self._cluster_addr_table.setdefault(broker.cluster, set()).add(broker.broker_name)
 
-    def _tells_topics(self, broker: Registration) -> bool:
-        """A master does; of slaves the first one, for a master that is away, unless it is too old to know of that."""
+    def _may_set_topics(self, broker: Registration) -> bool:
+        """Whether the topics in a registration count: a master's, or those of the first slave while there is no master.
+
+        A slave that is too old to send enableActingMaster does not stand in for its master.
+        """
         first = min(self._broker_addr_table[broker.broker_name].broker_addrs)
         return broker.broker_id == MASTER_ID or (broker.enable_acting_master is not None and broker.broker_id == first)
 
-    def _take_topics(self, broker: Registration, *, everything: bool) -> None:
+    def _set_topics(self, broker: Registration, *, everything: bool) -> None:
         acting = broker.broker_id != MASTER_ID and broker.enable_acting_master
         for topic, config in broker.topics.items():
             queues = self._topic_queue_table.setdefault(topic, {})
@@ -188,16 +191,16 @@ class RouteInfoManager:
         return Registered(live.ha_server_addr, master or "") if live else Registered()
 
     def unregister_broker(self, cluster: str, broker_addr: str) -> None:
-        """A broker takes its leave; nothing happens when it is not known."""
+        """Remove a broker, if it is registered."""
         self._remove((cluster, broker_addr))
 
     def connection_closed(self, connection: Hashable) -> None:
-        """Brokers are gone with the connection on which they registered last."""
+        """Remove the brokers that registered last on this connection."""
         for address in [address for address, live in self._broker_live_table.items() if live.connection is connection]:
             self._remove(address)
 
     def scan_not_active_broker(self, now: Now) -> list[Hashable]:
-        """Forget brokers that were silent for too long; the connections on which they had registered."""
+        """Remove brokers without a recent heartbeat. Returns the connections on which they had registered."""
         silent = [
             (address, live.connection)
             for address, live in self._broker_live_table.items()
@@ -229,8 +232,8 @@ class RouteInfoManager:
 
     # --- Between registrations ------------------------------------------------------------------------------------
 
-    def heard_of(self, cluster: str, broker_addr: str, now: Now) -> DataVersion | None:
-        """A broker shows that it is alive. The state of its topics that is known here, None for an unknown broker."""
+    def renew_broker(self, cluster: str, broker_addr: str, now: Now) -> DataVersion | None:
+        """Note a heartbeat. Returns the version of the broker's topics here, or None for an unknown broker."""
         live = self._broker_live_table.get((cluster, broker_addr))
         if live is None:
             return None
@@ -238,11 +241,11 @@ class RouteInfoManager:
         return live.data_version
 
     def wipe_write_perm_of_broker(self, broker_name: str) -> int:
-        """Let nobody send to a broker any more, until it registers a change. The number of its topics."""
+        """Remove write permission from a broker's topics until it registers a change. Returns their number."""
         return self._change_perms(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def add_write_perm_of_broker(self, broker_name: str) -> int:
-        """RocketMQ's opposite of wiping: all topics may be read and written. The number of them."""
+        """Give read and write permission to all of a broker's topics. Returns their number."""
         return self._change_perms(broker_name, lambda perm: PERM_READ | PERM_WRITE)
 
     def _change_perms(self, broker_name: str, change: Callable[[int], int]) -> int:
@@ -257,26 +260,26 @@ class RouteInfoManager:
     # --- Topics -------------------------------------------------------------------------------------------------
 
     def register_topic(self, topic: str, queue_datas: list[QueueData]) -> None:
-        """Enter a topic for brokers that are known; RequestError when there is no room."""
+        """Add a topic to those of the brokers that are registered. RequestError if there is no room."""
         known = [queue for queue in queue_datas if queue.broker_name in self._broker_addr_table]
         if not known:
             return
-        before = self._topic_queue_table.get(topic, {})
-        more = len({queue.broker_name for queue in known} - before.keys())
-        self._require_room(topics=not before, routes=more)
+        old_queues = self._topic_queue_table.get(topic, {})
+        more = len({queue.broker_name for queue in known} - old_queues.keys())
+        self._require_room(topics=not old_queues, routes=more)
         self._routes += more
-        queues = self._topic_queue_table.setdefault(topic, before)
+        queues = self._topic_queue_table.setdefault(topic, old_queues)
         for queue in known:
             queues[queue.broker_name] = queue
 
     def delete_topic(self, topic: str, cluster: str = "") -> None:
-        """Forget a topic, or its queues on the brokers of one cluster; brokers that still have it tell it again."""
+        """Remove a topic, or its queues on the brokers of one cluster. Brokers that still have it register it again."""
         names = self._cluster_addr_table.get(cluster, set()) if cluster else set(self._topic_queue_table.get(topic, ()))
         for broker_name in names:
             self._delete_queues(topic, broker_name)
 
     def delete_topic_of_broker(self, topic: str, broker_name: str) -> None:
-        """Forget a topic's queues on one broker."""
+        """Remove a topic's queues on one broker."""
         self._delete_queues(topic, broker_name)
 
     def _delete_queues(self, topic: str, broker_name: str) -> None:
@@ -293,7 +296,7 @@ class RouteInfoManager:
     # --- Answers --------------------------------------------------------------------------------------------------
 
     def pick_topic_route(self, topic: str) -> TopicRouteData | None:
-        """The route of a topic; None when it is not known, or none of its brokers is there."""
+        """The route of a topic; None if the topic is unknown or none of its brokers is registered."""
         queues = self._topic_queue_table.get(topic)
         if not queues:
             return None
@@ -311,34 +314,34 @@ class RouteInfoManager:
         )
 
     def cluster_info(self) -> ClusterInfo:
-        """All brokers and clusters. To be encoded before anything changes."""
+        """All brokers and clusters. Encode it before the tables change."""
         return ClusterInfo(
             broker_addr_table=self._broker_addr_table,
             cluster_addr_table={cluster: sorted(names) for cluster, names in self._cluster_addr_table.items()},
         )
 
     def broker_addrs(self, broker_name: str) -> dict[int, str]:
-        """A broker's addresses by id; empty when it is not known."""
+        """A broker's addresses by id; empty for an unknown broker."""
         data = self._broker_addr_table.get(broker_name)
         return {} if data is None else data.broker_addrs
 
     def topics(self) -> list[str]:
-        """Every topic's name."""
+        """The names of all topics."""
         return list(self._topic_queue_table)
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
-        """Names of topics that a broker of this cluster has."""
+        """The names of topics of this cluster's brokers."""
         names = self._cluster_addr_table.get(cluster, set())
         return [topic for topic, queues in self._topic_queue_table.items() if not names.isdisjoint(queues)]
 
     def system_topics(self) -> tuple[list[str], str]:
-        """What RocketMQ calls a name server's system topics: names of clusters and brokers. And a broker's address."""
+        """RocketMQ's system topics of a name server (names of clusters and brokers), and the address of a broker."""
         names = [*self._cluster_addr_table, *self._broker_addr_table]
         addr = next((addr for data in self._broker_addr_table.values() for addr in data.broker_addrs.values()), "")
         return names, addr
 
     def unit_topics(self, *, unit: bool | None, unit_sub: bool | None) -> list[str]:
-        """Topics by the unit bits of their flag; None: either way."""
+        """Topics by the unit bits of their flag. None matches both values."""
 
         def matches(queues: dict[str, QueueData]) -> bool:
             flag = next(iter(queues.values())).topic_sys_flag

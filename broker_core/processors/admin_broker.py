@@ -96,7 +96,7 @@ def update_and_create_topic_list(context: Context, request: Request, now: Now) -
 
 
 def _changed(context: Context, command: UpdateAndCreateTopic) -> TopicConfig:
-    return context.topics.changed(
+    return context.topics.changed_config(
         command.topic,
         command.read_queues,
         command.write_queues,

@@ -137,7 +137,7 @@ class NameServer:
             return
         now, routes = self.clock.now(), self.controller.routes
         broker = self._describe(changed)
-        if changed is not None and routes.heard_of(broker.cluster, broker.broker_addr, now) is None:
+        if changed is not None and routes.renew_broker(broker.cluster, broker.broker_addr, now) is None:
             changed, broker = None, self._describe(None)  # somebody else had taken its name
         for topic in changed or ():
             if topic not in broker.topics:

@@ -1,4 +1,4 @@
-"""Windows over running totals, beside the plain sum of what was added in each slot."""
+"""Windows over running totals, compared with plain sums of the additions."""
 
 from datetime import datetime
 
@@ -40,7 +40,7 @@ def added(*what: tuple[int, int, int]) -> StatsItem:
     return item
 
 
-def test_a_window_ends_with_the_last_slot_that_is_over() -> None:
+def test_a_window_ends_with_the_last_finished_slot() -> None:
     item = added((3, 2, 200), (9, 4, 100))
     nothing = StatsWindows(NOTHING, NOTHING, NOTHING)
     assert item.windows(at(9.9)) == (nothing, nothing)
@@ -67,7 +67,7 @@ def test_hours_and_days() -> None:
     st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 9), st.integers(0, 99)), max_size=30),
     st.integers(0, 100_000),
 )
-def test_beside_the_plain_sums(more: list[tuple[int, int, int]], later: int) -> None:
+def test_windows_equal_plain_sums(more: list[tuple[int, int, int]], later: int) -> None:
     clock, log = 0, [(0, 1, 1)]
     for wait, nums, size in more:
         clock += wait
@@ -85,12 +85,12 @@ def test_beside_the_plain_sums(more: list[tuple[int, int, int]], later: int) -> 
             assert snapshot.avgpt == (sum(inside) / len(inside) if inside else 0.0)
 
 
-def test_notes_do_not_pile_up() -> None:
+def test_the_number_of_notes_is_limited() -> None:
     item = added(*((second, 1, 1) for second in range(0, 90_000, 7)))
     assert [len(notes._rows) // 4 for notes in item._notes] == [7, 7, 25]
 
 
-def test_keys_are_bounded_and_forgotten() -> None:
+def test_the_number_of_keys_is_limited() -> None:
     table: StatsItemSet[tuple[str, str]] = StatsItemSet()
     for number in range(broker_stats.MAX_KEYS + 3):
         table.add(((f"t{number}", "g"), 1, 1, at(0)))
@@ -100,7 +100,7 @@ def test_keys_are_bounded_and_forgotten() -> None:
     assert len(table) == 1 and table.tps(("t7", "g"), at(10)) == 0.1 and table.tps(("t8", "g"), at(10)) == 0.0
 
 
-def test_what_is_added_is_put_down_and_counted_once() -> None:
+def test_additions_are_counted_once() -> None:
     stats = BrokerStatsManager(now(0))
     for second in (1, 2):
         stats.topic_put.add(("a", 1, 10, at(second)))
@@ -115,7 +115,7 @@ def test_what_is_added_is_put_down_and_counted_once() -> None:
     assert [(item.nums, item.size, item.times) for item in items if item] == [(7, 70, 3), (4, 40, 2), (6, 60, 2)]
 
 
-def test_what_was_deleted_is_forgotten() -> None:
+def test_counts_of_deleted_topics_and_groups_are_dropped() -> None:
     stats = BrokerStatsManager(now(0))
     for topic in ("a", "b"):
         stats.topic_put.add((topic, 1, 1, at(0)))

@@ -1,4 +1,4 @@
-"""Options under RocketMQ's names: text as in broker.conf, clear refusals, changes while running."""
+"""Options under RocketMQ's names: text as in broker.conf, clear errors, changes while running."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from broker_core.options import (
 
 
 @pytest.mark.parametrize("hours", ["24", "4;99", ";", ""])
-def test_delete_when_names_hours_of_a_day(hours: str) -> None:
+def test_delete_when_accepts_hours_of_a_day_only(hours: str) -> None:
     with pytest.raises(RequestError, match="deleteWhen"):
         make_options({"deleteWhen": hours})
     assert make_options({"deleteWhen": "04;23;7"}).delete_when == "04;23;7"
@@ -37,7 +37,7 @@ def test_defaults_are_rocketmqs() -> None:
     assert options.flush_disk_type == "ASYNC_FLUSH" and options.max_message_size == 4 * 1024 * 1024
 
 
-def test_text_values_are_taken() -> None:
+def test_text_values_are_converted() -> None:
     options = make_options({"longPollingEnable": "false", "shortPollingTimeMills": "250", "brokerName": "b2"})
     assert (options.long_polling_enable, options.short_polling_time_mills, options.broker_name) == (False, 250, "b2")
 
@@ -52,7 +52,7 @@ def test_text_values_are_taken() -> None:
         ({"brokerName": "../x"}, "brokerName"),
     ],
 )
-def test_wrong_values_are_named(values: dict[str, str], words: str) -> None:
+def test_errors_contain_the_wrong_value(values: dict[str, str], words: str) -> None:
     with pytest.raises(RequestError, match=words):
         make_options(values)
 
@@ -87,7 +87,7 @@ def test_name_servers(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "a:", ":1", "a:1;", "a:1,b:2 ", "a:1 ;b:2", "a:123456"])
-def test_what_is_no_list_of_name_servers(text: str) -> None:
+def test_invalid_lists_of_name_servers_are_refused(text: str) -> None:
     with pytest.raises(RequestError, match="namesrvAddr"):
         make_options({"namesrvAddr": text})
 

@@ -1,4 +1,4 @@
-"""Topics: names by RocketMQ's rules, creation by template, changes, what goes to topics.json."""
+"""Topics: names by RocketMQ's rules, creation from templates, changes, and the content of topics.json."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_bad_names(name: str) -> None:
         validate_topic(name)
 
 
-def test_groups_are_shorter() -> None:
+def test_group_names_have_a_lower_limit() -> None:
     with pytest.raises(RequestError):
         validate_group("g" * 121)
 
@@ -40,7 +40,7 @@ def test_a_send_creates_from_the_template() -> None:
     assert topics.dirty
 
 
-def test_no_creation_where_it_is_off_or_the_template_has_no_inherit() -> None:
+def test_no_topic_is_created_if_that_is_off_or_the_template_lacks_inherit() -> None:
     with pytest.raises(NotFoundError) as caught:
         manager(auto_create_topic_enable=False).create_in_send_message("new", "TBW102", 4, NOW)
     assert caught.value.code is ResponseCode.TOPIC_NOT_EXIST
@@ -50,7 +50,7 @@ def test_no_creation_where_it_is_off_or_the_template_has_no_inherit() -> None:
         topics.create_in_send_message("new", "plain", 4, NOW)
 
 
-def test_update_creates_changes_and_leaves_what_is_none() -> None:
+def test_update_creates_changes_and_ignores_none() -> None:
     topics = manager()
     assert topics.update("t", None, None, None, NOW).read_queue_nums == 4
     assert topics.update("t", 8, None, None, NOW).write_queue_nums == 4
@@ -62,7 +62,7 @@ def test_update_creates_changes_and_leaves_what_is_none() -> None:
             topics.update("t", *wrong, NOW)
 
 
-def test_system_topics_are_left_alone() -> None:
+def test_system_topics_cannot_be_changed() -> None:
     topics = manager()
     for call in (lambda: topics.update("SCHEDULE_TOPIC_XXXX", 1, 1, 6, NOW), lambda: topics.delete("TBW102", NOW)):
         with pytest.raises(RequestError, match="system topic"):
@@ -70,7 +70,7 @@ def test_system_topics_are_left_alone() -> None:
     assert topics.is_system("rmq_sys_wheel_timer") and not topics.is_system("orders")
 
 
-def test_deleting_is_forgetting() -> None:
+def test_a_deleted_topic_is_unknown() -> None:
     topics = manager()
     topics.update("t", 4, 4, 6, NOW)
     topics.delete("t", NOW)
@@ -79,7 +79,7 @@ def test_deleting_is_forgetting() -> None:
         topics.require("t")
 
 
-def test_the_table_survives_and_keeps_what_it_does_not_know() -> None:
+def test_the_table_survives_a_restart_with_unknown_fields() -> None:
     loaded = {
         "dataVersion": {"counter": 7, "stateVersion": 0, "timestamp": 5},
         "fromTheFuture": [1],
@@ -104,7 +104,7 @@ def test_the_table_survives_and_keeps_what_it_does_not_know() -> None:
     assert again.as_table()["dataVersion"]["counter"] >= 7
 
 
-def test_who_tells_others_where_topics_are_learns_what_changed() -> None:
+def test_changed_topics_are_returned_once() -> None:
     topics = manager()
     assert "TBW102" in (topics.take_changed() or set())
     assert topics.take_changed() is None
@@ -113,13 +113,13 @@ def test_who_tells_others_where_topics_are_learns_what_changed() -> None:
     topics.update("gone", 1, 1, 6, NOW)
     topics.take_changed()
     topics.update("changed", 3, 3, 6, NOW)
-    assert topics.take_changed() is None, "it is as it was"
+    assert topics.take_changed() is None, "nothing was changed"
     topics.update("changed", 4, 3, 6, NOW)
     topics.delete("gone", NOW)
     assert topics.take_changed() == {"changed", "gone"}
 
 
-def test_the_data_version_is_another_one_after_every_change() -> None:
+def test_every_change_changes_the_data_version() -> None:
     topics = manager({"dataVersion": {"counter": 7, "stateVersion": 2, "timestamp": 5}, "topicConfigTable": {}})
     first = topics.data_version
     assert first["counter"] > 7 and first["stateVersion"] == 2 and first["timestamp"] == NOW.wall_ms
@@ -130,7 +130,7 @@ def test_the_data_version_is_another_one_after_every_change() -> None:
     assert topics.data_version["counter"] == second["counter"] + 1
 
 
-def test_what_may_be_done_with_the_broker_is_a_change_of_all_its_topics() -> None:
+def test_changing_the_brokers_permission_changes_all_topics() -> None:
     topics = manager()
     topics.take_changed()
     topics.dirty = False
@@ -142,7 +142,7 @@ def test_what_may_be_done_with_the_broker_is_a_change_of_all_its_topics() -> Non
     assert topics.data_version != before and topics.dirty
 
 
-def test_a_retry_topic_is_made_once_with_the_groups_queues() -> None:
+def test_a_retry_topic_is_created_once_with_the_groups_queues() -> None:
     topics = manager()
     made, created = topics.create_in_send_message_back("%RETRY%g", 3, 6, NOW)
     assert created and (made.read_queue_nums, made.write_queue_nums, made.perm) == (3, 3, 6)
@@ -151,7 +151,7 @@ def test_a_retry_topic_is_made_once_with_the_groups_queues() -> None:
         topics.create_in_send_message_back("%RETRY%a/b", 1, 6, NOW)
 
 
-def test_attributes_are_set_and_taken_away() -> None:
+def test_attributes_are_set_and_removed() -> None:
     topics = manager()
 
     def update(**attributes: str) -> dict[str, object]:
@@ -162,24 +162,24 @@ def test_attributes_are_set_and_taken_away() -> None:
         "queue.type": "SimpleCQ",
     }
     assert update(**{"+message.type": "DELAY", "-queue.type": ""}) == {"message.type": "DELAY"}
-    for name, value, said in (
+    for name, value, words in (
         ("message.type", "FIFO", "to set"),
         ("+message.type", "MIXED", "one of"),
         ("+queue.type", "BatchCQ", "SimpleCQ"),
         ("+other", "1", "'\\+other'"),
-        ("-queue.type", "", "take away"),
+        ("-queue.type", "", "to remove it"),
         ("", "", "to set"),
     ):
-        with pytest.raises(RequestError, match=said) as error:
+        with pytest.raises(RequestError, match=words) as error:
             update(**{name: value})
         assert error.value.code is ResponseCode.SYSTEM_ERROR
     assert update() == {"message.type": "DELAY"}
 
 
-def test_a_change_is_seen_before_it_is_made() -> None:
+def test_a_changed_configuration_is_not_stored_yet() -> None:
     topics = manager()
-    changed = topics.changed("t", 2, 3, 4, order=True, filter_type="MULTI_TAG", sys_flag=1)
+    changed = topics.changed_config("t", 2, 3, 4, order=True, filter_type="MULTI_TAG", sys_flag=1)
     assert topics.get("t") is None
     assert topics.put(changed, NOW) == topics.get("t") == topics.update("t", None, None, None, NOW)
     assert (changed.order, changed.topic_filter_type, changed.topic_sys_flag) == (True, "MULTI_TAG", 1)
-    assert topics.changed("t", None, None, None, order=False).order is False
+    assert topics.changed_config("t", None, None, None, order=False).order is False

@@ -1,4 +1,4 @@
-"""The promise between the two stages, held by the filter there is: the first may say yes too often, never no."""
+"""The contract between the two stages: the first may accept too much, but must never reject a match."""
 
 from typing import get_type_hints
 
@@ -13,7 +13,7 @@ from broker_core.formats.tags_code import hash_code
 TAGS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E, exclude_characters="|*"), min_size=1, max_size=8)
 
 
-def made(expression: str) -> MessageFilter:
+def filter_of(expression: str) -> MessageFilter:
     found = parse_subscription(expression)
     assert found is not None
     return found
@@ -29,14 +29,14 @@ def test_a_filter_has_both_stages_with_the_types_that_the_store_uses() -> None:
 
 
 @given(TAGS, st.lists(TAGS, min_size=1, max_size=4))
-def test_what_the_record_stage_takes_the_queue_stage_took(tag: str, wanted: list[str]) -> None:
-    asked = made(" || ".join(wanted))
+def test_the_queue_stage_accepts_whatever_the_record_stage_accepts(tag: str, wanted: list[str]) -> None:
+    asked = filter_of(" || ".join(wanted))
     assert asked.matches_record(properties(tag)) == (tag in wanted)
     assert asked.matches_tags_code(hash_code(tag)) >= asked.matches_record(properties(tag))
 
 
-def test_two_tags_of_one_hash_are_told_apart_by_the_record_only() -> None:
+def test_two_tags_with_the_same_hash_are_distinguished_by_the_record_only() -> None:
     assert hash_code("Aa") == hash_code("BB")
-    asked = made("Aa")
+    asked = filter_of("Aa")
     assert asked.matches_tags_code(hash_code("BB"))
     assert not asked.matches_record(properties("BB"))

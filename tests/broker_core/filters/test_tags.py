@@ -1,4 +1,4 @@
-"""Tag expressions: what they take at the queue entry and at the record."""
+"""Tag expressions: what they match by queue unit and by record."""
 
 import pytest
 from hypothesis import given
@@ -18,12 +18,12 @@ TAG = st.text(
 
 
 @pytest.mark.parametrize("expression", ["", "*", "  * "])
-def test_everything(expression: str) -> None:
+def test_expressions_that_match_every_message(expression: str) -> None:
     assert parse_subscription(expression) is None
 
 
 @given(st.lists(TAG, min_size=1, max_size=4), TAG)
-def test_a_filter_takes_its_tags_and_no_other(tags: list[str], other: str) -> None:
+def test_a_filter_matches_its_tags_and_no_other(tags: list[str], other: str) -> None:
     found = parse_subscription(" || ".join(tags))
     assert found is not None
     for tag in tags:
@@ -51,7 +51,7 @@ def test_a_record_without_a_tag_or_with_a_similar_property_does_not_match() -> N
 @pytest.mark.parametrize(
     "expression", ["TagA ||", "|| TagA", "TagA | TagB", "TagA || *", "a\x00b", "\ud800", "x" * 5000]
 )
-def test_what_does_not_parse(expression: str) -> None:
+def test_invalid_expressions_are_refused(expression: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse_subscription(expression)
     assert caught.value.code is ResponseCode.SUBSCRIPTION_PARSE_FAILED
@@ -63,7 +63,7 @@ def test_other_filter_types_are_refused_clearly() -> None:
 
 
 @pytest.mark.parametrize("expression", ["", "*", " * "])
-def test_everything_as_clients_write_it(expression: str) -> None:
+def test_client_expressions_that_match_every_message(expression: str) -> None:
     assert parse_client_subscription(expression) is None
 
 
@@ -78,7 +78,7 @@ def test_everything_as_clients_write_it(expression: str) -> None:
         ("TagA || *", {"TagA", "*"}),
     ],
 )
-def test_clients_may_write_more_than_the_api_takes(expression: str, tags: set[str]) -> None:
+def test_clients_may_use_expressions_that_the_api_refuses(expression: str, tags: set[str]) -> None:
     found = parse_client_subscription(expression)
     assert found is not None and found.tags_set == {tag.encode() for tag in tags}
     assert found.expression == expression
@@ -88,7 +88,7 @@ def test_clients_may_write_more_than_the_api_takes(expression: str, tags: set[st
     ("expression", "kind", "code"),
     [("||", "TAG", 23), (" || ", "", 23), ("x" * 5000, "TAG", 23), ("a > 1", "SQL92", 1), ("*", "SQL92", 1)],
 )
-def test_what_no_client_may_write(expression: str, kind: str, code: int) -> None:
+def test_invalid_client_expressions_are_refused(expression: str, kind: str, code: int) -> None:
     with pytest.raises(RequestError) as error:
         parse_client_subscription(expression, kind)
     assert error.value.code == code

@@ -13,7 +13,7 @@ def test_a_checkpoint_round_trips(wanted: checkpoint.Checkpoint) -> None:
     assert checkpoint.decode(data) == wanted
 
 
-def test_a_missing_or_damaged_checkpoint_takes_nothing_for_granted() -> None:
+def test_a_missing_or_damaged_checkpoint_reads_as_zeros() -> None:
     assert checkpoint.decode(b"") == checkpoint.decode(b"\xff" * 4096) == checkpoint.Checkpoint()
     assert checkpoint.decode(checkpoint.encode(checkpoint.Checkpoint(5000, 5000))[:39]).recovery_timestamp == 0
 

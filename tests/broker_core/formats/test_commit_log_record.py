@@ -31,11 +31,11 @@ def encode_vector() -> bytes:
     )
 
 
-def test_a_record_is_laid_out_as_rocketmq_lays_it_out() -> None:
+def test_a_record_has_rocketmqs_layout() -> None:
     assert encode_vector() == VECTOR
 
 
-def test_decoding_gives_back_every_field() -> None:
+def test_decoding_returns_every_field() -> None:
     record = records.decode(VECTOR)
     assert (record.topic, record.queue_id, record.queue_offset, record.physical_offset) == ("T", 3, 7, 1024)
     assert (record.body, record.properties) == (b"hello", "TAGS\x01TagA\x02UNIQ_KEY\x01ABC\x02")
@@ -90,7 +90,7 @@ def test_every_record_round_trips(
     assert records.properties_at(placed, before) == properties.encode()
 
 
-def test_no_cut_of_a_record_is_a_record() -> None:
+def test_a_truncated_record_is_not_valid() -> None:
     for length in range(len(VECTOR)):
         assert records.measure(VECTOR[:length], 0, length) == 0
         with pytest.raises(records.RecordError):
@@ -111,20 +111,20 @@ def test_a_flipped_bit_in_lengths_magic_or_body_is_noticed(bit: int) -> None:
         assert records.measure(damaged, 0, len(damaged), 1024) == 0
 
 
-def test_a_pull_body_is_decoded_whole_or_not_at_all() -> None:
+def test_a_pull_body_with_an_invalid_end_is_refused() -> None:
     assert [record.queue_offset for record in records.decode_all(VECTOR * 3)] == [7, 7, 7]
     with pytest.raises(records.RecordError):
         records.decode_all(VECTOR + b"\0")
 
 
-def test_the_filler_names_the_bytes_left() -> None:
+def test_the_filler_contains_the_number_of_bytes_left() -> None:
     filler = records.blank(626)
     assert filler == bytes.fromhex("00000272cbd43194")
     assert records.is_blank(b"x" + filler, 1)
     assert not records.is_blank(filler, 1)
 
 
-def test_what_the_log_cannot_hold_is_refused() -> None:
+def test_a_topic_or_properties_that_are_too_long_are_refused() -> None:
     with pytest.raises(records.RecordError, match="topic"):
         records.encode(topic="t" * 256, queue_id=0, queue_offset=0, physical_offset=0, body=b"")
     with pytest.raises(records.RecordError, match="properties"):

@@ -16,7 +16,7 @@ def test_a_unit_as_rocketmq_wrote_it() -> None:
     assert (unit.tags_code, unit.store_timestamp, unit.bitmap) == (0x651874E, 0x1A1FD6870FF, b"")
 
 
-def test_the_end_of_a_file_is_no_unit() -> None:
+def test_the_end_of_a_file_is_not_a_unit() -> None:
     assert ext.decode(b"\xff\xff\xff\xff" + bytes(40), 0) is None
     assert ext.decode(bytes(40), 0) is None
     assert ext.decode(ext.encode(1, 2, b"abc")[:-1], 0) is None

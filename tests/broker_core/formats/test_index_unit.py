@@ -27,7 +27,7 @@ def test_a_full_size_file_has_rocketmqs_size() -> None:
     assert index_unit.file_size(5_000_000, 20_000_000) == 420_000_040
 
 
-def test_a_header_round_trips_and_a_fresh_one_counts_from_one() -> None:
+def test_a_header_round_trips_and_a_new_one_counts_from_one() -> None:
     header = index_unit.IndexHeader(1, 2, 3, 4, 5, 6)
     assert index_unit.decode_header(index_unit.HEADER.pack(*header)) == header
     assert index_unit.decode_header(bytes(40)).index_count == 1

@@ -17,7 +17,7 @@ COMPRESSORS = {
 
 
 @given(st.binary(max_size=500), st.sampled_from(sorted(COMPRESSORS)))
-def test_every_kind_is_inflated_up_to_its_bound(body: bytes, kind: int) -> None:
+def test_every_kind_is_decompressed_up_to_its_limit(body: bytes, kind: int) -> None:
     packed = COMPRESSORS[kind](body)
     assert bodies.decompress(packed, kind | 1, len(body)) == body
     if body:
@@ -26,23 +26,23 @@ def test_every_kind_is_inflated_up_to_its_bound(body: bytes, kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(COMPRESSORS))
-def test_a_bomb_is_not_inflated(kind: int) -> None:
+def test_a_decompression_bomb_is_refused(kind: int) -> None:
     with pytest.raises(bodies.BodyError, match="larger"):
         bodies.decompress(COMPRESSORS[kind](bytes(50_000_000)), kind | 1, 1000)
 
 
 @pytest.mark.parametrize("kind", sorted(COMPRESSORS))
-def test_damage_is_told(kind: int) -> None:
+def test_damage_is_reported(kind: int) -> None:
     packed = COMPRESSORS[kind](b"some body " * 50)
     for damaged in (packed[:-5], packed[:8], b"", b"plain text, not compressed at all"):
         with pytest.raises(bodies.BodyError):
             bodies.decompress(damaged, kind | 1, 10_000)
 
 
-def test_an_uncompressed_body_is_left_alone() -> None:
+def test_an_uncompressed_body_is_returned_unchanged() -> None:
     assert bodies.decompress(b"abc", 0x300, 0) == b"abc"
 
 
-def test_an_unknown_kind_is_told() -> None:
+def test_an_unknown_kind_is_reported() -> None:
     with pytest.raises(bodies.BodyError, match="type 5"):
         bodies.decompress(b"abc", 0x501, 10)

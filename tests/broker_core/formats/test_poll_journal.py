@@ -1,4 +1,4 @@
-"""The poll journal's bytes: written by hand here, torn and damaged at every place, and there and back again."""
+"""The poll journal's bytes: compared with bytes written by hand, torn and damaged at every position, round trips."""
 
 import struct
 import zlib
@@ -128,7 +128,7 @@ def test_a_block_byte_by_byte() -> None:
     )
 
 
-def test_all_parts_keep_what_follows_aligned() -> None:
+def test_all_parts_are_aligned() -> None:
     for name in ("", "b", "broker-abc", "größe" * 7):
         assert len(encode_header(1, 2, 3, name)) % 8 == 0
         assert len(block_of(WOKEN, JournalEntry(*([0] * 11), name, name + "x", "", "woken"))) % 8 == 0
@@ -141,7 +141,7 @@ def test_strings_are_written_once_in_a_file() -> None:
     assert list(decode_entries(journal_of(first, second))) == [WOKEN, WOKEN, COMMITTED]
 
 
-def test_a_block_without_anything_closes_the_file() -> None:
+def test_an_empty_block_closes_the_file() -> None:
     data = journal_of(block_of(WOKEN), BlockEncoder().take(3))
     header = decode_header(data)
     assert header is not None
@@ -172,13 +172,13 @@ def test_a_block_without_anything_closes_the_file() -> None:
         ),
     ],
 )
-def test_every_name_there_is_has_its_place(name: str, known: tuple[str, ...]) -> None:
+def test_every_name_of_an_event_is_in_the_tables(name: str, known: tuple[str, ...]) -> None:
     fields = {field: getattr(WOKEN, field) for field in WOKEN.__struct_fields__}
     entries = [JournalEntry(**(fields | {name: text})) for text in ("", *known)]
     assert list(decode_entries(journal_of(block_of(*entries)))) == entries
 
 
-def test_a_name_that_is_not_in_the_tables_is_another_one() -> None:
+def test_a_name_that_is_not_in_the_tables_becomes_other() -> None:
     entry = JournalEntry(*([0] * 11), "t", "g", "c", "mended", "boredom", "GREAT", "pigeon")
     (found,) = decode_entries(journal_of(block_of(entry)))
     assert (found.kind, found.cause, found.status, found.protocol) == ("other",) * 4
@@ -196,7 +196,7 @@ def test_a_number_that_does_not_fit_becomes_the_nearest() -> None:
     )
 
 
-def test_a_long_text_is_cut_between_its_characters() -> None:
+def test_a_long_text_is_truncated_between_characters() -> None:
     entry = JournalEntry(*([0] * 11), "t", "ö" * MAX_STRING, "c\ud800", "woken")
     (found,) = decode_entries(journal_of(block_of(entry)))
     assert found.group == "ö" * (MAX_STRING // 2) and found.client_id == "c?"
@@ -216,7 +216,7 @@ def test_a_block_is_full_by_entries_and_by_strings() -> None:
     assert MAX_STRING_BYTES < len(encoder.take()) < MAX_BLOCK
 
 
-def test_a_file_takes_a_bounded_number_of_strings() -> None:
+def test_the_number_of_strings_in_a_file_is_limited() -> None:
     encoder = BlockEncoder()
     for number in range(MAX_STRINGS - 2):
         encoder.add(JournalEntry(*([0] * 11), "t", "", f"c{number}", "woken"))
@@ -225,7 +225,7 @@ def test_a_file_takes_a_bounded_number_of_strings() -> None:
     assert encoder.has_many_strings
 
 
-def test_the_times_of_a_block_are_its_smallest_and_largest_even_when_the_clock_goes_back() -> None:
+def test_a_block_has_the_smallest_and_largest_time_even_if_the_clock_goes_back() -> None:
     entries = [JournalEntry(at, *([0] * 10), "t", "g", "c", "woken") for at in (50, 70, 20, 60)]
     block = decode_block(block_of(*entries), 0, ENTRY.size)
     assert block is not None and (block.min_ms, block.max_ms) == (20, 70)
@@ -234,7 +234,7 @@ def test_the_times_of_a_block_are_its_smallest_and_largest_even_when_the_clock_g
 # --- torn and damaged ---
 
 
-def test_a_torn_tail_ends_the_file_wherever_it_is_torn() -> None:
+def test_a_torn_block_ends_the_file() -> None:
     encoder = BlockEncoder()
     parts = [block_of(WOKEN, encoder=encoder), block_of(COMMITTED, WOKEN, encoder=encoder)]
     data = journal_of(*parts)
@@ -245,7 +245,7 @@ def test_a_torn_tail_ends_the_file_wherever_it_is_torn() -> None:
     assert len(list(decode_entries(data))) == 3
 
 
-def test_zeros_where_a_block_was_ends_the_file() -> None:
+def test_a_block_of_zeros_ends_the_file() -> None:
     data = journal_of(block_of(WOKEN))
     assert list(decode_entries(data + bytes(4096))) == [WOKEN]
 
@@ -264,14 +264,14 @@ def test_any_changed_byte_ends_the_file_there() -> None:
 
 
 @pytest.mark.parametrize("strings", [b"\xff\xff" + b"x" * 6, b"\x08\0" + b"x" * 6])
-def test_a_string_that_does_not_end_in_its_block_ends_the_file(strings: bytes) -> None:
+def test_a_string_that_exceeds_its_block_ends_the_file(strings: bytes) -> None:
     rest = struct.pack("<4I2q", 0, 1, len(strings), 0, 0, 0) + strings
     data = struct.pack("<2I", 8 + len(rest), zlib.crc32(rest)) + rest
     assert decode_block(data, 0, ENTRY.size) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"GLASSPJ1", b"GLASSPJ2" + journal_of()[8:], bytes(100)])
-def test_what_is_no_journal_has_no_entries(data: bytes) -> None:
+def test_a_file_that_is_not_a_journal_has_no_entries(data: bytes) -> None:
     assert decode_header(data) is None and list(decode_entries(data)) == []
 
 
@@ -279,7 +279,7 @@ def test_what_is_no_journal_has_no_entries(data: bytes) -> None:
 
 
 def with_schema(version: int, entry_size: int, more_header: bytes = b"") -> bytes:
-    """WOKEN and COMMITTED as a schema writes them whose entries are shorter, or end in ``0xEE`` bytes."""
+    """WOKEN and COMMITTED in another schema, with shorter entries or entries that end in ``0xEE`` bytes."""
     name = b"broker-a"
     length = 48 + len(name) + len(more_header) + 8
     data = b"GLASSPJ1" + struct.pack("<4I3q", version, length, entry_size, len(name), 7, 1, 42) + name + more_header
@@ -294,18 +294,18 @@ def with_schema(version: int, entry_size: int, more_header: bytes = b"") -> byte
     return data + struct.pack("<2I", 8 + len(rest), zlib.crc32(rest)) + rest
 
 
-def test_a_later_schema_is_read_as_far_as_it_is_known() -> None:
+def test_known_fields_of_a_later_schema_are_read() -> None:
     first, second = decode_entries(with_schema(2, 96, b"more of the header, and more"))
     assert (first.at_ms, second.at_ms, first.topic, first.client_id, first.kind) == (100, 200, "t", "c", "woken")
     assert first.protocol == "other"
 
 
-def test_an_earlier_schema_has_no_value_where_it_has_no_field() -> None:
+def test_missing_fields_of_an_earlier_schema_have_no_value() -> None:
     first, _ = decode_entries(with_schema(0, 44))
     assert (first.at_ms, first.held_us, first.wake_us, first.topic) == (100, 5, -1, "")
 
 
-# --- there and back ---
+# --- round trips ---
 
 numbers = st.integers(-(1 << 31), (1 << 31) - 1)
 entries_of_any_kind = st.builds(
@@ -321,7 +321,7 @@ entries_of_any_kind = st.builds(
 
 
 @given(st.lists(st.lists(entries_of_any_kind, max_size=5), max_size=4))
-def test_what_is_written_is_read(blocks: list[list[JournalEntry]]) -> None:
+def test_entries_round_trip(blocks: list[list[JournalEntry]]) -> None:
     encoder = BlockEncoder()
     data = journal_of(*(block_of(*entries, encoder=encoder) for entries in blocks))
     assert list(decode_entries(data)) == [entry for entries in blocks for entry in entries]

@@ -29,13 +29,13 @@ def test_bare_keys_are_integers_and_quoted_ones_text() -> None:
     }
 
 
-def test_a_table_is_written_as_fastjson_writes_it() -> None:
+def test_a_table_is_written_as_by_fastjson() -> None:
     assert rocketmq_json.encode({"offsetTable": {"T@g": {0: 5, 1: 7}}, "ok": True, "f": 0.5}) == (
         '{"offsetTable":{"T@g":{0:5,1:7}},"ok":true,"f":0.5}'
     )
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[1]", b"\xff", b'{"a" 1}'])
-def test_what_is_no_table_is_refused(text: bytes) -> None:
+def test_invalid_tables_are_refused(text: bytes) -> None:
     with pytest.raises(rocketmq_json.RocketmqJsonError):
         rocketmq_json.decode(text)

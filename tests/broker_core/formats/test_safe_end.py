@@ -16,12 +16,12 @@ def test_a_safe_end_round_trips(wanted: safe_end.SafeEnd) -> None:
 
 
 @pytest.mark.parametrize("length", range(safe_end.SIZE))
-def test_a_cut_off_file_says_nothing(length: int) -> None:
+def test_a_truncated_file_reads_as_none(length: int) -> None:
     assert safe_end.decode(WRITTEN[:length]) is None
 
 
 @given(st.integers(0, len(WRITTEN) * 8 - 1))
-def test_a_half_written_file_says_nothing(bit: int) -> None:
+def test_a_half_written_file_reads_as_none(bit: int) -> None:
     damaged = bytearray(WRITTEN)
     damaged[bit // 8] ^= 1 << bit % 8
     assert safe_end.decode(bytes(damaged)) is None

@@ -25,7 +25,7 @@ def java_hash(text: str) -> int:
         ("", 0),
     ],
 )
-def test_codes_are_javas(tag: str, code: int) -> None:
+def test_hash_codes_are_javas(tag: str, code: int) -> None:
     assert tags_code.tags_code(tag) == code
 
 
@@ -35,7 +35,7 @@ def test_hash_code_agrees_with_the_definition(text: str) -> None:
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
-def test_a_hash_goes_on_behind_a_known_beginning(front: str, back: str) -> None:
+def test_a_hash_can_be_continued(front: str, back: str) -> None:
     assert tags_code.hash_behind(tags_code.unsigned_hash(front), back) == tags_code.unsigned_hash(front + back)
 
 

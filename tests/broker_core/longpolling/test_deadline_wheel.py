@@ -57,7 +57,7 @@ def test_removing_twice_is_harmless() -> None:
 
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 20 * TICK_NS), st.booleans()), max_size=40), st.integers(1, 7))
-def test_every_hold_comes_out_once_at_the_tick_after_its_deadline(entries: list[tuple[int, bool]], limit: int) -> None:
+def test_every_hold_is_due_once_at_the_tick_after_its_deadline(entries: list[tuple[int, bool]], limit: int) -> None:
     wheel = DeadlineWheel()
     held = []
     for hold_id, (deadline, _) in enumerate(entries):

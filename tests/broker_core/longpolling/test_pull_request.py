@@ -1,4 +1,4 @@
-"""The holds of one queue: taking one out leaves the others, wherever it stood."""
+"""The holds of one queue: removing one leaves the others, whatever its position."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The pullRequestTable: who is woken by what, and that a hold leaves all four places together."""
+"""The pullRequestTable: which arrivals wake which holds, and removal from all four places together."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from broker_core.longpolling.pull_request_hold import PullRequestHold
 A, B = tags_code("TagA"), tags_code("TagB")
 
 
-class Came:
+class ArrivalInQueue0:
     """An arrival in queue 0 of T."""
 
     topic, queue_id = "T", 0
@@ -70,50 +70,50 @@ def empty(table: PullRequestHold) -> bool:
 
 def test_an_arrival_wakes_the_holds_of_its_queue_and_no_other(table: PullRequestHold) -> None:
     here, other_queue, other_topic = hold(table), hold(table, queue_id=1), hold(table, topic="U")
-    woken, passed = table.arrive(Came(0, [A]))
+    woken, passed = table.arrive(ArrivalInQueue0(0, [A]))
     assert woken == [here] and passed == []
     assert list(table) == [other_queue, other_topic]
 
 
-def test_an_arrival_below_the_wanted_offset_wakes_nobody(table: PullRequestHold) -> None:
+def test_an_arrival_before_the_pulls_offset_wakes_nobody(table: PullRequestHold) -> None:
     hold(table, offset=5)
-    assert table.arrive(Came(3, [A, A])) == ([], [])
-    assert len(table.arrive(Came(5, [A]))[0]) == 1
+    assert table.arrive(ArrivalInQueue0(3, [A, A])) == ([], [])
+    assert len(table.arrive(ArrivalInQueue0(5, [A]))[0]) == 1
 
 
-def test_only_tags_at_and_after_the_wanted_offset_count(table: PullRequestHold) -> None:
+def test_only_tags_from_the_pulls_offset_on_count(table: PullRequestHold) -> None:
     held = hold(table, offset=1, expression="TagA")
-    assert table.arrive(Came(0, [A, B, B])) == ([], [held])
-    assert table.arrive(Came(3, [B, A])) == ([held], [])
+    assert table.arrive(ArrivalInQueue0(0, [A, B, B])) == ([], [held])
+    assert table.arrive(ArrivalInQueue0(3, [B, A])) == ([held], [])
     assert empty(table)
 
 
 def test_one_of_several_tags_is_enough(table: PullRequestHold) -> None:
     held = hold(table, expression="TagX || TagB")
-    assert table.arrive(Came(0, [A, B])) == ([held], [])
+    assert table.arrive(ArrivalInQueue0(0, [A, B])) == ([held], [])
 
 
-def test_without_waking_only_the_end_moves(table: PullRequestHold) -> None:
+def test_without_waking_only_the_queue_end_moves(table: PullRequestHold) -> None:
     held = hold(table)
-    assert table.arrive(Came(0, [A]), wake=False) == ([], [])
+    assert table.arrive(ArrivalInQueue0(0, [A]), wake=False) == ([], [])
     assert held.many.max_offset == 1 and len(table) == 1
 
 
 def test_all_groups_holding_on_a_queue_are_woken_together(table: PullRequestHold) -> None:
     held = [hold(table, connection=f"c{number}") for number in range(20)]
-    woken, _ = table.arrive(Came(0, [A]))
+    woken, _ = table.arrive(ArrivalInQueue0(0, [A]))
     assert sorted(woken, key=lambda one: one.hold_id) == held
     assert empty(table)
 
 
-def test_a_deadline_takes_out_of_every_place(table: PullRequestHold) -> None:
+def test_a_due_hold_is_removed_from_every_place(table: PullRequestHold) -> None:
     held = hold(table, timeout_ms=100)
     assert table.take_due(99_000_000, 10) == []
     assert table.take_due(104_000_000, 10) == [held]
     assert empty(table)
 
 
-def test_a_connection_that_goes_takes_its_holds_along(table: PullRequestHold) -> None:
+def test_a_closed_connections_holds_are_removed(table: PullRequestHold) -> None:
     mine = [hold(table), hold(table, queue_id=3)]
     theirs = hold(table, connection="c2")
     assert table.take_connection("c1") == mine
@@ -121,7 +121,7 @@ def test_a_connection_that_goes_takes_its_holds_along(table: PullRequestHold) ->
     assert list(table) == [theirs]
 
 
-def test_one_request_is_taken_by_its_number(table: PullRequestHold) -> None:
+def test_one_hold_is_removed_by_its_request_id(table: PullRequestHold) -> None:
     held = hold(table)
     assert table.take("c2", held.request_id) is None
     assert table.is_held("c1", held.request_id)
@@ -129,7 +129,7 @@ def test_one_request_is_taken_by_its_number(table: PullRequestHold) -> None:
     assert empty(table)
 
 
-def test_a_topic_is_taken_whole(table: PullRequestHold) -> None:
+def test_all_holds_of_a_topic_are_removed(table: PullRequestHold) -> None:
     hold(table, queue_id=0), hold(table, queue_id=1)
     other = hold(table, topic="U")
     assert len(table.take_topic("T")) == 2
@@ -137,7 +137,7 @@ def test_a_topic_is_taken_whole(table: PullRequestHold) -> None:
     assert empty(table)
 
 
-def test_the_check_finds_holds_that_their_queue_has_passed(table: PullRequestHold) -> None:
+def test_the_check_finds_holds_with_messages_in_their_queue(table: PullRequestHold) -> None:
     passed, waiting = hold(table, offset=3), hold(table, queue_id=1, offset=3)
     table.start_check()
     assert table.checking
@@ -146,7 +146,7 @@ def test_the_check_finds_holds_that_their_queue_has_passed(table: PullRequestHol
     assert list(table) == [waiting]
 
 
-def test_the_check_goes_on_where_its_limit_stopped_it(table: PullRequestHold) -> None:
+def test_the_check_continues_after_its_limit(table: PullRequestHold) -> None:
     for number in range(5):
         hold(table, queue_id=number)
     table.start_check()

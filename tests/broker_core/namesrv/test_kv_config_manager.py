@@ -7,7 +7,7 @@ from broker_core.namesrv import kv_config_manager
 from broker_core.namesrv.kv_config_manager import MAX_NAME, MAX_VALUE, KVConfigManager
 
 
-def test_values_come_and_go() -> None:
+def test_values_are_set_and_deleted() -> None:
     config = KVConfigManager(None)
     assert config.get("a", "b") is None and config.entries("a") is None and not config.dirty
     config.put("a", "b", "c d")
@@ -20,14 +20,14 @@ def test_values_come_and_go() -> None:
     assert config.dirty and config.get("a", "b") is None and config.entries("a") == {}
 
 
-def test_the_table_is_rocketmqs() -> None:
+def test_the_table_has_rocketmqs_form() -> None:
     config = KVConfigManager({"configTable": {"a": {}, "ORDER_TOPIC_CONFIG": {"t1": "b1:4;b2:4"}}})
     assert config.get("ORDER_TOPIC_CONFIG", "t1") == "b1:4;b2:4"
     assert config.as_table() == {"configTable": {"a": {}, "ORDER_TOPIC_CONFIG": {"t1": "b1:4;b2:4"}}}
     assert KVConfigManager({}).as_table() == KVConfigManager({"configTable": None}).as_table() == {"configTable": {}}
 
 
-def test_what_is_being_written_does_not_change() -> None:
+def test_the_table_is_a_copy() -> None:
     config = KVConfigManager(None)
     config.put("a", "b", "1")
     table = config.as_table()
@@ -39,14 +39,14 @@ def test_what_is_being_written_does_not_change() -> None:
     ("namespace", "key", "value"),
     [("n" * (MAX_NAME + 1), "k", ""), ("n", "k" * (MAX_NAME + 1), ""), ("n", "k", "v" * (MAX_VALUE + 1))],
 )
-def test_nothing_is_too_long(namespace: str, key: str, value: str) -> None:
+def test_texts_that_are_too_long_are_refused(namespace: str, key: str, value: str) -> None:
     config = KVConfigManager(None)
     with pytest.raises(RequestError):
         config.put(namespace, key, value)
     assert not config.dirty and config.as_table() == {"configTable": {}}
 
 
-def test_all_together_are_not_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_total_length_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kv_config_manager, "MAX_CHARACTERS", 10)
     config = KVConfigManager(None)
     config.put("n", "k", "12345678")
@@ -64,7 +64,7 @@ small = st.sampled_from(["", "a", "bb", "ccc"])
 
 
 @given(st.lists(st.tuples(st.booleans(), small, small, small), max_size=30))
-def test_it_knows_how_much_it_has(steps: list[tuple[bool, str, str, str]]) -> None:
+def test_the_total_length_is_counted_correctly(steps: list[tuple[bool, str, str, str]]) -> None:
     config = KVConfigManager(None)
     for put, namespace, key, value in steps:
         config.put(namespace, key, value) if put else config.delete(namespace, key)

@@ -9,11 +9,11 @@ from tests.fakes.name_server import FOLDER, NameServerBench
 from tests.fakes.simulated_files import SimulatedFiles
 
 
-def test_nothing_is_written_for_nothing() -> None:
+def test_without_changes_nothing_is_written() -> None:
     assert NameServerBench().write() == 0
 
 
-def test_what_is_kept_is_there_after_a_power_cut() -> None:
+def test_written_files_survive_a_power_cut() -> None:
     bench = NameServerBench()
     bench.controller.kv_config.put("a", "b", "c")
     bench.controller.update_config("orderMessageEnable=true\nfoo=bar\n")
@@ -25,7 +25,7 @@ def test_what_is_kept_is_there_after_a_power_cut() -> None:
     assert again.next_write() is None
 
 
-def test_a_write_that_failed_is_due_again() -> None:
+def test_a_failed_write_is_due_again() -> None:
     bench = NameServerBench()
     bench.controller.kv_config.put("a", "b", "c")
     bench.controller.update_config("orderMessageEnable=true")
@@ -42,7 +42,7 @@ def test_a_write_that_failed_is_due_again() -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"\xff", b"orderMessageEnable=maybe", b"kvConfigPath=/x"])
-def test_a_damaged_file_is_passed_over_with_a_warning(damaged: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_file_is_ignored_with_a_warning(damaged: bytes, caplog: pytest.LogCaptureFixture) -> None:
     files = SimulatedFiles()
     files.write(FOLDER / "namesrv.properties", damaged)
     files.write(FOLDER / "kvConfig.json", b"{")
@@ -52,7 +52,7 @@ def test_a_damaged_file_is_passed_over_with_a_warning(damaged: bytes, caplog: py
     assert "namesrv.properties" in caplog.text
 
 
-def test_a_change_that_may_not_be_changes_nothing() -> None:
+def test_a_refused_change_changes_nothing() -> None:
     bench = NameServerBench()
     with pytest.raises(RequestError):
         bench.controller.update_config("orderMessageEnable=true\nkvConfigPath=/x")

@@ -11,14 +11,14 @@ def test_defaults_are_rocketmqs() -> None:
     assert options.scan_not_active_broker_interval == 5000
 
 
-def test_changes_come_as_text() -> None:
+def test_changes_are_given_as_text() -> None:
     changed = change_options(NamesrvOptions(), {"orderMessageEnable": "true", "scanNotActiveBrokerInterval": "700"})
     assert changed == NamesrvOptions(order_message_enable=True, scan_not_active_broker_interval=700)
     assert change_options(changed, {"serverWorkerThreads": "8"}) == changed
 
 
 @pytest.mark.parametrize("name", ["kvConfigPath", "configStorePath", "configBlackList"])
-def test_nobody_moves_the_files(name: str) -> None:
+def test_paths_of_files_cannot_be_changed(name: str) -> None:
     with pytest.raises(RequestError) as caught:
         change_options(NamesrvOptions(), {name: "/x"})
     assert caught.value.code == ResponseCode.NO_PERMISSION
@@ -28,7 +28,7 @@ def test_nobody_moves_the_files(name: str) -> None:
     ("name", "value"),
     [("orderMessageEnable", "maybe"), ("scanNotActiveBrokerInterval", "99"), ("scanNotActiveBrokerInterval", "x")],
 )
-def test_values_that_cannot_be(name: str, value: str) -> None:
+def test_invalid_values_are_refused(name: str, value: str) -> None:
     with pytest.raises(RequestError, match=name) as caught:
         change_options(NamesrvOptions(), {name: value})
     assert caught.value.code == ResponseCode.SYSTEM_ERROR

@@ -71,7 +71,7 @@ def refusal(*args: Any, **fields: str) -> str:
     return caught.value.remark
 
 
-def test_the_request_that_registers() -> None:
+def test_the_encoded_request() -> None:
     fields, body = encode_registration(broker())
     assert body == GOLDEN_BODY
     assert fields == {
@@ -86,7 +86,7 @@ def test_the_request_that_registers() -> None:
     }
 
 
-def test_the_fields_that_say_who() -> None:
+def test_the_fields_that_identify_a_broker() -> None:
     assert identity(broker()) == {
         "brokerName": "broker-a",
         "brokerAddr": "127.0.0.1:10911",
@@ -102,7 +102,7 @@ def described(read_only: bool = False, **options: Any) -> Registration:
     return describe_broker(made, topics, read_only=read_only)
 
 
-def test_what_this_broker_says_of_itself() -> None:
+def test_this_brokers_registration() -> None:
     says = described(broker_name="b", broker_cluster_name="c", broker_ip1="10.0.0.1", listen_port=20911)
     assert (says.broker_name, says.cluster, says.broker_id) == ("b", "c", 0)
     assert (says.broker_addr, says.ha_server_addr) == ("10.0.0.1:20911", "10.0.0.1:20912")
@@ -116,7 +116,7 @@ def test_what_this_broker_says_of_itself() -> None:
     ("read_only", "permission", "perms"),
     [(False, 6, (6, 7)), (True, 6, (4, 4)), (False, 4, (4, 4)), (False, 2, (2, 2)), (True, 2, (0, 0))],
 )
-def test_nobody_is_sent_where_nothing_can_be_done(read_only: bool, permission: int, perms: tuple[int, int]) -> None:
+def test_topic_permissions_are_limited_to_the_brokers(read_only: bool, permission: int, perms: tuple[int, int]) -> None:
     says = described(read_only, broker_permission=permission)
     assert (says.topics["orders"].perm, says.topics["TBW102"].perm) == perms
 
@@ -150,25 +150,25 @@ topics = st.builds(
         filter_servers=st.lists(names, max_size=3),
     )
 )
-def test_what_is_written_is_read(registration: Registration) -> None:
+def test_registrations_round_trip(registration: Registration) -> None:
     fields, body = encode_registration(registration)
     assert decode(RemotingCommand.request(RequestCode.REGISTER_BROKER, fields, body, opaque=1)) == registration
 
 
-def test_no_body_is_no_topics() -> None:
+def test_without_a_body_there_are_no_topics() -> None:
     empty = decode(request(b""))
     assert (empty.topics, empty.data_version, empty.enable_acting_master) == ({}, DataVersion(), None)
     assert decode(request(b"{}")).topics == {}
     assert decode(request(b'{"topicConfigSerializeWrapper":{"topicConfigTable":{}}}')).topics == {}
 
 
-def test_brokers_before_3_0_11_send_the_wrapper_alone() -> None:
+def test_brokers_before_3_0_11_send_only_the_wrapper() -> None:
     body = json.loads(register_body(topic_config("T", queues=3), counter=5))["topicConfigSerializeWrapper"]
     old = decode(request(json.dumps(body).encode(), version=36))
     assert old.topics["T"].read_queue_nums == 3 and old.data_version.counter == 5
 
 
-def test_bare_numbers_as_keys_are_read() -> None:
+def test_keys_without_quotes_are_read() -> None:
     body = register_body(topic_config("T")).replace(
         b'"topicQueueMappingInfoMap":{}', b'"topicQueueMappingInfoMap":{"T":{"currIdMap":{0:0,1:1}}}'
     )
@@ -217,7 +217,7 @@ def test_the_compressed_form() -> None:
     assert decode(compressed(plain("c2 1 2 4 SINGLE_TAG", mapping=b""))).topics  # a broker before release 5
 
 
-def test_every_cut_of_the_compressed_form_is_refused() -> None:
+def test_a_truncated_compressed_form_is_refused() -> None:
     whole = plain("c1 4 4 6 SINGLE_TAG", "c2 4 4 6 SINGLE_TAG", mapping=b"")
     for end in range(len(whole)):
         with pytest.raises(RequestError):
@@ -240,22 +240,22 @@ def test_every_cut_of_the_compressed_form_is_refused() -> None:
         plain("c1 4 70000 6 SINGLE_TAG"),
     ],
 )
-def test_what_no_broker_compresses(data: bytes) -> None:
+def test_invalid_compressed_forms_are_refused(data: bytes) -> None:
     with pytest.raises(RequestError):
         decode(compressed(data))
 
 
-def test_a_zip_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker_core.namesrv.register_broker.MAX_UNCOMPRESSED", 1000)
     with pytest.raises(RequestError, match="1000 bytes"):
         decode(compressed(bytes(100_000)))
 
 
-def test_more_topics_than_a_name_server_takes_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_topics_in_a_registration_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker_core.namesrv.register_broker.MAX_TOPICS", 2)
     topics = [f"c{number} 4 4 6 SINGLE_TAG" for number in range(3)]
     assert len(decode(compressed(plain(*topics[:2]))).topics) == 2
-    with pytest.raises(RequestError, match="3 topics; 2 is the most"):
+    with pytest.raises(RequestError, match="3 topics; the limit is 2"):
         decode(compressed(plain(*topics)))
 
 
@@ -282,7 +282,7 @@ def test_more_topics_than_a_name_server_takes_are_not_read(monkeypatch: pytest.M
         register_body(topic_config("T")).replace(b'"T"', b'"\\ud800"').replace(b'InfoMap":{}', b'InfoMap":{0:0}'),
     ],
 )
-def test_a_body_that_is_none(body: bytes) -> None:
+def test_invalid_bodies_are_refused(body: bytes) -> None:
     assert refusal(body)
 
 
@@ -301,12 +301,12 @@ def test_a_body_that_is_none(body: bytes) -> None:
         ("heartbeatTimeoutMillis", "86400001"),
     ],
 )
-def test_a_header_that_is_none(field: str, value: str) -> None:
+def test_invalid_headers_are_refused(field: str, value: str) -> None:
     assert field in refusal(b"", **{field: value})
 
 
 @given(st.binary(max_size=200))
-def test_any_body_is_read_or_refused(body: bytes) -> None:
+def test_any_body_is_either_read_or_refused(body: bytes) -> None:
     for fields in ({}, {"compressed": "true"}):
         try:
             decode(request(body, **fields))

@@ -1,4 +1,4 @@
-"""The exact texts; they are those of Apache RocketMQ 5.4.0 for the same brokers."""
+"""The exact texts that Apache RocketMQ 5.4.0 writes for the same brokers."""
 
 from broker_core.namesrv.route_data import (
     BrokerData,
@@ -19,7 +19,7 @@ BROKER = BrokerData(
 QUEUES = QueueData(broker_name="broker-a", perm=7, read_queue_nums=8, write_queue_nums=8)
 
 
-def test_a_route_in_standard_json_and_with_bare_keys() -> None:
+def test_a_route_in_standard_json_and_with_keys_without_quotes() -> None:
     route = TopicRouteData(broker_datas=[BROKER], filter_server_table={}, queue_datas=[QUEUES])
     text = (
         b'{"brokerDatas":[{"brokerAddrs":{%b"127.0.0.1:10911",%b"127.0.0.1:10921"},"brokerName":"broker-a",'
@@ -30,7 +30,7 @@ def test_a_route_in_standard_json_and_with_bare_keys() -> None:
     assert encode_bare(route) == text % (b"0:", b"1:")
 
 
-def test_what_a_route_may_have_besides() -> None:
+def test_optional_members_of_a_route() -> None:
     broker = BrokerData(
         broker_addrs={0: "4.1.1.1:1"}, broker_name="b4", cluster="C1", enable_acting_master=True, zone_name="z1"
     )

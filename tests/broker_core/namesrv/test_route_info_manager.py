@@ -1,4 +1,4 @@
-"""The tables by the rules of Apache RocketMQ 5.4.0, and what holds in them whatever happens."""
+"""The tables by the rules of Apache RocketMQ 5.4.0, and their invariants."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -18,7 +18,7 @@ from tests.fakes.clock import VirtualClock
 
 
 class Routes:
-    """A manager with a clock, asked in few words."""
+    """A manager with a clock and short calls."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -90,7 +90,7 @@ def test_a_broker_and_its_topics(routes: Routes) -> None:
     assert routes.manager.topics() == ["t1", "t2"] and routes.manager.pick_topic_route("t3") is None
 
 
-def test_exactly_one_topic_is_refused_from_a_broker_that_is_not_known(routes: Routes) -> None:
+def test_an_unknown_broker_with_exactly_one_topic_is_refused(routes: Routes) -> None:
     with pytest.raises(RequestError, match="register broker failed"):
         routes.register("b1", "1:1", "only")
     assert routes.addresses() == {} and routes.clusters() == {} and routes.manager.topics() == []
@@ -103,13 +103,13 @@ def test_topics_change_with_the_data_version_only(routes: Routes) -> None:
     routes.register("b1", "1:1", "t1", "t2")
     routes.register("b1", "1:1", "t1", "t9", queues=9)
     assert routes.queues("t1") == {"b1": (4, 6)}
-    assert routes.queues("t9") == {"b1": (9, 6)}, "a topic that was not known is taken in any case"
+    assert routes.queues("t9") == {"b1": (9, 6)}, "an unknown topic is always added"
     routes.register("b1", "1:1", "t1", queues=9, counter=2)
     assert routes.queues("t1") == {"b1": (9, 6)}
-    assert routes.queues("t2") == {"b1": (4, 6)}, "what is not named stays"
+    assert routes.queues("t2") == {"b1": (4, 6)}, "a topic that the registration does not contain stays"
 
 
-def test_another_address_takes_a_brokers_place(routes: Routes) -> None:
+def test_a_new_address_replaces_a_brokers_old_one(routes: Routes) -> None:
     routes.register("b1", "1:1", "t1", "t2", connection="old")
     routes.register("b1", "2:1", "t1", "t2", queues=7, connection="new")
     assert routes.addresses() == {"b1": {0: "2:1"}} and routes.queues("t1") == {"b1": (7, 6)}
@@ -117,7 +117,7 @@ def test_another_address_takes_a_brokers_place(routes: Routes) -> None:
     assert routes.addresses() == {"b1": {0: "2:1"}}
 
 
-def test_not_when_the_one_that_is_there_was_elected_later(routes: Routes) -> None:
+def test_a_broker_that_was_elected_later_is_not_replaced(routes: Routes) -> None:
     routes.register("b1", "3:1", "t1", "t2", state_version=5)
     assert routes.register("b1", "4:1", "t1", "t2", queues=7, state_version=4) == Registered()
     assert routes.addresses() == {"b1": {0: "3:1"}} and routes.queues("t1") == {"b1": (4, 6)}
@@ -125,14 +125,14 @@ def test_not_when_the_one_that_is_there_was_elected_later(routes: Routes) -> Non
     assert routes.addresses() == {"b1": {0: "4:1"}} and routes.queues("t1") == {"b1": (7, 6)}
 
 
-def test_an_address_with_another_id_is_that_one_only(routes: Routes) -> None:
+def test_an_address_has_only_one_broker_id(routes: Routes) -> None:
     routes.register("b1", "3:1", "t1", "t2")
     routes.register("b1", "3:1", "t1", "t2", broker_id=1, queues=6)
     assert routes.addresses() == {"b1": {1: "3:1"}}
-    assert routes.queues("t1") == {"b1": (4, 6)}, "a slave that is too old to stand in tells no topics"
+    assert routes.queues("t1") == {"b1": (4, 6)}, "topics of a slave that is too old to stand in do not count"
 
 
-def test_an_address_with_another_name_or_cluster_is_that_one_only(routes: Routes) -> None:
+def test_an_address_has_only_one_name_and_cluster(routes: Routes) -> None:
     routes.register("b1", "1:1", "t1", "t2")
     routes.register("b2", "1:1", "t1", "t2")
     assert routes.addresses() == {"b2": {0: "1:1"}} and routes.clusters() == {"C1": ["b2"]}
@@ -155,7 +155,7 @@ def test_zone_and_filter_servers_are_in_the_route(routes: Routes) -> None:
 # --- Slaves -----------------------------------------------------------------------------------------------------
 
 
-def test_a_slave_is_told_where_its_master_is(routes: Routes) -> None:
+def test_a_slave_gets_its_masters_address(routes: Routes) -> None:
     assert routes.register("b2", "2:2", "s1", "s2", broker_id=1) == Registered()
     routes.register("b2", "2:1", "t1", "t2")
     assert routes.register("b2", "2:2", "s1", "s2", broker_id=1) == Registered("ha-2:1", "2:1")
@@ -163,17 +163,17 @@ def test_a_slave_is_told_where_its_master_is(routes: Routes) -> None:
     assert routes.queues("s1") == {} and routes.queues("t1") == {"b2": (4, 6)}
 
 
-def test_the_first_slave_stands_in_for_a_master_that_is_away(routes: Routes) -> None:
+def test_the_first_slave_stands_in_for_a_missing_master(routes: Routes) -> None:
     routes.register("b3", "3:2", "a1", "a2", broker_id=1, enable_acting_master=True)
     routes.register("b3", "3:3", "x1", "x2", broker_id=2, enable_acting_master=True)
     assert routes.queues("a1") == {"b3": (4, 4)} and routes.queues("x1") == {}
     routes.register("b3", "3:1", "a1", "a2", enable_acting_master=True, connection="master")
     assert routes.queues("a1") == {"b3": (4, 6)}
     routes.manager.connection_closed("master")
-    assert routes.queues("a1") == {"b3": (4, 4)}, "nobody can send to a slave"
+    assert routes.queues("a1") == {"b3": (4, 4)}, "no client can send to a slave"
 
 
-def test_slaves_that_do_not_stand_in_leave_permissions_alone(routes: Routes) -> None:
+def test_slaves_that_do_not_stand_in_do_not_change_permissions(routes: Routes) -> None:
     routes.register("b2", "2:1", "t1", "t2", connection="master", enable_acting_master=False)
     routes.register("b2", "2:2", broker_id=1, enable_acting_master=False)
     routes.manager.connection_closed("master")
@@ -183,7 +183,7 @@ def test_slaves_that_do_not_stand_in_leave_permissions_alone(routes: Routes) -> 
 # --- Leaving ----------------------------------------------------------------------------------------------------
 
 
-def test_a_broker_takes_its_leave(routes: Routes) -> None:
+def test_a_broker_unregisters(routes: Routes) -> None:
     routes.register("b1", "1:1", "t1", "t2")
     routes.register("b2", "2:1", "t1", "t3")
     routes.manager.unregister_broker("C2", "1:1")
@@ -194,7 +194,7 @@ def test_a_broker_takes_its_leave(routes: Routes) -> None:
     assert routes.manager.topics() == ["t1", "t3"] and routes.queues("t1") == {"b2": (4, 6)}
 
 
-def test_a_connection_takes_its_brokers_along(routes: Routes) -> None:
+def test_a_closed_connections_brokers_are_removed(routes: Routes) -> None:
     routes.register("b1", "1:1", "t1", "t2", connection="x")
     routes.register("b2", "2:1", "t1", "t2", connection="x")
     routes.register("b3", "3:1", "t1", "t2", connection="y")
@@ -203,7 +203,7 @@ def test_a_connection_takes_its_brokers_along(routes: Routes) -> None:
     assert set(routes.addresses()) == {"b1", "b3"}
 
 
-def test_a_silent_broker_is_forgotten(routes: Routes) -> None:
+def test_a_broker_without_heartbeats_is_removed(routes: Routes) -> None:
     routes.register("b1", "1:1", "t1", "t2", connection="x")
     routes.register("b2", "2:1", "t1", "t2", connection="y", heartbeat_timeout_ms=1000)
     routes.register("b3", "3:1", "t1", "t2", connection=None, expires=False)
@@ -211,20 +211,20 @@ def test_a_silent_broker_is_forgotten(routes: Routes) -> None:
     assert routes.scan(1) == ["y"]
     assert set(routes.addresses()) == {"b1", "b3"}
     assert routes.scan(BROKER_EXPIRY_MS - 1001) == []
-    assert routes.manager.heard_of("C1", "1:1", routes.clock.now()) == DataVersion(1)
+    assert routes.manager.renew_broker("C1", "1:1", routes.clock.now()) == DataVersion(1)
     assert routes.scan(BROKER_EXPIRY_MS) == []
     assert routes.scan(1) == ["x"]
     assert routes.scan(1e9) == [] and set(routes.addresses()) == {"b3"}
 
 
-def test_an_unknown_broker_that_shows_itself(routes: Routes) -> None:
-    assert routes.manager.heard_of("C1", "1:1", routes.clock.now()) is None
+def test_a_heartbeat_of_an_unknown_broker(routes: Routes) -> None:
+    assert routes.manager.renew_broker("C1", "1:1", routes.clock.now()) is None
 
 
 # --- Administration -----------------------------------------------------------------------------------------------
 
 
-def test_write_permission_is_wiped_until_the_broker_says_something_new(routes: Routes) -> None:
+def test_write_permission_is_wiped_until_the_broker_registers_a_change(routes: Routes) -> None:
     routes.register("b1", "1:1", "t1", "t2", perm=7)
     routes.register("b2", "2:1", "t1", "t3")
     assert routes.manager.wipe_write_perm_of_broker("b1") == 2
@@ -232,13 +232,13 @@ def test_write_permission_is_wiped_until_the_broker_says_something_new(routes: R
     routes.register("b1", "1:1", "t1", "t2", perm=7)
     assert routes.queues("t1")["b1"] == (4, 5)
     assert routes.manager.add_write_perm_of_broker("b1") == 2
-    assert routes.queues("t1")["b1"] == (4, 6), "RocketMQ forgets the inherit bit here"
+    assert routes.queues("t1")["b1"] == (4, 6), "RocketMQ drops the inherit bit here"
     routes.register("b1", "1:1", "t1", "t2", perm=7, counter=2)
     assert routes.queues("t1")["b1"] == (4, 7)
     assert routes.manager.wipe_write_perm_of_broker("nobody") == 0
 
 
-def test_topics_by_hand(routes: Routes) -> None:
+def test_topics_registered_and_deleted_by_an_administrator(routes: Routes) -> None:
     routes.register("b1", "1:1", "t1", "t2")
     routes.register("b2", "2:1", "t1", "t2", cluster="C2")
     known = QueueData(broker_name="b1", perm=6, read_queue_nums=3, write_queue_nums=3)
@@ -277,11 +277,11 @@ def test_unit_topics(routes: Routes) -> None:
     assert routes.manager.unit_topics(unit=False, unit_sub=True) == ["t2"]
 
 
-def test_tables_have_an_end(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_limited(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_info_manager, "MAX_TOPICS", 3)
     monkeypatch.setattr(route_info_manager, "MAX_ADDRESSES", 2)
     routes.register("b1", "1:1", "t1", "t2")
-    with pytest.raises(RequestError, match="2 more are too many"):
+    with pytest.raises(RequestError, match="2 more would exceed"):
         routes.register("b2", "2:1", "t3", "t4")
     assert routes.addresses() == {"b1": {0: "1:1"}}
     routes.register("b2", "2:1", "t2", "t3")
@@ -294,7 +294,7 @@ def test_tables_have_an_end(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> 
     routes.register("b2", "2:1", "t2", "t3", counter=2)
 
 
-def test_a_broker_with_no_room_for_a_new_topic_stays_as_it_is(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_stays_registered_if_a_new_topic_has_no_room(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_info_manager, "MAX_TOPICS", 2)
     routes.register("b1", "1:1", "t1", "t2")
     for _ in range(3):
@@ -303,18 +303,18 @@ def test_a_broker_with_no_room_for_a_new_topic_stays_as_it_is(routes: Routes, mo
             routes.register("b1", "1:1", "t1", "t2", "t3", counter=2)
     assert routes.addresses() == {"b1": {0: "1:1"}} and routes.queues("t3") == {}
     with pytest.raises(RequestError, match="1 more"):
-        routes.register("other", "1:1", "t1", "t3")  # that is not the one which is known
+        routes.register("other", "1:1", "t1", "t3")  # not the registered broker, in spite of its address
     assert len(routes.scan(100_000)) == 0 and len(routes.scan(100_000)) == 1
 
 
-def test_many_topics_on_many_brokers_have_a_common_end(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_of_topic_and_broker_are_limited(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_info_manager, "MAX_ROUTES", 5)
     routes.register("b1", "1:1", "t1", "t2", "t3")
-    with pytest.raises(RequestError, match="3 pairs of topic and broker and takes 5; 3 more are too many"):
+    with pytest.raises(RequestError, match="3 pairs of topic and broker; 3 more would exceed its limit of 5"):
         routes.register("b2", "2:1", "t1", "t2", "t3")
     assert routes.addresses() == {"b1": {0: "1:1"}} and routes.queues("t1") == {"b1": (4, 6)}
     routes.register("b2", "2:1", "t1", "t2")
-    routes.register("b2", "2:1", "t1", "t2", queues=8, counter=2)  # what is there may change
+    routes.register("b2", "2:1", "t1", "t2", queues=8, counter=2)  # existing topics may change
     queue = QueueData(broker_name="b2", perm=6, read_queue_nums=1, write_queue_nums=1)
     with pytest.raises(RequestError, match="1 more"):
         routes.manager.register_topic("t3", [queue])
@@ -329,8 +329,8 @@ def test_many_topics_on_many_brokers_have_a_common_end(routes: Routes, monkeypat
 NAMES, ADDRS, CLUSTERS, TOPICS = ["b1", "b2", "b3"], ["1:1", "2:1", "3:1", "4:1"], ["C1", "C2"], ["t1", "t2", "t3"]
 
 
-class AnyOrder(RuleBasedStateMachine):
-    """Brokers come, change their minds and go in any order."""
+class RoutesInAnyOrder(RuleBasedStateMachine):
+    """Brokers register, change and leave in any order."""
 
     connections = Bundle("connections")
 
@@ -434,5 +434,5 @@ class AnyOrder(RuleBasedStateMachine):
             assert manager.pick_topic_route(topic) is not None
 
 
-AnyOrder.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
-TestAnyOrder = AnyOrder.TestCase
+RoutesInAnyOrder.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestAnyOrder = RoutesInAnyOrder.TestCase

@@ -19,7 +19,6 @@ from bridge import wire
 from bridge.limits import Limits
 from bridge.port import PortTimeout, PortUnavailable, Watcher, raise_failed
 from bridge.pump import Pump
-from bridge.tasks import end_task
 from bridge.transport import Transport, TransportFull
 from bridge.watchers import Watchers
 from broker_core.clock import Clock, SystemClock
@@ -35,6 +34,7 @@ from broker_core.commands import (
     Reply,
 )
 from broker_core.errors import BrokerError, RequestError
+from broker_core.server.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
 _SENT = Raw(b"")
@@ -155,7 +155,7 @@ class BatchingPort:
     async def start(self) -> None:
         """Begin, and wait a little for the engine; without one, calls are refused until it is there."""
         await self._transport.start(self._on_message, self._lost)
-        self._alive_task = asyncio.create_task(self._say_alive())
+        self._alive_task = start_task(self._say_alive(), "report to the engine that this web process is alive")
         with suppress(TimeoutError):
             async with asyncio.timeout(self.limits.start_wait_ms / 1000):
                 await self._heard.wait()

@@ -15,9 +15,9 @@ from channels.exceptions import ChannelFull
 
 from bridge.batching_port import BatchingPort
 from bridge.limits import Limits
-from bridge.tasks import end_task
 from bridge.transport import TransportFull, TransportLost
 from broker_core.clock import Clock
+from broker_core.server.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
 ENGINE = "broker-engine"
@@ -59,7 +59,7 @@ class ChannelTransport:
 
     async def start(self, on_message: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
         self.reply_to = await self._layer.new_channel("glassmq-web")
-        self._reader = asyncio.create_task(self._read(on_message))
+        self._reader = start_task(self._read(on_message), f"read {self.reply_to}")
 
     async def send(self, data: bytes) -> None:
         await send(self._layer, self._engine, {"type": "engine.batch", "data": data})

@@ -4,6 +4,8 @@
     connections  more than ``max_connections``: closed as soon as they are accepted
     headers      Twisted's own: 16 KiB of request line and headers, 500 headers; 400 for more
 
+The limit of a WebSocket's received messages does not apply to sent ones, as it does in Autobahn, under Daphne.
+
 It also closes WebSockets with the code that the application chose. Autobahn, under Daphne, would refuse all but 1000
 and 3000 to 4999, 1012 among them, which is a server's to send (RFC 6455, 7.4.1, and the IANA registry).
 """
@@ -25,6 +27,7 @@ reactor: Any = _reactor  # Twisted's module stands for an object that is chosen 
 LINGER_S = 2.0
 """A refused client has so long to read the answer. Closing at once could take it back: what a client sends to a closed
 socket makes its system throw away what it has received."""
+OPCODE_TEXT, OPCODE_BINARY = 1, 2  # RFC 6455, 5.2
 MAX_CLOSE_REASON = 123
 """Bytes; a close frame has 125, two of which are the code."""
 
@@ -131,6 +134,15 @@ class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
         self.sendCloseFrame(
             code=message.get("code") or 1000, reasonUtf8=reason.decode("utf-8", "ignore").encode()
         )  # no half characters
+
+    def serverSend(self, content: str | bytes, binary: bool = False) -> None:
+        """Send one frame. Frames for a client that is closing the connection are dropped, as after its end.
+
+        Autobahn's ``sendMessage`` would apply ``websocket_max_message_size``, which limits received messages, to it.
+        """
+        if self.state == self.STATE_OPEN:
+            payload = content.encode() if isinstance(content, str) else content
+            self.sendFrame(opcode=OPCODE_BINARY if binary else OPCODE_TEXT, payload=payload)
 
     def connectionLost(self, reason: Any = None) -> None:
         self.factory.server_class.connection_closed()

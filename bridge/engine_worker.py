@@ -4,16 +4,18 @@ The consumer has no state: Channels replaces a consumer whenever something goes 
 an EngineHost, which outlives it.
 """
 
-import asyncio
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from channels.consumer import AsyncConsumer
 
 from bridge.channel_port import Backoff, engine_channel, send
 from bridge.engine_host import EngineHost
-from bridge.tasks import end_task
 from bridge.transport import Link
+from broker_core.server.tasks import end_task, start_task
+
+if TYPE_CHECKING:
+    import asyncio
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +72,7 @@ class EngineWorker:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        self._task = start_task(self._run(), "the engine's consumer")
 
     async def stop(self) -> None:
         """Read no more. What waits in the channel is for the engine that comes next."""

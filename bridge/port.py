@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from bridge.message_view import Message, inflate_messages, stored_messages, takes_long
+from bridge.message_view import INFLATED_BYTES_MAX, Message, inflate_messages, stored_messages, takes_long
 from broker_core import commands as commands  # re-exported: port.commands.PullMessage
 from broker_core.clock import Clock, SystemClock
 from broker_core.codes import ResponseCode, version_text
@@ -20,8 +20,10 @@ from broker_core.consumers.allocate_message_queue import allocate_averagely
 from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, UnavailableError
 from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
+from broker_core.server.tasks import start_task
 
 __all__ = [
+    "INFLATED_BYTES_MAX",
     "OPTION_DESCRIPTIONS",
     "BrokerError",
     "Clock",
@@ -44,6 +46,7 @@ __all__ = [
     "encode_properties",
     "inflate_messages",
     "raise_failed",
+    "start_task",
     "stored_messages",
     "takes_long",
     "version_text",

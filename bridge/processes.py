@@ -20,6 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from broker_core.server.tasks import start_task
+
 logger = logging.getLogger(__name__)
 
 _PROJECT = Path(__file__).resolve().parent.parent
@@ -75,7 +77,7 @@ class ChildProcess:
     async def start(self) -> None:
         """Start the program and, from now on, start it again when it ends. OSError when it cannot be started."""
         await self._spawn()
-        self._keeper = asyncio.create_task(self._keep(), name=f"keep {self.name}")
+        self._keeper = start_task(self._keep(), f"keep {self.name}")
 
     async def stop(self, grace_s: float) -> None:
         """Ask the child to end (SIGTERM); after ``grace_s`` end it and what it started."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from bridge.tasks import end_task
+from broker_core.server.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ class Pump:
     def wake(self) -> None:
         """There is something to send."""
         if self._task is None:
-            self._task = asyncio.create_task(self._run())
+            self._task = start_task(self._run(), "send a batch")
 
     async def _run(self) -> None:
         try:

@@ -17,9 +17,9 @@ from bridge.channel_port import Backoff
 from bridge.engine_host import EngineHost
 from bridge.engine_worker import EngineConsumer
 from bridge.limits import Limits
-from bridge.tasks import end_task
 from bridge.transport import TransportLost
 from broker_core.clock import Clock
+from broker_core.server.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
 LENGTH = struct.Struct(">I")
@@ -53,7 +53,7 @@ class SocketTransport:
         self._tried = asyncio.Event()
 
     async def start(self, on_message: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
-        self._task = asyncio.create_task(self._run(on_message, on_lost))
+        self._task = start_task(self._run(on_message, on_lost), "read from the engine's socket")
         await self._tried.wait()
 
     async def send(self, data: bytes) -> None:

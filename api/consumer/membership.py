@@ -129,7 +129,7 @@ class Membership:
                 raise
         if not self._lives:
             self._lives = True
-            self._client.start(self._live())
+            self._client.start(self._live(), "membership")
 
     async def _join(self, group: str) -> None:
         await self._beat()

@@ -1,6 +1,8 @@
 """What may go on now: places for pulls that read, and permits for messages that are sent unasked."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 
 class Place:
@@ -46,6 +48,16 @@ class Permits:
         self.left -= 1
         if not self.left:
             self._some.clear()
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[None]:
+        """Take one for the block. It is given back when the block fails or is cancelled."""
+        await self.take()
+        try:
+            yield
+        except BaseException:
+            self.add(1)
+            raise
 
 
 class Buffer:

@@ -160,16 +160,11 @@ class QueueConsumer:
 
     async def _hand_out(self, progress: QueueProgress, pulled: commands.Pulled) -> None:
         for stored in stored_messages(pulled.records, self.queue.broker):
-            await self._shared.outbox.room()
-            await self._shared.permits.take()
-            try:
+            async with self._shared.permits.use(), self._shared.outbox.turn():
                 message = await render_one(stored)
-            except asyncio.CancelledError:  # the permit is for another queue now
-                self._shared.permits.add(1)
-                raise
-            if message.queue_offset >= progress.next_offset:  # a record that cannot be read has none
-                progress.send(message.queue_offset, message.physical_offset)
-            self._send(message)
+                if message.queue_offset >= progress.next_offset:  # a record that cannot be read has none
+                    progress.send(message.queue_offset, message.physical_offset)
+                self._send(message)
         progress.pass_over(pulled.next_begin_offset)
 
     async def _pull(self, progress: QueueProgress) -> commands.Pulled:

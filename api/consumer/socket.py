@@ -10,6 +10,7 @@ import asyncio
 from itertools import count
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from api.consumer.membership import Membership
@@ -20,6 +21,7 @@ from api.http.limits import (
     MAX_BUFFERED,
     MAX_PUBLISHED_BYTES_PER_SOCKET,
     MAX_PUBLISHES_PER_SOCKET,
+    MAX_PULLED_BODIES,
     MAX_PULLS_PER_SOCKET,
     MAX_READS_PER_SOCKET,
 )
@@ -176,7 +178,7 @@ class ConsumerSocket(Socket):
             )
         request_id = self._connection.next_request_id()
         self._pulls[pull.id] = request_id
-        self.start(self._pull(pull, request_id))
+        self.start(self._pull(pull, request_id), f"pull of {pull.topic}")
 
     async def _pull(self, pull: Pull, request_id: int) -> None:
         place = Place(self.places)
@@ -191,8 +193,9 @@ class ConsumerSocket(Socket):
             if request_id in self._cancelled:
                 self.put(Cancelled(id=pull.id))
                 return
-            reply = await self._connection.call(self._pull_command(pull), on_held=on_held, request_id=request_id)
-            await self._put_pulled(pull, expect(reply, commands.Pulled))
+            command = self._pull_command(pull)
+            reply = await self._connection.call(command, on_held=on_held, request_id=request_id)
+            await self._answer(pull, command, expect(reply, commands.Pulled))
         except (BrokerError, Problem) as error:
             if request_id in self._cancelled:
                 self.put(Cancelled(id=pull.id))
@@ -218,11 +221,27 @@ class ConsumerSocket(Socket):
             report_hold=True,
         )
 
+    async def _answer(self, pull: Pull, command: commands.PullMessage, pulled: commands.Pulled) -> None:
+        """Send the answer in its turn. Messages for which the buffer has no room until then are pulled again."""
+        hold, size = pulled.hold, len(pulled.records)
+        is_kept = self.buffer.take(size)
+        if not is_kept:
+            del pulled
+        try:
+            async with self.outbox.turn():
+                if not is_kept:
+                    reply = await self._connection.call(msgspec.structs.replace(command, suspend_timeout_ms=0))
+                    pulled = msgspec.structs.replace(expect(reply, commands.Pulled), hold=hold)
+                await self._put_pulled(pull, pulled)
+        finally:
+            if is_kept:
+                self.buffer.give_back(size)
+
     async def _put_pulled(self, pull: Pull, pulled: commands.Pulled) -> None:
         hold = pulled.hold
         if hold is not None:
             self.put(Woken(id=pull.id, hold_id=hold.hold_id, cause=hold.wake_cause, held_ms=hold.held_us // 1000))
-        result = await read_pull(pulled, self._broker)
+        result = await read_pull(pulled, self._broker, MAX_PULLED_BODIES)
         self.put(PulledFrame(id=pull.id, **{name: getattr(result, name) for name in result.__struct_fields__}))
 
     async def _cancel(self, cancel: Cancel) -> None:
@@ -264,7 +283,7 @@ class ConsumerSocket(Socket):
         )
         self._publishes += 1
         self._published_bytes += size
-        self.start(self._publish(publish.id, command, size))
+        self.start(self._publish(publish.id, command, size), f"publish to {publish.topic}")
 
     async def _publish(self, frame_id: int | str, command: commands.SendMessage, size: int) -> None:
         try:

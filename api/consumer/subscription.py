@@ -27,7 +27,7 @@ class Client(Protocol):
 
     def put_problem(self, problem: Problem, frame_id: Any = UNSET) -> None: ...
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]: ...
 
 
 class Offset(NamedTuple):
@@ -89,7 +89,7 @@ class Subscription:
         shared = Shared(self._permits, client.places, client.buffer, client.outbox)
         consumer = QueueConsumer(queue, self.wanted, shared, connection, send=self._send, on_trouble=self._on_trouble)
         self._consumers[queue] = consumer
-        self._tasks[queue] = client.start(consumer.run())
+        self._tasks[queue] = client.start(consumer.run(), f"consumer of {queue}")
 
     def _drop(self, queue: Queue) -> list[Offset]:
         self._tasks.pop(queue).cancel()

@@ -27,10 +27,14 @@ DEFAULT_WAIT_MS: Final = 15_000
 MAX_WAIT_MS: Final = 30_000
 DEFAULT_PULL_MESSAGES: Final = 32
 MAX_PULL_MESSAGES: Final = 1024
-
 # One WebSocket
 MAX_FRAME: Final = 6 * MIB
-"""Largest frame, bytes: one message of 4 MiB as base64, and its envelope."""
+"""Largest frame that a client may send, bytes: one message of 4 MiB as base64, and its envelope."""
+MAX_PULLED_BODIES: Final = 4 * MIB
+"""Message bodies of one `pulled`, bytes; one message alone may have more."""
+MAX_SENT_FRAME: Final = 33 * MIB
+"""Largest frame that the server sends, bytes: one message with a body of 16 MiB, the largest that maxMessageSize allows
+and that a compressed body may inflate to. JSON at most doubles it, and has the message's properties beside it."""
 MAX_PULLS_PER_SOCKET: Final = 1000
 MAX_PUBLISHES_PER_SOCKET: Final = 1000
 MAX_PUBLISHED_BYTES_PER_SOCKET: Final = 32 * MIB

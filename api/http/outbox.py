@@ -8,7 +8,7 @@ through the protocol that Daphne's ``send`` is bound to, and the next frame wait
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from api.http.asgi import Message, Scope, Send
@@ -71,6 +71,7 @@ class Outbox:
         self._room.set()
         self._empty = asyncio.Event()
         self._empty.set()
+        self._turns = asyncio.Lock()
         self._cut = False
 
     @property
@@ -79,7 +80,7 @@ class Outbox:
         return self._waiting + (self._server_buffer() if self._server_buffer else 0)
 
     def put(self, message: Message, size: int) -> None:
-        """Send later, in order. What comes for a client that was given up is dropped."""
+        """Send later, in order. Frames for a client that was given up are dropped. ``size`` is in bytes."""
         if self._cut:
             return
         self._frames.append((message, size))
@@ -92,11 +93,30 @@ class Outbox:
             self._give_up(f"{self._waiting} bytes in {len(self._frames)} frames wait to be read")
 
     async def room(self) -> None:
-        """Returns when less than ``ROOMY`` bytes wait."""
+        """Returns when at most ``ROOMY`` bytes wait."""
         await self._room.wait()
 
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """For what may be large: entered by one task at a time, in order, when at most ``ROOMY`` bytes wait.
+
+        So the large frame of one turn may wait beyond ``ROOMY``, not those of all tasks.
+        """
+        async with self._turns:
+            await self._room.wait()
+            yield
+
     async def run(self) -> None:
-        """Send until cancelled, or until the client was given up."""
+        """Send until cancelled, until the client was given up, or until the server's ``send`` fails, which is raised.
+
+        Afterwards nothing waits, and what is put is dropped.
+        """
+        try:
+            await self._send_all()
+        finally:
+            self._drop_all()
+
+    async def _send_all(self) -> None:
         while not self._cut:
             if not self._frames:
                 self._arrived.clear()
@@ -143,9 +163,13 @@ class Outbox:
     def _give_up(self, reason: str) -> None:
         if self._cut:
             return
+        self._drop_all()
+        self._on_slow(reason)
+
+    def _drop_all(self) -> None:
         self._cut = True
         self._frames.clear()
         self._waiting = 0
         self._room.set()
         self._empty.set()
-        self._on_slow(reason)
+        self._arrived.set()

@@ -18,7 +18,7 @@ from api.http.problems import Problem
 from api.http.request import Params, Request, ask
 from api.http.routes import Header, Route
 from api.http.schemas import with_int64_as_text
-from bridge.port import BrokerError, Delta, EnginePort, EventBatch, commands
+from bridge.port import BrokerError, Delta, EnginePort, EventBatch, commands, start_task
 
 HEARTBEAT_S = 10.0
 _LAST_EVENT_ID = re.compile(r"^(\d{1,19})-(\d{1,19})$")
@@ -76,7 +76,14 @@ class EventStream:
 
     async def run(self, port: EnginePort, last_event_id: str) -> None:
         stop = port.watch(self, events=True)
-        tasks = [asyncio.ensure_future(part) for part in (self._outbox.run(), self._client_gone(), self._heartbeats())]
+        tasks = [
+            start_task(work, f"{name} of an event stream", on_failure=lambda error: self._over.set())
+            for name, work in {
+                "writer": self._outbox.run(),
+                "disconnect": self._client_gone(),
+                "heartbeats": self._heartbeats(),
+            }.items()
+        ]
         try:
             await self._catch_up(port, last_event_id)
             await self._over.wait()

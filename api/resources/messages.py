@@ -2,8 +2,9 @@
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from api.http import brokers
@@ -14,7 +15,7 @@ from api.http.routes import Header, Route
 from api.http.schemas import MessageView, Milliseconds, Model, PublishMessage, copied
 from api.http.threads import in_thread
 from api.resources.publishing import Published, PublishMessages, check_idempotency_key, published, read_publish
-from bridge.port import Message, commands, inflate_messages, stored_messages, takes_long
+from bridge.port import INFLATED_BYTES_MAX, Message, commands, inflate_messages, stored_messages, takes_long
 
 T = TypeVar("T")
 
@@ -56,18 +57,32 @@ class KeyParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     end_ms: Milliseconds = 1 << 62
 
 
-def render(message: Message) -> MessageView:
-    """A message as the API shows it: its body as text where the bytes are UTF-8, else base64."""
+def encode_body(body: bytes) -> tuple[str, Literal["utf8", "base64"]]:
+    """The body as text where its bytes are UTF-8, and its encoding.
+
+    Text that JSON's escapes would more than double is base64 too: each control character takes six bytes. Quotes and
+    backslashes take two, so a body of readable text stays text.
+    """
     try:
-        body, body_encoding = message.body.decode("utf-8"), "utf8"
+        text = body.decode("utf-8")
     except UnicodeDecodeError:
-        body, body_encoding = b64encode(message.body).decode("ascii"), "base64"
+        return b64encode(body).decode("ascii"), "base64"
+    if len(msgspec.json.encode(text)) - len('""') > 2 * len(body):
+        return b64encode(body).decode("ascii"), "base64"
+    return text, "utf8"
+
+
+def render(message: Message) -> MessageView:
+    """A message as the API shows it."""
+    body, body_encoding = encode_body(message.body)
     return copied(MessageView, message, body=body, body_encoding=body_encoding)
 
 
-def render_messages(messages: Sequence[Message]) -> tuple[list[MessageView], Sequence[Message]]:
-    """Stored messages as the API shows them, and those that are left out, since one answer has 16 MiB of bodies."""
-    inflated, left_out = inflate_messages(messages)
+def render_messages(
+    messages: Sequence[Message], max_bytes: int = INFLATED_BYTES_MAX
+) -> tuple[list[MessageView], Sequence[Message]]:
+    """Stored messages as the API shows them, and those left out because the bodies would exceed ``max_bytes``."""
+    inflated, left_out = inflate_messages(messages, max_bytes)
     return [render(message) for message in inflated], left_out
 
 

@@ -17,7 +17,15 @@ from api.http.request import Answer, Params, Request, expect
 from api.http.routes import Header, Route
 from api.http.schemas import AnyOffset, HoldResult, MessageView, Model, QueueId
 from api.resources.messages import read_in_thread, render_messages
-from bridge.port import PortConnection, ResponseCode, commands, stored_messages
+from bridge.port import (
+    INFLATED_BYTES_MAX,
+    BrokerError,
+    PortConnection,
+    ResponseCode,
+    commands,
+    start_task,
+    stored_messages,
+)
 
 FilterType = Literal["tag", "sql92"]
 Limit = Annotated[
@@ -78,14 +86,14 @@ def preferred_wait_s(prefer: str) -> int | None:
     return int(match[1]) if match else None
 
 
-async def read_pull(pulled: commands.Pulled, broker: str) -> PullResult:
+async def read_pull(pulled: commands.Pulled, broker: str, max_bytes: int = INFLATED_BYTES_MAX) -> PullResult:
     """The engine's answer in the API's shape; made in a thread if that takes long."""
-    return await read_in_thread([pulled.records], lambda: pull_result(pulled, broker))
+    return await read_in_thread([pulled.records], lambda: pull_result(pulled, broker, max_bytes))
 
 
-def pull_result(pulled: commands.Pulled, broker: str) -> PullResult:
-    """The engine's answer in the API's shape, with the messages that fit into one answer."""
-    messages, left_out = render_messages(stored_messages(pulled.records, broker))
+def pull_result(pulled: commands.Pulled, broker: str, max_bytes: int = INFLATED_BYTES_MAX) -> PullResult:
+    """The engine's answer in the API's shape, with messages whose bodies take ``max_bytes``, or with one message."""
+    messages, left_out = render_messages(stored_messages(pulled.records, broker), max_bytes)
     hold = None
     if pulled.hold is not None:
         hold = HoldResult(
@@ -153,8 +161,8 @@ async def _answer_or_gone(
     """The engine's answer, or None when the client went away first."""
     if not command.suspend_timeout_ms:
         return await connection.call(command)
-    answer = asyncio.ensure_future(connection.call(command))
-    gone = asyncio.ensure_future(_gone(request))
+    answer = start_task(connection.call(command), f"pull {command.topic}", expected=(BrokerError,))
+    gone = start_task(_gone(request), "wait for the client to disconnect")
     try:
         await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
         return await answer if answer.done() else None

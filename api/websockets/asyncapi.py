@@ -22,8 +22,11 @@ their messages against `permit`s, in the order of each queue, and `ack`s them. W
 committed; the rest comes again. Its `problem`s carry the subscription's `id`. It leaves with `unsubscribe`, or with its
 socket.
 
+Frames of the server are as large as `max_sent_frame_bytes` at most: many WebSocket libraries need a limit of their own
+raised to that. Messages are delivered whole, up to 16 MiB. A `pulled` carries 4 MiB of bodies, or one message.
+
 Close codes: 4400 frames that are not of this protocol, 4401 not authenticated, 4403 forbidden, 4408 idle,
-4413 a frame too large, 4429 too slow or too many, 1012 the server restarts.""",
+4413 a frame too large, 4429 the client does not read, 1011 the server failed, 1012 the server restarts.""",
         "receive": frames.ConsumerRequest,
         "send": frames.ConsumerAnswer,
     },

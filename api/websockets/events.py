@@ -66,7 +66,7 @@ class EventsSocket(Socket):
         """Deltas wait until the snapshot is there; one that is asked for already is enough."""
         self._seq = -1
         if self._snapshot_task is None or self._snapshot_task.done():
-            self._snapshot_task = self.start(self._snapshot())
+            self._snapshot_task = self.start(self._snapshot(), "snapshot")
 
     async def _snapshot(self) -> None:
         """Send a snapshot, as soon as there is an engine that has one."""

@@ -19,6 +19,7 @@ from api.http.limits import (
     MAX_MESSAGES_PER_PUBLISH,
     MAX_PUBLISHES_PER_SOCKET,
     MAX_PULLS_PER_SOCKET,
+    MAX_SENT_FRAME,
     MAX_SUBSCRIPTIONS_PER_SOCKET,
     MAX_UNSENT,
     MAX_WAIT_MS,
@@ -196,9 +197,10 @@ SUPPORTED = [
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one socket may ask for; sizes in bytes."""
+    """What one socket may ask for; sizes in bytes. The server sends frames of at most `max_sent_frame_bytes`."""
 
     max_frame_bytes: int = MAX_FRAME
+    max_sent_frame_bytes: int = MAX_SENT_FRAME
     max_message_bytes: int = MAX_MESSAGE_BODY
     max_messages_per_publish: int = MAX_MESSAGES_PER_PUBLISH
     max_pulls: int = MAX_PULLS_PER_SOCKET
@@ -237,7 +239,10 @@ class Woken(ServerFrame, frozen=True, kw_only=True):
 
 
 class PulledFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
-    """The answer of a pull, as that of the HTTP pull."""
+    """The answer of a pull, as that of the HTTP pull.
+
+    Its bodies take 4 MiB together at most, or it has one message: go on at `next_offset`.
+    """
 
     id: FrameId
     broker: str

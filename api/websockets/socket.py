@@ -26,7 +26,7 @@ from api.http.outbox import Outbox
 from api.http.problems import Problem, invalid, problem_of
 from api.http.schemas import with_int64_as_text
 from api.websockets.frames import Bye, FrameId, ProblemFrame, ServerFrame
-from bridge.port import BrokerError
+from bridge.port import BrokerError, start_task
 
 log = logging.getLogger(__name__)
 
@@ -99,8 +99,8 @@ class Socket:
         value: Any = frame
         if self._int64_as_text:
             value = with_int64_as_text(msgspec.to_builtins(frame))
-        text = self._encoder.encode(value).decode("utf-8")
-        self.outbox.put({"type": "websocket.send", "text": text}, len(text))
+        data = self._encoder.encode(value)
+        self.outbox.put({"type": "websocket.send", "text": data.decode("utf-8")}, len(data))
 
     def put_problem(self, problem: Problem, frame_id: Any = msgspec.UNSET) -> None:
         details = problem.details()
@@ -116,12 +116,15 @@ class Socket:
             )
         )
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a coroutine beside the others; it is cancelled when the socket goes."""
-        task = asyncio.get_running_loop().create_task(work)
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run a coroutine beside the others. It is cancelled when the socket ends. Its failure closes the socket."""
+        task = start_task(work, f"{name} of {self.scope.get('path')}", on_failure=self._task_failed)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def _task_failed(self, error: BaseException) -> None:
+        self.end(CLOSE_FAILED, "the server failed; its log says why")
 
     def end(self, code: int, reason: str) -> None:
         """Close the socket from anywhere on the loop."""
@@ -142,8 +145,9 @@ class Socket:
         chosen = self.subprotocol if offered else None
         await self._send({"type": "websocket.accept", "subprotocol": chosen})
         self.live.add(self)
-        writer = asyncio.ensure_future(self.outbox.run())
-        self._main = asyncio.ensure_future(self._serve())
+        path = self.scope.get("path")
+        writer = start_task(self.outbox.run(), f"writer of {path}", on_failure=self._task_failed)
+        self._main = start_task(self._serve(), f"reader of {path}", expected=(Closed,))
         try:
             await self._main
         except asyncio.CancelledError:

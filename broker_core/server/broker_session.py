@@ -29,6 +29,7 @@ from broker_core.remoting.remoting_command import RESPONSE_FLAG, RemotingCommand
 from broker_core.remoting.requests import Identity, Peer, Relay, decode, encode
 from broker_core.remoting.requests.notices import encode_notice
 from broker_core.server.engine_runner import Connection
+from broker_core.server.tasks import start_task
 
 log = logging.getLogger(__name__)
 
@@ -245,7 +246,7 @@ class BrokerSession:
             return
         if isinstance(response, Relay):
             if len(self._relays) < MAX_RELAYS:
-                task = asyncio.get_running_loop().create_task(self._relay(response, request))
+                task = start_task(self._relay(response, request), "ask other clients for an answer")
                 self._relays.add(task)
                 task.add_done_callback(self._relays.discard)
                 return

@@ -21,6 +21,7 @@ from broker_core.namesrv.register_broker import Registration
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.server.remoting_channel import Channel, RemotingLimits
 from broker_core.server.remoting_server import CannotServe, RemotingServer
+from broker_core.server.tasks import start_task
 from broker_core.server.tls import TlsOptions
 from broker_core.store.files import Files, Lock
 
@@ -156,7 +157,7 @@ class NameServer:
         """Send ``response`` when what the request changed is on the disk."""
         self._unanswered.append((channel, request, response))
         if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write())
+            self._writing = start_task(self._write(), "write what name server requests changed")
 
     @property
     def is_behind(self) -> bool:

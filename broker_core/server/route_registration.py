@@ -22,6 +22,7 @@ from broker_core.codes import RequestCode
 from broker_core.namesrv.register_broker import Registration, encode_registration, identity
 from broker_core.options import Options
 from broker_core.server.remoting_client import RemotingClient
+from broker_core.server.tasks import start_task
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ class _Link:
         self._problem = ""
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"register at {self._address}")
+        self._task = start_task(self._run(), f"register at name server {self._address}")
 
     def view(self) -> NameServerView:
         return NameServerView(
@@ -163,7 +164,8 @@ class _Link:
 
     async def _connection_ends(self) -> bool:
         """Wait until topics change or the period is over. True, at once, when the connection ends."""
-        lost, due = asyncio.ensure_future(self._client.wait_closed()), asyncio.ensure_future(self.due.wait())
+        lost = start_task(self._client.wait_closed(), f"watch the connection to name server {self._address}")
+        due = start_task(self.due.wait(), f"wait for topics to register at {self._address}")
         try:
             await asyncio.wait((lost, due), timeout=self._owner.period, return_when=asyncio.FIRST_COMPLETED)
             return lost.done()

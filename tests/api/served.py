@@ -14,12 +14,12 @@ import django
 django.setup()
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from daphne.server import Server  # noqa: E402
 
 from api import routing  # noqa: E402
 from api.consumer import socket as consumer_socket  # noqa: E402
 from api.http import outbox  # noqa: E402
 from api.http.security import SecurityMiddleware  # noqa: E402
+from bridge.daphne_limits import LimitedServer  # noqa: E402
 from bridge.port import commands, set_port  # noqa: E402
 from tests.fakes.fake_port import FakePort, pulled, record  # noqa: E402
 
@@ -64,11 +64,13 @@ def main() -> None:
     application = Watching(
         ProtocolTypeRouter({"http": routing.http_application, "websocket": URLRouter(routing.websocket_urlpatterns)})
     )
-    Server(
+    LimitedServer(
         application,
         endpoints=[f"tcp:port={sys.argv[1]}:interface=127.0.0.1:backlog=4096"],
         websocket_max_message_size=8 << 20,
         websocket_max_frame_size=8 << 20,
+        max_body=8 << 20,
+        max_connections=1000,
         ready_callable=lambda: print("listening", flush=True),
     ).run()
 

@@ -1,12 +1,14 @@
 """What the web server refuses before the application is asked, and how it closes, on a real broker."""
 
 import asyncio
+import base64
 import json
 import re
 import socket
 import subprocess
 import time
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
@@ -18,34 +20,42 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from bridge.daphne_limits import LimitedServer, too_large
+from bridge.message_view import INFLATED_BYTES_MAX
+from broker_core.codes import RequestCode
+from broker_core.formats.message_body import COMPRESSED
+from broker_core.server.remoting_client import RemotingClient
 from tests.conftest import Manage
 
 PATIENCE_S = 60
 MIB = 1 << 20
 BODY_LIMIT = 8 * MIB
+COMPRESSED_SEND = {"a": "P", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": str(COMPRESSED), "g": "0", "h": "0"}
+"""SendMessageRequestHeaderV2: producer group, topic, default topic and its queues, queue, sysFlag, born time, flag."""
 
 
 class Broker:
     """A started broker, seen from its sockets."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+    def __init__(self, process: subprocess.Popen[str], port: int, remoting_port: int) -> None:
         self.process = process
         self.port = port
+        self.remoting_port = remoting_port
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE_S) as answer:
             return json.load(answer)
 
-    def put_topic(self, topic: str) -> None:
-        urllib.request.urlopen(
-            urllib.request.Request(
-                f"http://127.0.0.1:{self.port}/api/v1/topics/{topic}",
-                b"{}",
-                {"content-type": "application/json"},
-                method="PUT",
-            ),
-            timeout=PATIENCE_S,
-        ).close()
+    def send(self, method: str, path: str, body: object) -> None:
+        url, headers = f"http://127.0.0.1:{self.port}{path}", {"content-type": "application/json"}
+        request = urllib.request.Request(url, json.dumps(body).encode(), headers, method=method)
+        urllib.request.urlopen(request, timeout=PATIENCE_S).close()
+
+    def put_topic(self, topic: str, **config: int) -> None:
+        self.send("PUT", f"/api/v1/topics/{topic}", config)
+
+    def publish(self, topic: str, body: bytes) -> None:
+        message = {"body": base64.b64encode(body).decode(), "body_encoding": "base64"}
+        self.send("POST", f"/api/v1/topics/{topic}/messages", message)
 
     def resident_mib(self) -> int:
         shown = subprocess.run(
@@ -111,7 +121,8 @@ def wait_until(true: Callable[[], object]) -> None:
 def start(manage: Manage) -> Callable[..., Broker]:
     def starting(**environment: str) -> Broker:
         process = manage.start("broker", "--no-schedules", **environment)
-        broker = Broker(process, int(manage.environment["GLASSMQ_WEB_PORT"]))
+        ports = (int(manage.environment[name]) for name in ("GLASSMQ_WEB_PORT", "GLASSMQ_BROKER_PORT"))
+        broker = Broker(process, *ports)
 
         def is_ready() -> bool:
             assert process.poll() is None, process.communicate()[0]
@@ -254,6 +265,59 @@ async def test_at_the_end_held_pulls_are_answered_and_sockets_closed_with_1012(s
     output, _ = await asyncio.to_thread(broker.process.communicate, timeout=PATIENCE_S)
     assert broker.process.returncode == 0, output
     assert "Traceback" not in output
+
+
+async def publish_large(broker: Broker) -> list[bytes]:
+    """Publish messages to the one queue of ``orders`` whose JSON is large; their bodies, in order."""
+    zeros, quotes, text = bytes(1_500_000), b'"' * INFLATED_BYTES_MAX, b"x" * 4 * MIB
+    await asyncio.to_thread(broker.put_topic, "orders", queues=1)
+    await asyncio.to_thread(broker.publish, "orders", zeros)
+    client = RemotingClient("127.0.0.1", broker.remoting_port)
+    for body in (zeros, quotes, text, text):
+        answer = await client.invoke(RequestCode.SEND_MESSAGE_V2, COMPRESSED_SEND, zlib.compress(body))
+        assert answer.code == 0, answer.remark
+    await client.close()
+    await asyncio.to_thread(broker.publish, "orders", text)
+    await asyncio.to_thread(broker.publish, "orders", b"small")
+    return [zeros, zeros, quotes, text, text, text, b"small"]
+
+
+def body_of(message: dict[str, Any]) -> bytes:
+    body: str = message["body"]
+    return base64.b64decode(body) if message["body_encoding"] == "base64" else body.encode()
+
+
+async def test_every_message_reaches_consumers_through_every_door(start: Callable[..., Broker]) -> None:
+    broker = await asyncio.to_thread(start)
+    bodies = await publish_large(broker)
+    url = f"ws://127.0.0.1:{broker.port}/ws/v1/consumer"
+    async with asyncio.timeout(PATIENCE_S), connect(url, max_size=None) as socket:
+
+        async def ask(**frame: Any) -> dict[str, Any]:
+            await socket.send(json.dumps(frame))
+            return json.loads(await socket.recv())  # type: ignore[no-any-return]
+
+        assert (await ask(type="hello"))["type"] == "welcome"
+        assigned = await ask(type="subscribe", id="s", topic="orders", group="billing", **{"from": "first"})
+        assert assigned["type"] == "assigned"
+        await socket.send('{"type": "permit", "id": "s", "n": 100}')
+        messages = [json.loads(await socket.recv()) for _ in bodies]
+        assert [body_of(message) for message in messages] == bodies
+
+        offset, pulled = 0, []
+        while offset < len(bodies):
+            answer = await ask(type="pull", id=offset, topic="orders", queue_id=0, offset=offset, wait_ms=0)
+            pulled += [body_of(message) for message in answer["messages"]]
+            offset = answer["next_offset"]
+        assert pulled == bodies
+
+    offset, pulled = 0, []
+    while offset < len(bodies):
+        path = f"/api/v1/topics/orders/queues/0/messages?offset={offset}&wait_ms=0"
+        answer = await asyncio.to_thread(broker.get, path)
+        pulled += [body_of(message) for message in answer["messages"]]
+        offset = answer["next_offset"]
+    assert pulled == bodies
 
 
 def test_a_warning_is_given_once_until_there_is_room_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -38,13 +38,14 @@ from bridge.port import BrokerError, EnginePort, commands, set_ports
 from bridge.processes import ChildProcess
 from broker_core.errors import StoreError
 from broker_core.server.remoting_server import CannotServe
+from broker_core.server.tasks import start_task
 
 logger = logging.getLogger(__name__)
 reactor: Any = _reactor  # Twisted's module stands for an object that is chosen at run time
 
 LISTEN_BACKLOG = 4096
 WEBSOCKET_MAX_BYTES = 8 * 1024 * 1024
-"""A message of 4 MiB, written as base64 in JSON, with room for its properties."""
+"""The largest WebSocket message that is received: 4 MiB, written as base64 in JSON, with room for its properties."""
 LAST_ANSWERS_S = 1.0
 """How long the answers to held pulls, and then the WebSockets' closing, may take to be written once the engine has
 given them."""
@@ -143,14 +144,14 @@ class BrokerProcess:
             max_body=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
             max_connections=most_connections(settings.GLASSMQ_MAX_CONNECTIONS),
         )
-        reactor.callWhenRunning(self._begin)
+        reactor.callWhenRunning(lambda: asyncio.get_event_loop().call_soon(self._begin))
         self._server.run()
 
     def _begin(self) -> None:
-        loop = asyncio.get_event_loop()  # the reactor's; it is about to run
+        loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._on_signal)
-        self._starting = loop.create_task(self._start(), name="start")
+        self._starting = start_task(self._start(), "start the broker")
 
     async def _start(self) -> None:
         try:
@@ -189,7 +190,7 @@ class BrokerProcess:
 
     def _stop_once(self) -> None:
         if self._stopping is None:
-            self._stopping = asyncio.get_running_loop().create_task(self._stop(), name="stop")
+            self._stopping = start_task(self._stop(), "stop the broker")
 
     async def _stop(self) -> None:
         """The way back; each step is tried, whatever became of the one before."""
@@ -197,7 +198,7 @@ class BrokerProcess:
             self._starting.cancel()
             await asyncio.wait([self._starting])
         self._stop_listening()
-        ending = [asyncio.create_task(child.stop(CHILD_GRACE_S), name=child.name) for child in self._children]
+        ending = [start_task(child.stop(CHILD_GRACE_S), f"stop {child.name}") for child in self._children]
         if not self.problem:  # else it never started
             try:
                 async with asyncio.timeout(ENGINE_GRACE_S):

@@ -89,6 +89,24 @@ async def test_a_permit_is_not_lost_with_who_waited_for_it() -> None:
     assert permits.left == 0
 
 
+async def test_a_permit_is_used_unless_the_block_fails() -> None:
+    permits = Permits()
+    permits.add(2)
+    async with permits.use():
+        assert permits.left == 1
+
+    async def fail() -> None:
+        async with permits.use():
+            assert permits.left == 0
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        await fail()
+    assert permits.left == 1
+    await permits.some()
+    await permits.take()
+
+
 async def test_a_buffer_is_bounded_but_takes_one_of_any_size() -> None:
     buffer = Buffer(10)
     assert buffer.take(50)

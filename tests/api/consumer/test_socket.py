@@ -8,6 +8,7 @@ import pytest
 
 from api.consumer import socket as consumer_socket
 from api.consumer.socket import consumer_application
+from api.http.outbox import Outbox
 from bridge.port import RequestError, ResponseCode, commands
 from tests.api.consumer_client import Client
 from tests.fakes.engine import Bench
@@ -76,6 +77,50 @@ async def test_held_woken_pulled(socket: Client, port: FakePort) -> None:
         "hello",
     )
     assert answer["hold"]["wake_cause"] == "arrival"
+
+
+async def test_a_pulled_frame_has_the_first_messages_that_fit(socket: Client, port: FakePort) -> None:
+    bodies = [b"x" * (3 << 20), b"y" * (3 << 20), b"z"]
+
+    def reply(command: commands.PullMessage) -> commands.Pulled:
+        left = [record(bodies[offset], queue_offset=offset) for offset in range(command.queue_offset, 3)]
+        return pulled(records=b"".join(left), next_offset=3)
+
+    port.replies[commands.PullMessage] = reply
+    answers = []
+    for offset in (0, 1):
+        await socket.say(**PULL | {"offset": offset}, id=offset)
+        answers.append(await socket.hear("pulled"))
+    offsets = [[message["queue_offset"] for message in answer["messages"]] for answer in answers]
+    assert (offsets, [answer["next_offset"] for answer in answers]) == ([[0], [1, 2]], [1, 3])
+
+
+async def test_answers_that_wait_take_a_bounded_buffer_and_are_pulled_again(
+    socket: Client, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = asyncio.Event()
+
+    async def wait(outbox: Outbox) -> None:
+        await free.wait()
+
+    monkeypatch.setattr(Outbox, "_drained", wait)
+    for number in range(50):
+        await socket.say(**PULL, id=number)
+    await port.until_held(50)
+    port.replies[commands.PullMessage] = pulled(records=record(b"again"), next_offset=4)
+    for held in list(port.held):
+        port.wake(held, record(b"x" * (3 << 20)))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    free.set()
+    frames = [await socket.hear() for _ in range(150)]
+    answers = [frame for frame in frames if frame["type"] == "pulled"]
+    assert sorted(answer["id"] for answer in answers) == list(range(50))
+    assert all(answer["hold"]["wake_cause"] == "arrival" for answer in answers)
+    kept = [answer for answer in answers if answer["messages"][0]["body"] != "again"]
+    assert 1 <= len(kept) <= 3
+    again = [command for command in port.commands if isinstance(command, commands.PullMessage)][50:]
+    assert (len(again), {command.suspend_timeout_ms for command in again}) == (50 - len(kept), {0})
 
 
 async def test_many_are_held_at_once_and_answered_as_they_are_woken(socket: Client, port: FakePort) -> None:

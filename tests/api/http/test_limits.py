@@ -10,9 +10,8 @@ def test_one_message_fits_into_one_frame_and_one_request_as_base64() -> None:
     assert as_base64 < limits.MAX_FRAME < limits.MAX_REQUEST_BODY
 
 
-def test_pulls_that_read_at_once_fit_into_what_may_be_unsent() -> None:
-    largest_answer = limits.MAX_MESSAGE_BODY * 4 // 3
-    assert limits.ROOMY + limits.MAX_READS_PER_SOCKET * largest_answer < limits.MAX_UNSENT
+def test_the_largest_frame_fits_into_what_may_be_unsent() -> None:
+    assert limits.ROOMY + limits.MAX_SENT_FRAME < limits.MAX_UNSENT
 
 
 def test_a_pull_may_wait_longer_than_its_default() -> None:

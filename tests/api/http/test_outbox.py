@@ -83,6 +83,46 @@ async def test_room_is_there_again_when_enough_has_left() -> None:
     task.cancel()
 
 
+async def test_large_frames_wait_for_their_turn() -> None:
+    wire, slow = Wire(), list[str]()
+    box = outbox(wire, slow, max_unsent=11 << 20)
+    wire.free.clear()
+    sent = asyncio.Semaphore(0)
+
+    async def write(number: int) -> None:
+        async with box.turn():
+            await asyncio.sleep(0)  # while it is made
+            box.put({"n": number}, 6 << 20)
+            sent.release()
+
+    writers = [asyncio.ensure_future(write(number)) for number in range(5)]
+    task = asyncio.ensure_future(box.run())
+    await sent.acquire()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert (box.unsent, sent.locked()) == (6 << 20, True)
+    wire.free.set()
+    await asyncio.gather(*writers)
+    await box.flush(5)
+    assert (wire.sent, slow) == ([0, 1, 2, 3, 4], [])
+    task.cancel()
+
+
+async def test_a_send_that_fails_ends_the_outbox() -> None:
+    async def send(message: dict[str, Any]) -> None:
+        raise ValueError("broken")
+
+    slow = list[str]()
+    box = Outbox({}, send, slow.append)
+    box.put({"n": 0}, 5 << 20)
+    with pytest.raises(ValueError, match="broken"):
+        await box.run()
+    box.put({"n": 1}, 5 << 20)
+    async with box.turn():
+        await box.flush(5)
+    assert (box.unsent, slow) == (0, [])
+
+
 async def test_a_server_that_waits_for_the_client_is_not_waited_for_forever() -> None:
     wire, slow = Wire(), list[str]()
     wire.free.clear()

@@ -7,13 +7,16 @@ import zlib
 from collections.abc import Sequence
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.resources.messages import messages_found, render_messages
+from api.http.limits import MAX_SENT_FRAME
+from api.resources.messages import encode_body, messages_found, render_messages
 from api.routing import http_application
 from bridge.port import (
+    INFLATED_BYTES_MAX,
     ConflictError,
     Message,
     NotFoundError,
@@ -23,6 +26,7 @@ from bridge.port import (
     inflate_messages,
     stored_messages,
 )
+from broker_core.formats.message_body import COMPRESSED
 from tests.api.asgi_client import AsgiRequest
 from tests.fakes.engine import Bench
 from tests.fakes.fake_port import FakePort, record
@@ -140,6 +144,43 @@ def test_a_body_is_text_where_it_can_be() -> None:
     assert messages_found({"broker-a": b""}, 1).messages == []
 
 
+@pytest.mark.parametrize(
+    ("body", "encoding"),
+    [
+        (b"", "utf8"),
+        ("häl\u2028lo\x7f\t\r\n".encode(), "utf8"),
+        (b'{"a":"b"}', "utf8"),
+        (b'"\\' * 100, "utf8"),
+        (b"\n" * 100, "utf8"),
+        (b"\x1b[31mred\x1b[0m", "utf8"),
+        (b"\x00", "base64"),
+        (b"x\x00\x01\x02", "base64"),
+        (b"\x1f" * 1000, "base64"),
+        (b"\xff", "base64"),
+    ],
+)
+def test_a_body_that_escapes_would_more_than_double_is_base64(body: bytes, encoding: str) -> None:
+    text, shown = encode_body(body)
+    assert shown == encoding
+    assert body == (text.encode() if encoding == "utf8" else base64.b64decode(text))
+
+
+@given(body=st.binary() | st.text().map(str.encode) | st.text(alphabet='\x00\x01"\\ab').map(str.encode))
+def test_json_at_most_doubles_a_body(body: bytes) -> None:
+    text, _ = encode_body(body)
+    assert len(msgspec.json.encode(text)) - len('""') <= max(2 * len(body), 4)
+
+
+def test_the_largest_message_fits_into_one_frame() -> None:
+    properties = {"KEYS": "\x03" * 16_000, "TAGS": "\x03" * 16_000}
+    body = zlib.compress(b'"' * INFLATED_BYTES_MAX)
+    stored = stored_messages(record(body, sys_flag=COMPRESSED, properties=properties), "broker-a")
+    [view], _ = render_messages(stored)
+    assert (len(view.body), view.tag) == (INFLATED_BYTES_MAX, properties["TAGS"])
+    frame = {"type": "message", "id": "\x03" * 128, "seq": 1 << 62} | msgspec.to_builtins(view)
+    assert 2 * INFLATED_BYTES_MAX < len(msgspec.json.encode(frame)) <= MAX_SENT_FRAME
+
+
 def bomb(number: int) -> bytes:
     """A record of 4 KiB with a body of 4 MiB."""
     return record(
@@ -159,9 +200,9 @@ async def test_bodies_are_inflated_off_the_event_loop_and_others_are_not(
 ) -> None:
     threads: list[bool] = []
 
-    def watched(messages: Sequence[Message]) -> tuple[list[Message], Sequence[Message]]:
+    def watched(messages: Sequence[Message], max_bytes: int) -> tuple[list[Message], Sequence[Message]]:
         threads.append(threading.current_thread() is threading.main_thread())
-        return inflate_messages(messages)
+        return inflate_messages(messages, max_bytes)
 
     monkeypatch.setattr("api.resources.messages.inflate_messages", watched)
     port.replies[commands.ViewMessage] = commands.Records(records=bomb(0))

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from api.consumer import socket as consumer_socket
 from api.consumer.socket import ConsumerSocket, consumer_application
 from api.http.limits import MAX_FRAME
+from api.http.outbox import Outbox
 from api.websockets.socket import Socket, close_all
-from bridge.port import set_port
-from tests.fakes.fake_port import FakePort
+from bridge.port import commands, set_port
+from tests.fakes.fake_port import FakePort, pulled
 from tests.fakes.websocket import WebsocketCommunicator
 
 
@@ -112,6 +114,35 @@ async def test_without_an_engine_the_socket_ends(port: FakePort) -> None:
 async def test_a_defect_ends_the_socket(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "connection", None)
     assert await close_code(await opened()) == 1011
+
+
+async def test_a_writer_that_fails_closes_the_socket(
+    port: FakePort, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: Outbox) -> None:
+        raise ValueError("the frame cannot be sent")
+
+    socket = await opened()
+    monkeypatch.setattr(Outbox, "_drained", fail)
+    await socket.send_json_to({"type": "ping"})
+    assert await close_code(socket) == 1011
+    assert "the task 'writer of /ws/v1/consumer' failed" in caplog.text
+    assert "the frame cannot be sent" in caplog.text
+    assert not port.connections[0].is_open
+
+
+async def test_a_task_that_fails_closes_the_socket(
+    port: FakePort, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise ValueError("no answer can be built")
+
+    monkeypatch.setattr(consumer_socket, "read_pull", fail)
+    port.replies[commands.PullMessage] = pulled()
+    socket = await opened()
+    await socket.send_json_to({"type": "pull", "id": 1, "topic": "T", "queue_id": 0, "offset": 0})
+    assert await close_code(socket) == 1011
+    assert "the task 'pull of T of /ws/v1/consumer' failed" in caplog.text
 
 
 async def test_a_server_that_stops_says_bye(port: FakePort) -> None:

@@ -21,6 +21,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.typing import Subprotocol
 
+from bridge.port import start_task
+
 PACKAGES = Path(__file__).resolve().parent / "demo_packages.jsonl"
 """Descriptions of 400 Debian packages, one JSON object a line."""
 SUBPROTOCOL = "rmq.v1.json"
@@ -114,12 +116,18 @@ class Demo:
     async def run(self, entries: list[dict[str, Any]]) -> None:
         """Until ``count`` messages are published and the consumers have had a moment, or for ever."""
         consumers = [
-            asyncio.create_task(self._keep(self._belong if group.members else self._consume, group, client))
+            start_task(
+                self._keep(self._belong if group.members else self._consume, group, client),
+                f"demo consumer of {group.name}",
+                expected=(DemoError,),
+            )
             for group in GROUPS
             for client in range(group.clients)
         ]
-        producer = asyncio.create_task(self._keep(self._produce, itertools.cycle(entries)))
-        status = asyncio.create_task(self._report())
+        producer = start_task(
+            self._keep(self._produce, itertools.cycle(entries)), "demo producer", expected=(DemoError,)
+        )
+        status = start_task(self._report(), "demo report")
         try:
             done, _ = await asyncio.wait([producer, *consumers], return_when=asyncio.FIRST_COMPLETED)
             for task in done:

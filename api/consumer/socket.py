@@ -242,7 +242,7 @@ class ConsumerSocket(Socket):
         if hold is not None:
             self.put(Woken(id=pull.id, hold_id=hold.hold_id, cause=hold.wake_cause, held_ms=hold.held_us // 1000))
         result = await read_pull(pulled, self._broker, MAX_PULLED_BODIES)
-        self.put(PulledFrame(id=pull.id, **{name: getattr(result, name) for name in result.__struct_fields__}))
+        self.put(copied(PulledFrame, result, id=pull.id))
 
     async def _cancel(self, cancel: Cancel) -> None:
         request_id = self._pulls.get(cancel.id)

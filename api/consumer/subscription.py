@@ -11,8 +11,8 @@ from api.consumer.queue_consumer import Queue, QueueConsumer, Shared, Wanted
 from api.http.limits import MAX_WINDOW
 from api.http.outbox import Outbox
 from api.http.problems import Problem
-from api.http.schemas import MessageView
-from api.websockets.frames import Ack, Assigned, AssignedQueue, MessageFrame, Nack, OpenMessage, ServerFrame, Subscribe
+from api.http.schemas import MessageView, copied
+from api.websockets.frames import Ack, Assigned, AssignedQueue, MessageFrame, Nack, OpenMessage, SentFrame, Subscribe
 from bridge.port import PortConnection, ResponseCode, commands
 
 
@@ -23,7 +23,7 @@ class Client(Protocol):
     places: asyncio.Semaphore
     buffer: Buffer
 
-    def put(self, frame: ServerFrame) -> None: ...
+    def put(self, frame: SentFrame) -> None: ...
 
     def put_problem(self, problem: Problem, frame_id: Any = UNSET) -> None: ...
 
@@ -97,11 +97,7 @@ class Subscription:
 
     def _send(self, message: MessageView) -> None:
         self._seq += 1
-        self._client.put(
-            MessageFrame(
-                id=self.id, seq=self._seq, **{name: getattr(message, name) for name in message.__struct_fields__}
-            )
-        )
+        self._client.put(copied(MessageFrame, message, id=self.id, seq=self._seq))
 
     def _on_trouble(self, queue: Queue, problem: Problem) -> None:
         """Told once, though all queues may have it at once."""

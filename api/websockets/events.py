@@ -8,6 +8,7 @@ from api.http.asgi import Receive, Scope, Send
 from api.http.limits import MAX_WAITING_FRAMES
 from api.http.problems import Problem
 from api.http.request import ask
+from api.http.schemas import copied
 from api.websockets.frames import (
     DeltaFrame,
     EventsRequest,
@@ -106,14 +107,15 @@ class EventsSocket(Socket):
     # What of it this page wants
 
     def _narrowed_snapshot(self, snapshot: commands.Snapshot) -> SnapshotFrame:
-        fields = {name: getattr(snapshot, name) for name in SnapshotFrame.__struct_fields__}
-        fields["holds"] = self._holds(snapshot.holds)
-        fields["queues"] = self._queues(snapshot.queues)
-        fields["wakeups"] = self._wakeups(snapshot.wakeups)
-        fields["client_events"] = self._client_events(snapshot.client_events)
-        if "counters" not in self._wanted.panels:
-            fields["counters"] = {}
-        return SnapshotFrame(**fields)
+        return copied(
+            SnapshotFrame,
+            snapshot,
+            holds=self._holds(snapshot.holds),
+            queues=self._queues(snapshot.queues),
+            wakeups=self._wakeups(snapshot.wakeups),
+            client_events=self._client_events(snapshot.client_events),
+            counters=snapshot.counters if "counters" in self._wanted.panels else {},
+        )
 
     def _narrowed_delta(self, delta: Delta) -> DeltaFrame:
         return DeltaFrame(

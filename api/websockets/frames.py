@@ -32,7 +32,6 @@ from api.http.schemas import (
     Body,
     BodyEncoding,
     CommittedOffset,
-    HoldResult,
     MessageView,
     Milliseconds,
     OffsetToCommit,
@@ -41,6 +40,8 @@ from api.http.schemas import (
     QueueId,
     QueueOffset,
 )
+from api.resources.broker import SnapshotView
+from api.resources.pulls import PullResult
 from bridge.port import commands
 
 SUBPROTOCOL = "rmq.v1.json"
@@ -238,21 +239,13 @@ class Woken(ServerFrame, frozen=True, kw_only=True):
     held_ms: int
 
 
-class PulledFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+class PulledFrame(PullResult, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_tag):
     """The answer of a pull, as that of the HTTP pull.
 
     Its bodies take 4 MiB together at most, or it has one message: go on at `next_offset`.
     """
 
     id: FrameId
-    broker: str
-    status: Literal["found", "no_new", "no_match", "offset_moved"]
-    messages: list[MessageView]
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    effective_wait_ms: int
-    hold: HoldResult | None
 
 
 class Cancelled(ServerFrame, frozen=True, kw_only=True):
@@ -284,29 +277,11 @@ class Assigned(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
     members: int
 
 
-class MessageFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+class MessageFrame(MessageView, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_tag):
     """One message of a subscription. `seq` counts its messages from 1."""
 
     id: FrameId
     seq: int
-    broker: str
-    message_id: str
-    offset_message_id: str
-    topic: str
-    queue_id: int
-    queue_offset: int
-    physical_offset: int
-    tag: str
-    keys: list[str]
-    properties: dict[str, str]
-    body: str
-    body_encoding: Literal["utf8", "base64"]
-    born_time_ms: int
-    store_time_ms: int
-    born_host: str
-    store_host: str
-    reconsume_times: int
-    size: int
 
 
 class Unsubscribed(ServerFrame, frozen=True, kw_only=True):
@@ -385,26 +360,8 @@ class SubscribePanels(ClientFrame, frozen=True, kw_only=True, tag="subscribe"):
 EventsRequest = SnapshotRequest | SubscribePanels | Ping
 
 
-class SnapshotFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+class SnapshotFrame(SnapshotView, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_tag):
     """The state at `seq`; deltas above it follow. `*_total` count what a limit left out."""
-
-    broker: str
-    epoch: int
-    seq: int
-    wall_ms: int
-    long_polling_enable: bool
-    short_polling_time_mills: int
-    problem: str
-    holds_total: int
-    holds: list[commands.HoldView]
-    queues_total: int
-    queues: list[commands.QueueView]
-    wakeups: list[commands.WakeUp]
-    counters: dict[str, int]
-    wakeup_us: commands.Histogram
-    held_ms: commands.Histogram
-    positions: commands.StorePositions
-    client_events: list[dict[str, Any]]
 
 
 class HoldChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -445,3 +402,5 @@ class Lost(ServerFrame, frozen=True, kw_only=True):
 
 
 EventsAnswer = SnapshotFrame | DeltaFrame | Lost | ProblemFrame | Pong | Bye
+
+SentFrame = ConsumerAnswer | EventsAnswer

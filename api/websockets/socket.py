@@ -25,7 +25,7 @@ from api.http.limits import IDLE_SECONDS, MAX_BAD_FRAMES, MAX_FRAME
 from api.http.outbox import Outbox
 from api.http.problems import Problem, invalid, problem_of
 from api.http.schemas import with_int64_as_text
-from api.websockets.frames import Bye, FrameId, ProblemFrame, ServerFrame
+from api.websockets.frames import Bye, FrameId, ProblemFrame, SentFrame
 from bridge.port import BrokerError, start_task
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Socket:
 
     # What it can use
 
-    def put(self, frame: ServerFrame) -> None:
+    def put(self, frame: SentFrame) -> None:
         """Send a frame after those before it."""
         value: Any = frame
         if self._int64_as_text:

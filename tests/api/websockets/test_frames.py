@@ -6,6 +6,8 @@ import msgspec
 import pytest
 
 from api.http.schemas import MessageView
+from api.resources.broker import SnapshotView
+from api.resources.pulls import PullResult
 from api.websockets.frames import (
     SUPPORTED,
     Ack,
@@ -20,6 +22,8 @@ from api.websockets.frames import (
     Pong,
     ProblemFrame,
     Pull,
+    PulledFrame,
+    SnapshotFrame,
     Subscribe,
     Welcome,
 )
@@ -71,8 +75,19 @@ def test_all_that_a_client_may_say_is_supported() -> None:
     assert set(SUPPORTED) == FROM_CLIENT
 
 
-def test_a_message_frame_has_all_of_a_message() -> None:
-    assert MessageFrame.__struct_fields__ == ("id", "seq", *MessageView.__struct_fields__)
+@pytest.mark.parametrize(
+    ("frame", "shape", "added"),
+    [
+        (MessageFrame, MessageView, {"id", "seq"}),
+        (PulledFrame, PullResult, {"id"}),
+        (SnapshotFrame, SnapshotView, set()),
+    ],
+)
+def test_frames_add_to_the_shapes_of_http(
+    frame: type[msgspec.Struct], shape: type[msgspec.Struct], added: set[str]
+) -> None:
+    assert set(frame.__struct_fields__) == {*shape.__struct_fields__, *added}
+    assert frame.__struct_config__.tag_field == "type"
 
 
 @pytest.mark.parametrize("entry", [3, {"offset": 3}, {"topic": "T", "broker": "b", "queue_id": 1, "offset": 3}])

@@ -89,20 +89,20 @@ def resize(topics: int, queues: int) -> list[UpdateAndCreateTopic]:
 def note_appends(broker: Engine) -> list[int]:
     """A list whose only item becomes the time, ns, at which the last append began."""
     began = [0]
-    append = broker.context.store.append
+    append = broker._context.store.append
 
     def noted(messages: Any, now: Any) -> Any:
         began[0] = time.perf_counter_ns()
         return append(messages, now)
 
-    broker.context.store.append = noted  # type: ignore[method-assign]
+    broker._context.store.append = noted  # type: ignore[method-assign]
     return began
 
 
 def wakeups(broker: Engine, rounds: int = 5000, since: list[int] | None = None) -> list[float]:
     """Microseconds to the held pull's answer, one each time: from handing over the send, or ``since`` its append."""
     broker.handle_batch([("p", 0, send("busy"))], CLOCK.now())
-    offset = broker.context.store.max_offset("busy", 0)
+    offset = broker.queue_view("busy", 0).max_offset
     taken = []
     for n in range(rounds):
         broker.handle_batch([("c", n, pull("busy", offset))], CLOCK.now())
@@ -129,7 +129,7 @@ def bytes_a_hold(count: int = 100_000) -> float:
         gc.collect()
         after = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
-        assert len(broker.context.holds) == already + count
+        assert broker.hold_count == already + count
     return (after - before) / count
 
 

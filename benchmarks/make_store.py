@@ -122,8 +122,7 @@ def make_store(
             ],
             clock.now(),
         )
-        store = engine.context.store
-        while store.appended_offset < size:
+        while engine.counters.bytes_stored < size:
             now = clock.now()
             engine.handle_batch([("maker", number, send) for number, send in enumerate(producer.sends(now))], now)
             engine.tick(now)

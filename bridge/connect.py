@@ -90,7 +90,7 @@ def make_remoting(settings: Any, runner: EngineRunner) -> RemotingServer | None:
         limits=RemotingLimits(
             connections=most_connections(settings.GLASSMQ_MAX_CONNECTIONS, own_files=open_files_limit() // 2)
         ),  # the other half is the store's
-        largest_answer=lambda: runner.engine.context.options.max_message_size + BESIDE_THE_BODY,
+        largest_answer=lambda: runner.engine.options.max_message_size + BESIDE_THE_BODY,
     )
 
 

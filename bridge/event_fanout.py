@@ -182,7 +182,7 @@ class EventFanout:
 
     def _segment_deleted(self, event: Event) -> None:
         """Any queue's min offset may have moved."""
-        for topic, queue_id in self._engine.context.store.queues():
+        for topic, queue_id in self._engine.queues():
             self._change(topic, queue_id)
 
     def _change(self, topic: str, queue_id: int) -> None:
@@ -206,18 +206,18 @@ class EventFanout:
             self._deliver(delta, events)
 
     def _delta(self) -> Delta:
-        context, counters = self._engine.context, self._engine.counters
-        broker = context.options.broker_name
+        engine, counters = self._engine, self._engine.counters
+        broker = engine.options.broker_name
         delta = Delta(
             broker=broker,
-            epoch=context.epoch,
+            epoch=engine.epoch,
             seq_from=self._seq_from,
             seq_to=self._seq,
             wall_ms=self._clock.now().wall_ms,
             holds_added=[_hold_view(broker, event) for event in self._added.values()],
             holds_removed=self._removed,
-            holds_total=len(context.holds),
-            queues=[context.queue_view(*key) for key in self._changed],
+            holds_total=engine.hold_count,
+            queues=[engine.queue_view(*key) for key in self._changed],
             queues_removed=list(self._gone),
             wakeups=[wake_up(event) for event in self._wakeups],
             client_events=[
@@ -227,20 +227,19 @@ class EventFanout:
             counters=counters.as_dict(),
             wakeup_us=counters.wakeup_us.view(),
             held_ms=counters.held_ms.view(),
-            long_polling_enable=context.options.long_polling_enable,
-            problem=context.problem(),
+            long_polling_enable=engine.options.long_polling_enable,
+            problem=engine.problem,
             dropped=self._dropped,
         )
         self._reset(self._seq)
         return delta
 
     def _event_batch(self) -> EventBatch:
-        context = self._engine.context
         events, dropped = self._single, self._single_dropped
         self._single, self._single_dropped = [], 0
         return EventBatch(
-            broker=context.options.broker_name,
-            epoch=context.epoch,
+            broker=self._engine.options.broker_name,
+            epoch=self._engine.epoch,
             dropped=dropped,
             events=[(event.seq, str(event.__struct_config__.tag), _encode_json(event)) for event in events],
         )

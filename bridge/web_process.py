@@ -161,12 +161,10 @@ class WebProcess:
         self._told = True
         self._deltas.clear()
         self._events.clear()
-        context = self._host.runner.engine.context
+        engine = self._host.runner.engine
         leaving = self.leaving and not self._replies
         data = wire.encode_to_web(
-            wire.EncodedReplies(
-                context.options.broker_name, context.epoch, self.first, leaving, replies, deltas, events
-            )
+            wire.EncodedReplies(engine.options.broker_name, engine.epoch, self.first, leaving, replies, deltas, events)
         )
         if not await self._deliver(data):
             self._host.batches_dropped += 1

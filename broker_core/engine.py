@@ -19,7 +19,7 @@ import msgspec
 
 from broker_core import commands
 from broker_core.clock import Clock, Now
-from broker_core.commands import Command, Reply, Snapshot
+from broker_core.commands import Command, QueueView, Reply, Snapshot
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager
 from broker_core.counters import Counters
@@ -27,26 +27,10 @@ from broker_core.errors import StoreCorruptError, UnavailableError
 from broker_core.event_log import EventLog
 from broker_core.events import FlushDone, RecoveryStep, SegmentDeleted
 from broker_core.options import Options
-from broker_core.processors import (
-    admin_broker,
-    broker_runtime,
-    client_manage,
-    client_view,
-    consume_stats,
-    consumer_manage,
-    group_view,
-    lock_batch_mq,
-    message_timeline,
-    observe,
-    pull_message,
-    query_assignment,
-    query_consume_queue,
-    query_message,
-    reset_offset,
-    subscription_group,
-)
+from broker_core.processor_table import GATHERED, PROCESSORS
+from broker_core.processors import client_manage, lock_batch_mq, observe, pull_message
 from broker_core.processors.consumer_ids_changed import notify_again, notify_consumer_ids_changed
-from broker_core.processors.context import Context, Request, Waking
+from broker_core.processors.context import Context, FindQueues, Request, Waking
 from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys
 from broker_core.processors.message_stored import dispatch
@@ -63,85 +47,15 @@ from broker_core.topics import TopicConfigManager
 
 log = logging.getLogger(__name__)
 
-Processor = Callable[[Context, Request, Now], Reply | None]
-
-PROCESSORS: dict[type[Command], Processor] = {
-    commands.OpenConnection: client_manage.open_connection,
-    commands.CloseConnection: client_manage.close_connection,
-    commands.HeartBeat: client_manage.heart_beat,
-    commands.UnregisterClient: client_manage.unregister_client,
-    commands.CheckClientConfig: client_manage.check_client_config,
-    commands.GetClients: client_view.get_clients,
-    commands.GetConsumerConnections: client_view.get_consumer_connections,
-    commands.GetProducerConnections: client_view.get_producer_connections,
-    commands.GetConsumerListByGroup: consumer_manage.get_consumer_list_by_group,
-    commands.LockBatchMq: lock_batch_mq.lock_batch_mq,
-    commands.UnlockBatchMq: lock_batch_mq.unlock_batch_mq,
-    commands.PullMessage: pull_message.pull_message,
-    commands.CancelPull: pull_message.cancel_pull,
-    commands.QueryConsumerOffset: consumer_manage.query_consumer_offset,
-    commands.UpdateConsumerOffset: consumer_manage.update_consumer_offset,
-    commands.ResetConsumerOffset: reset_offset.reset_consumer_offset,
-    commands.QueryOffset: consumer_manage.query_offset,
-    commands.GetConsumerGroups: group_view.get_consumer_groups,
-    commands.GetConsumerGroup: group_view.get_consumer_group,
-    commands.UpdateSubscriptionGroup: subscription_group.update_subscription_group,
-    commands.GetSubscriptionGroups: subscription_group.get_subscription_groups,
-    commands.DeleteSubscriptionGroup: subscription_group.delete_subscription_group,
-    commands.GetTopics: admin_broker.get_topics,
-    commands.GetTopic: admin_broker.get_topic,
-    commands.UpdateAndCreateTopic: admin_broker.update_and_create_topic,
-    commands.DeleteTopic: admin_broker.delete_topic,
-    commands.GetQueues: admin_broker.get_queues,
-    commands.SearchOffset: admin_broker.search_offset,
-    commands.GetMaxOffset: admin_broker.get_max_offset,
-    commands.GetMinOffset: admin_broker.get_min_offset,
-    commands.GetEarliestMsgStoreTime: admin_broker.get_earliest_msg_store_time,
-    commands.GetBroker: admin_broker.get_broker,
-    commands.UpdateBrokerConfig: admin_broker.update_broker_config,
-    commands.ViewMessage: query_message.view_message,
-    commands.QueryMessage: query_message.query_message,
-    commands.GetMessageTimeline: message_timeline.get_message_timeline,
-    commands.UpdateAndCreateTopicList: admin_broker.update_and_create_topic_list,
-    commands.GetTopicConfigs: admin_broker.get_topic_configs,
-    commands.GetTopicStats: admin_broker.get_topic_stats,
-    commands.GetBrokerConfig: admin_broker.get_broker_config,
-    commands.UpdateSubscriptionGroupList: subscription_group.update_subscription_group_list,
-    commands.UpdateGroupForbidden: subscription_group.update_group_forbidden,
-    commands.GetConsumeStats: consume_stats.get_consume_stats,
-    commands.GetBrokerConsumeStats: consume_stats.get_broker_consume_stats,
-    commands.QueryTopicConsumeByWho: consume_stats.query_topic_consume_by_who,
-    commands.QueryTopicsByConsumer: consume_stats.query_topics_by_consumer,
-    commands.QuerySubscriptionByConsumer: consume_stats.query_subscription_by_consumer,
-    commands.QueryConsumeTimeSpan: consume_stats.query_consume_time_span,
-    commands.QueryCorrectionOffset: consume_stats.query_correction_offset,
-    commands.CloneGroupOffset: consume_stats.clone_group_offset,
-    commands.GetAllConsumerOffset: consume_stats.get_all_consumer_offset,
-    commands.GetAllDelayOffset: broker_runtime.get_all_delay_offset,
-    commands.GetBrokerRuntimeInfo: broker_runtime.get_broker_runtime_info,
-    commands.ViewBrokerStatsData: broker_runtime.view_broker_stats_data,
-    commands.DeleteExpiredCommitLog: broker_runtime.delete_expired_commit_log,
-    commands.QueryConsumeQueue: query_consume_queue.query_consume_queue,
-    commands.QueryAssignment: query_assignment.query_assignment,
-    commands.GetHolds: observe.get_holds,
-    commands.GetHold: observe.get_hold,
-    commands.GetEvents: observe.get_events,
-    commands.GetSnapshot: observe.get_snapshot,
-}
-"""What each command means, but for those that gather (see ``Engine.handle_batch``)."""
-
-GATHERED = frozenset((commands.SendMessage, commands.ConsumerSendMsgBack))
-"""What stores messages."""
-
 WORK_A_TURN = 200
-"""Pulls run again, holds expired or checked in one turn; the rest goes on in the next, so turns stay short."""
+"""Pulls run again, holds expired or checked in one turn. The rest is done in the next one, so turns stay short."""
 
 BYTES_A_TURN = 16 * 1024 * 1024
-"""Bytes of messages: the wake-up that reaches them is its turn's last, since all answers lie in memory at once."""
-
+"""Bytes of messages read for wake-ups in one turn. The wake-up that reaches them is the turn's last: all answers of a
+turn are in memory at once."""
 
 UNSETTLED = 1024
-"""Figures that may wait to be counted before there is a turn for that alone."""
+"""Figures that may wait to be counted before a turn is taken for that alone."""
 
 
 class Out(msgspec.Struct, frozen=True, gc=False):
@@ -169,7 +83,7 @@ class Engine:
     """RocketMQ's BrokerController, reduced to deciding."""
 
     def __init__(self, context: Context) -> None:
-        self.context = context
+        self._context = context
         self._stats = context.stats
         self._commit = GroupCommit(context)
         self._keys = IdempotencyKeys(context)
@@ -224,7 +138,7 @@ class Engine:
     def handle_batch(self, batch: Sequence[tuple[Hashable, int, Command]], now: Now) -> Out:
         """Do everything one read brought, in its order. Sends that follow each other are stored as one block."""
         if now.mono_ns >= self._stats.next_sample_ns:
-            self._stats.sample(self.context.totals(), now)
+            self._stats.sample(self._context.totals(), now)
         for connection, request_id, command in batch:
             request = Request(connection, request_id, command)
             if type(command) in GATHERED:
@@ -238,7 +152,7 @@ class Engine:
         return self._end_turn(now)
 
     def _gather(self, request: Request, now: Now) -> None:
-        context = self.context
+        context = self._context
         try:
             if type(request.command) is commands.ConsumerSendMsgBack:
                 self._gathered.append(prepare_back(context, request, now))
@@ -253,30 +167,30 @@ class Engine:
     def _store_gathered(self, now: Now) -> None:
         gathered, self._gathered = self._gathered, []
         try:
-            store_gathered(self.context, self._keys, self._commit, gathered, now)
+            store_gathered(self._context, self._keys, self._commit, gathered, now)
         except Exception:
             # Behind the append: that it was stored cannot be denied any more, nor promised.
             log.exception("stored messages could not be acknowledged; the senders' time-outs will tell them")
 
     def _process(self, request: Request, now: Now) -> None:
         try:
-            reply = PROCESSORS[type(request.command)](self.context, request, now)
+            reply = PROCESSORS[type(request.command)](self._context, request, now)
         except Exception as error:
             self._refuse(request, error, now)
         else:
             if reply is not None:
-                self.context.reply(request.connection, request.request_id, reply)
+                self._context.reply(request.connection, request.request_id, reply)
 
     def _refuse(self, request: Request, error: Exception, now: Now) -> None:
         if isinstance(error, UnavailableError):
-            pull_message.refused(self.context, request, error, now)
-        self.context.reply(request.connection, request.request_id, failed(error))
+            pull_message.refused(self._context, request, error, now)
+        self._context.reply(request.connection, request.request_id, failed(error))
 
     # --- time -------------------------------------------------------------------------------------------------
 
     def tick(self, now: Now) -> Out:
         """Everything whose time has come."""
-        context = self.context
+        context = self._context
         if now.mono_ns >= self._stats.next_sample_ns:
             self._stats.sample(context.totals(), now)
         for held in context.holds.take_due(now.mono_ns, WORK_A_TURN):
@@ -304,7 +218,7 @@ class Engine:
 
     def _next_check_ns(self) -> int | None:
         """When the periodic check is due, by the options as they are now."""
-        options = self.context.options
+        options = self._context.options
         interval_ms = (
             options.hold_check_interval_mills if options.long_polling_enable else options.short_polling_time_mills
         )
@@ -312,11 +226,11 @@ class Engine:
 
     def _delayed_due_ns(self) -> int | None:
         """When to look for delayed messages that are due; those of a broker that stops wait for the next start."""
-        return None if self.context.draining else self.context.store.delayed.next_deadline_ns
+        return None if self._context.draining else self._context.store.delayed.next_deadline_ns
 
     def next_deadline(self) -> int | None:
         """Monotonic ns at which ``tick`` has something to do; 0 means at once."""
-        context = self.context
+        context = self._context
         store = context.store
         if (
             context.waking
@@ -345,7 +259,7 @@ class Engine:
 
     def _end_turn(self, now: Now) -> Out:
         """Answer woken pulls, as many as a turn takes; hand out events and replies."""
-        context = self.context
+        context = self._context
         waking, left, size = context.waking, WORK_A_TURN, 0
         while waking and left and size < BYTES_A_TURN:
             size += pull_message.run_again(context, waking.popleft(), now)
@@ -358,13 +272,17 @@ class Engine:
 
     # --- the disk ---------------------------------------------------------------------------------------------
 
+    def next_flush_deadline(self, now: Now) -> int | None:
+        """Monotonic ns at which ``next_flush`` has something to do; None when nothing waits for the disk."""
+        return self._context.store.next_deadline_ns(now)
+
     def next_flush(self, now: Now) -> Flush | None:
         """What flushDiskType's rules want on the disk now. Ask again when the one before is done."""
-        return self.context.store.next_flush(now)
+        return self._context.store.next_flush(now)
 
     def flushed(self, flush: Flush, took_us: int, now: Now) -> Out:
         """``flush.run()`` came back: acknowledge, and under SYNC_FLUSH dispatch, what is on the disk now."""
-        context = self.context
+        context = self._context
         before = context.store.flushed_offset
         context.store.flushed(flush, now)
         after = context.store.flushed_offset
@@ -377,13 +295,13 @@ class Engine:
 
     def flush_failed(self, error: BaseException, now: Now) -> Out:
         """The disk did not take it: nobody is acknowledged, and the store takes no more messages."""
-        self.context.store.flush_failed(error)
+        self._context.store.flush_failed(error)
         self._commit.give_up()
         return self._end_turn(now)
 
     def next_file_work(self, now: Now) -> FileWork | None:
         """Slow work on files that is due: a changed table to write, expired segments to delete."""
-        context = self.context
+        context = self._context
         if context.store.read_only:
             return None
         if context.topics.dirty:
@@ -405,35 +323,82 @@ class Engine:
 
     def file_work_done(self, work: FileWork, now: Now) -> Out:
         if isinstance(work, Clean):
-            for physical_offset, reason in self.context.store.cleaned(work, now):
-                self.context.events.emit(SegmentDeleted, now, physical_offset, reason)
+            for physical_offset, reason in self._context.store.cleaned(work, now):
+                self._context.events.emit(SegmentDeleted, now, physical_offset, reason)
         return self._end_turn(now)
 
     def file_work_failed(self, work: FileWork, now: Now) -> None:
         """A table that could not be written stays dirty and is written again later."""
         if isinstance(work, TableWrite):
-            self.context.topics.dirty |= work.name == "topics"
-            self.context.subscription_groups.dirty |= work.name == "subscriptionGroup"
-            self.context.offsets.dirty |= work.name == "consumerOffset"
+            self._context.topics.dirty |= work.name == "topics"
+            self._context.subscription_groups.dirty |= work.name == "subscriptionGroup"
+            self._context.offsets.dirty |= work.name == "consumerOffset"
             if work.name == DELAY_OFFSETS:
-                self.context.store.delayed.write_failed()
+                self._context.store.delayed.write_failed()
 
     # --- looking and leaving ------------------------------------------------------------------------------------
 
     @property
     def events(self) -> EventLog:
-        return self.context.events
+        return self._context.events
 
     @property
     def counters(self) -> Counters:
-        return self.context.count()
+        return self._context.count()
+
+    @property
+    def options(self) -> Options:
+        """The options as they are now; a change replaces the object."""
+        return self._context.options
+
+    @property
+    def epoch(self) -> int:
+        return self._context.epoch
+
+    @property
+    def store_root(self) -> Path:
+        return self._context.store.root
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the store belongs to another broker and was not adopted."""
+        return self._context.store.read_only
+
+    @property
+    def problem(self) -> str:
+        """Why the broker takes no messages, in a sentence; empty when it does."""
+        return self._context.problem()
+
+    @property
+    def topics(self) -> TopicConfigManager:
+        """The topics, to be read."""
+        return self._context.topics
+
+    @property
+    def hold_count(self) -> int:
+        return len(self._context.holds)
+
+    def queues(self) -> list[tuple[str, int]]:
+        """Topic and queue id of every queue in the store."""
+        return self._context.store.queues()
+
+    def queue_view(self, topic: str, queue_id: int) -> QueueView:
+        return self._context.queue_view(topic, queue_id)
 
     def snapshot(self, now: Now, max_holds: int = 1000, max_queues: int = 2000) -> Snapshot:
-        return observe.snapshot(self.context, now, max_holds, max_queues)
+        return observe.snapshot(self._context, now, max_holds, max_queues)
+
+    def take_changed_topics(self) -> set[str] | None:
+        """The names of the topics that changed since the last call; None when none did."""
+        return self._context.topics.take_changed()
+
+    def find_queues_with(self, find_queues: FindQueues) -> None:
+        """Have a topic's queues on all brokers looked up by ``find_queues``, which knows the name server's routes."""
+        self._context.find_queues = find_queues
 
     def drain(self, now: Now) -> Out:
         """Take no more requests; answer every held pull with the cause ``shutdown``. Call until nothing is left."""
-        context = self.context
+        context = self._context
         context.draining = True
         for held in context.holds.take_all():
             context.waking.append(Waking(held, "shutdown", 0))
@@ -441,14 +406,14 @@ class Engine:
 
     @property
     def drained(self) -> bool:
-        return self.context.draining and not self.context.waking and not self._commit
+        return self._context.draining and not self._context.waking and not self._commit
 
     def close(self, now: Now) -> Out:
         """Write the tables, flush everything, and leave the store as after a clean shutdown.
 
         What the disk refuses is logged, and mended by the recovery of the next start: those who wait are answered.
         """
-        context = self.context
+        context = self._context
         try:
             if not context.store.read_only:
                 context.store.table_write("topics", context.topics.as_table()).run()

@@ -29,6 +29,7 @@ NO_TEST_OF_ITS_OWN = {
     "bridge/management/commands/broker.py": "run as a real process in tests/test_commands.py",
     "bridge/management/commands/engine_ready.py": "run as a real process in tests/test_commands.py",
     "bridge/management/commands/options.py": "run as a real process in tests/test_docs.py",
+    "broker_core/processor_table.py": "one table; tests/broker_core/commands/test_commands.py holds that it is whole",
     "broker_core/version.py": "one constant",
 } | {
     f"broker_core/commands/{name}.py": "structs alone; tests/broker_core/commands/test_commands.py holds the whole set"

@@ -51,8 +51,8 @@ class BrokerRoutes:
             await self._name_server.start()
             self._runner.topic_listeners.append(self._name_server.topics_changed)
         if self._is_all_there_is:
-            self._runner.engine.context.find_queues = self._find_queues
-        if self._runner.engine.context.store.read_only and not self._register_read_only:
+            self._runner.engine.find_queues_with(self._find_queues)
+        if self._runner.engine.read_only and not self._register_read_only:
             if self._registration.views():
                 log.warning(
                     "this broker's store is read-only: it does not register at the name servers of "
@@ -74,8 +74,8 @@ class BrokerRoutes:
         return self._registration.views()
 
     def _describe(self, only: Collection[str] | None) -> Registration:
-        context = self._runner.engine.context
-        return describe_broker(context.options, context.topics, read_only=context.store.read_only, only=only)
+        engine = self._runner.engine
+        return describe_broker(engine.options, engine.topics, read_only=engine.read_only, only=only)
 
     def _find_queues(self, topic: str) -> list[MessageQueue] | None:
         """A topic's queues on all brokers that the name server here knows."""

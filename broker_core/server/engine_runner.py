@@ -294,7 +294,7 @@ class EngineRunner:
     def _arm(self, pause: float = 0.0) -> None:
         """Set the one timer to the engine's next deadline, or ``pause`` seconds from now if that is later."""
         due = self.engine.next_deadline()
-        flush_due = None if self._flush else self.engine.context.store.next_deadline_ns(self._clock.now())
+        flush_due = None if self._flush else self.engine.next_flush_deadline(self._clock.now())
         if flush_due is not None and (due is None or flush_due < due):
             due = flush_due
         if self._timer is not None:
@@ -313,7 +313,7 @@ class EngineRunner:
 
     def _deliver(self, out: Out) -> None:
         """Hand each sink all its replies of this turn at once."""
-        changed = self.engine.context.topics.take_changed()
+        changed = self.engine.take_changed_topics()
         if changed is not None:
             self._tell_changed(changed)
         if not out.replies:

@@ -15,6 +15,7 @@ from threading import Event as Signal
 from threading import Thread
 
 from broker_core.clock import Clock
+from broker_core.counters import Counters
 from broker_core.engine import Engine
 from broker_core.event_log import Note, build_event
 from broker_core.events import OffsetCommitted, PullAnswered, PullReleased, PullWoken
@@ -148,6 +149,7 @@ class PollJournal:
         self._hurry_at = HURRY_AT
 
     _engine: Engine
+    _counters: Counters
     _journal: JournalFiles
 
     # --- in the engine's thread ---
@@ -160,11 +162,11 @@ class PollJournal:
 
     def open(self, engine: Engine) -> bool:
         """``start`` without the thread: the caller calls ``write`` and ``close``. False: there is to be no journal."""
-        context = engine.context
-        if context.store.read_only or not context.options.poll_journal_enable:
+        if engine.read_only or not engine.options.poll_journal_enable:
             return False
         self._engine = engine
-        self._journal = JournalFiles(self._files, context.store.root / FOLDER, lambda: context.options, context.epoch)
+        self._counters = engine.counters
+        self._journal = JournalFiles(self._files, engine.store_root / FOLDER, lambda: engine.options, engine.epoch)
         engine.events.record_to(self.take)
         return True
 
@@ -197,7 +199,7 @@ class PollJournal:
     def _run(self) -> None:
         try:
             while not self._stopping:
-                self._wake.wait(self._engine.context.options.poll_journal_flush_interval / 1000)
+                self._wake.wait(self._engine.options.poll_journal_flush_interval / 1000)
                 self._wake.clear()
                 self.write()
             self.close()
@@ -229,7 +231,7 @@ class PollJournal:
             journal.cut(now)
             journal.append(now)
         except OSError as error:
-            self._engine.context.counters.journal_write_errors += 1
+            self._counters.journal_write_errors += 1
             if not self._is_failing:
                 log.error("the poll journal cannot be written, which is tried again: %s", error)
             self._is_failing = True
@@ -257,6 +259,6 @@ class PollJournal:
         self._count()
 
     def _count(self) -> None:
-        counters = self._engine.context.counters
+        counters = self._counters
         counters.journal_entries = self._journal.written
         counters.journal_lost = self._dropped + self._left + self._journal.failed

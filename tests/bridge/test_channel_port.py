@@ -14,6 +14,7 @@ from bridge.engine_worker import EngineWorker
 from bridge.port import PortUnavailable
 from broker_core.commands import Done, GetBroker, GetHolds, Held, Holds, OpenConnection, Pulled, Reply, Sent
 from tests.bridge.conftest import BROKER, in_memory_layer, new_host, pull, redis_layer, send, until
+from tests.fakes.engine import context_of
 from tests.fakes.fake_engine import QUICK, NotingWatcher
 from tests.fakes.redis_server import RedisServer
 
@@ -165,7 +166,7 @@ async def test_watchers_get_what_happens_and_a_restart_is_a_loss(place: Place) -
     await watcher.until(lambda: any(delta.queues for delta in watcher.deltas))
     await watcher.until(lambda: bool(watcher.events))
     lost_before = len(watcher.lost)
-    place.host.runner.engine.context.epoch += 1
+    context_of(place.host.runner.engine).epoch += 1
     await watcher.until(lambda: len(watcher.lost) > lost_before)
 
 

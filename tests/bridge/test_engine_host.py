@@ -21,6 +21,7 @@ from broker_core.commands import (
 )
 from broker_core.server.engine_runner import MAX_ASIDE
 from tests.bridge.conftest import new_host, pull, send, until
+from tests.fakes.engine import context_of
 from tests.fakes.fake_engine import QUICK
 from tests.fakes.fake_web import FAR, NotingLink, Web
 
@@ -86,7 +87,7 @@ async def test_a_web_process_that_is_silent_for_too_long_is_forgotten(tmp_path: 
     web.ask((0, 1, send()))
     dead.ask((5, 1, pull(1)))
     assert await web.holds() == 1
-    holds = host.runner.engine.context.holds
+    holds = context_of(host.runner.engine).holds
     async with asyncio.timeout(10):
         while len(holds):
             web.alive()

@@ -72,7 +72,7 @@ async def test_a_delta_says_what_changed_since_the_one_before(fanout: Fanout) ->
     ((topic, queue_id, max_offset),) = [(queue.topic, queue.queue_id, queue.max_offset) for queue in second.queues]
     assert (topic, queue_id, max_offset) == ("t", 0, 2)
     assert second.counters["messages_stored"] == 2
-    assert second.holds_total == len(bench.engine.context.holds)
+    assert second.holds_total == len(bench.context.holds)
     assert bench.final(woken) is not None
     assert kept
 

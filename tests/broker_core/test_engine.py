@@ -41,7 +41,7 @@ def test_a_pull_that_finds_nothing_is_held_until_an_arrival(bench: Bench) -> Non
     assert bodies(pulled) == [b"two"]
     assert pulled.hold is not None
     assert (pulled.hold.wake_cause, pulled.hold.held_us, pulled.hold.hold_id) == ("arrival", 250_000, held.hold_id)
-    assert len(bench.engine.context.holds) == 0
+    assert len(bench.context.holds) == 0
 
 
 def test_a_send_and_a_pull_of_one_batch_keep_their_order(bench: Bench) -> None:
@@ -120,7 +120,7 @@ def test_the_check_moves_a_filtered_hold_on_and_counts_no_defect(bench: Bench) -
 def test_the_check_would_find_and_count_a_missed_arrival(bench: Bench) -> None:
     bench.send("orders", b"first")
     request = bench.pull("orders", 1)
-    held = next(iter(bench.engine.context.holds))
+    held = next(iter(bench.context.holds))
     held.pull_from_offset = 0  # as if the arrival of offset 0 had passed it by
     bench.tick(5_001)
     pulled = bench.pulled(request)
@@ -156,7 +156,7 @@ def test_a_client_that_goes_releases_its_holds_at_once(bench: Bench) -> None:
     bench.send("orders", b"one")
     request = bench.pull("orders", 1, connection="gone")
     bench.submit(c.CloseConnection(), connection="gone")
-    assert len(bench.engine.context.holds) == 0
+    assert len(bench.context.holds) == 0
     assert [e.cause for e in events(bench, PullReleased)] == ["channel_gone"]
     bench.send("orders", b"two")
     assert bench.final(request, "gone") is None
@@ -199,7 +199,7 @@ def test_turns_are_bounded_and_the_rest_goes_on(bench: Bench) -> None:
 def test_figures_are_counted_when_nobody_waits_and_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(message_index_enable=False)  # which would ask for a turn of its own
     monkeypatch.setattr(engine, "UNSETTLED", 4)
-    context, requests = bench.engine.context, 0
+    context, requests = bench.context, 0
     while context.stats.unsettled + context.counters.unsettled <= 4:
         due = bench.engine.next_deadline()
         assert due is None or due > bench.clock.now().mono_ns
@@ -209,7 +209,7 @@ def test_figures_are_counted_when_nobody_waits_and_do_not_pile_up(monkeypatch: p
     assert bench.engine.next_deadline() == 0
     bench.tick()
     assert context.stats.unsettled + context.counters.unsettled == 0
-    assert sum(bench.engine.context.counters.held_ms.view().counts) == requests - 1  # the first pull made no topic
+    assert sum(bench.context.counters.held_ms.view().counts) == requests - 1  # the first pull made no topic
 
 
 def test_limits_on_holds_are_answers(bench: Bench) -> None:
@@ -258,10 +258,10 @@ def test_limits_on_holds_are_answers(bench: Bench) -> None:
 )
 def test_bad_requests_get_their_code_and_change_nothing(bench: Bench, command: c.Command, code: ResponseCode) -> None:
     bench.send("orders", b"one")
-    before = bench.engine.context.store.appended_offset
+    before = bench.context.store.appended_offset
     reply = bench.call(command)
     assert isinstance(reply, c.Failed) and reply.code == code and len(reply.remark) > 10
-    assert bench.engine.context.store.appended_offset == before
+    assert bench.context.store.appended_offset == before
     bench.send("orders", b"still works")
 
 
@@ -343,7 +343,7 @@ def test_a_defect_in_one_command_harms_no_other(
 ) -> None:
     bench.send("orders", b"one")
     held = bench.pull("orders", 1)
-    store = bench.engine.context.store
+    store = bench.context.store
     for name in failing:
         monkeypatch.setattr(store, name, lambda *args: {}["defect"])
     ids = bench.submit(

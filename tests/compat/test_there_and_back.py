@@ -21,6 +21,7 @@ from broker_core.server.remoting_client import RemotingClient
 from broker_core.store.files import RealFiles
 from tests.compat.conftest import needs
 from tests.compat.real_rocketmq import BROKER_CONF, RealRocketMQ, jars
+from tests.fakes.engine import context_of
 
 CLOCK = SystemClock()
 TOPIC, QUEUES, MESSAGES = "orders", 4, 500
@@ -43,7 +44,7 @@ def our_engine(store: Path, *, killed: bool = False) -> Iterator[Engine]:
         flush = engine.next_flush(CLOCK.now())
         if flush is not None:
             flush.run()
-        lock = engine.context.store._lock
+        lock = context_of(engine).store._lock
         assert lock is not None
         lock.release()
         return

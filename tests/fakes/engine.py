@@ -11,6 +11,7 @@ from broker_core.formats.commit_log_record import CommitLogRecord, decode_all
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.formats.message_properties import encode
 from broker_core.options import Options
+from broker_core.processors.context import Context
 from tests.fakes.clock import VirtualClock
 from tests.fakes.simulated_files import SimulatedFiles
 
@@ -21,6 +22,11 @@ SMALL = {
     "max_hash_slot_num": 1000,
     "max_index_num": 4000,
 }
+
+
+def context_of(engine: Engine) -> Context:
+    """The parts of an engine. Only tests look into them."""
+    return engine._context
 
 
 class Bench:
@@ -42,6 +48,10 @@ class Bench:
         self.engine = Engine.open(ROOT, self.options, self.files, self.clock, keys.next, adopt=adopt)
         self.replies: dict[tuple[Any, int], list[Reply]] = {}
         self._request_id = 0
+
+    @property
+    def context(self) -> Context:
+        return context_of(self.engine)
 
     def take(self, out: Out) -> None:
         for connection, request_id, reply in out.replies:

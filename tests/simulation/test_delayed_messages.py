@@ -59,7 +59,7 @@ class World:
 
     def send_back(self) -> None:
         """A group could not consume some of what it can read."""
-        store = self.bench.engine.context.store
+        store = self.bench.context.store
         queues = [queue for queue in store.queues() if queue[0] in ("orders", "others", "%RETRY%g")]
         if not queues:
             return
@@ -145,12 +145,12 @@ class World:
 
     def on_disk(self) -> set[Key]:
         """What is in the part of the log that is flushed, in its own topic or waiting for its time."""
-        end = self.bench.engine.context.store.flushed_offset
+        end = self.bench.context.store.flushed_offset
         return {named(record) for record in self.records() if record.physical_offset + record.size <= end}
 
     def records(self) -> Iterator[CommitLogRecord]:
         """All messages of all queues."""
-        store = self.bench.engine.context.store
+        store = self.bench.context.store
         for topic, queue_id in store.queues():
             for offset in range(store.max_offset(topic, queue_id)):
                 yield from decode_all(store.get_message(topic, queue_id, offset, 1, 1 << 20, None).records)
@@ -174,7 +174,7 @@ class World:
         for _ in range(40):
             self.bench.tick(3_600_000)
             self.bench.flush()
-        assert all(done == end for done, end in self.bench.engine.context.store.delayed.progress().values())
+        assert all(done == end for done, end in self.bench.context.store.delayed.progress().values())
         appeared = set()
         for record in self.records():
             if record.topic != SCHEDULE_TOPIC:

@@ -120,7 +120,7 @@ class Membership(RuleBasedStateMachine):
 
     @invariant()
     def the_lists_are_the_models(self) -> None:
-        context = self.bench.engine.context
+        context = self.bench.context
         for group in GROUPS:
             assert client_ids(self.bench, group) == sorted(self.members[group])
             members = context.consumers.members(group)

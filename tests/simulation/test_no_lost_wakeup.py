@@ -50,8 +50,8 @@ class Consumer:
 
 
 def nobody_waits_for_what_is_there(bench: Bench) -> None:
-    store = bench.engine.context.store
-    for held in bench.engine.context.holds:
+    store = bench.context.store
+    for held in bench.context.holds:
         many = held.many
         found = store.get_message(many.topic, many.queue_id, held.pull_from_offset, 32, 1 << 20, held.message_filter)
         assert found.message_count == 0, (

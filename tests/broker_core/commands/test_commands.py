@@ -3,7 +3,7 @@
 import msgspec
 
 from broker_core import commands
-from broker_core.engine import GATHERED, PROCESSORS
+from broker_core.processor_table import GATHERED, PROCESSORS
 
 
 def test_every_command_has_a_processor_or_gathers() -> None:

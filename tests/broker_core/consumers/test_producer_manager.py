@@ -26,6 +26,6 @@ def test_producers_are_in_their_groups_until_they_go() -> None:
     assert failure(bench, c.GetProducerConnections(group="B")).code == 1
     bench.call(beat("A"), "A")
     bench.tick(119_999)
-    assert bench.engine.context.producers.groups_of("A") == ["CLIENT_INNER_PRODUCER"]
+    assert bench.context.producers.groups_of("A") == ["CLIENT_INNER_PRODUCER"]
     bench.tick(1)
-    assert bench.engine.context.producers.groups_of("A") == []
+    assert bench.context.producers.groups_of("A") == []

@@ -28,7 +28,7 @@ def again(bench: Bench, group: str, delay: str, times: int = 1) -> int:
 
 
 def waiting(bench: Bench, group: str = "g") -> Waiting:
-    return bench.engine.context.retries.of(f"%RETRY%{group}")
+    return bench.context.retries.of(f"%RETRY%{group}")
 
 
 def test_at_first_no_message_waits(bench: Bench) -> None:
@@ -70,7 +70,7 @@ def test_waiting_messages_are_counted_in_a_read_only_store(bench: Bench) -> None
     bench.take(bench.engine.close(bench.clock.now()))
     bench.files.remove(ROOT / "glassmq")
     foreign = Bench(files=bench.files, clock=bench.clock)
-    assert foreign.engine.context.store.read_only
+    assert foreign.context.store.read_only
     assert waiting(foreign) == (2, first + 10_000, True)
     foreign.tick(20_000)
     assert waiting(foreign) == (2, first + 10_000, True)  # a read-only store delivers nothing
@@ -101,7 +101,7 @@ def test_the_number_of_notes_is_limited(bench: Bench, monkeypatch: pytest.Monkey
 
 def test_a_message_without_its_record_is_skipped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     again(bench, "g", TEN_S, 2)
-    delayed = bench.engine.context.store.delayed
+    delayed = bench.context.store.delayed
     whole = delayed.message_at
     monkeypatch.setattr(
         delayed,

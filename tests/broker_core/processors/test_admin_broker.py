@@ -101,7 +101,7 @@ def test_several_topics_at_once_or_none(monkeypatch: pytest.MonkeyPatch) -> None
     assert names() == {"a", "b"}
     refused = update(c.UpdateAndCreateTopic(topic="c"), c.UpdateAndCreateTopic(topic="a/b"))
     assert isinstance(refused, c.Failed) and refused.code == 29
-    monkeypatch.setattr(topics_module, "MAX_TOPICS", len(list(bench.engine.context.topics)) + 1)
+    monkeypatch.setattr(topics_module, "MAX_TOPICS", len(list(bench.context.topics)) + 1)
     refused = update(*(c.UpdateAndCreateTopic(topic=name) for name in "acd"))
     assert isinstance(refused, c.Failed) and "the limit is 9 topics" in refused.remark
     assert names() == {"a", "b"}
@@ -138,7 +138,7 @@ def test_configurations_of_topics() -> None:
     }
     everything = bench.call(c.GetTopicConfigs())
     assert isinstance(everything, c.TopicConfigs) and {"orders", "TBW102"} <= set(everything.configs)
-    assert everything.data_version == bench.engine.context.topics.data_version
+    assert everything.data_version == bench.context.topics.data_version
     unknown = bench.call(c.GetTopicConfigs(topic="none"))
     assert isinstance(unknown, c.Failed) and unknown.code == 17
 

@@ -41,7 +41,7 @@ def test_figures_of_a_broker_at_work() -> None:
         bench.pull("orders", offset, suspend_timeout_ms=0)
     bench.clock.advance(1000)
     found = table(bench)
-    size = bench.engine.context.store.appended_offset
+    size = bench.context.store.appended_offset
     assert found["runtime"].endswith(" 2 seconds ]") and found["earliestMessageTimeStamp"] == str(begin)
     assert found["putTps"] == "1.0 1.0 1.0" and found["getTransferredTps"].split()[0] == "1.5"
     assert (found["getFoundTps"].split()[0], found["getMissTps"].split()[0], found["getTotalTps"].split()[0]) == (
@@ -91,9 +91,9 @@ def test_what_was_counted() -> None:
     bench = Bench()
     size = 0
     for bodies in ([b"1", b"2"], [b"3"]):
-        before = bench.engine.context.store.appended_offset
+        before = bench.context.store.appended_offset
         bench.send("orders", *bodies)
-        size += bench.engine.context.store.appended_offset - before
+        size += bench.context.store.appended_offset - before
     bench.pull("orders", 0)
     bench.pull("orders", 0, consumer_group="")
     bench.clock.advance(10_000)

@@ -55,9 +55,9 @@ def test_a_heartbeat_makes_the_group_and_its_retry_topic() -> None:
     bench = Bench()
     join(bench, "A")
     beats(bench, "A")
-    topic = bench.engine.context.topics.get("%RETRY%g")
+    topic = bench.context.topics.get("%RETRY%g")
     assert topic is not None and (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
-    assert "g" in bench.engine.context.subscription_groups
+    assert "g" in bench.context.subscription_groups
     assert [e.topic for e in events(bench, TopicChanged)] == ["%RETRY%g"]
     assert [(e.group, e.action) for e in events(bench, SubscriptionGroupChanged)] == [("g", "created")]
 
@@ -66,7 +66,7 @@ def test_broadcasting_needs_no_retry_topic_and_no_notices() -> None:
     bench = Bench()
     join(bench, "A", model="BROADCASTING")
     join(bench, "B", model="BROADCASTING")
-    assert bench.engine.context.topics.get("%RETRY%g") is None
+    assert bench.context.topics.get("%RETRY%g") is None
     assert notices(bench, "A") == notices(bench, "B") == []
     assert client_ids(bench) == ["A", "B"]
 
@@ -75,7 +75,7 @@ def test_a_group_that_may_not_be_made_has_no_members() -> None:
     bench = Bench(auto_create_subscription_group=False)
     assert not join(bench, "A")
     assert client_ids(bench) == []
-    assert bench.engine.context.topics.get("%RETRY%g") is None
+    assert bench.context.topics.get("%RETRY%g") is None
 
 
 def test_only_real_changes_are_told() -> None:
@@ -142,7 +142,7 @@ def test_members_leave_in_every_way_and_order(order: tuple[str, ...]) -> None:
     assert [(e.client_id, e.cause, e.members) for e in events(bench, GroupMemberLeft)] == [
         (name, cause, left) for left, (name, cause) in zip((2, 1, 0), zip("ABC", order, strict=True), strict=True)
     ]
-    assert bench.engine.context.consumers.get("g") is None
+    assert bench.context.consumers.get("g") is None
 
 
 def test_expiry_is_120_s_after_the_last_heartbeat_of_the_group() -> None:
@@ -192,7 +192,7 @@ def test_nobody_leaves_for_another_client() -> None:
         join(bench, name, producer_groups=["p"])
     bench.call(c.UnregisterClient(client_id="A", consumer_group="g", producer_group="p"), "B")
     assert client_ids(bench) == ["A", "B"]
-    assert list(bench.engine.context.producers.members("p")) == ["A", "B"]
+    assert list(bench.context.producers.members("p")) == ["A", "B"]
 
 
 def test_leaving_twice_or_without_having_been_there_is_no_error() -> None:
@@ -226,7 +226,7 @@ def test_a_heartbeat_that_is_refused_changes_nothing(command: c.HeartBeat, words
     bench = Bench()
     join(bench, "A", "before")
     assert words in failure(bench, command, "A").remark
-    assert bench.engine.context.consumers.memberships.groups_of("A") == ["before"]
+    assert bench.context.consumers.memberships.groups_of("A") == ["before"]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_heartbeat_with_more_than_there_is_room_for_changes_nothing(
 ) -> None:
     bench = Bench()
     join(bench, "A", "before")
-    context = bench.engine.context
+    context = bench.context
 
     def everything() -> dict[str, int]:
         return {
@@ -285,10 +285,10 @@ def test_a_client_with_no_room_for_a_new_group_stays_in_its_old_ones(monkeypatch
         bench.tick(60_000)
         assert "topics" in failure(bench, beat("A", "old", "new", producer_groups=["p"]), "A").remark
     assert client_ids(bench, "old") == ["A"] and client_ids(bench, "new") == []
-    assert bench.engine.context.producers.groups_of("A") == ["p"]
+    assert bench.context.producers.groups_of("A") == ["p"]
     failure(bench, beat("A", "new"), "A")  # it names neither of them any more
     bench.tick(120_000)
-    assert client_ids(bench, "old") == [] and bench.engine.context.producers.groups_of("A") == []
+    assert client_ids(bench, "old") == [] and bench.context.producers.groups_of("A") == []
 
 
 def test_a_heartbeat_needs_an_open_connection() -> None:
@@ -321,9 +321,9 @@ def test_nothing_is_made_for_a_store_that_was_not_adopted_but_it_can_be_consumed
     bench.take(bench.engine.close(bench.clock.now()))
     bench.files.remove(ROOT / "glassmq")
     foreign = Bench(files=bench.files, clock=bench.clock)
-    assert foreign.engine.context.store.read_only
+    assert foreign.context.store.read_only
     join(foreign, "A")
-    assert foreign.engine.context.topics.get("%RETRY%g") is None
+    assert foreign.context.topics.get("%RETRY%g") is None
     pull = foreign.pull("orders", 0, connection="A", subscription=None, check_group=True)
     assert bodies(foreign.pulled(pull, "A")) == [b"one"]
     assert foreign.engine.next_file_work(foreign.clock.now()) is None

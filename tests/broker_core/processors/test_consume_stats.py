@@ -155,7 +155,7 @@ def test_the_least_offset_of_all_groups(bench: Bench) -> None:
     assert least() == c.CorrectionOffsets(offsets={0: 1, 1: 0})
     assert least("h", "i") == c.CorrectionOffsets(offsets={0: 2, 1: 1})
     assert least("h", beside="h") == c.CorrectionOffsets(offsets={0: (1 << 63) - 1, 1: 0})
-    assert bench.engine.context.offsets.query("h", "orders", 0) == 1
+    assert bench.context.offsets.query("h", "orders", 0) == 1
 
 
 def test_offsets_are_cloned(bench: Bench) -> None:
@@ -165,7 +165,7 @@ def test_offsets_are_cloned(bench: Bench) -> None:
     def clone(**fields: Any) -> dict[str, dict[int, int]]:
         bench.call(c.DeleteSubscriptionGroup(group="h", clean_offset=True))
         assert bench.call(c.CloneGroupOffset(**{"src_group": "g", "dest_group": "h"} | fields)) == c.Done()
-        return bench.engine.context.offsets.topics("h")
+        return bench.context.offsets.topics("h")
 
     assert clone(topic="orders") == {"orders": {0: 2, 1: 1}}
     assert clone() == {"orders": {0: 2, 1: 1}}, "the members of g do not subscribe to other"

@@ -49,7 +49,7 @@ def test_all_offsets_of_a_commit_or_none() -> None:
         )
     )
     assert isinstance(reply, c.Failed) and reply.pointer == "/offsets/1/queue_id"
-    assert bench.engine.context.offsets.query("g", "orders", 0) is None
+    assert bench.context.offsets.query("g", "orders", 0) is None
 
 
 def test_a_rocketmq_client_commits_for_known_groups_and_topics_only() -> None:
@@ -92,7 +92,7 @@ def test_a_queue_is_not_young_when_its_first_message_is_far_back_in_the_log() ->
     memory = bench.files.total_memory() // 100
     bench.send("orders", b"first")
     assert where(bench) == 0
-    while bench.engine.context.store.appended_offset <= memory:
+    while bench.context.store.appended_offset <= memory:
         bench.send("other", b"x" * 500_000)
     assert where(bench) is None
 

@@ -19,6 +19,6 @@ def test_a_step_of_the_wall_clock_does_not_move_what_is_left() -> None:
 
 def test_draining_is_a_problem_in_words() -> None:
     bench = Bench()
-    assert bench.engine.context.problem() == ""
+    assert bench.context.problem() == ""
     bench.engine.drain(bench.clock.now())
-    assert "shutting down" in bench.engine.context.problem()
+    assert "shutting down" in bench.context.problem()

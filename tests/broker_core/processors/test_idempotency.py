@@ -21,7 +21,7 @@ def keyed(*messages: c.OutgoingMessage, key: str = "k1") -> c.SendMessage:
 
 
 def stored(bench: Bench, topic: str = "orders") -> int:
-    return bench.engine.context.store.max_offset(topic, 0)
+    return bench.context.store.max_offset(topic, 0)
 
 
 def reopened(bench: Bench) -> Bench:
@@ -82,11 +82,11 @@ def test_a_key_used_again_for_other_content_is_a_conflict(
 ) -> None:
     bench = Bench()
     assert isinstance(bench.call(keyed(*first)), c.Sent)
-    end = bench.engine.context.store.appended_offset
+    end = bench.context.store.appended_offset
     for target in (bench, again := reopened(bench)):
         reply = target.call(keyed(*second))
         assert isinstance(reply, c.Failed) and reply.kind == "conflict" and reply.pointer == "/Idempotency-Key"
-    assert again.engine.context.store.appended_offset == end
+    assert again.context.store.appended_offset == end
 
 
 def test_the_conflict_names_the_first_send_and_the_difference() -> None:

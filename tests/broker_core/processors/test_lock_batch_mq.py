@@ -46,7 +46,7 @@ def test_queues_that_are_not_there_are_not_locked() -> None:
         c.LockBatchMq(group="g", client_id="A", queues=[queue(0), queue(99), queue(-1), queue(0, "nowhere")])
     )
     assert reply == c.LockedQueues(queues=[queue(0)])
-    assert len(bench.engine.context.locks) == 1
+    assert len(bench.context.locks) == 1
 
 
 def test_a_lock_that_is_not_renewed_is_taken_over_after_60_s() -> None:

@@ -50,10 +50,10 @@ def test_the_offset_that_comes_with_a_pull_is_committed_once() -> None:
     bench = Bench()
     bench.send("orders", b"x")
     bench.pull("orders", 1, commit_offset=1)
-    assert bench.engine.context.offsets.query("g", "orders", 0) == 1
-    bench.engine.context.offsets.commit("g", "orders", 0, 0)
+    assert bench.context.offsets.query("g", "orders", 0) == 1
+    bench.context.offsets.commit("g", "orders", 0, 0)
     bench.send("orders", b"y")
-    assert bench.engine.context.offsets.query("g", "orders", 0) == 0
+    assert bench.context.offsets.query("g", "orders", 0) == 0
 
 
 def test_limits_of_one_pull() -> None:
@@ -69,7 +69,7 @@ def test_one_request_number_is_held_once() -> None:
     pull = c.PullMessage(topic="orders", queue_id=0, queue_offset=1, suspend_timeout_ms=1000)
     bench.take(bench.engine.handle_batch([("c", 77, pull), ("c", 77, pull)], bench.clock.now()))
     (reply,) = bench.replies["c", 77]
-    assert isinstance(reply, c.Failed) and len(bench.engine.context.holds) == 1
+    assert isinstance(reply, c.Failed) and len(bench.context.holds) == 1
 
 
 def test_a_topic_that_may_not_be_read() -> None:
@@ -92,7 +92,7 @@ def test_a_pull_commits_for_groups_with_a_proper_name_only() -> None:
     bench.send("orders", b"one")
     reply = bench.final(bench.pull("orders", 0, consumer_group="a@b", commit_offset=1))
     assert isinstance(reply, c.Failed) and reply.pointer == "/group"
-    assert bench.engine.context.offsets.groups() == []
+    assert bench.context.offsets.groups() == []
 
 
 def test_a_store_that_is_not_ours_is_pulled_from_without_keeping_the_offset() -> None:
@@ -101,9 +101,9 @@ def test_a_store_that_is_not_ours_is_pulled_from_without_keeping_the_offset() ->
     bench.take(bench.engine.close(bench.clock.now()))
     bench.files.remove(ROOT / "glassmq")
     foreign = Bench(files=bench.files, clock=bench.clock)
-    assert foreign.engine.context.store.read_only
+    assert foreign.context.store.read_only
     assert bodies(foreign.pulled(foreign.pull("orders", 0, commit_offset=1))) == [b"one"]
-    assert foreign.engine.context.offsets.groups() == []
+    assert foreign.context.offsets.groups() == []
 
 
 def stock_pull(bench: Bench, connection: str = "A", **fields: Any) -> c.Reply:
@@ -192,9 +192,9 @@ def test_a_group_may_be_kept_from_broadcasting_and_from_topics() -> None:
     group_config(bench, consumeBroadcastEnable=False)
     assert code(stock_pull(bench)) == 16
     group_config(bench)
-    bench.engine.context.subscription_groups._forbidden = {"g": {"orders": 4, "more": 2}}
+    bench.context.subscription_groups._forbidden = {"g": {"orders": 4, "more": 2}}
     assert code(stock_pull(bench)) == 16
-    bench.engine.context.subscription_groups._forbidden = {"g": {"orders": 2}}
+    bench.context.subscription_groups._forbidden = {"g": {"orders": 2}}
     assert code(stock_pull(bench)) == 0
 
 
@@ -239,7 +239,7 @@ def test_another_member_that_pulls_from_a_queue_is_an_event() -> None:
         stock_pull(bench, name)
     bench.call(c.PullMessage(topic="orders", queue_id=0, queue_offset=0, consumer_group="g", client_id="no member"))
     assert [(e.client_id, e.previous) for e in events(bench, QueueTaken)] == [("A", ""), ("B", "A")]
-    last = bench.engine.context.pulls.queues("g")["orders", 0]
+    last = bench.context.pulls.queues("g")["orders", 0]
     assert (last.client_id, last.pull_offset) == ("no member", 1)
 
 
@@ -251,7 +251,7 @@ def test_a_hold_left_from_before_a_rebalance_does_not_take_the_queue_back() -> N
         bench.pull("orders", 1, connection=name, consumer_group="g", client_id=name)
     bench.send("orders", b"2")
     assert [(e.client_id, e.previous) for e in events(bench, QueueTaken)] == [("A", ""), ("B", "A")]
-    last = bench.engine.context.pulls.queues("g")["orders", 0]
+    last = bench.context.pulls.queues("g")["orders", 0]
     assert (last.client_id, last.pull_offset) == ("B", 2)
 
 

@@ -24,7 +24,7 @@ def bench() -> Bench:
     bench.send("orders", b"1")
     join(bench, "B")
     join(bench, "A")
-    bench.engine.context.find_queues = lambda topic: list(QUEUES) if topic == "orders" else None
+    bench.context.find_queues = lambda topic: list(QUEUES) if topic == "orders" else None
     return bench
 
 
@@ -47,7 +47,7 @@ def test_what_is_left_to_the_clients(bench: Bench) -> None:
     assert failure(bench, ask("A", strategy="CONSISTENT_HASH")).code == 3
     bench.send("other", b"1")
     assert failure(bench, ask("A", topic="other")).code == 3
-    bench.engine.context.find_queues = None
+    bench.context.find_queues = None
     refused = failure(bench, ask("A"))
     assert refused.code == 3 and "clients" in refused.remark
 

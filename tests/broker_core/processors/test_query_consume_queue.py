@@ -18,7 +18,7 @@ def units(bench: Bench, index: int, count: int, group: str = "") -> c.ConsumeQue
 def test_units(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     sent = [bench.send("orders", b"x" * number, tag="TagA").messages[0] for number in range(4)]
-    ends = [*[one.physical_offset for one in sent[1:]], bench.engine.context.store.appended_offset]
+    ends = [*[one.physical_offset for one in sent[1:]], bench.context.store.appended_offset]
     expected = [
         (one.physical_offset, end - one.physical_offset, tags_code("TagA")) for one, end in zip(sent, ends, strict=True)
     ]

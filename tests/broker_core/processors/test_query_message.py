@@ -38,7 +38,7 @@ def test_ids_that_lead_nowhere() -> None:
 def test_a_message_whose_body_is_damaged_is_shown_all_the_same() -> None:
     bench = Bench()
     message = bench.send("orders", b"abcdefgh").messages[0]
-    image = bench.engine.context.store._log.mapped_files.find(0).buffer
+    image = bench.context.store._log.mapped_files.find(0).buffer
     image[image.find(b"abcdefgh")] = 0
     for message_id in (message.message_id, message.offset_message_id):
         assert isinstance(bench.call(c.ViewMessage(message_id=message_id)), c.Records)

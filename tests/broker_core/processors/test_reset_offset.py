@@ -23,7 +23,7 @@ def pull(bench: Bench, offset: int, client: str = "A", **fields: Any) -> c.Reply
 
 
 def committed(bench: Bench, queue_id: int = 0) -> int | None:
-    return bench.engine.context.offsets.query("g", "orders", queue_id)
+    return bench.context.offsets.query("g", "orders", queue_id)
 
 
 def commit(bench: Bench, offset: int, client: str = "A") -> None:
@@ -145,7 +145,7 @@ def test_a_reset_that_nobody_heard_of_is_over_when_the_last_member_leaves(bench:
 def test_a_deleted_topic_takes_its_resets_along(bench: Bench) -> None:
     reset(bench, "max")
     bench.call(c.DeleteTopic(topic="orders"))
-    assert bench.engine.context.offsets.pending_reset("g", "orders", 0) is None
+    assert bench.context.offsets.pending_reset("g", "orders", 0) is None
 
 
 @pytest.mark.parametrize(

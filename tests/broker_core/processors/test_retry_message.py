@@ -17,7 +17,7 @@ from broker_core.options import Options
 from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import RealFiles
 from tests.fakes.clock import VirtualClock
-from tests.fakes.engine import Bench, records, send
+from tests.fakes.engine import Bench, context_of, records, send
 from tests.fakes.golden_store import unpack
 
 LEVELS = DelayLevels(Options().message_delay_level).ms
@@ -26,7 +26,7 @@ LEVELS = DelayLevels(Options().message_delay_level).ms
 def content(bench: Bench, topic: str, queue_id: int = 0) -> list[CommitLogRecord]:
     """All messages of a queue, also of one that no pull may reach."""
     found: list[CommitLogRecord] = []
-    store = bench.engine.context.store
+    store = bench.context.store
     while len(found) < store.max_offset(topic, queue_id):
         found += decode_all(store.get_message(topic, queue_id, len(found), 32, 1 << 20, None).records)
     return found
@@ -161,10 +161,10 @@ def test_a_group_that_wants_no_retries_gets_none() -> None:
     bench = Bench()
     configure(bench, retryQueueNums=0)
     record = first(bench)
-    end = bench.engine.context.store.appended_offset
+    end = bench.context.store.appended_offset
     assert bench.call(back(record)) == c.Done()
-    assert bench.engine.context.store.appended_offset == end
-    assert bench.engine.context.topics.get("%RETRY%g") is None
+    assert bench.context.store.appended_offset == end
+    assert bench.context.topics.get("%RETRY%g") is None
 
 
 def test_topics_are_made_as_rocketmq_makes_them() -> None:
@@ -207,7 +207,7 @@ def test_a_message_whose_body_is_damaged_is_not_copied() -> None:
     bench = Bench()
     bench.send("orders", b"abcdefgh")
     (record,) = content(bench, "orders")
-    image = bench.engine.context.store._log.mapped_files.find(0).buffer
+    image = bench.context.store._log.mapped_files.find(0).buffer
     image[image.find(b"abcdefgh")] = 0
     reply = bench.call(back(record))
     assert isinstance(reply, c.Failed) and reply.code == ResponseCode.SYSTEM_ERROR
@@ -252,7 +252,7 @@ def to_retry(reconsume_times: int, maximum: int | None = None, **properties: str
 def test_a_retry_topic_is_made_as_a_send_makes_topics() -> None:
     bench = Bench()
     assert isinstance(bench.call(to_retry(1)), c.Sent)
-    topic = bench.engine.context.topics.get("%RETRY%g")
+    topic = bench.context.topics.get("%RETRY%g")
     assert topic is not None and (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (4, 4, 6)
 
 
@@ -261,7 +261,7 @@ def test_without_a_template_a_retry_topic_has_one_queue() -> None:
     assert isinstance(bench.call(to_retry(1)), c.Sent)
     (copy,) = content(bench, "%RETRY%g")
     assert copy.reconsume_times == 1
-    topic = bench.engine.context.topics.get("%RETRY%g")
+    topic = bench.context.topics.get("%RETRY%g")
     assert topic is not None and (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
 
 
@@ -341,7 +341,7 @@ def test_a_copy_has_the_properties_that_rocketmqs_has(tmp_path: Path) -> None:
         message_delay_level="1s 2s 3s 10s 30s 1m",
     )
     engine = Engine.open(root, options, RealFiles(), clock, lambda ms: "ID", adopt=True)
-    store, group = engine.context.store, "golden_retry_group"
+    store, group = context_of(engine).store, "golden_retry_group"
 
     def last(topic: str, queue_id: int = 0) -> CommitLogRecord:
         end = store.max_offset(topic, queue_id)

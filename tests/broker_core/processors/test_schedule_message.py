@@ -21,7 +21,7 @@ from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import RealFiles
 from broker_core.store.message_store import MessageStore, PendingMessage
 from tests.fakes.clock import VirtualClock
-from tests.fakes.engine import ROOT, Bench, bodies, records, send
+from tests.fakes.engine import ROOT, Bench, bodies, context_of, records, send
 from tests.fakes.golden_store import STORES, unpack
 
 LEVELS = DelayLevels(Options().message_delay_level).ms
@@ -34,7 +34,7 @@ def delayed(topic: str, body: bytes, level: Any, queue_id: int = 0, **properties
 def content(bench: Bench, topic: str, queue_id: int = 0) -> list[CommitLogRecord]:
     """All messages of a queue."""
     found: list[CommitLogRecord] = []
-    store = bench.engine.context.store
+    store = bench.context.store
     while len(found) < store.max_offset(topic, queue_id):
         found += records(bench.pulled(bench.pull(topic, len(found), queue_id=queue_id, suspend_timeout_ms=0)))
     return found
@@ -194,7 +194,7 @@ def test_a_batch_with_a_delayed_message_is_refused_whole() -> None:
     assert isinstance(reply, c.Failed)
     assert (reply.code, reply.pointer) == (ResponseCode.MESSAGE_ILLEGAL, "/messages/1/properties")
     bench.tick(2000)
-    assert bench.engine.context.store.queues() == []
+    assert bench.context.store.queues() == []
 
 
 def test_words_that_look_alike_delay_nothing() -> None:
@@ -280,7 +280,7 @@ def test_at_every_moment_exactly_what_is_due_is_there(plan: list[tuple[int, int,
             there = [body for when, queue, body in expected if queue == queue_id and when <= now.wall_ms]
             assert sorted(read(bench, queue_id=queue_id) if expected else []) == sorted(there)
     assert bench.clock.now().wall_ms >= begin
-    assert bench.engine.context.store.delayed.next_deadline_ns is None
+    assert bench.context.store.delayed.next_deadline_ns is None
     for record in [record for queue_id in range(4) for record in (content(bench, "orders", queue_id) if plan else [])]:
         number = int(record.body)
         assert record.store_timestamp >= expected[number][0]
@@ -368,7 +368,7 @@ def test_a_message_that_has_nowhere_to_go_holds_nobody_up(topic: str, queue: str
     bench = Bench()
     bench.send("orders", b"0")
     pending = content(bench, "orders")[0]
-    store = bench.engine.context.store
+    store = bench.context.store
     where = f"DELAY\x011\x02REAL_TOPIC\x01{topic}\x02REAL_QID\x01{queue}\x02"
     store.append(
         [
@@ -593,7 +593,7 @@ def deliver(root: Path, wall_ms: int, *, adopt: bool = True) -> tuple[MessageSto
     engine = Engine.open(root, options, RealFiles(), clock, lambda ms: "ID", adopt=adopt)
     while (due := engine.next_deadline()) is not None and due <= clock.mono_ns():
         engine.tick(clock.now())
-    return engine.context.store, engine
+    return context_of(engine).store, engine
 
 
 LATER = 1_800_000_000_000

@@ -88,7 +88,7 @@ def test_what_no_record_can_hold_fails_alone(bad: c.SendMessage) -> None:
     assert bodies(bench.pulled(bench.pull("orders", 0)))[-1] == b"2"
     sent = bench.final(last)
     assert isinstance(sent, c.Sent)
-    assert sent.messages[0].queue_offset + 1 == bench.engine.context.store.max_offset("orders", 0)
+    assert sent.messages[0].queue_offset + 1 == bench.context.store.max_offset("orders", 0)
 
 
 def test_properties_that_recovery_would_take_for_damage_are_refused() -> None:
@@ -139,21 +139,21 @@ def refused(bench: Bench, command: c.SendMessage) -> c.Failed:
 def test_topics_that_take_no_messages(topic: str, code: int) -> None:
     bench = Bench()
     assert refused(bench, send(topic, b"x")).code == code
-    assert bench.engine.context.store.appended_offset == 0
+    assert bench.context.store.appended_offset == 0
 
 
 @pytest.mark.parametrize("default_topic", ["TBW102", "nothing", "SELF_TEST_TOPIC"])
 def test_a_topic_that_may_not_be_made(default_topic: str) -> None:
     bench = Bench(auto_create_topic_enable=False)
     assert refused(bench, send("orders", b"x", default_topic=default_topic)).code == 17
-    assert bench.engine.context.topics.get("orders") is None
+    assert bench.context.topics.get("orders") is None
 
 
 @pytest.mark.parametrize(("wanted", "queues"), [(4, 4), (100, 8), (1, 1), (0, 1), (-3, 1)])
 def test_a_topic_has_as_many_queues_as_the_client_wants_and_the_template_allows(wanted: int, queues: int) -> None:
     bench = Bench()
     bench.send("orders", b"x", queue_id=-1, default_topic_queue_nums=wanted)
-    topic = bench.engine.context.topics.get("orders")
+    topic = bench.context.topics.get("orders")
     assert topic is not None and (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (queues, queues, 6)
 
 
@@ -171,7 +171,7 @@ def test_permissions() -> None:
     bench.send("orders", b"x")
     bench.call(c.UpdateBrokerConfig(changes={"brokerPermission": 4}))
     bench.send("orders", b"y")  # the broker's permission is for ordered topics
-    topic = bench.engine.context.topics.get("orders")
+    topic = bench.context.topics.get("orders")
     assert topic is not None
     topic.order = True
     assert refused(bench, send("orders", b"z")).code == 16
@@ -191,7 +191,7 @@ def test_messages_that_are_not_taken(message: c.OutgoingMessage, pointer: str) -
     bench = Bench(max_message_size=1024)
     reply = refused(bench, c.SendMessage(topic="orders", messages=[message]))
     assert (reply.code, reply.kind, reply.pointer) == (13, "request", pointer)
-    assert bench.engine.context.store.appended_offset == 0
+    assert bench.context.store.appended_offset == 0
 
 
 def test_the_largest_body_and_no_body_at_all() -> None:

@@ -38,7 +38,7 @@ def test_offsets_go_with_a_group_when_that_is_asked() -> None:
         join(bench, str(clean))
         bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=1)]))
         bench.call(c.DeleteSubscriptionGroup(group="g", clean_offset=clean))
-        assert bench.engine.context.offsets.topics("g") == left
+        assert bench.context.offsets.topics("g") == left
 
 
 def test_groups_are_there_after_a_restart() -> None:
@@ -47,12 +47,12 @@ def test_groups_are_there_after_a_restart() -> None:
     first.call(c.UpdateSubscriptionGroup(config={"groupName": "h", "later": 1}))
     first.file_work()
     assert first.files.exists(ROOT / "config" / "subscriptionGroup.json")
-    assert not first.engine.context.subscription_groups.dirty
+    assert not first.context.subscription_groups.dirty
     first.call(c.UpdateSubscriptionGroup(config={"groupName": "i"}))
     first.take(first.engine.close(first.clock.now()))
     second = Bench(files=first.files, clock=first.clock)
     assert {"g", "h", "i"} < set(configs(second)) and configs(second)["h"]["later"] == 1
-    assert second.engine.context.topics.get("%RETRY%g") is not None
+    assert second.context.topics.get("%RETRY%g") is not None
 
 
 def test_a_table_that_could_not_be_written_is_written_later() -> None:
@@ -60,9 +60,9 @@ def test_a_table_that_could_not_be_written_is_written_later() -> None:
     bench.file_work()
     bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"}))
     work = bench.engine.next_file_work(bench.clock.now())
-    assert work is not None and not bench.engine.context.subscription_groups.dirty
+    assert work is not None and not bench.context.subscription_groups.dirty
     bench.engine.file_work_failed(work, bench.clock.now())
-    assert bench.engine.context.subscription_groups.dirty
+    assert bench.context.subscription_groups.dirty
 
 
 def test_a_store_that_was_not_adopted_keeps_its_groups() -> None:
@@ -121,7 +121,7 @@ def test_a_group_is_kept_from_a_topic() -> None:
     assert isinstance(reply, c.SubscriptionGroups) and reply.forbidden == {"g": {"orders": 4}}
     bench.take(bench.engine.close(bench.clock.now()))
     again = Bench(files=bench.files, clock=bench.clock)
-    assert not again.engine.context.subscription_groups.may_read("g", "orders")
+    assert not again.context.subscription_groups.may_read("g", "orders")
 
 
 def test_a_group_that_may_read_again() -> None:

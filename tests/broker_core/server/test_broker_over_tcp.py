@@ -135,7 +135,7 @@ class Broker:
 
     @property
     def holds(self) -> int:
-        return len(self.runner.engine.context.holds)
+        return self.runner.engine.hold_count
 
 
 @asynccontextmanager
@@ -367,7 +367,7 @@ def test_names_get_nowhere(name: str, caplog: pytest.LogCaptureFixture) -> None:
                 if isinstance(command, c.Command):
                     bench.submit(command)
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
-    context = bench.engine.context
+    context = bench.context
     topics = {config.topic_name for config in context.topics}
     groups = {*context.offsets.groups(), *context.subscription_groups.as_table()["subscriptionGroupTable"]}
     assert "T" in topics and "g" in groups and name not in topics | groups

@@ -22,7 +22,7 @@ from broker_core.server.namesrv_server import NameServer
 from broker_core.server.remoting_client import RemotingClient
 from broker_core.server.remoting_server import CannotServe
 from broker_core.server.tls import TlsOptions
-from tests.fakes.engine import ROOT, SMALL, send
+from tests.fakes.engine import ROOT, SMALL, context_of, send
 from tests.fakes.ports import unused_ports
 from tests.fakes.remoting_peer import until
 from tests.fakes.simulated_files import SimulatedFiles
@@ -56,7 +56,7 @@ async def test_queues_are_shared_out_where_all_brokers_are_known() -> None:
     [port] = unused_ports(1)
     server = name_server(port)
     async with running(server) as (runner, _):
-        find, topics = runner.engine.context.find_queues, runner.engine.context.topics
+        find, topics = context_of(runner.engine).find_queues, context_of(runner.engine).topics
         assert find is not None and find("orders") is None
         for topic, perm in (("orders", 6), ("closed", 2)):
             topics.update(topic, 2, 4, perm, CLOCK.now())
@@ -67,7 +67,7 @@ async def test_queues_are_shared_out_where_all_brokers_are_known() -> None:
         assert find("closed") == []
     for beside, elsewhere in ((None, ""), (name_server(port), f"127.0.0.1:{port}")):
         async with running(beside, namesrv_addr=elsewhere) as (runner, _):
-            assert runner.engine.context.find_queues is None
+            assert context_of(runner.engine).find_queues is None
 
 
 async def test_a_topic_has_a_route_when_the_answer_that_made_it_leaves() -> None:
@@ -125,7 +125,7 @@ async def test_a_read_only_store_is_announced_where_somebody_asks_for_it(asked_f
     files = SimulatedFiles()
     async with running(None, files=files) as (runner, _):
         runner.submit(Connection(lambda replies: None), 1, send("orders", b"one"))
-        await until(lambda: runner.engine.context.store.appended_offset > 0)
+        await until(lambda: context_of(runner.engine).store.appended_offset > 0)
     files.remove(ROOT / "glassmq")  # as if another broker had written it
     port, own = unused_ports(2)
     server = name_server(port)
@@ -134,7 +134,7 @@ async def test_a_read_only_store_is_announced_where_somebody_asks_for_it(asked_f
     async with running(
         None, files=files, register_read_only=asked_for, namesrv_addr=f"127.0.0.1:{port}", listen_port=own
     ) as (runner, routes):
-        assert runner.engine.context.store.read_only
+        assert runner.engine.read_only
         if asked_for:
             await until(lambda: routes.name_servers()[0].registrations > 0)
         assert (server.controller.routes.pick_topic_route("orders") is not None) is asked_for

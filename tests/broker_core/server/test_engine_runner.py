@@ -12,14 +12,15 @@ import pytest
 from broker_core import commands as c
 from broker_core.clock import SystemClock
 from broker_core.codes import ResponseCode
-from broker_core.engine import PROCESSORS, Engine
+from broker_core.engine import Engine
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.formats.poll_journal import FOLDER, decode_entries
 from broker_core.options import Options
+from broker_core.processor_table import PROCESSORS
 from broker_core.server.engine_runner import MAX_ASIDE, MAX_BATCH, WEIGHTS, WHOLE_TABLES, Connection, EngineRunner
 from broker_core.server.poll_journal import PollJournal
 from broker_core.store.flush import Flush
-from tests.fakes.engine import ROOT, SMALL, send
+from tests.fakes.engine import ROOT, SMALL, context_of, send
 from tests.fakes.simulated_files import SimulatedFiles
 
 
@@ -85,7 +86,7 @@ async def test_answers_are_written_before_what_can_wait_is_done(monkeypatch: pyt
         monkeypatch.setattr(engine, "tick", noted)
         client.runner.submit(connection, 1, send("orders", b"x"))
         async with asyncio.timeout(30):
-            while order.count("written") < 20 or engine.context.store.index_is_behind:
+            while order.count("written") < 20 or context_of(engine).store.index_is_behind:
                 await asyncio.sleep(0)
     assert order[:4] == ["answer", "written", "answer", "tick"]  # it waits for one turn, however busy the broker is
     assert order.count("tick") >= 10
@@ -263,7 +264,7 @@ async def test_sync_flush_answers_from_the_flush_thread() -> None:
     async with running(files, flush_disk_type="SYNC_FLUSH") as client:
         answers = await asyncio.gather(*(client.ask(send("orders", b"x")) for _ in range(50)))
         assert all(isinstance(answer, c.Sent) and answer.code == 0 for answer in answers)
-        store = client.runner.engine.context.store
+        store = context_of(client.runner.engine).store
         assert store.flushed_offset == store.appended_offset
 
 
@@ -322,7 +323,7 @@ async def test_stopping_answers_holds_and_leaves_a_clean_store() -> None:
     async with running(files) as client:
         await client.ask(send("orders", b"one"))
         held = [client.ask(pull(1)) for _ in range(700)]
-        while len(client.runner.engine.context.holds) < 700:
+        while client.runner.engine.hold_count < 700:
             await asyncio.sleep(0)
     for answer in held:
         reply = answer.result()
@@ -343,7 +344,7 @@ async def test_the_journal_has_everything_from_the_start_to_the_last_answer() ->
     await client.ask(send("orders", b"one"))
     await client.ask(pull(0))
     held = [client.ask(pull(1)) for _ in range(300)]
-    while len(runner.engine.context.holds) < 300:
+    while runner.engine.hold_count < 300:
         await asyncio.sleep(0)
     await runner.stop()
     assert all(answer.done() for answer in held)
@@ -382,7 +383,7 @@ async def test_a_turn_that_fails_is_not_the_last_one(monkeypatch: pytest.MonkeyP
         assert isinstance(await asyncio.wait_for(held, 5), c.Pulled)
         await client.ask(c.UpdateAndCreateTopic(topic="made"))
         async with asyncio.timeout(10):
-            while client.runner.engine.context.topics.dirty:
+            while context_of(client.runner.engine).topics.dirty:
                 await asyncio.sleep(0.01)
 
 

@@ -410,7 +410,7 @@ def test_a_foreign_store_gets_no_journal() -> None:
     before.take(before.engine.close(before.clock.now()))
     files.remove(ROOT / "glassmq")
     bench = Bench(files=files)
-    assert bench.engine.context.store.read_only
+    assert bench.context.store.read_only
     journal = PollJournal(files, bench.clock)
     journal.start(bench.engine)
     bench.pull("orders", 0)

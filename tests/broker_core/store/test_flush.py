@@ -101,4 +101,4 @@ def test_checkpoints_written_during_a_topic_deletion_are_written_again() -> None
         pass
     bench.files.kill()
     again = Bench(files=bench.files, clock=bench.clock)
-    assert again.engine.context.store.queues() == [("kept", 0)]
+    assert again.context.store.queues() == [("kept", 0)]

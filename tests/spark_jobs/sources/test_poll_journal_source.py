@@ -15,7 +15,7 @@ from broker_core.store.files import RealFiles
 from spark_jobs.sources.poll_journal_files import JournalFile
 from spark_jobs.sources.poll_journal_source import PollJournalReader, PollJournalSource, pruned, split
 from tests.fakes import golden_store
-from tests.fakes.engine import SMALL, send
+from tests.fakes.engine import SMALL, context_of, send
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_what_a_broker_did_is_read_beside_it(spark: "SparkSession", tmp_path: Pa
             clock.now(),
         )
     engine.handle_batch([("p", 0, send("orders", b"two"))], clock.now())
-    while engine.context.waking:
+    while context_of(engine).waking:
         engine.tick(clock.now())
     journal.write()  # the file is not closed, and goes on
     polls = load(spark, tmp_path).cache()

@@ -131,11 +131,12 @@ GLASSMQ_WARNINGS: list[str] = []
 
 
 def address_for_clients() -> str:
-    """Where RocketMQ's clients are sent to, for want of a ``brokerIP1``."""
+    """Where RocketMQ's clients are sent when neither the environment nor the broker.conf sets ``brokerIP1``."""
     if GLASSMQ_BROKER_HOST in {"0.0.0.0", "::"}:
         GLASSMQ_WARNINGS.append(
             f"GLASSMQ_BROKER_HOST={GLASSMQ_BROKER_HOST} takes RocketMQ's clients from everywhere, but sends them to "
-            "127.0.0.1: brokerIP1 in the file of GLASSMQ_BROKER_CONF is the address that clients elsewhere need."
+            "127.0.0.1: set GLASSMQ_BROKER_IP1, or brokerIP1 in the broker.conf, to the address that clients on other "
+            "machines reach."
         )
         return "127.0.0.1"
     return "127.0.0.1" if GLASSMQ_BROKER_HOST == "localhost" else GLASSMQ_BROKER_HOST
@@ -163,6 +164,8 @@ def read_options(broker_port: int | None) -> Options:
                 f"{path}: {', '.join(unknown)} are not options of this broker and were passed over; "
                 "docs/options.md lists those it has."
             )
+    if text("GLASSMQ_BROKER_IP1"):
+        values["brokerIP1"] = text("GLASSMQ_BROKER_IP1")
     if "brokerIP1" not in values:
         values["brokerIP1"] = address_for_clients()
     if text("GLASSMQ_BROKER_NAME"):

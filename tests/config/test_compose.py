@@ -11,6 +11,7 @@ from celery.bin.celery import celery
 from django.core.management import get_commands
 
 from bridge.management.commands import broker
+from broker_core.options import read_broker_conf
 from tests.conftest import PROJECT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -99,7 +100,7 @@ def test_nothing_is_killed_while_it_ends_in_order() -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_all_share_the_data_and_it_outlives_the_containers(name: str) -> None:
-    assert OURS[name]["volumes"] == ["data:/data"]
+    assert "data:/data" in OURS[name]["volumes"]
     assert OURS[name]["environment"]["GLASSMQ_DATA_DIR"] == "/data"
     assert "data" in COMPOSE["volumes"]
 
@@ -126,6 +127,18 @@ def test_rocketmq_clients_reach_the_engine_at_the_ports_they_expect() -> None:
     assert [port.split(":")[-2:] for port in engine["ports"]] == [[port, port] for port in ("9876", "10909", "10911")]
     listeners = [name for name, service in OURS.items() if "GLASSMQ_BROKER_HOST" in service["environment"]]
     assert listeners == ["engine"], "only there may everybody connect without a token"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_broker_conf_and_the_address_for_clients_come_from_outside(name: str) -> None:
+    environment = OURS[name]["environment"]
+    assert environment["GLASSMQ_BROKER_IP1"] == "${GLASSMQ_BROKER_IP1:-}", "an address here would win over the file's"
+    [mount] = [volume for volume in OURS[name]["volumes"] if volume.endswith(":ro")]
+    assert mount == f"${{GLASSMQ_BROKER_CONF:-/dev/null}}:{environment['GLASSMQ_BROKER_CONF']}:ro"
+
+
+def test_an_empty_broker_conf_changes_no_option() -> None:
+    assert read_broker_conf(Path("/dev/null")) == ({}, [])
 
 
 def test_what_a_service_waits_for_exists_and_can_become_true() -> None:

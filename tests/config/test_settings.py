@@ -167,6 +167,7 @@ def test_clients_are_sent_to_the_address_the_broker_listens_on(tmp_path: Path) -
     assert address(GLASSMQ_BROKER_HOST="10.0.0.5") == "10.0.0.5"
     assert address(GLASSMQ_BROKER_HOST="0.0.0.0") == "127.0.0.1"
     assert address(GLASSMQ_BROKER_HOST="0.0.0.0", GLASSMQ_BROKER_CONF=str(conf)) == "10.0.0.7"
+    assert address(GLASSMQ_BROKER_IP1="10.0.0.9", GLASSMQ_BROKER_CONF=str(conf)) == "10.0.0.9"
 
 
 def test_clients_from_everywhere_need_an_address_to_be_sent_to(tmp_path: Path) -> None:
@@ -176,6 +177,7 @@ def test_clients_from_everywhere_need_an_address_to_be_sent_to(tmp_path: Path) -
     [warning] = read(tmp_path, "GLASSMQ_WARNINGS", **open_to_all)["GLASSMQ_WARNINGS"]
     assert "brokerIP1" in warning
     assert read(tmp_path, "GLASSMQ_WARNINGS", GLASSMQ_BROKER_CONF=str(conf), **open_to_all) == {"GLASSMQ_WARNINGS": []}
+    assert read(tmp_path, "GLASSMQ_WARNINGS", GLASSMQ_BROKER_IP1="10.0.0.7", **open_to_all) == {"GLASSMQ_WARNINGS": []}
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "broker.example.org"])

@@ -60,6 +60,7 @@ def test_sends_of_one_batch_go_to_the_log_as_one_block(bench: Bench) -> None:
     assert len(stored) == 1 and (stored[0].from_offset, stored[0].to_offset) == (1, 65)
 
 
+@pytest.mark.covers("hold-deadline")
 def test_a_time_out_is_exact_and_says_so(bench: Bench) -> None:
     bench.send("orders", b"one")
     request = bench.pull("orders", 1, suspend_timeout_ms=15_000)
@@ -152,6 +153,7 @@ def test_switching_long_polling_on_answers_who_missed_arrivals_meanwhile(bench: 
     assert bodies(bench.pulled(request)) == [b"two"]
 
 
+@pytest.mark.covers("client-gone")
 def test_a_client_that_goes_releases_its_holds_at_once(bench: Bench) -> None:
     bench.send("orders", b"one")
     request = bench.pull("orders", 1, connection="gone")

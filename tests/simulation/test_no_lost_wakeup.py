@@ -61,6 +61,7 @@ def nobody_waits_for_what_is_there(bench: Bench) -> None:
 
 @pytest.mark.parametrize("flush_disk_type", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.seeds(12)
+@pytest.mark.covers("hold-race")
 def test_every_interleaving_wakes(seed: int, flush_disk_type: str) -> None:
     chance = random.Random(seed)
     bench = Bench(seed=seed, hold_check_interval_mills=0, flush_disk_type=flush_disk_type)

@@ -12,6 +12,7 @@ def client(client_id: str, number: int) -> ClientChannelInfo:
     return ClientChannelInfo(f"connection {number}", number, client_id, "remoting", "", 0)
 
 
+@pytest.mark.covers("two-connections")
 def test_the_newest_connection_is_the_clients() -> None:
     members = Memberships()
     old, new = client("A", 1), client("A", 2)

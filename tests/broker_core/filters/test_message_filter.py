@@ -2,6 +2,7 @@
 
 from typing import get_type_hints
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ def test_the_queue_stage_accepts_whatever_the_record_stage_accepts(tag: str, wan
     assert asked.matches_tags_code(hash_code(tag)) >= asked.matches_record(properties(tag))
 
 
+@pytest.mark.covers("tag-text")
 def test_two_tags_with_the_same_hash_are_distinguished_by_the_record_only() -> None:
     assert hash_code("Aa") == hash_code("BB")
     asked = filter_of("Aa")

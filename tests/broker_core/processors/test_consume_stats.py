@@ -85,6 +85,7 @@ def test_topics_that_the_group_has_left_do_not_count(bench: Bench) -> None:
     assert [row[0] for row in rows(stats(bench))] == ["orders", "orders"]
 
 
+@pytest.mark.covers("inflight")
 def test_all_groups(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.send("ordered", b"1", b"2")
     bench.call(c.UpdateAndCreateTopic(topic="ordered", order=True))
@@ -158,6 +159,7 @@ def test_the_least_offset_of_all_groups(bench: Bench) -> None:
     assert bench.context.offsets.query("h", "orders", 0) == 1
 
 
+@pytest.mark.covers("clone-offsets")
 def test_offsets_are_cloned(bench: Bench) -> None:
     bench.send("other", b"1")
     commit(bench, "g", {0: 1}, "other")

@@ -52,6 +52,7 @@ def test_all_offsets_of_a_commit_or_none() -> None:
     assert bench.context.offsets.query("g", "orders", 0) is None
 
 
+@pytest.mark.covers("commit-queue")
 def test_a_rocketmq_client_commits_for_known_groups_and_topics_only() -> None:
     bench = Bench()
     bench.send("orders", b"1")
@@ -65,6 +66,7 @@ def test_a_rocketmq_client_commits_for_known_groups_and_topics_only() -> None:
     assert (committed.offset, committed.client_id) == (1, "B")
 
 
+@pytest.mark.covers("commit-negative")
 def test_a_negative_commit_of_a_rocketmq_client_says_nothing() -> None:
     bench = Bench()
     bench.send("orders", b"1")

@@ -1,5 +1,7 @@
 """Locks of queues, as clients ask for them."""
 
+import pytest
+
 from broker_core import commands as c
 from broker_core.events import QueueLocked, QueueUnlocked
 from tests.fakes.engine import Bench
@@ -73,6 +75,7 @@ def test_who_unregisters_frees_its_locks_at_once() -> None:
     assert unlocked(bench) == [(0, "A", "unregister")]
 
 
+@pytest.mark.covers("order-lock")
 def test_a_client_whose_connection_closed_keeps_its_locks_for_as_long_as_it_would_consume_by_them() -> None:
     bench = Bench()
     bench.send("orders", b"1")

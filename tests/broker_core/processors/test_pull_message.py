@@ -31,12 +31,23 @@ def test_codes(status: str, offset: int, code: int) -> None:
     assert response_code(status, offset) == code
 
 
+@pytest.mark.covers("hold-cap")
 def test_a_wait_is_clamped_to_30_s() -> None:
     bench = Bench()
     bench.send("orders", b"x")
     request = bench.pull("orders", 1, suspend_timeout_ms=3_600_000)
     bench.tick(30_004)
     assert bench.pulled(request).suspend_timeout_ms == 30_000
+
+
+@pytest.mark.covers("short-polling")
+@pytest.mark.parametrize(("asked_ms", "granted_ms"), [(200, 200), (15_000, 1_000)])
+def test_short_polling_holds_no_longer_than_the_client_asked(asked_ms: int, granted_ms: int) -> None:
+    bench = Bench(long_polling_enable=False)
+    bench.send("orders", b"x")
+    request = bench.pull("orders", 1, suspend_timeout_ms=asked_ms)
+    bench.tick(granted_ms + 4)
+    assert bench.pulled(request).suspend_timeout_ms == granted_ms
 
 
 def test_no_wait_is_answered_at_once() -> None:

@@ -49,6 +49,7 @@ def events(bench: Bench, kind: type[Event]) -> list[Any]:
 
 
 @pytest.mark.parametrize("level", range(1, 19))
+@pytest.mark.covers("delay-due")
 def test_every_level_delivers_to_the_millisecond(level: int) -> None:
     bench = Bench()
     bench.call(delayed("orders", b"x", level))
@@ -176,6 +177,7 @@ def test_a_delay_level_wins_over_a_time_and_a_clients_own_real_topic_counts_for_
         ({"TIMER_DELAY_MS": "1", "DELAY": "0"}, "delay level"),
     ],
 )
+@pytest.mark.covers("timer")
 def test_what_cannot_be_delayed_is_refused(properties: dict[str, str], words: str) -> None:
     bench = Bench()
     reply = bench.call(send("orders", b"x", properties=encode(properties)))
@@ -332,6 +334,7 @@ def test_nothing_is_looked_at_while_nothing_waits() -> None:
 # --- Where to ---
 
 
+@pytest.mark.covers("delay-topic-gone")
 def test_a_topic_that_is_gone_is_made_again_for_a_message_that_was_acknowledged() -> None:
     bench = Bench()
     bench.call(delayed("orders", b"x", 1, queue_id=2))

@@ -103,11 +103,13 @@ def test_properties_that_recovery_would_take_for_damage_are_refused() -> None:
 
 
 @pytest.mark.parametrize("sys_flag", [4, 12])
+@pytest.mark.covers("transaction")
 def test_transactional_messages_are_refused(sys_flag: int) -> None:
     bench = Bench()
     bench.send("orders", b"x")
     reply = bench.call(c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"y", sys_flag=sys_flag)]))
     assert isinstance(reply, c.Failed) and "transactional" in reply.remark
+    assert reply.code == 13
 
 
 # --- What a send may be: RocketMQ's checks, in its order, with its codes ---
@@ -194,6 +196,7 @@ def test_messages_that_are_not_taken(message: c.OutgoingMessage, pointer: str) -
     assert bench.context.store.appended_offset == 0
 
 
+@pytest.mark.covers("no-body")
 def test_the_largest_body_and_no_body_at_all() -> None:
     bench = Bench(max_message_size=1024)
     bench.send("orders", b"x" * 1024, b"")

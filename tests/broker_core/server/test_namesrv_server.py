@@ -115,6 +115,7 @@ async def test_many_requests_of_one_read_and_one_way_ones() -> None:
         assert answer.ext_fields == {"value": "v"}
 
 
+@pytest.mark.covers("binary-header")
 async def test_a_binary_header_is_answered_in_kind() -> None:
     async with running() as server:
         peer = await server.peer()

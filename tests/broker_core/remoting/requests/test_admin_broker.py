@@ -72,6 +72,7 @@ def test_every_option_is_told() -> None:
     assert "longPollingEnable=true" in lines and "messageDelayLevel=1s 5s" in "\n".join(lines)
 
 
+@pytest.mark.covers("option-unknown")
 def test_changing_options() -> None:
     assert asked(25, b"#comment\nfileReservedTime=48\nlongPollingEnable = false\n") == c.UpdateBrokerConfig(
         changes={"fileReservedTime": "48", "longPollingEnable": "false"}

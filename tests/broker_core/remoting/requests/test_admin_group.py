@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from broker_core import commands as c
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests import decode, encode
@@ -33,6 +35,7 @@ def test_configuring_groups() -> None:
     assert answer(200, c.SubscriptionGroups(data_version=VERSION, configs={}, forbidden={})).body == b""
 
 
+@pytest.mark.covers("group-config")
 def test_configuration_of_one() -> None:
     assert asked(352) == c.GetSubscriptionGroups(group="g", or_default=True)
     assert isinstance(asked(352, group=""), c.Failed), "that would be all of them"

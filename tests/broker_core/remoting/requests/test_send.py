@@ -172,6 +172,7 @@ def test_property_strings_that_are_taken(properties: str) -> None:
 @pytest.mark.parametrize(
     "properties", ["nothing", "A\x01b\x02nothing", "nothing\x02A\x01b\x02", "\x01b\x02", "x" * 9999]
 )
+@pytest.mark.covers("bare-properties")
 def test_property_strings_without_separators(properties: str) -> None:
     failed = refused(SEND_V2 | {"i": properties})
     assert failed.code == ResponseCode.MESSAGE_ILLEGAL and "properties" in failed.remark and len(failed.remark) < 300
@@ -236,6 +237,7 @@ def test_what_cannot_be_in_a_message_of_a_batch(properties: bytes, taken: bool) 
 
 
 @pytest.mark.parametrize("body", [b"hello", BATCH_OF_ONE[:-1], BATCH_OF_ONE + b"\0"])
+@pytest.mark.covers("batch-lengths")
 def test_a_batch_whose_lengths_lie(body: bytes) -> None:
     failed = refused(SEND_V2 | {"m": "true"}, body, 320)
     assert failed.code == ResponseCode.MESSAGE_ILLEGAL and "batch is damaged" in failed.remark

@@ -73,3 +73,26 @@ def test_make_explains_every_target() -> None:
 
 def test_every_page_has_a_title() -> None:
     assert [page.name for page in PAGES if not page.read_text(encoding="utf-8").startswith("# ")] == []
+
+
+def test_the_differences_from_rocketmq_name_the_tests_that_cover_them() -> None:
+    page = (PROJECT / "docs" / "coming-from-rocketmq.md").read_text(encoding="utf-8")
+    table = page.partition("## What is different")[2].partition("\n## ")[0]
+    named = re.findall(r"\| `([a-z-]+)` \|$", table, flags=re.MULTILINE)
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (PROJECT / "tests").rglob("test_*.py"))
+    covered = re.findall(r'^@pytest\.mark\.covers\("([a-z-]+)"\)$', tests, flags=re.MULTILINE)
+    assert len(named) == len(set(named)) > 10
+    assert set(named) == set(covered), "name a row in its last column exactly when a test is marked as covering it"
+
+
+SECTIONS = ["Decision", "Why", "What it costs", "What was measured"]
+OTHER_FORM = {"0009", "0010", "0011", "0012"}
+"""Pages on reports, by number: their headings are bold words so far."""
+
+
+@pytest.mark.parametrize("page", sorted((PROJECT / "docs" / "decisions").glob("*.md")), ids=lambda page: page.name)
+def test_decision_pages_have_one_form(page) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.match(rf"# {int(page.name[:4])}\. [A-Z]", text), "the title begins with the number"
+    if page.name[:4] not in OTHER_FORM:
+        assert re.findall(r"^## (.*)$", text, flags=re.MULTILINE) == SECTIONS

@@ -1,7 +1,8 @@
-"""config/settings.py, read in a process of its own with a given environment."""
+"""config/settings.py, executed anew for each environment."""
 
 import json
 import os
+import runpy
 import stat
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 from broker_core.version import VERSION
 from tests.conftest import PROJECT
@@ -22,35 +24,47 @@ print(json.dumps({name: getattr(settings, name) for name in sys.argv[1:]}, defau
 
 
 def read(data_dir: Path, *names: str, **environment: str) -> dict[str, Any]:
-    done = run(data_dir, *names, **environment)
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
+    """These settings in this environment, as JSON shows them."""
+    found = run_settings(data_dir, environment)
+    result: dict[str, Any] = json.loads(json.dumps({name: found[name] for name in names}, default=str))
     return result
 
 
 def refusal(data_dir: Path, **environment: str) -> str:
     """The sentence with which the settings refuse this environment."""
-    done = run(data_dir, **environment)
-    assert done.returncode != 0
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("django.core.exceptions.ImproperlyConfigured: ")
-    return last.partition(": ")[2]
+    with pytest.raises(ImproperlyConfigured) as refused:
+        run_settings(data_dir, environment)
+    return str(refused.value)
 
 
-def run(data_dir: Path, *names: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_settings(data_dir: Path, environment: dict[str, str]) -> dict[str, Any]:
+    """The settings' module, executed anew with this environment: its names."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("GLASSMQ_")]:
+            patch.delenv(name)
+        for name, value in ({"GLASSMQ_DATA_DIR": str(data_dir)} | environment).items():
+            patch.setenv(name, value)
+        return runpy.run_path(str(PROJECT / "config" / "settings.py"))
+
+
+def read_in_a_process(data_dir: Path, *names: str) -> dict[str, Any]:
+    """These settings of a new process, in which no variable but the data folder's is set."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("GLASSMQ_")}
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", SHOW, *names],
         cwd=PROJECT,
         capture_output=True,
         text=True,
         check=False,
-        env=bare | {"GLASSMQ_DATA_DIR": str(data_dir)} | environment,
+        env=bare | {"GLASSMQ_DATA_DIR": str(data_dir)},
     )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def test_nothing_needs_to_be_set(tmp_path: Path) -> None:
-    settings = read(
+    settings = read_in_a_process(
         tmp_path,
         "GLASSMQ_HOST",
         "GLASSMQ_WEB_PORT",
@@ -208,7 +222,7 @@ def test_a_short_secret_key_is_refused(tmp_path: Path) -> None:
 
 def test_processes_that_start_together_agree_on_one_secret_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
-        keys = set(pool.map(lambda _: read(tmp_path, "SECRET_KEY")["SECRET_KEY"], range(4)))
+        keys = set(pool.map(lambda _: read_in_a_process(tmp_path, "SECRET_KEY")["SECRET_KEY"], range(4)))
     assert len(keys) == 1
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("secret-key")] == ["secret-key"]
 

@@ -1,6 +1,6 @@
 """Deadlines: never early, at most one tick late, and removal from anywhere."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.longpolling.deadline_wheel import TICK_NS, DeadlineWheel
@@ -55,7 +55,6 @@ def test_removing_twice_is_harmless() -> None:
     assert wheel.next_deadline_ns() is None
 
 
-@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 20 * TICK_NS), st.booleans()), max_size=40), st.integers(1, 7))
 def test_every_hold_is_due_once_at_the_tick_after_its_deadline(entries: list[tuple[int, bool]], limit: int) -> None:
     wheel = DeadlineWheel()

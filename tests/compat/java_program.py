@@ -12,6 +12,9 @@ from tests.compat.real_rocketmq import cache_folder, jars, maven, only_one
 
 SOURCES = Path(__file__).resolve().parent / "java"
 KEPT_STATES = 5
+MEASURED = ("wakeup", "race", "throughput")
+"""Programs of the benchmarks. To compile well what the others do takes longer than to do it."""
+QUICK_START = "-XX:TieredStopAtLevel=1"
 HEAP = ("-Xms64m", "-Xmx400m", "-XX:+UseSerialGC")
 
 
@@ -51,6 +54,7 @@ def command(program: str, *arguments: str, home: str = "{home}", options: Iterab
     return [
         "java",
         *HEAP,
+        *(() if program in MEASURED else (QUICK_START,)),
         *options,
         f"-Duser.home={home}",
         "-cp",

@@ -70,6 +70,9 @@ public final class Main {
         Runtime.getRuntime().halt(0); // threads that a client left behind do not matter any more
     }
 
+    /** Ends the clients of cases. Each waits for up to 3 s for a thread of its own; no other case waits for that. */
+    private static final ExecutorService ENDING = Executors.newCachedThreadPool();
+
     private static void runCases(Arguments arguments) throws Exception {
         Cases cases = Cases.all();
         List<String> names = cases.chosen(arguments.words, arguments.number("slow", 0) == 1);
@@ -79,6 +82,8 @@ public final class Main {
         }
         runners.shutdown();
         runners.awaitTermination(1, TimeUnit.HOURS);
+        ENDING.shutdown();
+        ENDING.awaitTermination(1, TimeUnit.MINUTES);
     }
 
     private static void runCase(String name, Case test, String namesrv) {
@@ -86,7 +91,8 @@ public final class Main {
         String detail;
         boolean ok = false;
         ExecutorService alone = Executors.newSingleThreadExecutor(r -> new Thread(r, "case-" + name));
-        try (World world = new World(namesrv, name)) {
+        World world = new World(namesrv, name);
+        try {
             Future<String> running = alone.submit(() -> test.run(world));
             try {
                 detail = running.get(CASE_SECONDS, TimeUnit.SECONDS);
@@ -100,6 +106,7 @@ public final class Main {
             detail = trace(e);
         }
         alone.shutdownNow();
+        ENDING.submit(world::close);
         Json.print("name", name, "ok", ok, "detail", detail == null ? "" : detail, "seconds", (System.nanoTime() - began) / 100_000_000L / 10.0);
     }
 

@@ -6,11 +6,15 @@ import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
+import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
+import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
@@ -33,6 +37,8 @@ final class Mqadmin {
     private static final int COMMAND_SECONDS = 60;
     private final World world;
     private DefaultMQProducer producer;
+    private DefaultMQPushConsumer consumer;
+    private String topic;
 
     private Mqadmin(World world) {
         this.world = world;
@@ -71,7 +77,7 @@ final class Mqadmin {
             Thread thread = new Thread(running, "mqadmin");
             thread.setDaemon(true);
             thread.start();
-            running.get(COMMAND_SECONDS, TimeUnit.SECONDS);
+            awaitDone(running, thread);
         } catch (TimeoutException e) {
             running.cancel(true);
             failure = "not done in " + COMMAND_SECONDS + " s";
@@ -86,6 +92,36 @@ final class Mqadmin {
             }
         }
         Json.print("arguments", command, "out", out.toString(StandardCharsets.UTF_8), "failure", failure);
+    }
+
+    private static void awaitDone(FutureTask<Void> running, Thread thread) throws Exception {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(COMMAND_SECONDS);
+        while (true) {
+            try {
+                running.get(50, TimeUnit.MILLISECONDS);
+                return;
+            } catch (TimeoutException e) {
+                if (System.nanoTime() > end) {
+                    throw e;
+                }
+                endIdlePolls(thread);
+            }
+        }
+    }
+
+    /**
+     * A client that shuts down waits for its NettyEventExecutor, which polls a queue for up to 3 s before it looks
+     * whether it is to end. An interrupt ends the poll; in the executors of other clients it is a line in the log.
+     */
+    private static void endIdlePolls(Thread command) {
+        boolean shutsDown = Arrays.stream(command.getStackTrace())
+            .anyMatch(frame -> frame.getClassName().endsWith(".ServiceThread") && frame.getMethodName().equals("shutdown"));
+        if (shutsDown) {
+            Thread[] threads = new Thread[2 * Thread.activeCount()];
+            Arrays.stream(threads, 0, Thread.enumerate(threads))
+                .filter(thread -> thread.getName().equals("NettyEventExecutor"))
+                .forEach(Thread::interrupt);
+        }
     }
 
     private String own(List<String> command) throws Exception {
@@ -105,6 +141,8 @@ final class Mqadmin {
                 consume(command.get(1), command.get(2));
                 return "";
             case "@stop":
+                awaitSettled();
+                storeRetryOffset();
                 world.close();
                 return "";
             default:
@@ -114,7 +152,8 @@ final class Mqadmin {
 
     private void consume(String group, String topic) throws Exception {
         Inbox inbox = new Inbox();
-        DefaultMQPushConsumer consumer = world.newPushConsumer(group);
+        this.topic = topic;
+        consumer = world.newPushConsumer(group);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener(inbox.concurrently());
         consumer.start();
@@ -126,5 +165,31 @@ final class Mqadmin {
         Thread.sleep(200); // the consumer removes them from its own table a moment after the listener returned
         consumer.getOffsetStore().persistAll(Inbox.heldBy(consumer, topic));
         consumer.getDefaultMQPushConsumerImpl().getmQClientFactory().sendHeartbeatToAllBrokerWithLock();
+    }
+
+    /** A consumer whose offsets were reset pauses for 10 s, gives its queues up, and begins them again. */
+    private void awaitSettled() throws Exception {
+        DefaultMQPushConsumerImpl pushed = consumer.getDefaultMQPushConsumerImpl();
+        Check.until("every queue is held and consumed to its end", Check.PATIENCE, () -> {
+            pushed.doRebalance();
+            for (MessageQueue queue : producer.fetchPublishMessageQueues(topic)) {
+                ProcessQueue held = pushed.getRebalanceImpl().getProcessQueueTable().get(queue);
+                if (held == null || held.isDropped() || held.getMsgCount().get() != 0
+                    || consumer.getOffsetStore().readOffset(queue, ReadOffsetType.READ_FROM_MEMORY) != producer.maxOffset(queue)) {
+                    return false;
+                }
+            }
+            return true;
+        });
+    }
+
+    /** The consumer itself stores the offset of its retry queue when its first pull is answered, after 15 s. */
+    private void storeRetryOffset() throws Exception {
+        String retries = "%RETRY%" + consumer.getConsumerGroup();
+        Check.until("the retry queue is held", Check.PATIENCE, () -> !Inbox.heldBy(consumer, retries).isEmpty());
+        for (MessageQueue queue : Inbox.heldBy(consumer, retries)) {
+            consumer.getOffsetStore().updateOffset(queue, 0, true);
+        }
+        consumer.getOffsetStore().persistAll(Inbox.heldBy(consumer, retries));
     }
 }

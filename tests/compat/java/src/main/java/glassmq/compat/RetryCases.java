@@ -160,7 +160,8 @@ final class RetryCases {
         consumer.start();
         world.send(topic, "tag", 0, 3);
         inbox.awaitCount(3, Check.PATIENCE);
-        Thread.sleep(100);
+        Check.until("all were sent back", Check.PATIENCE, () -> consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl()
+            .getProcessQueueTable().values().stream().allMatch(queue -> queue.getMsgCount().get() == 0));
         consumer.shutdown();
         Inbox later = new Inbox();
         failing(world, group, topic, 0, 1, later).start();

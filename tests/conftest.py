@@ -12,15 +12,17 @@ import pytest
 from tests.fakes.ports import unused_broker_port, unused_ports
 
 hypothesis.settings.register_profile("glassmq", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.register_profile("torture", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile("glassmq")
-"""How long an example takes says something about the machine, nothing about the code. CI must not fail by chance."""
+"""How long an example takes says something about the machine, nothing about the code. CI must not fail by chance.
+``make torture`` has the other profile: a property has 100 examples at most in ``make test``."""
 
 PROJECT = Path(__file__).resolve().parent.parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", type=int, default=0, help="try so many seeds in tests that take one, instead of a few")
-    parser.addoption("--idle-seconds", type=float, default=7, help="how long an engine behind Redis is left idle")
+    parser.addoption("--idle-seconds", type=float, default=0, help="how long an engine behind Redis is left idle")
     parser.addoption(
         "--compat",
         action="store_true",

@@ -4,8 +4,8 @@
     python -m tests.mutants crc fanout      # those whose name contains one of these words
 
 Each mutant replaces one piece of source text in a temporary copy of the tree and runs the tests that are named for it.
-A mutant is killed when one of those tests fails. The run fails when a mutant survives, when the text that it replaces
-does not occur exactly once any more, or when a named test fails without any mutant.
+A mutant is killed when one of those tests fails. The run fails when a mutant survives, when it does not fit the tree
+any more (``misfit``; ``make check`` looks too), or when a named test fails without any mutant.
 """
 
 import os
@@ -94,12 +94,20 @@ class Tree:
             compiled.unlink()
 
 
-def verdict(tree: Tree, mutant: Mutant) -> str:
-    """Empty when the mutant is killed, or what is wrong."""
+def misfit(mutant: Mutant) -> str:
+    """Why the mutant does not fit the tree any more; empty when it fits."""
     file = PROJECT / mutant.file
     count = file.read_text(encoding="utf-8").count(mutant.old) if file.is_file() else 0
     if count != 1:
-        return f"its text occurs {count} times in {mutant.file}, not once: mend the mutant"
+        return f"its `old` occurs {count} times in {mutant.file}, not once: change it in tests/mutants.toml"
+    missing = [name for name in mutant.tests if not (PROJECT / name.partition("::")[0]).is_file()]
+    return f"there is no {missing[0]}: change it in tests/mutants.toml" if missing else ""
+
+
+def verdict(tree: Tree, mutant: Mutant) -> str:
+    """Empty when the mutant is killed, or what is wrong."""
+    if problem := misfit(mutant):
+        return problem
     with tree.changed(mutant):
         done = tree.run(mutant.tests)
     if done.returncode == 0:
@@ -122,7 +130,7 @@ def main(words: Sequence[str]) -> int:
             finally:
                 trees.put(tree)
 
-        tests = sorted({name for mutant in chosen for name in mutant.tests})
+        tests = sorted({name for mutant in chosen if not misfit(mutant) for name in mutant.tests})
         tree = trees.get()
         sound = tree.run(tests)
         trees.put(tree)

@@ -14,6 +14,7 @@ import grimp
 import pytest
 
 from tests.conftest import PROJECT
+from tests.mutants import load_mutants, misfit
 
 ROOMS = ("config", "api", "dashboard", "spark_jobs", "bridge", "broker_core")
 FUNCTION_LINES = 70
@@ -331,3 +332,8 @@ def test_every_requirement_of_a_broker_is_used() -> None:
     code = "\n".join(path.read_text() for path in [PROJECT / "manage.py", *SOURCES])
     unused = {module for module in modules if not re.search(rf"(import |from |\"){module}\b", code)}
     assert len(modules) > 10 and unused == set(), "take them out of requirements/base.in, then `make requirements`"
+
+
+def test_every_mutant_fits() -> None:
+    """``make mutants`` runs them: each is a defect that a test must find."""
+    assert {mutant.name: problem for mutant in load_mutants() if (problem := misfit(mutant))} == {}

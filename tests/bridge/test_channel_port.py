@@ -192,21 +192,34 @@ async def test_a_full_layer_is_an_answer_and_loses_nothing(place: Place) -> None
     assert {reply.messages[0].queue_offset for reply in answered if isinstance(reply, Sent)} == set(range(20))
 
 
-async def test_it_survives_being_idle_for_longer_than_a_blocking_read_waits(
-    redis_place: Place, request: pytest.FixtureRequest
-) -> None:
-    seconds = request.config.getoption("--idle-seconds")  # make torture has minutes
-    port = await redis_place.web(msgspec.structs.replace(QUICK, alive_ms=60_000, engine_silence_ms=120_000))
+@pytest.fixture
+def idle_seconds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Longer than a blocking read waits: with ``--idle-seconds`` (make torture) its 5 s, otherwise a shorter one."""
+    seconds = float(request.config.getoption("--idle-seconds"))
+    if not seconds:
+        monkeypatch.setattr(RedisChannelLayer, "brpop_timeout", 1)
+        seconds = 1.5
     assert RedisChannelLayer.brpop_timeout < seconds
+    return seconds
+
+
+async def test_it_survives_being_idle_for_longer_than_a_blocking_read_waits(
+    idle_seconds: float, redis_place: Place
+) -> None:
+    port = await redis_place.web(msgspec.structs.replace(QUICK, alive_ms=60_000, engine_silence_ms=120_000))
     await port.call(send())
-    await asyncio.sleep(seconds)  # the one honest wait: both sides sit in a blocking read, which ends once in between
+    await asyncio.sleep(
+        idle_seconds
+    )  # the one honest wait: both sides sit in a blocking read, which ends once in between
     assert isinstance(await port.call(send()), Sent)
 
 
-async def test_a_pull_held_for_longer_than_a_blocking_read_waits_is_answered(redis_place: Place) -> None:
+async def test_a_pull_held_for_longer_than_a_blocking_read_waits_is_answered(
+    idle_seconds: float, redis_place: Place
+) -> None:
     port = await redis_place.web(msgspec.structs.replace(QUICK, alive_ms=60_000, engine_silence_ms=120_000))
     await port.call(send())
-    pulled = await port.connection().call(pull(1, wait_ms=5500))
+    pulled = await port.connection().call(pull(1, wait_ms=int(min(idle_seconds, 10) * 1000)))
     assert isinstance(pulled, Pulled)
     assert pulled.hold is not None
     assert pulled.hold.wake_cause == "timeout"

@@ -143,5 +143,5 @@ class Membership(RuleBasedStateMachine):
             assert counts == {group: len(self.members[group]) for group in GROUPS}
 
 
-Membership.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Membership.TestCase.settings = settings(stateful_step_count=25)
 TestMembership = Membership.TestCase

@@ -434,5 +434,5 @@ class RoutesInAnyOrder(RuleBasedStateMachine):
             assert manager.pick_topic_route(topic) is not None
 
 
-RoutesInAnyOrder.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+RoutesInAnyOrder.TestCase.settings = settings(stateful_step_count=30)
 TestAnyOrder = RoutesInAnyOrder.TestCase

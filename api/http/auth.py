@@ -1,18 +1,28 @@
-"""Who may call: whoever shows ``GLASSMQ_API_TOKEN``, as a bearer token or, from a browser, as the cookie of /login.
+"""Authentication: a request is admitted with ``GLASSMQ_API_TOKEN`` as its bearer token, or with the cookie of /login.
 
-The cookie holds no secret: a time, and a signature over it that is made with the secret key and the token, so that
-a new token ends all sessions.
+The cookie is the key of a Django session, signed with the secret key and the token. So a new token ends all sessions,
+and a logout, which deletes the session, ends it in every web process that shares the database.
 """
 
+import asyncio
+import logging
+from collections.abc import Iterable
 from hashlib import sha256
 from hmac import compare_digest
 from http.cookies import CookieError, SimpleCookie
+from importlib import import_module
+from math import ceil
 from urllib.parse import parse_qs, quote
 
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.contrib.sessions.backends.base import SessionBase
 from django.core.signing import BadSignature, TimestampSigner
+from django.db import DatabaseError
 from django.template.loader import render_to_string
 
 from api.http.asgi import Receive, Scope, Send, header
+from api.http.failed_logins import FailedLogins
 from api.http.limits import KIB
 from api.http.problems import Problem
 from api.http.request import ClientGone, read_body, read_headers
@@ -21,9 +31,15 @@ COOKIE = "glassmq_session"
 SESSION_SECONDS = 12 * 3600
 LOGIN_PATH = "/login"
 
+log = logging.getLogger(__name__)
+
 
 class Gate:
-    """Knows the token. Without one (``token`` empty) everybody may call."""
+    """Checks tokens and sessions. Without a token (``token`` is empty) every request is admitted.
+
+    ``https`` means that a proxy speaks HTTPS in front: the cookie is Secure, and the client's address is the last entry
+    of X-Forwarded-For.
+    """
 
     def __init__(self, token: str, secret_key: str, *, https: bool = False) -> None:
         self.open = not token
@@ -31,10 +47,20 @@ class Gate:
         self._https = https
         salt = "api.session." + sha256(self._token).hexdigest()
         self._signer = TimestampSigner(key=secret_key, salt=salt)
+        self._failed = FailedLogins()
 
-    def admits(self, scope: Scope) -> bool:
-        """Whether the request shows the token or a session that began with it."""
-        return self.open or self._bearer(header(scope, b"authorization")) or self._session(header(scope, b"cookie"))
+    async def admits(self, scope: Scope) -> bool:
+        """Whether the request has the token, or the cookie of a session that has not ended."""
+        if self.open or self._bearer(header(scope, b"authorization")):
+            return True
+        key = self._session_key(header(scope, b"cookie"))
+        if not key:
+            return False
+        try:
+            return bool(await database_sync_to_async(_session_exists)(key))
+        except DatabaseError as error:
+            log.error("a session cannot be checked, so its request is refused: the database fails: %s", error)
+            return False
 
     def _is_token(self, text: str) -> bool:
         return compare_digest(sha256(text.encode("utf-8", "replace")).digest(), sha256(self._token).digest())
@@ -43,26 +69,27 @@ class Gate:
         scheme, _, token = authorization.partition(" ")
         return scheme.lower() == "bearer" and self._is_token(token.strip())
 
-    def _session(self, cookies: str) -> bool:
+    def _session_key(self, cookies: str) -> str:
+        """The session key of a cookie with a valid signature of the last 12 hours; otherwise empty."""
         try:
             morsel = SimpleCookie(cookies).get(COOKIE)
-            return morsel is not None and bool(self._signer.unsign(morsel.value, max_age=SESSION_SECONDS))
+            return self._signer.unsign(morsel.value, max_age=SESSION_SECONDS) if morsel is not None else ""
         except (BadSignature, CookieError):
-            return False
+            return ""
 
     def _cookie(self, value: str) -> bytes:
         secure = "; Secure" if self._https else ""
-        gone = "" if value else "; Max-Age=0"
-        return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{gone}".encode("ascii")
+        expired = "" if value else "; Max-Age=0"
+        return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{expired}".encode("ascii")
 
     # /login
 
     async def login(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The page that asks for the token, and what its form posts to."""
+        """The login page (GET), and the login itself (POST). Slows failed logins, and logs them with the address."""
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         target = local_path(query.get("next", [""])[0])
         if scope["method"] in ("GET", "HEAD"):
-            await (_redirect(send, target) if self.open else _page(scope, send, target, ""))
+            await (_redirect(send, target) if self.open else _page(scope, send, target))
             return
         if scope["method"] != "POST":
             await _answer(send, 405, [(b"allow", b"GET, HEAD, POST")])
@@ -76,27 +103,88 @@ class Gate:
             return
         form = parse_qs(body.decode("utf-8", "replace"))
         target = local_path(form.get("next", [target])[0])
-        if self.open or self._is_token(form.get("token", [""])[0].strip()):
-            await _redirect(send, target, self._cookie(self._signer.sign("in")))
+        if self.open:
+            await _redirect(send, target)
         else:
-            await _page(scope, send, target, "This is not the access token of this broker.")
+            await self._check_login(scope, send, target, form.get("token", [""])[0].strip())
+
+    async def _check_login(self, scope: Scope, send: Send, target: str, token: str) -> None:
+        """An address that must wait is refused without a look at its token, so that waiting cannot be skipped."""
+        address, now = self._address(scope), asyncio.get_running_loop().time()
+        wait_s = ceil(self._failed.wait_seconds(address, now))
+        if wait_s:
+            error = f"Too many failed logins from your address. Try again in {wait_s} s."
+            await _page(scope, send, target, error, 429, [(b"retry-after", str(wait_s).encode("ascii"))])
+        elif not self._is_token(token):
+            failures = self._failed.add(address, now)
+            log.warning("failed login from %s (%d in a row)", address, failures)
+            await _page(scope, send, target, "This is not the access token of this broker.", 401)
+        else:
+            self._failed.clear(address)
+            try:
+                key = await database_sync_to_async(_create_session)()
+            except DatabaseError as error:
+                log.error("a login failed, because the database fails: %s", error)
+                await _page(scope, send, target, "You cannot be signed in: the database of this broker fails.", 503)
+                return
+            await _redirect(send, target, self._cookie(self._signer.sign(key)))
+
+    def _address(self, scope: Scope) -> str:
+        """The client's address, at most 64 printable characters."""
+        client = scope.get("client")
+        address = client[0] if client else "an unknown address"
+        if self._https:
+            forwarded = header(scope, b"x-forwarded-for").rpartition(",")[2].strip()
+            address = forwarded if forwarded.isprintable() and forwarded else address
+        return address[:64]
 
     async def logout(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Ends the session; by POST only, so that no link can do it."""
-        if scope["method"] == "POST":
-            await _redirect(send, LOGIN_PATH, self._cookie(""))
-        else:
+        """Ends the session in all web processes; by POST only, so that no link can do it."""
+        if scope["method"] != "POST":
             await _answer(send, 405, [(b"allow", b"POST")])
+            return
+        key = self._session_key(header(scope, b"cookie"))
+        try:
+            if key:
+                await database_sync_to_async(_delete_session)(key)
+        except DatabaseError as error:
+            log.error("a logout failed, because the database fails: %s", error)
+            await _page(scope, send, "/", "You are still signed in: the database of this broker fails.", 503)
+            return
+        await _redirect(send, LOGIN_PATH, self._cookie(""))
+
+
+def _session(key: str | None = None) -> SessionBase:
+    store: SessionBase = import_module(settings.SESSION_ENGINE).SessionStore(key)
+    return store
+
+
+def _create_session() -> str:
+    """The key of a new session. Expired sessions are deleted at the same time, so that their number stays bounded."""
+    session = _session()
+    session.clear_expired()
+    session.set_expiry(SESSION_SECONDS)
+    session.create()
+    assert session.session_key is not None
+    return session.session_key
+
+
+def _session_exists(key: str) -> bool:
+    return bool(_session().exists(key))
+
+
+def _delete_session(key: str) -> None:
+    _session().delete(key)
 
 
 def local_path(target: str) -> str:
-    """``target`` when it is a path on this host, else the root: no redirect leads elsewhere."""
+    """``target`` if it is a path on this host, otherwise the root, so that no redirect leads to another host."""
     plain = target.isascii() and target.isprintable() and "\\" not in target
     return target if plain and target.startswith("/") and not target.startswith("//") else "/"
 
 
 def wants_page(scope: Scope) -> bool:
-    """Whether this is a browser that opens a page, and not a program."""
+    """Whether the request comes from a browser that opens a page, not from a program."""
     return scope["method"] in ("GET", "HEAD") and "text/html" in header(scope, b"accept")
 
 
@@ -104,10 +192,17 @@ async def to_login(scope: Scope, send: Send) -> None:
     await _redirect(send, f"{LOGIN_PATH}?next={quote(scope['path'], safe='/')}")
 
 
-async def _page(scope: Scope, send: Send, target: str, error: str) -> None:
+async def _page(
+    scope: Scope,
+    send: Send,
+    target: str,
+    error: str = "",
+    status: int = 200,
+    headers: Iterable[tuple[bytes, bytes]] = (),
+) -> None:
     page = render_to_string("login.html", {"next": target, "error": error}).encode("utf-8")
-    headers = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", str(len(page)).encode())]
-    await _answer(send, 401 if error else 200, headers, b"" if scope["method"] == "HEAD" else page)
+    lines = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", str(len(page)).encode()), *headers]
+    await _answer(send, status, lines, b"" if scope["method"] == "HEAD" else page)
 
 
 async def _redirect(send: Send, target: str, cookie: bytes = b"") -> None:

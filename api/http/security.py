@@ -82,7 +82,7 @@ class SecurityMiddleware:
             await self._gate.login(scope, receive, send)
         elif path == "/logout":
             await self._gate.logout(scope, receive, send)
-        elif path in OPEN_PATHS or path.startswith(OPEN_PREFIX) or self._gate.admits(scope):
+        elif path in OPEN_PATHS or path.startswith(OPEN_PREFIX) or await self._gate.admits(scope):
             await self._app(scope, receive, send)
         elif wants_page(scope):
             await to_login(scope, send)
@@ -105,7 +105,7 @@ class SecurityMiddleware:
             await receive()
             await send({"type": "websocket.close", "code": CLOSE_FORBIDDEN})  # before accept: HTTP 403
             return
-        if self._gate.admits(scope):
+        if await self._gate.admits(scope):
             await self._app(scope, receive, send)
             return
         await receive()

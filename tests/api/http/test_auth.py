@@ -1,13 +1,17 @@
-"""The token, the session that begins with it, and the page that asks for it."""
+"""Bearer tokens, sessions, the login page, failed logins and logout."""
+
+import logging
 
 import pytest
+from django.db import DatabaseError
 
-from api.http import auth
+from api.http import auth, failed_logins
 from api.http.auth import COOKIE, Gate, local_path, wants_page
 from tests.api.asgi_client import AsgiRequest
 
 TOKEN = "a-token-of-sixteen"
 GATE = Gate(TOKEN, "a secret key")
+pytestmark = pytest.mark.django_db(transaction=True)
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
@@ -15,8 +19,17 @@ def scope(**headers: str) -> dict[str, object]:
     return {"method": "GET", "headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
 
 
-async def login(gate: Gate, body: str) -> AsgiRequest:
-    return await AsgiRequest(gate.login, "POST", "/login", body=body.encode(), headers=FORM).done()
+async def login(gate: Gate, body: str, address: str = "10.0.0.9", **headers: str) -> AsgiRequest:
+    request = AsgiRequest(
+        gate.login, "POST", "/login", body=body.encode(), headers=FORM | headers, client=(address, 4711)
+    )
+    return await request.done()
+
+
+async def session_of(gate: Gate) -> str:
+    """The cookie of a new session, as a browser sends it back."""
+    answer = await login(gate, f"token={TOKEN}")
+    return answer.headers["set-cookie"].split(";")[0]
 
 
 @pytest.mark.parametrize(
@@ -31,13 +44,13 @@ async def login(gate: Gate, body: str) -> AsgiRequest:
         ("Bearer \xe4", False),
     ],
 )
-def test_the_bearer_token(authorization: str, admitted: bool) -> None:
-    assert GATE.admits(scope(authorization=authorization)) is admitted
+async def test_the_bearer_token(authorization: str, admitted: bool) -> None:
+    assert await GATE.admits(scope(authorization=authorization)) is admitted
 
 
-def test_without_a_token_everybody_may_call() -> None:
-    assert Gate("", "key").admits(scope())
-    assert not GATE.admits(scope())
+async def test_without_a_token_every_request_is_admitted() -> None:
+    assert await Gate("", "key").admits(scope())
+    assert not await GATE.admits(scope())
 
 
 async def test_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,32 +60,32 @@ async def test_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
     session = cookie.split(";")[0]
     assert TOKEN not in session
-    assert GATE.admits(scope(cookie=f"a=b; {session}"))
-    assert not GATE.admits(scope(cookie=session + "x"))
-    assert not Gate("another-token-of-ours", "a secret key").admits(scope(cookie=session))
-    assert not Gate(TOKEN, "another key").admits(scope(cookie=session))
+    assert await GATE.admits(scope(cookie=f"a=b; {session}"))
+    assert not await GATE.admits(scope(cookie=session + "x"))
+    assert not await Gate("another-token-of-ours", "a secret key").admits(scope(cookie=session))
+    assert not await Gate(TOKEN, "another key").admits(scope(cookie=session))
     monkeypatch.setattr(auth, "SESSION_SECONDS", -1)
-    assert not GATE.admits(scope(cookie=session))
+    assert not await GATE.admits(scope(cookie=session))
 
 
 @pytest.mark.parametrize("cookie", [f"{COOKIE}=", f"{COOKIE}=in", "=", f"{COOKIE}=in:1:x", "\xff"])
-def test_what_is_no_session(cookie: str) -> None:
-    assert not GATE.admits(scope(cookie=cookie))
+async def test_an_invalid_cookie_is_refused(cookie: str) -> None:
+    assert not await GATE.admits(scope(cookie=cookie))
 
 
-async def test_behind_https_the_cookie_stays_there() -> None:
+async def test_behind_https_the_cookie_is_secure() -> None:
     answer = await login(Gate(TOKEN, "key", https=True), f"token={TOKEN}")
     assert "; Secure" in answer.headers["set-cookie"]
 
 
-async def test_a_wrong_token_is_told_on_the_page() -> None:
+async def test_a_wrong_token_shows_an_error() -> None:
     answer = await login(GATE, "token=wrong&next=/topics")
     assert (answer.status, "set-cookie" in answer.headers) == (401, False)
     assert "not the access token" in answer.body.decode()
     assert 'value="/topics"' in answer.body.decode()
 
 
-async def test_the_page() -> None:
+async def test_the_login_page() -> None:
     answer = await AsgiRequest(GATE.login, "GET", "/login", query="next=%2Ftopics").done()
     assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert '<form class="form" method="post" action="/login">' in answer.body.decode()
@@ -81,14 +94,68 @@ async def test_the_page() -> None:
     assert (await AsgiRequest(Gate("", "key").login, "GET", "/login").done()).headers["location"] == "/"
 
 
-async def test_a_form_that_is_too_large() -> None:
+async def test_a_form_above_4_kib_is_refused() -> None:
     assert (await login(GATE, "token=" + "x" * 5000)).status == 413
 
 
-async def test_logout() -> None:
-    answer = await AsgiRequest(GATE.logout, "POST", "/logout").done()
+async def test_logout_ends_the_session_in_every_web_process() -> None:
+    ours, other = await session_of(GATE), await session_of(GATE)
+    other_process = Gate(TOKEN, "a secret key")
+    assert await other_process.admits(scope(cookie=ours))
+    answer = await AsgiRequest(GATE.logout, "POST", "/logout", headers={"cookie": ours}).done()
     assert (answer.status, "Max-Age=0" in answer.headers["set-cookie"]) == (303, True)
+    assert not await GATE.admits(scope(cookie=ours))
+    assert not await other_process.admits(scope(cookie=ours))
+    assert await other_process.admits(scope(cookie=other))
+
+
+async def test_logout_without_a_session() -> None:
+    assert (await AsgiRequest(GATE.logout, "POST", "/logout").done()).status == 303
     assert (await AsgiRequest(GATE.logout, "GET", "/logout").done()).status == 405
+
+
+async def test_a_failing_database_admits_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = await session_of(GATE)
+
+    def fail(*key: str) -> None:
+        raise DatabaseError("no space left on device")
+
+    for name in ("_session_exists", "_create_session", "_delete_session"):
+        monkeypatch.setattr(auth, name, fail)
+    assert not await GATE.admits(scope(cookie=session))
+    assert await GATE.admits(scope(authorization=f"Bearer {TOKEN}"))
+    assert (await login(GATE, f"token={TOKEN}")).status == 503
+    assert (await AsgiRequest(GATE.logout, "POST", "/logout", headers={"cookie": session}).done()).status == 503
+
+
+@pytest.fixture
+def long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits that do not end during a test."""
+    monkeypatch.setattr(failed_logins, "FIRST_WAIT_SECONDS", 1000.0)
+    monkeypatch.setattr(failed_logins, "LONGEST_WAIT_SECONDS", 1000.0)
+
+
+@pytest.mark.usefixtures("long_waits")
+async def test_failed_logins_are_logged_and_slowed(caplog: pytest.LogCaptureFixture) -> None:
+    gate = Gate(TOKEN, "a secret key")
+    with caplog.at_level(logging.WARNING, logger="api.http.auth"):
+        statuses = [(await login(gate, "token=wrong")).status for _ in range(3)]
+    assert statuses == [401, 401, 401]
+    assert caplog.messages[-1] == "failed login from 10.0.0.9 (3 in a row)"
+    refused = await login(gate, f"token={TOKEN}")
+    assert (refused.status, "set-cookie" in refused.headers) == (429, False)
+    assert 1 <= int(refused.headers["retry-after"]) <= 1000
+    assert f"Try again in {refused.headers['retry-after']} s." in refused.body.decode()
+    assert (await login(gate, f"token={TOKEN}", address="10.0.0.10")).status == 303
+
+
+@pytest.mark.usefixtures("long_waits")
+async def test_behind_https_the_proxys_last_address_counts() -> None:
+    gate = Gate(TOKEN, "a secret key", https=True)
+    for _ in range(3):
+        await login(gate, "token=wrong", **{"x-forwarded-for": "10.0.0.10, 10.0.0.11"})
+    assert (await login(gate, f"token={TOKEN}", **{"x-forwarded-for": "10.0.0.11"})).status == 429
+    assert (await login(gate, f"token={TOKEN}", **{"x-forwarded-for": "10.0.0.10"})).status == 303
 
 
 @pytest.mark.parametrize(
@@ -103,11 +170,11 @@ async def test_logout() -> None:
         ("/ä", "/"),
     ],
 )
-def test_nobody_is_sent_elsewhere(target: str, path: str) -> None:
+def test_redirects_stay_on_this_host(target: str, path: str) -> None:
     assert local_path(target) == path
 
 
-def test_who_wants_a_page() -> None:
+def test_only_a_browsers_get_wants_a_page() -> None:
     assert wants_page(scope(accept="text/html,*/*"))
     assert not wants_page(scope(accept="application/json"))
     assert not wants_page(scope(accept="text/html") | {"method": "POST"})

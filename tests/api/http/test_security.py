@@ -126,12 +126,14 @@ async def test_what_is_open(path: str) -> None:
     assert (await ask(path=path, token=TOKEN)).status == 200
 
 
-async def test_in_and_out_again() -> None:
+@pytest.mark.django_db(transaction=True)
+async def test_login_and_logout() -> None:
     form = f"token={TOKEN}".encode()
     answer = await AsgiRequest(middleware(TOKEN), "POST", "/login", body=form, headers=LOCAL).done()
     session = answer.headers["set-cookie"].split(";")[0]
     assert (await ask(token=TOKEN, Cookie=session)).status == 200
-    assert (await ask("POST", "/logout", token=TOKEN)).headers["location"] == "/login"
+    assert (await ask("POST", "/logout", token=TOKEN, Cookie=session)).headers["location"] == "/login"
+    assert (await ask(token=TOKEN, Cookie=session)).status == 401
 
 
 async def test_no_page_elsewhere_can_log_in() -> None:

@@ -1,4 +1,4 @@
-"""The bridge as a Django app: it is one for the sake of its management commands."""
+"""The bridge as a Django app, which it must be for its management commands."""
 
 from django.apps import AppConfig
 

@@ -25,14 +25,14 @@ _CHANNEL_NAME = re.compile(r"[a-zA-Z\d\-_.]{1,80}")
 
 
 def engine_channel(broker_name: str) -> str:
-    """The channel of a broker's engine. A name that a channel may not have stands there as its hash."""
+    """The channel of a broker's engine. A broker name with characters that a channel cannot have is hashed."""
     if not _CHANNEL_NAME.fullmatch(broker_name):
         broker_name = hashlib.sha256(broker_name.encode()).hexdigest()[:32]
     return f"{ENGINE}.{broker_name}"
 
 
 class Backoff:
-    """How long to pause after a failure; longer each time, until something works again."""
+    """Pauses after failures, which become longer until ``worked`` is called."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -48,7 +48,7 @@ class Backoff:
 
 
 class ChannelTransport:
-    """One reply channel for the whole process, and a loop that reads it, whatever happens to the layer."""
+    """One reply channel for the whole process, and a loop that reads it and survives failures of the layer."""
 
     def __init__(self, layer: Any, broker_name: str, limits: Limits) -> None:
         self.reply_to = ""
@@ -75,12 +75,12 @@ class ChannelTransport:
                 backoff.worked()
                 on_message(message["data"])
             except Exception as error:
-                log.warning("reading from the channel layer failed and is tried again: %s", error)
+                log.warning("reading from the channel layer failed; trying again: %s", error)
                 await backoff.pause()
 
 
 async def send(layer: Any, channel: str, message: dict[str, Any]) -> None:
-    """``layer.send`` with its many kinds of failure as the bridge's two."""
+    """``layer.send``, with its many exceptions turned into TransportFull and TransportLost."""
     try:
         await layer.send(channel, message)
     except ChannelFull as error:

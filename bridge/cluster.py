@@ -1,10 +1,10 @@
-"""Several brokers on one machine, each an engine of its own: where each has its store, its socket and its ports.
+"""Several brokers on one machine, each with its own engine: the store, socket and ports of each.
 
     broker-a   GLASSMQ_STORE_DIR                     engine.sock            GLASSMQ_BROKER_PORT
-    broker-b   <data>/brokers/broker-b/store         engine-broker-b.sock   ten further
+    broker-b   <data>/brokers/broker-b/store         engine-broker-b.sock   GLASSMQ_BROKER_PORT + 10
     ...
 
-They share one web process and one name server (``manage.py namesrv``), at which each registers.
+They share one web process and one name server (``manage.py namesrv``), with which each registers.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ MAX_BROKERS = len(ascii_lowercase)
 
 
 class BrokerPlace(NamedTuple):
-    """One broker: its name, the Unix socket of its engine, and the variables that make a process this broker."""
+    """One broker: its name, the Unix socket of its engine, and the environment variables of its process."""
 
     name: str
     socket: Path
@@ -27,22 +27,22 @@ class BrokerPlace(NamedTuple):
 
 
 def lone_broker(settings: Any) -> BrokerPlace:
-    """The broker of the settings as they are."""
+    """The one broker of the settings."""
     return BrokerPlace(settings.GLASSMQ_OPTIONS.broker_name, settings.GLASSMQ_SOCKET, {})
 
 
 def broker_names(first: str, count: int) -> list[str]:
-    """``broker-a``, ``broker-b``, ...; a name that does not end so gets the letter behind it."""
+    """``broker-a``, ``broker-b``, ... from ``first``, which may also have no ``-a``: ``x``, ``x-b``, ..."""
     stem = first.removesuffix("-a")
     return [first, *(f"{stem}-{letter}" for letter in ascii_lowercase[1:count])]
 
 
 def cluster(settings: Any, count: int) -> list[BrokerPlace]:
-    """``count`` brokers; the first one is that of the settings. ValueError when their ports do not fit below 65536."""
+    """``count`` brokers; the first is that of the settings. ValueError if their ports would exceed 65535."""
     first_port = settings.GLASSMQ_BROKER_PORT
     last_port = first_port + PORT_STEP * (count - 1)
     if first_port and last_port > 65_535:
-        raise ValueError(f"{count} brokers need the ports {first_port} to {last_port}; 65535 is the last there is")
+        raise ValueError(f"{count} brokers need the ports {first_port} to {last_port}, but the highest port is 65535")
     host = settings.GLASSMQ_BROKER_HOST
     if host in {"0.0.0.0", "::"}:
         host = "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Which engine this process talks to, and how: decided by the settings, here alone."""
+"""Which engine this process connects to, and how. Only this module decides it, from the settings."""
 
 import os
 import random
@@ -32,11 +32,11 @@ from broker_core.server.tls import TlsOptions
 from broker_core.store.files import RealFiles
 
 BESIDE_THE_BODY = 64 * 1024
-"""A message's properties and its answer's header are shorter."""
+"""More than the properties of a message and the header of an answer need."""
 
 
 def make_port(settings: Any) -> EnginePort:
-    """The port of a web process, by ``GLASSMQ_ENGINE``: embedded, child or remote."""
+    """The port of a web process, according to ``GLASSMQ_ENGINE``: embedded, child or remote."""
     options = settings.GLASSMQ_OPTIONS
     if settings.GLASSMQ_ENGINE == "child":
         return SocketPort(settings.GLASSMQ_SOCKET)
@@ -47,7 +47,7 @@ def make_port(settings: Any) -> EnginePort:
 
 
 def make_ports(settings: Any, places: Sequence[BrokerPlace]) -> dict[str, EnginePort]:
-    """The ports of a web process by broker: those of ``places``, or those that the settings name behind Redis."""
+    """The ports of a web process by broker name: for ``places``, or for the brokers behind Redis in the settings."""
     if settings.GLASSMQ_ENGINE == "remote":
         return {name: ChannelPort(get_channel_layer(), name) for name in settings.GLASSMQ_BROKER_NAMES}
     if len(places) > 1:
@@ -56,7 +56,7 @@ def make_ports(settings: Any, places: Sequence[BrokerPlace]) -> dict[str, Engine
 
 
 def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
-    """The host of an engine on the store that the settings name, and of its port. Nothing is opened yet."""
+    """The host of an engine on the store of the settings. It opens nothing yet."""
     options, clock = settings.GLASSMQ_OPTIONS, SystemClock()
     try:
         keys = UniqKeyGenerator(options.broker_ip1, os.getpid(), random.SystemRandom())
@@ -73,9 +73,9 @@ def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
 
 
 def make_remoting(settings: Any, runner: EngineRunner) -> RemotingServer | None:
-    """The server for RocketMQ's clients; None when ``GLASSMQ_BROKER_PORT`` is 0.
+    """The server for RocketMQ's clients; None if ``GLASSMQ_BROKER_PORT`` is 0.
 
-    RocketMQ's clients of the time before 4.6 use the port two below, the "VIP channel", which is nothing special.
+    RocketMQ clients before 4.6 use the port that is lower by two, the "VIP channel", which works the same.
     """
     port, options = settings.GLASSMQ_BROKER_PORT, settings.GLASSMQ_OPTIONS
     if port == 0:
@@ -95,9 +95,9 @@ def make_remoting(settings: Any, runner: EngineRunner) -> RemotingServer | None:
 
 
 def make_routes(settings: Any, runner: EngineRunner, clock: Clock) -> BrokerRoutes | None:
-    """What tells clients where the broker is, with a name server unless ``GLASSMQ_NAMESRV_PORT`` is 0.
+    """The routes to this broker, with a name server unless ``GLASSMQ_NAMESRV_PORT`` is 0.
 
-    None when the broker serves none of those clients.
+    None if the broker does not serve RocketMQ's clients.
     """
     if settings.GLASSMQ_BROKER_PORT == 0:
         return None
@@ -110,7 +110,7 @@ def make_routes(settings: Any, runner: EngineRunner, clock: Clock) -> BrokerRout
 
 
 def make_name_server(settings: Any, *, own_files: int = OWN_FILES) -> NameServer:
-    """The name server on ``GLASSMQ_NAMESRV_PORT``. Nothing is opened yet."""
+    """The name server on ``GLASSMQ_NAMESRV_PORT``. It opens nothing yet."""
     return NameServer(
         settings.GLASSMQ_DATA_DIR / "namesrv",
         RealFiles(),
@@ -125,12 +125,12 @@ def make_name_server(settings: Any, *, own_files: int = OWN_FILES) -> NameServer
 
 
 def make_tls(options: Options) -> TlsOptions:
-    """How RocketMQ's clients may or must encrypt."""
+    """How RocketMQ's clients can or must encrypt."""
     return TlsOptions(mode=options.tls_mode, cert_path=options.tls_cert_path, key_path=options.tls_key_path)
 
 
 class EmbeddedPort(ChannelPort):
-    """The engine in this very process and loop, as a worker on its in-memory layer."""
+    """The engine in this process and event loop, as a worker on its in-memory layer."""
 
     def __init__(self, host: EngineHost, layer: Any, broker_name: str, *, limits: Limits | None = None) -> None:
         super().__init__(layer, broker_name, limits=limits or host.limits)
@@ -138,13 +138,13 @@ class EmbeddedPort(ChannelPort):
         self._worker = EngineWorker(host, layer, broker_name)
 
     async def start(self) -> None:
-        """Open the store, serve it, connect. Raises StoreError's kinds."""
+        """Open the store, serve it, connect. Raises StoreError and its subclasses."""
         await self.host.start()
         self._worker.start()
         await super().start()
 
     async def stop(self) -> None:
-        """Every held pull is answered with the cause shutdown, and its caller gets that answer."""
+        """Stop the engine. Every held pull is answered with the cause ``shutdown``, and its caller gets the answer."""
         await self._worker.stop()
         await self.host.stop()
         await self.last_replies()  # they are in the layer by now

@@ -1,7 +1,7 @@
-"""What happens in the engine, coalesced for those who watch: deltas at most ten times a second, and raw events.
+"""The engine's events for watchers: coalesced to deltas at most ten times a second, and as raw events.
 
-Nothing is listened to while nobody watches. An event costs a dictionary look-up and at most a few stores; views of
-holds, queues and wake-ups are made when a delta is due, at most as many as the limits below allow.
+While there is no watcher, it does not listen to events. An event costs a dictionary look-up and a few assignments.
+Views of holds, queues and wake-ups are made when a delta is due, limited in number by the constants below.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 class EventFanout:
-    """Collects the events of one engine. ``deliver`` is called on the loop with what is due (one of both or both)."""
+    """Collects the events of one engine. ``deliver`` is called on the loop with the delta, the event batch, or both."""
 
     def __init__(
         self, engine: Engine, clock: Clock, limits: Limits, deliver: Callable[[Delta | None, EventBatch | None], None]
@@ -53,8 +53,8 @@ class EventFanout:
         self._deltas = False
         self._events = False
         self._timer: asyncio.TimerHandle | None = None
-        self._snapshots = 0  # asked for and not answered yet
-        self._exact = False  # a page's snapshot falls into this interval
+        self._snapshots = 0  # requested and not answered yet
+        self._exact = False  # whether a page's snapshot falls into this interval
         self._reset(engine.events.seq)
         self._single: list[Event] = []
         self._single_dropped = 0
@@ -84,10 +84,10 @@ class EventFanout:
         self._retry_events: deque[Event] = deque(maxlen=MAX_RETRY_EVENTS)
         self._exact = self._snapshots > 0
 
-    # --- Who watches ---
+    # --- Watchers ---
 
     def watch(self, *, deltas: bool, events: bool) -> None:
-        """What is wanted by at least one watcher from now on."""
+        """Set what at least one watcher watches from now on."""
         listening = self._deltas or self._events
         if deltas and not self._deltas:
             self._reset(self._engine.events.seq)
@@ -101,7 +101,7 @@ class EventFanout:
             self.stop()
 
     def stop(self) -> None:
-        """Nobody watches any more."""
+        """Stop listening, because there is no watcher any more."""
         self._deltas = self._events = False
         self._engine.events.unlisten(self._on_events)
         if self._timer is not None:
@@ -109,10 +109,10 @@ class EventFanout:
             self._timer = None
 
     def snapshot_asked(self) -> None:
-        """Somebody will be given a snapshot, at some point of this interval or a later one.
+        """Note that a snapshot was requested, which will be taken in this interval or a later one.
 
-        A hold that comes and goes within an interval is not told of; but it may be in the snapshot. So until the
-        snapshot's interval is over, every removal is told.
+        A delta normally leaves out a hold that begins and ends within its interval. The snapshot may contain such a
+        hold, so every removal is reported until the end of the interval in which the snapshot is taken.
         """
         self._snapshots += 1
         self._exact = True
@@ -166,7 +166,7 @@ class EventFanout:
         self._client_events.append(event)
 
     def _retry_event(self, event: Event) -> None:
-        """In a list of their own: many of them push no client that comes or goes out of its list."""
+        """Retries have their own list, so that many of them do not displace client events."""
         if len(self._retry_events) == MAX_RETRY_EVENTS:
             self._dropped += 1
         self._retry_events.append(event)
@@ -181,7 +181,7 @@ class EventFanout:
                 self._change(event.topic, queue_id)
 
     def _segment_deleted(self, event: Event) -> None:
-        """Any queue's min offset may have moved."""
+        """Mark every queue, because its min offset may have changed."""
         for topic, queue_id in self._engine.queues():
             self._change(topic, queue_id)
 
@@ -194,7 +194,7 @@ class EventFanout:
                 self._dropped += 1
         self._gone.pop(key, None)
 
-    # --- Handing out ---
+    # --- Delivering ---
 
     def _on_timer(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._limits.delta_ms / 1000, self._on_timer)

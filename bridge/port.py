@@ -1,9 +1,8 @@
-"""The one seam between the web and the engine: what ``api`` and ``dashboard`` may see of the broker.
+"""The only interface between the web and the engine: ``api`` and ``dashboard`` may use nothing else of the broker.
 
-A port carries the commands of ``broker_core.commands`` to an engine, wherever it runs, and brings back the
-replies; it turns ``Failed`` into the errors below. Which implementation serves is decided in the settings
-(``GLASSMQ_ENGINE``); tests name a fake. The vocabulary is re-exported here, so that nothing above the bridge
-imports the engine.
+A port sends the commands of ``broker_core.commands`` to an engine, wherever it runs, and returns the replies;
+``Failed`` becomes an exception. ``GLASSMQ_ENGINE`` chooses the implementation; tests use a fake. This module
+re-exports the commands, so that nothing above the bridge imports the engine.
 """
 
 from collections.abc import Callable, Mapping
@@ -54,22 +53,22 @@ __all__ = [
 
 
 class PortUnavailable(UnavailableError):
-    """The engine cannot be reached, or the way to it is full. Nothing is known to have been stored."""
+    """The engine cannot be reached, or too much waits for it. As far as is known, nothing was stored."""
 
 
 class PortTimeout(BrokerError):
-    """The deadline passed without an answer. What was sent may or may not have been done."""
+    """The deadline passed without an answer. The command may or may not have been executed."""
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed since ``seq_from - 1``, coalesced; at most 10 a second.
+    """The changes since ``seq_from - 1``, coalesced; at most 10 deltas a second.
 
-    ``queues`` and ``counters`` are absolute values, so a lost delta heals itself there. ``wakeups`` and
-    ``client_events`` are the newest of the interval, ``dropped`` counts what a limit left out of any list.
+    ``queues`` and ``counters`` are absolute values, so they become correct again after a lost delta. ``wakeups`` and
+    ``client_events`` are the newest of the interval. ``dropped`` counts entries left out of any list by a limit.
 
-    A snapshot falls into some delta's interval: apply that delta too (``seq_from`` is at most the snapshot's
-    ``seq`` + 1, ``seq_to`` above it), and skip those that end at or before the snapshot. A heartbeat, in which
-    nothing happened, has ``seq_from`` = ``seq_to`` + 1.
+    A snapshot falls into the interval of some delta. Apply that delta too: its ``seq_from`` is at most the snapshot's
+    ``seq`` + 1, and its ``seq_to`` is greater than ``seq``. Skip deltas that end at or before the snapshot. A
+    heartbeat, a delta without any event, has ``seq_from`` = ``seq_to`` + 1.
     """
 
     broker: str
@@ -93,7 +92,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """Single events as JSON texts, with their sequence numbers; ``dropped`` counts those that a limit left out."""
+    """Single events as JSON texts, with their sequence numbers; ``dropped`` counts events left out by a limit."""
 
     broker: str
     epoch: int
@@ -102,20 +101,20 @@ class EventBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watcher(Protocol):
-    """Gets what one page or stream asked for, on the event loop. Both calls must return at once."""
+    """Receives deltas and events for one page or stream, on the event loop. Its methods must return at once."""
 
     def on_delta(self, delta: Delta) -> None: ...
 
     def on_events(self, batch: EventBatch) -> None: ...
 
     def on_lost(self, reason: str) -> None:
-        """The stream has a gap (the engine went away or restarted): ask for a snapshot."""
+        """The stream has a gap, because the engine was away or restarted: request a new snapshot."""
 
 
 class PortConnection(Protocol):
-    """One client of the broker: what it holds is released, and it leaves its groups, when it closes.
+    """One client of the broker. When it closes, its holds are released and it leaves its groups.
 
-    ``on_notice`` is handed what the engine says unasked; it must return at once.
+    ``on_notice`` is called with the engine's notices; it must return at once.
     """
 
     on_notice: Callable[[Notice], None]
@@ -128,37 +127,37 @@ class PortConnection(Protocol):
         on_held: Callable[[Held], None] | None = None,
         request_id: int | None = None,
     ) -> Reply:
-        """Send, await the answer. Raises BrokerError's kinds, PortUnavailable, PortTimeout.
+        """Send a command and await the answer. Raises BrokerError and its subclasses, PortUnavailable, PortTimeout.
 
-        The default time-out is 10 s, and for a pull its suspend time more. ``request_id`` (from
-        ``next_request_id``) lets a later ``CancelPull`` name this call.
+        The default time-out is 10 s; for a pull, its suspend time is added. With a ``request_id`` from
+        ``next_request_id``, a later ``CancelPull`` can cancel this call.
         """
         ...
 
     def next_request_id(self) -> int: ...
 
     def close(self) -> None:
-        """Release everything; outstanding calls end with PortUnavailable. Does not wait."""
+        """Release everything, without waiting. Outstanding calls end with PortUnavailable."""
         ...
 
 
 class EnginePort(Protocol):
-    """The way to one broker's engine."""
+    """Access to one broker's engine."""
 
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
 
     async def call(self, command: Command, *, timeout_ms: int | None = None) -> Reply:
-        """A command that belongs to no client in particular (all but pulls)."""
+        """Send a command that belongs to no particular client (any command except a pull)."""
         ...
 
     def connection(self) -> PortConnection:
-        """A client of its own. Cheap: one per HTTP long poll, one per WebSocket."""
+        """A new client of the broker. It is cheap: use one for each HTTP long poll and each WebSocket."""
         ...
 
     def watch(self, watcher: Watcher, *, deltas: bool = False, events: bool = False) -> Callable[[], None]:
-        """Start to hand over deltas and / or events; the result, called, ends it."""
+        """Begin to deliver deltas, events or both to ``watcher``; the returned function ends it."""
         ...
 
 
@@ -166,7 +165,7 @@ _KINDS: dict[str, type[RequestError]] = {"request": RequestError, "not_found": N
 
 
 def raise_failed(reply: Reply) -> Reply:
-    """``reply``, unless it is ``Failed``: then the error it stands for is raised."""
+    """Return ``reply``, or raise the corresponding error if it is ``Failed``."""
     if not isinstance(reply, Failed):
         return reply
     code = ResponseCode(reply.code)
@@ -181,31 +180,31 @@ _ports: dict[str, EnginePort] = {}
 
 
 def set_ports(ports: Mapping[str, EnginePort]) -> None:
-    """The brokers of this process by name: called once by whoever starts it (or by a test)."""
+    """Set the brokers of this process by name: called once at the start, or by a test."""
     global _ports
     _ports = dict(ports)
 
 
 def set_port(port: EnginePort | None, broker: str = "broker-a") -> None:
-    """``set_ports`` where there is one broker, or none."""
+    """``set_ports`` for one broker, or none."""
     set_ports({} if port is None else {broker: port})
 
 
 def get_ports() -> Mapping[str, EnginePort]:
-    """The brokers of this process by name, in the order in which they were named; PortUnavailable before any is."""
+    """The brokers of this process by name, in the order given to ``set_ports``; PortUnavailable before that."""
     if not _ports:
         raise PortUnavailable("the broker's engine is not connected to this web process yet; try again in a moment")
     return _ports
 
 
 def get_port(broker: str = "") -> EnginePort:
-    """The port of one broker, of the first one when none is named. NotFoundError for a name that is not there."""
+    """The port of one broker, by default of the first. NotFoundError for an unknown name."""
     ports = get_ports()
     if not broker:
         return next(iter(ports.values()))
     if broker not in ports:
         raise NotFoundError(
-            f"there is no broker {broker!r} here, but {', '.join(ports)}",
+            f"there is no broker {broker!r}; this process serves {', '.join(ports)}",
             code=ResponseCode.QUERY_NOT_FOUND,
             pointer="/broker",
         )

@@ -1,10 +1,10 @@
-"""Child processes that are restarted while they are wanted and never outlive their parent.
+"""Child processes that are restarted when they end, and never outlive their parent.
 
-Both ends are here. The parent's: ``ChildProcess`` starts a program, starts it again when it ends by itself (later
-and later while it keeps ending), and stops it. The child's: ``python -m bridge.processes PROGRAM ARGUMENTS...`` runs
-the program with standard input as a leash. The parent holds the other end of that pipe and writes nothing; when the
-parent is gone, however it went, the pipe ends, and the child ends itself. This needs no signal from the kernel, so
-it works the same on Linux and macOS.
+This module has both ends. In the parent, ``ChildProcess`` starts a program, restarts it when it ends by itself (after
+increasing pauses), and stops it. In the child, ``python -m bridge.processes PROGRAM ARGUMENTS...`` runs the program
+with a pipe as standard input. The parent has the other end of that pipe and writes nothing. When the parent has ended,
+in whatever way, the pipe is closed and the child ends itself. This needs no signal from the kernel, so it works the
+same on Linux and macOS.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ _PROJECT = Path(__file__).resolve().parent.parent
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 SETTLED_S = 60.0
-"""A child that has run this long has started well: if it ends then, the pauses begin anew."""
+"""After a child has run this long, the pauses before a restart begin with the shortest again."""
 ORPHAN_GRACE_S = 8.0
-"""How long a child whose parent is gone may take to end in order."""
+"""How long a child may take to stop cleanly after its parent has ended."""
 
 
 def next_pause(previous_s: float, ran_s: float, first_s: float = FIRST_PAUSE_S) -> float:
-    """Seconds to wait before the next start of a child that ended by itself after ``ran_s``; 0 is no pause before."""
+    """Seconds to wait before restarting a child that ended by itself after ``ran_s``; ``previous_s`` 0: first pause."""
     if previous_s == 0 or ran_s >= SETTLED_S:
         return first_s
     return min(previous_s * 2, LONGEST_PAUSE_S)
@@ -44,8 +44,8 @@ def next_pause(previous_s: float, ran_s: float, first_s: float = FIRST_PAUSE_S) 
 class ChildProcess:
     """One program, kept running from ``start`` to ``stop``.
 
-    ``program`` is a module as ``-m NAME`` or a Python file, then its arguments. The child leads a process group of
-    its own: a Ctrl-C in the terminal reaches the parent alone, which stops its children in its own order.
+    ``program`` is ``-m NAME`` or a Python file, followed by its arguments. The child has its own process group, so
+    Ctrl-C in the terminal reaches only the parent, which stops its children in the right order.
     """
 
     def __init__(
@@ -57,8 +57,10 @@ class ChildProcess:
         first_pause_s: float = FIRST_PAUSE_S,
         on_refusal: Callable[[], None] | None = None,
     ) -> None:
-        """``environment`` is what differs from this process's. ``on_refusal``: called, instead of another start, when
-        the very first run ends with exit code 1. That is how a command ends that cannot start and has said why.
+        """``environment`` contains the variables that differ from this process's.
+
+        If the first run ends with exit code 1, ``on_refusal`` is called instead of a restart. A command ends with
+        that code when it cannot start and has printed the reason.
         """
         self.name = name
         self._on_refusal = on_refusal
@@ -75,12 +77,12 @@ class ChildProcess:
         return self._process.pid if self._process and self._process.returncode is None else None
 
     async def start(self) -> None:
-        """Start the program and, from now on, start it again when it ends. OSError when it cannot be started."""
+        """Start the program, and restart it whenever it ends. OSError if it cannot be started."""
         await self._spawn()
         self._keeper = start_task(self._keep(), f"keep {self.name}")
 
     async def stop(self, grace_s: float) -> None:
-        """Ask the child to end (SIGTERM); after ``grace_s`` end it and what it started."""
+        """Ask the child to end (SIGTERM); after ``grace_s`` kill it and the processes it started."""
         self._stopping = True
         self.signal(signal.SIGTERM)
         process = self._process
@@ -89,7 +91,7 @@ class ChildProcess:
                 async with asyncio.timeout(grace_s):
                     await process.wait()
             except TimeoutError:
-                logger.warning("%s did not end within %g s and is killed.", self.name, grace_s)
+                logger.warning("%s did not end within %g s; killing it.", self.name, grace_s)
         self.kill()
         if self._keeper is not None:
             self._keeper.cancel()
@@ -103,7 +105,7 @@ class ChildProcess:
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End the child and everything it started, at once."""
+        """Kill the child and all processes it started."""
         self._stopping = True
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
@@ -120,7 +122,7 @@ class ChildProcess:
             cwd=_PROJECT,
             env=self._environment,
         )
-        if self._stopping:  # stop() came while the child was being started
+        if self._stopping:  # stop() was called while the child was being started
             self.kill()
 
     async def _keep(self) -> None:
@@ -135,7 +137,7 @@ class ChildProcess:
                 self._on_refusal()
                 return
             pause_s = next_pause(pause_s, loop.time() - started, self._first_pause_s)
-            logger.error("%s ended with code %s and is started again in %g s.", self.name, code, pause_s)
+            logger.error("%s ended with code %s; restarting it in %g s.", self.name, code, pause_s)
             await asyncio.sleep(pause_s)
             try:
                 await self._spawn()
@@ -144,7 +146,7 @@ class ChildProcess:
 
 
 def end_with_parent(leash: int) -> None:
-    """Wait until the other end of ``leash`` is closed, then end this process: in order, or else at once."""
+    """Wait until the other end of ``leash`` is closed, then end this process: cleanly, or by force if that hangs."""
     while True:
         try:
             if not os.read(leash, 1):
@@ -157,7 +159,7 @@ def end_with_parent(leash: int) -> None:
 
 
 def run_program(arguments: Sequence[str]) -> None:
-    """Run ``-m MODULE ...`` or ``FILE.py ...`` as ``python`` itself would, on a leash."""
+    """Run ``-m MODULE ...`` or ``FILE.py ...`` as ``python`` would, and end it when the parent ends."""
     threading.Thread(target=end_with_parent, args=(sys.stdin.fileno(),), name="leash", daemon=True).start()
     if arguments[0] == "-m":
         sys.argv = list(arguments[1:])

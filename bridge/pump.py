@@ -1,4 +1,4 @@
-"""Batching without a timer: while one send is under way, what comes gathers into the next one."""
+"""Batching without a timer: while one batch is being sent, commands gather for the next one."""
 
 import asyncio
 import logging
@@ -10,10 +10,9 @@ log = logging.getLogger(__name__)
 
 
 class Pump:
-    """Calls ``step`` again and again while it answers that there is more; rests in between.
+    """Calls ``step`` repeatedly while it returns True; then rests until ``wake`` is called.
 
-    ``wake`` starts it; the first step runs in a later turn of the loop, so that all that this turn brings goes
-    out together.
+    The first step runs in a later turn of the event loop, so that everything added in this turn is sent together.
     """
 
     def __init__(self, step: Callable[[], Awaitable[bool]]) -> None:
@@ -21,7 +20,7 @@ class Pump:
         self._task: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Start, because there is something to send."""
         if self._task is None:
             self._task = start_task(self._run(), "send a batch")
 
@@ -30,16 +29,16 @@ class Pump:
             while await self._step():
                 pass
         except Exception:
-            log.exception("sending a batch failed in an unexpected way")
+            log.exception("sending a batch failed unexpectedly")
         finally:
             self._task = None
 
     async def rest(self, timeout_ms: int) -> None:
-        """Wait until it rests; what is not done by then is given up."""
+        """Wait until nothing is left to send, or until the time-out, then stop."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=timeout_ms / 1000)
         await self.stop()
 
     async def stop(self) -> None:
-        """Give up at once."""
+        """Stop at once; what is being sent is given up."""
         await end_task(self._task)

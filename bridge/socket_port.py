@@ -1,4 +1,4 @@
-"""The engine port over a Unix socket: an engine in a child process, nothing to install beside.
+"""The engine port over a Unix socket, for an engine in a child process. Nothing else has to be installed.
 
 frame   +-----------------+---------------------------+
         | length u32 (be) | message (bridge/wire.py)  |
@@ -23,11 +23,11 @@ from broker_core.server.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
 LENGTH = struct.Struct(">I")
-WRITE_BUFFER = 1 << 20  # bytes that a socket that is not read takes before writing waits
+WRITE_BUFFER = 1 << 20  # bytes written to a socket that is not read before further writes wait
 
 
 async def read_frame(reader: asyncio.StreamReader, limit: int) -> bytes:
-    """The next message. ConnectionError when the other end closed or sends what is longer than ``limit``."""
+    """The next message. ConnectionError if the other end closed, or sends a message longer than ``limit``."""
     try:
         (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
         if length > limit:
@@ -42,7 +42,7 @@ def write_frame(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 class SocketTransport:
-    """A web process's end. Connects again by itself, at once at first, then with pauses."""
+    """A web process's end. It reconnects by itself, at first at once, then after pauses."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
         self.reply_to = ""
@@ -59,7 +59,7 @@ class SocketTransport:
     async def send(self, data: bytes) -> None:
         writer = self._writer
         if writer is None:
-            raise TransportLost(f"nobody listens on {self._path}")
+            raise TransportLost(f"no engine listens on {self._path}")
         try:
             write_frame(writer, data)
             await writer.drain()
@@ -96,14 +96,14 @@ class SocketTransport:
 
 
 class SocketPort(BatchingPort):
-    """An EnginePort over a Unix socket, to an engine that is started and stopped together with this process."""
+    """An EnginePort over a Unix socket, to an engine that starts and stops together with this process."""
 
     def __init__(self, path: Path, *, limits: Limits | None = None, clock: Clock | None = None) -> None:
         limits = limits or Limits()
         super().__init__(SocketTransport(path, limits), limits=limits, clock=clock)
 
     async def stop(self) -> None:
-        """Take the engine's last replies, which come when it is told to stop as well; then as any port."""
+        """Wait for the last replies of the engine, which is stopping too, then stop like any port."""
         await self.last_replies()
         await super().stop()
 
@@ -124,12 +124,12 @@ class SocketLink:
         self._writer.transport.abort()
 
     def close(self) -> None:
-        """End the connection after what was written."""
+        """Close the connection after everything written is sent."""
         self._writer.close()
 
 
 class EngineSocket:
-    """Serves an EngineHost on a Unix socket that only this user may open. Each connection has an EngineConsumer."""
+    """Serves an EngineHost on a Unix socket that only this user can open. Each connection has an EngineConsumer."""
 
     def __init__(self, host: EngineHost, path: Path) -> None:
         self._host = host
@@ -138,7 +138,7 @@ class EngineSocket:
         self._links: set[SocketLink] = set()
 
     async def start(self) -> None:
-        """Listen. The store's lock is held by now, so a socket file that is there is a dead engine's."""
+        """Listen. This process has the store's lock, so an existing socket file is left over from a dead engine."""
         self._path.unlink(missing_ok=True)
         mask = os.umask(0o177)
         try:
@@ -151,7 +151,7 @@ class EngineSocket:
             self._server.close()
 
     async def stop(self) -> None:
-        """End the connections; the host has sent its last replies."""
+        """Close the connections. The host must have sent its last replies."""
         self.stop_listening()
         for link in list(self._links):
             link.close()

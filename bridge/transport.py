@@ -1,25 +1,25 @@
-"""What carries batches: the contract between the two sides of the bridge and their ways to each other."""
+"""The interfaces by which the two sides of the bridge send batches to each other."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 
 class TransportFull(Exception):
-    """The way is full; nothing was sent. Try again in a moment."""
+    """The channel to the other side is full; nothing was sent. Try again in a moment."""
 
 
 class TransportLost(Exception):
-    """There is no way at the moment; nothing is known to have been sent."""
+    """The other side cannot be reached at the moment; as far as is known, nothing was sent."""
 
 
 class Transport(Protocol):
-    """A web process's way to the engine."""
+    """How a web process reaches the engine."""
 
     reply_to: str
-    """Where the engine shall send its replies; means something to the transport alone."""
+    """Where the engine must send its replies; only the transport interprets it."""
 
     async def start(self, on_message: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
-        """Begin to read. ``on_lost``: whatever was under way is lost; does not mean that the way is gone for good."""
+        """Begin to read. ``on_lost`` is called when everything under way is lost; the transport may recover later."""
         ...
 
     async def send(self, data: bytes) -> None:
@@ -30,12 +30,12 @@ class Transport(Protocol):
 
 
 class Link(Protocol):
-    """The engine's way back to one or many web processes."""
+    """How the engine reaches one or many web processes."""
 
     async def send(self, reply_to: str, data: bytes) -> None:
-        """Raises TransportFull, TransportLost (try again), ConnectionError (this web process is gone for good)."""
+        """Raises TransportFull, TransportLost (try again), or ConnectionError (the web process will not return)."""
         ...
 
     def cut(self) -> None:
-        """The web process does not read: end the connection where there is one."""
+        """Close the connection, if there is one, to a web process that does not read."""
         ...

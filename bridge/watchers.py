@@ -1,4 +1,4 @@
-"""The pages and streams of one web process that watch the engine: one subscription, handed out to all of them."""
+"""The pages and streams of one web process that watch the engine. They share one subscription."""
 
 import logging
 from collections.abc import Callable
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Watchers:
-    """Hands out deltas and event batches; sees gaps and a new epoch, and says so."""
+    """Distributes deltas and event batches, and reports gaps and restarts of the engine."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self.deltas = False
@@ -21,10 +21,10 @@ class Watchers:
         self._delta_watchers: list[Watcher] = []
         self._event_watchers: list[Watcher] = []
         self._epoch = 0
-        self._seq = -1  # of the last delta; -1: there was none, so that none can be missing
+        self._seq = -1  # of the last delta; -1: there was none yet, so none can be missing
 
     def add(self, watcher: Watcher, *, deltas: bool, events: bool) -> Callable[[], None]:
-        """Begin; the result, called, ends it."""
+        """Add a watcher; the returned function removes it."""
         if deltas:
             self._delta_watchers.append(watcher)
         if events:
@@ -48,7 +48,7 @@ class Watchers:
             self._seq = -1
 
     def on_message(self, message: Replies) -> None:
-        """Whatever the engine sent. Any message shows a new epoch, not only a delta."""
+        """Take a message of the engine. Every message contains the epoch, not only deltas."""
         if message.epoch != self._epoch:
             if self._epoch:
                 self.lost("the broker's engine was restarted")
@@ -67,7 +67,7 @@ class Watchers:
             _guard(watcher.on_delta, delta)
 
     def lost(self, reason: str) -> None:
-        """A gap: whoever watches must look afresh."""
+        """Report a gap, so that every watcher takes a new snapshot."""
         self._seq = -1
         for watcher in dict.fromkeys([*self._delta_watchers, *self._event_watchers]):
             _guard(watcher.on_lost, reason)

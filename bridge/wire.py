@@ -1,4 +1,4 @@
-"""What travels between web processes and the engine: MessagePack batches, the same over every transport.
+"""The messages between web processes and the engine: MessagePack batches, the same over every transport.
 
 To the engine, from one web process:
 
@@ -11,9 +11,9 @@ From the engine, to one web process:
 
     Replies   [ broker, epoch, first, leaving, [[connection, request, reply], ...], [delta, ...], [event batch, ...] ]
 
-``number`` counts the batches of one web process from 1. ``first`` is the first of them that reached this engine: what
-was asked in an earlier one and is not answered yet never will be. ``deadline`` is wall time in ms. A reply under
-``NOTICE_ID`` was not asked for.
+``number`` counts the batches of one web process from 1. ``first`` is the first batch that reached this engine: commands
+of an earlier batch that are not answered yet never will be. ``deadline`` is wall time in ms. A reply under
+``NOTICE_ID`` is a notice, which answers no command.
 """
 
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ from broker_core.codes import ResponseCode
 from broker_core.commands import AnyCommand, AnyReply, Command, Failed, Reply
 
 PROCESS = 0
-"""The number of a web process's connection for commands that belong to no client in particular."""
+"""The number of a web process's connection for commands that belong to no particular client."""
 
 
 class MalformedMessage(ValueError):
-    """Bytes that are no message of the bridge."""
+    """The bytes are not a message of the bridge."""
 
 
 class Requests(msgspec.Struct, frozen=True, array_like=True, tag="requests"):
@@ -44,7 +44,7 @@ class Requests(msgspec.Struct, frozen=True, array_like=True, tag="requests"):
 
 
 class EncodedRequests(msgspec.Struct, frozen=True, array_like=True, tag="requests"):
-    """The same, with the commands as bytes."""
+    """Requests with the commands as bytes."""
 
     process: str
     reply_to: str
@@ -54,7 +54,7 @@ class EncodedRequests(msgspec.Struct, frozen=True, array_like=True, tag="request
 
 
 class Alive(msgspec.Struct, frozen=True, array_like=True, tag="alive"):
-    """A web process is there, has sent ``number`` batches so far, and wants deltas, events, both or none."""
+    """A heartbeat of a web process: it has sent ``number`` batches so far, and watches deltas, events, both or none."""
 
     process: str
     reply_to: str
@@ -64,13 +64,13 @@ class Alive(msgspec.Struct, frozen=True, array_like=True, tag="alive"):
 
 
 class Bye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
-    """A web process stops: everything of it may be forgotten at once."""
+    """A web process stops: the engine may drop everything of it at once."""
 
     process: str
 
 
 class Replies(msgspec.Struct, frozen=True, array_like=True):
-    """What the engine has for one web process. ``leaving``: it stops after this, everything was answered."""
+    """Replies, deltas and events for one web process. ``leaving``: everything is answered, and the engine stops."""
 
     broker: str
     epoch: int
@@ -82,7 +82,7 @@ class Replies(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EncodedReplies(msgspec.Struct, frozen=True, array_like=True):
-    """The same, with its parts as bytes."""
+    """Replies with its parts as bytes."""
 
     broker: str
     epoch: int
@@ -103,12 +103,12 @@ _replies = msgspec.msgpack.Decoder(Replies)
 
 
 def encode_command(command: Command) -> Raw:
-    """One command, ready to be put into a batch."""
+    """One command, encoded for a batch."""
     return Raw(_encoder.encode(command))
 
 
 def encode_reply(reply: Reply) -> Raw:
-    """One reply, ready to be put into a batch."""
+    """One reply, encoded for a batch."""
     return Raw(_encoder.encode(reply))
 
 
@@ -123,19 +123,19 @@ def encode_events(events: EventBatch) -> Raw:
 
 
 def encode_to_engine(message: EncodedRequests | Requests | Alive | Bye) -> bytes:
-    """Bytes of a message to the engine."""
+    """A message to the engine as bytes."""
     return _encoder.encode(message)
 
 
 def encode_to_web(message: EncodedReplies | Replies) -> bytes:
-    """Bytes of a message to a web process."""
+    """A message to a web process as bytes."""
     return _encoder.encode(message)
 
 
 def decode_to_engine(data: bytes, limit: int) -> tuple[ToEngine, list[tuple[int, int, Failed]]]:
     """The message, and answers to those of its commands that cannot be read.
 
-    One command that this engine does not know (a newer web process) does not spoil the others of its batch.
+    A command that this engine does not know, from a newer web process, does not affect the others of its batch.
     Raises MalformedMessage for anything else.
     """
     _check(data, limit)
@@ -163,7 +163,7 @@ def _decode_one_by_one(data: bytes) -> tuple[ToEngine, list[tuple[int, int, Fail
                     Failed(
                         code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
                         kind="request",
-                        remark=f"the engine does not understand this command: {error}",
+                        remark=f"the engine cannot read this command: {error}",
                     ),
                 )
             )

@@ -1,6 +1,6 @@
-"""Who answers what: the API in plain ASGI, pages through Django, WebSockets through Channels.
+"""The ASGI application: the API in plain ASGI, pages through Django, WebSockets through Channels.
 
-One middleware stands before all of them (``api.http.security``): who may call, and from which page.
+All requests first pass one middleware (``api.http.security``), which checks the caller and the origin.
 """
 
 import os
@@ -17,12 +17,12 @@ from api.http.security import SecurityMiddleware  # noqa: E402
 from api.routing import API_PREFIXES, close_websockets, http_application, websocket_urlpatterns  # noqa: E402
 from config.celery import app as celery_app  # noqa: E402
 
-# Whoever serves the application also ends its WebSockets; and a report asked for here goes to our Celery.
+# The server of the application also closes its WebSockets. Importing celery_app makes reports go to our Celery.
 __all__ = ["application", "celery_app", "close_websockets"]
 
 
 async def api_or_pages(scope: Any, receive: Any, send: Any) -> None:
-    """The API's paths to the API, all others to Django: a Django view costs ten times a plain ASGI answer."""
+    """Route the API's paths to the API, all others to Django. A Django view takes ten times as long as plain ASGI."""
     answering = http_application if scope["path"].startswith(API_PREFIXES) else django_application
     await answering(scope, receive, send)
 

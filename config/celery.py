@@ -1,6 +1,6 @@
-"""The Celery application: reports and their schedules.
+"""The Celery application, for reports and their schedules.
 
-Without Redis its messages are files below the data folder; ``settings`` decides.
+Without Redis its messages are files in the data folder, as set in ``settings``.
 """
 
 import os
@@ -12,7 +12,7 @@ from celery.platforms import SecurityWarning
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-# Said to root because messages might be pickles; here they are JSON only.
+# Celery warns root users because messages could be pickles; ours are JSON only.
 warnings.simplefilter("ignore", SecurityWarning)
 
 app = Celery("glassmq")
@@ -22,7 +22,7 @@ app.autodiscover_tasks()
 
 
 def make_folders() -> None:
-    """The folders of the transport that keeps messages as files."""
+    """Create the folders of the transport that stores messages as files."""
     for name, value in app.conf.broker_transport_options.items():
         if "folder" in name:
             Path(value).mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,8 +1,7 @@
-"""Every setting of GlassMQ, and the only place that reads the environment.
+"""All settings of GlassMQ. No other module reads the environment.
 
-The variables are the ``GLASSMQ_...`` ones described in ``docs/operations.md``. None is needed: without any, one
-process serves on 127.0.0.1 and keeps everything it writes in ``./data``. A value that cannot be used ends the start
-with a sentence that names its variable.
+``docs/operations.md`` describes the ``GLASSMQ_...`` variables. None is required: by default one process serves on
+127.0.0.1 and writes only to ``./data``. An invalid value ends the start with a sentence that names its variable.
 """
 
 import os
@@ -22,11 +21,11 @@ from broker_core.version import VERSION
 BASE_DIR = Path(__file__).resolve().parent.parent
 GLASSMQ_VERSION = VERSION
 env = environ.Env()
-_known = {"GLASSMQ_PUBLISH"}  # read by docker-compose.yml alone
+_known = {"GLASSMQ_PUBLISH"}  # read only by docker-compose.yml
 
 
 def text(name: str, default: str = "") -> str:
-    """The variable's value; an empty one counts as not set."""
+    """The variable's value, or the default if it is empty or not set."""
     _known.add(name)
     value: str = env.str(name, default=default).strip()
     return value or default
@@ -41,7 +40,7 @@ def number(name: str, default: int, least: int, most: int) -> int:
 
 
 def switch(name: str) -> bool:
-    """1 or 0; nothing counts as 0."""
+    """Whether the variable is 1; it must be 1, 0 or not set."""
     value = text(name, "0")
     if value not in {"0", "1"}:
         raise ImproperlyConfigured(f"{name} must be 1 or 0, not {value!r}.")
@@ -49,7 +48,7 @@ def switch(name: str) -> bool:
 
 
 def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
-    """One of ``allowed``."""
+    """The variable's value, which must be one of ``allowed``."""
     value = text(name, default)
     if value not in allowed:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
@@ -57,7 +56,7 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
 
 
 def folder(name: str, default: Path) -> Path:
-    """An absolute path; a relative one is seen from the project's folder, ``~`` is the home folder."""
+    """An absolute path. A relative one starts at the project's folder; ``~`` is the home folder."""
     value = text(name)
     return (BASE_DIR / Path(value).expanduser()).resolve() if value else default
 
@@ -70,23 +69,23 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-# Where it writes
+# Folders
 
 GLASSMQ_DATA_DIR = folder("GLASSMQ_DATA_DIR", BASE_DIR / "data")
 
 
 def prepare_data_dir(path: Path) -> None:
-    """Make the data folder, which only its owner may read. An existing one of this user loses the rights of others."""
+    """Create the data folder for its owner only. An existing folder of this user is closed to other users."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ImproperlyConfigured(
-            f"The data folder {path} cannot be made ({error.strerror}): set GLASSMQ_DATA_DIR to a folder that "
-            "this user may write to."
+            f"The data folder {path} cannot be created ({error.strerror}): set GLASSMQ_DATA_DIR to a folder that "
+            "this user can write to."
         ) from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise ImproperlyConfigured(
-            f"The data folder {path} cannot be written to by this user: set GLASSMQ_DATA_DIR to a folder that can."
+            f"This user cannot write to the data folder {path}: set GLASSMQ_DATA_DIR to a folder that it can write to."
         )
     status = path.stat()
     if status.st_mode & 0o077 and status.st_uid == os.geteuid():
@@ -100,7 +99,7 @@ GLASSMQ_REPORTS_DIR = GLASSMQ_DATA_DIR / "reports"
 GLASSMQ_LAKE_DIR = folder("GLASSMQ_LAKE_DIR", GLASSMQ_DATA_DIR / "lake")
 GLASSMQ_LAKE_KEEP_DAYS = number("GLASSMQ_LAKE_KEEP_DAYS", 0, 0, 36_500)
 
-# Where it listens
+# Addresses and ports
 
 GLASSMQ_HOST = text("GLASSMQ_HOST", "127.0.0.1")
 GLASSMQ_WEB_PORT = number("GLASSMQ_WEB_PORT", 8000, 1, 65535)
@@ -115,28 +114,28 @@ if GLASSMQ_API_TOKEN and len(GLASSMQ_API_TOKEN) < 16:
     raise ImproperlyConfigured("GLASSMQ_API_TOKEN must have at least 16 characters; `openssl rand -hex 32` makes one.")
 if not is_loopback(GLASSMQ_HOST) and not GLASSMQ_API_TOKEN and not GLASSMQ_ALLOW_INSECURE:
     raise ImproperlyConfigured(
-        f"GLASSMQ_HOST={GLASSMQ_HOST} lets other machines in, and nothing would ask them who they are: set "
-        "GLASSMQ_API_TOKEN to a secret that clients send, or GLASSMQ_ALLOW_INSECURE=1 if that is what you want."
+        f"GLASSMQ_HOST={GLASSMQ_HOST} allows connections from other machines without authentication: set "
+        "GLASSMQ_API_TOKEN to a secret that clients send, or GLASSMQ_ALLOW_INSECURE=1 to allow this."
     )
 if not is_loopback(GLASSMQ_BROKER_HOST) and not GLASSMQ_ALLOW_INSECURE:
     raise ImproperlyConfigured(
-        f"GLASSMQ_BROKER_HOST={GLASSMQ_BROKER_HOST} lets RocketMQ's clients on other machines in, and their protocol "
-        "says nothing here of who they are: set GLASSMQ_ALLOW_INSECURE=1 if everybody who can reach it may."
+        f"GLASSMQ_BROKER_HOST={GLASSMQ_BROKER_HOST} allows RocketMQ's clients on other machines, and this broker does "
+        "not authenticate them: set GLASSMQ_ALLOW_INSECURE=1 if every client that can reach the port may use it."
     )
 
-# The broker's own options: RocketMQ's broker.conf, and over it the environment
+# The broker's options: RocketMQ's broker.conf, overridden by the environment
 
 GLASSMQ_WARNINGS: list[str] = []
-"""Sentences about the configuration that whoever starts a process shows."""
+"""Warnings about the configuration, as sentences. Every command that starts a process prints them."""
 
 
 def address_for_clients() -> str:
-    """Where RocketMQ's clients are sent when neither the environment nor the broker.conf sets ``brokerIP1``."""
+    """The address for RocketMQ's clients if neither the environment nor the broker.conf sets ``brokerIP1``."""
     if GLASSMQ_BROKER_HOST in {"0.0.0.0", "::"}:
         GLASSMQ_WARNINGS.append(
-            f"GLASSMQ_BROKER_HOST={GLASSMQ_BROKER_HOST} takes RocketMQ's clients from everywhere, but sends them to "
-            "127.0.0.1: set GLASSMQ_BROKER_IP1, or brokerIP1 in the broker.conf, to the address that clients on other "
-            "machines reach."
+            f"GLASSMQ_BROKER_HOST={GLASSMQ_BROKER_HOST} accepts RocketMQ's clients from all machines, but they are "
+            "told to connect to 127.0.0.1: set GLASSMQ_BROKER_IP1, or brokerIP1 in the broker.conf, to an address that "
+            "clients on other machines can reach."
         )
         return "127.0.0.1"
     return "127.0.0.1" if GLASSMQ_BROKER_HOST == "localhost" else GLASSMQ_BROKER_HOST
@@ -145,12 +144,12 @@ def address_for_clients() -> str:
 GLASSMQ_NAMESRV_ADDR = text("GLASSMQ_NAMESRV_ADDR")
 if not re.match(ADDRESSES, GLASSMQ_NAMESRV_ADDR):
     raise ImproperlyConfigured(
-        f"GLASSMQ_NAMESRV_ADDR must be host:port, or several with semicolons between, not {GLASSMQ_NAMESRV_ADDR!r}."
+        f"GLASSMQ_NAMESRV_ADDR must be host:port, or several separated by semicolons, not {GLASSMQ_NAMESRV_ADDR!r}."
     )
 
 
 def read_options(broker_port: int | None) -> Options:
-    """Options of ``GLASSMQ_BROKER_CONF`` with the environment's on top."""
+    """The options of ``GLASSMQ_BROKER_CONF``, overridden by those of the environment."""
     values: dict[str, Any] = {}
     conf = text("GLASSMQ_BROKER_CONF")
     if conf:
@@ -161,8 +160,8 @@ def read_options(broker_port: int | None) -> Options:
             raise ImproperlyConfigured(f"GLASSMQ_BROKER_CONF={conf} cannot be read: {error}.") from error
         if unknown:
             GLASSMQ_WARNINGS.append(
-                f"{path}: {', '.join(unknown)} are not options of this broker and were passed over; "
-                "docs/options.md lists those it has."
+                f"{path}: {', '.join(unknown)} are not options of this broker and are ignored; "
+                "docs/options.md lists its options."
             )
     if text("GLASSMQ_BROKER_IP1"):
         values["brokerIP1"] = text("GLASSMQ_BROKER_IP1")
@@ -183,13 +182,15 @@ def read_options(broker_port: int | None) -> Options:
 _broker_port = number("GLASSMQ_BROKER_PORT", 10911, 0, 65535) if text("GLASSMQ_BROKER_PORT") else None
 GLASSMQ_OPTIONS = read_options(_broker_port)
 GLASSMQ_BROKER_PORT = 0 if _broker_port == 0 else GLASSMQ_OPTIONS.listen_port
-"""Where RocketMQ's clients are served; 0: nowhere."""
+"""The port for RocketMQ's clients; 0: they are not served."""
 
-# Where the engine runs
+# The engine
 
 GLASSMQ_REDIS_URL = text("GLASSMQ_REDIS_URL")
 if GLASSMQ_REDIS_URL and not GLASSMQ_REDIS_URL.startswith(("redis://", "rediss://")):
-    raise ImproperlyConfigured("GLASSMQ_REDIS_URL must begin with redis:// or rediss://, as redis://127.0.0.1:6379/0.")
+    raise ImproperlyConfigured(
+        "GLASSMQ_REDIS_URL must begin with redis:// or rediss://, for example redis://127.0.0.1:6379/0."
+    )
 GLASSMQ_SOCKET = GLASSMQ_DATA_DIR / "engine.sock"
 """The Unix socket between the web process and the engine while ``GLASSMQ_ENGINE`` is ``child``."""
 _socket_fits = len(os.fsencode(GLASSMQ_SOCKET)) <= 100
@@ -201,8 +202,8 @@ if GLASSMQ_ENGINE == "remote" and not GLASSMQ_REDIS_URL:
     raise ImproperlyConfigured("GLASSMQ_ENGINE=remote reaches the engine through Redis: set GLASSMQ_REDIS_URL as well.")
 if GLASSMQ_ENGINE == "child" and not _socket_fits:
     raise ImproperlyConfigured(
-        f"GLASSMQ_DATA_DIR={GLASSMQ_DATA_DIR} is too long a path for a Unix socket below it (100 bytes in all): "
-        "choose a shorter one, or GLASSMQ_ENGINE=embedded."
+        f"GLASSMQ_DATA_DIR={GLASSMQ_DATA_DIR} is too long for the Unix socket in it, because the socket's path may "
+        "have 100 bytes: choose a shorter path, or GLASSMQ_ENGINE=embedded."
     )
 
 GLASSMQ_BROKER_NAMES = [
@@ -210,17 +211,17 @@ GLASSMQ_BROKER_NAMES = [
 ]
 """The brokers that this web process reaches through Redis, by name."""
 
-# Where reports run
+# Reports
 
 GLASSMQ_SPARK_MASTER = text("GLASSMQ_SPARK_MASTER", "local[*]")
 _masters = r"local(\[[\d*, ]+\])?|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*|yarn|k8s://\S+"
 _connect = r"sc://(\[[\da-fA-F:.]+\]|[\w.-]+)(:(?P<port>\d+))?(/(;\w+=[^;=/?#\s]*)*)?"
 if GLASSMQ_SPARK_MASTER.startswith("sc:"):
     _url = re.fullmatch(_connect, GLASSMQ_SPARK_MASTER)
-    if _url is None or int(_url["port"] or 0) > 65535:  # and is not said again: there may be a token in it
+    if _url is None or int(_url["port"] or 0) > 65535:  # the value is not printed: it may contain a token
         raise ImproperlyConfigured(
             "GLASSMQ_SPARK_MASTER must be sc://host:port for Spark Connect, with parameters sc://host:port/;name=value;"
-            "name=value, where %3D stands for = in a value, %2F for /, %3B for ; and %25 for %."
+            "name=value; in a value, write %3D for =, %2F for /, %3B for ; and %25 for %."
         )
 elif not re.fullmatch(_masters, GLASSMQ_SPARK_MASTER):
     raise ImproperlyConfigured(
@@ -234,14 +235,14 @@ GLASSMQ_SPARK_IDLE_MINUTES = number("GLASSMQ_SPARK_IDLE_MINUTES", 10, 1, 1440)
 
 
 def keep_secret_key(path: Path) -> str:
-    """The key in ``path``, made once, readable by its owner only. Two processes that start together agree on one."""
+    """The key in ``path``, created once, readable by its owner only. Processes that start together get the same."""
     try:
         if not path.exists():
             draft = path.with_name(f"{path.name}.{os.getpid()}")
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
                 file.write(secrets.token_urlsafe(48))
             try:
-                os.link(draft, path)  # unlike a rename, never replaces the key of a process that was faster
+                os.link(draft, path)  # unlike rename, this never replaces the key of a faster process
             except FileExistsError:
                 pass
             finally:
@@ -249,13 +250,13 @@ def keep_secret_key(path: Path) -> str:
         return path.read_text(encoding="ascii").strip()
     except OSError as error:
         raise ImproperlyConfigured(
-            f"The secret key in {path} cannot be kept ({error.strerror}): set GLASSMQ_SECRET_KEY, or GLASSMQ_DATA_DIR "
-            "to a folder that this user may write to."
+            f"The secret key cannot be stored in {path} ({error.strerror}): set GLASSMQ_SECRET_KEY, or set "
+            "GLASSMQ_DATA_DIR to a folder that this user can write to."
         ) from error
 
 
 def database() -> dict[str, Any]:
-    """``GLASSMQ_DATABASE_URL``, else SQLite in the data folder, set up for several processes."""
+    """The database of ``GLASSMQ_DATABASE_URL``; by default SQLite in the data folder, set up for several processes."""
     url = text("GLASSMQ_DATABASE_URL")
     if url:
         config: dict[str, Any] = env.db_url("GLASSMQ_DATABASE_URL")
@@ -285,14 +286,14 @@ ALLOWED_HOSTS += [host.strip() for host in text("GLASSMQ_ALLOWED_HOSTS").split("
 if "*" in ALLOWED_HOSTS and not GLASSMQ_ALLOW_INSECURE:
     raise ImproperlyConfigured(
         "GLASSMQ_ALLOWED_HOSTS=* accepts every Host header, so that a page of another site could call the API from a "
-        "visitor's browser: name the hosts, or set GLASSMQ_ALLOW_INSECURE=1 if that is what you want."
+        "visitor's browser: list the hosts, or set GLASSMQ_ALLOW_INSECURE=1 to allow this."
     )
 if GLASSMQ_HOST not in {"0.0.0.0", "::"} and GLASSMQ_HOST not in ALLOWED_HOSTS:
     ALLOWED_HOSTS.append(f"[{GLASSMQ_HOST}]" if ":" in GLASSMQ_HOST else GLASSMQ_HOST)
 
 INSTALLED_APPS = [
-    "daphne",  # first: it installs the reactor, and its runserver replaces Django's
-    "bridge",  # before channels: its runworker replaces that of channels
+    "daphne",  # first, because it installs the reactor, and its runserver replaces Django's
+    "bridge",  # before channels, because its runworker replaces that of channels
     "channels",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -340,7 +341,7 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
 
-# Static files come from where they lie, so that there is no collecting step to forget
+# Static files are served from their source folders, so that no collectstatic is needed
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
@@ -364,26 +365,26 @@ SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
-DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024  # the API's MAX_REQUEST_BODY; beyond it Daphne stops reading
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024  # the same as the API's MAX_REQUEST_BODY; Daphne stops reading beyond it
 if GLASSMQ_HTTPS:  # a proxy in front speaks HTTPS and sets X-Forwarded-Proto
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^metrics$"]
     SECURE_HSTS_SECONDS = 31_536_000
-    # Whether all other subdomains speak HTTPS too is not ours to say.
+    # These checks concern other subdomains, of which GlassMQ cannot know whether they use HTTPS.
     SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
     SESSION_COOKIE_SECURE = True
     CSRF_COOKIE_SECURE = True
 
-# Channels: the way between web processes and an engine elsewhere
+# Channels: the connection between web processes and an engine in another process
 
 if GLASSMQ_REDIS_URL:
     CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
         "default": {
             "BACKEND": "channels_redis.core.RedisChannelLayer",
             "CONFIG": {
-                # A blocking read waits 5 s: a socket timeout that short would end every idle worker. The pool's own
-                # limit is below what one web process may have under way.
+                # A blocking read waits 5 s, so a socket timeout of 5 s would end every idle worker. The pool's default
+                # limit is lower than the number of calls that one web process may have under way.
                 "hosts": [{"address": GLASSMQ_REDIS_URL, "socket_timeout": 30, "max_connections": 2000}],
                 "prefix": "glassmq",
                 "capacity": 10_000,
@@ -418,7 +419,7 @@ CELERY_WORKER_REDIRECT_STDOUTS = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 if GLASSMQ_REDIS_URL:
     CELERY_BROKER_URL = GLASSMQ_REDIS_URL
-    # Longer than the longest report: a task that is not done by then is given to another worker as well.
+    # Longer than the longest report: after this time an unfinished task is given to another worker too.
     CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {"visibility_timeout": 6 * 3600}
 else:
     CELERY_BROKER_URL = "filesystem://"
@@ -441,14 +442,14 @@ LOGGING = {
         "django.channels.server": {"handlers": ["console"], "level": "WARNING", "propagate": False},
         "daphne": {"level": "WARNING"},
         "twisted": {"level": "WARNING"},
-        "kombu.connection": {"level": "ERROR"},  # it warns that a transport of files has no host name
-        # The report worker shows warnings alone; the installation of Spark takes minutes, so it is shown too.
+        "kombu.connection": {"level": "ERROR"},  # it warns that the transport through files has no host name
+        # The report worker logs only warnings, but the installation of Spark takes minutes, so it is logged too.
         "spark_jobs.hosting.setup": {"level": "INFO"},
     },
 }
 
 GLASSMQ_WARNINGS += [
-    f"{name} is set, but is not a variable of GLASSMQ; docs/operations.md lists them."
+    f"{name} is set, but GLASSMQ has no such variable; docs/operations.md lists its variables."
     for name in sorted(os.environ)
     if name.startswith("GLASSMQ_") and name not in _known
 ]

@@ -215,7 +215,7 @@ def test_an_engine_beside_is_started_again_and_ends_with_the_rest(start: Callabl
     assert site.publish("orders", "after")["messages"][0]["queue_offset"] == 1
     code, output = site.end(signal.SIGTERM)
     assert code == 0, output
-    assert "The engine ended with code -9 and is started again" in output
+    assert "The engine ended with code -9; restarting it" in output
     assert processes_of(folder) == []
 
 

@@ -378,4 +378,4 @@ def test_every_host_is_answered_only_with_the_explicit_word(tmp_path: Path, host
 
 def test_a_misspelt_variable_is_a_warning(tmp_path: Path) -> None:
     [warning] = read(tmp_path, "GLASSMQ_WARNINGS", GLASSMQ_WEBPORT="8001")["GLASSMQ_WARNINGS"]
-    assert warning.startswith("GLASSMQ_WEBPORT is set, but is not a variable")
+    assert warning.startswith("GLASSMQ_WEBPORT is set, but GLASSMQ has no such variable")

@@ -1,4 +1,4 @@
-"""``manage.py engine_ready``: exit code 0 when the engine takes messages, or lets them be read. For health checks."""
+"""``manage.py engine_ready``, a health check: exit code 0 if messages can be published, or at least read."""
 
 import asyncio
 from typing import Any
@@ -13,14 +13,14 @@ TIMEOUT_MS = 5000
 
 
 class Command(BaseCommand):
-    """Asks the way any web process would: over the socket or the channel layer."""
+    """Connects like a web process, over the socket or the channel layer."""
 
-    help = "Ask the engine, over Redis or its socket, whether messages can be published or read; exit code 0 if so."
+    help = "Check over Redis or the engine's socket whether messages can be published or read; exit code 0 if so."
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.GLASSMQ_ENGINE == "embedded":
-            raise CommandError("The engine is part of the web process here: ask that for /readyz.")
+            raise CommandError("The engine runs in the web process: request /readyz from that instead.")
         self.stdout.write(asyncio.run(read_state()))
 
 

@@ -1,8 +1,8 @@
-"""What makes a WebSocket a member of consumer groups, among Java and Go clients: heartbeats, rebalance, commits.
+"""The membership of a WebSocket in consumer groups, beside Java and Go clients: heartbeats, rebalance, commits.
 
-It does what RocketMQ's push consumer does. Each member asks for the list of members, works out its own share of the
-queues, and consumes that; nobody hands queues out. A notice of the engine, or 20 s, makes it look again. One socket
-may consume several topics of a group: one membership, a subscription each.
+It works as RocketMQ's push consumer does. Each member asks for the list of members, computes its own share of the
+queues and consumes them; there is no coordinator. It rebalances every 20 s, and at once when the engine sends notice of
+a change. One socket may consume several topics of a group: it is one member, with a subscription for each topic.
 """
 
 import asyncio
@@ -36,21 +36,21 @@ COMMIT_S = 5.0
 REBALANCE_S = 20.0
 HEARTBEAT_S = 30.0
 READABLE = 4
-_AWAY = (UnavailableError, PortTimeout)
+_ENGINE_AWAY = (UnavailableError, PortTimeout)
 
 _members: dict[str, "Membership"] = {}
-"""Who speaks for a client id, of the sockets of this process."""
+"""The membership that uses each client id, of the sockets of this process."""
 
 
 class Joined(NamedTuple):
-    """What a subscription was when it began: RocketMQ's version of it, ms, and the number of its topic's queues."""
+    """A subscription at its start: RocketMQ's subVersion, ms, and the number of its topic's queues."""
 
     version: int
     queues: int
 
 
 class Membership:
-    """The groups of one socket. Made with its first subscription; ``leave`` commits, once, when the socket goes."""
+    """The groups of one socket, from its first subscription on. ``leave`` is called once, when the socket closes."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class Membership:
         self._clock = clock or SystemClock()
         self._subscriptions: dict[int | str, Subscription] = {}
         self._joined: dict[int | str, Joined] = {}
-        self._turns = asyncio.Lock()  # heartbeats and rebalances, one after the other
-        self._look = asyncio.Event()
-        self._changed: set[str] = set()  # groups that the engine gave notice of
-        self._astray = False  # something failed: say who we are, and look at everything again
-        self._left: set[str] = set()  # groups that the engine may still take this client for a member of
-        self._lives = False
-        self._told = ""  # the last commit that was refused
+        self._lock = asyncio.Lock()  # for heartbeats and rebalances
+        self._run_soon = asyncio.Event()
+        self._changed_groups: set[str] = set()  # groups to rebalance, by the engine's notices
+        self._must_recover = False  # after a failure: send heartbeats and rebalance every group
+        self._groups_to_leave: set[str] = set()  # groups that the engine may still list this client in
+        self._is_started = False
+        self._last_refusal = ""  # why the last refused commit was refused
 
     def __len__(self) -> int:
         return len(self._subscriptions)
@@ -82,7 +82,7 @@ class Membership:
         return frame_id in self._subscriptions
 
     def get(self, frame_id: int | str) -> Subscription:
-        """Problem 404 for an id that is no subscription's."""
+        """The subscription with this id. Problem 404 when there is none."""
         if frame_id not in self._subscriptions:
             raise Problem(
                 404,
@@ -92,60 +92,62 @@ class Membership:
             )
         return self._subscriptions[frame_id]
 
-    def _of(self, group: str) -> list[Subscription]:
+    def _subscriptions_of(self, group: str) -> list[Subscription]:
         return [subscription for subscription in self._subscriptions.values() if subscription.group == group]
 
     def _groups(self) -> list[str]:
         return list(dict.fromkeys(subscription.group for subscription in self._subscriptions.values()))
 
-    # --- Coming and going ---
+    # --- Joining and leaving ---
 
     async def subscribe(self, frame: Subscribe) -> None:
-        """Join; `assigned` is the answer, now or as soon as the engine is there. Raises Problem and BrokerError's
-        kinds, and then nothing was joined."""
-        self._check(frame)
-        async with self._turns:
-            joined = Joined(self._clock.now().wall_ms, len(await self._queues(frame.topic, must_exist=True)))
+        """Join the group. `assigned` is sent now, or as soon as the engine is reachable.
+
+        Raises Problem and BrokerError's kinds; then the client did not join.
+        """
+        self._check_new(frame)
+        async with self._lock:
+            joined = Joined(self._clock.now().wall_ms, len(await self._read_queues(frame.topic, must_exist=True)))
             if joined.queues + sum(other.queues for other in self._joined.values()) > MAX_QUEUES_PER_SOCKET:
                 raise Problem(
                     429,
-                    f"the topics of this socket would have more than {MAX_QUEUES_PER_SOCKET} queues, the most it takes",
+                    f"the topics of this socket would have more than {MAX_QUEUES_PER_SOCKET} queues, the maximum",
                     code=ResponseCode.FLOW_CONTROL,
                     pointer="/topic",
                 )
-            subscription = Subscription(self._client, self._client_id, frame, self._on_trouble)
-            await self._ask(
+            subscription = Subscription(self._client, self._client_id, frame, self._on_problem)
+            await self._ask_first_broker(
                 commands.CheckClientConfig(
                     client_id=self._client_id, group=frame.group, subscription=_subscription_data(subscription, joined)
                 )
             )
-            await self._claim(frame.group)
+            await self._claim_client_id(frame.group)
             self._subscriptions[frame.id], self._joined[frame.id] = subscription, joined
             try:
                 await self._join(frame.group)
             except (BrokerError, Problem):
                 self._remove(frame.id)
-                await self._withdraw(frame.group)
+                await self._leave_if_last(frame.group)
                 raise
-        if not self._lives:
-            self._lives = True
-            self._client.start(self._live(), "membership")
+        if not self._is_started:
+            self._is_started = True
+            self._client.start(self._run(), "membership")
 
     async def _join(self, group: str) -> None:
-        await self._beat()
+        await self._send_heartbeats()
         try:
             if self._client_id not in await self._member_ids(group):
                 raise Problem(
                     404,
-                    f"the group {group} does not exist, and members do not create it here",
+                    f"the group {group} does not exist, and this broker does not create groups for members",
                     code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                     pointer="/group",
                 )
             await self._rebalance(group)
-        except _AWAY as error:
-            self._on_trouble(problem_of(error))
+        except _ENGINE_AWAY as error:
+            self._on_problem(problem_of(error))
 
-    def _check(self, frame: Subscribe) -> None:
+    def _check_new(self, frame: Subscribe) -> None:
         if frame.id in self._subscriptions:
             raise Problem(
                 409,
@@ -154,32 +156,34 @@ class Membership:
                 pointer="/id",
             )
         if frame.topic == RETRY_PREFIX + frame.group:
-            raise Problem(400, "a group's own retry topic comes with its other subscriptions", pointer="/topic")
-        if any(other.topic == frame.topic for other in self._of(frame.group)):
+            raise Problem(
+                400, "every subscription of a group includes its retry topic; do not subscribe to it", pointer="/topic"
+            )
+        if any(other.topic == frame.topic for other in self._subscriptions_of(frame.group)):
             raise Problem(
                 409,
-                f"this socket consumes {frame.topic} for {frame.group} already; a second member of the "
-                "group is a second socket, with a client id of its own",
+                f"this socket consumes {frame.topic} for {frame.group} already; for a second member of the "
+                "group, open a second socket with another client id",
                 code=ResponseCode.ILLEGAL_OPERATION,
                 pointer="/topic",
             )
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS_PER_SOCKET:
             raise Problem(
                 429,
-                f"{MAX_SUBSCRIPTIONS_PER_SOCKET} subscriptions are on this socket, the most it takes",
+                f"this socket has {MAX_SUBSCRIPTIONS_PER_SOCKET} subscriptions, the maximum",
                 code=ResponseCode.FLOW_CONTROL,
             )
 
-    async def _claim(self, group: str) -> None:
-        """A client id is one member's: two sockets with one id would both take the same queues."""
-        clients = expect(await self._ask(commands.GetClients(group=group)), commands.Clients).clients
+    async def _claim_client_id(self, group: str) -> None:
+        """Reserve the client id. Problem 409 if another socket has it: both would consume the same queues."""
+        clients = expect(await self._ask_first_broker(commands.GetClients(group=group)), commands.Clients).clients
         if _members.get(self._client_id, self) is not self or any(
             other.client_id == self._client_id and other.remote != self._remote for other in clients
         ):
             raise Problem(
                 409,
-                f"another connection is the member {self._client_id}; give each socket a client_id of "
-                "its own, or none. If it is this client's own from before, it is gone within a minute",
+                f"another connection uses the client id {self._client_id}; give each socket its own, or none. If that "
+                "is an earlier connection of this client, it ends within a minute",
                 code=ResponseCode.ILLEGAL_OPERATION,
                 pointer="/client_id",
                 retry_after_s=10,
@@ -187,113 +191,113 @@ class Membership:
         _members[self._client_id] = self
 
     async def unsubscribe(self, frame_id: int | str) -> None:
-        """Leave with this subscription, when what is done was committed."""
+        """Commit and end this subscription; leave the group if it was the group's last one on this socket."""
         subscription = self.get(frame_id)
-        async with self._turns:
+        async with self._lock:
             offsets = self._remove(frame_id)
-            with contextlib.suppress(*_AWAY):  # what is done comes again
+            with contextlib.suppress(*_ENGINE_AWAY):  # then these messages are delivered again
                 await self._commit(subscription.group, offsets)
-            await self._withdraw(subscription.group)
+            await self._leave_if_last(subscription.group)
 
-    async def _withdraw(self, group: str) -> None:
-        """A subscription is over: say so, now or in the next turn."""
-        self._left.add(group)
+    async def _leave_if_last(self, group: str) -> None:
+        """After the end of a subscription: leave the group, or update its subscriptions, now or in the next run."""
+        self._groups_to_leave.add(group)
         try:
-            await self._say_left()
+            await self._leave_groups()
         except BrokerError as error:
-            self._on_trouble(problem_of(error))
+            self._on_problem(problem_of(error))
 
-    async def _say_left(self) -> None:
-        for group in list(self._left):
-            if self._of(group):  # with another topic
-                await self._beat()
+    async def _leave_groups(self) -> None:
+        for group in list(self._groups_to_leave):
+            if self._subscriptions_of(group):  # another topic is still subscribed
+                await self._send_heartbeats()
                 await self._rebalance(group)
             else:
                 for connection in list(self._connections.values()):
-                    with contextlib.suppress(UnavailableError):  # an engine that is away forgets this client
+                    with contextlib.suppress(UnavailableError):  # an unreachable engine drops this client by itself
                         await connection.call(
                             commands.UnregisterClient(client_id=self._client_id, consumer_group=group)
                         )
-            self._left.discard(group)
+            self._groups_to_leave.discard(group)
 
     def _remove(self, frame_id: int | str) -> list[Offset]:
         del self._joined[frame_id]
         return self._subscriptions.pop(frame_id).end()
 
     async def leave(self) -> None:
-        """Commit what is done. The groups are left with the connection."""
+        """Commit. The engine removes this client from its groups when the connection closes."""
         if _members.get(self._client_id) is self:
             del _members[self._client_id]
         await self._commit_all()
 
-    # --- The life of a member ---
+    # --- Periodic work ---
 
     def on_notice(self, notice: commands.Notice) -> None:
         if isinstance(notice, commands.ConsumerIdsChanged):
-            self._changed.add(notice.group)
-            self._look.set()
+            self._changed_groups.add(notice.group)
+            self._run_soon.set()
 
-    def _on_trouble(self, error: Problem) -> None:
-        """A queue could not be pulled. When that is because the engine was away, it may not know this member."""
+    def _on_problem(self, error: Problem) -> None:
+        """After a failed pull. An engine that was away may have dropped this member."""
         if error.status >= 500:
-            self._astray = True
-            self._look.set()
+            self._must_recover = True
+            self._run_soon.set()
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         now = asyncio.get_running_loop().time
         rebalance_at, heartbeat_at = now() + REBALANCE_S, now() + HEARTBEAT_S
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(COMMIT_S):
-                    await self._look.wait()
-            self._look.clear()
-            astray, self._astray = self._astray, False
-            beats, everything = astray or now() >= heartbeat_at, astray or now() >= rebalance_at
-            heartbeat_at = now() + HEARTBEAT_S if beats else heartbeat_at
-            rebalance_at = now() + REBALANCE_S if everything else rebalance_at
+                    await self._run_soon.wait()
+            self._run_soon.clear()
+            must_recover, self._must_recover = self._must_recover, False
+            heartbeat, rebalance_all = must_recover or now() >= heartbeat_at, must_recover or now() >= rebalance_at
+            heartbeat_at = now() + HEARTBEAT_S if heartbeat else heartbeat_at
+            rebalance_at = now() + REBALANCE_S if rebalance_all else rebalance_at
             try:
-                async with self._turns:
-                    await self._turn(beats, everything)
+                async with self._lock:
+                    await self._run_once(heartbeat=heartbeat, rebalance_all=rebalance_all)
             except (BrokerError, Problem):
-                self._astray = True
-            if self._astray:
+                self._must_recover = True
+            if self._must_recover:
                 await asyncio.sleep(PAUSE_S)
-                self._look.set()
+                self._run_soon.set()
 
-    async def _turn(self, beats: bool, everything: bool) -> None:
-        await self._say_left()
-        if beats:
-            await self._beat()
-        changed, self._changed = self._changed, set()
+    async def _run_once(self, *, heartbeat: bool, rebalance_all: bool) -> None:
+        await self._leave_groups()
+        if heartbeat:
+            await self._send_heartbeats()
+        changed, self._changed_groups = self._changed_groups, set()
         for group in self._groups():
-            if everything or group in changed:
+            if rebalance_all or group in changed:
                 await self._rebalance(group)
         await self._commit_all()
 
     # --- Heartbeats ---
 
-    async def _beat(self) -> None:
-        """Say at every broker which groups this client is in. The error of the first, when none has heard it."""
+    async def _send_heartbeats(self) -> None:
+        """Tell every broker which groups this client is in. Raises the first error when no broker answered."""
         command = commands.HeartBeat(
             client_id=self._client_id,
             protocol="websocket",
             language="HTTP",
-            consumers=[self._membership(group) for group in self._groups()],
+            consumers=[self._consumer_data(group) for group in self._groups()],
         )
         errors = [
             error
-            for error in await asyncio.gather(*(self._beat_at(broker, command) for broker in get_ports()))
+            for error in await asyncio.gather(*(self._send_heartbeat(broker, command) for broker in get_ports()))
             if error is not None
         ]
         if len(errors) == len(get_ports()):
             raise errors[0]
 
-    async def _beat_at(self, broker: str, command: commands.HeartBeat) -> BrokerError | None:
+    async def _send_heartbeat(self, broker: str, command: commands.HeartBeat) -> BrokerError | None:
         connection = self._connection(broker)
         try:
             try:
                 await connection.call(command)
-            except ConflictError:  # a connection that the engine does not know, or not any more
+            except ConflictError:  # the engine does not know the connection, or has dropped it
                 await connection.call(
                     commands.OpenConnection(client_id=self._client_id, protocol="websocket", remote=self._remote)
                 )
@@ -302,8 +306,8 @@ class Membership:
             return error
         return None
 
-    def _membership(self, group: str) -> commands.ConsumerData:
-        own = self._of(group)
+    def _consumer_data(self, group: str) -> commands.ConsumerData:
+        own = self._subscriptions_of(group)
         topics = [_subscription_data(subscription, self._joined[subscription.id]) for subscription in own]
         retries = commands.SubscriptionData(topic=RETRY_PREFIX + group, sub_version=self._joined[own[0].id].version)
         where = {"first": "CONSUME_FROM_FIRST_OFFSET", "last": "CONSUME_FROM_LAST_OFFSET"}
@@ -320,47 +324,47 @@ class Membership:
         connection.on_notice = self.on_notice
         return connection
 
-    async def _ask(self, command: commands.Command) -> commands.Reply:
-        """The first broker's answer."""
+    async def _ask_first_broker(self, command: commands.Command) -> commands.Reply:
+        """Send the command to the first broker."""
         return await self._connection(next(iter(get_ports()))).call(command)
 
     # --- Rebalance ---
 
     async def _rebalance(self, group: str) -> None:
-        """Take this client's share of the group's queues. Raises when the share cannot be known now: all stays."""
+        """Consume this client's share of the group's queues. Raises when it cannot be computed now; nothing changes."""
         ids = await self._member_ids(group)
         if self._client_id not in ids:
-            await self._beat()
+            await self._send_heartbeats()
             ids = await self._member_ids(group)
-        retries = await self._queues(RETRY_PREFIX + group)
+        retries = await self._read_queues(RETRY_PREFIX + group)
         offsets: list[Offset] = []
-        for subscription in self._of(group):
-            queues = allocate_averagely(await self._queues(subscription.topic), ids, self._client_id)
+        for subscription in self._subscriptions_of(group):
+            queues = allocate_averagely(await self._read_queues(subscription.topic), ids, self._client_id)
             queues += allocate_averagely(retries, ids, self._client_id)
-            retries = []  # they come with the group's first subscription
+            retries = []  # only the group's first subscription consumes them
             for queue in queues:
                 self._connection(queue.broker)
             offsets += subscription.assign(queues, len(ids), self._connections)
         await self._commit(group, offsets)
 
     async def _member_ids(self, group: str) -> list[str]:
-        """As the first broker that answers knows them: empty where nobody is in the group."""
+        """The client ids in the group, from the first broker that answers; empty if there are none."""
         error: BrokerError | None = None
         for broker in sorted(get_ports()):
             try:
                 reply = await self._connection(broker).call(commands.GetConsumerListByGroup(group=group))
                 return expect(reply, commands.ConsumerList).client_ids
-            except _AWAY as away:
+            except _ENGINE_AWAY as away:
                 error = away
             except BrokerError:
                 return []
         assert error is not None
         raise error
 
-    async def _queues(self, topic: str, *, must_exist: bool = False) -> list[Queue]:
-        """All queues of the topic that may be read, sorted as every member sorts them.
+    async def _read_queues(self, topic: str, *, must_exist: bool = False) -> list[Queue]:
+        """All readable queues of the topic, in the order that every member uses.
 
-        UnavailableError while a broker does not answer: without its queues everybody's share would be another one.
+        UnavailableError while a broker does not answer: shares computed without its queues would be wrong.
         """
         try:
             replies = await brokers.ask_all("", commands.GetTopic(topic=topic), commands.Topics)
@@ -369,7 +373,7 @@ class Membership:
                 raise
             return []
         if replies.unavailable:
-            raise UnavailableError(f"{', '.join(replies.unavailable)} did not say which queues of {topic} it has")
+            raise UnavailableError(f"no answer from {', '.join(replies.unavailable)} about the queues of {topic}")
         return sorted(
             Queue(topic, broker, queue_id)
             for broker, reply in replies.by_broker.items()
@@ -383,11 +387,11 @@ class Membership:
     async def _commit_all(self) -> None:
         for group in self._groups():
             await self._commit(
-                group, [offset for subscription in self._of(group) for offset in subscription.to_commit()]
+                group, [offset for subscription in self._subscriptions_of(group) for offset in subscription.to_commit()]
             )
 
     async def _commit(self, group: str, offsets: Iterable[Offset]) -> None:
-        """Each topic by itself: one that was deleted, say, keeps no other back."""
+        """Commit each topic by itself, so that a deleted topic does not prevent the commits of others."""
         by_topic: dict[tuple[str, str], list[Offset]] = {}
         for entry in offsets:
             by_topic.setdefault(entry.consumer.queue[:2], []).append(entry)
@@ -405,11 +409,11 @@ class Membership:
                         ],
                     )
                 )
-            except _AWAY:
+            except _ENGINE_AWAY:
                 raise
             except BrokerError as error:
-                if error.remark != self._told:
-                    self._told = error.remark
+                if error.remark != self._last_refusal:
+                    self._last_refusal = error.remark
                     self._client.put_problem(problem_of(error))
                 continue
             for consumer, offset in entries:

@@ -1,4 +1,4 @@
-"""What may go on now: places for pulls that read, and permits for messages that are sent unasked."""
+"""What limits a consumer: places for pulls that read, permits for pushed messages, a buffer for messages that wait."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class Place:
-    """One of the few places for pulls that read: taken before the pull, given back once."""
+    """One of the few places for pulls that read. It is taken before the pull, and given back once."""
 
     __slots__ = ("_places", "_taken")
 
@@ -25,7 +25,7 @@ class Place:
 
 
 class Permits:
-    """How many more messages a client wants. Who waits for one gets it in turn, so that no queue starves another."""
+    """How many more messages a client accepts. Waiting queues get permits in turn, so that none starves another."""
 
     def __init__(self) -> None:
         self.left = 0
@@ -39,7 +39,7 @@ class Permits:
             self._turns.release()
 
     async def some(self) -> None:
-        """Returns when at least one is left; it is not taken."""
+        """Returns when at least one is left, without taking it."""
         await self._some.wait()
 
     async def take(self) -> None:
@@ -61,17 +61,17 @@ class Permits:
 
 
 class Buffer:
-    """Bytes of messages that were pulled and cannot be sent yet, at most ``most``; alone, a larger one is taken too."""
+    """Pulled messages that cannot be sent yet: ``max_size`` bytes at most, or one larger answer alone."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
         self._size = 0
         self._room = asyncio.Event()
         self._room.set()
 
     def take(self, size: int) -> bool:
-        """False when there is no room: then nothing was taken."""
-        if self._size and self._size + size > self._most:
+        """Take ``size`` bytes; False, and nothing is taken, when there is no room."""
+        if self._size and self._size + size > self._max_size:
             self._room.clear()
             return False
         self._size += size
@@ -82,5 +82,5 @@ class Buffer:
         self._room.set()
 
     async def room(self) -> None:
-        """Returns when something was given back since there was no room."""
+        """Returns when bytes were given back after ``take`` found no room."""
         await self._room.wait()

@@ -1,18 +1,18 @@
-"""How far a client is in one queue: what it was sent, what of it is done, and so which offset its group may commit."""
+"""A client's progress in one queue: which messages were sent, which are acknowledged, and so what may be committed."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
 
 
 class QueueProgress:
-    """The messages of one queue on their way through a client, by offset.
+    """The messages of one queue at a client, by offset. A message is open from its sending until it is acknowledged.
 
          committed           done_to                       next_offset
          |                   |                             |
          done . done . done  open . done . done . open ... not sent yet
 
     ``committed`` is None while the group has no offset for the queue. Offsets are sent ascending, with gaps where the
-    filter said no.
+    filter rejected messages.
     """
 
     def __init__(self, next_offset: int, committed: int | None) -> None:
@@ -21,33 +21,33 @@ class QueueProgress:
         self._open: OrderedDict[int, int] = OrderedDict()  # offset -> physical offset
 
     def __len__(self) -> int:
-        """How many are sent and not done."""
+        """How many messages are open."""
         return len(self._open)
 
     def __iter__(self) -> Iterator[int]:
-        """The offsets that are sent and not done, ascending."""
+        """The open offsets, ascending."""
         return iter(self._open)
 
     def __contains__(self, offset: int) -> bool:
-        """Whether it is sent and not done."""
+        """Whether the message is open."""
         return offset in self._open
 
     def send(self, offset: int, physical_offset: int) -> None:
-        """This message leaves for the client now."""
+        """This message is sent to the client now."""
         self._open[offset] = physical_offset
         self.next_offset = offset + 1
 
     def pass_over(self, next_offset: int) -> None:
-        """Everything before ``next_offset`` was sent, or is nothing that the client wants."""
+        """Everything before ``next_offset`` was sent, or was rejected by the filter."""
         self.next_offset = max(self.next_offset, next_offset)
 
     def move(self, next_offset: int) -> None:
-        """Go on elsewhere; what is open will never be done."""
+        """Continue at another offset. Open messages are forgotten: they can no longer be acknowledged."""
         self._open.clear()
         self.next_offset = next_offset
 
     def finish(self, offset: int) -> None:
-        """The client is done with it. What is not open is passed over."""
+        """The client acknowledged the message. An offset that is not open is ignored."""
         self._open.pop(offset, None)
 
     def physical_offset(self, offset: int) -> int:
@@ -55,7 +55,7 @@ class QueueProgress:
 
     @property
     def done_to(self) -> int:
-        """The end of the contiguous range that is done: the first open offset, or else the next one."""
+        """The offset to commit, where the range without open messages ends: the first open offset, or the next one."""
         return next(iter(self._open), self.next_offset)
 
     @property

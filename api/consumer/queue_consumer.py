@@ -1,8 +1,7 @@
-"""One queue of a subscription: pulled while there are permits, sent in order, one pull at a time.
+"""One queue of a subscription. It is pulled while there are permits, one pull at a time; messages are sent in order.
 
-A pull is held like any other, and may find its permits gone when it is woken: what it brought then waits for new ones.
-How much may wait is bounded by the socket's buffer; beyond it the pull is simply done again later, since it changes
-nothing.
+A pull is held like any other. If other queues have used the permits when it is woken, its messages wait for new ones.
+The socket's buffer bounds the messages that wait; beyond it the answer is dropped and pulled again later.
 """
 
 import asyncio
@@ -22,11 +21,11 @@ from bridge.port import BrokerError, NotFoundError, PortConnection, ResponseCode
 PAUSE_S = 1.0
 """After a pull that failed; RocketMQ's pullTimeDelayMillsWhenException."""
 RETRY_PREFIX = "%RETRY%"
-"""A group's own topic, with the messages that it could not consume at first."""
+"""Prefix of a group's retry topic, with the messages that it sent back."""
 
 
 class Queue(NamedTuple):
-    """A queue of the cluster; queues sort as RocketMQ's clients sort them."""
+    """MessageQueue: a queue of the cluster. Queues sort as RocketMQ's clients sort them."""
 
     topic: str
     broker: str
@@ -37,8 +36,10 @@ class Queue(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a subscription asks of each of its queues. ``start``: where a queue begins that the group has no offset of,
-    ``first``, ``last`` or a store time in ms."""
+    """What a subscription asks of each of its queues.
+
+    ``start`` applies to queues without a committed offset: ``first``, ``last`` or a store time in ms.
+    """
 
     group: str
     client_id: str
@@ -48,7 +49,7 @@ class Wanted(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the queues of one subscription, and others of its socket, share."""
+    """What queues share: ``permits`` those of one subscription, all else those of one socket."""
 
     permits: Permits
     places: asyncio.Semaphore
@@ -57,9 +58,9 @@ class Shared(NamedTuple):
 
 
 class QueueConsumer:
-    """``send`` is handed each message, ``on_trouble`` each new kind of failure; both return at once.
+    """Calls ``send`` with each message, and ``on_problem`` with each new failure; both return at once.
 
-    ``trouble`` is the failure that is under way, in words; empty when all is well.
+    ``problem`` describes the present failure; it is empty while pulls succeed.
     """
 
     def __init__(
@@ -70,45 +71,45 @@ class QueueConsumer:
         connection: PortConnection,
         *,
         send: Callable[[MessageView], None],
-        on_trouble: Callable[[Queue, Problem], None],
+        on_problem: Callable[[Queue, Problem], None],
     ) -> None:
         self.queue = queue
-        self.trouble = ""
+        self.problem = ""
         self.progress: QueueProgress | None = None
         self._wanted = wanted
         self._shared = shared
         self._connection = connection
         self._send = send
-        self._on_trouble = on_trouble
+        self._on_problem = on_problem
         self._finished = asyncio.Event()
 
     def finish(self, offset: int) -> None:
-        """The client is done with this message."""
+        """The client acknowledged this message."""
         if self.progress is not None:
             self.progress.finish(offset)
             self._finished.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Consume the queue until cancelled."""
         while True:
             try:
                 if self.progress is None:
-                    self.progress = await self._begin()
-                await self._turn(self.progress)
-                self.trouble = ""
+                    self.progress = await self._first_progress()
+                await self._pull_once(self.progress)
+                self.problem = ""
             except (BrokerError, Problem) as error:
-                self._tell(problem_of(error) if isinstance(error, BrokerError) else error)
+                self._report(problem_of(error) if isinstance(error, BrokerError) else error)
                 await asyncio.sleep(PAUSE_S)
 
-    def _tell(self, problem: Problem) -> None:
-        """Once, until something else happens."""
-        if problem.detail != self.trouble:
-            self._on_trouble(self.queue, problem)
-            self.trouble = problem.detail
+    def _report(self, problem: Problem) -> None:
+        """Report a problem once, until it changes or passes."""
+        if problem.detail != self.problem:
+            self._on_problem(self.queue, problem)
+            self.problem = problem.detail
 
     # --- Where to begin ---
 
-    async def _begin(self) -> QueueProgress:
+    async def _first_progress(self) -> QueueProgress:
         queue = self.queue
         try:
             committed = await self._offset(
@@ -123,7 +124,7 @@ class QueueConsumer:
         return QueueProgress(committed, committed)
 
     async def _first_offset(self) -> int:
-        """Where a group begins that has no offset here yet."""
+        """Where a group without a committed offset begins."""
         topic, _, queue_id = self.queue
         start = self._wanted.start
         if topic.startswith(RETRY_PREFIX) or start == "first":
@@ -137,28 +138,28 @@ class QueueConsumer:
 
     # --- One pull ---
 
-    async def _turn(self, progress: QueueProgress) -> None:
+    async def _pull_once(self, progress: QueueProgress) -> None:
         shared = self._shared
         await shared.permits.some()
         if progress.span >= MAX_SPAN:
-            await self._gap_closed(progress)
+            await self._wait_for_acks(progress)
         await shared.outbox.room()
         pulled = await self._pull(progress)
         if pulled.code == ResponseCode.PULL_OFFSET_MOVED:
             progress.move(pulled.next_begin_offset)
             return
         if pulled.code == ResponseCode.PULL_NOT_FOUND and pulled.hold is None:
-            await asyncio.sleep(PAUSE_S)  # it was not held: to ask again at once would be a spin
+            await asyncio.sleep(PAUSE_S)  # the pull was not held: do not pull again at once
         size = len(pulled.records)
         if not shared.buffer.take(size):
             await shared.buffer.room()
             return
         try:
-            await self._hand_out(progress, pulled)
+            await self._send_messages(progress, pulled)
         finally:
             shared.buffer.give_back(size)
 
-    async def _hand_out(self, progress: QueueProgress, pulled: commands.Pulled) -> None:
+    async def _send_messages(self, progress: QueueProgress, pulled: commands.Pulled) -> None:
         for stored in stored_messages(pulled.records, self.queue.broker):
             async with self._shared.permits.use(), self._shared.outbox.turn():
                 message = await render_one(stored)
@@ -196,12 +197,12 @@ class QueueConsumer:
         finally:
             place.give_back()
 
-    async def _gap_closed(self, progress: QueueProgress) -> None:
-        self._tell(
+    async def _wait_for_acks(self, progress: QueueProgress) -> None:
+        self._report(
             Problem(
                 429,
                 f"{self.queue}: offset {progress.done_to} is not acknowledged, and the queue is "
-                f"{progress.span} offsets ahead of it; nothing more comes from it until that message is acknowledged",
+                f"{progress.span} offsets ahead of it; the queue is not pulled until that message is acknowledged",
                 code=ResponseCode.FLOW_CONTROL,
             )
         )

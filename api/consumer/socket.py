@@ -1,9 +1,9 @@
 """``/ws/v1/consumer``: pull, commit, publish and subscribe over one WebSocket, many pulls held at once.
 
-Every pull and publish is a task of its own, so that answers come as they are ready; the socket has one connection to
-the engine, whose closing releases all its holds. A pull that reads takes one of a few places until its answer has
-left, and gives it back while it is held: so a client cannot ask for more than it reads. What subscribing is, and its
-connections to other brokers, are in ``membership.py``.
+Every pull and publish is a task of its own, so each is answered as soon as it is ready. The socket has one connection
+to the engine; closing it releases all holds. A pull that reads takes one of a few places until its answer is written,
+and gives it back while it is held, so a client cannot pull more than it reads. ``membership.py`` has subscriptions and
+the connections to other brokers.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ class ConsumerSocket(Socket):
     async def handle(self, request: Any, size: int) -> None:
         match request:
             case Pull():
-                await self._introduce()
+                await self._open_connection()
                 self._start_pull(request)
             case Publish():
                 self._start_publish(request, size)
@@ -115,7 +115,7 @@ class ConsumerSocket(Socket):
             case Hello():
                 await self._hello(request)
             case Subscribe() | Permit() | Ack() | Nack() | Unsubscribe():
-                await self._as_member(request)
+                await self._handle_as_member(request)
 
     # hello
 
@@ -123,15 +123,15 @@ class ConsumerSocket(Socket):
         if self._client_id:
             raise Problem(
                 409,
-                f"this socket is {self._client_id} already; hello comes first, and once",
+                f"this socket already has the client id {self._client_id}; hello may only be the first frame",
                 code=ResponseCode.ILLEGAL_OPERATION,
                 pointer="/type",
             )
-        await self._introduce(hello.client_id)
+        await self._open_connection(hello.client_id)
         self.put(Welcome(broker=self._broker, client_id=self._client_id, supported=SUPPORTED, limits=Limits()))
 
-    async def _introduce(self, client_id: str = "") -> None:
-        """Tell the engine who this is, unless it knows."""
+    async def _open_connection(self, client_id: str = "") -> None:
+        """Register this client's connection with the engine, once."""
         if not self._client_id:
             self._client_id = client_id or f"{self._remote}:{self._remote_port}#{next(_numbers)}"
             await self._connection.call(
@@ -140,12 +140,12 @@ class ConsumerSocket(Socket):
                 )
             )
 
-    # subscribe and its kin
+    # subscribe, permit, ack, nack, unsubscribe
 
-    async def _as_member(self, request: Subscribe | Permit | Ack | Nack | Unsubscribe) -> None:
+    async def _handle_as_member(self, request: Subscribe | Permit | Ack | Nack | Unsubscribe) -> None:
         if isinstance(request, Subscribe) and request.id in self._pulls:
             raise _id_taken("pull", request.id)
-        await self._introduce()
+        await self._open_connection()
         if self._membership is None:
             self._membership = Membership(
                 self, self._client_id, f"{self._remote}:{self._remote_port}", self._connections
@@ -172,7 +172,7 @@ class ConsumerSocket(Socket):
         if len(self._pulls) >= MAX_PULLS_PER_SOCKET:
             raise Problem(
                 429,
-                f"{MAX_PULLS_PER_SOCKET} pulls are under way on this socket, the most it takes",
+                f"{MAX_PULLS_PER_SOCKET} pulls are under way on this socket, the maximum",
                 code=ResponseCode.FLOW_CONTROL,
                 retry_after_s=1,
             )
@@ -195,7 +195,7 @@ class ConsumerSocket(Socket):
                 return
             command = self._pull_command(pull)
             reply = await self._connection.call(command, on_held=on_held, request_id=request_id)
-            await self._answer(pull, command, expect(reply, commands.Pulled))
+            await self._send_in_turn(pull, command, expect(reply, commands.Pulled))
         except (BrokerError, Problem) as error:
             if request_id in self._cancelled:
                 self.put(Cancelled(id=pull.id))
@@ -221,7 +221,7 @@ class ConsumerSocket(Socket):
             report_hold=True,
         )
 
-    async def _answer(self, pull: Pull, command: commands.PullMessage, pulled: commands.Pulled) -> None:
+    async def _send_in_turn(self, pull: Pull, command: commands.PullMessage, pulled: commands.Pulled) -> None:
         """Send the answer in its turn. Messages for which the buffer has no room until then are pulled again."""
         hold, size = pulled.hold, len(pulled.records)
         is_kept = self.buffer.take(size)
@@ -232,12 +232,12 @@ class ConsumerSocket(Socket):
                 if not is_kept:
                     reply = await self._connection.call(msgspec.structs.replace(command, suspend_timeout_ms=0))
                     pulled = msgspec.structs.replace(expect(reply, commands.Pulled), hold=hold)
-                await self._put_pulled(pull, pulled)
+                await self._send_pulled(pull, pulled)
         finally:
             if is_kept:
                 self.buffer.give_back(size)
 
-    async def _put_pulled(self, pull: Pull, pulled: commands.Pulled) -> None:
+    async def _send_pulled(self, pull: Pull, pulled: commands.Pulled) -> None:
         hold = pulled.hold
         if hold is not None:
             self.put(Woken(id=pull.id, hold_id=hold.hold_id, cause=hold.wake_cause, held_ms=hold.held_us // 1000))
@@ -259,7 +259,7 @@ class ConsumerSocket(Socket):
     # commit, publish
 
     async def _commit(self, commit: Commit) -> None:
-        await self._introduce()
+        await self._open_connection()
         offsets = _offsets(commit)
         await self._connection.call(commit_command(commit.group, offsets, self._client_id))
         self.put(
@@ -270,7 +270,7 @@ class ConsumerSocket(Socket):
         if self._publishes >= MAX_PUBLISHES_PER_SOCKET or self._published_bytes + size > MAX_PUBLISHED_BYTES_PER_SOCKET:
             raise Problem(
                 429,
-                "too much of what this socket published is not stored yet; wait for `published`",
+                "too many messages of this socket are not stored yet; wait for `published`",
                 code=ResponseCode.FLOW_CONTROL,
                 retry_after_s=1,
             )
@@ -308,7 +308,7 @@ def _id_taken(what: str, frame_id: int | str) -> Problem:
 
 
 def _offsets(commit: Commit) -> list[OffsetToCommit]:
-    """The frame's offsets: its list, or that of one queue."""
+    """The frame's offsets: its list, or the offset of one queue."""
     topic, queue_id, offset = commit.topic, commit.queue_id, commit.offset
     if commit.offsets and topic is queue_id is offset is UNSET:
         return commit.offsets
@@ -323,7 +323,7 @@ def _offsets(commit: Commit) -> list[OffsetToCommit]:
 
 
 def _messages(publish: Publish) -> list[commands.OutgoingMessage]:
-    """The frame's messages: its own one, or its list."""
+    """The frame's messages: the one in its fields, or its list."""
     if not publish.body:
         if not publish.messages:
             raise Problem(400, "a publish has a body, or messages", pointer="/body")

@@ -1,4 +1,4 @@
-"""One topic of a group, as one client consumes it: its share of the queues, its permits, what it acknowledged."""
+"""One client's subscription to a topic: its share of the queues, its permits, its acknowledgements."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -17,7 +17,7 @@ from bridge.port import PortConnection, ResponseCode, commands
 
 
 class Client(Protocol):
-    """What a subscription needs of its socket."""
+    """The part of its socket that a subscription uses."""
 
     outbox: Outbox
     places: asyncio.Semaphore
@@ -31,22 +31,22 @@ class Client(Protocol):
 
 
 class Offset(NamedTuple):
-    """How far a queue is done, of a consumer that may know that it was committed."""
+    """An offset to commit for the queue of ``consumer``."""
 
     consumer: QueueConsumer
     offset: int
 
 
 class Subscription:
-    """``trouble`` is told when a queue cannot be pulled, whatever the reason."""
+    """Calls ``on_problem`` when a queue cannot be pulled, whatever the reason."""
 
-    def __init__(self, client: Client, client_id: str, frame: Subscribe, trouble: Callable[[Problem], None]) -> None:
+    def __init__(self, client: Client, client_id: str, frame: Subscribe, on_problem: Callable[[Problem], None]) -> None:
         self.id = frame.id
         self.topic = frame.topic
         self.group = frame.group
         self.wanted = Wanted(frame.group, client_id, frame.filter or "*", frame.filter_type.upper(), frame.start)
         self._client = client
-        self._trouble = trouble
+        self._on_queue_problem = on_problem
         self._permits = Permits()
         self._consumers: dict[Queue, QueueConsumer] = {}
         self._by_queue_id: dict[int, list[QueueConsumer]] = {}
@@ -54,10 +54,10 @@ class Subscription:
         self._assigned = False
         self._seq = 0
 
-    # --- Queues come and go ---
+    # --- Queues ---
 
     def assign(self, queues: Iterable[Queue], members: int, connections: Mapping[str, PortConnection]) -> list[Offset]:
-        """Consume these queues from now on, and tell the client if they changed; what is left to commit of others."""
+        """Consume these queues, and no others; send `assigned` if that is a change. Returns what is left to commit."""
         wanted = set(queues)
         if self._assigned and wanted == self._consumers.keys():
             return []
@@ -81,13 +81,13 @@ class Subscription:
         return offsets
 
     def end(self) -> list[Offset]:
-        """Consume nothing any more; what is left to commit."""
+        """Consume nothing any more. Returns what is left to commit."""
         return [offset for queue in list(self._consumers) for offset in self._drop(queue)]
 
     def _take(self, queue: Queue, connection: PortConnection) -> None:
         client = self._client
         shared = Shared(self._permits, client.places, client.buffer, client.outbox)
-        consumer = QueueConsumer(queue, self.wanted, shared, connection, send=self._send, on_trouble=self._on_trouble)
+        consumer = QueueConsumer(queue, self.wanted, shared, connection, send=self._send, on_problem=self._on_problem)
         self._consumers[queue] = consumer
         self._tasks[queue] = client.start(consumer.run(), f"consumer of {queue}")
 
@@ -99,50 +99,50 @@ class Subscription:
         self._seq += 1
         self._client.put(copied(MessageFrame, message, id=self.id, seq=self._seq))
 
-    def _on_trouble(self, queue: Queue, problem: Problem) -> None:
-        """Told once, though all queues may have it at once."""
-        if not any(consumer.trouble == problem.detail for consumer in self._consumers.values()):
+    def _on_problem(self, queue: Queue, problem: Problem) -> None:
+        """Send the problem once, though all queues may have it at the same time."""
+        if not any(consumer.problem == problem.detail for consumer in self._consumers.values()):
             self._client.put_problem(problem, self.id)
-        self._trouble(problem)
+        self._on_queue_problem(problem)
 
     def to_commit(self) -> list[Offset]:
-        """Where more is done than was committed."""
+        """Offsets that differ from the committed ones."""
         return _to_commit(self._consumers.values())
 
-    # --- What the client says ---
+    # --- Frames of the client ---
 
     def permit(self, number: int) -> None:
-        """Problem 429 when the client would be owed, and owe, more than a window."""
+        """Problem 429 when unused permits and unacknowledged messages would be more than ``MAX_WINDOW`` together."""
         left, unacknowledged = self._permits.left, sum(map(_open, self._consumers.values()))
         if left + unacknowledged + number > MAX_WINDOW:
             raise Problem(
                 429,
-                f"{left} permits are not used and {unacknowledged} messages not acknowledged; with "
-                f"{number} more permits that is above {MAX_WINDOW}, the most",
+                f"{left} permits are not used and {unacknowledged} messages are not acknowledged; with "
+                f"{number} more permits that exceeds the maximum of {MAX_WINDOW}",
                 code=ResponseCode.FLOW_CONTROL,
                 pointer="/n",
             )
         self._permits.add(number)
 
     def ack(self, ack: Ack) -> None:
-        """All of them are done or, with a Problem for one that could be several, none."""
+        """Acknowledge all entries; none, with Problem 400, when one could mean several messages."""
         find = _Finder(self._by_queue_id)
-        found = [find(entry, f"/offsets/{index}") for index, entry in enumerate(ack.offsets)]
-        for consumer, offset in filter(None, found):
+        open_messages = [find(entry, f"/offsets/{index}") for index, entry in enumerate(ack.offsets)]
+        for consumer, offset in filter(None, open_messages):
             consumer.finish(offset)
 
     async def nack(self, nack: Nack, connections: Mapping[str, PortConnection]) -> None:
-        """Have it brought again; once that is certain, it is done here."""
+        """Send the message back to the broker, which delivers it again later; then it is acknowledged here."""
         entry = OpenMessage(offset=nack.offset, queue_id=nack.queue_id, topic=nack.topic, broker=nack.broker)
-        found = _Finder(self._by_queue_id)(entry, "/offset")
-        if found is None:
+        open_message = _Finder(self._by_queue_id)(entry, "/offset")
+        if open_message is None:
             raise Problem(
                 404,
-                "this message is not open here (any more): it is acknowledged, or its queue is now another client's",
+                "this message is not open here: it is acknowledged already, or its queue is now another client's",
                 code=ResponseCode.QUERY_NOT_FOUND,
                 pointer="/offset",
             )
-        consumer, offset = found
+        consumer, offset = open_message
         assert consumer.progress is not None
         await connections[consumer.queue.broker].call(
             commands.ConsumerSendMsgBack(
@@ -168,7 +168,7 @@ def _to_commit(consumers: Iterable[QueueConsumer]) -> list[Offset]:
 
 
 class _Finder:
-    """Finds the open message that an entry of an ack means; None when there is none."""
+    """Finds the open message that an entry of an ack means: its consumer and offset, None when there is none."""
 
     def __init__(self, by_queue_id: Mapping[int, list[QueueConsumer]]) -> None:
         self._by_queue_id = by_queue_id
@@ -177,7 +177,7 @@ class _Finder:
     def __call__(self, entry: int | OpenMessage, pointer: str) -> tuple[QueueConsumer, int] | None:
         if isinstance(entry, int):
             entry = OpenMessage(offset=entry)
-        found = [
+        matching = [
             consumer
             for consumer in self._candidates(entry)
             if consumer.progress is not None
@@ -185,14 +185,14 @@ class _Finder:
             and entry.topic in (UNSET, consumer.queue.topic)
             and entry.broker in (UNSET, consumer.queue.broker)
         ]
-        if len(found) > 1:
-            places = ", ".join(f"{consumer.queue} at {consumer.queue.broker}" for consumer in found[:4])
+        if len(matching) > 1:
+            places = ", ".join(f"{consumer.queue} at {consumer.queue.broker}" for consumer in matching[:4])
             raise Problem(
                 400,
                 f"offset {entry.offset} is open in {places}: name topic, queue_id and broker as the message had them",
                 pointer=pointer,
             )
-        return (found[0], entry.offset) if found else None
+        return (matching[0], entry.offset) if matching else None
 
     def _candidates(self, entry: OpenMessage) -> list[QueueConsumer]:
         if entry.queue_id is not UNSET:

@@ -43,14 +43,14 @@ def queues(assigned: dict[str, Any], topic: str = "T") -> list[int]:
 # Joining
 
 
-async def test_a_lonely_member_has_every_queue(client: Client, group: FakeGroup) -> None:
+async def test_a_single_member_has_every_queue(client: Client, group: FakeGroup) -> None:
     assigned = await client.subscribe(filter="TagA")
     assert (assigned["id"], assigned["members"]) == (1, 1)
     assert assigned["queues"][0] == {"topic": RETRY, "broker": "broker-a", "queue_id": 0}
     assert queues(assigned) == [0, 1, 2, 3]
 
 
-async def test_the_heartbeat_says_what_a_push_consumer_says(client: Client, group: FakeGroup) -> None:
+async def test_the_heartbeat_is_that_of_a_push_consumer(client: Client, group: FakeGroup) -> None:
     await client.subscribe(filter="TagA", filter_type="sql92", **{"from": 5})
     (beat,) = group.sent(commands.HeartBeat)
     (data,) = beat.consumers
@@ -69,13 +69,13 @@ async def test_the_heartbeat_says_what_a_push_consumer_says(client: Client, grou
     assert group.sent(commands.CheckClientConfig)[0].subscription.sub_string == "TagA"
 
 
-async def test_beside_a_java_member_it_has_its_share(client: Client, group: FakeGroup) -> None:
+async def test_queues_are_shared_with_a_java_member(client: Client, group: FakeGroup) -> None:
     group.members = {"java-1", "zeta"}
     assigned = await client.subscribe()
     assert (queues(assigned), queues(assigned, RETRY), assigned["members"]) == ([2], [], 3)
 
 
-async def test_without_hello_it_is_a_member_too(group: FakeGroup) -> None:
+async def test_hello_is_not_needed_to_be_a_member(group: FakeGroup) -> None:
     client = Client(consumer_application, "/ws/v1/consumer")
     await client.connect()
     assert queues(await client.subscribe()) == [0, 1, 2, 3]
@@ -91,7 +91,7 @@ async def test_without_hello_it_is_a_member_too(group: FakeGroup) -> None:
         (commands.GetTopic, NotFoundError("no topic", code=ResponseCode.TOPIC_NOT_EXIST), 404),
     ],
 )
-async def test_what_is_refused_is_not_joined(
+async def test_a_refused_subscription_joins_nothing(
     client: Client, group: FakeGroup, port: FakePort, kind: type[commands.Command], error: Exception, status: int
 ) -> None:
     scripted = port.replies[kind]
@@ -104,14 +104,14 @@ async def test_what_is_refused_is_not_joined(
     assert queues(await client.subscribe()) == [0, 1, 2, 3]
 
 
-async def test_a_group_that_is_not_created(client: Client, group: FakeGroup) -> None:
+async def test_a_group_that_does_not_exist_and_is_not_created(client: Client, group: FakeGroup) -> None:
     group.create_groups = False
     problem = await client.subscribe()
     assert (problem["status"], problem["code"]) == (404, "SUBSCRIPTION_GROUP_NOT_EXIST")
     assert group.sent(commands.UnregisterClient) == [commands.UnregisterClient(client_id="web-1", consumer_group="G")]
 
 
-async def test_an_engine_that_goes_while_it_joins_is_waited_for(
+async def test_a_member_joins_when_an_engine_that_went_away_is_back(
     client: Client, group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(membership, "PAUSE_S", 0)
@@ -186,7 +186,7 @@ async def test_a_client_id_of_a_member_elsewhere(
 # Sharing
 
 
-async def test_others_come_and_go(client: Client, group: FakeGroup) -> None:
+async def test_queues_change_when_members_join_and_leave(client: Client, group: FakeGroup) -> None:
     await client.subscribe()
     group.join("java-1")
     assigned = await client.hear()
@@ -198,7 +198,7 @@ async def test_others_come_and_go(client: Client, group: FakeGroup) -> None:
     assert queues(await client.hear()) == [0, 1, 2, 3]
 
 
-async def test_a_notice_that_changes_nothing_is_not_told(client: Client, group: FakeGroup) -> None:
+async def test_a_notice_without_a_change_sends_no_frame(client: Client, group: FakeGroup) -> None:
     await client.subscribe()
     seen = len(group.sent(commands.GetConsumerListByGroup))
     group.notify()
@@ -206,7 +206,7 @@ async def test_a_notice_that_changes_nothing_is_not_told(client: Client, group: 
     await client.quiet()
 
 
-async def test_a_notice_of_another_group_is_nothing_to_it(
+async def test_a_notice_of_another_group_is_ignored(
     client: Client, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await client.subscribe()
@@ -217,7 +217,7 @@ async def test_a_notice_of_another_group_is_nothing_to_it(
     assert {query.group for query in group.sent(commands.GetConsumerListByGroup)} == {"G"}
 
 
-async def test_what_is_done_in_a_lost_queue_is_committed_and_the_rest_is_the_others(
+async def test_a_lost_queue_is_committed_and_its_open_messages_are_delivered_elsewhere(
     client: Client, group: FakeGroup
 ) -> None:
     for _ in range(2):
@@ -237,7 +237,7 @@ async def test_what_is_done_in_a_lost_queue_is_committed_and_the_rest_is_the_oth
     assert group.committed["T", 0] == 1
 
 
-async def test_queues_that_come_later_are_found(client: Client, group: FakeGroup) -> None:
+async def test_new_queues_are_assigned(client: Client, group: FakeGroup) -> None:
     await client.subscribe()
     group.queues["T"] = 5
     group.notify()
@@ -251,7 +251,7 @@ async def test_a_topic_that_is_deleted_leaves_nothing_to_consume(client: Client,
     assert queues(await client.hear()) == []
 
 
-async def test_queues_that_may_not_be_read_are_nobodys(client: Client, group: FakeGroup, port: FakePort) -> None:
+async def test_queues_that_are_not_readable_are_not_assigned(client: Client, group: FakeGroup, port: FakePort) -> None:
     view = commands.TopicView(
         broker="broker-a", topic="T", read_queues=4, write_queues=4, perm=2, system=False, messages=0
     )
@@ -290,7 +290,7 @@ async def test_unsubscribing_leaves_the_group(client: Client, group: FakeGroup) 
     assert queues(await client.subscribe()) == [0, 1, 2, 3]
 
 
-async def test_a_good_bye_that_nobody_heard_is_said_again(
+async def test_leaving_is_repeated_until_an_engine_answers(
     client: Client, group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(membership, "PAUSE_S", 0)
@@ -305,7 +305,7 @@ async def test_a_good_bye_that_nobody_heard_is_said_again(
     assert len(group.sent(commands.UnregisterClient)) == 3
 
 
-async def test_a_socket_that_goes_commits_and_takes_its_membership_along(group: FakeGroup, port: FakePort) -> None:
+async def test_a_closed_socket_commits_and_leaves_its_groups(group: FakeGroup, port: FakePort) -> None:
     group.publish("a")
     async with connected() as client:
         await client.subscribe()
@@ -318,7 +318,7 @@ async def test_a_socket_that_goes_commits_and_takes_its_membership_along(group: 
     assert not any(connection.is_open for connection in port.connections)
 
 
-async def test_an_engine_that_is_away_does_not_keep_a_socket(group: FakeGroup, port: FakePort) -> None:
+async def test_a_socket_closes_without_an_engine(group: FakeGroup, port: FakePort) -> None:
     async with connected() as client:
         await client.subscribe()
         port.replies[commands.UpdateConsumerOffset] = UnavailableError("away")
@@ -347,7 +347,7 @@ async def test_offsets_are_committed_every_few_seconds(group: FakeGroup, monkeyp
 @pytest.mark.parametrize(
     ("period", "kind"), [("HEARTBEAT_S", commands.HeartBeat), ("REBALANCE_S", commands.GetConsumerListByGroup)]
 )
-async def test_it_beats_and_looks_around_by_itself(
+async def test_heartbeats_and_rebalances_are_periodic(
     group: FakeGroup, monkeypatch: pytest.MonkeyPatch, period: str, kind: type[commands.Command]
 ) -> None:
     monkeypatch.setattr(membership, "COMMIT_S", 0.001)
@@ -357,7 +357,7 @@ async def test_it_beats_and_looks_around_by_itself(
         await until(lambda: len(group.sent(kind)) >= 4)
 
 
-async def test_a_member_that_was_forgotten_comes_back(client: Client, group: FakeGroup) -> None:
+async def test_a_member_that_the_engine_dropped_joins_again(client: Client, group: FakeGroup) -> None:
     await client.subscribe()
     group.members.clear()  # the engine was restarted
     group.notify()
@@ -381,7 +381,7 @@ async def test_a_connection_that_the_engine_does_not_know_is_opened_again(
     ]
 
 
-async def test_while_the_engine_is_away_everything_stays_and_then_goes_on(
+async def test_assignments_survive_an_absence_of_the_engine(
     client: Client, group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(membership, "PAUSE_S", 0)
@@ -398,7 +398,7 @@ async def test_while_the_engine_is_away_everything_stays_and_then_goes_on(
     assert queues(await client.hear()) == [2, 3]
 
 
-async def test_a_commit_that_is_refused_is_told_once(
+async def test_a_refused_commit_is_reported_once(
     group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(membership, "COMMIT_S", 0.001)
@@ -436,7 +436,7 @@ async def test_the_queues_of_all_brokers_are_shared(port: FakePort) -> None:
     assert not any(connection.is_open for connection in [*port.connections, *other.connections])
 
 
-async def test_while_a_broker_does_not_answer_nobody_is_given_its_queues(port: FakePort) -> None:
+async def test_queues_stay_assigned_while_a_broker_does_not_answer(port: FakePort) -> None:
     other = FakePort()
     set_ports({"broker-a": port, "broker-b": other})
     first, second = FakeGroup(port, queues=2), FakeGroup(other, queues=2, broker="broker-b")

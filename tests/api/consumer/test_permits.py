@@ -41,7 +41,7 @@ async def test_permits_are_taken_one_by_one() -> None:
         waiting.cancel()
 
 
-async def test_who_waits_takes_turns() -> None:
+async def test_waiting_queues_take_turns() -> None:
     permits, order = Permits(), []
 
     async def queue(name: str) -> None:
@@ -58,7 +58,7 @@ async def test_who_waits_takes_turns() -> None:
     assert order == ["a", "b", "a", "b", "a", "b"]
 
 
-async def test_many_permits_at_once_are_shared_too() -> None:
+async def test_many_permits_at_once_are_shared() -> None:
     permits, taken = Permits(), []
 
     async def queue(name: str) -> None:
@@ -77,7 +77,7 @@ async def test_many_permits_at_once_are_shared_too() -> None:
         task.cancel()
 
 
-async def test_a_permit_is_not_lost_with_who_waited_for_it() -> None:
+async def test_a_cancelled_wait_loses_no_permit() -> None:
     permits = Permits()
     gone = asyncio.ensure_future(permits.take())
     await turn()
@@ -107,7 +107,7 @@ async def test_a_permit_is_used_unless_the_block_fails() -> None:
     await permits.take()
 
 
-async def test_a_buffer_is_bounded_but_takes_one_of_any_size() -> None:
+async def test_a_buffer_is_bounded_but_accepts_one_answer_of_any_size() -> None:
     buffer = Buffer(10)
     assert buffer.take(50)
     assert not buffer.take(1)

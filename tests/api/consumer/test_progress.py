@@ -14,11 +14,11 @@ def sent(*offsets: int, begin: int = 0) -> QueueProgress:
     return progress
 
 
-def test_nothing_open_is_done_up_to_the_next() -> None:
+def test_without_open_messages_everything_sent_is_done() -> None:
     assert QueueProgress(7, None).done_to == 7
 
 
-def test_the_first_open_one_holds_the_rest_back() -> None:
+def test_the_first_open_message_bounds_what_is_done() -> None:
     progress = sent(3, 4, 5, begin=3)
     progress.finish(4)
     progress.finish(5)
@@ -27,7 +27,7 @@ def test_the_first_open_one_holds_the_rest_back() -> None:
     assert (progress.done_to, progress.span, len(progress)) == (6, 0, 0)
 
 
-def test_what_the_filter_rejects_is_done() -> None:
+def test_rejected_messages_are_done() -> None:
     progress = sent(3, 9, begin=3)
     progress.pass_over(20)
     progress.finish(3)
@@ -42,14 +42,14 @@ def test_passing_over_never_goes_back() -> None:
     assert progress.next_offset == 4
 
 
-def test_moving_forgets_what_is_open() -> None:
+def test_moving_forgets_open_messages() -> None:
     progress = sent(3, 4, begin=3)
     progress.move(0)
     progress.finish(3)
     assert (progress.done_to, len(progress), 3 in progress) == (0, 0, False)
 
 
-def test_the_place_in_the_log_is_kept_while_it_is_open() -> None:
+def test_the_physical_offset_is_kept_while_a_message_is_open() -> None:
     progress = sent(3)
     assert 3 in progress
     assert progress.physical_offset(3) == 1003
@@ -102,7 +102,7 @@ TestMachine = Machine.TestCase
 
 
 @given(st.permutations(range(20)))
-def test_whatever_the_order_all_are_done_in_the_end(order: list[int]) -> None:
+def test_acknowledgements_in_any_order_finish_every_message(order: list[int]) -> None:
     progress = sent(*range(20))
     for offset in order:
         progress.finish(offset)

@@ -31,7 +31,7 @@ def test_queues_sort_as_rocketmqs_clients_sort_them() -> None:
 
 
 @pytest.mark.parametrize(("start", "offset"), [("first", 0), ("last", 3), (1_700_000_000_000, 1)])
-async def test_a_new_group_begins_where_it_is_told_to(
+async def test_a_new_group_begins_where_the_subscription_asks(
     client: Client, group: FakeGroup, start: Any, offset: int
 ) -> None:
     for number in range(3):
@@ -45,7 +45,7 @@ async def test_a_new_group_begins_where_it_is_told_to(
         assert group.sent(commands.SearchOffset)[0].timestamp_ms == start
 
 
-async def test_last_is_what_is_meant_when_nothing_is_said(client: Client, group: FakeGroup) -> None:
+async def test_the_default_start_is_last(client: Client, group: FakeGroup) -> None:
     group.publish("old")
     await client.say(type="subscribe", id=1, topic="T", group="G")
     await client.hear("assigned")
@@ -63,7 +63,7 @@ async def test_the_retry_topic_is_never_skipped(client: Client, group: FakeGroup
     assert (await client.hear("message"))["body"] == "again"
 
 
-async def test_a_group_goes_on_where_it_was(client: Client, group: FakeGroup) -> None:
+async def test_a_group_continues_at_its_committed_offset(client: Client, group: FakeGroup) -> None:
     for number in range(3):
         group.publish(str(number))
     group.committed["T", 0] = 2
@@ -73,7 +73,7 @@ async def test_a_group_goes_on_where_it_was(client: Client, group: FakeGroup) ->
     assert all(not query.set_zero_if_not_found for query in group.sent(commands.QueryOffset))
 
 
-async def test_it_asks_as_a_member(client: Client, group: FakeGroup) -> None:
+async def test_pulls_carry_group_client_and_filter(client: Client, group: FakeGroup) -> None:
     await client.subscribe(filter="TagA || TagB")
     await client.permit(7)
     await until(lambda: len(group.held()) == 1)
@@ -93,7 +93,7 @@ async def test_it_asks_as_a_member(client: Client, group: FakeGroup) -> None:
     )
 
 
-async def test_a_moved_offset_forgets_what_is_open(client: Client, group: FakeGroup, port: FakePort) -> None:
+async def test_a_moved_offset_forgets_open_messages(client: Client, group: FakeGroup, port: FakePort) -> None:
     for number in range(3):
         group.publish(str(number))
     await client.subscribe()
@@ -110,7 +110,7 @@ async def test_a_moved_offset_forgets_what_is_open(client: Client, group: FakeGr
     assert group.committed["T", 0] == 1
 
 
-async def test_what_the_filter_passed_over_counts_as_done(client: Client, group: FakeGroup, port: FakePort) -> None:
+async def test_rejected_messages_count_as_done(client: Client, group: FakeGroup, port: FakePort) -> None:
     await client.subscribe()
     await client.permit(1)
     await until(lambda: len(group.held()) == 1)
@@ -121,7 +121,7 @@ async def test_what_the_filter_passed_over_counts_as_done(client: Client, group:
     assert group.committed["T", 0] == 40
 
 
-async def test_a_queue_does_not_run_away_from_a_message_that_is_not_acknowledged(
+async def test_a_queue_far_ahead_of_an_unacknowledged_message_is_not_pulled(
     client: Client, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_consumer, "MAX_SPAN", 3)
@@ -141,7 +141,7 @@ async def test_a_queue_does_not_run_away_from_a_message_that_is_not_acknowledged
     assert "offset 3 is not acknowledged" in (await client.hear("problem"))["detail"]
 
 
-async def test_an_empty_answer_that_was_not_held_is_no_reason_to_spin(
+async def test_an_empty_answer_that_was_not_held_causes_a_pause(
     client: Client, group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
@@ -159,7 +159,7 @@ async def test_an_empty_answer_that_was_not_held_is_no_reason_to_spin(
     assert pauses == [queue_consumer.PAUSE_S]
 
 
-async def test_what_waits_for_permits_is_bounded_and_pulled_again(
+async def test_messages_without_permits_are_bounded_and_pulled_again(
     group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("api.consumer.socket.MAX_BUFFERED", 1)
@@ -178,9 +178,7 @@ async def test_what_waits_for_permits_is_bounded_and_pulled_again(
         assert sorted(bodies) == ["of 0", "of 1", "of 2"]
 
 
-async def test_a_record_that_cannot_be_read_is_sent_and_passed_over(
-    client: Client, group: FakeGroup, port: FakePort
-) -> None:
+async def test_an_unreadable_record_is_sent_and_passed_over(client: Client, group: FakeGroup, port: FakePort) -> None:
     await client.subscribe()
     await client.permit(2)
     await until(lambda: len(group.held()) == 1)

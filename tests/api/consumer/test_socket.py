@@ -49,7 +49,7 @@ async def test_hello(socket: Client, port: FakePort) -> None:
     assert (await socket.hear())["status"] == 409
 
 
-async def test_without_hello_the_server_names_the_client(socket: Client, port: FakePort) -> None:
+async def test_without_hello_the_server_chooses_the_client_id(socket: Client, port: FakePort) -> None:
     await socket.say(**PULL, id=1)
     await socket.hear()
     assert port.held[0].command.client_id.startswith("127.0.0.1:0#")
@@ -123,7 +123,7 @@ async def test_answers_that_wait_take_a_bounded_buffer_and_are_pulled_again(
     assert (len(again), {command.suspend_timeout_ms for command in again}) == (50 - len(kept), {0})
 
 
-async def test_many_are_held_at_once_and_answered_as_they_are_woken(socket: Client, port: FakePort) -> None:
+async def test_many_pulls_are_held_and_answered_as_they_are_woken(socket: Client, port: FakePort) -> None:
     for number in range(20):
         await socket.say(**PULL, id=number)
         assert (await socket.hear())["type"] == "held"
@@ -134,7 +134,7 @@ async def test_many_are_held_at_once_and_answered_as_they_are_woken(socket: Clie
     assert answers[0]["id"] == 19
 
 
-async def test_found_at_once(socket: Client, port: FakePort) -> None:
+async def test_a_pull_that_finds_messages_at_once(socket: Client, port: FakePort) -> None:
     port.replies[commands.PullMessage] = pulled(records=record())
     await socket.say(**PULL, id=1, wait_ms=0)
     answer = await socket.hear()
@@ -152,7 +152,7 @@ async def test_cancel(socket: Client, port: FakePort) -> None:
     assert (frame["id"], frame["status"]) == (1, 404)
 
 
-async def test_a_client_that_goes_releases_all_its_holds(socket: Client, port: FakePort) -> None:
+async def test_a_disconnect_releases_all_holds(socket: Client, port: FakePort) -> None:
     for number in range(3):
         await socket.say(**PULL, id=number)
         await socket.hear()
@@ -161,7 +161,7 @@ async def test_a_client_that_goes_releases_all_its_holds(socket: Client, port: F
     assert not port.connections[0].is_open
 
 
-async def test_an_id_under_way_is_taken(socket: Client, port: FakePort) -> None:
+async def test_an_id_in_use_is_refused(socket: Client, port: FakePort) -> None:
     await socket.say(**PULL, id=1)
     await socket.hear()
     await socket.say(**PULL, id=1)
@@ -170,7 +170,7 @@ async def test_an_id_under_way_is_taken(socket: Client, port: FakePort) -> None:
     assert len(port.held) == 1
 
 
-async def test_a_thousand_pulls_and_no_more(socket: Client, port: FakePort) -> None:
+async def test_a_socket_has_at_most_a_thousand_pulls(socket: Client, port: FakePort) -> None:
     for number in range(1001):
         await socket.say(**PULL, id=number)
     frames = [await socket.hear() for _ in range(1001)]
@@ -202,7 +202,7 @@ async def test_only_a_few_pulls_read_at_once(socket: Client, port: FakePort) -> 
     assert sorted([(await socket.hear())["id"] for _ in range(20)]) == list(range(20))
 
 
-async def test_what_the_broker_refuses(socket: Client, port: FakePort) -> None:
+async def test_errors_of_the_broker_become_problems(socket: Client, port: FakePort) -> None:
     port.replies[commands.PullMessage] = RequestError(
         "no such topic", code=ResponseCode.TOPIC_NOT_EXIST, pointer="/topic"
     )
@@ -231,7 +231,7 @@ async def test_commit(socket: Client, port: FakePort, fields: dict[str, Any]) ->
 @pytest.mark.parametrize(
     "fields", [{}, {"topic": "T"}, {"offsets": [{"topic": "T", "queue_id": 1, "offset": 42}], "topic": "T"}]
 )
-async def test_a_commit_of_nothing_or_of_both(socket: Client, fields: dict[str, Any]) -> None:
+async def test_a_commit_needs_a_list_or_one_offset(socket: Client, fields: dict[str, Any]) -> None:
     await socket.say(type="commit", id=1, group="G", **fields)
     frame = await socket.hear()
     assert (frame["id"], frame["status"]) == (1, 400)
@@ -272,13 +272,13 @@ async def test_a_key_used_again_for_another_body_is_409(socket: Client, port: Fa
         ({"body": "x", "topic": "../x"}, "/topic"),
     ],
 )
-async def test_what_cannot_be_published(socket: Client, port: FakePort, fields: dict[str, Any], pointer: str) -> None:
+async def test_invalid_publishes(socket: Client, port: FakePort, fields: dict[str, Any], pointer: str) -> None:
     await socket.say(**{"type": "publish", "id": 1, "topic": "T"} | fields)
     frame = await socket.hear()
     assert (frame["id"], frame["status"], frame["errors"][0]["pointer"]) == (1, 400, pointer)
 
 
-async def test_a_publisher_that_does_not_wait_is_held_back(
+async def test_a_publisher_that_does_not_wait_is_refused(
     socket: Client, port: FakePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer_socket, "MAX_PUBLISHES_PER_SOCKET", 2)
@@ -306,13 +306,13 @@ async def test_a_publisher_that_does_not_wait_is_held_back(
         {"type": "unsubscribe"},
     ],
 )
-async def test_what_belongs_to_no_subscription(socket: Client, frame: dict[str, Any]) -> None:
+async def test_frames_for_an_unknown_subscription(socket: Client, frame: dict[str, Any]) -> None:
     await socket.say(**frame, id=1)
     answer = await socket.hear("problem")
     assert (answer["id"], answer["status"], answer["errors"][0]["pointer"]) == (1, 404, "/id")
 
 
-async def test_an_id_is_a_pulls_or_a_subscriptions(socket: Client, port: FakePort) -> None:
+async def test_pulls_and_subscriptions_share_their_ids(socket: Client, port: FakePort) -> None:
     FakeGroup(port)
     await socket.say(**PULL, id=1)
     await socket.hear("held")

@@ -22,7 +22,7 @@ async def client(group: FakeGroup) -> AsyncIterator[Client]:
         yield client
 
 
-async def test_nothing_is_asked_or_sent_without_permits(client: Client, group: FakeGroup) -> None:
+async def test_nothing_is_pulled_or_sent_without_permits(client: Client, group: FakeGroup) -> None:
     group.publish("a")
     assert (await client.subscribe())["type"] == "assigned"
     await client.quiet()
@@ -31,7 +31,7 @@ async def test_nothing_is_asked_or_sent_without_permits(client: Client, group: F
     assert (await client.hear("message"))["body"] == "a"
 
 
-async def test_a_message_says_where_it_is_from(client: Client, group: FakeGroup) -> None:
+async def test_a_message_names_its_queue_and_broker(client: Client, group: FakeGroup) -> None:
     group.publish("a", 1)
     await client.subscribe(id="s")
     await client.permit(5, "s")
@@ -74,7 +74,7 @@ async def test_each_queue_keeps_its_order_and_gets_its_turn(client: Client, grou
         assert len(of_queue) >= 8
 
 
-async def test_what_a_hold_brought_waits_for_new_permits(client: Client, group: FakeGroup) -> None:
+async def test_messages_of_a_woken_pull_wait_for_new_permits(client: Client, group: FakeGroup) -> None:
     await client.subscribe()
     await client.permit(1)
     await until(lambda: len(group.held()) == 2)  # both queues are asked, with one permit
@@ -86,9 +86,7 @@ async def test_what_a_hold_brought_waits_for_new_permits(client: Client, group: 
     assert (await client.hear("message"))["body"] == "second"
 
 
-async def test_the_committed_offset_is_the_end_of_what_is_contiguously_acknowledged(
-    client: Client, group: FakeGroup
-) -> None:
+async def test_offsets_are_committed_up_to_the_first_open_message(client: Client, group: FakeGroup) -> None:
     for number in range(4):
         group.publish(str(number))
     await client.subscribe()
@@ -105,7 +103,7 @@ async def test_the_committed_offset_is_the_end_of_what_is_contiguously_acknowled
     assert group.committed["T", 0] == 2
 
 
-async def test_what_was_not_acknowledged_comes_again_after_a_reconnect(group: FakeGroup) -> None:
+async def test_unacknowledged_messages_are_delivered_again_after_a_reconnect(group: FakeGroup) -> None:
     for number in range(3):
         group.publish(str(number))
     async with connected() as client:
@@ -130,7 +128,7 @@ async def test_what_was_not_acknowledged_comes_again_after_a_reconnect(group: Fa
         0,
     ],
 )
-async def test_an_ack_says_as_much_as_is_needed(client: Client, group: FakeGroup, entry: Any) -> None:
+async def test_an_ack_names_a_message_in_several_ways(client: Client, group: FakeGroup, entry: Any) -> None:
     group.publish("a", 1)
     await client.subscribe()
     await client.permit(1)
@@ -142,9 +140,7 @@ async def test_an_ack_says_as_much_as_is_needed(client: Client, group: FakeGroup
 
 
 @pytest.mark.parametrize("entry", [0, {"offset": 0}, {"offset": 0, "topic": "T"}])
-async def test_an_ack_that_could_mean_several_is_refused_as_a_whole(
-    client: Client, group: FakeGroup, entry: Any
-) -> None:
+async def test_an_ambiguous_ack_is_refused_as_a_whole(client: Client, group: FakeGroup, entry: Any) -> None:
     for queue_id in (0, 0, 1):
         group.publish("a", queue_id)
     await client.subscribe()
@@ -160,7 +156,7 @@ async def test_an_ack_that_could_mean_several_is_refused_as_a_whole(
     assert group.committed["T", 0] == 0
 
 
-async def test_an_ack_of_what_is_not_open_is_passed_over(client: Client, group: FakeGroup) -> None:
+async def test_an_ack_of_a_message_that_is_not_open_is_ignored(client: Client, group: FakeGroup) -> None:
     group.publish("a")
     await client.subscribe()
     await client.permit(1)
@@ -170,7 +166,7 @@ async def test_an_ack_of_what_is_not_open_is_passed_over(client: Client, group: 
     await client.quiet()
 
 
-async def test_permits_and_what_is_owed_have_a_limit(client: Client, group: FakeGroup) -> None:
+async def test_permits_and_unacknowledged_messages_have_a_limit(client: Client, group: FakeGroup) -> None:
     group.publish("a")
     await client.subscribe()
     await client.permit(10_000)
@@ -178,7 +174,7 @@ async def test_permits_and_what_is_owed_have_a_limit(client: Client, group: Fake
     await client.permit(1)
     problem = await client.hear("problem")
     assert (problem["id"], problem["status"], problem["code"]) == (1, 429, "FLOW_CONTROL")
-    assert "9999 permits are not used and 1 messages not acknowledged" in problem["detail"]
+    assert "9999 permits are not used and 1 messages are not acknowledged" in problem["detail"]
     await client.say(type="ack", id=1, offsets=[0])
     await client.permit(1)
     await client.quiet()
@@ -186,7 +182,7 @@ async def test_permits_and_what_is_owed_have_a_limit(client: Client, group: Fake
     assert (await client.hear("problem"))["errors"][0]["pointer"] == "/n"
 
 
-async def test_a_nack_sends_the_message_back_and_is_done_with_it(client: Client, group: FakeGroup) -> None:
+async def test_a_nack_sends_the_message_back_and_finishes_it(client: Client, group: FakeGroup) -> None:
     group.publish("a", 1)
     await client.subscribe()
     await client.permit(1)
@@ -216,7 +212,7 @@ async def test_a_nack_that_fails_leaves_the_message_open(client: Client, group: 
     assert group.committed["T", 0] == 0
 
 
-async def test_messages_of_the_retry_topic_come_too(client: Client, group: FakeGroup) -> None:
+async def test_messages_of_the_retry_topic_are_delivered(client: Client, group: FakeGroup) -> None:
     group.queues["%RETRY%G"] = 1
     group.publish("again", topic="%RETRY%G")
     group.publish("new")
@@ -234,7 +230,7 @@ async def test_messages_of_the_retry_topic_come_too(client: Client, group: FakeG
     assert group.committed["T", 0] == 0
 
 
-async def test_what_keeps_all_queues_is_told_once(client: Client, group: FakeGroup, port: FakePort) -> None:
+async def test_a_problem_of_all_queues_is_sent_once(client: Client, group: FakeGroup, port: FakePort) -> None:
     group.publish("a")
     await client.subscribe()
     port.replies[commands.PullMessage] = UnavailableError("the engine is away")
@@ -244,7 +240,7 @@ async def test_what_keeps_all_queues_is_told_once(client: Client, group: FakeGro
     await client.quiet()
 
 
-async def test_a_queue_that_cannot_be_pulled_is_told_once(
+async def test_a_problem_of_one_queue_is_sent_once(
     client: Client, group: FakeGroup, port: FakePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("api.consumer.queue_consumer.PAUSE_S", 0)

@@ -1,8 +1,10 @@
-"""Daphne, made to say no early: by itself it takes in whole bodies, and any number of clients.
+"""Daphne with limits. Daphne alone reads whole bodies, accepts any number of clients, and buffers whole answers.
 
     body         more than ``max_body`` bytes, announced or arrived: 413, and not a byte more is read
     connections  more than ``max_connections``: closed as soon as they are accepted
     headers      Twisted's own: 16 KiB of request line and headers, 500 headers; 400 for more
+    answers      the application's ``send`` waits while more than 64 KiB of an answer are unsent; a client that reads
+                 nothing for ``stall_seconds`` is cut, a slow one is not
 
 The limit of a WebSocket's received messages does not apply to sent ones, as it does in Autobahn, under Daphne.
 
@@ -10,8 +12,12 @@ It also closes WebSockets with the code that the application chose. Autobahn, un
 and 3000 to 4999, 1012 among them, which is a server's to send (RFC 6455, 7.4.1, and the IANA registry).
 """
 
+import asyncio
+import fcntl
 import json
 import logging
+import sys
+import termios
 from http import HTTPStatus
 from typing import Any
 
@@ -28,6 +34,11 @@ LINGER_S = 2.0
 """A refused client has so long to read the answer. Closing at once could take it back: what a client sends to a closed
 socket makes its system throw away what it has received."""
 OPCODE_TEXT, OPCODE_BINARY = 1, 2  # RFC 6455, 5.2
+STALL_S = 20.0
+"""A client that has read nothing of its answer for so long is cut."""
+PART_BYTES = 64 * 1024
+"""An answer is written in parts of this size. Twisted reports a write buffer with more than this as full, and again
+when it is empty."""
 MAX_CLOSE_REASON = 123
 """Bytes; a close frame has 125, two of which are the code."""
 
@@ -35,8 +46,11 @@ MAX_CLOSE_REASON = 123
 class LimitedServer(Server):  # type: ignore[misc]
     """Daphne's server with ``max_body`` in bytes and ``max_connections``; ``open_connections`` is their number now."""
 
-    def __init__(self, *arguments: Any, max_body: int, max_connections: int, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, max_body: int, max_connections: int, stall_seconds: float = STALL_S, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
+        self.stall_seconds = stall_seconds
         self.max_body = max_body
         self.max_connections = max_connections
         self.open_connections = 0
@@ -47,6 +61,20 @@ class LimitedServer(Server):  # type: ignore[misc]
         super().listen_success(port)
         self.http_factory.protocol = LimitedChannel
         self.ws_factory.protocol = LimitedWebSocket
+
+    async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
+        """The application's ``send``. It returns when there is room for more, or when the client is gone."""
+        if message["type"] != "http.response.body" or not isinstance(protocol, LimitedRequest):
+            await super().handle_reply(protocol, message)
+            return
+        body = message.get("body", b"")
+        last = max(0, len(body) - 1) // PART_BYTES * PART_BYTES
+        for start in range(0, last, PART_BYTES):
+            await protocol.write_buffer_empty()
+            part = body[start : start + PART_BYTES]
+            await super().handle_reply(protocol, message | {"body": part, "more_body": True})
+        await protocol.write_buffer_empty()
+        await super().handle_reply(protocol, message | {"body": body[last:]})
 
     def connection_opened(self) -> bool:
         """Count one more; whether it may stay."""
@@ -76,9 +104,12 @@ class LimitedChannel(HTTPChannel):
     """One connection, until it becomes a WebSocket's."""
 
     factory: Any
+    _unsent = 0
 
     def connectionMade(self) -> None:
         self.requestFactory = LimitedRequest
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         if self.factory.server.connection_opened():
             super().connectionMade()  # type: ignore[no-untyped-call]
         else:
@@ -86,7 +117,43 @@ class LimitedChannel(HTTPChannel):
 
     def connectionLost(self, reason: Any = None) -> None:
         self.factory.server.connection_closed()
+        self._has_room.set()
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
+
+    def pauseProducing(self) -> None:
+        """The write buffer is full."""
+        self._has_room.clear()
+        super().pauseProducing()  # type: ignore[no-untyped-call]
+
+    def resumeProducing(self) -> None:
+        """The write buffer is empty again."""
+        self._has_room.set()
+        super().resumeProducing()  # type: ignore[no-untyped-call]
+
+    async def write_buffer_empty(self) -> None:
+        """Return when the write buffer, once full, is empty again, or the connection is lost. Cut a stalled client."""
+        while not self._has_room.is_set():
+            unsent = unsent_bytes(self.transport)
+            try:
+                async with asyncio.timeout(self.factory.server.stall_seconds):
+                    await self._has_room.wait()
+            except TimeoutError:
+                if unsent_bytes(self.transport) >= unsent:
+                    self.transport.abortConnection()  # type: ignore[union-attr]
+                    return
+
+    def loseConnection(self) -> None:
+        """Close when everything is sent. Twisted sets no time limit for a client that does not read it."""
+        self.setTimeout(self.timeOut)  # type: ignore[no-untyped-call]
+        super().loseConnection()  # type: ignore[no-untyped-call]
+
+    def timeoutConnection(self) -> None:
+        """The connection was idle. Close it, unless the client still reads the end of the last answer."""
+        before, self._unsent = self._unsent, unsent_bytes(self.transport)
+        if self._unsent and self._unsent != before:
+            self.setTimeout(self.timeOut)  # type: ignore[no-untyped-call]
+        else:
+            super().timeoutConnection()  # type: ignore[no-untyped-call]
 
 
 class LimitedRequest(WebRequest):  # type: ignore[misc]
@@ -94,6 +161,11 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
 
     _received = 0
     _is_refused = False
+
+    async def write_buffer_empty(self) -> None:
+        """Return when more can be written, or the client is gone."""
+        if self.channel is not None:
+            await self.channel.write_buffer_empty()
 
     def gotLength(self, length: int | None) -> None:
         """The headers are there; ``length`` None: the body comes in chunks."""
@@ -147,6 +219,19 @@ class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
     def connectionLost(self, reason: Any = None) -> None:
         self.factory.server_class.connection_closed()
         super().connectionLost(reason)
+
+
+def unsent_bytes(transport: Any) -> int:
+    """Bytes that the client has not acknowledged yet: in Twisted's buffer and, on Linux, in the system's.
+
+    The system reports room for more only when a third of its buffer is free, which takes minutes for a slow client.
+    """
+    unsent: int = len(transport.dataBuffer) - transport.offset + transport._tempDataLen
+    try:
+        queued = fcntl.ioctl(transport.fileno(), termios.TIOCOUTQ, bytes(4))
+    except OSError:
+        return unsent
+    return unsent + int.from_bytes(queued, sys.byteorder)
 
 
 def too_large(limit: int) -> bytes:

@@ -2,17 +2,21 @@
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from api.http import brokers
+from api.http.answer_memory import AnswerMemory, Share
 from api.http.asgi import Receive, Scope, Send
+from api.http.limits import ANSWER_WAIT_SECONDS
 from api.http.problems import Problem, problem_of
 from api.http.request import (
     Answer,
     ClientGone,
     Params,
+    Reading,
     Request,
     decode_json,
     path_segments,
@@ -24,7 +28,9 @@ from api.http.request import (
 )
 from api.http.routes import Route, Router
 from api.http.schemas import with_int64_as_text
-from bridge.port import BrokerError, ResponseCode
+from api.http.sending import Encode, encode_in_parts, send_file, send_parts
+from api.http.threads import in_thread
+from bridge.port import BrokerError, ResponseCode, takes_long
 
 log = logging.getLogger(__name__)
 
@@ -32,29 +38,38 @@ log = logging.getLogger(__name__)
 class HttpApplication:
     """The ASGI application of all API paths."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route], memory: AnswerMemory | None = None) -> None:
+        self.memory = memory or AnswerMemory()
         self._router = Router(routes)
         self._encoder = msgspec.json.Encoder()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            answer = await self._answer(scope, receive, send)
-        except ClientGone:
-            return
-        except Problem as problem:
-            answer = self._refuse(problem, scope)
-        except BrokerError as error:
-            answer = self._refuse(problem_of(error), scope)
-        except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
-            answer = self._refuse(
-                Problem(500, "the API failed to answer; the server's log says why", code=ResponseCode.SYSTEM_ERROR),
-                scope,
-            )
-        if answer is not None:
-            await self._send(scope, send, answer)
+        with Share(self.memory) as share:
+            try:
+                answer, parts = await self._answer(scope, receive, send, share)
+            except ClientGone:
+                return
+            except Problem as problem:
+                answer, parts = self._refuse(problem, scope)
+            except BrokerError as error:
+                answer, parts = self._refuse(problem_of(error), scope)
+            except Exception:
+                log.exception("%s %s failed", scope["method"], scope["path"])
+                detail = "the API failed to answer; the server's log has the reason"
+                answer, parts = self._refuse(Problem(500, detail, code=ResponseCode.SYSTEM_ERROR), scope)
+            if answer is None:
+                return
+            headers = _headers(answer, parts)
+            if answer.file is not None:
+                await send_file(receive, send, answer.file, headers, scope["method"] == "HEAD")
+                return
+            await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+            await send_parts(send, [b""] if scope["method"] == "HEAD" or not parts else parts, share)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Answer | None:
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, share: Share
+    ) -> tuple[Answer | None, list[bytes]]:
+        """The answer, and its body in parts; None when the handler has sent everything itself."""
         found = self._router.find(path_segments(scope))
         if found is None:
             raise Problem(
@@ -66,7 +81,25 @@ class HttpApplication:
         method: str = scope["method"]
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None or (method == "HEAD" and route.streaming):
-            return self._other_method(method, methods)
+            return self._other_method(method, methods), []
+        request = await self._read_request(route, path_values, scope, receive, send)
+        encode = partial(self._encode, params=request.params)
+        if method not in ("GET", "HEAD"):  # it changed something and cannot be asked again; its answer is small
+            share = Share(AnswerMemory())
+        while True:
+            answer = await route.handler(request)
+            if answer is None:
+                return None, []
+            parts, size = await _parts(answer, encode, share)
+            if parts is not None:
+                answer.status = answer.status or route.status
+                return answer, parts
+            del answer  # there is no room for its bytes: ask again when there is
+            await self._wait_for_room(size, share)
+
+    async def _read_request(
+        self, route: Route, path_values: dict[str, str], scope: Scope, receive: Receive, send: Send
+    ) -> Request[Any]:
         params = read_params(self._parameters(scope, path_values, route), route.params)
         headers = read_headers(scope)
         request: Request[Any] = Request(scope, receive, send, params, headers)
@@ -77,15 +110,21 @@ class HttpApplication:
             require_json(headers)
             request.body = body if route.raw_body else decode_json(body, route.bodies[0])
         elif body:
-            raise Problem(400, f"{method} {route.path} takes no body", pointer="/")
+            raise Problem(400, f"{route.method} {route.path} takes no body", pointer="/")
         if params.broker and route.needs_broker:
             brokers.named(params.broker)  # 404 when there is none of that name
-        answer = await route.handler(request)
-        if answer is not None and answer.content is None and answer.body is not None:
-            answer.content = self._encode(answer.body, params)
-        if answer is not None and not answer.status:
-            answer.status = route.status
-        return answer
+        return request
+
+    async def _wait_for_room(self, size: int, share: Share) -> None:
+        try:
+            await share.replace(size, ANSWER_WAIT_SECONDS)
+        except TimeoutError as error:
+            raise Problem(
+                503,
+                f"there is no room for an answer of {size} bytes: other clients have not read theirs yet",
+                code=ResponseCode.SYSTEM_BUSY,
+                retry_after_s=1,
+            ) from error
 
     @staticmethod
     def _parameters(scope: Scope, path_values: dict[str, str], route: Route) -> dict[str, str]:
@@ -113,26 +152,47 @@ class HttpApplication:
             body = with_int64_as_text(msgspec.to_builtins(body))
         return self._encoder.encode(body)
 
-    def _refuse(self, problem: Problem, scope: Scope) -> Answer:
+    def _refuse(self, problem: Problem, scope: Scope) -> tuple[Answer, list[bytes]]:
         headers = dict(problem.headers)
         if problem.retry_after_s:
             headers["retry-after"] = str(problem.retry_after_s)
-        return Answer(
-            content=self._encoder.encode(problem.details(scope["path"])),
-            status=problem.status,
-            content_type="application/problem+json",
-            headers=headers,
-        )
+        answer = Answer(status=problem.status, content_type="application/problem+json", headers=headers)
+        return answer, [self._encoder.encode(problem.details(scope["path"]))]
 
-    @staticmethod
-    async def _send(scope: Scope, send: Send, answer: Answer) -> None:
-        content = answer.content or b""
-        headers = [(b"cache-control", b"no-store")] if "cache-control" not in answer.headers else []
-        if answer.content is not None:
-            headers.append((b"content-type", answer.content_type.encode("latin-1")))
-        if answer.status != 204:
-            headers.append((b"content-length", str(len(content)).encode("ascii")))
-        for name, value in answer.headers.items():
-            headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})
+
+async def _parts(answer: Answer, encode: Encode, share: Share) -> tuple[list[bytes] | None, int]:
+    """The body of the answer in parts, with room taken for them; or None and the size for which there is no room.
+
+    Records that take long are read in a thread.
+    """
+    body = answer.body
+    if isinstance(body, Reading):
+        size = sum(map(len, body.records))
+        if not share.grow(size):
+            return None, size
+        read = partial(_read_and_encode, body, encode)
+        parts = await in_thread(read) if any(map(takes_long, body.records)) else read()
+    elif answer.content is not None:
+        parts = [answer.content]
+    else:
+        parts = [] if body is None else [encode(body)]
+    size = sum(map(len, parts))
+    if not share.grow(size):
+        return None, size
+    share.shrink(size)
+    return parts, size
+
+
+def _read_and_encode(reading: Reading, encode: Encode) -> list[bytes]:
+    return encode_in_parts(encode, reading.read())
+
+
+def _headers(answer: Answer, parts: list[bytes]) -> list[tuple[bytes, bytes]]:
+    headers = [] if "cache-control" in answer.headers else [(b"cache-control", b"no-store")]
+    if parts or answer.file is not None:
+        headers.append((b"content-type", answer.content_type.encode("latin-1")))
+    if answer.file is None and answer.status != 204:
+        headers.append((b"content-length", str(sum(map(len, parts))).encode("ascii")))
+    return headers + [
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers.items()
+    ]

@@ -27,6 +27,17 @@ DEFAULT_WAIT_MS: Final = 15_000
 MAX_WAIT_MS: Final = 30_000
 DEFAULT_PULL_MESSAGES: Final = 32
 MAX_PULL_MESSAGES: Final = 1024
+
+# What answers hold in memory
+SMALL_ANSWER: Final = 64 * KIB
+"""Larger answers are counted in MAX_UNREAD_ANSWERS, and are sent in parts of about this size, bytes."""
+MAX_UNREAD_ANSWERS: Final = 128 * MIB
+"""All answers that are being made, or wait for their clients to read them, bytes."""
+ANSWER_WAIT_SECONDS: Final = 10.0
+"""A request waits so long for room in MAX_UNREAD_ANSWERS before it is refused with 503."""
+FILE_PART: Final = 128 * KIB
+"""A file is read and sent in parts of this size, bytes."""
+
 # One WebSocket
 MAX_FRAME: Final = 6 * MIB
 """Largest frame that a client may send, bytes: one message of 4 MiB as base64, and its envelope."""

@@ -1,8 +1,9 @@
 """One HTTP request on its way through the API: what handlers get, what they give back, how a body is read."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
@@ -23,11 +24,23 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown
     broker: str = ""
 
 
+class Reading(NamedTuple):
+    """A body that is still to be read from commit log records; ``read`` returns it. It may run in a thread."""
+
+    records: Sequence[bytes]
+    read: Callable[[], Any]
+
+
 class Answer(msgspec.Struct, kw_only=True, gc=False):
-    """What a handler gives back: a struct to encode as JSON, or ``content`` as it is. None in both: no body."""
+    """What a handler returns.
+
+    ``body`` is encoded as JSON, after it is read if it is a ``Reading``; ``content`` is sent as it is; ``file`` is read
+    part by part while it is sent. With none of them, the answer has no body.
+    """
 
     body: Any = None
     content: bytes | None = None
+    file: Path | None = None
     content_type: str = "application/json"
     status: int = 0
     headers: dict[str, str] = {}

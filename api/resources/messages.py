@@ -1,8 +1,8 @@
 """Messages: publish them, find one by id, find some by key, see what became of one."""
 
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -10,14 +10,12 @@ from msgspec import UNSET, Meta, UnsetType
 from api.http import brokers
 from api.http.limits import MAX_REQUEST_BODY
 from api.http.names import PLAIN_PATTERN, MessageId, OptionalTopicName, TopicName
-from api.http.request import Answer, Params, Request, ask
+from api.http.request import Answer, Params, Reading, Request, ask
 from api.http.routes import Header, Route
 from api.http.schemas import MessageView, Milliseconds, Model, PublishMessage, copied
 from api.http.threads import in_thread
 from api.resources.publishing import Published, PublishMessages, check_idempotency_key, published, read_publish
-from bridge.port import INFLATED_BYTES_MAX, Message, commands, inflate_messages, stored_messages, takes_long
-
-T = TypeVar("T")
+from bridge.port import INFLATED_BYTES_MAX, Message, commands, inflate_messages, stored_messages
 
 
 class Messages(Model, frozen=True, kw_only=True, gc=False):
@@ -95,11 +93,6 @@ async def render_one(message: Message) -> MessageView:
     return await in_thread(work) if message.compression else work()
 
 
-async def read_in_thread(records: Iterable[bytes], read: Callable[[], T]) -> T:
-    """The result of ``read``, called in a thread if reading one of ``records`` takes long."""
-    return await in_thread(read) if any(map(takes_long, records)) else read()
-
-
 async def publish(request: Request[PublishParams]) -> Answer:
     """201 only after the broker stored the messages, as durably as its flushDiskType promises."""
     host, client_port = request.client
@@ -129,7 +122,7 @@ async def get_message(request: Request[MessageParams]) -> Answer:
     def read() -> MessageView:
         return render_messages(stored_messages(reply.records, name))[0][0]
 
-    return Answer(body=await read_in_thread([reply.records], read))
+    return Answer(body=Reading([reply.records], read))
 
 
 async def find_messages(request: Request[KeyParams]) -> Answer:
@@ -146,7 +139,7 @@ async def find_messages(request: Request[KeyParams]) -> Answer:
         commands.Records,
     )
     records = {broker: reply.records for broker, reply in replies.by_broker.items()}
-    return Answer(body=await read_in_thread(records.values(), lambda: messages_found(records, params.limit)))
+    return Answer(body=Reading([*records.values()], lambda: messages_found(records, params.limit)))
 
 
 def messages_found(records: Mapping[str, bytes], limit: int) -> Messages:

@@ -13,10 +13,12 @@ from msgspec import Meta
 from api.http import brokers
 from api.http.limits import DEFAULT_PULL_MESSAGES, DEFAULT_WAIT_MS, MAX_PULL_MESSAGES, MAX_WAIT_MS
 from api.http.names import ClientId, Expression, OptionalGroupName, TopicName
-from api.http.request import Answer, Params, Request, expect
+from api.http.request import Answer, Params, Reading, Request, expect
 from api.http.routes import Header, Route
 from api.http.schemas import AnyOffset, HoldResult, MessageView, Model, QueueId
-from api.resources.messages import read_in_thread, render_messages
+from api.http.sending import client_gone
+from api.http.threads import in_thread
+from api.resources.messages import render_messages
 from bridge.port import (
     INFLATED_BYTES_MAX,
     BrokerError,
@@ -25,6 +27,7 @@ from bridge.port import (
     commands,
     start_task,
     stored_messages,
+    takes_long,
 )
 
 FilterType = Literal["tag", "sql92"]
@@ -88,7 +91,9 @@ def preferred_wait_s(prefer: str) -> int | None:
 
 async def read_pull(pulled: commands.Pulled, broker: str, max_bytes: int = INFLATED_BYTES_MAX) -> PullResult:
     """The engine's answer in the API's shape; made in a thread if that takes long."""
-    return await read_in_thread([pulled.records], lambda: pull_result(pulled, broker, max_bytes))
+    if not takes_long(pulled.records):
+        return pull_result(pulled, broker, max_bytes)
+    return await in_thread(lambda: pull_result(pulled, broker, max_bytes))
 
 
 def pull_result(pulled: commands.Pulled, broker: str, max_bytes: int = INFLATED_BYTES_MAX) -> PullResult:
@@ -152,7 +157,7 @@ async def pull(request: Request[PullParams]) -> Answer | None:
     headers = {"server-timing": f"hold;dur={held_us / 1000:.3f}, read;dur={pulled.read_us / 1000:.3f}"}
     if preferred is not None:
         headers["preference-applied"] = f"wait={wait_ms // 1000}"
-    return Answer(body=await read_pull(pulled, broker.name), headers=headers)
+    return Answer(body=Reading([pulled.records], lambda: pull_result(pulled, broker.name)), headers=headers)
 
 
 async def _answer_or_gone(
@@ -162,18 +167,13 @@ async def _answer_or_gone(
     if not command.suspend_timeout_ms:
         return await connection.call(command)
     answer = start_task(connection.call(command), f"pull {command.topic}", expected=(BrokerError,))
-    gone = start_task(_gone(request), "wait for the client to disconnect")
+    gone = start_task(client_gone(request.receive), "wait for the client to disconnect")
     try:
         await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
         return await answer if answer.done() else None
     finally:
         for task in (answer, gone):
             task.cancel()
-
-
-async def _gone(request: Request[PullParams]) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 PREFER = Header("Prefer", "`wait=N` (RFC 7240): wait N seconds where `wait_ms` is not given.")

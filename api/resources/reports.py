@@ -1,6 +1,5 @@
 """Reports over stored logs: which there are, their runs, the files they made. The work itself is done elsewhere."""
 
-import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Annotated, Any, Literal, TypeVar
 from asgiref.sync import sync_to_async
 from msgspec import Meta, convert, to_builtins
 
-from api.http.asgi import Send
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
@@ -22,7 +20,6 @@ ReportName = Annotated[str, Meta(max_length=64, description="Name of a report.")
 RunId = Annotated[int, Meta(ge=1, le=(1 << 62), description="Number of a run.")]
 Name = Annotated[str, Meta(min_length=1, max_length=255, description="Of a topic or a group.")]
 FileName = Annotated[str, Meta(max_length=128, description="Name of a file of a run, as the run lists it.")]
-CHUNK = 256 * 1024
 MINUTE_MS = 60_000
 T = TypeVar("T")
 
@@ -212,41 +209,28 @@ async def delete_run(request: Request[RunParams]) -> Answer:
     return Answer(status=204) if view is None else Answer(body=view, status=202)
 
 
-async def get_file(request: Request[FileParams]) -> None:
-    """Sends the file in pieces, so that a large one never is in memory as a whole."""
+async def get_file(request: Request[FileParams]) -> Answer:
+    """The page of a report is shown, all other files are saved."""
     params = request.params
     path = await ask(lambda: runs.file_of(params.name, params.id, params.file))
-    await send_file(request.send, path, f"{params.name}-{params.id}-{params.file}")
+    return file_answer(path, f"{params.name}-{params.id}-{params.file}")
 
 
-async def get_log(request: Request[RunParams]) -> None:
-    """Sends what was said while the run went on, if it did not end well."""
+async def get_log(request: Request[RunParams]) -> Answer:
+    """The log of a run that did not end well."""
     params = request.params
     path = await ask(lambda: runs.log_to_read(params.name, params.id))
-    await send_file(request.send, path, f"{params.name}-{params.id}.log")
+    return file_answer(path, f"{params.name}-{params.id}.log")
 
 
-async def send_file(send: Send, path: Path, saved_as: str) -> None:
+def file_answer(path: Path, saved_as: str) -> Answer:
     """A file of a report: its page to be shown, all others to be saved."""
-    headers = {"content-type": _FILE_TYPES[path.suffix], "cache-control": "private, no-cache"}
+    headers = {"cache-control": "private, no-cache"}
     if path.suffix == ".html":
         headers["content-security-policy"] = _REPORT_POLICY
     else:
         headers["content-disposition"] = f'attachment; filename="{saved_as}"'
-    with await asyncio.to_thread(open, path, "rb") as file:
-        size = await asyncio.to_thread(file.seek, 0, 2)
-        await asyncio.to_thread(file.seek, 0)
-        headers["content-length"] = str(size)
-        await send(
-            {
-                "type": "http.response.start",
-                "status": 200,
-                "headers": [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()],
-            }
-        )
-        while chunk := await asyncio.to_thread(file.read, CHUNK):
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+    return Answer(file=path, content_type=_FILE_TYPES[path.suffix], headers=headers)
 
 
 async def ask(question: Callable[[], T]) -> T:
@@ -370,7 +354,6 @@ ROUTES = (
         summary="What was said during a run that did not end well",
         params=RunParams,
         response_type="text/plain",
-        streaming=True,
         problems=(404,),
         needs_broker=False,
     ),
@@ -382,7 +365,6 @@ ROUTES = (
         summary="A file of a run",
         params=FileParams,
         response_type="application/octet-stream",
-        streaming=True,
         problems=(404,),
         needs_broker=False,
     ),

@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 import zlib
@@ -25,6 +26,7 @@ from broker_core.codes import RequestCode
 from broker_core.formats.message_body import COMPRESSED
 from broker_core.server.remoting_client import RemotingClient
 from tests.conftest import Manage
+from tests.fakes.ports import unused_ports
 
 PATIENCE_S = 60
 MIB = 1 << 20
@@ -328,3 +330,101 @@ def test_a_warning_is_given_once_until_there_is_room_again(caplog: pytest.LogCap
         server.connection_closed()
     assert [server.connection_opened() for _ in range(2)] == [True, False]
     assert (len(caplog.records), server.open_connections) == (2, 2)
+
+
+# --- Answers, on a server of their own ---
+
+SOCKET_BUFFERS = 16
+"""MiB; more than the system keeps for one connection."""
+
+
+@contextmanager
+def limited_server(stall_seconds: float) -> Iterator[int]:
+    """A LimitedServer in a process of its own; its port."""
+    port = unused_ports(1)[0]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.bridge.limited_server", str(stall_seconds), str(port)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "listening\n"
+            yield port
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def patient() -> Iterator[int]:
+    with limited_server(PATIENCE_S) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[int]:
+    with limited_server(0.5) as port:
+        yield port
+
+
+def number_at(port: int, path: str) -> int:
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    connection.request("GET", path)
+    with connection.getresponse() as answer:
+        number = int(answer.read())
+    connection.close()
+    return number
+
+
+def asking(port: int, path: str) -> socket.socket:
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+    client.settimeout(PATIENCE_S)
+    client.connect(("127.0.0.1", port))
+    client.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+    return client
+
+
+def read_all(client: socket.socket) -> int:
+    answer = HTTPResponse(client)
+    answer.begin()
+    size = 0
+    while part := answer.read(MIB):
+        size += len(part)
+    return size
+
+
+@pytest.mark.parametrize("path", ["/parts", "/whole"])
+def test_an_application_sends_no_faster_than_its_client_reads(patient: int, path: str) -> None:
+    port = patient
+    sent_before = number_at(port, "/sent")
+    with asking(port, f"{path}?n=64") as client:
+        assert client.recv(1) == b"H"
+        for _ in range(20):
+            assert number_at(port, "/sent") - sent_before < SOCKET_BUFFERS
+        while data := client.recv(MIB):
+            last = data
+    assert last
+    wait_until(lambda: number_at(port, "/sent") - sent_before == 64)
+
+
+@pytest.mark.parametrize("path", ["/parts", "/whole"])
+def test_every_byte_arrives(patient: int, path: str) -> None:
+    with asking(patient, f"{path}?n=20") as client:
+        assert read_all(client) == 20 * MIB
+
+
+def test_a_client_that_reads_nothing_is_cut(impatient: int) -> None:
+    with asking(impatient, "/parts?n=64") as client:
+        assert client.recv(1) == b"H"
+        wait_until(lambda: number_at(impatient, "/open") == 1)
+
+
+def test_a_slow_client_is_not_cut(impatient: int) -> None:
+    """It reads for many times the 0.5 s after which one that reads nothing is cut."""
+    with asking(impatient, "/whole?n=6") as client:
+        size = 0
+        while data := client.recv(96 * 1024):
+            size += len(data)
+            time.sleep(0.05)
+    assert size > 6 * MIB

@@ -1,9 +1,14 @@
 """Routing, refusing, encoding: what every resource has in common."""
 
+import asyncio
+
 import httpx
 import pytest
 
+from api.http.answer_memory import AnswerMemory
 from api.http.application import HttpApplication
+from api.http.asgi import Message
+from api.http.limits import SMALL_ANSWER
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route, Router
 from api.routing import http_application
@@ -136,3 +141,73 @@ async def test_a_route_of_ones_own() -> None:
 
 class Named(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
+
+
+LARGE = SMALL_ANSWER * 4
+
+
+class Reader:
+    """A client of an application that reads nothing until it is let."""
+
+    def __init__(self, application: HttpApplication, method: str = "GET") -> None:
+        self.may_read = asyncio.Event()
+        self.sent: list[Message] = []
+        scope = {"type": "http", "method": method, "path": "/large", "headers": [], "query_string": b""}
+        self.task = asyncio.ensure_future(application(scope, self.receive, self.send))
+
+    async def receive(self) -> Message:
+        return {"type": "http.request"}
+
+    async def send(self, message: Message) -> None:
+        await self.may_read.wait()
+        self.sent.append(message)
+
+
+def large_answers(most: int, method: str = "GET") -> tuple[HttpApplication, list[int]]:
+    """An application with answers of LARGE bytes, and a list that grows with each call of its handler."""
+    calls: list[int] = []
+
+    async def handler(request: Request[Params]) -> Answer:
+        calls.append(len(calls))
+        return Answer(content=bytes(LARGE))
+
+    route = Route(method=method, path="/large", handler=handler, summary="", group="")
+    return HttpApplication([route], AnswerMemory(most)), calls
+
+
+async def test_answers_that_are_not_read_hold_a_bounded_number_of_bytes() -> None:
+    application, calls = large_answers(10 * LARGE)
+    readers = [Reader(application) for _ in range(50)]
+    while len(calls) < 50:
+        await asyncio.sleep(0)
+    assert application.memory.taken == 10 * LARGE
+    for reader in readers:
+        reader.may_read.set()
+    await asyncio.gather(*(reader.task for reader in readers))
+    assert {sum(len(message.get("body", b"")) for message in reader.sent) for reader in readers} == {LARGE}
+    assert application.memory.taken == 0
+    assert len(calls) == 50 + 40, "an answer without room was dropped, and asked for again when there was room"
+
+
+async def test_an_answer_that_finds_no_room_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.http.application.ANSWER_WAIT_SECONDS", 0.01)
+    application, _ = large_answers(LARGE)
+    first, second = Reader(application), Reader(application)
+    second.may_read.set()
+    await second.task
+    assert second.sent[0]["status"] == 503
+    assert dict(second.sent[0]["headers"])[b"retry-after"] == b"1"
+    first.may_read.set()
+    await first.task
+    assert (first.sent[0]["status"], application.memory.taken) == (200, 0)
+
+
+async def test_a_request_that_changes_something_is_never_asked_again() -> None:
+    application, calls = large_answers(LARGE, "POST")
+    readers = [Reader(application, "POST") for _ in range(5)]
+    while len(calls) < 5:
+        await asyncio.sleep(0)
+    for reader in readers:
+        reader.may_read.set()
+    await asyncio.gather(*(reader.task for reader in readers))
+    assert len(calls) == 5

@@ -1,0 +1,96 @@
+"""How many bytes of answers one process holds for clients that have not read them yet."""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from api.http.limits import MAX_UNREAD_ANSWERS, SMALL_ANSWER
+
+
+class AnswerMemory:
+    """``most`` bytes for all answers that are being made or sent. One answer alone may be larger.
+
+    Waiting requests get their bytes in the order in which they asked.
+    """
+
+    def __init__(self, most: int = MAX_UNREAD_ANSWERS) -> None:
+        self.most = most
+        self.taken = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    def take(self, size: int) -> bool:
+        """Take ``size`` bytes. False when there is no room, or others wait: nothing was taken then."""
+        if self._waiting or not self._has_room(size):
+            return False
+        self.taken += size
+        return True
+
+    async def wait_and_take(self, size: int, seconds: float) -> None:
+        """Take ``size`` bytes as soon as there is room. TimeoutError after ``seconds``: nothing was taken then."""
+        if self.take(size):
+            return
+        place = (size, asyncio.get_running_loop().create_future())
+        self._waiting.append(place)
+        try:
+            async with asyncio.timeout(seconds):
+                await place[1]
+        except BaseException:
+            if place in self._waiting:
+                self._waiting.remove(place)
+                self._wake()  # a smaller request behind this one may fit
+            else:
+                self.give_back(size)
+            raise
+
+    def give_back(self, size: int) -> None:
+        self.taken -= size
+        self._wake()
+
+    def _has_room(self, size: int) -> bool:
+        return not self.taken or self.taken + size <= self.most
+
+    def _wake(self) -> None:
+        while self._waiting and self._has_room(self._waiting[0][0]):
+            size, future = self._waiting.popleft()
+            self.taken += size
+            if future.done():  # cancelled in this turn: its waiter gives back
+                continue
+            future.set_result(None)
+
+
+class Share:
+    """The bytes of one answer, from the engine's reply to the last part that is sent. ``with`` gives them back.
+
+    Small answers are not counted: a share of up to ``SMALL_ANSWER`` bytes is 0.
+    """
+
+    def __init__(self, memory: AnswerMemory) -> None:
+        self.size = 0
+        self._memory = memory
+
+    def __enter__(self) -> "Share":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.shrink(0)
+
+    def grow(self, size: int) -> bool:
+        """Have ``size`` bytes or more. False when there is no room."""
+        missing = size - self.size if size > SMALL_ANSWER else 0
+        if missing > 0:
+            if not self._memory.take(missing):
+                return False
+            self.size = size
+        return True
+
+    def shrink(self, size: int) -> None:
+        """Give back what is above ``size`` bytes."""
+        if size < self.size:
+            self._memory.give_back(self.size - size)
+            self.size = size
+
+    async def replace(self, size: int, seconds: float) -> None:
+        """Give back all, then have ``size`` bytes as soon as there is room. TimeoutError after ``seconds``."""
+        self.shrink(0)
+        await self._memory.wait_and_take(size, seconds)
+        self.size = size

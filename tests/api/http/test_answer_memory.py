@@ -1,0 +1,67 @@
+import asyncio
+
+import pytest
+
+from api.http.answer_memory import AnswerMemory, Share
+from api.http.limits import SMALL_ANSWER
+
+
+def test_bytes_are_taken_up_to_the_most_and_one_answer_alone_may_be_larger() -> None:
+    memory = AnswerMemory(100)
+    assert memory.take(60)
+    assert not memory.take(41)
+    assert memory.take(40)
+    memory.give_back(100)
+    assert memory.take(1000)
+    assert not memory.take(1)
+
+
+async def test_waiting_requests_get_room_in_their_order() -> None:
+    memory = AnswerMemory(100)
+    assert memory.take(100)
+    got: list[int] = []
+
+    async def wait(size: int) -> None:
+        await memory.wait_and_take(size, 60)
+        got.append(size)
+
+    tasks = [asyncio.ensure_future(wait(size)) for size in (80, 30, 10)]
+    await asyncio.sleep(0)
+    memory.give_back(60)
+    await asyncio.sleep(0)
+    assert (got, memory.take(1)) == ([], False), "the first one is too large yet, and nobody overtakes it"
+    memory.give_back(40)
+    await asyncio.wait(tasks[:1])
+    assert (got, memory.taken) == ([80], 80)
+    memory.give_back(80)
+    await asyncio.wait(tasks)
+    assert (got, memory.taken) == ([80, 30, 10], 40)
+
+
+async def test_a_request_that_waits_too_long_or_is_cancelled_has_taken_nothing() -> None:
+    memory = AnswerMemory(100)
+    assert memory.take(100)
+    with pytest.raises(TimeoutError):
+        await memory.wait_and_take(50, 0)
+    cancelled, next_one = (asyncio.ensure_future(memory.wait_and_take(50, 60)) for _ in range(2))
+    await asyncio.sleep(0)
+    memory.give_back(100)
+    cancelled.cancel()
+    await asyncio.wait((cancelled, next_one))
+    assert (cancelled.cancelled(), memory.taken) == (True, 50)
+
+
+async def test_a_share_counts_large_answers_and_gives_back_what_is_left() -> None:
+    memory = AnswerMemory(10 * SMALL_ANSWER)
+    with Share(memory) as share:
+        assert share.grow(SMALL_ANSWER)
+        assert memory.taken == 0
+        assert share.grow(6 * SMALL_ANSWER)
+        assert share.grow(4 * SMALL_ANSWER)
+        assert memory.taken == 6 * SMALL_ANSWER
+        assert not Share(memory).grow(5 * SMALL_ANSWER)
+        share.shrink(2 * SMALL_ANSWER)
+        assert memory.taken == 2 * SMALL_ANSWER
+        await share.replace(9 * SMALL_ANSWER, 60)
+        assert memory.taken == 9 * SMALL_ANSWER
+    assert memory.taken == 0

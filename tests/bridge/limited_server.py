@@ -1,0 +1,46 @@
+"""A LimitedServer with an application that sends a lot: ``python -m tests.bridge.limited_server STALL_S PORT``."""
+
+import sys
+from typing import Any
+from urllib.parse import parse_qs
+
+from bridge.daphne_limits import LimitedServer
+
+MIB = 1 << 20
+sent_parts = 0
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """``/parts?n=4`` sends 4 parts of 1 MiB, ``/whole?n=4`` one of 4 MiB; ``/sent`` counts parts, ``/open`` clients."""
+    global sent_parts
+    number = int(parse_qs(scope["query_string"].decode()).get("n", ["0"])[0])
+    path = scope["path"]
+    await receive()
+    headers = [(b"content-length", str(number * MIB).encode())] if number else []
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    if path == "/parts":
+        for _ in range(number):
+            await send({"type": "http.response.body", "body": bytes(MIB), "more_body": True})
+            sent_parts += 1
+    body = {
+        "/whole": bytes(number * MIB),
+        "/sent": str(sent_parts).encode(),
+        "/open": str(server.open_connections).encode(),
+    }.get(path, b"")
+    await send({"type": "http.response.body", "body": body})
+    if path == "/whole":
+        sent_parts += number
+
+
+server = LimitedServer(
+    application,
+    endpoints=[f"tcp:port={sys.argv[-1]}:interface=127.0.0.1"],
+    max_body=1000,
+    max_connections=100,
+    stall_seconds=float(sys.argv[1]),
+    verbosity=0,
+    ready_callable=lambda: print("listening", flush=True),
+)
+
+if __name__ == "__main__":
+    server.run()

@@ -26,7 +26,7 @@ from broker_core.server.broker_session import BrokerSessions
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.server.namesrv_server import NameServer
 from broker_core.server.poll_journal import PollJournal
-from broker_core.server.remoting_channel import RemotingLimits
+from broker_core.server.remoting_limits import RemotingLimits
 from broker_core.server.remoting_server import RemotingServer
 from broker_core.server.tls import TlsOptions
 from broker_core.store.files import RealFiles

@@ -19,7 +19,8 @@ from broker_core.namesrv.namesrv_controller import NamesrvController
 from broker_core.namesrv.namesrv_processor import NamesrvProcessor
 from broker_core.namesrv.register_broker import Registration
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.server.remoting_channel import Channel, RemotingLimits
+from broker_core.server.remoting_channel import Channel
+from broker_core.server.remoting_limits import RemotingLimits
 from broker_core.server.remoting_server import CannotServe, RemotingServer
 from broker_core.server.tasks import start_task
 from broker_core.server.tls import TlsOptions

@@ -1,4 +1,4 @@
-"""One connection of a RemotingServer.
+"""One connection of a RemotingServer: bytes in and out. Its limits are in ``remoting_limits.py``.
 
 socket --> (TlsRecords) --> FrameDecoder --> session.receive     all frames of one read at once
 socket <-- (TlsRecords) <------------------- channel.send        all frames of one turn of the loop as one write
@@ -8,106 +8,74 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol, cast
 
-import msgspec
-
 from broker_core.remoting.frame_decoder import FrameDecoder
 from broker_core.remoting.remoting_command import RemotingCommand, RemotingProtocolError
-from broker_core.server.tls import FIRST_BYTE, TlsRecords
+from broker_core.server.remoting_limits import ChannelLimits, SharedLimits, State, note
+from broker_core.server.tls import FIRST_BYTE, TlsOptions, TlsRecords
 
 if TYPE_CHECKING:
-    from broker_core.server.remoting_server import RemotingServer
+    import ssl
+    from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
-MIB = 1024 * 1024
-
-
-class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients may cost. Times in seconds, sizes in bytes."""
-
-    connections: int = 20_000
-    """One more is closed as soon as it was taken."""
-    idle: float = 120
-    """A connection on which nothing came or went for so long is closed; RocketMQ's value."""
-    handshake: float = 10
-    """TLS not established after so long is given up."""
-    stalled: float = 15
-    """A client that is behind with reading and takes nothing for so long is cut off."""
-    behind: int = MIB
-    """With more unsent than this a client is behind: nothing is read from it until it has caught up."""
-    unsent: int = 64 * MIB
-    """A client with more unsent than this is cut off when there is yet more for it: as many answers as it may ask for
-    at once (``questions``), each with a message of 4 MiB, are not too much; where messages may be larger
-    (``RemotingServer.most_unsent``), more is not."""
-    unsent_in_all: int = 512 * MIB
-    """Unsent bytes of all clients that are behind; above it, whoever has most of them is cut off."""
-    questions: int = 16
-    """A session gets so many frames without a body at once, of one read or of several. A pull is one, and its
-    answer may have 256 KiB: the next ones come when it is known whether the client is behind with reading these."""
-    unfinished: int = 256 * MIB
-    """Frames that are not whole yet, of all connections together; above it, whoever has most of them is cut off."""
-    last_replies: float = 2
-    """How long writing what is unsent may take when the server stops."""
-
-
-class RemotingCounters(msgspec.Struct):
-    """Connections since the start, by their fate."""
-
-    accepted: int = 0
-    refused: int = 0
-    """There were too many."""
-    protocol_errors: int = 0
-    """They sent no frames, or TLS that is none, or one of plain and TLS when only the other is wanted."""
-    cut: int = 0
-    """They did not read, or sent too much of what never became a frame."""
-    idle: int = 0
-    """Nothing came or went."""
-
 
 class Session(Protocol):
-    """What a connection is to its owner. All calls come on the loop's thread."""
+    """The requests and answers of a connection. All calls are made on the loop's thread."""
 
     def receive(self, commands: list[RemotingCommand]) -> None:
         """All frames of one read, in their order."""
 
     @property
     def ready(self) -> bool:
-        """Whether everything received was handled: what can be answered at once has been."""
+        """Whether everything received was handled, so that what can be answered at once has been answered."""
 
     def closed(self) -> None:
-        """The connection ended. Called once, and nothing after it."""
+        """The connection has ended. This is the last call."""
 
 
-def note(count: int, remark: str, *values: object) -> None:
-    """Log what any client can bring about: the first, the tenth, the hundredth, and each thousandth time."""
-    if count in (1, 10, 100) or count % 1000 == 0:
-        log.warning("%s (%d so far)", remark % values, count)
+class Owner(Protocol):
+    """The server of a connection."""
+
+    loop: asyncio.AbstractEventLoop
+    shared: SharedLimits
+    tls: TlsOptions
+    tls_context: "ssl.SSLContext | None"
+    make_session: "Callable[[Channel], Session]"
+
+    def opened(self, channel: "Channel") -> bool:
+        """Whether the connection may stay."""
+
+    def lost(self, channel: "Channel") -> None:
+        """The connection has ended."""
+
+    def flush_soon(self, channel: "Channel") -> None:
+        """Call the channel's ``flush`` at the end of this turn of the loop."""
 
 
 class Channel(asyncio.Protocol):
-    """One connection, plain or TLS; ``str`` names the other end. Its owner sends and closes, on the loop's thread."""
+    """One connection, plain or TLS; ``str`` names the other end. Send and close are called on the loop's thread."""
 
-    def __init__(self, server: "RemotingServer") -> None:
+    def __init__(self, server: Owner) -> None:
         self.remote_host = ""
         self.remote_port = 0
         self.unfinished = 0
-        """Bytes of a frame that is not whole yet."""
+        """Bytes of an incomplete frame."""
+        self.unsent_counted = 0
+        """Unsent bytes that are part of ``SharedLimits.unsent``."""
         self._server = server
-        self._limits = server.limits
+        self._shared = server.shared
+        self._sizes = server.shared.limits
+        self._limits = ChannelLimits(self._sizes, server.loop.time())
         self._session: Session | None = None
         self._tls: TlsRecords | None = None
         self._decoder = FrameDecoder()
-        self._waiting: list[RemotingCommand] = []  # frames that came, but not to the session yet
+        self._waiting: list[RemotingCommand] = []  # frames received that the session does not have yet
         self._reading = True
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
         self._written = 0
         self._closing = False
-        self._opened_at = self._active_at = server.loop.time()
-        self._behind_since: float | None = None
-        self.counted = 0
-        """Unsent bytes that the server was told of."""
-        self._taken = 0  # of what was written, when it was last looked at
 
     _transport: asyncio.Transport
 
@@ -121,22 +89,22 @@ class Channel(asyncio.Protocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes that were sent and that the system has not taken yet."""
+        """Bytes sent that the system has not taken yet."""
         return self._gathered_bytes + self._transport.get_write_buffer_size()
 
     def send(self, data: bytes) -> None:
-        """Send frames: all of one turn of the loop go out as one write. Nothing happens once the channel closes."""
+        """Send frames; all frames of one turn of the loop are one write. Nothing is sent once the channel closes."""
         if self._closing:
             return
         if not self._gathered:
             self._server.flush_soon(self)
         self._gathered.append(data)
         self._gathered_bytes += len(data)
-        if self._gathered_bytes > self._limits.behind:
+        if self._gathered_bytes > self._sizes.behind:
             self.flush()
 
     def close(self) -> None:
-        """End the connection when everything that was sent is written."""
+        """End the connection when everything sent is written."""
         if self._closing:
             return
         self.flush()
@@ -150,57 +118,54 @@ class Channel(asyncio.Protocol):
         self._closing = True
         self._gathered.clear()
         self._gathered_bytes = 0
-        self._behind_since = None
+        self._limits.catch_up()
         self.count_unsent()
         self._transport.abort()
 
     # --- For the server ---
 
     def flush(self) -> None:
-        """Write what was gathered; a client that has too much to read already is cut off instead."""
+        """Write the gathered frames; a client that has too much to read already is cut off instead."""
         if not self._gathered:
             return
         unsent = self._transport.get_write_buffer_size()
-        if unsent > self._limits.unsent and unsent > self._server.most_unsent():
+        if unsent > self._sizes.unsent and unsent > self._shared.max_unsent():
             self.cut(f"does not read: {self.unsent} bytes are unsent")
             return
         data = self._gathered[0] if len(self._gathered) == 1 else b"".join(self._gathered)
         self._gathered.clear()
         self._gathered_bytes = 0
-        self._active_at = self._server.loop.time()
+        self._limits.note_activity(self._server.loop.time())
         if self._tls is not None:
             data = self._tls.send(data)
         self._write(data)
-        if self._behind_since is not None:
+        if self._limits.state is State.BEHIND:
             self.count_unsent()
-            self._server.limit_unsent()
+            self._shared.limit_unsent()
 
     def count_unsent(self) -> None:
-        """Tell the server how much is unsent of a client that is behind; of others it is little."""
-        unsent = self._transport.get_write_buffer_size() if self._behind_since is not None else 0
-        change, self.counted = unsent - self.counted, unsent
-        self._server.unsent += change
+        """Update the shared total by what is unsent of a client that is behind; others have little unsent."""
+        unsent = self._transport.get_write_buffer_size() if self._limits.state is State.BEHIND else 0
+        change, self.unsent_counted = unsent - self.unsent_counted, unsent
+        self._shared.unsent += change
 
     def cut(self, why: str) -> None:
-        """It costs too much."""
+        """End a connection that costs too much."""
         if not self._closing:
-            self._server.counters.cut += 1
-            note(self._server.counters.cut, "%s is cut off: it %s", self, why)
+            self._shared.counters.cut += 1
+            note(self._shared.counters.cut, "%s is cut off: it %s", self, why)
         self.abort()
 
     def check(self, now: float) -> None:
-        """Close it if its time is over: TLS not established, nothing taken of what is unsent, or nothing at all."""
-        limits = self._limits
-        if self._behind_since is not None:
-            taken = self._written - self._transport.get_write_buffer_size()
-            if taken != self._taken:
-                self._taken, self._behind_since = taken, now
-            elif now - self._behind_since >= limits.stalled:
-                self.cut(f"did not read for {limits.stalled:g} s: {self.unsent} bytes are unsent")
-        elif self._tls is not None and not self._tls.established and now - self._opened_at >= limits.handshake:
-            self._refuse(f"TLS was not established within {limits.handshake:g} s")
-        elif now - self._active_at >= limits.idle:
-            self._server.counters.idle += 1
+        """End the connection if its time is over (see ``State``)."""
+        if not self._limits.is_overdue(now, self._written - self._transport.get_write_buffer_size()):
+            return
+        if self._limits.state is State.BEHIND:
+            self.cut(f"did not read for {self._sizes.stalled:g} s: {self.unsent} bytes are unsent")
+        elif self._limits.state is State.HANDSHAKE:
+            self._refuse(f"TLS was not established within {self._sizes.handshake:g} s")
+        else:
+            self._shared.counters.idle += 1
             self.abort()
 
     # --- For asyncio ---
@@ -208,14 +173,14 @@ class Channel(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
         self.remote_host, self.remote_port = (self._transport.get_extra_info("peername") or ("", 0))[:2]
-        self._transport.set_write_buffer_limits(self._limits.behind)
+        self._transport.set_write_buffer_limits(self._sizes.behind)
         if not self._server.opened(self):
             self.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
-        self._active_at = self._server.loop.time()
+        self._limits.note_activity(self._server.loop.time())
         if self._tls is not None:
             data = self._decrypt(data)
         elif self._session is None:
@@ -224,12 +189,12 @@ class Channel(asyncio.Protocol):
             self._take(data)
 
     def pause_writing(self) -> None:
-        """It is behind with reading: it may not ask for more."""
-        self._behind_since = self._server.loop.time()
+        """The client is behind with reading: it may not ask for more."""
+        self._limits.fall_behind(self._server.loop.time())
         self._read_or_not()
 
     def resume_writing(self) -> None:
-        self._behind_since = None
+        self._limits.catch_up()
         self.count_unsent()
         self._hand_over()
 
@@ -237,10 +202,9 @@ class Channel(asyncio.Protocol):
         self._closing = True
         self._gathered.clear()
         self._waiting.clear()
-        self._behind_since = None
+        self._limits.catch_up()
         self.count_unsent()
         self._server.lost(self)
-        self._server.count_unfinished(-self.unfinished)
         session, self._session = self._session, None
         if session is not None:
             session.closed()
@@ -248,16 +212,17 @@ class Channel(asyncio.Protocol):
     # --- Inside ---
 
     def _begin(self, data: bytes) -> bytes:
-        """The first bytes: TLS or not? What is plain of them."""
+        """Find out from the first bytes whether the client speaks TLS. Returns the plain bytes in them."""
         server = self._server
         if data[0] == FIRST_BYTE:
             if server.tls_context is None:
                 self._refuse("it speaks TLS, which is switched off (tlsMode)")
                 return b""
             self._tls = TlsRecords(server.tls_context)
+            self._limits.begin_handshake()
             return self._decrypt(data)
         if server.tls.mode == "enforcing":
-            self._refuse("it does not speak TLS, without which nobody is served (tlsMode)")
+            self._refuse("it does not speak TLS, which tlsMode requires")
             return b""
         return data
 
@@ -265,14 +230,16 @@ class Channel(asyncio.Protocol):
         assert self._tls is not None
         plaintext, answer = self._tls.receive(data)
         self._write(answer)
+        if self._tls.established:
+            self._limits.end_handshake()
         if self._tls.ended:
-            self._server.loop.call_soon(self.close)  # when its last frames were taken
+            self._server.loop.call_soon(self.close)  # after its last frames were handled
         elif self._tls.refused:
-            self._refuse(f"its TLS is none: {self._tls.refused}")
+            self._refuse(f"its TLS is invalid: {self._tls.refused}")
         return plaintext
 
     def _take(self, data: bytes) -> None:
-        """Plain bytes."""
+        """Decode plain bytes, and hand the frames over."""
         if self._session is None:
             self._session = self._server.make_session(self)
         broken = ""
@@ -280,12 +247,13 @@ class Channel(asyncio.Protocol):
             commands = self._decoder.feed(data)
         except RemotingProtocolError as error:
             commands, broken = error.commands, str(error)
-        before, self.unfinished = self.unfinished, self._decoder.unfinished
-        if before != self.unfinished:
-            self._server.count_unfinished(self.unfinished - before)
+        growth = self._decoder.unfinished - self.unfinished
+        if growth:
+            self.unfinished += growth
+            self._shared.count_unfinished(growth)
         if (
             self._waiting
-            or len(commands) > self._limits.questions
+            or len(commands) > self._sizes.questions
             or (not self._session.ready and any(not command.body for command in commands))
         ):
             self._waiting += commands
@@ -296,22 +264,24 @@ class Channel(asyncio.Protocol):
             self._refuse(broken)
 
     def _give(self, commands: list[RemotingCommand]) -> None:
-        """To the session, whose defects end this connection only."""
+        """Give frames to the session. A defect of it ends this connection only."""
         assert self._session is not None
         try:
             self._session.receive(commands)
         except Exception:
-            log.exception("requests of %s could not be taken; its connection is closed", self)
+            log.exception("requests of %s could not be handled; its connection is closed", self)
             self.abort()
 
     def _hand_over(self) -> None:
-        """Give the session what waits, or as many questions of it as it may have, and look again in the next turn of
-        the loop: when they were handled, what they brought is written by then."""
+        """Give the session the waiting frames, or as many questions of them as it may have at once.
+
+        The rest is looked at in the next turn of the loop: the answers to the first ones are written by then.
+        """
         self.flush()
-        if self._waiting and self._behind_since is None and not self._closing:
+        if self._waiting and self._limits.state is not State.BEHIND and not self._closing:
             assert self._session is not None
             if self._session.ready:
-                number = _prefix(self._waiting, self._limits.questions)
+                number = _prefix(self._waiting, self._sizes.questions)
                 commands, self._waiting = self._waiting[:number], self._waiting[number:]
                 self._give(commands)
             if self._waiting:
@@ -319,8 +289,8 @@ class Channel(asyncio.Protocol):
         self._read_or_not()
 
     def _read_or_not(self) -> None:
-        """Read from a client that is not behind, and of whose last frames none wait."""
-        reading = self._behind_since is None and not self._waiting
+        """Read from the client unless it is behind or frames of it wait."""
+        reading = self._limits.state is not State.BEHIND and not self._waiting
         if reading != self._reading and not self._transport.is_closing():
             self._reading = reading
             if reading:
@@ -329,8 +299,8 @@ class Channel(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _refuse(self, why: str) -> None:
-        self._server.counters.protocol_errors += 1
-        note(self._server.counters.protocol_errors, "the connection from %s is closed: %s", self, why)
+        self._shared.counters.protocol_errors += 1
+        note(self._shared.counters.protocol_errors, "the connection from %s is closed: %s", self, why)
         self.close()
 
     def _write(self, data: bytes) -> None:
@@ -341,7 +311,7 @@ class Channel(asyncio.Protocol):
 
 
 def _prefix(commands: list[RemotingCommand], questions: int) -> int:
-    """How many of the commands hold so many without a body."""
+    """The length of the longest prefix of the commands with at most ``questions`` of them without a body."""
     for number, command in enumerate(commands):
         if not command.body:
             questions -= 1

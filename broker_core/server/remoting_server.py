@@ -1,7 +1,7 @@
 """RocketMQ's NettyRemotingServer: frames over TCP, plain or TLS, of a broker's or a name server's clients.
 
-Each connection is a ``Channel`` (``remoting_channel.py``) and has a session with the server's owner. What is wrong with
-one connection ends that connection, is counted, and is felt by no other.
+Each connection is a ``Channel`` (``remoting_channel.py``) and has a session with the server's owner. An error on one
+connection ends that connection and is counted; the others do not notice it.
 """
 
 import asyncio
@@ -9,7 +9,8 @@ import errno
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from broker_core.server.remoting_channel import Channel, RemotingCounters, RemotingLimits, Session, note
+from broker_core.server.remoting_channel import Channel, Session
+from broker_core.server.remoting_limits import RemotingLimits, SharedLimits, note
 from broker_core.server.tls import TlsError, TlsOptions, make_context
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ BACKLOG = 1024
 
 
 class CannotServe(Exception):
-    """A sentence about why there can be no server, and what to do."""
+    """The server cannot be started. The message is a sentence about the cause and what to do."""
 
 
 class RemotingServer:
-    """Takes connections on all of ``ports`` and treats them alike, from ``start`` to ``stop``."""
+    """Accepts connections on all of ``ports`` and treats them alike, from ``start`` to ``stop``."""
 
     def __init__(
         self,
@@ -36,31 +37,27 @@ class RemotingServer:
         limits: RemotingLimits | None = None,
         largest_answer: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``port_setting`` is what a person changes to have other ports; ``largest_answer`` how many bytes one message
+        """``port_setting`` is the setting that chooses the ports; ``largest_answer`` returns how many bytes one message
         may make now."""
         self.host = host
         self.ports = ports
         self.port_setting = port_setting
-        self.limits = limits or RemotingLimits()
-        self._largest_answer = largest_answer
-        self.counters = RemotingCounters()
+        self.shared = SharedLimits(limits or RemotingLimits(), largest_answer)
+        self.limits = self.shared.limits
+        self.counters = self.shared.counters
         self.channels: set[Channel] = set()
-        self.unfinished = 0
-        """Bytes of frames that are not whole yet, of all channels."""
-        self.unsent = 0
-        """Unsent bytes of all clients that are behind, as of when each was last written to."""
         self.make_session = make_session
         self.tls = tls or TlsOptions()
         self.tls_context: ssl.SSLContext | None = None
         self._servers: list[asyncio.Server] = []
         self._unsent: list[Channel] = []
         self._sweep_timer: asyncio.TimerHandle | None = None
-        self._last_closed: asyncio.Event | None = None  # there is one from the beginning of the end on
+        self._last_closed: asyncio.Event | None = None  # set when the server begins to stop
 
     loop: asyncio.AbstractEventLoop
 
     async def bind(self) -> None:
-        """Have the ports, and everything else that may be missing; nobody is served yet. Raises CannotServe."""
+        """Take the ports and load the certificate; nobody is served yet. Raises CannotServe."""
         self.loop = asyncio.get_running_loop()
         if self.tls.mode != "disabled":
             try:
@@ -84,9 +81,9 @@ class RemotingServer:
         for port, server in zip(self.ports, self._servers, strict=True):
             try:
                 await server.start_serving()
-                if None in server.sockets:  # uvloop says in this way alone that it does not listen
+                if None in server.sockets:  # uvloop's only sign that it does not listen
                     raise OSError(errno.EADDRINUSE, "address already in use")
-            except OSError as error:  # somebody else had bound it too, and was the first to listen
+            except OSError as error:  # another process had bound it too and listened first
                 self._give_up(port, error)
         self._sweep()
 
@@ -94,19 +91,19 @@ class RemotingServer:
         self.stop_listening()
         if error.errno == errno.EADDRINUSE:
             raise CannotServe(
-                f"Port {port} of {self.host} is taken, by another broker perhaps: stop that, or choose other ports "
+                f"Port {port} of {self.host} is taken, perhaps by another broker: stop that, or choose other ports "
                 f"with {self.port_setting}, as in {self.port_setting}={self.ports[0] + 10}"
             ) from error
         raise CannotServe(f"Nothing can listen on {self.host}:{port}: {error.strerror or error}") from error
 
     def stop_listening(self) -> None:
-        """Take no more connections; those that are there go on."""
+        """Accept no more connections; open ones continue."""
         for server in self._servers:
             server.close()
         self._servers.clear()
 
     async def stop(self) -> None:
-        """Close every connection when what is unsent was written, or after ``limits.last_replies``."""
+        """Close every connection when its unsent bytes are written, or after ``limits.last_replies``."""
         self.stop_listening()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
@@ -132,16 +129,18 @@ class RemotingServer:
             note(self.counters.refused, "%s is refused: there are %d connections already", channel, len(self.channels))
             return False
         self.channels.add(channel)
+        self.shared.add(channel)
         return True
 
     def lost(self, channel: Channel) -> None:
-        """It is gone, however it went."""
+        """The connection has ended, for whatever reason."""
         self.channels.discard(channel)
+        self.shared.remove(channel)
         if self._last_closed is not None and not self.channels:
             self._last_closed.set()
 
     def flush_soon(self, channel: Channel) -> None:
-        """Write what the channel has gathered when this turn of the loop is over."""
+        """Write the channel's gathered frames at the end of this turn of the loop."""
         if not self._unsent:
             self.loop.call_soon(self._flush)
         self._unsent.append(channel)
@@ -151,26 +150,8 @@ class RemotingServer:
         for channel in channels:
             channel.flush()
 
-    def most_unsent(self) -> int:
-        """What one client may have unsent: as many of the largest answers as it may ask for at once, or ``unsent``."""
-        return max(self.limits.unsent, self.limits.questions * self._largest_answer())
-
-    def count_unfinished(self, change: int) -> None:
-        """Frames that are not whole yet grew or shrank; above the limit, whoever has most of it is cut off."""
-        self.unfinished += change
-        if self.unfinished > self.limits.unfinished:
-            max(self.channels, key=lambda channel: channel.unfinished).cut("sent too much of a frame that is not whole")
-
-    def limit_unsent(self) -> None:
-        """When too much is unsent, cut off whoever has most of it."""
-        if self.unsent > self.limits.unsent_in_all:
-            for channel in self.channels:
-                channel.count_unsent()
-            if self.unsent > self.limits.unsent_in_all:
-                max(self.channels, key=lambda channel: channel.counted).cut("does not read, as too many do not")
-
     def _sweep(self) -> None:
-        """Look for connections whose time is over, four times in the shortest such time."""
+        """End connections that are overdue; called four times in the shortest time limit."""
         limits, now = self.limits, self.loop.time()
         for channel in list(self.channels):
             channel.check(now)

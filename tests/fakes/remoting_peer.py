@@ -11,7 +11,8 @@ import msgspec
 
 from broker_core.remoting.frame_decoder import FrameDecoder
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.server.remoting_channel import Channel, RemotingLimits
+from broker_core.server.remoting_channel import Channel
+from broker_core.server.remoting_limits import RemotingLimits
 from broker_core.server.remoting_server import RemotingServer
 from broker_core.server.tls import TlsOptions
 from tests.fakes.ports import unused_ports

@@ -12,6 +12,7 @@ import pytest
 
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.server.remoting_channel import Channel
+from broker_core.server.remoting_limits import State
 from broker_core.server.tls import TlsOptions
 from tests.broker_core.remoting.test_frame_decoder import GOLDEN
 from tests.fakes.remoting_peer import NotingSession, request, serving, until
@@ -53,13 +54,13 @@ async def test_a_frame_in_many_reads_and_what_follows_it() -> None:
         peer.writer.write(frame[:3])
         await peer.writer.drain()
         await until(lambda: bool(running.sessions))
-        assert running.server.unfinished == 3
+        assert running.server.shared.unfinished == 3
         peer.writer.write(frame[3:-1])
-        await until(lambda: running.server.unfinished == len(frame) - 1)
+        await until(lambda: running.server.shared.unfinished == len(frame) - 1)
         peer.writer.write(frame[-1:] + request(6).encode())
         assert (await peer.receive()).encode()[-300_000:] == frame[-300_000:]
         assert (await peer.receive()).opaque == 6
-        assert running.server.unfinished == 0
+        assert running.server.shared.unfinished == 0
 
 
 async def test_what_one_turn_sends_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,11 +88,11 @@ async def test_a_client_that_leaves_is_told_once() -> None:
         peer = await running.connect()
         await peer.ask(1)
         peer.writer.write(GOLDEN[0][:20])
-        await until(lambda: running.server.unfinished == 20)
+        await until(lambda: running.server.shared.unfinished == 20)
         peer.writer.close()
         (session,) = running.sessions
         await until(lambda: session.closings == 1)
-        assert running.server.unfinished == 0
+        assert running.server.shared.unfinished == 0
         assert not running.server.channels
         session.channel.send(b"too late")
         session.channel.close()
@@ -163,7 +164,7 @@ async def test_every_truncation_of_every_golden_frame_then_an_end_harms_nobody(
                 assert await peer.rest() == b""
         assert (await good.ask(1)).opaque == 1
         await until(lambda: len(running.server.channels) == 1)
-        assert running.server.unfinished == 0
+        assert running.server.shared.unfinished == 0
     assert not caplog.records
 
 
@@ -208,7 +209,7 @@ async def test_a_defect_of_a_session_ends_its_connection_only(caplog: pytest.Log
         await bad.rest()
         assert (await good.ask(2)).opaque == 2
         assert sum(session.closings for session in running.sessions) == 1
-    assert ["could not be taken" in record.message for record in caplog.records] == [True]
+    assert ["could not be handled" in record.message for record in caplog.records] == [True]
 
 
 # --- Clients that do not read -----------------------------------------------------------------------------------------
@@ -269,7 +270,7 @@ async def test_a_client_may_be_brought_the_largest_messages_of_many_queues_at_on
         peer.write(*(request(number) for number in range(40)))
         for number in range(40):
             assert (await peer.receive()).opaque == number
-        assert (running.server.counters.cut, running.server.unsent) == (0, 0)
+        assert (running.server.counters.cut, running.server.shared.unsent) == (0, 0)
 
 
 class Larger(NotingSession):
@@ -283,7 +284,7 @@ class Larger(NotingSession):
 async def test_how_much_may_be_unsent_follows_the_largest_answer(fits: bool) -> None:
     async with serving(Larger, unsent=SYSTEM, questions=4) as running:
         largest = 0
-        running.server._largest_answer = lambda: largest
+        running.server.shared._largest_answer = lambda: largest
         peer = await running.connect()
         await peer.ask(1)
         largest = 9 * 1024 * 1024 if fits else 0  # it may change at any time
@@ -353,11 +354,11 @@ async def test_too_much_unsent_in_all_ends_the_connection_that_has_most_of_it() 
         await until(lambda: running.server.counters.cut > 0)
         await until(lambda: sum(session.closings for session in running.sessions) == running.server.counters.cut)
         assert running.server.counters.cut < 4
-        assert running.server.unsent == sum(channel.unsent for channel in running.server.channels) <= 2 * SYSTEM
+        assert running.server.shared.unsent == sum(channel.unsent for channel in running.server.channels) <= 2 * SYSTEM
         for peer in lazy:
             peer.writer.transport.abort()
         await until(lambda: not running.server.channels)
-        assert running.server.unsent == 0
+        assert running.server.shared.unsent == 0
 
 
 async def test_a_client_that_reads_late_gets_everything_and_is_read_from_again() -> None:
@@ -365,7 +366,7 @@ async def test_a_client_that_reads_late_gets_everything_and_is_read_from_again()
         late = await running.connect()
         late.writer.transport.pause_reading()  # type: ignore[attr-defined]
         late.write(request(SYSTEM))
-        await until(lambda: bool(running.sessions) and running.sessions[0].channel._behind_since is not None)
+        await until(lambda: bool(running.sessions) and running.sessions[0].channel._limits.state is State.BEHIND)
         late.write(request(5))
         late.writer.transport.resume_reading()  # type: ignore[attr-defined]
         assert len((await late.receive()).body) == SYSTEM
@@ -378,7 +379,7 @@ async def test_questions_come_to_the_session_a_few_at_a_time_and_no_more_while_t
         peer = await running.connect()
         peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
         peer.write(*(request(SYSTEM // 8 - number) for number in range(20)))
-        await until(lambda: bool(running.sessions) and running.sessions[0].channel._behind_since is not None)
+        await until(lambda: bool(running.sessions) and running.sessions[0].channel._limits.state is State.BEHIND)
         for _ in range(10):
             await asyncio.sleep(0)
         session = running.sessions[0]

@@ -99,10 +99,10 @@ async def test_frames_that_never_become_whole_have_a_bound_over_all_connections(
     async with serving(unfinished=1_000_000) as running:
         small, large = await running.connect(), await running.connect()
         small.writer.write(frame[:1000])
-        await until(lambda: running.server.unfinished == 1000)
+        await until(lambda: running.server.shared.unfinished == 1000)
         large.writer.write(frame[:-1])
         await large.rest()
-        await until(lambda: running.server.unfinished == 1000)
+        await until(lambda: running.server.shared.unfinished == 1000)
         assert running.server.counters.cut == 1
         assert len(running.server.channels) == 1
 

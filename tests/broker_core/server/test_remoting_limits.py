@@ -1,0 +1,93 @@
+"""The states of a connection with their times, and the limits of all connections together."""
+
+import pytest
+
+from broker_core.server.remoting_limits import ChannelLimits, RemotingLimits, SharedLimits, State
+
+LIMITS = RemotingLimits(idle=100, handshake=10, stalled=20, unsent_in_all=100, unfinished=50)
+
+
+@pytest.fixture
+def channel() -> ChannelLimits:
+    return ChannelLimits(LIMITS, 1000.0)
+
+
+def test_an_open_connection_is_overdue_when_it_was_silent(channel: ChannelLimits) -> None:
+    assert channel.state is State.OPEN
+    assert not channel.is_overdue(1099, 0) and channel.is_overdue(1100, 0)
+    channel.note_activity(1050)
+    assert not channel.is_overdue(1149, 0) and channel.is_overdue(1150, 0)
+
+
+def test_a_handshake_is_overdue_however_active_it_is(channel: ChannelLimits) -> None:
+    channel.begin_handshake()
+    channel.note_activity(1009)
+    assert channel.state is State.HANDSHAKE
+    assert not channel.is_overdue(1009, 0) and channel.is_overdue(1010, 0)
+    channel.end_handshake()
+    assert channel.state is State.OPEN and not channel.is_overdue(1010, 0)
+
+
+def test_a_client_that_is_behind_is_overdue_when_it_takes_nothing(channel: ChannelLimits) -> None:
+    channel.begin_handshake()
+    channel.fall_behind(1005)
+    assert channel.state is State.BEHIND and not channel.is_overdue(1024, 0)
+    assert not channel.is_overdue(1024, 7), "it has taken some bytes"
+    assert not channel.is_overdue(1043, 7) and channel.is_overdue(1044, 7)
+    channel.catch_up()
+    assert channel.state is State.HANDSHAKE
+
+
+class Connection:
+    """A connection with so many bytes of an incomplete frame, and so many unsent."""
+
+    def __init__(self, shared: SharedLimits, unfinished: int = 0, unsent: int = 0) -> None:
+        self.unfinished, self.unsent_counted = unfinished, 0
+        self.unsent, self.shared = unsent, shared
+        self.reasons: list[str] = []
+        shared.add(self)
+
+    def count_unsent(self) -> None:
+        change, self.unsent_counted = self.unsent - self.unsent_counted, self.unsent
+        self.shared.unsent += change
+
+    def cut(self, why: str) -> None:
+        self.reasons.append(why)
+
+
+def test_the_connection_with_most_of_incomplete_frames_is_cut_off() -> None:
+    shared = SharedLimits(LIMITS, lambda: 0)
+    small, large = Connection(shared, unfinished=20), Connection(shared, unfinished=30)
+    shared.count_unfinished(50)
+    assert small.reasons == large.reasons == []
+    shared.count_unfinished(1)
+    assert (small.reasons, large.reasons) == ([], ["sent too much of an incomplete frame"])
+    shared.remove(large)
+    assert shared.unfinished == 21
+
+
+def test_the_client_with_most_unsent_bytes_is_cut_off() -> None:
+    shared = SharedLimits(LIMITS, lambda: 0)
+    small, large = Connection(shared, unsent=40), Connection(shared, unsent=60)
+    small.count_unsent()
+    large.count_unsent()
+    shared.limit_unsent()
+    assert small.reasons == large.reasons == []
+    large.unsent += 1
+    large.count_unsent()
+    shared.limit_unsent()
+    assert (small.reasons, large.reasons) == ([], ["does not read, like too many others"])
+
+
+def test_totals_that_are_out_of_date_cut_nobody_off() -> None:
+    shared = SharedLimits(LIMITS, lambda: 0)
+    connection = Connection(shared, unsent=200)
+    connection.count_unsent()
+    connection.unsent = 10
+    shared.limit_unsent()
+    assert connection.reasons == [] and shared.unsent == 10
+
+
+def test_one_client_may_have_the_largest_answers_unsent_that_it_may_ask_for() -> None:
+    assert SharedLimits(LIMITS, lambda: 1000).max_unsent() == LIMITS.unsent
+    assert SharedLimits(LIMITS, lambda: 10 << 20).max_unsent() == LIMITS.questions * (10 << 20)

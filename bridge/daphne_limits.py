@@ -27,6 +27,8 @@ from daphne.ws_protocol import WebSocketProtocol
 from twisted.internet import reactor as _reactor
 from twisted.web.http import HTTPChannel
 
+from bridge.security_headers import security_headers
+
 logger = logging.getLogger(__name__)
 reactor: Any = _reactor  # Twisted's module stands for an object that is chosen at run time
 
@@ -253,7 +255,7 @@ def too_large(limit: int) -> bytes:
             f"HTTP/1.1 {status.value} {status.phrase}".encode(),
             b"content-type: application/problem+json",
             b"cache-control: no-store",
-            b"x-content-type-options: nosniff",
+            *(b"%s: %s" % header for header in security_headers().items()),
             b"server: GlassMQ",
             b"connection: close",
             f"content-length: {len(body)}".encode(),

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from bridge.message_view import INFLATED_BYTES_MAX, Message, inflate_messages, stored_messages, takes_long
+from bridge.security_headers import security_headers
 from broker_core import commands as commands  # re-exported: port.commands.PullMessage
 from broker_core.clock import Clock, SystemClock
 from broker_core.codes import ResponseCode, version_text
@@ -45,6 +46,7 @@ __all__ = [
     "encode_properties",
     "inflate_messages",
     "raise_failed",
+    "security_headers",
     "start_task",
     "stored_messages",
     "takes_long",

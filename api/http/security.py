@@ -1,11 +1,11 @@
-"""What stands before everything: pages, API and WebSockets alike.
+"""Checks every request before pages, API and WebSockets see it, and adds the security headers to every answer.
 
     Host      one of ALLOWED_HOSTS, or a name of this machine: no foreign name may lead a browser here (DNS rebinding)
-    Origin    where a browser says it: our own, on every WebSocket and on every request that may change something
-    headers   not too many, not too long
-    token     where ``GLASSMQ_API_TOKEN`` is set
+    Origin    if a browser sends it: our own, on every WebSocket and on every request that may change something
+    headers   limited in number and length
+    token     if ``GLASSMQ_API_TOKEN`` is set
 
-It must be the outermost application: it also leaves the server's write buffer in the scope (see ``api.http.outbox``).
+It must be the outermost application: it also puts the server's write buffer into the scope (see ``api.http.outbox``).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from api.http.auth import LOGIN_PATH, Gate, to_login, wants_page
 from api.http.limits import MAX_HEADER_BYTES, MAX_HEADERS, MAX_PATH_BYTES
 from api.http.outbox import SCOPE_KEY, server_buffer
 from api.http.problems import Problem
-from bridge.port import ResponseCode
+from bridge.port import ResponseCode, security_headers
 
 LOCAL_HOSTS = ("localhost", ".localhost", "127.0.0.1", "[::1]")
 PROBES = ("/livez", "/readyz")
@@ -28,19 +28,6 @@ OPEN_PATHS = (*PROBES, LOGIN_PATH, "/favicon.ico")
 OPEN_PREFIX = "/static/"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 CLOSE_NOT_AUTHENTICATED = 4401
-
-_PAGE_POLICY = (
-    b"default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
-    b"frame-ancestors 'none'"
-)
-_DEFAULT_HEADERS = {
-    b"x-content-type-options": b"nosniff",
-    b"x-frame-options": b"DENY",
-    b"referrer-policy": b"same-origin",
-    b"cross-origin-opener-policy": b"same-origin",
-    b"cross-origin-resource-policy": b"same-origin",
-    b"content-security-policy": _PAGE_POLICY,
-}
 
 
 class SecurityMiddleware:
@@ -65,7 +52,9 @@ class SecurityMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(scope | {SCOPE_KEY: server_buffer(scope, send)}, receive, _with_default_headers(send))
+            await self._http(
+                scope | {SCOPE_KEY: server_buffer(scope, send)}, receive, self._with_security_headers(scope, send)
+            )
         elif scope["type"] == "websocket":
             await self._websocket(scope | {SCOPE_KEY: server_buffer(scope, send)}, receive, send)
         else:
@@ -97,6 +86,21 @@ class SecurityMiddleware:
                 scope,
                 send,
             )
+
+    def _with_security_headers(self, scope: Scope, send: Send) -> Send:
+        """``send`` that adds the security headers that an answer does not set itself."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                host = header(scope, b"host")
+                added = security_headers(host if self._is_our_host(host) else "")
+                headers = list(message.get("headers", ()))
+                present = {bytes(name).lower() for name, _ in headers}
+                headers += [(name, value) for name, value in added.items() if name not in present]
+                message = message | {"headers": headers}
+            await send(message)
+
+        return sending
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -145,20 +149,6 @@ class SecurityMiddleware:
             return True
         default = {"http": ":80", "https": ":443"}.get(parts.scheme)
         return default is not None and parts.netloc.lower() in (host.lower(), host.lower().removesuffix(default))
-
-
-def _with_default_headers(send: Send) -> Send:
-    """``send`` that adds the security headers an answer does not set itself."""
-
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = list(message.get("headers", ()))
-            present = {bytes(name).lower() for name, _ in headers}
-            headers += [(name, value) for name, value in _DEFAULT_HEADERS.items() if name not in present]
-            message = message | {"headers": headers}
-        await send(message)
-
-    return sending
 
 
 async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:

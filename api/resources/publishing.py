@@ -6,40 +6,55 @@ from base64 import b64decode
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from api.http.limits import MAX_IDEMPOTENCY_KEY, MAX_MESSAGE_BODY, MAX_MESSAGES_PER_PUBLISH
 from api.http.names import DELAY, RESERVED_PROPERTIES, TIMER_PROPERTIES
-from api.http.problems import Problem
+from api.http.problems import Problem, invalid
 from api.http.request import decode_json
 from api.http.schemas import Body, Model, PublishedMessage, PublishMessage
 from bridge.port import ResponseCode, commands, encode_properties
 
+_Several = Meta(min_length=1, max_length=MAX_MESSAGES_PER_PUBLISH)
 _LEVEL = re.compile(r"[1-9][0-9]{0,8}")
 
 
 class PublishMessages(Body, frozen=True, kw_only=True, gc=False):
     """Messages to publish in one topic, stored in this order."""
 
-    messages: Annotated[list[PublishMessage], Meta(min_length=1, max_length=MAX_MESSAGES_PER_PUBLISH)]
+    messages: Annotated[list[PublishMessage], _Several]
 
 
 class Published(Model, frozen=True, kw_only=True, gc=False):
     messages: list[PublishedMessage]
 
 
-class _Kind(msgspec.Struct):
-    """Only enough of a body to know which of the two shapes it has."""
+class _Publish(PublishMessage, frozen=True, kw_only=True, gc=False):
+    """Both shapes that a publish may have, so that a body is decoded once."""
 
-    messages: msgspec.Raw = msgspec.Raw()
+    body: msgspec.Raw = msgspec.Raw()
+    messages: Annotated[list[PublishMessage], _Several] | UnsetType = UNSET
+
+
+_FIELDS_OF_ONE = {name: getattr(_Publish(), name) for name in PublishMessage.__struct_fields__}
+"""What these fields are in a body with ``messages``, where they may not be given."""
 
 
 def read_publish(data: bytes) -> list[commands.OutgoingMessage]:
     """The body of a publish: one message, or ``{"messages": [...]}``. Problem 400, 413 for anything else."""
-    if not decode_json(data, _Kind).messages:
-        return [outgoing(decode_json(data, PublishMessage), "")]
-    messages: list[PublishMessage] = decode_json(data, PublishMessages).messages
-    return [outgoing(message, f"/messages/{index}") for index, message in enumerate(messages)]
+    publish: _Publish = decode_json(data, _Publish)
+    if publish.messages is UNSET:
+        if not publish.body:
+            raise _wrong_shape("missing required field `body`")
+        return [outgoing(publish, "")]
+    for name, default in _FIELDS_OF_ONE.items():
+        if getattr(publish, name) != default:
+            raise _wrong_shape(f"contains unknown field `{name}`")
+    return [outgoing(message, f"/messages/{index}") for index, message in enumerate(publish.messages)]
+
+
+def _wrong_shape(detail: str) -> Problem:
+    return invalid(msgspec.ValidationError(f"Object {detail}"), "body")
 
 
 def check_idempotency_key(key: str) -> str:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.http.problems import Problem
+from api.http.request import decode_json
 from api.resources.publishing import check_idempotency_key, published, read_publish
 from bridge.port import ResponseCode, commands
 from broker_core.formats import message_properties
@@ -192,3 +193,36 @@ def test_whatever_comes_is_messages_or_a_problem(data: bytes) -> None:
     for message in messages:
         read_back = message_properties.decode(message.properties)
         assert message.properties == message_properties.encode(read_back)
+
+
+def test_a_body_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[type] = []
+
+    def counting(data: bytes, shape: type) -> Any:
+        decoded.append(shape)
+        return decode_json(data, shape)
+
+    monkeypatch.setattr("api.resources.publishing.decode_json", counting)
+    read(body="one")
+    read({"body": "one"}, {"body": "two"})
+    assert len(decoded) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/body"),
+        ({"tag": "A"}, "/body"),
+        ({"messages": [{"body": "a"}], "body": "b"}, "/body"),
+        ({"messages": [{"body": "a"}], "tag": "A"}, "/tag"),
+        ({"messages": [{"body": "a"}], "queue_id": 1}, "/queue_id"),
+        ({"messages": []}, "/messages"),
+        ({"messages": None}, "/messages"),
+        ({"messages": [{}]}, "/messages/0/body"),
+        ({"other": 1}, "/other"),
+    ],
+)
+def test_a_body_has_one_of_two_shapes(body: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(Problem) as caught:
+        read_publish(json.dumps(body).encode())
+    assert (caught.value.status, caught.value.errors[0].pointer) == (400, pointer)

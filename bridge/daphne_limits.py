@@ -6,7 +6,9 @@
     answers      the application's ``send`` waits while more than 64 KiB of an answer are unsent; a client that reads
                  nothing for ``stall_seconds`` is cut, a slow one is not
 
-The limit of a WebSocket's received messages does not apply to sent ones, as it does in Autobahn, under Daphne.
+A WebSocket that sends too large a message, or breaks the protocol, gets a close frame with the code for that (1009,
+1002, 1007), where Autobahn, under Daphne, would reset the connection. The limit of received messages does not apply to
+sent ones, as it does in Autobahn.
 
 It also closes WebSockets with the code that the application chose. Autobahn, under Daphne, would refuse all but 1000
 and 3000 to 4999, 1012 among them, which is a server's to send (RFC 6455, 7.4.1, and the IANA registry).
@@ -63,6 +65,7 @@ class LimitedServer(Server):  # type: ignore[misc]
         super().listen_success(port)
         self.http_factory.protocol = LimitedChannel
         self.ws_factory.protocol = LimitedWebSocket
+        self.ws_factory.setProtocolOptions(failByDrop=False, closeHandshakeTimeout=LINGER_S)
 
     async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
         """The application's ``send``. It returns when there is room for more, or when the client is gone."""

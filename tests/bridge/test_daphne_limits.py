@@ -21,6 +21,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from bridge.daphne_limits import LimitedServer, too_large
+from bridge.management.commands.broker import WEBSOCKET_MAX_BYTES
 from bridge.message_view import INFLATED_BYTES_MAX
 from broker_core.codes import RequestCode
 from broker_core.formats.message_body import COMPRESSED
@@ -320,6 +321,16 @@ async def test_every_message_reaches_consumers_through_every_door(start: Callabl
         pulled += [body_of(message) for message in answer["messages"]]
         offset = answer["next_offset"]
     assert pulled == bodies
+
+
+async def test_a_message_above_the_limit_is_refused_with_1009(start: Callable[..., Broker]) -> None:
+    broker = await asyncio.to_thread(start)
+    async with asyncio.timeout(PATIENCE_S), connect(f"ws://127.0.0.1:{broker.port}/ws/v1/consumer") as socket:
+        with suppress(ConnectionClosed):
+            await socket.send("x" * (WEBSOCKET_MAX_BYTES + 1))
+        await socket.wait_closed()
+        assert socket.close_code == 1009
+        assert "exceeds payload limit" in socket.close_reason
 
 
 def test_a_warning_is_given_once_until_there_is_room_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -60,7 +60,7 @@ LONG_MODULES: dict[str, str] = {}
 
 LONG_FUNCTIONS: dict[str, str] = {
     "spark_jobs/run.py:run_report": "the steps of a run, in order",
-    "tests/api/websockets/test_events.py:test_then_what_changes": "one expected frame, one field per line",
+    "tests/api/websockets/test_events.py:test_a_delta_has_every_change": "one expected frame, one field per line",
     "tests/compat/test_real_name_server.py:dialogue": "the requests of one dialogue, in order",
     "tests/dashboard/fake_groups.py:busy": "one group, one field per line",
     "tests/dashboard/fake_groups.py:broken": "one group, one field per line",

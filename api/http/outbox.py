@@ -1,8 +1,8 @@
-"""What has been written for one client and has not left yet, and the end of patience with one that does not read.
+"""Frames that wait for one client, and the end of a client that does not read.
 
-An ASGI ``send`` may wait until the client has taken what was sent before; then that is all that is needed. Daphne's
-never waits: it hands everything to Twisted, which keeps it in memory. There the transport's own buffer is looked at,
-through the protocol that Daphne's ``send`` is bound to, and the next frame waits here until it has emptied.
+The ``send`` of some ASGI servers waits until the client has read the earlier frames. Daphne's never waits: it passes
+everything to Twisted, which keeps it in memory. For Daphne the size of the transport's buffer is read, through the
+protocol that its ``send`` is bound to, and the next frame waits here until that buffer has room.
 """
 
 import asyncio
@@ -15,17 +15,17 @@ from api.http.asgi import Message, Scope, Send
 from api.http.limits import MAX_UNSENT, ROOMY, SERVER_BUFFER, STALL_SECONDS
 
 SCOPE_KEY = "glassmq.server_buffer"
-_LOOK_AGAIN_S = (0.001, 0.05)
+_POLL_S = (0.001, 0.05)
 
 
 def server_buffer(scope: Scope, send: Send) -> Callable[[], int] | None:
-    """Reads how many bytes the server still has for this client; None where its ``send`` waits by itself.
+    """A function that returns how many bytes wait in the server for this client; None if ``send`` waits by itself.
 
-    Whoever wraps ``send`` leaves the reader of the innermost one in the scope, under ``SCOPE_KEY``.
+    Middleware that wraps ``send`` puts the function for the innermost one into the scope, under ``SCOPE_KEY``.
     """
     if SCOPE_KEY in scope:
-        found: Callable[[], int] | None = scope[SCOPE_KEY]
-        return found
+        size: Callable[[], int] | None = scope[SCOPE_KEY]
+        return size
     transport: Any = next(
         (
             argument.transport
@@ -44,8 +44,8 @@ def server_buffer(scope: Scope, send: Send) -> Callable[[], int] | None:
 class Outbox:
     """Frames for one client, sent in order by one task: ``run``.
 
-    ``on_slow`` is called once, with the reason, when the client has taken nothing for ``STALL_SECONDS`` or when
-    more than ``max_unsent`` bytes or ``max_frames`` frames wait.
+    ``on_slow`` is called once, with the reason, when the client has read nothing for ``STALL_SECONDS`` or when more
+    than ``max_unsent`` bytes or ``max_frames`` frames wait. Then the client is cut: all its frames are dropped.
     """
 
     def __init__(
@@ -72,16 +72,16 @@ class Outbox:
         self._empty = asyncio.Event()
         self._empty.set()
         self._turns = asyncio.Lock()
-        self._cut = False
+        self._is_cut = False
 
     @property
     def unsent(self) -> int:
-        """Bytes that wait here and, where that is known, in the server."""
+        """Bytes that wait here and, if that can be read, in the server."""
         return self._waiting + (self._server_buffer() if self._server_buffer else 0)
 
     def put(self, message: Message, size: int) -> None:
-        """Send later, in order. Frames for a client that was given up are dropped. ``size`` is in bytes."""
-        if self._cut:
+        """Send later, in order. Frames for a client that was cut are dropped. ``size`` is in bytes."""
+        if self._is_cut:
             return
         self._frames.append((message, size))
         self._waiting += size
@@ -90,7 +90,7 @@ class Outbox:
         if self._waiting > ROOMY:
             self._room.clear()
         if self._waiting > self._max_unsent or len(self._frames) > self._max_frames:
-            self._give_up(f"{self._waiting} bytes in {len(self._frames)} frames wait to be read")
+            self._cut_off(f"{self._waiting} bytes in {len(self._frames)} frames wait to be read")
 
     async def room(self) -> None:
         """Returns when at most ``ROOMY`` bytes wait."""
@@ -98,18 +98,18 @@ class Outbox:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """For what may be large: entered by one task at a time, in order, when at most ``ROOMY`` bytes wait.
+        """For large frames: entered by one task at a time, in order, when at most ``ROOMY`` bytes wait.
 
-        So the large frame of one turn may wait beyond ``ROOMY``, not those of all tasks.
+        So at most one large frame waits beyond ``ROOMY``, not one of each task.
         """
         async with self._turns:
             await self._room.wait()
             yield
 
     async def run(self) -> None:
-        """Send until cancelled, until the client was given up, or until the server's ``send`` fails, which is raised.
+        """Send until cancelled or until the client was cut. An error of the server's ``send`` is raised.
 
-        Afterwards nothing waits, and what is put is dropped.
+        Afterwards nothing waits, and further frames are dropped.
         """
         try:
             await self._send_all()
@@ -117,18 +117,18 @@ class Outbox:
             self._drop_all()
 
     async def _send_all(self) -> None:
-        while not self._cut:
+        while not self._is_cut:
             if not self._frames:
                 self._arrived.clear()
                 await self._arrived.wait()
                 continue
             message, size = self._frames[0]
             try:
-                await self._drained()
+                await self._wait_for_server_buffer()
                 async with asyncio.timeout(self._stall_seconds):
                     await self._send(message)
             except TimeoutError:
-                self._give_up(f"nothing was read for {self._stall_seconds:.0f} s")
+                self._cut_off(f"nothing was read for {self._stall_seconds:.0f} s")
                 return
             if self._frames:
                 self._frames.popleft()
@@ -138,36 +138,36 @@ class Outbox:
                 if not self._frames:
                     self._empty.set()
 
-    async def _drained(self) -> None:
-        """Until the server's buffer has room. A buffer that shrinks, however slowly, is one that is being read."""
+    async def _wait_for_server_buffer(self) -> None:
+        """Returns when the server's buffer has room. TimeoutError when it has stopped shrinking."""
         if self._server_buffer is None:
             return
         clock = asyncio.get_running_loop().time
         smallest, since = self._server_buffer(), clock()
-        pause, longest = _LOOK_AGAIN_S
-        while (unsent := self._server_buffer()) > SERVER_BUFFER and not self._cut:
+        pause, longest = _POLL_S
+        while (unsent := self._server_buffer()) > SERVER_BUFFER and not self._is_cut:
             if unsent < smallest:
                 smallest, since = unsent, clock()
-                pause = _LOOK_AGAIN_S[0]
+                pause = _POLL_S[0]
             elif clock() - since > self._stall_seconds:
                 raise TimeoutError
             await asyncio.sleep(pause)
             pause = min(pause * 2, longest)
 
     async def flush(self, seconds: float) -> None:
-        """Give what waits a last chance to leave, for so long."""
+        """Wait until every frame is sent, for ``seconds`` at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._empty.wait()
 
-    def _give_up(self, reason: str) -> None:
-        if self._cut:
+    def _cut_off(self, reason: str) -> None:
+        if self._is_cut:
             return
         self._drop_all()
         self._on_slow(reason)
 
     def _drop_all(self) -> None:
-        self._cut = True
+        self._is_cut = True
         self._frames.clear()
         self._waiting = 0
         self._room.set()

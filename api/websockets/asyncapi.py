@@ -1,4 +1,4 @@
-"""The AsyncAPI 3.0 document of the two WebSockets, made from their frames. ``docs/asyncapi.yaml`` is its text."""
+"""The AsyncAPI 3.0 document of the two WebSockets, generated from their frames into ``docs/asyncapi.yaml``."""
 
 from typing import Any, get_args
 
@@ -14,13 +14,13 @@ _CHANNELS: dict[str, dict[str, Any]] = {
         "description": f"""Pull, commit, publish and subscribe over one socket; subprotocol `{frames.SUBPROTOCOL}`.
 
 The client begins with `hello`. Many `pull`s may be held at once; they are answered by `id` as they are woken:
-`held`, then `woken` and `pulled`. What finds something at once is only `pulled`. The holds of a socket that goes are
-released at once. JSON text frames; `?int64=string` on the address has 64-bit numbers as strings.
+`held`, then `woken` and `pulled`. A pull that finds messages at once is answered by `pulled` alone. When a socket
+closes, its holds are released at once. Frames are JSON texts; with `?int64=string` 64-bit numbers are strings.
 
-`subscribe` makes the client a member of a group, beside RocketMQ clients: it is told its queues by `assigned`, gets
-their messages against `permit`s, in the order of each queue, and `ack`s them. What is acknowledged without a gap is
-committed; the rest comes again. Its `problem`s carry the subscription's `id`. It leaves with `unsubscribe`, or with its
-socket.
+`subscribe` makes the client a member of a group, beside RocketMQ clients. It gets its queues by `assigned`, and their
+messages for its `permit`s, in the order of each queue, and `ack`s them. Offsets are committed up to the first message
+that is not acknowledged; messages from there on are delivered again. `problem`s carry the subscription's `id`. The
+client leaves the group with `unsubscribe`, or when its socket closes.
 
 Frames of the server are as large as `max_sent_frame_bytes` at most: many WebSocket libraries need a limit of their own
 raised to that. Messages are delivered whole, up to 16 MiB. A `pulled` carries 4 MiB of bodies, or one message.
@@ -33,10 +33,10 @@ Close codes: 4400 frames that are not of this protocol, 4401 not authenticated, 
     "events": {
         "address": "/ws/v1/events",
         "title": "Events",
-        "description": """What the broker does, live: a `snapshot`, then `delta`s of what changed, at most ten a second
-and at least one every two seconds. A page whose deltas stop for five seconds is stale. `lost` says that the engine
-went away; a snapshot follows when there is one again. Apply a delta whose `seq_from` is the last `seq_to` + 1; else
-ask for a `snapshot`.""",
+        "description": """The broker's state, live: a `snapshot`, then `delta`s of the changes, at most ten a second
+and at least one every two seconds. A page without a delta for five seconds is stale. `lost` is sent when the engine
+is away; a snapshot follows when it is back. Apply a delta if its `seq_from` is the last `seq_to` + 1; otherwise ask for
+a `snapshot`.""",
         "receive": frames.EventsRequest,
         "send": frames.EventsAnswer,
     },
@@ -44,7 +44,7 @@ ask for a `snapshot`.""",
 
 
 def tag_of(frame: type[msgspec.Struct]) -> str:
-    """What the frame's ``type`` field says."""
+    """The value of the frame's ``type`` field."""
     return str(frame.__struct_config__.tag)
 
 

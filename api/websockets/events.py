@@ -1,4 +1,4 @@
-"""``/ws/v1/events``: a snapshot, then what changes, coalesced; what the dashboard reads."""
+"""``/ws/v1/events``: a snapshot of the broker, then coalesced deltas. The dashboard reads it."""
 
 import asyncio
 from typing import Any
@@ -28,7 +28,7 @@ _RETRY_S = 0.5
 
 
 class EventsSocket(Socket):
-    """One page. Deltas that arrive before its snapshot, or belong to before it, are not sent."""
+    """One page. Deltas that arrive before its snapshot, or precede it, are not sent."""
 
     requests = EventsRequest
     max_frames = MAX_WAITING_FRAMES
@@ -64,14 +64,14 @@ class EventsSocket(Socket):
     # The stream
 
     def _ask_for_snapshot(self) -> None:
-        """Deltas wait until the snapshot is there; one that is asked for already is enough."""
+        """Request a snapshot, unless one is under way. No deltas are sent until it is sent."""
         self._seq = -1
         if self._snapshot_task is None or self._snapshot_task.done():
             self._snapshot_task = self.start(self._snapshot(), "snapshot")
 
     async def _snapshot(self) -> None:
-        """Send a snapshot, as soon as there is an engine that has one."""
-        said = False
+        """Send a snapshot as soon as the engine returns one."""
+        is_reported = False
         while True:
             try:
                 port = brokers.first(self.broker_asked).port
@@ -80,15 +80,15 @@ class EventsSocket(Socket):
                 snapshot = await ask(port, commands.GetSnapshot(), commands.Snapshot)
                 break
             except (BrokerError, Problem) as error:
-                if not said:
+                if not is_reported:
                     self.put(Lost(reason=str(error)))
-                    said = True
+                    is_reported = True
                 await asyncio.sleep(_RETRY_S)
         self._epoch, self._seq = snapshot.epoch, snapshot.seq
         self.put(self._narrowed_snapshot(snapshot))
 
     def on_delta(self, delta: Delta) -> None:
-        """Pass on what is above the snapshot. A gap is mended here: the page gets a new snapshot, no riddle."""
+        """Send the delta if it is above the snapshot. After a gap or an engine's restart a new snapshot is sent."""
         if self._seq < 0:
             return
         if delta.epoch != self._epoch or delta.seq_from > self._seq + 1:
@@ -98,13 +98,13 @@ class EventsSocket(Socket):
             self._seq = delta.seq_to
 
     def on_events(self, batch: EventBatch) -> None:
-        """Single events are not asked for here."""
+        """Never called: this socket watches deltas alone."""
 
     def on_lost(self, reason: str) -> None:
         self.put(Lost(reason=reason))
         self._ask_for_snapshot()
 
-    # What of it this page wants
+    # Narrowed to the panels, topic and group of this page
 
     def _narrowed_snapshot(self, snapshot: commands.Snapshot) -> SnapshotFrame:
         return copied(
@@ -146,20 +146,24 @@ class EventsSocket(Socket):
     def _holds(self, holds: list[commands.HoldView]) -> list[commands.HoldView]:
         if "holds" not in self._wanted.panels:
             return []
-        return [hold for hold in holds if self._wants(hold.topic, hold.group)] if self._narrow else holds
+        return [hold for hold in holds if self._is_wanted(hold.topic, hold.group)] if self._is_narrowed else holds
 
     def _queues(self, queues: list[commands.QueueView]) -> list[commands.QueueView]:
         if "queues" not in self._wanted.panels:
             return []
-        return [queue for queue in queues if self._wants(queue.topic)] if self._wanted.topic else queues
+        return [queue for queue in queues if self._is_wanted(queue.topic)] if self._wanted.topic else queues
 
     def _wakeups(self, wakeups: list[commands.WakeUp]) -> list[commands.WakeUp]:
         if "wakeups" not in self._wanted.panels:
             return []
-        return [wakeup for wakeup in wakeups if self._wants(wakeup.topic, wakeup.group)] if self._narrow else wakeups
+        return (
+            [wakeup for wakeup in wakeups if self._is_wanted(wakeup.topic, wakeup.group)]
+            if self._is_narrowed
+            else wakeups
+        )
 
     def _client_events(self, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Narrowed to a group, those that name it; to a topic, those that name no other one."""
+        """With a group, the events that name it; with a topic, those that name no other topic."""
         wanted = self._wanted
         if "clients" not in wanted.panels:
             return []
@@ -170,10 +174,10 @@ class EventsSocket(Socket):
         ]
 
     @property
-    def _narrow(self) -> bool:
+    def _is_narrowed(self) -> bool:
         return bool(self._wanted.topic or self._wanted.group)
 
-    def _wants(self, topic: str, group: str | None = None) -> bool:
+    def _is_wanted(self, topic: str, group: str | None = None) -> bool:
         wanted = self._wanted
         return wanted.topic in ("", topic) and (group is None or wanted.group in ("", group))
 

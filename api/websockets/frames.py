@@ -1,7 +1,6 @@
 """The frames of the two WebSockets, as structs: ``type`` in JSON is the class's name in lower case.
 
-What comes from clients refuses fields that nobody reads. ``id`` is the client's own name for a request; its answers
-carry it.
+A client's frame with an unknown field is refused. ``id`` is the client's name for a request; its answers carry it.
 """
 
 from typing import Annotated, Any, Literal
@@ -64,7 +63,7 @@ class ServerFrame(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defa
 
 
 class Hello(ClientFrame, frozen=True, kw_only=True):
-    """Who this is. The first frame; without it the client gets a name of the server's making."""
+    """The client's id, as its first frame. Without it the server chooses one."""
 
     client_id: ClientId = ""
 
@@ -124,7 +123,7 @@ class Ping(ClientFrame, frozen=True, kw_only=True):
 class Subscribe(ClientFrame, frozen=True, kw_only=True):
     """Join the group: this client gets its share of the topic's queues, `assigned`, and their messages.
 
-    `from` says where a queue begins of which the group has no offset: `first`, `last`, or a store time in ms.
+    `from` is where queues without a committed offset begin: `first`, `last`, or a store time in ms.
     """
 
     id: FrameId
@@ -136,14 +135,14 @@ class Subscribe(ClientFrame, frozen=True, kw_only=True):
 
 
 class Permit(ClientFrame, frozen=True, kw_only=True):
-    """Send `n` more messages of this subscription, as they come. Without permits nothing is sent."""
+    """Send `n` more messages of this subscription as they arrive. Without permits nothing is sent."""
 
     id: FrameId
     n: Annotated[int, Meta(ge=1, le=MAX_WINDOW)]
 
 
 class OpenMessage(Body, frozen=True, kw_only=True):
-    """A message of the subscription: its `queue_offset`, and as much else as tells it from others that are open."""
+    """A message of the subscription: its `queue_offset`, and the other fields if several open messages have it."""
 
     offset: QueueOffset
     queue_id: QueueId | UnsetType = UNSET
@@ -152,16 +151,16 @@ class OpenMessage(Body, frozen=True, kw_only=True):
 
 
 class Ack(ClientFrame, frozen=True, kw_only=True):
-    """These messages are done. A bare number is an offset alone. What is not open (any more) is passed over."""
+    """These messages are consumed. A number is an `offset` alone. Messages that are not open are ignored."""
 
     id: FrameId
     offsets: Annotated[list[QueueOffset | OpenMessage], Meta(min_length=1, max_length=MAX_WINDOW)]
 
 
 class Nack(ClientFrame, frozen=True, kw_only=True):
-    """This message could not be consumed: the group gets it again, later, in its retry topic.
+    """This message could not be consumed: the group gets it again later, from its retry topic.
 
-    `delay_level` 0 waits the longer the more often it failed; below 0 the message goes to the dead letter queue.
+    With `delay_level` 0 the delay grows with each attempt; below 0 the message goes to the dead letter queue.
     """
 
     id: FrameId
@@ -173,7 +172,7 @@ class Nack(ClientFrame, frozen=True, kw_only=True):
 
 
 class Unsubscribe(ClientFrame, frozen=True, kw_only=True):
-    """Leave the group with this subscription: what is done is committed, what is open goes to others."""
+    """End this subscription: acknowledged messages are committed, open ones are delivered to other members."""
 
     id: FrameId
 
@@ -214,7 +213,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Welcome(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
-    """The answer to hello. `supported` are the frames that this server understands now."""
+    """The answer to hello. `supported` are the frames that this server accepts."""
 
     broker: str
     client_id: str
@@ -267,9 +266,9 @@ class AssignedQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assigned(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
-    """The queues that this client has now, after joining and whenever they change; of `members` in the group.
+    """The queues of this client, sent after joining and whenever they change; `members` are in the group.
 
-    What was sent of other queues and is not acknowledged goes to whoever has them now.
+    Unacknowledged messages of other queues are delivered to the members that have those queues now.
     """
 
     id: FrameId
@@ -298,7 +297,7 @@ class PublishedFrame(ServerFrame, frozen=True, kw_only=True):
 
 
 class ProblemFrame(ServerFrame, frozen=True, kw_only=True):
-    """What an HTTP request would have been refused with; `id` where the frame had a readable one."""
+    """An error, as HTTP would answer it; `id` is that of the refused frame, if it could be read."""
 
     id: FrameId | UnsetType = UNSET
     title: str
@@ -343,13 +342,13 @@ PANELS: tuple[Panel, ...] = ("holds", "queues", "wakeups", "counters", "clients"
 
 
 class SnapshotRequest(ClientFrame, frozen=True, kw_only=True, tag="snapshot"):
-    """Send a snapshot: what a page asks for after a gap."""
+    """Send a snapshot; a page asks for one after a gap."""
 
 
 class SubscribePanels(ClientFrame, frozen=True, kw_only=True, tag="subscribe"):
-    """From now on only these panels, and of them only this topic and group. A snapshot follows.
+    """From now on send only these panels, and of them only this topic and group. A snapshot follows.
 
-    `clients` are events of clients and groups: who comes and goes, who takes which queue.
+    `clients` are events of clients and groups: members that join and leave, queues that change hands.
     """
 
     panels: list[Panel] = msgspec.field(default_factory=lambda: list(PANELS))
@@ -361,7 +360,7 @@ EventsRequest = SnapshotRequest | SubscribePanels | Ping
 
 
 class SnapshotFrame(SnapshotView, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_tag):
-    """The state at `seq`; deltas above it follow. `*_total` count what a limit left out."""
+    """The state at `seq`; deltas above it follow. `*_total` also count entries that a limit left out."""
 
 
 class HoldChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -376,7 +375,7 @@ class QueueChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeltaFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
-    """What changed after `seq_from - 1`. With `seq_from` = `seq_to` + 1 nothing did: the engine is alive."""
+    """The changes after `seq_from - 1`. With `seq_from` = `seq_to` + 1 there are none; the engine is alive."""
 
     broker: str
     epoch: int
@@ -396,7 +395,7 @@ class DeltaFrame(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class Lost(ServerFrame, frozen=True, kw_only=True):
-    """The engine is away or was restarted; a snapshot follows as soon as there is one again."""
+    """The engine is away or was restarted; a snapshot follows as soon as the engine answers."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""What both WebSockets share: accepting, reading frames within limits, writing through an outbox, closing."""
+"""The part that both WebSockets share: accepting, reading frames within limits, writing through an outbox, closing."""
 
 import asyncio
 import contextlib
@@ -43,13 +43,13 @@ class Closed(Exception):
 
 
 class _Id(msgspec.Struct):
-    """Only the id of a frame that is refused otherwise."""
+    """The id of a frame that is refused."""
 
     id: FrameId | msgspec.UnsetType = msgspec.UNSET
 
 
 class Socket:
-    """One WebSocket. Subclasses say what frames they take (``requests``) and what they do with one."""
+    """One WebSocket. A subclass names the frames that it accepts (``requests``) and handles each in ``handle``."""
 
     requests: ClassVar[Any]
     subprotocol: ClassVar[str | None] = None
@@ -73,29 +73,29 @@ class Socket:
         self._tasks: set[asyncio.Task[None]] = set()
         self.outbox = Outbox(scope, send, lambda reason: self.end(CLOSE_TOO_SLOW, reason), max_frames=self.max_frames)
 
-    # What a subclass has
+    # For subclasses to override
 
     async def opened(self) -> None:
-        """The socket was accepted."""
+        """Called when the socket was accepted."""
 
     async def handle(self, request: Any, size: int) -> None:
-        """One frame, decoded. Raises Problem and BrokerError for what the client should be told."""
+        """Handle one decoded frame of ``size`` bytes. Problem and BrokerError are sent to the client as `problem`."""
         raise Problem(400, "unexpected frame")
 
     def busy(self) -> bool:
-        """Whether silence of the client is no reason to close."""
+        """Whether to keep the socket open though the client sends nothing."""
         return False
 
     async def leaving(self) -> None:
-        """The socket is going: what is still to be told to the broker, for a second at most."""
+        """Send last commands to the broker before the socket closes, within ``LEAVING_SECONDS``."""
 
     def closed(self) -> None:
-        """The socket is gone; called exactly once."""
+        """Called exactly once, when the socket has ended."""
 
-    # What it can use
+    # For subclasses to call
 
     def put(self, frame: SentFrame) -> None:
-        """Send a frame after those before it."""
+        """Send a frame, in order."""
         value: Any = frame
         if self._int64_as_text:
             value = with_int64_as_text(msgspec.to_builtins(frame))
@@ -127,13 +127,13 @@ class Socket:
         self.end(CLOSE_FAILED, "the server failed; its log says why")
 
     def end(self, code: int, reason: str) -> None:
-        """Close the socket from anywhere on the loop."""
+        """Close the socket. Any code on the event loop may call it; the first call counts."""
         if self._closing is None:
             self._closing = Closed(code, reason)
             if self._main is not None:
                 self._main.cancel()
 
-    # The socket's life
+    # Life cycle
 
     async def run(self) -> None:
         if (await self._receive())["type"] != "websocket.connect":
@@ -171,31 +171,31 @@ class Socket:
         if closing is not None:
             if closing.code != CLOSE_TOO_SLOW:
                 await self.outbox.flush(1.0)
-            with contextlib.suppress(Exception):  # the server may know already that nobody is there
+            with contextlib.suppress(Exception):  # the client may have disconnected
                 await self._send({"type": "websocket.close", "code": closing.code, "reason": closing.reason[:120]})
         writer.cancel()
         self.finished.set()
 
     async def _serve(self) -> None:
-        """Frames, until the client goes (then it returns) or is closed (then it raises Closed)."""
+        """Handle frames until the client disconnects. Raises Closed to close the socket."""
         try:
             await self.opened()
             while True:
-                frame = await self._next()
+                frame = await self._next_frame()
                 if frame is None:
                     return
-                await self._take(frame)
+                await self._handle_frame(frame)
         except (Closed, asyncio.CancelledError):
             raise
-        except BrokerError as error:  # while opening: there is no engine
+        except BrokerError as error:  # in opened(): there is no engine
             self.put_problem(problem_of(error))
             raise Closed(CLOSE_RESTART, error.remark) from error
         except Exception as error:
             log.exception("a WebSocket of %s failed", self.scope.get("path"))
             raise Closed(CLOSE_FAILED, "the server failed; its log says why") from error
 
-    async def _next(self) -> bytes | None:
-        """The next frame; None when the client went away."""
+    async def _next_frame(self) -> bytes | None:
+        """The next frame; None when the client disconnected."""
         while True:
             try:
                 async with asyncio.timeout(self.idle_seconds):
@@ -203,15 +203,15 @@ class Socket:
             except TimeoutError:
                 if self.busy():
                     continue
-                raise Closed(CLOSE_IDLE, f"no frame for {self.idle_seconds:.0f} s and nothing held") from None
+                raise Closed(CLOSE_IDLE, f"no frame for {self.idle_seconds:.0f} s, and no pull is held") from None
             if message["type"] == "websocket.disconnect":
                 return None
             data: bytes = message.get("bytes") or (message.get("text") or "").encode("utf-8", "replace")
             if len(data) > MAX_FRAME:
-                raise Closed(CLOSE_TOO_LARGE, f"a frame of {len(data)} bytes; {MAX_FRAME} is the most")
+                raise Closed(CLOSE_TOO_LARGE, f"a frame of {len(data)} bytes; the maximum is {MAX_FRAME}")
             return data
 
-    async def _take(self, data: bytes) -> None:
+    async def _handle_frame(self, data: bytes) -> None:
         try:
             request = self._decoder.decode(data)
         except msgspec.ValidationError as error:
@@ -232,7 +232,7 @@ class Socket:
             self.put_problem(problem_of(error), getattr(request, "id", msgspec.UNSET))
 
     def _count_bad_frame(self) -> None:
-        """Not JSON, or of no known type: a few may be mistakes, more are not this protocol."""
+        """Count a frame that is not JSON or has no known type; more than ``MAX_BAD_FRAMES`` close the socket."""
         self._bad_frames += 1
         if self._bad_frames > MAX_BAD_FRAMES:
             raise Closed(CLOSE_BAD_FRAME, "too many frames that are not of this protocol")
@@ -246,7 +246,7 @@ def _id_of(data: bytes) -> Any:
 
 
 async def close_all(reason: str) -> None:
-    """Say bye on every open WebSocket and close it with 1012: what a server does before it stops."""
+    """Send `bye` on every open WebSocket and close it with 1012, before the server stops."""
     sockets = list(Socket.live)
     for socket in sockets:
         socket.put(Bye(reason=reason))

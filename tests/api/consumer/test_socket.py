@@ -103,7 +103,7 @@ async def test_answers_that_wait_take_a_bounded_buffer_and_are_pulled_again(
     async def wait(outbox: Outbox) -> None:
         await free.wait()
 
-    monkeypatch.setattr(Outbox, "_drained", wait)
+    monkeypatch.setattr(Outbox, "_wait_for_server_buffer", wait)
     for number in range(50):
         await socket.say(**PULL, id=number)
     await port.until_held(50)

@@ -45,7 +45,7 @@ def outbox(wire: Wire, slow: list[str], scope: dict[str, Any] | None = None, **l
     return Outbox(scope or {}, wire.send, slow.append, **limits)
 
 
-async def test_in_order_and_counted() -> None:
+async def test_frames_are_sent_in_order_and_counted() -> None:
     wire, slow = Wire(), list[str]()
     box = outbox(wire, slow)
     for number in range(3):
@@ -58,7 +58,7 @@ async def test_in_order_and_counted() -> None:
 
 
 @pytest.mark.parametrize("limits", [{"max_unsent": 25}, {"max_frames": 2}])
-async def test_too_much_is_given_up_once(limits: dict[str, Any]) -> None:
+async def test_a_client_is_cut_once_when_too_much_waits(limits: dict[str, Any]) -> None:
     wire, slow = Wire(), list[str]()
     box = outbox(wire, slow, **limits)
     for number in range(5):
@@ -69,7 +69,7 @@ async def test_too_much_is_given_up_once(limits: dict[str, Any]) -> None:
     assert wire.sent == []
 
 
-async def test_room_is_there_again_when_enough_has_left() -> None:
+async def test_there_is_room_again_when_enough_was_sent() -> None:
     wire = Wire()
     box = outbox(wire, [])
     wire.free.clear()
@@ -123,7 +123,7 @@ async def test_a_send_that_fails_ends_the_outbox() -> None:
     assert (box.unsent, slow) == (0, [])
 
 
-async def test_a_server_that_waits_for_the_client_is_not_waited_for_forever() -> None:
+async def test_a_send_that_waits_too_long_cuts_the_client() -> None:
     wire, slow = Wire(), list[str]()
     wire.free.clear()
     box = outbox(wire, slow, stall_seconds=0)
@@ -133,7 +133,7 @@ async def test_a_server_that_waits_for_the_client_is_not_waited_for_forever() ->
     await box.flush(0)
 
 
-async def test_a_server_that_does_not_wait_is_looked_into() -> None:
+async def test_frames_wait_while_the_servers_buffer_is_full() -> None:
     wire, slow, left = Wire(), list[str](), [2 << 20]
     box = outbox(wire, slow, {SCOPE_KEY: lambda: left[0]})
     box.put({"n": 0}, 1)
@@ -146,7 +146,7 @@ async def test_a_server_that_does_not_wait_is_looked_into() -> None:
     task.cancel()
 
 
-async def test_a_buffer_that_does_not_shrink_is_not_read() -> None:
+async def test_a_buffer_that_does_not_shrink_cuts_the_client() -> None:
     wire, slow = Wire(), list[str]()
     box = outbox(wire, slow, {SCOPE_KEY: lambda: 2 << 20}, stall_seconds=0)
     box.put({"n": 0}, 1)
@@ -154,7 +154,7 @@ async def test_a_buffer_that_does_not_shrink_is_not_read() -> None:
     assert (slow, wire.sent) == (["nothing was read for 0 s"], [])
 
 
-async def test_a_buffer_that_shrinks_slowly_is_read() -> None:
+async def test_a_buffer_that_shrinks_slowly_is_waited_for() -> None:
     wire, slow = Wire(), list[str]()
     sizes = iter(range(1_200_000, 900_000, -20_000))
     box = outbox(wire, slow, {SCOPE_KEY: lambda: next(sizes)}, stall_seconds=0)

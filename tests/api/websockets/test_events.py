@@ -32,7 +32,7 @@ async def test_a_snapshot_comes_first(page: WebsocketCommunicator) -> None:
     assert (frame["seq"], len(frame["holds"]), frame["counters"]["messages_stored"]) == (41, 2, 9)
 
 
-async def test_then_what_changes(page: WebsocketCommunicator, port: FakePort) -> None:
+async def test_a_delta_has_every_change(page: WebsocketCommunicator, port: FakePort) -> None:
     await hear(page, "snapshot")
     port.send_delta(
         delta(
@@ -122,7 +122,7 @@ async def test_a_delta_that_is_older_than_the_snapshot_is_not_sent(page: Websock
     assert (frame["seq_from"], frame["seq_to"]) == (42, 41)
 
 
-async def test_a_delta_that_overlaps_the_snapshot_goes_on_behind_it(
+async def test_a_delta_that_overlaps_the_snapshot_continues_from_it(
     page: WebsocketCommunicator, port: FakePort
 ) -> None:
     await hear(page, "snapshot")
@@ -135,9 +135,7 @@ async def test_a_delta_that_overlaps_the_snapshot_goes_on_behind_it(
 
 
 @pytest.mark.parametrize("change", [delta(50, 60), delta(42, 43, epoch=8)])
-async def test_a_gap_or_a_restart_is_mended_by_a_snapshot(
-    page: WebsocketCommunicator, port: FakePort, change: Any
-) -> None:
+async def test_a_snapshot_follows_a_gap_or_a_restart(page: WebsocketCommunicator, port: FakePort, change: Any) -> None:
     await hear(page, "snapshot")
     port.replies[commands.GetSnapshot] = snapshot(seq=60, epoch=8)
     port.send_delta(change)
@@ -145,7 +143,7 @@ async def test_a_gap_or_a_restart_is_mended_by_a_snapshot(
     assert (frame["seq"], frame["epoch"]) == (60, 8)
 
 
-async def test_a_page_may_ask_again(page: WebsocketCommunicator) -> None:
+async def test_a_page_may_ask_for_a_snapshot_again(page: WebsocketCommunicator) -> None:
     await hear(page, "snapshot")
     await page.send_json_to({"type": "snapshot"})
     await hear(page, "snapshot")
@@ -153,7 +151,7 @@ async def test_a_page_may_ask_again(page: WebsocketCommunicator) -> None:
     assert await hear(page, "pong") == {"type": "pong"}
 
 
-async def test_an_engine_that_goes_and_comes(
+async def test_an_engine_that_goes_away_and_returns(
     page: WebsocketCommunicator, port: FakePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events_socket, "_RETRY_S", 0)
@@ -166,7 +164,7 @@ async def test_an_engine_that_goes_and_comes(
     assert (await hear(page, "snapshot"))["epoch"] == 8
 
 
-async def test_a_page_that_comes_before_the_engine(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_that_connects_before_the_engine(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events_socket, "_RETRY_S", 0)
     set_port(None)
     socket = WebsocketCommunicator(events_application, "/ws/v1/events")
@@ -188,7 +186,7 @@ async def test_a_page_that_comes_before_the_engine(port: FakePort, monkeypatch: 
         ({}, [1, 2], ["T", "U"], [3, 4], True),
     ],
 )
-async def test_a_page_gets_what_it_wants(
+async def test_a_page_gets_the_panels_that_it_asked_for(
     page: WebsocketCommunicator,
     port: FakePort,
     wanted: dict[str, Any],
@@ -225,13 +223,13 @@ async def test_a_page_gets_what_it_wants(
 @pytest.mark.parametrize(
     "frame", [{"type": "subscribe", "panels": ["all"]}, {"type": "subscribe", "topic": "../x"}, {"type": "watch"}]
 )
-async def test_what_cannot_be_wanted(page: WebsocketCommunicator, frame: dict[str, Any]) -> None:
+async def test_invalid_panels(page: WebsocketCommunicator, frame: dict[str, Any]) -> None:
     await hear(page, "snapshot")
     await page.send_json_to(frame)
     assert (await hear(page, "problem"))["status"] == 400
 
 
-async def test_a_page_that_goes_is_no_longer_told(port: FakePort) -> None:
+async def test_a_closed_page_is_no_longer_a_watcher(port: FakePort) -> None:
     socket = WebsocketCommunicator(events_application, "/ws/v1/events")
     await socket.connect()
     await hear(socket, "snapshot")
@@ -240,7 +238,7 @@ async def test_a_page_that_goes_is_no_longer_told(port: FakePort) -> None:
     assert port.watchers == []
 
 
-async def test_a_page_that_falls_behind_is_cut(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_that_does_not_read_is_closed(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EventsSocket, "max_frames", 3)
     socket = WebsocketCommunicator(events_application, "/ws/v1/events")
     await socket.connect()
@@ -253,7 +251,7 @@ async def test_a_page_that_falls_behind_is_cut(port: FakePort, monkeypatch: pyte
     assert port.watchers == []
 
 
-async def test_single_events_are_not_for_pages(page: WebsocketCommunicator, port: FakePort) -> None:
+async def test_pages_ignore_single_events(page: WebsocketCommunicator, port: FakePort) -> None:
     await hear(page, "snapshot")
     port.send_events(EventBatch(broker="broker-a", epoch=7, events=[(42, "pull_held", b"{}")], dropped=0))
     port.send_delta(delta(42, 42))
@@ -277,7 +275,7 @@ CAME = {"type": "client_connected", "seq": 39, "client_id": "c"}
         ({"topic": "T", "group": "H"}, [TAKEN]),
     ],
 )
-async def test_what_becomes_of_clients(
+async def test_client_events_are_narrowed(
     page: WebsocketCommunicator, port: FakePort, wanted: dict[str, Any], events: list[dict[str, Any]]
 ) -> None:
     port.replies[commands.GetSnapshot] = snapshot(client_events=[CAME, JOINED, TAKEN])

@@ -71,7 +71,7 @@ def test_the_types_of_each_side(side: object, tags: set[str]) -> None:
     assert {frame.__struct_config__.tag for frame in get_args(side)} == tags
 
 
-def test_all_that_a_client_may_say_is_supported() -> None:
+def test_every_client_frame_is_supported() -> None:
     assert set(SUPPORTED) == FROM_CLIENT
 
 
@@ -98,7 +98,7 @@ def test_an_ack_names_messages_in_several_ways(entry: object) -> None:
     assert ack.offsets == [3 if entry == 3 else msgspec.convert(entry, OpenMessage)]
 
 
-def test_where_a_subscription_begins_is_called_from() -> None:
+def test_the_start_of_a_subscription_is_named_from() -> None:
     for start in ("first", "last", 1_700_000_000_000):
         text = msgspec.json.encode({"type": "subscribe", "id": 1, "topic": "T", "group": "G", "from": start})
         subscribe = msgspec.json.decode(text, type=ConsumerRequest)
@@ -106,7 +106,7 @@ def test_where_a_subscription_begins_is_called_from() -> None:
         assert subscribe.start == start
 
 
-def test_ids_are_texts_or_numbers_and_kept() -> None:
+def test_ids_are_texts_or_numbers_and_returned_as_sent() -> None:
     decoder = msgspec.json.Decoder(ConsumerRequest)
     for frame_id in ("a", 7):
         text = msgspec.json.encode({"type": "pull", "id": frame_id, "topic": "T", "queue_id": 0, "offset": 1})
@@ -120,13 +120,13 @@ def test_ids_are_texts_or_numbers_and_kept() -> None:
         }
 
 
-def test_an_id_that_was_not_given_is_not_answered() -> None:
+def test_a_missing_id_is_left_out_of_the_answer() -> None:
     assert msgspec.json.encode(Pong()) == b'{"type":"pong"}'
     problem = ProblemFrame(title="Bad Request", status=400, detail="x", code="INVALID_PARAMETER")
     assert b'"id"' not in msgspec.json.encode(problem)
 
 
-def test_the_welcome_says_all_limits() -> None:
+def test_the_welcome_has_all_limits() -> None:
     welcome = msgspec.to_builtins(Welcome(broker="b", client_id="c", supported=SUPPORTED, limits=Limits()))
     assert welcome["type"] == "welcome"
     assert welcome["limits"]["max_pulls"] == 1000

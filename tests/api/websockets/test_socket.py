@@ -52,7 +52,7 @@ async def test_the_subprotocol(port: FakePort, offered: list[str] | None, accept
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "7", '{"type":"dance"}', '{"id":1}', "nul"])
-async def test_frames_of_another_protocol_are_told_and_then_cut(port: FakePort, text: str) -> None:
+async def test_frames_of_another_protocol_are_refused_and_then_close_the_socket(port: FakePort, text: str) -> None:
     socket = await opened()
     for _ in range(5):
         await socket.send_to(text_data=text)
@@ -63,7 +63,7 @@ async def test_frames_of_another_protocol_are_told_and_then_cut(port: FakePort, 
     assert not port.connections[0].is_open
 
 
-async def test_bytes_are_frames_too_and_invalid_utf8_is_not(port: FakePort) -> None:
+async def test_binary_frames_are_accepted_and_invalid_utf8_is_not(port: FakePort) -> None:
     socket = await opened()
     await socket.send_to(bytes_data=b'{"type":"ping","id":1}')
     assert await socket.receive_json_from() == {"type": "pong", "id": 1}
@@ -72,7 +72,7 @@ async def test_bytes_are_frames_too_and_invalid_utf8_is_not(port: FakePort) -> N
     await socket.disconnect()
 
 
-async def test_a_known_frame_with_a_wrong_field_is_told_by_its_id_as_often_as_it_comes(port: FakePort) -> None:
+async def test_a_wrong_field_is_refused_by_id_and_never_closes_the_socket(port: FakePort) -> None:
     socket = await opened()
     for number in range(10):
         await socket.send_json_to({"type": "pull", "id": number, "topic": "T", "queue_id": 0, "offset": "x"})
@@ -87,12 +87,12 @@ async def test_a_frame_that_is_too_large(port: FakePort) -> None:
     assert await close_code(socket) == 4413
 
 
-async def test_a_silent_client_that_waits_for_nothing(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_client_without_holds_is_closed(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConsumerSocket, "idle_seconds", 0.01)
     assert await close_code(await opened()) == 4408
 
 
-async def test_silence_is_no_sin_while_something_is_held(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_client_stays_while_a_pull_is_held(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConsumerSocket, "idle_seconds", 0.01)
     socket = communicator()
     monkeypatch.setattr(ConsumerSocket, "busy", lambda self: len(port.held) == 1 or not port.commands)
@@ -123,7 +123,7 @@ async def test_a_writer_that_fails_closes_the_socket(
         raise ValueError("the frame cannot be sent")
 
     socket = await opened()
-    monkeypatch.setattr(Outbox, "_drained", fail)
+    monkeypatch.setattr(Outbox, "_wait_for_server_buffer", fail)
     await socket.send_json_to({"type": "ping"})
     assert await close_code(socket) == 1011
     assert "the task 'writer of /ws/v1/consumer' failed" in caplog.text
@@ -145,7 +145,7 @@ async def test_a_task_that_fails_closes_the_socket(
     assert "the task 'pull of T of /ws/v1/consumer' failed" in caplog.text
 
 
-async def test_a_server_that_stops_says_bye(port: FakePort) -> None:
+async def test_a_server_that_stops_sends_bye(port: FakePort) -> None:
     socket = await opened()
     await socket.send_json_to({"type": "pull", "id": 1, "topic": "T", "queue_id": 0, "offset": 0})
     await socket.receive_json_from()

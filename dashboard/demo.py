@@ -1,9 +1,9 @@
-"""Something real to watch: one producer, and groups of consumers that long-poll, through the public WebSocket API.
+"""Demo traffic: one producer, and groups of long-polling consumers, over the public WebSocket API.
 
     producer       publishes records at the chosen rate, tag = section, key = package
-    search-index   two members of the group, which share its queues among them; takes everything
-    mirror         one client, takes everything, commits late, so it shows a lag
-    game-lovers    one client, takes games and graphics only: most arrivals pass it over
+    search-index   two members that share the queues; accepts all messages
+    mirror         one client without membership; accepts all messages, commits late, so it has a lag
+    game-lovers    one client without membership; its filter rejects all but games and graphics
 
 A lost connection is reported once and tried again every second; clients continue where they were.
 """
@@ -28,19 +28,19 @@ PACKAGES = Path(__file__).resolve().parent / "demo_packages.jsonl"
 SUBPROTOCOL = "rmq.v1.json"
 RETRY_SECONDS = 1.0
 TOKEN_MISSING = 4401
-"""The close code of a broker that asks for an access token."""
+"""The close code of a broker that requires an access token."""
 QUEUES = 4
 PERMITS = 200
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the sentence says why."""
+    """The demo cannot continue; the message is a sentence with the reason."""
 
 
 class Group(NamedTuple):
-    """A group of the demo: how many clients share its queues, what they take, how often they commit.
+    """A group of the demo: number of clients, filter, and messages per commit.
 
-    ``members`` subscribe, and the broker does the rest; other clients pull by themselves.
+    With ``members`` the clients subscribe and the broker assigns queues; without, they pull from fixed queues.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Demo:
         self._is_away = False
 
     async def run(self, entries: list[dict[str, Any]]) -> None:
-        """Until ``count`` messages are published and the consumers have had a moment, or for ever."""
+        """Runs until ``count`` messages are published, and half a second longer; without a count, forever."""
         consumers = [
             start_task(
                 self._keep(self._belong if group.members else self._consume, group, client),
@@ -139,7 +139,7 @@ class Demo:
             await asyncio.gather(producer, status, *consumers, return_exceptions=True)
 
     async def _keep(self, client: Any, *arguments: Any) -> None:
-        """Run a client; when its connection breaks, try again. Of all clients the first says it."""
+        """Runs a client, and again after a lost connection. Only the first client reports the loss."""
         while True:
             try:
                 await client(*arguments)
@@ -188,7 +188,7 @@ class Demo:
                 await asyncio.sleep(max(0.0, due - loop.time()))
 
     async def _belong(self, group: Group, client: int) -> None:
-        """Be a member of the group: acknowledge what comes, and permit as much again."""
+        """Is a member of the group: acknowledges each message and permits another one."""
         async with self._socket(f"demo-{group.name}-{client}-{self._name}") as socket:
             subscribe = json.dumps(
                 {
@@ -214,7 +214,7 @@ class Demo:
                     raise _refused(frame)
 
     async def _joined(self, socket: ClientConnection, subscribe: str) -> None:
-        """Wait for the first queues, and for the topic if the producer has not made it yet."""
+        """Waits for the first queues, and for the topic if it does not exist yet."""
         while (frame := json.loads(await socket.recv()))["type"] != "assigned":
             if frame["type"] == "problem" and frame.get("code") != "TOPIC_NOT_EXIST":
                 raise _refused(frame)
@@ -222,7 +222,7 @@ class Demo:
             await socket.send(subscribe)
 
     async def _consume(self, group: Group, client: int) -> None:
-        """Keep one pull outstanding on each queue of this client, as a push consumer does."""
+        """Keeps one pull outstanding on each queue of this client, like a push consumer."""
         queues = range(client, QUEUES, group.clients)
         async with self._socket(f"demo-{group.name}-{client}") as socket:
             for queue_id in queues:
@@ -284,7 +284,7 @@ class Demo:
 
 
 async def _frame(socket: ClientConnection, kind: str) -> dict[str, Any]:
-    """The next frame, which must be of this kind; the ``bye`` before a close is passed over."""
+    """The next frame, which must be of this kind; skips the ``bye`` before a close. Raises DemoError."""
     frame: dict[str, Any] = json.loads(await socket.recv())
     while frame["type"] == "bye":
         frame = json.loads(await socket.recv())
@@ -296,7 +296,7 @@ async def _frame(socket: ClientConnection, kind: str) -> dict[str, Any]:
 
 
 def _refused(frame: dict[str, Any]) -> Exception:
-    """What a problem frame means for its client: a broker that cannot now is as good as away."""
+    """The exception for a problem frame: ConnectionError, which is retried, for 429 and 5xx; otherwise DemoError."""
     if frame["status"] == 429 or frame["status"] >= 500:
         return ConnectionError(frame["detail"])
     return DemoError(f"the broker refused a request of the demo: {frame['detail']}")

@@ -66,7 +66,7 @@ function reasonOf({ why, assigned_to: owner, polled_by: by }) {
   return by && why?.startsWith(by) ? why : capitalize(why ?? "");
 }
 
-const capitalize = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+export const capitalize = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 
 /** Whether the group's filter may skip messages of the topic. Only `*` certainly accepts all; an unknown filter may skip. */
 export function isFiltered({ subscriptions }, topic) {

@@ -4,7 +4,7 @@ import { setText } from "./dom.js";
 import { UNKNOWN, count, isKnown, span } from "./format.js";
 import { request } from "./http.js";
 import { startPage } from "./page.js";
-import { sum } from "./explain_group.js";
+import { capitalize, sum } from "./explain_group.js";
 import { clientEventsPanel } from "./panels/client_events.js";
 import { groupQueuesPanel, membersPanel, retriesPanel, subscriptionsPanel, verdictPanel } from "./panels/group.js";
 
@@ -68,7 +68,7 @@ startPage({
     clientEventsPanel({ link: false })],
   onError(error) {
     const missing = error.status === 404 || error.status === 400;
-    if (missing) showMissing(`${error.message}${error.status === 404 ? MISSING : ""}`);
+    if (missing) showMissing(`${capitalize(error.message)}${error.status === 404 ? MISSING : ""}`);
     return missing;
   },
 });

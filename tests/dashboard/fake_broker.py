@@ -1,7 +1,7 @@
-"""A broker of a few hundred lines that plays its part for the pages: topics, holds, wake-ups and their frames.
+"""A small simulated broker for the pages: topics, holds, wake-ups and their frames.
 
-It keeps just enough of the truth (read or hold, wake by arrival, time-out, filter) that a page cannot tell it from
-the real one over a few minutes, and it can be told to misbehave in ways that the real one should not.
+It implements read or hold, wake-up by arrival, time-outs and filters, enough for a few minutes of a page. Scenarios
+can make it fail in ways in which the real broker should not.
 """
 
 import asyncio
@@ -105,12 +105,12 @@ def accepts(expression: str, tag: str) -> bool:
 class FakeBroker:
     def __init__(self) -> None:
         self.epoch = 0
-        self.ids = itertools.count(1)  # never begun anew: a hold of an earlier epoch may still be ended by its client
+        self.ids = itertools.count(1)  # never restarted: a client may still end a hold of an earlier epoch
         self.watchers: set[asyncio.Queue[dict[str, Any] | None]] = set()
         self.reset()
 
     def reset(self) -> None:
-        """Start anew, empty, with the next epoch."""
+        """Restarts empty, with the next epoch."""
         self.epoch += 1
         self.seq = 0
         self.told_seq = 0
@@ -137,7 +137,7 @@ class FakeBroker:
         self.new_client_events: list[dict[str, Any]] = []
         self.told_at = time.monotonic()
 
-    # --- what clients ask -------------------------------------------------------------------------------------
+    # --- Requests of clients ----------------------------------------------------------------------------------
 
     def create_topic(self, topic: str, queues: int, *, begin: int = 0) -> None:
         for queue_id in range(queues):
@@ -183,7 +183,7 @@ class FakeBroker:
         return message
 
     def happen(self, event: dict[str, Any]) -> None:
-        """Something becomes of a client or a group."""
+        """Adds an event of a client or a group."""
         self.seq += 1
         event = {"seq": self.seq, "wall_ms": wall_ms(), "mono_ns": 1} | event
         self.client_events = [*self.client_events, event]
@@ -201,7 +201,7 @@ class FakeBroker:
         protocol: str = "websocket",
         expression: str = "*",
     ) -> tuple[Hold | None, dict[str, Any] | None]:
-        """(hold, None) when it is held, else (None, answer)."""
+        """(hold, None) if the pull is held, otherwise (None, answer)."""
         queue = self.queues[topic, queue_id]
         self._count("pulls_received", "pulls_read")
         if offset != queue.max_offset or wait_ms == 0:
@@ -249,7 +249,7 @@ class FakeBroker:
         }
 
     def end(self, hold: Hold, cause: str, *, wake_us: int = 0) -> None:
-        """End a hold: by an answer, or by a release when nobody waits any more."""
+        """Ends a hold with an answer, or releases it if its client is gone."""
         if self.holds.pop(hold.id, None) is None:
             return
         hold.queue.holds.pop(hold.id, None)
@@ -287,7 +287,7 @@ class FakeBroker:
             self.counters[name] += 1
         self.counters["holds_now"] = len(self.holds)
 
-    # --- what the page is told -----------------------------------------------------------------------------------
+    # --- Frames for the pages ------------------------------------------------------------------------------------
 
     def absolutes(self) -> dict[str, Any]:
         return {
@@ -316,7 +316,7 @@ class FakeBroker:
         }
 
     def tell(self, *, gap: int = 0) -> None:
-        """Hand every page what changed since the last call; nothing for less than 2 s is left unsaid."""
+        """Sends every page the changes since the last call; at least one frame every 2 s."""
         something = self.seq > self.told_seq or self.changed
         if self.quiet or (not something and not gap and time.monotonic() - self.told_at < 2):
             return
@@ -345,7 +345,7 @@ class FakeBroker:
             watcher.put_nowait(frame)
 
     def tick(self) -> None:
-        """End the holds whose deadline has come, and those that a filter keeps from messages for 5 s."""
+        """Ends holds whose deadline passed, and those whose filter has rejected messages for 5 s."""
         now = wall_ms()
         for hold in [hold for hold in self.holds.values() if hold.deadline_ms <= now]:
             self.end(hold, "timeout" if self.long_polling_enable else "short_poll")

@@ -1,4 +1,4 @@
-"""Groups, members and connections for the played broker: what the API says of them, and what becomes of them."""
+"""Groups, members and connections of the simulated broker: API answers and events."""
 
 import time
 from typing import Any
@@ -30,7 +30,7 @@ def client(client_id: str, **fields: Any) -> Json:
 
 
 def queue(topic: str, queue_id: int, owner: str | None, **fields: Any) -> Json:
-    """One queue of a group. Held by its owner at its end unless said otherwise."""
+    """One queue of a group; by default its owner has a pull held at its end."""
     end, by = fields.get("max_offset", 1204), fields.get("polled_by", owner)
     view = {
         "broker": "broker-a",
@@ -110,7 +110,7 @@ def detail(group: str, members: list[Json], queues: list[Json], **fields: Any) -
 def retries(
     group: str, waiting: int = 0, due_s: float | None = None, dead_letters: int = 0, broker: str = "broker-a"
 ) -> Json:
-    """What a group could not consume; the next one is due in ``due_s``."""
+    """Retries and dead letters of a group; the next retry is due in ``due_s``."""
     return {
         "broker": broker,
         "waiting": waiting,
@@ -141,7 +141,7 @@ class FakeGroups:
         self.failing = ""
 
     def groups(self, brokers: list[str]) -> Json:
-        """The same of each broker."""
+        """The same answers for each broker."""
         return {
             "seq": "1",
             "groups": [
@@ -176,7 +176,7 @@ def empty() -> FakeGroups:
 
 
 def busy() -> FakeGroups:
-    """An ordinary day, and one member too many."""
+    """Groups without problems, and one member without a queue."""
     java = [client(name) for name in JAVA]
     go = client("10.0.4.21@731", language="GO", version="4.5.2", remote="10.0.4.21:41002")
     web = client("billing-dashboard", protocol="websocket", language="HTTP", version="", remote="10.0.4.40:51877")
@@ -262,7 +262,7 @@ def busy() -> FakeGroups:
 
 
 def broken() -> FakeGroups:
-    """Everything that may be wrong with one group."""
+    """A group with every kind of problem."""
     late = client(JAVA[0], heartbeat_s=77, holds=0)
     well, idle = client(JAVA[1]), client("zz-spare", protocol="websocket", language="HTTP", version="", holds=0)
     stuck = {

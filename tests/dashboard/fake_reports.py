@@ -1,4 +1,4 @@
-"""What the stand-in's API says of reports and of the lake."""
+"""The stand-in's API answers for reports and the lake."""
 
 import time
 from typing import Any
@@ -73,7 +73,7 @@ def run(number: int, **more: Any) -> dict[str, Any]:
 
 
 def earlier() -> list[dict[str, Any]]:
-    """More runs than the overview has of a report."""
+    """More runs of a report than the overview lists."""
     return [
         run(number, files=["report.html", "summary.json", "by_producer_and_minute.parquet"])
         for number in range(12, 0, -1)
@@ -97,12 +97,12 @@ def overview(runs: dict[str, list[dict[str, Any]]], spark: dict[str, str]) -> di
 
 
 def empty() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Nothing has run yet, and nobody is there to run it: answers of /reports and /lake."""
+    """The answers of /reports and /lake before any run, without a report worker."""
     return overview({}, {"state": "absent", "text": "No report worker has started yet."}), LAKE
 
 
 def broken() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Runs in all states, long names and long failures; a run waits for a worker that is not there."""
+    """Runs in all states, long names and long failures; a run waits for a missing worker."""
     files = ["report.html", "summary.json", *(f"by_producer_and_{what}.parquet" for what in ("topic", "minute"))]
     headlines = [
         {

@@ -1,8 +1,8 @@
-"""Serves the pages over a played broker: ``python tests/dashboard/stand_in.py --port 8123 --scenario busy``.
+"""Serves the pages over a simulated broker: ``python tests/dashboard/stand_in.py --port 8123 --scenario busy``.
 
 The real templates, views and static files, with the parts of the API that the pages use. ``POST /stand-in`` with
-``{"scenario": "..."}`` changes what is played: idle, working, busy (1,000 holds), broken (groups in trouble) and
-hostile begin anew; refusing, failing, away, gap, silent, joined, down and up happen to what is played already.
+``{"scenario": "..."}`` changes the scenario. idle, working, busy (1,000 holds), broken (groups with problems) and
+hostile restart the broker; refusing, failing, away, gap, silent, joined, down and up change the running scenario.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import django  # noqa: E402
 from django.conf import settings  # noqa: E402
 
 settings.configure(
+    GLASSMQ_API_TOKEN="",
     SECRET_KEY="only for the stand-in",
     ALLOWED_HOSTS=["127.0.0.1", "localhost"],
     ROOT_URLCONF="stand_in_urls",
@@ -52,7 +53,7 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title=
 
 
 class Scenarios:
-    """What the broker lives through."""
+    """The scenarios of the simulated broker."""
 
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
@@ -74,7 +75,7 @@ class Scenarios:
             self.brokers = [{"broker": "broker-a", "available": True}]
             getattr(self, name)()
             broker.client_events = self.groups.events
-            broker.seq += 100  # beyond the events that have happened
+            broker.seq += 100  # after all events so far
             broker.told_seq = broker.seq
             broker._forget_changes()
             broker.say(broker.snapshot())
@@ -112,7 +113,7 @@ class Scenarios:
         self.groups = fake_groups.empty()
 
     def cluster(self) -> None:
-        """Three brokers, of which one is away."""
+        """Three brokers; one of them is unavailable."""
         self.working()
         self.brokers = [{"broker": f"broker-{letter}", "available": letter != "c"} for letter in "abc"]
 
@@ -127,7 +128,7 @@ class Scenarios:
         self.broker.problem = HOSTILE
 
     def working(self) -> None:
-        """A handful of consumers, as on an ordinary day."""
+        """A few consumers without problems."""
         self.groups = fake_groups.busy()
         self.broker.create_topic("debian-packages", 4, begin=18_200)
         self.broker.create_topic("orders", 2, begin=912)
@@ -141,7 +142,7 @@ class Scenarios:
         self.play(self.producer(["orders"], 1.7, tags=("TagA", "TagC", "TagC")))
 
     def busy(self) -> None:
-        """1,000 holds on 40 queues, and messages all the time."""
+        """1,000 holds on 40 queues, and a constant flow of messages."""
         self.groups = fake_groups.busy()
         topics = [f"shipments-{name}" for name in ("eu", "us", "apac", "returns", "priority")]
         for number, topic in enumerate(topics):
@@ -190,7 +191,7 @@ class Scenarios:
 
 
 class StandIn:
-    """The ASGI application: Django's pages, and the API as far as the live page uses it."""
+    """The ASGI application: Django's pages, and the part of the API that the pages use."""
 
     def __init__(self) -> None:
         self.broker = FakeBroker()
@@ -303,7 +304,7 @@ class StandIn:
             sender.cancel()
 
     async def other_broker(self, name: str, receive: Any, send: Any) -> None:
-        """One that is there has said what happened at it, and says no more."""
+        """The other available broker sends its past events, and no new ones."""
         line = next(line for line in self.scenarios.brokers if line["broker"] == name)
         frame = {"type": "lost", "reason": f"{name} is away"}
         if line["available"]:

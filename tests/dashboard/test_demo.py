@@ -18,20 +18,20 @@ PATIENCE_S = 60
 GAMES = [{"Package": f"game-{number}", "Section": "games"} for number in range(4)]
 
 
-def test_without_a_file_the_demo_brings_its_own_packages() -> None:
+def test_the_default_records_are_debian_packages() -> None:
     packages = records(None)
     assert len(packages) > 100
     assert all("Package" in package for package in packages)
     assert demo.PACKAGES.parent == Path(demo.__file__).parent, "the image has no other folder with data"
 
 
-def test_every_group_of_the_demo_gets_some_of_the_packages() -> None:
+def test_every_filter_accepts_some_packages() -> None:
     sections = {package["Section"] for package in records(None)}
     wanted = {section for group in GROUPS if group.filter != "*" for section in group.filter.split(" || ")}
     assert wanted <= sections
 
 
-def test_the_records_of_a_file(tmp_path: Path) -> None:
+def test_reads_the_records_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "lines.jsonl"
     file.write_text('{"a": 1}\n\n{"b": "ü"}\n', encoding="utf-8")
     assert records(file) == [{"a": 1}, {"b": "ü"}]
@@ -47,7 +47,7 @@ def test_the_records_of_a_file(tmp_path: Path) -> None:
         (None, r"lines\.jsonl cannot be read: .*No such file"),
     ],
 )
-def test_a_file_that_will_not_do_is_named(tmp_path: Path, content: bytes | None, complaint: str) -> None:
+def test_an_invalid_file_is_an_error_with_its_name(tmp_path: Path, content: bytes | None, complaint: str) -> None:
     file = tmp_path / "lines.jsonl"
     if content is not None:
         file.write_bytes(content)
@@ -87,9 +87,7 @@ def stored(url: str) -> int:
     return sum(queue["max_offset"] for queue in queues)
 
 
-async def test_every_group_gets_what_is_published_across_a_restart(
-    manage: Manage, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_every_group_consumes_across_a_restart(manage: Manage, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "RETRY_SECONDS", 0.05)
     said: list[str] = []
     clients = Demo(url, "demo", rate=200.0, count=None, say=said.append)
@@ -123,7 +121,7 @@ async def test_every_group_gets_what_is_published_across_a_restart(
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_it_publishes_as_many_as_it_is_told_and_ends(manage: Manage, url: str) -> None:
+async def test_publishes_count_messages_and_ends(manage: Manage, url: str) -> None:
     manage.start("broker", "--no-schedules")
     clients = Demo(url, "demo", rate=1000.0, count=33, say=lambda line: None)
     async with asyncio.timeout(PATIENCE_S):
@@ -132,7 +130,7 @@ async def test_it_publishes_as_many_as_it_is_told_and_ends(manage: Manage, url: 
     assert await asyncio.to_thread(stored, url) == 33
 
 
-async def test_a_broker_that_refuses_ends_it_with_its_reason(manage: Manage, url: str) -> None:
+async def test_a_refusal_ends_the_demo_with_the_brokers_reason(manage: Manage, url: str) -> None:
     manage.start("broker", "--no-schedules")
     clients = Demo(url, "no such/topic", rate=5.0, count=1, say=lambda line: None)
     with pytest.raises(DemoError, match="the broker refused a request of the demo: "):
@@ -140,7 +138,7 @@ async def test_a_broker_that_refuses_ends_it_with_its_reason(manage: Manage, url
             await clients.run(GAMES)
 
 
-async def test_a_broker_that_asks_for_a_token_ends_it_with_that_word(manage: Manage, url: str) -> None:
+async def test_a_missing_token_ends_the_demo_with_a_hint(manage: Manage, url: str) -> None:
     manage.start("broker", "--no-schedules", GLASSMQ_API_TOKEN="only-for-this-test-0123456789")
     clients = Demo(url, "demo", rate=5.0, count=1, say=lambda line: None)
     with pytest.raises(DemoError, match="GLASSMQ_API_TOKEN"):
@@ -148,5 +146,5 @@ async def test_a_broker_that_asks_for_a_token_ends_it_with_that_word(manage: Man
             await clients.run(GAMES)
 
 
-def test_json_of_a_message_is_a_frame_that_can_be_sent() -> None:
+def test_a_message_can_be_encoded_as_json() -> None:
     assert json.loads(json.dumps(message(GAMES[0])))["tag"] == "games"

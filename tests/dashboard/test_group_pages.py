@@ -126,7 +126,7 @@ def test_empty_pages_explain_themselves(open_page: OpenPage, path: str, sentence
 
 def test_an_unknown_group_shows_a_message(open_page: OpenPage) -> None:
     page = open_page("working", path="/groups/nope")
-    expect(page.get_by_role("alert")).to_contain_text("the group nope is not known here")
+    expect(page.get_by_role("alert")).to_contain_text("The group nope is not known here")
     expect(page.locator('[data-panel="verdict"]')).to_be_hidden()
     expect(page.locator(LIVE)).to_be_visible()
 

@@ -5,5 +5,5 @@ def test_the_live_page_is_the_root() -> None:
     assert reverse("dashboard:live") == "/"
 
 
-def test_browsers_find_the_favicon_where_they_look() -> None:
+def test_the_default_favicon_address() -> None:
     assert reverse("dashboard:favicon") == "/favicon.ico"

@@ -1,4 +1,4 @@
-"""``manage.py demo``: publishes records to a running broker and consumes them, so that there is something to watch."""
+"""``manage.py demo``: publishes records to a running broker and consumes them, as traffic for the pages."""
 
 import asyncio
 from argparse import ArgumentParser
@@ -12,20 +12,24 @@ from dashboard.demo import Demo, DemoError, records
 
 
 class Command(BaseCommand):
-    """Arguments and words; the clients are in dashboard/demo.py."""
+    """Parses the arguments and runs the clients of dashboard/demo.py."""
 
     help = "Publish Debian package records (or a JSONL file) at a chosen rate, and consume them in three groups."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--url", default=f"http://127.0.0.1:{settings.GLASSMQ_WEB_PORT}", help="of the broker")
-        parser.add_argument("--rate", type=float, default=5.0, help="messages a second (5)")
-        parser.add_argument("--count", type=int, default=None, help="stop after so many (never)")
+        parser.add_argument(
+            "--url",
+            default=f"http://127.0.0.1:{settings.GLASSMQ_WEB_PORT}",
+            help="address of the broker (this machine's)",
+        )
+        parser.add_argument("--rate", type=float, default=5.0, help="messages per second (5)")
+        parser.add_argument("--count", type=int, default=None, help="stop after this many messages (never)")
         parser.add_argument("--topic", default="debian-packages", help="topic to publish to (debian-packages)")
-        parser.add_argument("--file", type=Path, default=None, help="JSON objects, one a line, instead")
+        parser.add_argument("--file", type=Path, default=None, help="publish the JSON objects of this file, one a line")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 0 < options["rate"] <= 10_000:
-            raise CommandError("--rate is above 0 and at most 10000 messages a second")
+            raise CommandError("--rate must be above 0 and at most 10000 messages per second")
         demo = Demo(
             options["url"],
             options["topic"],

@@ -1,4 +1,4 @@
-"""``manage.py demo`` as people type it."""
+"""``manage.py demo`` from the command line."""
 
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,16 @@ from tests.conftest import Manage
 
 @pytest.mark.parametrize("rate", ["0", "-1", "10001", "nan"])
 def test_a_rate_out_of_bounds_is_refused(rate: str) -> None:
-    with pytest.raises(CommandError, match="--rate is above 0 and at most 10000"):
+    with pytest.raises(CommandError, match="--rate must be above 0 and at most 10000"):
         call_command("demo", "--rate", rate)
 
 
-def test_a_file_that_will_not_do_is_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"absent\.jsonl cannot be read"):
         call_command("demo", "--file", str(tmp_path / "absent.jsonl"))
 
 
-def test_what_is_typed_reaches_the_clients(
+def test_arguments_reach_the_clients(
     monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made: list[Any] = []

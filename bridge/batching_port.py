@@ -1,28 +1,25 @@
 """The engine port of one web process, over any transport that carries bytes.
 
-It batches by itself: while one send is under way, commands gather into the next one (``pump.py``). Held pulls do not
-hold a batch back, since every command has a future of its own. Every command ends: with its reply, its deadline,
-the loss of the engine, or because its caller went away.
+It batches by itself: while one batch is being sent, commands gather for the next one (``pump.py``). Held pulls delay
+no batch, because every command has its own future. Every command ends: with its reply, at its deadline, when the engine
+is lost, or when its caller is cancelled.
 """
 
 import asyncio
 import itertools
 import logging
 import uuid
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 
-from msgspec import Raw
-
 from bridge import wire
+from bridge.calls import SENT, Call, Calls, OnHeld, fail
 from bridge.limits import Limits
 from bridge.port import PortTimeout, PortUnavailable, Watcher, raise_failed
 from bridge.pump import Pump
 from bridge.transport import Transport, TransportFull
 from bridge.watchers import Watchers
 from broker_core.clock import Clock, SystemClock
-from broker_core.codes import ResponseCode
 from broker_core.commands import (
     NOTICE_ID,
     CancelPull,
@@ -33,61 +30,26 @@ from broker_core.commands import (
     PullMessage,
     Reply,
 )
-from broker_core.errors import BrokerError, RequestError
+from broker_core.errors import RequestError
 from broker_core.server.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
-_SENT = Raw(b"")
-OnHeld = Callable[[Held], None]
-
-
-class Call:
-    """One command on its way. ``batch`` is 0 until it is sent; ``future`` None when nobody waits for the reply."""
-
-    __slots__ = ("batch", "connection", "deadline_ms", "future", "is_pull", "on_held", "raw", "request_id", "size")
-
-    def __init__(
-        self,
-        connection: int,
-        request_id: int,
-        raw: Raw,
-        deadline_ms: int,
-        is_pull: bool,
-        future: "asyncio.Future[Reply] | None",
-        on_held: OnHeld | None,
-    ) -> None:
-        self.connection = connection
-        self.request_id = request_id
-        self.raw = raw  # empty after it was sent
-        self.size = len(raw)
-        self.deadline_ms = deadline_ms
-        self.is_pull = is_pull
-        self.future = future
-        self.on_held = on_held
-        self.batch = 0
-
-    def wanted(self) -> bool:
-        return self.future is None or not self.future.done()
-
-    def fail(self, error: BrokerError) -> None:
-        if self.future is not None and not self.future.done():
-            self.future.set_exception(error)
 
 
 def _time_out(call: Call, timeout_ms: int) -> None:
     call.fail(
         PortTimeout(
-            f"the broker's engine did not answer within {timeout_ms} ms; what was asked may or may not have been done"
+            f"the broker's engine did not answer within {timeout_ms} ms; the command may or may not have been executed"
         )
     )
 
 
 def _ignore(notice: Notice) -> None:
-    """What is done with notices until somebody wants them."""
+    """Drop a notice: the default of ``on_notice``."""
 
 
 class BatchingConnection:
-    """One client of the broker, as one web process sees it."""
+    """A PortConnection: one client of the broker."""
 
     def __init__(self, port: "BatchingPort", number: int) -> None:
         self._port = port
@@ -122,7 +84,7 @@ class BatchingConnection:
 
 
 class BatchingPort:
-    """An EnginePort. Belongs to one event loop; nothing here may be called from a thread."""
+    """An EnginePort. It belongs to one event loop; no method may be called from another thread."""
 
     def __init__(self, transport: Transport, *, limits: Limits | None = None, clock: Clock | None = None) -> None:
         self.limits = limits or Limits()
@@ -133,16 +95,13 @@ class BatchingPort:
         self._watchers = Watchers(self._watching_changed)
         self._connection_numbers = itertools.count(wire.PROCESS + 1)
         self._process = BatchingConnection(self, wire.PROCESS)
-        self._calls: dict[tuple[int, int], Call] = {}
-        self._call_bytes = 0
-        self._waiting: deque[Call] = deque()
-        self._waiting_bytes = 0
+        self._calls = Calls(self.limits)
         self._connections: dict[int, BatchingConnection] = {}
         self._closings: set[int] = set()
-        self._number = 0  # of the batch sent last, or under way
-        self._number_sent = 0  # of the batch sent last
-        self._first = 0  # first batch that reached the engine as it is now
-        self._away = "the broker's engine has not answered yet"  # why it cannot be asked; empty: it can
+        self._number = 0  # of the last batch, sent or being sent
+        self._number_sent = 0  # of the last batch that was sent
+        self._first = 0  # first batch that reached the current engine
+        self._away = "the broker's engine has not answered yet"  # why it cannot be called; empty if it can
         self._heard_ns = 0
         self._pump = Pump(self._send_next)
         self._alive_task: asyncio.Task[None] | None = None
@@ -150,12 +109,12 @@ class BatchingPort:
         self._heard = asyncio.Event()
         self._left = asyncio.Event()
 
-    # --- Life ---
+    # --- Starting and stopping ---
 
     async def start(self) -> None:
-        """Begin, and wait a little for the engine; without one, calls are refused until it is there."""
+        """Begin, and wait a moment for the engine. Until it answers, calls are refused."""
         await self._transport.start(self._on_message, self._lost)
-        self._alive_task = start_task(self._say_alive(), "report to the engine that this web process is alive")
+        self._alive_task = start_task(self._send_heartbeats(), "report to the engine that this web process is alive")
         with suppress(TimeoutError):
             async with asyncio.timeout(self.limits.start_wait_ms / 1000):
                 await self._heard.wait()
@@ -164,21 +123,21 @@ class BatchingPort:
         """End all calls with PortUnavailable, tell the engine, stop the transport."""
         await end_task(self._alive_task)
         self._away = "this web process is stopping"
-        _fail(self._calls.values(), self._unavailable)
+        self._calls.fail_all(self._unavailable)
         await self._pump.stop()
         await self._try_send(wire.encode_to_engine(wire.Bye(self._name)))
         await self._transport.stop()
 
     async def last_replies(self) -> None:
-        """For an engine that stops together with this process: wait until it has answered what it holds."""
-        if self._calls and not self._away:
+        """For an engine that stops together with this process: wait until it has answered its held pulls."""
+        if len(self._calls) and not self._away:
             self._left.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.drain_ms / 1000):
                     await self._left.wait()
 
-    async def _say_alive(self) -> None:
-        """Every few seconds: I am here, this I want to watch; and notice when the engine does not answer."""
+    async def _send_heartbeats(self) -> None:
+        """Report periodically that this process is alive and what it watches; notice an engine that does not answer."""
         while True:
             self._alive_now.clear()
             alive = wire.Alive(
@@ -200,7 +159,7 @@ class BatchingPort:
             async with asyncio.timeout(self.limits.alive_ms / 1000):
                 await self._transport.send(data)
         except Exception as error:
-            log.debug("a sign of life could not be sent: %s", error)
+            log.debug("a heartbeat could not be sent: %s", error)
 
     # --- Calls ---
 
@@ -220,7 +179,7 @@ class BatchingPort:
         timeout_ms: int | None,
         on_held: OnHeld | None,
     ) -> Reply:
-        """One command of one connection, from encoding to reply."""
+        """Send one command of one connection and return its reply."""
         if timeout_ms is None:
             timeout_ms = self.limits.call_timeout_ms
             timeout_ms += command.suspend_timeout_ms if isinstance(command, PullMessage) else 0
@@ -235,92 +194,39 @@ class BatchingPort:
             future,
             on_held,
         )
-        self._admit(call)
-        self._calls[call.connection, request_id] = call
-        self._call_bytes += call.size
+        if self._away:
+            raise self._unavailable()
+        self._calls.add(call)
+        self._pump.wake()
         connection.calls.add(call)
         timer = loop.call_later(timeout_ms / 1000, _time_out, call, timeout_ms)
         try:
             return raise_failed(await future)
         finally:
             timer.cancel()
-            self._forget(connection, call)
+            self._end(connection, call)
 
-    def _admit(self, call: Call) -> None:
-        if self._away:
-            raise self._unavailable()
-        size = call.size
-        if size + 1024 > self.limits.message_bytes:
-            raise RequestError(
-                f"a command of {size} bytes is too large for the way to the engine", code=ResponseCode.MESSAGE_ILLEGAL
-            )
-        if (call.connection, call.request_id) in self._calls:
-            raise RequestError(f"request id {call.request_id} is in use on this connection")
-        if len(self._calls) >= self.limits.calls or (self._calls and self._call_bytes + size > self.limits.call_bytes):
-            raise PortUnavailable(f"{len(self._calls)} calls of this web process wait for an answer; no more are taken")
-        if self._is_full(size):
-            self._drop_unwanted()
-        if self._is_full(size):
-            raise PortUnavailable("the way to the broker's engine is full; try again in a moment")
-        self._enqueue(call)
-
-    def _is_full(self, size: int) -> bool:
-        return len(self._waiting) >= self.limits.waiting_count or (
-            bool(self._waiting) and self._waiting_bytes + size > self.limits.waiting_bytes
-        )
-
-    def _drop_unwanted(self) -> None:
-        self._waiting = deque(call for call in self._waiting if call.wanted())
-        self._waiting_bytes = sum(call.size for call in self._waiting)
-
-    def _enqueue(self, call: Call) -> None:
-        self._waiting.append(call)
-        self._waiting_bytes += call.size
-        self._pump.wake()
-
-    def _forget(self, connection: BatchingConnection, call: Call) -> None:
-        """The call is over. A pull that nobody waits for any more is taken out of the pullRequestTable."""
+    def _end(self, connection: BatchingConnection, call: Call) -> None:
+        """Close a call. If it is a sent pull without an answer, the engine is told to release its hold."""
         connection.calls.discard(call)
-        self._call_bytes -= call.size
-        answered = self._calls.pop((call.connection, call.request_id), None) is None
-        abandoned = call.is_pull and call.batch and not answered and not connection.closed and not self._away
-        if abandoned and not self._is_full(64):
-            self._enqueue(
-                Call(
-                    call.connection,
-                    0,
-                    wire.encode_command(CancelPull(request_id=call.request_id)),
-                    call.deadline_ms,
-                    False,
-                    None,
-                    None,
-                )
-            )
+        answered = self._calls.end(call)
+        if call.is_pull and call.batch and not answered and not connection.closed and not self._away:
+            cancel = wire.encode_command(CancelPull(request_id=call.request_id))
+            if self._calls.add_unanswered(Call(call.connection, 0, cancel, call.deadline_ms, False, None, None)):
+                self._pump.wake()
 
     def closed(self, connection: BatchingConnection) -> None:
-        """A client is gone: its calls end here, and at the engine what it holds."""
+        """End the calls of a closed connection, and report it to the engine, which releases its holds."""
         self._connections.pop(connection.number, None)
-        _fail(connection.calls, lambda: PortUnavailable("the connection to the broker was closed", retry_after_ms=0))
+        fail(connection.calls, lambda: PortUnavailable("the connection to the broker was closed", retry_after_ms=0))
         if connection.sent and len(self._closings) < self.limits.closings:
             self._closings.add(connection.number)
             self._pump.wake()
 
     # --- Sending ---
 
-    def _take(self) -> list[Call]:
-        limits, waiting = self.limits, self._waiting
-        calls: list[Call] = []
-        size = 0
-        while waiting and len(calls) < limits.batch_count and size < limits.batch_bytes:
-            call = waiting.popleft()
-            self._waiting_bytes -= call.size
-            if call.wanted():
-                calls.append(call)
-                size += call.size
-        return calls
-
     async def _send_next(self) -> bool:
-        calls = self._take()
+        calls = self._calls.take_batch()
         closings = self._closings
         if not calls and not closings:
             return False
@@ -341,22 +247,22 @@ class BatchingPort:
             )
         )
         for call in calls:
-            call.raw = _SENT
+            call.raw = SENT
         try:
             await self._transport.send(data)
         except Exception as error:
             self._not_sent(calls, closings, error)
         else:
             self._number_sent = self._number
-        return bool(self._waiting)
+        return self._calls.is_waiting
 
     def _not_sent(self, calls: list[Call], closings: set[int], error: Exception) -> None:
         self._closings |= closings
         if isinstance(error, TransportFull):
-            remark = "the way to the broker's engine is full; try again in a moment"
+            remark = "the channel to the broker's engine is full; try again in a moment"
         else:
             remark = f"the broker's engine cannot be reached: {error}"
-        _fail(calls, lambda: PortUnavailable(remark))
+        fail(calls, lambda: PortUnavailable(remark))
 
     # --- Receiving ---
 
@@ -365,7 +271,7 @@ class BatchingPort:
             message = wire.decode_to_web(data, self.limits.message_bytes)
         except wire.MalformedMessage as error:
             self.malformed += 1
-            log.warning("passed over: %s", error)
+            log.warning("a message of the engine is ignored: %s", error)
             return
         self._heard_ns = self._clock.mono_ns()
         self._heard.set()
@@ -374,7 +280,7 @@ class BatchingPort:
             self._watchers.lost("the broker's engine answers again")
         if message.first > self._first:
             self._first = message.first
-            self._end_lost_calls()
+            self._calls.fail_sent("the broker's engine was restarted", before_batch=message.first)
         for connection, request_id, reply in message.replies:
             self._answer(connection, request_id, reply)
         self._watchers.on_message(message)
@@ -383,20 +289,20 @@ class BatchingPort:
             self._left.set()
 
     def _answer(self, connection: int, request_id: int, reply: Reply) -> None:
-        call = self._calls.get((connection, request_id))
-        if call is None or call.future is None:  # its caller is gone, or it is no answer at all
+        call = self._calls.get(connection, request_id)
+        if call is None or call.future is None:  # its caller was cancelled, or it is a notice
             if request_id == NOTICE_ID and isinstance(reply, Notice):
                 self._notify(connection, reply)
             return
         if not isinstance(reply, Held):
-            del self._calls[connection, request_id]
+            self._calls.answer(call)
             if not call.future.done():
                 call.future.set_result(reply)
         elif call.on_held is not None and not call.future.done():
             try:
                 call.on_held(reply)
             except Exception:
-                log.exception("telling a client of its hold failed")
+                log.exception("the on_held callback of a call failed")
 
     def _notify(self, number: int, notice: Notice) -> None:
         connection = self._connections.get(number)
@@ -404,21 +310,15 @@ class BatchingPort:
             try:
                 connection.on_notice(notice)
             except Exception:
-                log.exception("telling a client what the engine said failed")
+                log.exception("the on_notice callback of a connection failed")
 
     # --- Loss ---
 
-    def _end_lost_calls(self) -> None:
-        """What an engine was asked that is no more (or has forgotten this process) is not going to be answered."""
-        _fail_sent(
-            [call for call in self._calls.values() if 0 < call.batch < self._first], "the broker's engine was restarted"
-        )
-
     def _lost(self, reason: str) -> None:
-        """There is no engine for now."""
+        """Note that the engine cannot be called for now, and end all calls."""
         self._away = reason
-        _fail_sent([call for call in self._calls.values() if call.batch], reason)
-        _fail(self._calls.values(), self._unavailable)
+        self._calls.fail_sent(reason)
+        self._calls.fail_all(self._unavailable)
         self._watchers.lost(reason)
         self._alive_now.set()
 
@@ -432,17 +332,3 @@ class BatchingPort:
 
     def _watching_changed(self) -> None:
         self._alive_now.set()
-
-
-def _fail(calls: Iterable[Call], error: Callable[[], BrokerError]) -> None:
-    for call in calls:
-        call.fail(error())
-
-
-def _fail_sent(calls: list[Call], reason: str) -> None:
-    """A pull changes nothing and can be repeated at once; of anything else nobody knows whether it was done."""
-    _fail([call for call in calls if call.is_pull], lambda: PortUnavailable(reason))
-    _fail(
-        [call for call in calls if not call.is_pull],
-        lambda: PortTimeout(f"{reason}; what was asked may or may not have been done"),
-    )

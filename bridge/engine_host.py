@@ -1,7 +1,8 @@
 """The engine's side of the bridge: takes batches from any transport, answers in batches, never waits for a hold.
 
-One per store and process. Each web process that is heard gets a ``WebProcess``; it is forgotten, and what its
-connections hold released, when it says good-bye, loses its connection, does not read, or was silent for too long.
+There is one per store and process. Each web process that sends a message gets a ``WebProcess``. It is removed, and the
+holds of its connections are released, when it says good-bye, loses its connection, does not read, or is silent for too
+long.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class EngineHost:
-    """Owns the EngineRunner of one store, the port of its RocketMQ clients, and what tells them of it.
+    """Owns the EngineRunner of one store, the server for its RocketMQ clients, and its routes.
 
     The four counters are totals since the start.
     """
@@ -55,11 +56,11 @@ class EngineHost:
         self._accepting = False
 
     async def start(self) -> None:
-        """Open the store and begin. Raises StoreError's kinds, and CannotServe."""
+        """Open the store and begin. Raises StoreError and its subclasses, and CannotServe."""
         ports = [port for port in (self.remoting, self.routes) if port is not None]
         try:
             for port in ports:
-                await port.bind()  # one that is taken is said before a store is opened
+                await port.bind()  # so that a port in use is reported before the store is opened
             await self.runner.start()
         except BaseException:
             if self.remoting is not None:
@@ -81,7 +82,7 @@ class EngineHost:
     async def stop(self) -> None:
         """Answer every hold with the cause shutdown, send the last replies, close the store."""
         if not self._accepting:
-            return  # it never began
+            return  # it was never started
         self._accepting = False
         if self._watch_timer is not None:
             self._watch_timer.cancel()
@@ -96,14 +97,14 @@ class EngineHost:
         processes = list(self._processes.values())
         for process in processes:
             process.leaving = True
-            process.tell_alive()
+            process.answer_heartbeat()
         await asyncio.gather(*(process.pump.rest(self.limits.drain_ms) for process in processes))
         self._processes.clear()
 
     # --- Messages ---
 
     def receive(self, data: bytes, link: Link) -> None:
-        """One message of one web process. Never raises: what cannot be read is counted."""
+        """Take one message of one web process. Never raises; a message that cannot be read is counted."""
         if not self._accepting:
             return
         try:
@@ -118,7 +119,7 @@ class EngineHost:
             if (process.deltas, process.events) != (message.deltas, message.events):
                 process.deltas, process.events = message.deltas, message.events
                 self._watch()
-            process.tell_alive()
+            process.answer_heartbeat()
         else:
             process = self._process(message, link, message.number)
             for connection, request_id, failed in unknown:
@@ -127,9 +128,9 @@ class EngineHost:
                 self._submit(process, message)
 
     def count_malformed(self, error: Exception) -> None:
-        """Something arrived that is no message."""
+        """Count bytes that are not a message."""
         self.malformed += 1
-        log.warning("passed over, %d so far: %s", self.malformed, error)
+        log.warning("a message is ignored, %d so far: %s", self.malformed, error)
 
     def _process(self, message: wire.Requests | wire.Alive, link: Link, first: int) -> WebProcess:
         process = self._processes.get(message.process)
@@ -157,15 +158,15 @@ class EngineHost:
             if connection is not None:
                 submit(connection, 0, CloseConnection())
 
-    # --- Web processes that are gone ---
+    # --- Removing web processes ---
 
     def link_lost(self, link: Link) -> None:
-        """The connection of these web processes ended."""
+        """Remove the web processes of a connection that ended."""
         for process in [process for process in self._processes.values() if process.link is link]:
             self._forget(process)
 
     def cut_off(self, process: WebProcess, reason: str) -> None:
-        """Something is wrong with this one: release what it holds, and do not keep anything for it."""
+        """Release everything of a web process that does not work correctly, and close its connection."""
         if process.gone:
             return
         log.warning("web process %s is cut off: %s", process.name, reason)
@@ -186,14 +187,14 @@ class EngineHost:
             self._watch()
 
     def _look_for_silence(self) -> None:
-        """Forget web processes that have not been heard for too long."""
+        """Remove web processes that have sent no message for too long."""
         now_ns = self._clock.mono_ns()
         period_s = self.limits.peer_silence_ms / 5000
         late_ns = now_ns - self._checked_ns - int(period_s * 1e9)
         self._checked_ns = now_ns
         for process in list(self._processes.values()):
             if late_ns > period_s * 1e9:
-                process.heard_ns += late_ns  # this process stood still itself: that is not their silence
+                process.heard_ns += late_ns  # this process itself was stopped meanwhile, which is not their silence
             if now_ns - process.heard_ns > self.limits.peer_silence_ms * 1_000_000:
                 log.warning("web process %s was silent for too long: its connections are closed", process.name)
                 self._forget(process)
@@ -219,5 +220,5 @@ _TOO_LATE = Failed(
     code=ResponseCode.SYSTEM_BUSY,
     kind="unavailable",
     retry_after_ms=1000,
-    remark="the engine got this after its deadline and did nothing: it was away, or the clocks of the machines differ",
+    remark="the engine received this after its deadline and did not execute it: it was away, or the clocks differ",
 )

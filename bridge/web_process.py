@@ -1,30 +1,43 @@
-"""One web process, as the engine's side of the bridge knows it."""
+"""One web process, on the engine's side of the bridge."""
 
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import Raw
 
 from bridge import wire
+from bridge.event_fanout import EventFanout
+from bridge.limits import Limits
 from bridge.pump import Pump
 from bridge.transport import Link, TransportFull
 from broker_core.codes import ResponseCode
 from broker_core.commands import Failed, Pulled, Records, Reply
-from broker_core.server.engine_runner import MAX_ASIDE, Connection
-
-if TYPE_CHECKING:
-    from bridge.engine_host import EngineHost
+from broker_core.server.engine_runner import MAX_ASIDE, Connection, EngineRunner
 
 log = logging.getLogger(__name__)
 SEEN_BATCHES = 256  # a layer may deliver a batch twice after a failure, soon after the first time
 
 
-class WebProcess:
-    """Its connections, what waits to be sent to it, and how long ago it was heard."""
+class ProcessHost(Protocol):
+    """What a WebProcess needs of the EngineHost."""
 
-    def __init__(self, host: "EngineHost", name: str, link: Link, reply_to: str, first: int) -> None:
+    runner: EngineRunner
+    limits: Limits
+    fanout: EventFanout
+    batches_dropped: int
+    replies_dropped: int
+
+    def cut_off(self, process: "WebProcess", reason: str) -> None:
+        """Release everything of this process and close its connection."""
+        ...
+
+
+class WebProcess:
+    """The connections of a web process, what waits to be sent to it, and the time of its last message."""
+
+    def __init__(self, host: ProcessHost, name: str, link: Link, reply_to: str, first: int) -> None:
         self.name = name
         self.link = link
         self.reply_to = reply_to
@@ -42,14 +55,14 @@ class WebProcess:
         self._reply_bytes = 0
         self._deltas: deque[Raw] = deque(maxlen=self._limits.delta_backlog)
         self._events: deque[Raw] = deque(maxlen=self._limits.delta_backlog)
-        self._told = False
+        self._heartbeat_answered = False
         self._snapshots: set[tuple[int, int]] = set()
-        """(connection, request id) of those asked for and not answered yet."""
+        """(connection, request id) of the requests for a snapshot that are not answered yet."""
         self.pump = Pump(self._send_next)
         self.sink = self._on_replies  # one object, so that the runner sees one sink
 
     def is_repeated(self, number: int) -> bool:
-        """Whether this batch was here before; from now on it was."""
+        """Whether this batch was received before. Notes that it is received now."""
         if number in self._seen:
             return True
         self._seen.append(number)
@@ -58,7 +71,7 @@ class WebProcess:
     def connection(self, number: int) -> Connection:
         connection = self.connections.get(number)
         if connection is None:
-            # All that a web process asks for nobody in particular comes on one connection; it is not one client's.
+            # Commands that belong to no particular client share one connection, so it may have more questions open.
             questions = self._limits.waiting_count if number == wire.PROCESS else MAX_ASIDE
             connection = self.connections[number] = Connection(self.sink, number, questions)
         return connection
@@ -66,31 +79,31 @@ class WebProcess:
     # --- Snapshots ---
 
     def snapshot_asked(self, connection: int, request_id: int) -> None:
-        """It is to be given one; with request id 0 it throws it away."""
+        """Note a request for a snapshot; with request id 0 the process ignores the answer."""
         if request_id and (connection, request_id) not in self._snapshots:
             self._snapshots.add((connection, request_id))
             self._host.fanout.snapshot_asked()
 
-    def _snapshot_answered(self, asked: tuple[int, int]) -> None:
-        """By whatever reply, or there will be none."""
-        self._snapshots.discard(asked)
+    def _snapshot_answered(self, request: tuple[int, int]) -> None:
+        """Note that a request for a snapshot is answered, or will not be."""
+        self._snapshots.discard(request)
         self._host.fanout.snapshot_answered()
 
     def forget_snapshots(self, connection: int | None = None) -> None:
-        """Nobody is left to answer on this connection, or on any."""
-        for asked in [asked for asked in self._snapshots if connection in (None, asked[0])]:
-            self._snapshot_answered(asked)
+        """Drop the requests for snapshots of one connection, or of all."""
+        for request in [request for request in self._snapshots if connection in (None, request[0])]:
+            self._snapshot_answered(request)
 
-    # --- What is sent ---
+    # --- Sending ---
 
     def _on_replies(self, replies: list[tuple[Connection, int, Reply]]) -> None:
-        """The replies of one turn, and notices. Request id 0 is what nobody waits for."""
+        """Take the replies and notices of one turn. No client waits for those with request id 0."""
         for connection, request_id, reply in replies:
             if request_id:
                 self.put(connection.key, request_id, reply)
 
     def put(self, connection: int, request_id: int, reply: Reply) -> None:
-        """One reply, to be sent with the next batch."""
+        """Queue one reply for the next batch."""
         if self._snapshots and (connection, request_id) in self._snapshots:
             self._snapshot_answered((connection, request_id))
         if self.gone:
@@ -103,7 +116,7 @@ class WebProcess:
                 Failed(
                     code=ResponseCode.SYSTEM_ERROR,
                     kind="store",
-                    remark=f"the broker's answer cannot be written down: {error}",
+                    remark=f"the broker's answer cannot be encoded: {error}",
                 )
             )
         if len(raw) > self._limits.message_bytes // 2:
@@ -111,8 +124,7 @@ class WebProcess:
                 Failed(
                     code=ResponseCode.SYSTEM_ERROR,
                     kind="request",
-                    remark=f"the answer takes {len(raw)} bytes, more than can be sent in one piece; "
-                    "ask for less at once",
+                    remark=f"the answer has {len(raw)} bytes, more than one message may have; request less at once",
                 )
             )
         elif self._reply_bytes + len(raw) > self._limits.reply_bytes and isinstance(reply, Pulled | Records):
@@ -121,7 +133,7 @@ class WebProcess:
                     code=ResponseCode.SYSTEM_BUSY,
                     kind="unavailable",
                     retry_after_ms=100,
-                    remark="the way back from the broker's engine is full; ask again in a moment",
+                    remark="too many replies of the broker's engine wait to be sent; try again in a moment",
                 )
             )
         self._replies.append((connection, request_id, raw))
@@ -139,9 +151,9 @@ class WebProcess:
             self._events.append(events)
             self.pump.wake()
 
-    def tell_alive(self) -> None:
-        """Send something, be it nothing but the head."""
-        self._told = False
+    def answer_heartbeat(self) -> None:
+        """Send a message, even if there is nothing to put into it."""
+        self._heartbeat_answered = False
         self.pump.wake()
 
     def _take(self) -> list[tuple[int, int, Raw]]:
@@ -156,9 +168,9 @@ class WebProcess:
 
     async def _send_next(self) -> bool:
         replies, deltas, events = self._take(), list(self._deltas), list(self._events)
-        if self.gone or (self._told and not replies and not deltas and not events):
+        if self.gone or (self._heartbeat_answered and not replies and not deltas and not events):
             return False
-        self._told = True
+        self._heartbeat_answered = True
         self._deltas.clear()
         self._events.clear()
         engine = self._host.runner.engine
@@ -172,7 +184,7 @@ class WebProcess:
         return True
 
     async def _deliver(self, data: bytes) -> bool:
-        """Hand over one batch; try again for a bounded time. False: it is given up, time-outs will tell."""
+        """Send one batch, trying again for a limited time. Returns False if it is given up; the calls then time out."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + self._limits.reply_retry_ms / 1000
         pause = 0.01

@@ -72,7 +72,7 @@ async def test_commands_gather_while_a_send_is_under_way() -> None:
         assert [batch.number for batch in engine.batches] == [1, 2]
 
 
-async def test_a_batch_is_bounded() -> None:
+async def test_a_batch_is_limited() -> None:
     engine = FakeEngine()
     async with started(engine, msgspec.structs.replace(QUICK, batch_count=4, batch_bytes=2500)) as port:
         await asyncio.gather(*(port.call(GetTopics()) for _ in range(10)))
@@ -82,7 +82,7 @@ async def test_a_batch_is_bounded() -> None:
         assert [len(batch.requests) for batch in engine.batches] == [3, 1]
 
 
-async def test_failed_is_raised_as_what_it_stands_for() -> None:
+async def test_failed_becomes_the_corresponding_error() -> None:
     engine = FakeEngine(lambda command: Failed(code=ResponseCode.TOPIC_NOT_EXIST, remark="no", kind="not_found"))
     async with started(engine) as port:
         with pytest.raises(NotFoundError) as caught:
@@ -96,7 +96,7 @@ async def test_a_lost_reply_is_a_time_out() -> None:
             await port.call(SEND, timeout_ms=1)
 
 
-async def test_the_deadline_goes_with_the_command() -> None:
+async def test_the_deadline_is_sent_with_the_command() -> None:
     engine, clock = FakeEngine(), VirtualClock()
     async with started(engine, clock=clock) as port:
         await port.call(PULL)
@@ -112,7 +112,7 @@ async def test_the_deadline_goes_with_the_command() -> None:
         lambda call: None,  # its deadline
     ],
 )
-async def test_a_pull_that_nobody_waits_for_any_more_is_cancelled_at_the_engine(
+async def test_an_abandoned_pull_is_cancelled_at_the_engine(
     end: Callable[["asyncio.Task[Reply]"], None],
 ) -> None:
     engine = FakeEngine(silent)
@@ -143,7 +143,7 @@ async def test_a_call_that_was_cancelled_before_it_was_sent_is_not_sent() -> Non
         assert engine.commands == [GetBroker(), GetTopics()]
 
 
-async def test_an_answer_after_the_cancelling_meets_nobody() -> None:
+async def test_an_answer_after_the_cancellation_is_ignored() -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         connection = port.connection()
@@ -155,7 +155,7 @@ async def test_an_answer_after_the_cancelling_meets_nobody() -> None:
             await call
 
 
-async def test_closing_ends_the_calls_and_tells_the_engine_once() -> None:
+async def test_closing_ends_the_calls_and_is_reported_once() -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         connection, unused = port.connection(), port.connection()
@@ -188,14 +188,14 @@ async def test_a_close_that_cannot_be_sent_is_sent_later() -> None:
         assert engine.batches[-1].closed == [connection.number]
 
 
-async def test_close_connection_is_not_a_command_to_call() -> None:
+async def test_close_connection_cannot_be_called() -> None:
     async with started(FakeEngine()) as port:
         with pytest.raises(RequestError):
             await port.connection().call(CloseConnection())
 
 
 @pytest.mark.parametrize("error", [TransportFull(), TransportLost("gone"), OSError("broken")])
-async def test_a_full_or_broken_way_is_an_answer(error: Exception) -> None:
+async def test_a_full_or_broken_transport_is_unavailable(error: Exception) -> None:
     engine = FakeEngine()
     async with started(engine) as port:
         engine.error = error
@@ -209,7 +209,7 @@ async def test_a_full_or_broken_way_is_an_answer(error: Exception) -> None:
 @pytest.mark.parametrize(
     "limits", [msgspec.structs.replace(QUICK, waiting_count=3), msgspec.structs.replace(QUICK, waiting_bytes=4200)]
 )
-async def test_what_waits_is_bounded_and_room_is_made_by_who_goes_away(limits: Limits) -> None:
+async def test_waiting_calls_are_limited_and_cancelled_ones_make_room(limits: Limits) -> None:
     engine = FakeEngine()
     async with started(engine, limits) as port:
         engine.gate.clear()
@@ -227,7 +227,7 @@ async def test_what_waits_is_bounded_and_room_is_made_by_who_goes_away(limits: L
         assert await asyncio.gather(*calls) == [Done()] * 4
 
 
-async def test_open_calls_are_bounded() -> None:
+async def test_open_calls_are_limited() -> None:
     engine = FakeEngine(silent)
     async with started(engine, msgspec.structs.replace(QUICK, calls=2)) as port:
         calls = [call_soon(port) for _ in range(2)]
@@ -238,7 +238,7 @@ async def test_open_calls_are_bounded() -> None:
             call.cancel()
 
 
-async def test_the_bytes_of_open_calls_are_bounded_and_given_back() -> None:
+async def test_the_bytes_of_open_calls_are_limited() -> None:
     engine = FakeEngine(silent)
     async with started(engine, msgspec.structs.replace(QUICK, call_bytes=3000)) as port:
         for _ in range(3):
@@ -251,7 +251,7 @@ async def test_the_bytes_of_open_calls_are_bounded_and_given_back() -> None:
             await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_the_last_replies_of_an_engine_that_stops_too_are_waited_for() -> None:
+async def test_the_port_waits_for_the_last_replies_of_a_stopping_engine() -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         await port.last_replies()  # nothing is open
@@ -266,7 +266,7 @@ async def test_the_last_replies_of_an_engine_that_stops_too_are_waited_for() -> 
         await port.last_replies()  # it has left
 
 
-async def test_an_engine_that_does_not_stop_too_is_not_waited_for_long() -> None:
+async def test_the_wait_for_the_last_replies_is_limited() -> None:
     engine = FakeEngine(silent)
     async with started(engine, msgspec.structs.replace(QUICK, drain_ms=5)) as port:
         call = call_soon(port, PULL)
@@ -281,7 +281,7 @@ async def test_a_command_larger_than_a_message_is_the_callers_fault() -> None:
             await port.call(SEND)
 
 
-async def test_a_request_id_is_used_once_at_a_time() -> None:
+async def test_a_request_id_in_use_is_refused() -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         connection = port.connection()
@@ -292,7 +292,7 @@ async def test_a_request_id_is_used_once_at_a_time() -> None:
         call.cancel()
 
 
-async def test_a_hold_is_told_before_the_answer() -> None:
+async def test_a_hold_is_reported_before_the_answer() -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         connection = port.connection()
@@ -307,7 +307,7 @@ async def test_a_hold_is_told_before_the_answer() -> None:
         assert await call == Done()
 
 
-async def test_a_client_that_fails_to_hear_of_its_hold_still_gets_its_answer() -> None:
+async def test_a_failing_on_held_callback_does_not_affect_the_answer() -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         connection = port.connection()
@@ -317,7 +317,7 @@ async def test_a_client_that_fails_to_hear_of_its_hold_still_gets_its_answer() -
         assert await call == Done()
 
 
-async def test_a_notice_reaches_the_connection_that_it_is_for() -> None:
+async def test_a_notice_reaches_its_connection() -> None:
     engine, notice = FakeEngine(silent), ConsumerIdsChanged(group="g")
     async with started(engine) as port:
         connection, other, deaf = port.connection(), port.connection(), port.connection()
@@ -331,7 +331,7 @@ async def test_a_notice_reaches_the_connection_that_it_is_for() -> None:
         assert heard == [notice]
 
 
-async def test_an_answer_under_the_number_of_notices_is_no_notice() -> None:
+async def test_an_answer_with_the_notice_id_is_not_a_notice() -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         connection = port.connection()
@@ -341,7 +341,7 @@ async def test_an_answer_under_the_number_of_notices_is_no_notice() -> None:
         assert heard == []
 
 
-async def test_calls_of_an_engine_that_is_no_more_end_and_later_ones_go_on() -> None:
+async def test_after_a_restart_older_calls_end_and_newer_ones_continue() -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         pull, send = call_soon(port, PULL), call_soon(port, SEND)
@@ -358,7 +358,7 @@ async def test_calls_of_an_engine_that_is_no_more_end_and_later_ones_go_on() -> 
         assert await later == Done()
 
 
-async def test_a_silent_engine_is_away_until_it_is_heard_again() -> None:
+async def test_a_silent_engine_is_away_until_its_next_message() -> None:
     engine, clock, watcher = FakeEngine(silent), VirtualClock(), NotingWatcher()
     async with started(engine, clock=clock) as port:
         port.watch(watcher, deltas=True)
@@ -384,7 +384,7 @@ async def test_without_an_engine_calls_are_refused_at_once() -> None:
     assert engine.byes == 1
 
 
-async def test_an_engine_that_stops_says_so() -> None:
+async def test_a_stopping_engine_is_noticed() -> None:
     engine, watcher = FakeEngine(silent), NotingWatcher()
     async with started(engine) as port:
         port.watch(watcher, events=True)
@@ -398,7 +398,7 @@ async def test_an_engine_that_stops_says_so() -> None:
             await port.call(GetBroker())
 
 
-async def test_the_loss_of_the_way_ends_what_was_sent() -> None:
+async def test_a_lost_connection_ends_sent_calls() -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         call = call_soon(port, PULL)
@@ -419,7 +419,7 @@ async def test_stopping_ends_every_call() -> None:
                 await call
 
 
-async def test_nonsense_from_the_engine_is_counted_and_passed_over() -> None:
+async def test_malformed_messages_are_counted_and_ignored() -> None:
     engine = FakeEngine()
     async with started(engine) as port:
         engine.on_message(b"\xc1nonsense")
@@ -427,7 +427,7 @@ async def test_nonsense_from_the_engine_is_counted_and_passed_over() -> None:
         assert await port.call(GetBroker()) == Done()
 
 
-async def test_watching_is_said_at_once_and_ended() -> None:
+async def test_watching_is_reported_at_once() -> None:
     engine, watcher = FakeEngine(), NotingWatcher()
     async with started(engine, msgspec.structs.replace(QUICK, alive_ms=60_000)) as port:
         assert [(alive.deltas, alive.events) for alive in engine.alives] == [(False, False)]
@@ -442,7 +442,7 @@ async def test_watching_is_said_at_once_and_ended() -> None:
         assert len(watcher.deltas) == 1
 
 
-async def test_the_sign_of_life_says_how_many_batches_were_sent() -> None:
+async def test_the_heartbeat_contains_the_number_of_sent_batches() -> None:
     engine = FakeEngine()
     async with started(engine) as port:
         await port.call(GetBroker())

@@ -89,7 +89,7 @@ async def held(port: ChannelPort, **more: Any) -> "asyncio.Task[Reply]":
 
 
 @pytest.mark.parametrize("name", ["broker-a", "broker_b.c", "a|b", "%", "x" * 127])
-def test_every_broker_has_a_channel_name_that_layers_take(name: str) -> None:
+def test_every_broker_has_a_valid_channel_name(name: str) -> None:
     assert in_memory_layer().require_valid_channel_name(engine_channel(name))
 
 
@@ -111,7 +111,7 @@ async def test_a_held_pull_is_woken_by_another_web_process(place: Place) -> None
     assert pulled.hold.wake_cause == "arrival"
 
 
-async def test_many_at_once_from_two_web_processes_each_get_their_own_answers(place: Place) -> None:
+async def test_each_of_many_calls_from_two_web_processes_gets_its_own_answer(place: Place) -> None:
     first, second = await place.web(), await place.web()
     sent = await asyncio.gather(
         *(port.call(send(str(number).encode())) for number in range(200) for port in (first, second))
@@ -120,7 +120,7 @@ async def test_many_at_once_from_two_web_processes_each_get_their_own_answers(pl
     assert offsets == set(range(400))
 
 
-async def test_a_caller_that_is_cancelled_releases_its_hold(place: Place) -> None:
+async def test_a_cancelled_caller_releases_its_hold(place: Place) -> None:
     port = await place.web()
     await port.call(send())
     call = await held(port)
@@ -158,7 +158,7 @@ async def test_a_web_process_that_stops_leaves_no_hold(place: Place) -> None:
         await asyncio.sleep(0)
 
 
-async def test_watchers_get_what_happens_and_a_restart_is_a_loss(place: Place) -> None:
+async def test_watchers_get_deltas_and_are_told_of_a_restart(place: Place) -> None:
     port = await place.web()
     watcher = NotingWatcher()
     port.watch(watcher, deltas=True, events=True)
@@ -170,7 +170,7 @@ async def test_watchers_get_what_happens_and_a_restart_is_a_loss(place: Place) -
     await watcher.until(lambda: len(watcher.lost) > lost_before)
 
 
-async def test_a_full_layer_is_an_answer_and_loses_nothing(place: Place) -> None:
+async def test_a_full_layer_refuses_calls_and_loses_none(place: Place) -> None:
     """The engine does not read while the channel fills; what was taken is answered, the rest refused at once."""
     await place.worker.stop()
     slow = msgspec.structs.replace(QUICK, batch_count=1, start_wait_ms=1, engine_silence_ms=60_000)
@@ -203,9 +203,7 @@ def idle_seconds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     return seconds
 
 
-async def test_it_survives_being_idle_for_longer_than_a_blocking_read_waits(
-    idle_seconds: float, redis_place: Place
-) -> None:
+async def test_an_idle_connection_outlives_a_blocking_read(idle_seconds: float, redis_place: Place) -> None:
     port = await redis_place.web(msgspec.structs.replace(QUICK, alive_ms=60_000, engine_silence_ms=120_000))
     await port.call(send())
     await asyncio.sleep(
@@ -214,9 +212,7 @@ async def test_it_survives_being_idle_for_longer_than_a_blocking_read_waits(
     assert isinstance(await port.call(send()), Sent)
 
 
-async def test_a_pull_held_for_longer_than_a_blocking_read_waits_is_answered(
-    idle_seconds: float, redis_place: Place
-) -> None:
+async def test_a_hold_outlives_a_blocking_read(idle_seconds: float, redis_place: Place) -> None:
     port = await redis_place.web(msgspec.structs.replace(QUICK, alive_ms=60_000, engine_silence_ms=120_000))
     await port.call(send())
     pulled = await port.connection().call(pull(1, wait_ms=int(min(idle_seconds, 10) * 1000)))
@@ -225,7 +221,7 @@ async def test_a_pull_held_for_longer_than_a_blocking_read_waits_is_answered(
     assert pulled.hold.wake_cause == "timeout"
 
 
-async def test_redis_restarted_both_sides_come_back_and_holds_live_on(redis_place: Place) -> None:
+async def test_both_sides_reconnect_after_a_restart_of_redis_and_holds_survive(redis_place: Place) -> None:
     port = await redis_place.web()
     assert redis_place.server is not None
     await port.call(send())
@@ -246,7 +242,7 @@ async def test_redis_restarted_both_sides_come_back_and_holds_live_on(redis_plac
     assert b"after" in pulled.records
 
 
-async def test_malformed_messages_on_the_channels_hurt_nobody(place: Place) -> None:
+async def test_malformed_messages_on_the_channels_are_ignored(place: Place) -> None:
     port = await place.web()
     layer = place.layer()
     channel, reply_to = engine_channel(BROKER), port._transport.reply_to
@@ -264,7 +260,7 @@ async def test_malformed_messages_on_the_channels_hurt_nobody(place: Place) -> N
     assert place.host.malformed == 6
 
 
-async def test_bytes_in_redis_that_are_no_layer_message_hurt_nobody(redis_place: Place) -> None:
+async def test_malformed_bytes_in_redis_are_ignored(redis_place: Place) -> None:
     port = await redis_place.web()
     redis = redis_place.layers[0].connection(0)
     for key in (engine_channel(BROKER), port._transport.reply_to.split("!")[0] + "!"):
@@ -272,7 +268,7 @@ async def test_bytes_in_redis_that_are_no_layer_message_hurt_nobody(redis_place:
     assert isinstance(await port.call(send()), Sent)
 
 
-async def test_the_engine_stops_and_another_takes_over(place: Place, tmp_path: Path) -> None:
+async def test_another_engine_takes_over_after_a_stop(place: Place, tmp_path: Path) -> None:
     port = await place.web()
     watcher = NotingWatcher()
     port.watch(watcher, deltas=True)
@@ -296,6 +292,6 @@ async def test_the_engine_stops_and_another_takes_over(place: Place, tmp_path: P
     assert sent.messages[0].queue_offset == 1
 
 
-async def test_done_is_done_over_any_layer(place: Place) -> None:
+async def test_done_is_answered_over_any_layer(place: Place) -> None:
     port = await place.web()
     assert await port.connection().call(OpenConnection(client_id="c", protocol="http")) == Done()

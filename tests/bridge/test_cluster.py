@@ -21,11 +21,11 @@ def settings(**changes: Any) -> Any:
     return SimpleNamespace(**fields | changes)
 
 
-def test_one_broker_is_as_the_settings_are() -> None:
+def test_one_broker_has_the_settings_values() -> None:
     assert lone_broker(settings()) == ("broker-a", Path("/data/engine.sock"), {})
 
 
-def test_names_go_on_from_the_first() -> None:
+def test_names_continue_from_the_first() -> None:
     assert broker_names("broker-a", 3) == ["broker-a", "broker-b", "broker-c"]
     assert broker_names("orders", 2) == ["orders", "orders-b"]
     assert len(set(broker_names("x", 26))) == 26
@@ -46,7 +46,7 @@ def test_each_has_its_own_store_socket_and_port() -> None:
     assert third.environment["GLASSMQ_BROKER_PORT"] == "10931"
 
 
-def test_name_servers_elsewhere_are_told_too() -> None:
+def test_other_name_servers_are_kept() -> None:
     there = make_options({"namesrvAddr": "10.0.0.1:9876"})
     assert cluster(settings(GLASSMQ_OPTIONS=there), 1)[0].environment["GLASSMQ_NAMESRV_ADDR"] == (
         "127.0.0.1:9876;10.0.0.1:9876"
@@ -58,7 +58,7 @@ def test_name_servers_elsewhere_are_told_too() -> None:
 @pytest.mark.parametrize(
     ("host", "name_server"), [("10.0.0.5", "10.0.0.5:9876"), ("0.0.0.0", "127.0.0.1:9876"), ("::1", "[::1]:9876")]
 )
-def test_the_name_server_is_where_rocketmqs_clients_are_served(host: str, name_server: str) -> None:
+def test_the_name_server_has_the_address_for_rocketmqs_clients(host: str, name_server: str) -> None:
     [place] = cluster(settings(GLASSMQ_BROKER_HOST=host), 1)
     assert place.environment["GLASSMQ_NAMESRV_ADDR"] == name_server
 
@@ -67,6 +67,6 @@ def test_without_a_listener_there_are_no_ports() -> None:
     assert {place.environment["GLASSMQ_BROKER_PORT"] for place in cluster(settings(GLASSMQ_BROKER_PORT=0), 3)} == {"0"}
 
 
-def test_ports_that_do_not_fit() -> None:
+def test_ports_above_65535_are_refused() -> None:
     with pytest.raises(ValueError, match="65530 to 65550"):
         cluster(settings(GLASSMQ_BROKER_PORT=65530), 3)

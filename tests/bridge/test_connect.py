@@ -45,7 +45,7 @@ def settings(
 @pytest.mark.parametrize(
     ("engine", "kind"), [("embedded", EmbeddedPort), ("child", SocketPort), ("remote", ChannelPort)]
 )
-def test_the_settings_choose(tmp_path: Path, engine: str, kind: type[EnginePort]) -> None:
+def test_the_settings_choose_the_port(tmp_path: Path, engine: str, kind: type[EnginePort]) -> None:
     assert type(make_port(settings(tmp_path, engine))) is kind
 
 
@@ -75,7 +75,7 @@ async def test_stopping_answers_the_holds_of_its_own_web(tmp_path: Path) -> None
     assert pulled.hold.wake_cause == "shutdown"
 
 
-async def test_how_pulls_ended_is_in_the_journal_beside_the_store(tmp_path: Path) -> None:
+async def test_the_poll_journal_is_beside_the_store(tmp_path: Path) -> None:
     port = make_port(settings(tmp_path))
     await port.start()
     await port.call(send())
@@ -86,7 +86,7 @@ async def test_how_pulls_ended_is_in_the_journal_beside_the_store(tmp_path: Path
     assert (entry.kind, entry.cause, entry.topic) == ("woken", "timeout", "t")
 
 
-async def test_a_locked_store_is_said_when_it_starts(tmp_path: Path) -> None:
+async def test_a_locked_store_is_reported_at_the_start(tmp_path: Path) -> None:
     first = make_host(settings(tmp_path))
     await first.start()
     port = EmbeddedPort(make_host(settings(tmp_path), QUICK), in_memory_layer(), "broker-a")
@@ -144,7 +144,7 @@ async def test_a_taken_port_ends_the_start_before_a_store_is_opened(tmp_path: Pa
     await host.stop()
 
 
-async def test_a_store_that_cannot_be_opened_gives_the_port_back(tmp_path: Path) -> None:
+async def test_a_store_that_cannot_be_opened_releases_the_port(tmp_path: Path) -> None:
     broker_port = unused_broker_port()
     with pytest.raises(StoreError):
         await make_host(settings(tmp_path, broker_port=broker_port, brokerIP1="broker.example")).start()
@@ -165,7 +165,7 @@ async def test_clients_find_the_broker_through_the_name_server_beside_it(tmp_pat
         pass
 
 
-async def test_a_taken_name_server_port_ends_the_start_and_gives_everything_back(tmp_path: Path) -> None:
+async def test_a_taken_name_server_port_ends_the_start_and_releases_everything(tmp_path: Path) -> None:
     broker_port, namesrv_port = unused_broker_port(), unused_ports(1)[0]
     host = make_host(settings(tmp_path, broker_port=broker_port, namesrv_port=namesrv_port))
     with socket.create_server(("127.0.0.1", namesrv_port)), pytest.raises(CannotServe, match="GLASSMQ_NAMESRV_PORT"):
@@ -175,12 +175,12 @@ async def test_a_taken_name_server_port_ends_the_start_and_gives_everything_back
     await host.stop()
 
 
-async def test_a_broker_address_that_is_none_is_said_by_the_store(tmp_path: Path) -> None:
+async def test_an_invalid_broker_address_is_reported_by_the_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"broker\.example"):
         await make_host(settings(tmp_path, brokerIP1="broker.example")).start()
 
 
-def test_a_process_without_a_port_says_so(tmp_path: Path) -> None:
+def test_without_a_port_the_engine_is_unavailable(tmp_path: Path) -> None:
     set_port(None)
     with pytest.raises(PortUnavailable):
         get_port()

@@ -36,7 +36,7 @@ def web(host: EngineHost, link: NotingLink) -> Web:
     return Web(host, link)
 
 
-async def test_commands_are_answered_and_a_hold_keeps_nobody_waiting(web: Web) -> None:
+async def test_a_hold_does_not_delay_other_commands(web: Web) -> None:
     web.ask((0, 1, send()), (5, 1, pull(1, report_hold=True)), (0, 2, GetBroker()))
     assert isinstance(await web.answer(0, 1), Sent)
     await web.answer(0, 2)
@@ -49,7 +49,7 @@ async def test_commands_are_answered_and_a_hold_keeps_nobody_waiting(web: Web) -
     assert isinstance(web.link.replies()[5, 1][0], Held)
 
 
-async def test_what_comes_after_its_deadline_is_not_done(web: Web) -> None:
+async def test_a_command_received_after_its_deadline_is_not_executed(web: Web) -> None:
     now_ms = SystemClock().now().wall_ms
     web.ask((0, 1, send()), deadline_ms=now_ms - QUICK.clock_grace_ms - 1)
     late = await web.answer(0, 1)
@@ -70,7 +70,7 @@ async def test_closed_connections_release_their_holds(web: Web) -> None:
     assert isinstance(await web.answer(6, 1), Failed)
 
 
-async def test_a_web_process_that_says_good_bye_is_forgotten(host: EngineHost, web: Web, link: NotingLink) -> None:
+async def test_a_web_process_that_says_good_bye_is_removed(host: EngineHost, web: Web, link: NotingLink) -> None:
     other = Web(host, link, "other")
     web.ask((0, 1, send()))
     other.ask((5, 1, pull(1)))
@@ -80,7 +80,7 @@ async def test_a_web_process_that_says_good_bye_is_forgotten(host: EngineHost, w
     assert await web.holds() == 0
 
 
-async def test_a_web_process_that_is_silent_for_too_long_is_forgotten(tmp_path: Path, link: NotingLink) -> None:
+async def test_a_silent_web_process_is_removed(tmp_path: Path, link: NotingLink) -> None:
     host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, peer_silence_ms=300))
     await host.start()
     web, dead = Web(host, link), Web(host, link, "dead")
@@ -99,7 +99,7 @@ async def test_a_web_process_that_is_silent_for_too_long_is_forgotten(tmp_path: 
     await host.stop()
 
 
-async def test_the_first_batch_that_reached_this_engine_is_told(web: Web) -> None:
+async def test_replies_contain_the_first_batch_that_reached_this_engine(web: Web) -> None:
     web.number = 41
     web.alive()
     await until(lambda: bool(web.link.messages))
@@ -109,7 +109,7 @@ async def test_the_first_batch_that_reached_this_engine_is_told(web: Web) -> Non
     assert web.link.messages["web"][-1].first == 42
 
 
-async def test_the_end_of_a_link_forgets_its_web_processes(host: EngineHost, web: Web) -> None:
+async def test_web_processes_are_removed_with_their_link(host: EngineHost, web: Web) -> None:
     other_link = NotingLink()
     other = Web(host, other_link, "other")
     web.ask((0, 1, send()), (5, 1, pull(1)))
@@ -119,7 +119,7 @@ async def test_the_end_of_a_link_forgets_its_web_processes(host: EngineHost, web
     assert await web.holds() == 1
 
 
-async def test_a_web_process_that_comes_back_another_way_is_a_new_one(host: EngineHost, web: Web) -> None:
+async def test_a_web_process_on_another_link_is_a_new_one(host: EngineHost, web: Web) -> None:
     web.ask((0, 1, send()), (5, 1, pull(1)))
     assert await web.holds() == 1
     again = Web(host, NotingLink())
@@ -127,7 +127,7 @@ async def test_a_web_process_that_comes_back_another_way_is_a_new_one(host: Engi
     assert await again.holds() == 0
 
 
-async def test_malformed_messages_are_counted_and_hurt_nobody(web: Web, caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_messages_are_counted_and_ignored(web: Web, caplog: pytest.LogCaptureFixture) -> None:
     for data in (b"", b"\xc1", b"nonsense"):
         web.host.receive(data, web.link)
     assert web.host.malformed == 3
@@ -136,7 +136,7 @@ async def test_malformed_messages_are_counted_and_hurt_nobody(web: Web, caplog: 
     assert isinstance(await web.answer(0, 1), Failed)
 
 
-async def test_stopping_answers_the_holds_and_says_so(tmp_path: Path, link: NotingLink) -> None:
+async def test_stopping_answers_the_holds_and_is_reported(tmp_path: Path, link: NotingLink) -> None:
     host = new_host(tmp_path / "store")
     await host.start()
     web = Web(host, link)
@@ -153,7 +153,7 @@ async def test_stopping_answers_the_holds_and_says_so(tmp_path: Path, link: Noti
     assert (0, 2) not in link.replies()
 
 
-async def test_deltas_and_events_go_to_who_asked(host: EngineHost, web: Web, link: NotingLink) -> None:
+async def test_deltas_and_events_are_sent_to_their_watchers(host: EngineHost, web: Web, link: NotingLink) -> None:
     idle = Web(host, link, "idle")
     idle.alive()
     web.alive(deltas=True, events=True)
@@ -169,7 +169,7 @@ async def test_deltas_and_events_go_to_who_asked(host: EngineHost, web: Web, lin
     assert not host.runner.engine.events._listeners
 
 
-async def test_the_watch_ends_with_the_watcher(host: EngineHost, web: Web) -> None:
+async def test_watching_ends_with_the_last_watcher(host: EngineHost, web: Web) -> None:
     web.alive(deltas=True)
     assert host.runner.engine.events._listeners
     host.link_lost(web.link)
@@ -183,21 +183,21 @@ async def test_a_snapshot_makes_the_fan_out_exact_until_it_is_answered(host: Eng
     assert host.fanout._snapshots == 0
 
 
-async def test_a_snapshot_that_is_refused_leaves_the_fan_out_as_it_was(host: EngineHost, web: Web) -> None:
+async def test_a_refused_snapshot_does_not_change_the_fan_out(host: EngineHost, web: Web) -> None:
     web.ask(*((5, number, GetSnapshot()) for number in range(1, MAX_ASIDE + 2)))
     assert isinstance(await web.answer(5, MAX_ASIDE + 1), Failed)
     assert isinstance(await web.answer(5, MAX_ASIDE), Snapshot)
     assert host.fanout._snapshots == 0
 
 
-async def test_nobody_waits_for_the_snapshots_of_a_connection_that_is_closed(host: EngineHost, web: Web) -> None:
+async def test_a_closed_connections_snapshot_requests_are_dropped(host: EngineHost, web: Web) -> None:
     web.ask((0, 1, GetSnapshot()), (5, 1, GetSnapshot()), (5, 2, GetSnapshot()), closed=(5,))
     assert host.fanout._snapshots == 1
     await web.answer(0, 1)
     assert host.fanout._snapshots == 0
 
 
-async def test_nobody_waits_for_the_snapshots_of_a_web_process_that_is_gone(host: EngineHost, web: Web) -> None:
+async def test_a_removed_web_processs_snapshot_requests_are_dropped(host: EngineHost, web: Web) -> None:
     other = Web(host, web.link, "other")
     other.ask((0, 1, GetSnapshot()), (5, 1, GetSnapshot()))
     web.ask((0, 1, GetSnapshot()))
@@ -208,7 +208,7 @@ async def test_nobody_waits_for_the_snapshots_of_a_web_process_that_is_gone(host
     assert host.fanout._snapshots == 0
 
 
-async def test_the_loops_own_standstill_is_not_their_silence(tmp_path: Path, link: NotingLink) -> None:
+async def test_a_pause_of_the_loop_does_not_count_as_silence(tmp_path: Path, link: NotingLink) -> None:
     class Jumping(SystemClock):
         ahead_ns = 0
 

@@ -88,7 +88,7 @@ async def test_a_signal_answers_the_holds_and_ends_with_0(engine: Engine, number
 
 
 @pytest.mark.parametrize("engine", ["socket"], indirect=True)
-async def test_an_engine_beside_and_its_port_stop_together(engine: Engine) -> None:
+async def test_a_child_engine_and_its_port_stop_together(engine: Engine) -> None:
     await engine.port.call(send())
     call = await engine.held()
     engine.process.terminate()
@@ -99,7 +99,7 @@ async def test_an_engine_beside_and_its_port_stop_together(engine: Engine) -> No
     assert code == 0, output
 
 
-async def test_killed_and_started_again(engine: Engine) -> None:
+async def test_a_killed_engine_is_restarted(engine: Engine) -> None:
     watcher = NotingWatcher()
     engine.port.watch(watcher, deltas=True)
     await engine.port.call(send())
@@ -123,7 +123,7 @@ async def test_killed_and_started_again(engine: Engine) -> None:
     assert watcher.lost
 
 
-async def test_a_second_engine_on_the_store_is_refused_in_a_sentence(engine: Engine, manage: Any) -> None:
+async def test_a_second_engine_on_the_store_is_refused_with_a_sentence(engine: Engine, manage: Any) -> None:
     await engine.port.call(send())
     code, output = await asyncio.to_thread(
         manage.run, "runworker", "broker-engine", "--socket", "/tmp/unused.sock", GLASSMQ_BROKER_PORT="0"
@@ -134,27 +134,27 @@ async def test_a_second_engine_on_the_store_is_refused_in_a_sentence(engine: Eng
     assert isinstance(await engine.port.call(send()), Sent)
 
 
-def test_without_redis_it_gives_up_in_a_sentence(manage: Any, free_ports: list[int]) -> None:
+def test_without_redis_it_ends_with_a_sentence(manage: Any, free_ports: list[int]) -> None:
     code, output = manage.run("runworker", "broker-engine", GLASSMQ_REDIS_URL=f"redis://127.0.0.1:{free_ports[7]}/0")
     assert code == 1
     assert "GLASSMQ_REDIS_URL" in output
     assert "Traceback" not in output
 
 
-def test_over_a_layer_in_memory_it_gives_up_in_a_sentence(manage: Any) -> None:
+def test_with_an_in_memory_layer_it_ends_with_a_sentence(manage: Any) -> None:
     code, output = manage.run("runworker", "broker-engine")
     assert code == 1
     assert "--socket" in output
 
 
 @pytest.mark.parametrize("channels", [("broker-engine.other",), ("broker-engine", "mail")])
-def test_another_brokers_channel_is_refused_in_a_sentence(manage: Any, channels: tuple[str, ...]) -> None:
+def test_another_brokers_channel_is_refused_with_a_sentence(manage: Any, channels: tuple[str, ...]) -> None:
     code, output = manage.run("runworker", *channels)
     assert code == 1
     assert "This engine is broker-a" in output
 
 
-async def test_a_store_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
+async def test_a_store_that_cannot_be_opened_ends_it_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("not a folder")
     with pytest.raises(CannotStart):
         await open_store(new_host(tmp_path / "store"))
@@ -166,7 +166,7 @@ async def test_a_full_layer_is_reached(tmp_path: Path) -> None:
     await reach(layer, "broker-engine.b", new_host(tmp_path / "store"))
 
 
-async def test_a_layer_that_comes_late_is_waited_for(tmp_path: Path) -> None:
+async def test_the_engine_waits_for_a_late_layer(tmp_path: Path) -> None:
     class Late:
         tries = 0
 
@@ -180,7 +180,7 @@ async def test_a_layer_that_comes_late_is_waited_for(tmp_path: Path) -> None:
     assert late.tries == 4
 
 
-async def test_a_layer_that_never_answers_is_given_up(tmp_path: Path) -> None:
+async def test_the_wait_for_a_layer_is_limited(tmp_path: Path) -> None:
     class Stuck:
         async def send(self, channel: str, message: object) -> None:
             await asyncio.Event().wait()

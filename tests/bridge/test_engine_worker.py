@@ -23,7 +23,7 @@ class FailingLayer:
         return await self.inner.receive(channel)
 
 
-async def test_it_goes_on_reading_after_the_layer_failed(host: EngineHost) -> None:
+async def test_it_continues_to_read_after_a_failure_of_the_layer(host: EngineHost) -> None:
     layer = FailingLayer()
     worker = EngineWorker(host, layer, BROKER)
     worker.start()
@@ -33,7 +33,7 @@ async def test_it_goes_on_reading_after_the_layer_failed(host: EngineHost) -> No
     await worker.stop()
 
 
-async def test_a_consumer_that_ends_is_started_again(host: EngineHost, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_consumer_is_restarted(host: EngineHost, monkeypatch: pytest.MonkeyPatch) -> None:
     layer = in_memory_layer()
     dispatch, failures = EngineConsumer.dispatch, []
 
@@ -61,7 +61,7 @@ async def test_a_probe_is_not_counted(host: EngineHost) -> None:
     assert host.malformed == 1
 
 
-async def test_the_way_back_tells_full_from_lost() -> None:
+async def test_a_full_layer_is_distinguished_from_a_lost_one() -> None:
     layer = in_memory_layer(capacity=1)
     link = LayerLink(layer)
     await link.send("web", b"1")

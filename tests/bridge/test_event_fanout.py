@@ -55,7 +55,7 @@ async def fanout() -> Any:
     fanout.fanout.stop()
 
 
-async def test_a_delta_says_what_changed_since_the_one_before(fanout: Fanout) -> None:
+async def test_a_delta_contains_the_changes_since_the_previous_one(fanout: Fanout) -> None:
     bench = fanout.bench
     kept, woken = bench.pull("t", 9), bench.pull("t", 1, consumer_group="h")
     first = fanout.delta()
@@ -77,7 +77,7 @@ async def test_a_delta_says_what_changed_since_the_one_before(fanout: Fanout) ->
     assert kept
 
 
-async def test_a_hold_that_came_and_went_is_not_told_but_its_wake_up_is(fanout: Fanout) -> None:
+async def test_a_short_hold_is_left_out_but_its_wake_up_is_not(fanout: Fanout) -> None:
     request_id = fanout.bench.pull("t", 1)
     fanout.bench.submit(CancelPull(request_id=request_id))
     delta = fanout.delta()
@@ -85,7 +85,7 @@ async def test_a_hold_that_came_and_went_is_not_told_but_its_wake_up_is(fanout: 
     assert [wakeup.cause for wakeup in delta.wakeups] == ["cancelled"]
 
 
-async def test_a_removal_that_a_snapshot_may_have_missed_is_told(fanout: Fanout) -> None:
+async def test_a_removal_after_a_snapshot_is_reported(fanout: Fanout) -> None:
     """hold, snapshot, wake-up in one interval: the page has the hold, and must hear that it went."""
     bench = fanout.bench
     bench.pull("t", 1)
@@ -99,7 +99,7 @@ async def test_a_removal_that_a_snapshot_may_have_missed_is_told(fanout: Fanout)
     assert fanout.delta().holds_removed == []
 
 
-async def test_nothing_new_is_no_delta_but_a_heartbeat(fanout: Fanout) -> None:
+async def test_without_events_there_are_only_heartbeats(fanout: Fanout) -> None:
     fanout.bench.send("t", b"second")
     before = fanout.delta()
     fanout.due()
@@ -111,7 +111,7 @@ async def test_nothing_new_is_no_delta_but_a_heartbeat(fanout: Fanout) -> None:
     assert heartbeat.queues == []
 
 
-async def test_lists_are_bounded_and_what_is_left_out_is_counted(
+async def test_lists_are_limited_and_left_out_entries_are_counted(
     fanout: Fanout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("MAX_HOLDS", "MAX_QUEUES"):
@@ -130,7 +130,7 @@ async def test_lists_are_bounded_and_what_is_left_out_is_counted(
     assert (len(delta.queues), delta.dropped) == (5, 2)
 
 
-async def test_topics_that_come_and_go_bring_and_take_their_queues(fanout: Fanout) -> None:
+async def test_created_and_deleted_topics_change_the_queues(fanout: Fanout) -> None:
     bench = fanout.bench
     bench.call(UpdateAndCreateTopic(topic="u", read_queues=2, write_queues=3))
     assert [(queue.topic, queue.queue_id) for queue in fanout.delta().queues] == [("u", 0), ("u", 1), ("u", 2)]
@@ -144,12 +144,12 @@ async def test_topics_that_come_and_go_bring_and_take_their_queues(fanout: Fanou
     assert ("t", 0) not in delta.queues_removed
 
 
-async def test_the_switch_is_in_every_delta(fanout: Fanout) -> None:
+async def test_every_delta_contains_long_polling_enable(fanout: Fanout) -> None:
     fanout.bench.call(UpdateBrokerConfig(changes={"longPollingEnable": False}))
     assert not fanout.delta().long_polling_enable
 
 
-async def test_nobody_watches_nothing_is_done() -> None:
+async def test_without_watchers_nothing_is_collected() -> None:
     fanout = Fanout()
     events = fanout.bench.engine.events
     assert not events._listeners
@@ -166,7 +166,7 @@ async def test_nobody_watches_nothing_is_done() -> None:
     fanout.fanout.stop()
 
 
-async def test_raw_events_are_in_order_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_raw_events_are_in_order_and_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_fanout, "MAX_EVENTS", 6)
     fanout = Fanout()
     fanout.fanout.watch(deltas=False, events=True)
@@ -186,7 +186,7 @@ async def test_raw_events_are_in_order_and_bounded(monkeypatch: pytest.MonkeyPat
     fanout.fanout.stop()
 
 
-async def test_deltas_come_by_themselves_but_not_more_often_than_allowed() -> None:
+async def test_deltas_are_sent_periodically() -> None:
     fanout = Fanout()
     fanout.fanout._limits = msgspec.structs.replace(SLOW, delta_ms=20)
     came = asyncio.Event()
@@ -198,7 +198,7 @@ async def test_deltas_come_by_themselves_but_not_more_often_than_allowed() -> No
     fanout.fanout.stop()
 
 
-async def test_what_becomes_of_clients_is_told_and_bounded(fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_events_are_included_and_limited(fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
     fanout.bench.call(OpenConnection(client_id="c-1", protocol="websocket", remote="10.0.0.1:5"), connection="w")
     first = fanout.delta()
     assert [(event["type"], event["client_id"]) for event in first.client_events] == [("client_connected", "c-1")]
@@ -211,9 +211,7 @@ async def test_what_becomes_of_clients_is_told_and_bounded(fanout: Fanout, monke
     assert ([event["client_id"] for event in second.client_events], second.dropped) == (["x-1", "x-2"], 1)
 
 
-async def test_messages_that_come_again_push_no_client_off_the_list(
-    fanout: Fanout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_retries_do_not_displace_client_events(fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_fanout, "MAX_CLIENT_EVENTS", 2)
     monkeypatch.setattr(event_fanout, "MAX_RETRY_EVENTS", 3)
     fanout.bench.send("t", b"another")

@@ -24,7 +24,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         (resource.RLIM_INFINITY,) * 3,
     ],
 )
-def test_the_limit_is_raised_as_far_as_it_goes_and_never_lowered(
+def test_the_limit_is_raised_to_the_maximum_and_never_lowered(
     limits: list[int], soft: int, hard: int, raised: int
 ) -> None:
     limits[:] = soft, hard

@@ -17,7 +17,7 @@ from broker_core.errors import BrokerError, ConflictError, NotFoundError, Reques
         ("store", BrokerError),
     ],
 )
-def test_failed_becomes_the_error_it_stands_for(kind: str, error: type[BrokerError]) -> None:
+def test_failed_becomes_the_corresponding_error(kind: str, error: type[BrokerError]) -> None:
     failed = Failed(
         code=ResponseCode.TOPIC_NOT_EXIST,
         remark="no",
@@ -36,16 +36,16 @@ def test_failed_becomes_the_error_it_stands_for(kind: str, error: type[BrokerErr
         assert caught.value.pointer == "/topic"
 
 
-def test_any_other_reply_passes() -> None:
+def test_any_other_reply_is_returned() -> None:
     assert port.raise_failed(Done()) == Done()
 
 
-def test_everything_it_promises_is_there_and_commands_are_the_engines() -> None:
+def test_all_exported_names_exist_and_commands_are_the_engines() -> None:
     assert all(hasattr(port, name) for name in port.__all__)
     assert port.commands is commands
 
 
-def test_a_lost_reply_is_not_an_unavailable_engine() -> None:
+def test_a_lost_reply_is_distinguished_from_an_unavailable_engine() -> None:
     """Nothing is known to be stored, against nobody knows: a caller must be able to tell them apart."""
     assert issubclass(port.PortUnavailable, UnavailableError)
     assert not issubclass(port.PortTimeout, UnavailableError)

@@ -50,7 +50,7 @@ class Program:
         return self.pids()
 
 
-async def gone(pid: int) -> None:
+async def until_ended(pid: int) -> None:
     """Wait until there is no such process (a zombie is none)."""
     async with asyncio.timeout(30):
         while runs(pid):
@@ -62,7 +62,7 @@ def runs(pid: int) -> bool:
     return bool(state.strip()) and not state.startswith("Z")
 
 
-def test_pauses_double_up_to_a_limit_and_begin_anew_after_a_good_run() -> None:
+def test_pauses_double_up_to_a_limit_and_start_over_after_a_good_run() -> None:
     assert next_pause(0, ran_s=0) == FIRST_PAUSE_S
     assert next_pause(FIRST_PAUSE_S, ran_s=1) == 2 * FIRST_PAUSE_S
     assert next_pause(LONGEST_PAUSE_S, ran_s=1) == LONGEST_PAUSE_S
@@ -82,7 +82,7 @@ async def test_a_child_runs_until_it_is_stopped(tmp_path: Path) -> None:
     assert program.pids() == [pid]
 
 
-async def test_a_child_that_ends_by_itself_is_started_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_child_that_ends_by_itself_is_restarted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     program = Program(tmp_path)
     child = ChildProcess("The child", program.command, first_pause_s=0.01)
     await child.start()
@@ -94,7 +94,7 @@ async def test_a_child_that_ends_by_itself_is_started_again(tmp_path: Path, capl
     assert "The child ended with code -9" in caplog.text
 
 
-async def test_a_child_that_does_not_end_is_killed_with_what_it_started(tmp_path: Path) -> None:
+async def test_a_child_that_does_not_end_is_killed_with_its_children(tmp_path: Path) -> None:
     grandchild = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
     inner = Program(tmp_path, STUBBORN.replace("import os", grandchild + "import os", 1))
     child = ChildProcess("child", inner.command)
@@ -102,11 +102,11 @@ async def test_a_child_that_does_not_end_is_killed_with_what_it_started(tmp_path
     [pid] = await inner.started(1)
     [below] = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=True).stdout.split()
     await child.stop(grace_s=0.05)
-    await gone(pid)
-    await gone(int(below))
+    await until_ended(pid)
+    await until_ended(int(below))
 
 
-async def test_a_child_that_refuses_to_start_is_not_started_again(tmp_path: Path) -> None:
+async def test_a_child_that_refuses_to_start_is_not_restarted(tmp_path: Path) -> None:
     program = Program(tmp_path, SAY_AND_WAIT.replace("time.sleep(60)", "sys.exit(1)"))
     refused = asyncio.Event()
     child = ChildProcess("child", program.command, first_pause_s=0, on_refusal=refused.set)
@@ -124,16 +124,16 @@ async def test_stop_before_start_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_child_ends_with_its_parent_however_that_went(tmp_path: Path, number: signal.Signals) -> None:
+async def test_a_child_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     program = Program(tmp_path)
     parent = subprocess.Popen([sys.executable, "-c", PARENT, *program.command], cwd=PROJECT)
     [pid] = await program.started(1)
     parent.send_signal(number)
     parent.wait()
-    await gone(pid)
+    await until_ended(pid)
 
 
-def test_a_module_runs_as_python_would_run_it(tmp_path: Path) -> None:
+def test_a_module_runs_as_with_python(tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text('{"a": 1}')
     with subprocess.Popen(
         [
@@ -153,7 +153,7 @@ def test_a_module_runs_as_python_would_run_it(tmp_path: Path) -> None:
     assert (tmp_path / "out.json").read_text().strip() == '{"a":1}'
 
 
-def test_without_a_program_it_says_how_to_use_it() -> None:
+def test_without_a_program_the_usage_is_printed() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bridge.processes"],
         cwd=PROJECT,

@@ -25,7 +25,7 @@ class Lines:
         return True
 
 
-async def test_what_comes_in_one_turn_goes_out_together_and_the_rest_gathers_meanwhile() -> None:
+async def test_lines_of_one_turn_are_sent_together_and_later_ones_gather() -> None:
     lines = Lines()
     pump = Pump(lines.step)
     for line in ("a", "b"):
@@ -43,7 +43,7 @@ async def test_what_comes_in_one_turn_goes_out_together_and_the_rest_gathers_mea
     assert lines.sent == [["a", "b"], ["c", "d"]]
 
 
-async def test_it_can_be_woken_again_after_a_rest_and_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_can_be_woken_after_a_rest_and_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     lines = Lines()
     lines.gate.set()
     pump = Pump(lines.step)
@@ -59,7 +59,7 @@ async def test_it_can_be_woken_again_after_a_rest_and_after_a_failure(caplog: py
     assert "unexpected" in caplog.text
 
 
-async def test_rest_gives_up_what_takes_too_long() -> None:
+async def test_rest_is_limited_by_its_timeout() -> None:
     lines = Lines()
     pump = Pump(lines.step)
     lines.waiting.append("a")

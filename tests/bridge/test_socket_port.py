@@ -51,7 +51,7 @@ async def holds(port: SocketPort) -> int:
     return reply.total
 
 
-async def test_only_this_user_may_open_the_socket(server: EngineSocket, path: Path) -> None:
+async def test_only_this_user_can_open_the_socket(server: EngineSocket, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -68,7 +68,7 @@ async def test_calls_holds_and_large_bodies(port: SocketPort) -> None:
     assert limits.message_bytes > len(pulled.records)
 
 
-async def test_the_end_of_the_connection_ends_calls_and_holds_and_it_connects_again(
+async def test_a_closed_connection_ends_calls_and_holds_and_is_reopened(
     port: SocketPort, server: EngineSocket, host: EngineHost
 ) -> None:
     watcher = NotingWatcher()
@@ -84,7 +84,7 @@ async def test_the_end_of_the_connection_ends_calls_and_holds_and_it_connects_ag
     await watcher.until(lambda: bool(watcher.deltas))
 
 
-async def test_a_web_process_that_goes_away_leaves_no_hold(port: SocketPort, path: Path) -> None:
+async def test_a_closed_web_process_leaves_no_hold(port: SocketPort, path: Path) -> None:
     other = SocketPort(path, limits=QUICK)
     await other.start()
     await port.call(send())
@@ -116,7 +116,7 @@ async def test_without_an_engine_calls_are_refused_until_it_is_there(host: Engin
 @pytest.mark.parametrize(
     "nonsense", [b"GET / HTTP/1.1\r\n\r\n", LENGTH.pack(3) + b"\xc1\xc1\xc1", LENGTH.pack(9) + b"cut"]
 )
-async def test_nonsense_on_the_socket_hurts_nobody(port: SocketPort, path: Path, nonsense: bytes) -> None:
+async def test_malformed_bytes_on_the_socket_are_ignored(port: SocketPort, path: Path, nonsense: bytes) -> None:
     _, writer = await asyncio.open_unix_connection(str(path))
     writer.write(nonsense)
     await writer.drain()

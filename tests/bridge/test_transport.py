@@ -35,7 +35,7 @@ async def transport(request: pytest.FixtureRequest, host: EngineHost) -> AsyncIt
         await server.stop()
 
 
-async def test_what_is_sent_is_answered_and_nothing_is_left_running(transport: Transport) -> None:
+async def test_requests_are_answered_and_no_task_is_left(transport: Transport) -> None:
     answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
     await transport.start(answer.set_result, lambda reason: None)
     assert [task for task in asyncio.all_tasks() if type(transport).__name__ in repr(task)]
@@ -48,7 +48,7 @@ async def test_what_is_sent_is_answered_and_nothing_is_left_running(transport: T
     assert not [task for task in asyncio.all_tasks() if type(transport).__name__ in repr(task)]
 
 
-async def test_the_same_consumer_takes_the_batch_on_every_way(
+async def test_the_same_consumer_receives_the_batch_on_every_transport(
     transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: asyncio.Queue[bytes] = asyncio.Queue()
@@ -60,13 +60,13 @@ async def test_the_same_consumer_takes_the_batch_on_every_way(
     await transport.stop()
 
 
-async def test_there_is_no_way_before_it_is_found() -> None:
+async def test_sending_before_the_connection_is_an_error() -> None:
     transport = SocketTransport(Path("/nowhere/engine.sock"), QUICK)
     with pytest.raises(TransportLost):
         await transport.send(b"")
 
 
-async def test_a_full_way_is_told_from_a_lost_one() -> None:
+async def test_a_full_transport_is_distinguished_from_a_lost_one() -> None:
     transport = ChannelTransport(in_memory_layer(capacity=1), BROKER, QUICK)
     await transport.send(b"1")
     with pytest.raises(TransportFull):

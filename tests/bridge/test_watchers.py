@@ -14,7 +14,7 @@ class Bench:
         self.watchers = Watchers(lambda: self.changes.append((self.watchers.deltas, self.watchers.events)))
 
 
-async def test_one_subscription_serves_many() -> None:
+async def test_one_subscription_serves_many_watchers() -> None:
     bench, first, second = Bench(), NotingWatcher(), NotingWatcher()
     end_first = bench.watchers.add(first, deltas=True, events=False)
     end_second = bench.watchers.add(second, deltas=True, events=True)
@@ -28,7 +28,7 @@ async def test_one_subscription_serves_many() -> None:
     assert bench.changes == [(True, False), (True, True), (True, False), (False, False)]
 
 
-async def test_a_gap_is_told_and_the_stream_goes_on() -> None:
+async def test_a_gap_is_reported_and_the_stream_continues() -> None:
     bench, watcher = Bench(), NotingWatcher()
     bench.watchers.add(watcher, deltas=True, events=False)
     bench.watchers.on_message(message(delta(1, 5)))
@@ -42,7 +42,7 @@ async def test_a_gap_is_told_and_the_stream_goes_on() -> None:
     assert len(watcher.deltas) == 5
 
 
-async def test_a_restarted_engine_is_a_loss_whatever_it_sends() -> None:
+async def test_any_message_of_a_restarted_engine_is_reported_as_a_loss() -> None:
     bench, watcher = Bench(), NotingWatcher()
     bench.watchers.add(watcher, deltas=False, events=True)
     bench.watchers.on_message(message())
@@ -50,7 +50,7 @@ async def test_a_restarted_engine_is_a_loss_whatever_it_sends() -> None:
     assert len(watcher.lost) == 1
 
 
-async def test_who_starts_again_misses_nothing_that_nobody_watched() -> None:
+async def test_deltas_without_a_watcher_are_not_a_gap() -> None:
     bench, watcher = Bench(), NotingWatcher()
     end = bench.watchers.add(watcher, deltas=True, events=False)
     bench.watchers.on_message(message(delta(1, 5)))
@@ -60,7 +60,7 @@ async def test_who_starts_again_misses_nothing_that_nobody_watched() -> None:
     assert watcher.lost == []
 
 
-async def test_a_watcher_that_fails_does_not_hurt_the_others() -> None:
+async def test_a_failing_watcher_does_not_affect_others() -> None:
     class Failing(NotingWatcher):
         def on_events(self, batch: EventBatch) -> None:
             raise ValueError("broken page")

@@ -24,7 +24,7 @@ def web(host: EngineHost, link: NotingLink) -> Web:
     return Web(host, link)
 
 
-async def test_replies_of_one_turn_are_one_message_and_the_rest_gathers(web: Web) -> None:
+async def test_replies_of_one_turn_are_one_message_and_later_ones_gather(web: Web) -> None:
     web.ask(*((0, number, GetBroker()) for number in range(1, 11)))
     await web.answer(0, 10)
     assert len(web.link.messages["web"]) == 1
@@ -38,7 +38,7 @@ async def test_replies_of_one_turn_are_one_message_and_the_rest_gathers(web: Web
     assert len(web.link.messages["web"]) <= 3
 
 
-async def test_notices_travel_and_what_nobody_waits_for_does_not(host: EngineHost, web: Web) -> None:
+async def test_notices_are_sent_and_unrequested_replies_are_not(host: EngineHost, web: Web) -> None:
     web.ask((5, 1, GetBroker()))
     await web.answer(5, 1)
     process = host._processes["web"]
@@ -48,7 +48,7 @@ async def test_notices_travel_and_what_nobody_waits_for_does_not(host: EngineHos
     assert (5, 0) not in web.link.replies()
 
 
-async def test_a_batch_that_comes_twice_counts_once(web: Web) -> None:
+async def test_a_repeated_batch_is_executed_once(web: Web) -> None:
     web.ask((0, 1, send()))
     web.ask((0, 1, send()), number=1)
     web.ask((0, 2, pull(0, wait_ms=0)))
@@ -58,7 +58,7 @@ async def test_a_batch_that_comes_twice_counts_once(web: Web) -> None:
     assert len(web.link.replies()[0, 1]) == 1
 
 
-async def test_all_who_ask_over_http_together_may_ask_more_than_one_client(host: EngineHost, web: Web) -> None:
+async def test_http_callers_together_may_have_more_questions_open_than_one_client(host: EngineHost, web: Web) -> None:
     web.ask(
         *((wire.PROCESS, number, GetTopics()) for number in range(1, MAX_ASIDE + 11)),
         *((5, number, GetTopics()) for number in range(1, MAX_ASIDE + 2)),
@@ -81,7 +81,7 @@ async def test_a_web_process_that_does_not_read_is_cut_off(tmp_path: Path, link:
     await host.stop()
 
 
-async def test_a_way_back_that_is_full_refuses_messages_not_answers(tmp_path: Path, link: NotingLink) -> None:
+async def test_too_many_waiting_replies_refuse_messages_not_answers(tmp_path: Path, link: NotingLink) -> None:
     host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_bytes=50_000))
     await host.start()
     web = Web(host, link)
@@ -97,7 +97,7 @@ async def test_a_way_back_that_is_full_refuses_messages_not_answers(tmp_path: Pa
     await host.stop()
 
 
-async def test_a_full_reply_channel_is_tried_again(web: Web) -> None:
+async def test_sending_to_a_full_reply_channel_is_tried_again(web: Web) -> None:
     web.link.errors = [TransportFull(), OSError("a moment of weakness")]
     web.ask((0, 1, GetBroker()))
     await web.answer(0, 1)
@@ -105,7 +105,7 @@ async def test_a_full_reply_channel_is_tried_again(web: Web) -> None:
 
 
 @pytest.mark.parametrize("stuck", [True, False])
-async def test_replies_that_cannot_be_handed_over_are_dropped_in_the_end(
+async def test_replies_that_cannot_be_sent_are_dropped_after_a_while(
     tmp_path: Path, link: NotingLink, stuck: bool
 ) -> None:
     host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_retry_ms=20))
@@ -124,13 +124,13 @@ async def test_replies_that_cannot_be_handed_over_are_dropped_in_the_end(
     await host.stop()
 
 
-async def test_a_link_that_ended_forgets_its_process(web: Web) -> None:
+async def test_a_web_process_is_removed_with_its_link(web: Web) -> None:
     web.link.errors = [ConnectionResetError("gone")]
     web.ask((5, 1, GetBroker()))
     await until(lambda: web.host.processes_cut_off == 1)
 
 
-async def test_deltas_for_a_slow_web_process_are_bounded(tmp_path: Path, link: NotingLink) -> None:
+async def test_deltas_for_a_slow_web_process_are_limited(tmp_path: Path, link: NotingLink) -> None:
     limits = msgspec.structs.replace(QUICK, delta_ms=1, heartbeat_ms=1, delta_backlog=3)
     host = new_host(tmp_path / "store", limits)
     await host.start()
@@ -145,7 +145,7 @@ async def test_deltas_for_a_slow_web_process_are_bounded(tmp_path: Path, link: N
     await host.stop()
 
 
-async def test_a_reply_that_cannot_be_written_down_is_an_answer(web: Web) -> None:
+async def test_a_reply_that_cannot_be_encoded_becomes_an_error(web: Web) -> None:
     web.alive()
     process = web.host._processes["web"]
     process.put(1, 1, Failed(code=1, remark="\udce9 is no text", kind="request"))
@@ -154,7 +154,7 @@ async def test_a_reply_that_cannot_be_written_down_is_an_answer(web: Web) -> Non
     assert answer.kind == "store"
 
 
-async def test_nothing_is_kept_for_a_process_that_is_gone(web: Web) -> None:
+async def test_nothing_is_queued_for_a_removed_process(web: Web) -> None:
     web.alive()
     process = web.host._processes["web"]
     web.host.cut_off(process, "a test")
@@ -165,7 +165,7 @@ async def test_nothing_is_kept_for_a_process_that_is_gone(web: Web) -> None:
     assert web.link.messages == {}
 
 
-async def test_a_reply_that_no_message_can_carry_is_refused(tmp_path: Path, link: NotingLink) -> None:
+async def test_a_reply_larger_than_a_message_becomes_an_error(tmp_path: Path, link: NotingLink) -> None:
     host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, message_bytes=20_000))
     await host.start()
     web = Web(host, link)
@@ -174,5 +174,5 @@ async def test_a_reply_that_no_message_can_carry_is_refused(tmp_path: Path, link
     refused = await web.answer(0, 2)
     assert isinstance(refused, Failed)
     assert refused.kind == "request"
-    assert "ask for less" in refused.remark
+    assert "request less" in refused.remark
     await host.stop()

@@ -40,7 +40,7 @@ a_reply = st.one_of(
 
 
 @given(st.lists(st.tuples(numbers, numbers, numbers, a_command), max_size=5), st.lists(numbers, max_size=3))
-def test_requests_come_back_as_they_were(requests: Any, closed: list[int]) -> None:
+def test_requests_round_trip(requests: Any, closed: list[int]) -> None:
     encoded = wire.EncodedRequests(
         "p",
         "r",
@@ -57,7 +57,7 @@ def test_requests_come_back_as_they_were(requests: Any, closed: list[int]) -> No
 
 
 @given(st.lists(st.tuples(numbers, numbers, a_reply), max_size=5))
-def test_replies_come_back_as_they_were(replies: Any) -> None:
+def test_replies_round_trip(replies: Any) -> None:
     encoded = wire.EncodedReplies(
         "b",
         1,
@@ -73,11 +73,11 @@ def test_replies_come_back_as_they_were(replies: Any) -> None:
 
 
 @pytest.mark.parametrize("message", [wire.Alive("p", "r", 3, True, False), wire.Bye("p")])
-def test_signs_of_life_come_back_as_they_were(message: wire.Alive | wire.Bye) -> None:
+def test_heartbeats_round_trip(message: wire.Alive | wire.Bye) -> None:
     assert wire.decode_to_engine(wire.encode_to_engine(message), LIMIT) == (message, [])
 
 
-def test_a_command_of_a_newer_web_process_does_not_spoil_its_batch() -> None:
+def test_an_unknown_command_does_not_affect_its_batch() -> None:
     strange = msgspec.Raw(msgspec.msgpack.encode({"t": "BrewCoffee"}))
     batch = wire.EncodedRequests(
         "p", "r", 1, [], [(1, 1, 0, wire.encode_command(GetTopic(topic="a"))), (1, 2, 0, strange)]

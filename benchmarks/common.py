@@ -1,4 +1,4 @@
-"""What the benchmarks share: an engine in a folder of its own, a broker in a process of its own, figures."""
+"""Shared by the benchmarks: an engine in its own folder, a broker in its own process, printing figures."""
 
 import contextlib
 import os
@@ -42,7 +42,7 @@ def title(text: str) -> None:
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The smallest value that ``part`` (0 to 1) of all values do not exceed."""
+    """The smallest value that is not exceeded by a ``part`` (0 to 1) of all values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
@@ -56,7 +56,7 @@ def spread(name: str, values: Sequence[float], unit: str) -> None:
 
 
 def median_of(name: str, runs: Sequence[float], unit: str, digits: int = 0) -> float:
-    """Print and return the median of several runs, with all of them beside it."""
+    """Print the median of several runs and each run; return the median."""
     middle = statistics.median(runs)
     each = ", ".join(f"{value:,.{digits}f}" for value in runs)
     print(f"  {name}: {middle:,.{digits}f} {unit}  (median of {each})", flush=True)
@@ -65,7 +65,7 @@ def median_of(name: str, runs: Sequence[float], unit: str, digits: int = 0) -> f
 
 @contextlib.contextmanager
 def engine(**options: Any) -> Iterator[Engine]:
-    """An engine on the real disk and the real clock, in a folder that goes away."""
+    """An engine on the real disk and the real clock, in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="glassmq-bench-") as folder:
         keys = UniqKeyGenerator("127.0.0.1", os.getpid(), random.Random(1))
         opened = Engine.open(Path(folder) / "store", Options(**options), RealFiles(), SystemClock(), keys.next)
@@ -85,7 +85,7 @@ def free_port() -> int:
 def broker(
     *arguments: str, data: Path | None = None, **environment: str
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """``manage.py broker`` in a process of its own, ready; (port, process)."""
+    """``manage.py broker`` in its own process, ready: (port, process)."""
     with contextlib.ExitStack() as stack:
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glassmq-bench-")))
         port = free_port()
@@ -116,7 +116,7 @@ def broker(
 
 
 def wait_ready(port: int, process: subprocess.Popen[bytes], log: Path, seconds: float = 60) -> float:
-    """Seconds until /readyz answers 200; RuntimeError with the log when the process ends first."""
+    """Seconds until /readyz answers 200. RuntimeError with the log if the process ends first."""
     began = time.perf_counter()
     while time.perf_counter() - began < seconds:
         if process.poll() is not None:

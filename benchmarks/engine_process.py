@@ -1,10 +1,10 @@
-"""May the embedded engine live in the web process? Its wake-ups under a busy dashboard, beside a process of its own.
+"""Wake-ups of an engine in the web process and in its own process, under a busy dashboard.
 
     python benchmarks/engine_process.py
 
-Busy: three pages' event streams, and the dashboard's page and the list of holds asked for without a pause by two
-clients, which keeps Django and the API at work. Rule: when the engine's own wake-up p99 in the web process is more
-than 1.5 times that of the engine in a process of its own, the engine gets a process of its own.
+Busy: three pages read event streams, and two clients request the dashboard's page and the list of holds without pause,
+so that Django and the API always work. Rule: if the engine's wake-up p99 in the web process is more than 1.5 times
+that in its own process, the engine runs in its own process.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ def visit(port: int, path: str, enough: threading.Event) -> None:
 
 
 async def wakeups(port: int, busy: bool) -> tuple[list[float], list[float]]:
-    """(as the client sees it, as the engine sees it), microseconds."""
+    """Microseconds: (measured by the client, measured by the engine)."""
     tasks = []
     enough = threading.Event()
     if busy:
@@ -74,7 +74,7 @@ def measure(mode: str, busy: bool) -> dict[str, float]:
 
 
 def main() -> None:
-    title("Wake-ups with the engine in the web process and in a process of its own, us")
+    title("Wake-ups with the engine in the web process and in its own process, us")
     figures: dict[tuple[str, bool], dict[str, float]] = {}
     runs: dict[tuple[str, bool], list[dict[str, float]]] = {}
     for _ in range(RUNS):

@@ -1,10 +1,10 @@
-"""Wake-up through the engine alone: from handing over a send to having the held pull's answer, in process.
+"""Wake-up in the engine alone, in one process: from submitting a send to the held pull's answer.
 
     python benchmarks/engine_wakeup.py
 
-Also what the poll journal adds, what an arrival costs beside 10 and beside 100,000 holds elsewhere, what one hold
-weighs, and how fast the engine stores. Goals: p50 at most 30 us, and 1 us more with the journal; 400 bytes or less a
-hold; the same cost with 10 and 100,000 holds.
+Also measured: the time that the poll journal adds, the cost of an arrival with 10 and with 100,000 holds on other
+queues, the memory of a hold, and the rate of storing messages. Goals: p50 at most 30 us, and 1 us more with the
+journal; at most 400 bytes a hold; the same cost with 10 and 100,000 holds.
 """
 
 import gc
@@ -45,7 +45,7 @@ def pull(topic: str, offset: int, queue_id: int = 0) -> PullMessage:
 
 
 def hold_elsewhere(broker: Engine, count: int, topics: int = 50, queues: int = 20) -> None:
-    """``count`` holds of 16 connections on ``topics * queues`` queues that get no message."""
+    """Hold ``count`` pulls of 16 connections on ``topics * queues`` queues that get no message."""
     now = CLOCK.now()
     for topic in range(topics):
         broker.handle_batch(
@@ -87,7 +87,7 @@ def resize(topics: int, queues: int) -> list[UpdateAndCreateTopic]:
 
 
 def note_appends(broker: Engine) -> list[int]:
-    """A list whose only item becomes the time, ns, at which the last append began."""
+    """A list with one item: the time, ns, at which the last append began."""
     began = [0]
     append = broker._context.store.append
 
@@ -100,7 +100,7 @@ def note_appends(broker: Engine) -> list[int]:
 
 
 def wakeups(broker: Engine, rounds: int = 5000, since: list[int] | None = None) -> list[float]:
-    """Microseconds to the held pull's answer, one each time: from handing over the send, or ``since`` its append."""
+    """Microseconds from submitting the send, or from ``since``, its append, to the held pull's answer, each time."""
     broker.handle_batch([("p", 0, send("busy"))], CLOCK.now())
     offset = broker.queue_view("busy", 0).max_offset
     taken = []
@@ -118,7 +118,7 @@ def wakeups(broker: Engine, rounds: int = 5000, since: list[int] | None = None) 
 
 
 def bytes_a_hold(count: int = 100_000) -> float:
-    """Memory that ``count`` holds add, with the ring of recent events full before."""
+    """Bytes of memory a hold adds, measured with ``count`` holds after the ring of recent events is full."""
     with engine(max_holds=200_000, max_holds_per_connection=200_000, hold_check_interval_mills=0) as broker:
         already = 10_000
         hold_elsewhere(broker, already)
@@ -134,7 +134,7 @@ def bytes_a_hold(count: int = 100_000) -> float:
 
 
 def throughput(broker: Engine, batch: int, total: int = 60_000) -> float:
-    """Messages a second of single-message sends, handed over ``batch`` at a time."""
+    """Messages a second of single-message sends, submitted ``batch`` at a time."""
     commands = [("p", n, send("fast", n % 4)) for n in range(batch)]
     broker.handle_batch(commands, CLOCK.now())
     began = time.perf_counter()
@@ -148,7 +148,7 @@ def throughput(broker: Engine, batch: int, total: int = 60_000) -> float:
 
 
 def journal_costs() -> None:
-    """The same wake-ups with the poll journal and without it, in turns."""
+    """Wake-ups with and without the poll journal, alternating."""
     without: list[float] = []
     with_journal: list[float] = []
     for _ in range(5):
@@ -170,8 +170,8 @@ def main() -> None:
     title("Engine alone: append to answer of a held pull")
     with engine(max_holds=200_000, max_holds_per_connection=200_000, hold_check_interval_mills=0) as broker:
         wakeups(broker, 2000)
-        spread("from handing over the send", wakeups(broker), "us")
-        spread("from its append           ", wakeups(broker, since=note_appends(broker)), "us")
+        spread("from submitting the send", wakeups(broker), "us")
+        spread("from its append         ", wakeups(broker, since=note_appends(broker)), "us")
     journal_costs()
     few, many = [], []
     for _ in range(3):

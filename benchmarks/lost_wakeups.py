@@ -1,9 +1,9 @@
-"""Wake-ups that are lost between reading and holding, with stock Java clients: messages sent around that moment.
+"""Wake-ups lost between reading and holding, with stock Java clients: messages are sent around that moment.
 
     python benchmarks/lost_wakeups.py [--compare] [messages=100000] [lanes=4] [jitter=1500]
 
-Each message follows the one before it after 0 to ``jitter`` us, while the client's next pull is on its way (RocketMQ's
-issue 7358). Goals: none of 100,000 takes longer than 1 s, and GlassMQ's periodic check finds none: missed_arrival is 0.
+Each message is sent 0 to ``jitter`` us after the previous one, while the client's next pull is under way (RocketMQ's
+issue 7358). Goals: none of 100,000 takes longer than 1 s, and GlassMQ's periodic check finds none (missed_arrival 0).
 """
 
 from stock_clients import GLASSMQ, Broker, brokers, headline, number

@@ -1,9 +1,9 @@
-"""A store of any size for the reports, made by driving the engine itself.
+"""Makes a store of any size for the reports by sending messages to the engine.
 
     python benchmarks/make_store.py PATH [--gib 1] [--body 128 | --body 128-1024] [--topics 8] [--queues 4] [--seed 1]
 
-The same arguments make the same log, byte by byte: time, ids and bodies come from the seed. Topics and queues are
-chosen by Zipf's law; every message has UNIQ_KEY and what else the broker adds, a tag, and, two of three, a key.
+The same arguments make the same log, byte for byte, because time, ids and bodies depend on the seed only. Topics and
+queues are chosen by Zipf's law. Every message has UNIQ_KEY, the broker's properties and a tag; two of three have a key.
 """
 
 import argparse
@@ -25,13 +25,13 @@ BEGIN_MS = 1_767_225_600_000
 """2026-01-01 00:00 UTC: the store time of the first message."""
 A_SEND = 64
 A_TURN = 16
-"""Messages of a send, and sends of a turn: about what a busy broker gathers while it flushes."""
+"""Messages in a send, and sends in a turn: about as many as a busy broker gathers during a flush."""
 TAGS = ("created", "paid", "packed", "sent", "returned")
 WORDS = ("order", "customer", "street", "invoice", "parcel", "amount", "currency", "warehouse", "confirmed", "express")
 
 
 class SeededClock:
-    """Time as the messages tell it: it goes on by what a turn's messages take at a steady rate."""
+    """A clock that advances by the time that a turn's messages take at a steady rate."""
 
     def __init__(self, begin_ms: int, a_second: int) -> None:
         self._begin_ms = begin_ms
@@ -49,7 +49,7 @@ class SeededClock:
 
 
 class Producer:
-    """Sends as an application's would be, from a seed."""
+    """Sends like those of an application, from a seed."""
 
     def __init__(self, seed: int, topics: int, queues: int, body: tuple[int, int]) -> None:
         self._random = chance = random.Random(seed)
@@ -63,7 +63,7 @@ class Producer:
         self._number = 0
 
     def sends(self, now: Now) -> list[SendMessage]:
-        """A turn's sends."""
+        """The sends of one turn."""
         chance = self._random
         chosen = chance.choices(self.topics, cum_weights=self._topic_weights, k=A_TURN)
         return [
@@ -105,9 +105,9 @@ def make_store(
     begin_ms: int = BEGIN_MS,
     options: Options | None = None,
 ) -> int:
-    """A store in ``path`` whose log has ``size`` bytes or somewhat more; returns how many messages were added to it.
+    """Add messages to the store in ``path`` until its log has at least ``size`` bytes; returns how many were added.
 
-    It goes on behind what is there; ``begin_ms`` is the store time of the first message that is added.
+    ``begin_ms`` is the store time of the first added message.
     """
     clock = SeededClock(begin_ms, a_second)
     keys = UniqKeyGenerator("10.0.0.1", 4711, random.Random(seed))
@@ -143,9 +143,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make a store by driving the engine.")
     parser.add_argument("path", type=Path)
     parser.add_argument("--gib", type=float, default=1.0, help="size of the log")
-    parser.add_argument("--body", type=body_sizes, default=(128, 128), help="bytes of a body, or the range of them")
+    parser.add_argument("--body", type=body_sizes, default=(128, 128), help="bytes of a body, or a range")
     parser.add_argument("--topics", type=int, default=8)
-    parser.add_argument("--queues", type=int, default=4, help="of each topic")
+    parser.add_argument("--queues", type=int, default=4, help="queues of each topic")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--per-second", type=int, default=1000, help="messages a second of store time")
     chosen = parser.parse_args()

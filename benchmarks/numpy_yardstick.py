@@ -1,9 +1,10 @@
-"""The yardstick of the Spark benchmark: the same sums by NumPy alone, from the consume queues and the headers.
+"""The yardstick of the Spark benchmark: the same sums by NumPy alone, from consume queues and record headers.
 
-Count, bytes, largest queue offset and largest latency (born to stored) by topic, queue and minute, in processes of its
-own, each with a part of the log: what two cores do here with plain code, which reads a field at a time. Checked is what
-no scan can do without: each record has a magic number, says that it lies where it does, and ends where the next one
-begins. Topics are those of the queues; bodies' lengths, addresses and properties are not read.
+It computes count, bytes, largest queue offset and largest latency (born to stored) by topic, queue and minute, in
+several processes, each with a part of the log. So it shows what this machine's cores achieve with plain code that
+reads one field at a time. It makes the checks that no scan can omit: each record has a magic number, contains its own
+physical offset, and ends where the next one begins. Topics come from the queues; it does not read the lengths of
+bodies, addresses and properties.
 """
 
 import itertools
@@ -31,7 +32,7 @@ class Part(NamedTuple):
 
 
 def parts(store: Path, processes: int) -> list[Part]:
-    """Every segment in as many parts as there are processes."""
+    """Every segment, divided into as many parts as there are processes."""
     published = safe_end.decode((store / safe_end.FILE_NAME).read_bytes())
     assert published is not None
     found = []
@@ -45,7 +46,7 @@ def parts(store: Path, processes: int) -> list[Part]:
 
 
 def measure(part: Part) -> tuple[int, dict[tuple[int, int], tuple[int, int, int, int]]]:
-    """(messages, sums by number of the queue, of whatever topic, and minute). ValueError for what is no record."""
+    """(messages, sums by number of the queue among all topics' and minute). ValueError for an invalid record."""
     log, base = np.memmap(part.segment, np.uint8, "r"), int(Path(part.segment).name)
     at, queues = [], []
     for number, path in enumerate(sorted(Path(part.store, "consumequeue").glob("*/*/*"))):
@@ -65,9 +66,9 @@ def measure(part: Part) -> tuple[int, dict[tuple[int, int], tuple[int, int, int,
     size, queue_offset, born, stored = field(0, ">i4"), field(20, ">i8"), field(40, ">i8"), field(56, ">i8")
     magic, physical_offset = field(4, ">u4"), field(28, ">i8")
     if not ((magic == MAGIC_V1) | (magic == MAGIC_V2)).all() or (physical_offset != places + base).any():
-        raise ValueError(f"{part.segment} has something else where the queues know a record.")
+        raise ValueError(f"{part.segment} has an invalid record at a position that is in a queue.")
     if (places[:-1] + size[:-1] != places[1:]).any():
-        raise ValueError(f"{part.segment} has records that the queues do not know.")
+        raise ValueError(f"{part.segment} has records that are in no queue.")
     minute = stored // MINUTE_MS
     first = int(minute.min())
     minutes = int(minute.max()) - first + 1
@@ -89,5 +90,5 @@ def measure(part: Part) -> tuple[int, dict[tuple[int, int], tuple[int, int, int,
 
 
 def yardstick(store: Path, pool: Pool, processes: int = 2) -> int:
-    """Messages of the store, by a pool of so many processes."""
+    """Number of messages of the store, computed by a pool of ``processes`` processes."""
     return sum(count for count, _ in pool.map(measure, parts(store, processes), chunksize=1))

@@ -1,4 +1,4 @@
-"""A store of 1 GB of 1 KiB bodies, killed with -9: seconds until the broker is ready again.
+"""Seconds until a broker with 1 GB of 1 KiB bodies is ready again after kill -9.
 
     python benchmarks/recovery.py [GB]
 
@@ -18,7 +18,7 @@ from common import broker, title
 
 
 async def fill(port: int, size: int) -> int:
-    """Publish 1 KiB bodies until the log has ``size`` bytes; how many."""
+    """Publish 1 KiB bodies until the log has ``size`` bytes; returns their number."""
     body = json.dumps({"messages": [{"body": "x" * 1024, "tag": "TagA", "keys": ["k"]}] * 512})
     request = (
         f"POST /api/v1/topics/big/messages HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
@@ -50,7 +50,7 @@ def main() -> None:
             process.wait()
         began = time.perf_counter()
         with broker(data=data):
-            print(f"  {sent:,} messages; ready after {time.perf_counter() - began:.1f} s, processes started included")
+            print(f"  {sent:,} messages; ready after {time.perf_counter() - began:.1f} s, with the start of processes")
 
 
 if __name__ == "__main__":

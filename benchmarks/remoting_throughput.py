@@ -1,8 +1,8 @@
-"""Messages a second with the stock Java client: sent in every way, and consumed.
+"""Messages a second with the stock Java client: sending in several ways, and consuming.
 
     python benchmarks/remoting_throughput.py [--compare] [rounds=3] [seconds=5] [warmup=5] [messages=500000]
 
-128 bytes, 4 queues; a new JVM for each figure, warmed up (but for the consumer, which starts with what is there).
+128 bytes, 4 queues. Each figure has its own JVM, which is warmed up, except for the consumer, which starts at once.
 """
 
 from collections import defaultdict

@@ -2,8 +2,8 @@
 
     python benchmarks/remoting_wakeup.py [--compare] [rounds=5] [messages=2000] [warmup=1000]
 
-One queue, one push consumer, a message of 128 bytes every 20 ms; a new JVM for each round, warmed up. Goal: the median
-of the rounds' p50 is at most RocketMQ's.
+One queue, one push consumer, a message of 128 bytes every 20 ms. Each round has a new JVM, which is warmed up. Goal:
+the median of the rounds' p50 is at most that of RocketMQ.
 """
 
 from collections import defaultdict

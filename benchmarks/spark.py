@@ -1,14 +1,14 @@
-"""Reports over logs, and the lake, beside NumPy and DuckDB.
+"""Reports over logs, and the lake, compared with NumPy and DuckDB.
 
     python benchmarks/spark.py [--keep DIR] [--small-gib 1] [--mixed-gib 2] [--growth GIB]
 
-Stores of 1 GiB (bodies of 128 B) and 2 GiB (128 B to 1 KiB) are made by the engine. Each work is done twice to warm up
-and then three times, in one Spark session of two cores; the median counts. What all of them are held against, the
-same sums by NumPy alone in two processes, is measured in the same run, right before. Beside the time stands how long
-the processors were busy with it, which says more where something else runs on the machine.
+The engine makes stores of 1 GiB (bodies of 128 B) and 2 GiB (128 B to 1 KiB). Each task runs twice to warm up and then
+three times, in one Spark session of two cores; the median counts. The yardstick, the same sums by NumPy alone in two
+processes, is measured in the same run, right before. Besides the time, the busy time of the processors is printed; it
+is the better figure if something else runs on the machine.
 
-``--keep DIR`` keeps the stores there, or takes those that are there. ``--growth 10`` goes on to logs of that size, a
-lake of each GiB more, for time and memory.
+``--keep DIR`` keeps the stores there, or uses existing ones. ``--growth 10`` continues to logs of that size, making a
+lake at each doubling, to measure time and memory.
 """
 
 import argparse
@@ -50,7 +50,7 @@ DUCK_SQL = """select topic, store_ts // 60000 as minute, count(*), sum(total_siz
 
 
 class Took(NamedTuple):
-    """How long something took, s, and what the processors were busy with it: this process and all below it."""
+    """Time and busy processor time of a task, s, of this process and all its descendants."""
 
     wall: float
     cpu: float
@@ -64,7 +64,7 @@ def timed(work: Callable[[], Any]) -> Took:
 
 
 def median(work: Callable[[], Any], runs: int = RUNS) -> Took:
-    """Twice to warm up, then the median."""
+    """Run twice to warm up, then return the median of ``runs`` runs."""
     work()
     work()
     return middle([timed(work) for _ in range(runs)])
@@ -82,7 +82,7 @@ class Process(NamedTuple):
 
 
 def processes() -> list[Process]:
-    """This process and all below it, as the system knows them; those that ended are not there any more."""
+    """This process and all its running descendants."""
     found: dict[int, Process] = {}
     children: dict[int, list[int]] = {}
     tick = os.sysconf("SC_CLK_TCK")
@@ -118,7 +118,7 @@ def goal(reached: bool, wanted: str) -> str:
 
 
 def store_at(folder: Path, name: str, size: int, body: tuple[int, int]) -> Path:
-    """The store of that name, made if it is not there."""
+    """The store of that name, made if it does not exist."""
     path = folder / name
     if not (path / "made").exists():
         shutil.rmtree(path, ignore_errors=True)
@@ -128,7 +128,7 @@ def store_at(folder: Path, name: str, size: int, body: tuple[int, int]) -> Path:
 
 
 class Bench:
-    """One store, one session, one folder for what is written."""
+    """One Spark session and one folder for output."""
 
     def __init__(self, spark: "SparkSession", folder: Path) -> None:
         self.spark = spark
@@ -144,7 +144,7 @@ class Bench:
         return self.folder / "lakes"
 
     def fill(self, store: Path) -> int:
-        """Messages that are new in the lake."""
+        """Fill the lake; returns the number of new messages in it."""
         return fill(self.spark, str(store), self.lakes, lambda: BEGIN_MS, lambda percent, doing: None).messages
 
     def fill_anew(self, store: Path) -> int:
@@ -152,20 +152,20 @@ class Bench:
         return self.fill(store)
 
     def facts(self, store: Path, *, of_lake: bool) -> None:
-        """The sums of which the report ``throughput`` is made."""
+        """Compute the sums for the report ``throughput``."""
         lake = self.lake(store) if of_lake else None
         inputs = StoreInputs(self.spark, store, throughput.REPORT, (), None, lake)
         with planned_once(self.spark):
             throughput.facts(inputs.of(throughput.REPORT))["stored"].toArrow()
 
     def report(self, store: Path, *, of_lake: bool) -> int:
-        """All of the report: its tables, page and files."""
+        """Make the whole report: its tables, page and files."""
         job = Job("throughput", store, self.folder / "report", lakes=self.lakes, source="lake" if of_lake else "log")
         summary = run_report(job, self.spark, lambda: datetime.now(UTC), lambda percent, doing, until=0: None)
         return int(summary["total"]["messages"])
 
     def duck(self, store: Path) -> Callable[[], Any]:
-        """DuckDB over the lake's messages: the yardstick's sums."""
+        """The yardstick's sums, by DuckDB over the lake's messages."""
         import duckdb
 
         lake = self.lake(store)
@@ -191,7 +191,7 @@ class Bench:
         return query
 
     def store(self, store: Path) -> None:
-        """Everything about one store."""
+        """Measure everything about one store."""
         messages = int((store / "made").read_text())
         print(f"\n  {store.name}: {messages:,} messages, {plan_log(store).end / GIB:.2f} GiB", flush=True)
         with get_context("fork").Pool(CORES) as pool:
@@ -225,7 +225,7 @@ class Bench:
         line("the same, DuckDB", median(self.duck(store)), messages)
 
     def increment(self, store: Path) -> None:
-        """What is new in a lake after 50 MB more."""
+        """Measure filling the lake after 50 MB more of messages."""
         self.fill_anew(store)
         runs, added = [], 0
         for _ in range(RUNS):
@@ -237,7 +237,7 @@ class Bench:
         line("an increment of 50 MB", took, added, goal(took.wall < 1, "1 s"))
 
     def growth(self, folder: Path, gib: int) -> None:
-        """A log that grows by a GiB at a time; its lake is filled anew of all of it, as often as it doubles."""
+        """Measure a log that grows by a GiB at a time; whenever it has doubled, a lake is made of all of it."""
         print(f"\n  growth to {gib} GiB, bodies of 128 B to 1 KiB: a lake made of all of it", flush=True)
         store, size = folder / "growth", 1
         while True:
@@ -273,11 +273,11 @@ def session(scratch: Path) -> "Iterator[SparkSession]":
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Reports over logs, and the lake, beside NumPy and DuckDB.")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where the stores are and stay")
+    parser = argparse.ArgumentParser(description="Reports over logs, and the lake, compared with NumPy and DuckDB.")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="folder in which the stores are kept")
     parser.add_argument("--small-gib", type=float, default=1.0, help="size of the log of small messages")
-    parser.add_argument("--mixed-gib", type=float, default=2.0, help="size of the log of mixed ones; 0 for none")
-    parser.add_argument("--growth", type=int, default=0, metavar="GIB", help="go on to a log of that size")
+    parser.add_argument("--mixed-gib", type=float, default=2.0, help="size of the log of mixed messages; 0 for none")
+    parser.add_argument("--growth", type=int, default=0, metavar="GIB", help="continue to a log of this size")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="glassmq-bench-") as scratch:
         folder = chosen.keep or Path(scratch)

@@ -1,9 +1,9 @@
-"""What the benchmarks with stock Java clients share: GlassMQ and, beside it, Apache RocketMQ 5.4.0.
+"""Shared by the benchmarks with stock Java clients: GlassMQ and, for comparison, Apache RocketMQ 5.4.0.
 
-With ``--compare`` both are there from the beginning, and one of them runs at a time: the other one is stopped meanwhile
-(SIGSTOP), so it stays as warm as it is and takes nothing from the one that is measured. They alternate, each goes first
-in turn, and the first round warms them up and is not counted. Both have their default options, and the clients are one
-program in a new JVM each time.
+With ``--compare`` both are started at the beginning, but only one runs at a time. The other one is stopped (SIGSTOP),
+so that it stays warm and uses no processor time. They alternate, and each is first in every other round. The first
+round is for warming up and does not count. Both have their default options; the clients are the same program, in a new
+JVM each time.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ SETTLED_SECONDS = 3.0
 
 
 class Broker:
-    """One that is being measured, or is stopped while another one is. ``groups`` are those of its processes."""
+    """A broker that is measured, or stopped while another one is. ``groups`` are its process groups."""
 
     def __init__(self, name: str, namesrv: str, web: str, groups: Sequence[int]) -> None:
         self.name = name
@@ -43,7 +43,7 @@ class Broker:
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:
-        """It runs until the end of the ``with``."""
+        """Let it run until the end of the ``with`` block."""
         self.send_signal(signal.SIGCONT)
         try:
             self._settle()
@@ -52,8 +52,8 @@ class Broker:
             self.send_signal(signal.SIGSTOP)
 
     def _settle(self) -> None:
-        """Wait until the name server knows the broker, and still does a little later: it forgets one that was stopped
-        for two minutes, and learns of it when the broker registers again."""
+        """Wait until the name server has the broker's route, and still has it a moment later: it removes a broker that
+        was stopped for two minutes, which must then register again."""
         port = int(self.namesrv.rpartition(":")[2])
         known, until = 0.0, time.monotonic() + ROUTE_SECONDS
         while not known or time.monotonic() - known < SETTLED_SECONDS:
@@ -62,11 +62,11 @@ class Broker:
             elif not known:
                 known = time.monotonic()
             if time.monotonic() > until:
-                raise RuntimeError(f"the name server of {self.name} does not know its broker after {ROUTE_SECONDS} s")
+                raise RuntimeError(f"after {ROUTE_SECONDS} s the name server of {self.name} has no route to its broker")
             time.sleep(0.1)
 
     def run(self, program: str, *arguments: str) -> dict[str, Any]:
-        """The one line that a Java program prints. It has ended then, and its clients have gone."""
+        """Run a Java program to its end; returns the one line that it prints, as JSON."""
         (told,) = java_program.run(program, "--namesrv", self.namesrv, *arguments, options=CLIENT_HEAP, seconds=3600)
         return told
 
@@ -89,8 +89,8 @@ def theirs(running: RealRocketMQ) -> Broker:
 
 @contextlib.contextmanager
 def brokers() -> Iterator[list[Broker]]:
-    """GlassMQ; before it RocketMQ when the command line has ``--compare``. All are stopped until they are awoken."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what is stopped would stay for ever
+    """GlassMQ, and before it RocketMQ with ``--compare``. Each is stopped unless it is ``awake``."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # otherwise stopped processes would stay for ever
     with contextlib.ExitStack() as stack:
         found = []
         if "--compare" in sys.argv[1:]:
@@ -103,7 +103,7 @@ def brokers() -> Iterator[list[Broker]]:
 
 
 def in_turn(found: list[Broker], rounds: int) -> Iterator[tuple[Broker, bool]]:
-    """Each broker once in every round, and whether the round counts: the first one does not, ``rounds`` after it do."""
+    """(broker, whether the round counts): each broker once a round. The first round does not count."""
     for turn in range(rounds + 1):
         for broker in found if turn % 2 else reversed(found):
             yield broker, turn > 0
@@ -120,11 +120,11 @@ def number(name: str, otherwise: int) -> int:
 def headline(text: str) -> None:
     title(text)
     if "--compare" not in sys.argv[1:]:
-        print("  --compare measures Apache RocketMQ 5.4.0 in turn with it")
+        print("  --compare measures Apache RocketMQ 5.4.0 too, alternating with GlassMQ")
 
 
 def compare(what: str, figures: dict[str, list[float]], unit: str, digits: int = 0) -> None:
-    """Print the median of each broker's rounds, and the ratio of GlassMQ's to RocketMQ's."""
+    """Print the median of each broker's rounds, and the ratio of GlassMQ's median to RocketMQ's."""
     medians = {}
     for name, rounds in figures.items():
         medians[name] = statistics.median(rounds)

@@ -1,10 +1,10 @@
-"""What clients see of a running broker: wake-ups through a WebSocket, deadlines, publishing over HTTP.
+"""A running broker measured by its clients: wake-ups over a WebSocket, deadlines, publishing over HTTP.
 
-    python benchmarks/web.py [wakeup] [deadlines] [publish] [held] [redis]      all of them without arguments
+    python benchmarks/web.py [wakeup] [deadlines] [publish] [held] [redis]      without arguments: all
 
-Goals: wake-up p50 under 5 ms beside 1,000 other holds, under 15 ms with the engine behind Redis; a deadline met
-within 20 ms (p99) when idle; 2,000 single publishes a second and 20,000 messages a second in batches of 32; 5,000 held
-WebSocket pulls on one process.
+Goals: wake-up p50 under 5 ms with 1,000 other holds, under 15 ms with the engine behind Redis; deadlines met within
+20 ms (p99) when idle; 2,000 single publishes a second and 20,000 messages a second in batches of 32; 5,000 held
+WebSocket pulls in one process.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def pull(number: int, topic: str, offset: int, wait_ms: int = 30_000, queue_id: 
 
 
 async def hold_many(port: int, count: int, sockets: int) -> list[ClientConnection]:
-    """``count`` held pulls over ``sockets`` sockets on a topic that gets no more messages."""
+    """Hold ``count`` pulls over ``sockets`` sockets on a topic that gets no more messages."""
     opened = [await socket(port) for _ in range(sockets)]
     await ask(opened[0], {"type": "publish", "id": 0, "topic": "quiet", "body": "x", "queue_id": 0}, "published")
     for n in range(count):
@@ -99,7 +99,7 @@ async def deadlines(port: int, count: int = 300) -> None:
 
 
 async def publish(port: int, messages: int, seconds: float, connections: int = 32) -> float:
-    """Messages a second over keep-alive HTTP connections; a raw client, since the broker is what is measured."""
+    """Messages a second over keep-alive HTTP connections. The client is raw, so that the broker is the bottleneck."""
     one = json.dumps({"body": "x" * 128, "tag": "TagA"})
     body = one if messages == 1 else '{"messages":[' + ",".join([one] * messages) + "]}"
     request = (
@@ -130,7 +130,7 @@ async def publish(port: int, messages: int, seconds: float, connections: int = 3
 
 
 async def held(port: int, count: int = 5000) -> None:
-    """``count`` sockets with one held pull each, then one message that wakes them all."""
+    """Hold a pull on each of ``count`` sockets, then wake all of them by one message."""
     began = time.perf_counter()
     opened: list[ClientConnection] = []
     for start in range(0, count, 100):

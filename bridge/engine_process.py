@@ -1,4 +1,4 @@
-"""A process that is nothing but an engine: ``manage.py runworker broker-engine``, over the layer or a socket."""
+"""A process with only an engine: ``manage.py runworker broker-engine``, over the layer or a socket."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class CannotStart(Exception):
-    """A sentence about why, and what to do."""
+    """The engine cannot start. The message is a sentence: why, and what to do."""
 
 
 async def serve_layer(host: EngineHost, layer: Any, broker_name: str) -> None:
@@ -54,7 +54,7 @@ async def serve_socket(host: EngineHost, path: Path) -> None:
 
 
 def catch_signals() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; the second one ends the process at once."""
+    """An event that the first SIGTERM or SIGINT sets. The second one ends the process at once."""
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 
     def on_signal() -> None:
@@ -68,7 +68,7 @@ def catch_signals() -> asyncio.Event:
 
 
 async def open_store(host: EngineHost) -> None:
-    """``host.start`` with its errors as sentences."""
+    """``host.start``, with its errors turned into CannotStart."""
     try:
         await host.start()
     except StoreError as error:
@@ -78,12 +78,12 @@ async def open_store(host: EngineHost) -> None:
     except OSError as error:
         raise CannotStart(
             f"The store cannot be opened ({error}): set GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR to a folder that this "
-            "user may write to."
+            "user can write to."
         ) from error
 
 
 async def reach(layer: Any, channel: str, host: EngineHost) -> None:
-    """Wait until the layer takes a message; CannotStart when it does not within ``connect_ms``."""
+    """Wait until the layer accepts a message. CannotStart if it does not within ``connect_ms``."""
     backoff = Backoff(host.limits)
     error: Exception | None = None
     try:
@@ -93,7 +93,7 @@ async def reach(layer: Any, channel: str, host: EngineHost) -> None:
                     await layer.send(channel, {"type": "engine.probe"})
                     return
                 except ChannelFull:
-                    return  # it is there, and has work for us
+                    return  # it can be reached, and commands are waiting
                 except Exception as failure:
                     error = failure
                     await backoff.pause()

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class LayerLink:
-    """The way back to all web processes on one layer."""
+    """How the engine reaches all web processes on one layer."""
 
     def __init__(self, layer: Any) -> None:
         self._layer = layer
@@ -30,17 +30,17 @@ class LayerLink:
         await send(self._layer, reply_to, {"type": "engine.replies", "data": data})
 
     def cut(self) -> None:
-        """There is no connection of its own that could be ended."""
+        """Do nothing: a layer has no connection for each web process."""
 
 
 class EngineConsumer(AsyncConsumer):  # type: ignore[misc]
-    """Hands batches to ``host``; ``link`` is the way back. Every way to the engine ends here.
+    """Passes batches to ``host``, which replies over ``link``. Every transport to the engine ends here.
 
     A channel layer's messages arrive through ``as_asgi()``, which Channels drives. A socket's frames are given to
     ``dispatch`` directly: Channels' own loop would make a task for each of them.
     """
 
-    channel_layer_alias = None  # it is given messages; a channel of its own would be one more to read for nothing
+    channel_layer_alias = None  # it gets its messages from EngineWorker, so it needs no channel of its own
 
     def __init__(self, host: EngineHost, link: Link) -> None:
         self._host = host
@@ -62,7 +62,7 @@ class EngineConsumer(AsyncConsumer):  # type: ignore[misc]
 
 
 class EngineWorker:
-    """Reads the engine's channel, whatever happens to the layer, and runs the consumer on it."""
+    """Reads the engine's channel and runs the consumer on it, and survives failures of the layer."""
 
     def __init__(self, host: EngineHost, layer: Any, broker_name: str) -> None:
         self._host = host
@@ -75,7 +75,7 @@ class EngineWorker:
         self._task = start_task(self._run(), "the engine's consumer")
 
     async def stop(self) -> None:
-        """Read no more. What waits in the channel is for the engine that comes next."""
+        """Stop reading. Messages that wait in the channel are left for the next engine."""
         await end_task(self._task)
 
     async def _run(self) -> None:
@@ -85,7 +85,7 @@ class EngineWorker:
             try:
                 await consumer(scope, self._receive, _send_nothing)
             except Exception:
-                log.exception("the engine's consumer ended and is started again")
+                log.exception("the engine's consumer failed; restarting it")
                 await self._backoff.pause()
 
     async def _receive(self) -> Any:
@@ -93,7 +93,7 @@ class EngineWorker:
             try:
                 message = await self._layer.receive(self._channel)
             except Exception as error:
-                log.warning("reading from the channel layer failed and is tried again: %s", error)
+                log.warning("reading from the channel layer failed; trying again: %s", error)
                 await self._backoff.pause()
             else:
                 self._backoff.worked()

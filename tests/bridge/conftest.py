@@ -1,4 +1,4 @@
-"""A real engine on a small store, and ways to it."""
+"""A real engine on a small store, and layers to reach it."""
 
 import asyncio
 import random
@@ -70,7 +70,7 @@ def redis_layer(server: RedisServer, capacity: int = 1000) -> RedisChannelLayer:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Turn the loop until something made ``condition`` true."""
+    """Run the event loop until ``condition`` is true."""
     async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.002)

@@ -1,4 +1,4 @@
-"""Debian's Chromium, headless, without the background traffic that a closed network refuses."""
+"""Debian's Chromium, headless, without background traffic, which a closed network would refuse."""
 
 import shutil
 

@@ -4,7 +4,7 @@ from broker_core.clock import Now
 
 
 class VirtualClock:
-    """Stands still until it is told to advance. Wall and monotonic time move together unless told otherwise."""
+    """Stands still until ``advance`` is called, which moves wall and monotonic time together."""
 
     def __init__(self, wall_ms: int = 1_700_000_000_000, mono_ns: int = 1_000_000_000) -> None:
         self._wall_ns = wall_ms * 1_000_000
@@ -22,5 +22,5 @@ class VirtualClock:
         return self.now()
 
     def step_wall(self, ms: int) -> None:
-        """The wall clock is set; the monotonic one does not notice."""
+        """Move the wall clock only, as when it is set."""
         self._wall_ns += ms * 1_000_000

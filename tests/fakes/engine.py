@@ -1,4 +1,4 @@
-"""An engine in memory with a clock that the test moves, and a client that notes what it is answered."""
+"""An engine in memory with a clock that the test moves, and a client that records its replies."""
 
 import random
 from pathlib import Path
@@ -25,12 +25,12 @@ SMALL = {
 
 
 def context_of(engine: Engine) -> Context:
-    """The parts of an engine. Only tests look into them."""
+    """The parts of an engine. Only tests access them."""
     return engine._context
 
 
 class Bench:
-    """One engine, its clock and files. ``replies[(connection, request id)]`` are all replies in their order."""
+    """One engine, its clock and files. ``replies[(connection, request id)]`` are all replies in order."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Bench:
             self.replies.setdefault((connection, request_id), []).append(reply)
 
     def submit(self, *commands: Command, connection: Any = "c") -> list[int]:
-        """Handle commands as one batch; their request ids."""
+        """Handle commands as one batch; returns their request ids."""
         ids = list(range(self._request_id + 1, self._request_id + 1 + len(commands)))
         self._request_id += len(commands)
         batch = [(connection, request_id, command) for request_id, command in zip(ids, commands, strict=True)]
@@ -66,26 +66,26 @@ class Bench:
         return ids
 
     def call(self, command: Command, connection: Any = "c") -> Reply:
-        """The one reply of a command that is answered at once."""
+        """Handle a command that is answered at once; returns its one reply."""
         (request_id,) = self.submit(command, connection=connection)
         (reply,) = self.replies[connection, request_id]
         return reply
 
     def final(self, request_id: int, connection: Any = "c") -> Reply | None:
-        """The answer of a request; None while there is none."""
+        """The answer to a request; None while there is none."""
         answers = [reply for reply in self.replies.get((connection, request_id), []) if not isinstance(reply, Held)]
         assert len(answers) <= 1, answers
         return answers[0] if answers else None
 
     def tick(self, ms: float = 0) -> Now:
-        """Let time pass, and do what is due until nothing is."""
+        """Let time pass, and run the engine until nothing is due."""
         now = self.clock.advance(ms)
         while (due := self.engine.next_deadline()) is not None and due <= now.mono_ns:
             self.take(self.engine.tick(now))
         return now
 
     def flush(self) -> bool:
-        """Run the flush that is due, as the runner would; False when none is."""
+        """Run the flush that is due, as the runner would; False if none is due."""
         flush = self.engine.next_flush(self.clock.now())
         if flush is None:
             return False
@@ -94,7 +94,7 @@ class Bench:
         return True
 
     def file_work(self) -> None:
-        """Write the tables that are due and delete what has expired, as the runner would."""
+        """Write the tables that are due and delete expired files, as the runner would."""
         while (work := self.engine.next_file_work(self.clock.now())) is not None:
             work.run()
             self.take(self.engine.file_work_done(work, self.clock.now()))
@@ -105,7 +105,7 @@ class Bench:
         return reply
 
     def pull(self, topic: str, offset: int, connection: Any = "c", **more: Any) -> int:
-        """A pull that may be held for 15 s, from queue 0; its request id."""
+        """Pull from queue 0, with a hold of up to 15 s; returns the request id."""
         fields: dict[str, Any] = {"queue_id": 0, "suspend_timeout_ms": 15_000, "consumer_group": "g"}
         (request_id,) = self.submit(
             PullMessage(topic=topic, queue_offset=offset, **(fields | more)), connection=connection

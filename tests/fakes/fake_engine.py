@@ -1,4 +1,4 @@
-"""The engine's end of a bridge, scripted: a transport that notes what it is sent and answers as it is told."""
+"""The engine's end of a bridge, scripted: a transport that records what it is sent and answers by a function."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from bridge.port import Delta, EventBatch
 from broker_core.commands import AnyReply, Command, Done, Histogram, Reply
 
 QUICK = Limits(alive_ms=20, away_alive_ms=5, start_wait_ms=2000, reconnect_first_ms=1, reconnect_most_ms=50)
-"""Limits for tests: nothing that is waited for takes long, and no silence is noticed by accident."""
+"""Limits for tests: no wait is long, and no silence is noticed by accident."""
 
 
 class FakeEngine:
-    """A Transport with an engine behind it. ``answer`` makes the reply of a command, None leaves it open.
+    """A Transport with an engine behind it. ``answer`` returns the reply to a command, or None to leave it open.
 
-    ``gate`` cleared holds sends back; ``error`` is raised by each send.
+    While ``gate`` is cleared, sends wait. Each send raises ``error``, if it is set.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class FakeEngine:
 
     @property
     def commands(self) -> list[Command]:
-        """Everything it was asked, in order."""
+        """All commands received, in order."""
         return [command for batch in self.batches for _, _, _, command in batch.requests]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something that is sent makes ``condition`` true."""
+        """Wait until a send makes ``condition`` true."""
         async with asyncio.timeout(10):
             while not condition():
                 self.changed.clear()
@@ -97,7 +97,7 @@ class FakeEngine:
 
 
 def delta(seq_from: int, seq_to: int, *, epoch: int = 1) -> Delta:
-    """A delta in which nothing else is of interest."""
+    """A delta without content."""
     nothing = Histogram(bounds=[], counts=[0])
     return Delta(
         broker="broker-a",
@@ -122,7 +122,7 @@ def delta(seq_from: int, seq_to: int, *, epoch: int = 1) -> Delta:
 
 
 class NotingWatcher:
-    """Notes what it is handed."""
+    """Records what it receives."""
 
     def __init__(self) -> None:
         self.deltas: list[Delta] = []

@@ -1,4 +1,4 @@
-"""A topic and its groups behind a scripted port: messages, members and offsets, as a consumer sees them."""
+"""A topic and its groups behind a scripted port: messages, members and offsets, as consumers need them."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,8 +13,8 @@ C = TypeVar("C", bound=commands.Command)
 class FakeGroup:
     """Answers for one topic, the group ``G`` and its retry topic.
 
-    ``members`` are those of all groups but the one under test, which come with heartbeats. ``committed`` is what was
-    committed, by (topic, queue).
+    ``members`` are the members other than those under test, which join by heartbeats. ``committed`` contains the
+    committed offsets by (topic, queue).
     """
 
     def __init__(self, port: FakePort, *, topic: str = "T", queues: int = 2, broker: str = BROKER) -> None:
@@ -44,7 +44,7 @@ class FakeGroup:
             commands.ConsumerSendMsgBack: self._send_back,
         }
 
-    # What happens
+    # Events
 
     def publish(self, body: str, queue_id: int = 0, *, topic: str = "") -> None:
         """Store a message, and wake a pull that waits for it."""
@@ -84,7 +84,7 @@ class FakeGroup:
             connection.on_notice(commands.ConsumerIdsChanged(group=group))
 
     def sent(self, kind: type[C]) -> list[C]:
-        """Commands of this kind that came, in order."""
+        """The received commands of this kind, in order."""
         return [command for command in self.port.commands if isinstance(command, kind)]
 
     # Answers
@@ -148,7 +148,7 @@ class FakeGroup:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Turn the loop until something made ``condition`` true."""
+    """Run the event loop until ``condition`` is true."""
     async with asyncio.timeout(10):
         while not condition():
             await asyncio.sleep(0)

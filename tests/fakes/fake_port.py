@@ -1,7 +1,7 @@
-"""An engine port that answers what a test told it to: no engine, no clock, no socket.
+"""An engine port that gives scripted replies, without an engine, a clock or a socket.
 
-``replies`` maps a command's type to a reply, an error, or a function of the command that gives one of them. A pull
-without a scripted reply (or one whose function gives None) is held until the test calls ``wake`` or the connection
+``replies`` maps a command's type to a reply, an error, or a function of the command that returns one of them. A pull
+without a scripted reply, or with a function that returns None, is held until the test calls ``wake`` or the connection
 closes.
 """
 
@@ -37,7 +37,7 @@ def record(
     properties: dict[str, str] | None = None,
     **fields: Any,
 ) -> bytes:
-    """One commit log record, as the engine sends it."""
+    """A commit log record, as the engine sends it."""
     defaults: dict[str, Any] = {
         "born_timestamp": 1_700_000_000_000,
         "store_timestamp": 1_700_000_000_005,
@@ -261,7 +261,7 @@ def pulled(
 
 
 class HeldCall:
-    """A pull that waits in the fake."""
+    """A pull that is held by the fake."""
 
     def __init__(
         self,
@@ -279,7 +279,7 @@ class HeldCall:
 
 
 class FakeConnection:
-    """One client, as the fake sees it."""
+    """A PortConnection of the fake."""
 
     def __init__(self, port: "FakePort") -> None:
         self._port = port
@@ -315,7 +315,7 @@ class FakeConnection:
 
 
 class FakePort:
-    """See the module. ``commands`` are those that came, in order; ``held`` the pulls that wait."""
+    """See the module. ``commands`` are the received commands in order, ``held`` the held pulls."""
 
     def __init__(self) -> None:
         self.replies: dict[type[commands.Command], Script] = {
@@ -334,10 +334,10 @@ class FakePort:
         self._hold_ids = count(1)
 
     async def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing."""
 
     async def stop(self) -> None:
-        """Nothing to stop."""
+        """Do nothing."""
 
     async def call(self, command: commands.Command, *, timeout_ms: int | None = None) -> commands.Reply:
         self.commands.append(command)
@@ -347,7 +347,7 @@ class FakePort:
         return raise_failed(reply)
 
     async def scripted(self, command: commands.Command) -> Any:
-        """The reply for a command; None when there is none. Scripted errors are raised."""
+        """The scripted reply to a command, or None. Scripted errors are raised."""
         reply: Any = self.replies.get(type(command))
         if callable(reply):
             reply = reply(command)
@@ -389,7 +389,7 @@ class FakePort:
             self.changed.notify_all()
 
     async def until_held(self, number: int) -> None:
-        """Returns as soon as exactly so many pulls are held."""
+        """Wait until exactly ``number`` pulls are held."""
         async with self.changed:
             await self.changed.wait_for(lambda: len(self.held) == number)
 
@@ -403,7 +403,7 @@ class FakePort:
             held.future.set_result(outcome)
 
     def wake(self, held: HeldCall, records: bytes = b"", *, cause: commands.WakeCause = "arrival") -> None:
-        """Answer a held pull, with records or, without, with nothing new."""
+        """Answer a held pull, with records or without any."""
         code = ResponseCode.SUCCESS if records else ResponseCode.PULL_NOT_FOUND
         self.end(
             held,
@@ -436,7 +436,7 @@ class FakePort:
 
 
 def sent(command: commands.SendMessage) -> commands.Sent:
-    """Stored, one behind the other."""
+    """The reply to a send: its messages have consecutive offsets."""
     return commands.Sent(
         code=ResponseCode.SUCCESS,
         topic=command.topic,

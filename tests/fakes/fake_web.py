@@ -1,4 +1,4 @@
-"""Web processes by hand: what the engine's side of the bridge is sent, and a link that notes what it answers."""
+"""Web processes driven by tests: messages to the engine's side of the bridge, and a link that records its answers."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ FAR = 1 << 62
 
 
 class NotingLink:
-    """Notes what web processes are sent. ``gate`` cleared: they do not read."""
+    """Records what web processes are sent. While ``gate`` is cleared, they do not read."""
 
     def __init__(self) -> None:
         self.messages: dict[str, list[wire.Replies]] = {}
@@ -37,7 +37,7 @@ class NotingLink:
 
 
 class Web:
-    """A web process by hand."""
+    """A web process driven by a test."""
 
     def __init__(self, host: EngineHost, link: NotingLink, name: str = "web") -> None:
         self.host, self.link, self.name, self.number = host, link, name, 0
@@ -68,7 +68,7 @@ class Web:
         )
 
     async def answer(self, connection: int, request_id: int) -> Reply:
-        """The final answer of a request."""
+        """The final answer to a request."""
 
         def final() -> list[Reply]:
             replies = self.link.replies(self.name).get((connection, request_id), [])

@@ -1,4 +1,4 @@
-"""The stores that Apache RocketMQ 5.4.0 wrote, unpacked, and what its producer was answered."""
+"""Unpacked stores written by Apache RocketMQ 5.4.0, and the answers that its producer received."""
 
 import hashlib
 import json
@@ -14,20 +14,20 @@ STORES = ("clean-shutdown", "abort-file-present")
 
 
 def unpack(folder: Path) -> Path:
-    """The folder that holds both stores, below ``folder``."""
+    """Unpack both stores below ``folder``; returns the folder that contains them."""
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(folder, filter="data")
     return next(path.parent for path in folder.rglob("sent.jsonl"))
 
 
 def sent(golden: Path) -> list[dict[str, Any]]:
-    """What the producer was answered, in order, without the summary."""
+    """The answers that the producer received, in order, without the summary."""
     lines = (golden / "sent.jsonl").read_text().splitlines()
     return [entry for entry in map(json.loads, lines) if entry["kind"] != "summary"]
 
 
 def records(store: Path) -> Iterator[commit_log_record.CommitLogRecord]:
-    """Every record of a store's log, one after the other."""
+    """Every record of a store's log, in order."""
     for path in sorted((store / "commitlog").iterdir()):
         data, at, base = path.read_bytes(), 0, int(path.name)
         while size := commit_log_record.measure(data, at, len(data), base + at):
@@ -36,7 +36,7 @@ def records(store: Path) -> Iterator[commit_log_record.CommitLogRecord]:
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
-    """Every file below a folder with the hash of its bytes; folders too."""
+    """Every file and folder below a folder, files with the hash of their bytes."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
         for path in sorted(folder.rglob("*"))

@@ -1,4 +1,4 @@
-"""Members of consumer groups on a Bench: they come, beat, and note what they were told."""
+"""Members of consumer groups on a Bench: they join, send heartbeats and record their notices."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def beat(
     model: c.MessageModel = "CLUSTERING",
     **more: Any,
 ) -> c.HeartBeat:
-    """A heartbeat for these groups ("g" without any), each with the same subscriptions: topic -> expression."""
+    """A heartbeat for these groups (by default "g"), each with the same subscriptions: topic -> expression."""
     subscriptions = [
         c.SubscriptionData(topic=topic, sub_string=expression, sub_version=version)
         for topic, expression in ({"orders": "*"} if topics is None else topics).items()
@@ -36,7 +36,7 @@ def connect(bench: Bench, connection: Any, protocol: c.Protocol = "remoting") ->
 
 
 def join(bench: Bench, client_id: str, *groups: str, connection: Any = None, **more: Any) -> bool:
-    """Open a connection (named like the client) and send the first heartbeat; whether it changed something."""
+    """Open a connection, named like the client, and send the first heartbeat; returns whether it changed anything."""
     where = connection or client_id
     connect(bench, where)
     return beats(bench, client_id, *groups, connection=where, **more)
@@ -49,14 +49,14 @@ def beats(bench: Bench, client_id: str, *groups: str, connection: Any = None, **
 
 
 def notices(bench: Bench, connection: Any) -> list[str]:
-    """Groups whose change the connection was told, and forget them."""
+    """The groups of which the connection got change notices since the last call."""
     told = bench.replies.pop((connection, c.NOTICE_ID), [])
     assert all(isinstance(notice, c.ConsumerIdsChanged) for notice in told)
     return [notice.group for notice in told if isinstance(notice, c.ConsumerIdsChanged)]
 
 
 def client_ids(bench: Bench, group: str = "g") -> list[str]:
-    """What GET_CONSUMER_LIST_BY_GROUP answers; [] when nobody is in the group."""
+    """The client ids that GET_CONSUMER_LIST_BY_GROUP returns; [] for a group without members."""
     reply = bench.call(c.GetConsumerListByGroup(group=group), "asker")
     if isinstance(reply, c.Failed):
         assert reply.code == 1

@@ -117,7 +117,7 @@ class NameServerBench:
         return {name: data["brokerAddrs"] for name, data in table.items()}
 
     def write(self) -> int:
-        """Write all that is due; how much that was."""
+        """Write all files that are due; returns their number."""
         count = 0
         while (write := self.controller.next_write()) is not None:
             write.run()

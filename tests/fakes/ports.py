@@ -1,8 +1,8 @@
 """Ports for the servers that tests start.
 
-They lie below those that systems give to outgoing connections: a port of those, free when asked for, may be anybody's
-when the server at last listens on it, or when it does so again after a restart. Each process begins at a place of its
-own, so that test processes side by side do not find the same one free.
+They are below the ports that systems assign to outgoing connections. Such a port may be free when it is chosen, but
+taken when the server listens on it, or listens again after a restart. Each process begins at a different port, so that
+parallel test processes do not choose the same ones.
 """
 
 import os
@@ -14,8 +14,10 @@ _next = count(os.getpid() * 2_503)
 
 
 def unused_broker_port(brokers: int = 1) -> int:
-    """A port for a broker, which needs the one two below it as well, and RocketMQ's the one above it; in a cluster the
-    port of the first of ``brokers``, which are ten apart."""
+    """A port for a broker. It needs the port lower by two as well, and RocketMQ's broker the next higher one.
+
+    With several ``brokers``, this is the port of the first; their ports are ten apart.
+    """
     number = 4 + 10 * (brokers - 1)
     while True:
         ports = unused_ports(number)
@@ -24,7 +26,7 @@ def unused_broker_port(brokers: int = 1) -> int:
 
 
 def unused_ports(number: int) -> list[int]:
-    """So many ports of 127.0.0.1 that nobody listens on; this process is not given the same ones again for long."""
+    """Unused ports of 127.0.0.1. This process does not get the same ones again for a long time."""
     found: list[int] = []
     while len(found) < number:
         port = FIRST + next(_next) % (LAST - FIRST)

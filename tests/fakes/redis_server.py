@@ -1,4 +1,4 @@
-"""A real redis-server for tests, on a free port and with a folder of its own."""
+"""A real redis-server for tests, on a free port and with its own folder."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ from tests.fakes.ports import unused_ports
 
 
 class RedisServer:
-    """Can be killed and started again on the same port. Nothing is kept across that, as Redis is run for a layer."""
+    """It can be killed and restarted on the same port. It keeps no data then, as is usual for a channel layer."""
 
     def __init__(self, folder: Path) -> None:
         program = shutil.which("redis-server")
@@ -42,7 +42,7 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start it and return when it takes connections."""
+        """Start it and return when it accepts connections."""
         self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self._process.stdout is not None
         said = []
@@ -53,7 +53,7 @@ class RedisServer:
         pytest.fail(f"redis-server did not start:\n{''.join(said)}")
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """End it at once, like a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
@@ -62,7 +62,7 @@ class RedisServer:
 
 @pytest.fixture
 def redis_server() -> Iterator[RedisServer]:
-    """A running redis-server of this test's own."""
+    """A running redis-server for one test."""
     with tempfile.TemporaryDirectory(prefix="glassmq-redis-") as folder:
         server = RedisServer(Path(folder))
         server.start()

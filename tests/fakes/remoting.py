@@ -1,4 +1,4 @@
-"""RocketMQ's clients as bytes: frames as they write them, and one example of every request that a broker serves."""
+"""The bytes of RocketMQ's clients: their frames, and one example of every request that a broker serves."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ BATCH_OF_ONE = bytes.fromhex("00000024 00000000 00000000 00000000 00000002 6d31 
 
 
 def frame(header: str, body: bytes = b"") -> bytes:
-    """A frame whose header is this JSON text."""
+    """A frame with this JSON text as header."""
     text = header.encode()
     return (4 + len(text) + len(body)).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text + body
 
@@ -45,7 +45,7 @@ def java(code: int, fields: dict[str, str], body: bytes = b"", *, opaque: int = 
 
 
 def go(code: int, fields: dict[str, str], body: bytes = b"", *, opaque: int = 1) -> bytes:
-    """A request as RocketMQ's Go client 2.1.2 writes it: a remark always, and no one-way flag ever."""
+    """A request as RocketMQ's Go client 2.1.2 writes it: always with a remark, never with the one-way flag."""
     return frame(
         json.dumps(
             {
@@ -65,7 +65,7 @@ def go(code: int, fields: dict[str, str], body: bytes = b"", *, opaque: int = 1)
 
 
 def commands_of(data: bytes) -> list[RemotingCommand]:
-    """The frames, which must be whole."""
+    """The commands in these bytes, which must be complete frames."""
     decoder = FrameDecoder()
     commands = decoder.feed(data)
     assert decoder.unfinished == 0
@@ -273,4 +273,4 @@ ANSWERED_AT_ONCE = {
     Q.GET_ALL_MESSAGE_REQUEST_MODE: 0,
     Q.RECALL_MESSAGE: 16,
 }
-"""Those of them about which the engine has nothing to decide, and the code of their answer."""
+"""The requests that are answered without the engine, and the codes of their answers."""

@@ -1,4 +1,4 @@
-"""A RemotingServer whose sessions note what they get, and raw clients of it."""
+"""A RemotingServer with sessions that record what they receive, and raw clients of it."""
 
 import asyncio
 import socket
@@ -18,11 +18,11 @@ from broker_core.server.tls import TlsOptions
 from tests.fakes.ports import unused_ports
 
 PATIENT = RemotingLimits(idle=60, handshake=60, stalled=60)
-"""So that a slow machine closes nothing in a test about something else."""
+"""Long enough that a slow machine closes no connection in a test about something else."""
 
 
 class NotingSession:
-    """Answers every request with its own body, and keeps what came."""
+    """Answers every request with the request's body, and records what it receives."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -47,7 +47,7 @@ class NotingSession:
 
 
 class Serving:
-    """A server that runs, and its sessions in the order of their coming."""
+    """A running server, and its sessions in order of connection."""
 
     def __init__(
         self, make_session: Callable[[Channel], NotingSession], tls: TlsOptions, limits: dict[str, Any]
@@ -64,7 +64,7 @@ class Serving:
         return self.sessions[-1]
 
     async def connect(self, *, context: ssl.SSLContext | None = None, port: int = 0) -> "Peer":
-        """A client for which the system takes little that it has not read."""
+        """A client with a small receive buffer, so that the system accepts little that the client does not read."""
         raw = socket.socket()
         raw.setblocking(False)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
@@ -82,7 +82,7 @@ class Peer:
         self._received: list[RemotingCommand] = []
 
     def write(self, *commands: RemotingCommand) -> None:
-        """All in one piece."""
+        """Write all commands in one piece."""
         self.writer.write(b"".join(command.encode() for command in commands))
 
     async def receive(self) -> RemotingCommand:
@@ -98,7 +98,7 @@ class Peer:
         return await self.receive()
 
     async def rest(self) -> bytes:
-        """What comes until the server closes the connection; a reset is an end too."""
+        """The bytes received until the server closes or resets the connection."""
         data = b""
         try:
             while chunk := await self.reader.read(1 << 20):
@@ -126,6 +126,6 @@ async def serving(
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Turn the loop until it is so."""
+    """Run the event loop until ``condition`` is true."""
     while not condition():
         await asyncio.sleep(0.001)

@@ -1,9 +1,9 @@
-"""Files in memory that lose what was not synced, as a power cut does.
+"""Files in memory that lose unsynced data, as in a power cut.
 
-Every file has a volatile image (what the process sees) and a durable one (what the disk has). ``crash`` leaves, of
-each page that differs, the old, the new or a torn mixture; names made, renamed or removed since their folder was
-synced survive up to some point. ``kill`` ends the process only: nothing is lost. ``fail`` lets the n-th call of one
-kind raise.
+Every file has a volatile image, which the process reads and writes, and a durable one, which is on the disk. After
+``crash``, each page that differs has the old content, the new, or a torn mixture. Of the names created, renamed or
+removed since their folder was synced, only the changes up to some point survive. ``kill`` ends the process only, so
+nothing is lost. ``fail`` makes the n-th call of a method raise.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class SimulatedFile:
         self.durable = bytes(image)
 
     def lose(self, chance: Random) -> None:
-        """What is left after a power cut."""
+        """Keep only what is left after a power cut."""
         if len(self.durable) != len(self.volatile) and chance.random() < 0.5:
             self.volatile = bytearray(self.durable)
             return
@@ -70,7 +70,7 @@ class SimulatedLock:
 
 
 class SimulatedFiles:
-    """The file port's faulty twin."""
+    """A faulty version of RealFiles."""
 
     def __init__(self, chance: Random | None = None) -> None:
         self._chance = chance or Random(0)
@@ -88,11 +88,11 @@ class SimulatedFiles:
     # --- faults -------------------------------------------------------------------------------------------------
 
     def fail(self, call: str, nth: int, errno: int) -> None:
-        """The ``nth`` call from now on (1 is the next) of this kind raises."""
+        """Make the ``nth`` call of this method from now on raise; 1 is the next call."""
         self._failures[call, self._calls[call] + nth] = errno
 
     def mend(self) -> None:
-        """No call fails any more."""
+        """Let no call fail any more."""
         self._failures.clear()
 
     def called(self, call: str) -> None:
@@ -102,11 +102,11 @@ class SimulatedFiles:
             raise OSError(errno, f"simulated failure of {call}")
 
     def kill(self) -> None:
-        """The process dies; the machine lives on."""
+        """End the process, but not the machine."""
         self._locked.clear()
 
     def crash(self) -> None:
-        """The power goes, and comes back."""
+        """Cut the power and restore it."""
         for steps in self._unsynced.values():
             for step in steps[: self._chance.randint(0, len(steps))]:
                 step()

@@ -22,7 +22,7 @@ BEGIN_MS = 1_700_000_000_000
 
 
 def at(ms: int) -> Now:
-    """A moment, ``ms`` after the beginning of the test's time."""
+    """A time, ``ms`` after the beginning of the test."""
     return Now(BEGIN_MS + ms, ms * 1_000_000)
 
 
@@ -37,7 +37,7 @@ def message(
     sys_flag: int = 0,
     extra: dict[str, str] | None = None,
 ) -> PendingMessage:
-    """A message whose body and UNIQ_KEY tell its number."""
+    """A message with its number in body and UNIQ_KEY."""
     properties = {"UNIQ_KEY": f"ID{number:06d}"} | ({"TAGS": tag} if tag else {}) | ({"KEYS": keys} if keys else {})
     return PendingMessage(
         topic,
@@ -63,7 +63,7 @@ def open_store(
 
 
 def flush(store: MessageStore, ms: int = 1 << 40) -> bool:
-    """Flush what is due at ``ms``; whether something was."""
+    """Run the flush that is due at ``ms``; returns whether there was one."""
     due = store.next_flush(at(ms))
     if due is not None:
         store.flushed(due.run(), at(ms))

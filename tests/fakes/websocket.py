@@ -1,4 +1,4 @@
-"""A WebSocket's client by hand, with patience: Channels' own takes a second without an answer for a failure."""
+"""A WebSocket client for tests with a long time-out. Channels' own client fails after a second without an answer."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ PATIENCE_S = 30.0
 
 
 class WebsocketCommunicator(testing.WebsocketCommunicator):
-    """Channels' own, on a machine that may have other things to do."""
+    """Channels' client with a time-out for a busy machine."""
 
     async def receive_output(self, timeout: float = PATIENCE_S) -> dict[str, Any]:
         output: dict[str, Any] = await super().receive_output(PATIENCE_S)

@@ -1,7 +1,7 @@
 """Delayed and sent-back messages over power cuts, kills and restarts at any moment.
 
-What was acknowledged under SYNC_FLUSH appears in its topic, at least once, never before its time, and after the last
-restart nothing waits any more. Under ASYNC_FLUSH the same holds for what the disk had before the power went.
+Every message acknowledged under SYNC_FLUSH is delivered to its topic at least once and never early, and after the last
+restart no message is left waiting. Under ASYNC_FLUSH this holds for messages that were on the disk before a power cut.
 """
 
 import random
@@ -20,11 +20,11 @@ LEVELS = DelayLevels(Options().message_delay_level).ms
 FIRST_RETRY_LEVEL = 3
 FLUSH_DISK_TIMEOUT = 10
 Key = tuple[str, bytes]
-"""(topic, body and which try it is)"""
+"""(topic, body, number of the try)"""
 
 
 class World:
-    """An engine on files that lose what was not synced, beside a list of what it was asked to deliver."""
+    """An engine on files that lose unsynced data, and a list of the messages that it must deliver."""
 
     def __init__(self, seed: int, mode: str) -> None:
         self.chance = random.Random(seed)
@@ -36,14 +36,14 @@ class World:
             "file_reserved_time": 1000,
         }
         self.bench = Bench(seed=seed, **self.options)
-        self.bench.call(c.UpdateAndCreateTopic(topic="orders"))  # the other one is made by a send, and may be forgotten
+        self.bench.call(c.UpdateAndCreateTopic(topic="orders"))  # the other topic is created by a send, and may be lost
         self.bench.file_work()
         self.number = 0
         self.asked: dict[int, Key] = {}
         self.due: dict[Key, int] = {}
         self.promised: set[Key] = set()
 
-    # --- what clients do ---
+    # --- clients ---
 
     def send(self) -> None:
         batch: list[c.Command] = []
@@ -58,7 +58,7 @@ class World:
         self.ask(batch, plan)
 
     def send_back(self) -> None:
-        """A group could not consume some of what it can read."""
+        """A group sends back some of the messages that it can read."""
         store = self.bench.context.store
         queues = [queue for queue in store.queues() if queue[0] in ("orders", "others", "%RETRY%g")]
         if not queues:
@@ -95,7 +95,7 @@ class World:
                     self.promised.add(key)
                 del self.asked[request]
 
-    # --- what happens to the broker ---
+    # --- the broker ---
 
     @property
     def wall_ms(self) -> int:
@@ -124,7 +124,7 @@ class World:
             self.power_cut()
 
     def table_without_flush(self) -> None:
-        """Progress must not be written that only memory knows of."""
+        """Write the table without a flush before: it must not contain progress that is only in memory."""
         self.bench.tick(self.chance.choice((3000, 12_000)))
         self.bench.file_work()
         self.power_cut()
@@ -135,7 +135,7 @@ class World:
 
     def power_cut(self) -> None:
         if self.options["flush_disk_type"] == "ASYNC_FLUSH":
-            # What the disk does not have was not promised. Copies may be among it, the originals are not.
+            # Messages that are not on the disk were not promised. They may include copies, but no originals.
             before = self.on_disk()
             self.bench.files.crash()
             self.promised &= before
@@ -144,7 +144,7 @@ class World:
         self.reopen()
 
     def on_disk(self) -> set[Key]:
-        """What is in the part of the log that is flushed, in its own topic or waiting for its time."""
+        """The messages in the flushed part of the log, in their own topic or still delayed."""
         end = self.bench.context.store.flushed_offset
         return {named(record) for record in self.records() if record.physical_offset + record.size <= end}
 
@@ -167,10 +167,10 @@ class World:
         self.asked.clear()
         self.bench = Bench(files=self.bench.files, clock=self.bench.clock, seed=self.number, **self.options)
 
-    # --- what must be true ---
+    # --- checks ---
 
     def check(self) -> None:
-        """Let everything become due: then it is there, and was not before its time."""
+        """Let every message become due, then check that it was delivered, and not early."""
         for _ in range(40):
             self.bench.tick(3_600_000)
             self.bench.flush()
@@ -184,7 +184,7 @@ class World:
 
 
 def named(record: CommitLogRecord) -> Key:
-    """A message as clients were promised it: under its real topic, and which try it is."""
+    """The key of a message as clients know it: under its real topic, with the number of the try."""
     topic = find(record.properties, "REAL_TOPIC") if record.topic == SCHEDULE_TOPIC else record.topic
     return topic, record.body + b" %d" % record.reconsume_times if record.reconsume_times else record.body
 

@@ -1,8 +1,8 @@
-"""Clients that come, beat, leave, break off and fall silent in any order, beside a model of who must be where.
+"""Clients that join, send heartbeats, leave, disconnect and fall silent in any order, compared with a model.
 
-After every step each group has exactly the model's members, each once and over an open connection; and every change
-was told to each member that is left exactly once, and nothing else was told to anybody, but once more to the members of
-a group whose retry topic its first heartbeat has made.
+After every step each group has exactly the model's members, each once and over an open connection. Every change was
+reported exactly once to each remaining member, and nothing else was reported. The only exception: members of a group
+get one more notice when the group's first heartbeat creates its retry topic.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ TOPICS = st.lists(st.sampled_from(["t", "u", "v"]), unique=True, min_size=1)
 
 
 class Membership(RuleBasedStateMachine):
-    """``members``: group -> client -> [connection, ns of its last heartbeat]; connections are numbered as they come."""
+    """``members``: group -> client -> [connection, ns of its last heartbeat]; connections are numbered in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Membership(RuleBasedStateMachine):
         self.members: dict[str, dict[str, list[int]]] = {group: {} for group in GROUPS}
         self.topics: dict[str, set[str]] = {group: set() for group in GROUPS}
         self.changed: set[str] = set()
-        self.told_again_at: dict[str, int] = {}  # groups that ever had a member: ns of their second notice, 0 behind it
+        self.told_again_at: dict[str, int] = {}  # groups that ever had a member: ns of their second notice, 0 after it
 
     def remove(self, group: str, client: str) -> None:
         del self.members[group][client]
@@ -44,7 +44,7 @@ class Membership(RuleBasedStateMachine):
             self.topics[group] = set()
 
     def told(self) -> None:
-        """Each member of each changed group was told once, those who broadcast never, nobody else anything."""
+        """Each member of each changed group got one notice; broadcasting clients and all others got none."""
         expected: dict[int, list[str]] = {}
         for group in self.changed & set(CLUSTERED):
             for connection, _ in self.members[group].values():

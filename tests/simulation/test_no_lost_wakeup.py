@@ -1,7 +1,7 @@
-"""A whole cluster of clients in one thread, on a clock that the seed moves, with the periodic check off.
+"""Many clients in one thread, on a clock that the seed moves, with the periodic check off.
 
-Whatever is interleaved with whatever, after every step no hold may stand in the table while its queue has a message
-that it asked for; and in the end every consumer has got exactly the messages of its tags, in order, each once.
+However their steps are interleaved, after every step no hold may be in the table while its queue has a message that
+matches it. At the end every consumer has received exactly the messages of its tags, in order, each once.
 """
 
 import random
@@ -16,7 +16,7 @@ SUBSCRIPTIONS = ("*", "TagA", "TagA || TagB")
 
 
 class Consumer:
-    """Keeps one pull outstanding on one queue, as a push client does."""
+    """Always has one pull open on one queue, like a push client."""
 
     def __init__(self, name: str, queue_id: int, subscription: str) -> None:
         self.name, self.queue_id, self.subscription = name, queue_id, subscription
@@ -43,7 +43,7 @@ class Consumer:
             self.request = None
 
     def drop(self, bench: Bench) -> None:
-        """The connection breaks; the client comes back and pulls from where it was."""
+        """Break the connection; the client reconnects and continues from its offset."""
         if self.request is not None and bench.final(self.request, self.name) is None:
             bench.submit(c.CloseConnection(), connection=self.name)
             self.request = None
@@ -55,7 +55,7 @@ def nobody_waits_for_what_is_there(bench: Bench) -> None:
         many = held.many
         found = store.get_message(many.topic, many.queue_id, held.pull_from_offset, 32, 1 << 20, held.message_filter)
         assert found.message_count == 0, (
-            f"hold {held.hold_id} waits at {held.pull_from_offset} for a message that is there"
+            f"hold {held.hold_id} waits at {held.pull_from_offset} for a message that is in the queue"
         )
 
 

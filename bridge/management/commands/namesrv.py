@@ -1,7 +1,7 @@
-"""``manage.py namesrv``: a name server in a process of its own, RocketMQ's mqnamesrv.
+"""``manage.py namesrv``: a name server in its own process, like RocketMQ's mqnamesrv.
 
-Brokers register with it; GlassMQ's are told of it by ``GLASSMQ_NAMESRV_ADDR``, RocketMQ's by ``namesrvAddr``. Ctrl-C or
-SIGTERM ends it when the last answers are written; a second one ends it at once.
+Brokers register with it if its address is in their ``GLASSMQ_NAMESRV_ADDR`` (GlassMQ) or ``namesrvAddr`` (RocketMQ).
+Ctrl-C or SIGTERM ends it after the last answers are written; a second one ends it at once.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from broker_core.server.remoting_server import CannotServe
 
 
 class Command(BaseCommand):
-    """The command line's end; ``NameServer`` does the work."""
+    """The command; ``NameServer`` does the work."""
 
     help = "Run a name server alone, until Ctrl-C."
     requires_system_checks = ()
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         for warning in settings.GLASSMQ_WARNINGS:
             self.stderr.write(f"Warning: {warning}")
         if not settings.GLASSMQ_NAMESRV_PORT:
-            raise CommandError("GLASSMQ_NAMESRV_PORT=0 means that there is no name server: choose a port, as 9876.")
+            raise CommandError("GLASSMQ_NAMESRV_PORT=0 means that there is no name server: set a port, such as 9876.")
         raise_open_files_limit()
         asyncio.run(self._serve())
 

@@ -1,4 +1,4 @@
-"""``manage.py runworker broker-engine``: the engine in a process of its own. Other channels: as in Channels."""
+"""``manage.py runworker broker-engine``: the engine in its own process. Other channels work as in Channels."""
 
 import asyncio
 from argparse import ArgumentParser
@@ -17,7 +17,7 @@ from bridge.open_files import raise_open_files_limit
 
 
 class Command(ChannelsCommand):  # type: ignore[misc]
-    """Channels' command, and for the engine's channel one that drains, reconnects and locks its store."""
+    """Channels' command; for the engine's channel, one that drains, reconnects and locks its store."""
 
     help = "Run the broker's engine (channel broker-engine), or a worker for other channels."
 
@@ -42,7 +42,7 @@ class Command(ChannelsCommand):  # type: ignore[misc]
                 f"This engine is {name}: run it as `runworker {ENGINE}`, without other channels; another broker needs "
                 "its own brokerName in GLASSMQ_BROKER_CONF."
             )
-        if options["socket"] is None:  # else `manage.py broker` started this and has shown them
+        if options["socket"] is None:  # otherwise `manage.py broker` started this and has printed them
             for warning in settings.GLASSMQ_WARNINGS:
                 self.stderr.write(f"Warning: {warning}")
         raise_open_files_limit()
@@ -59,7 +59,7 @@ class Command(ChannelsCommand):  # type: ignore[misc]
         layer = get_channel_layer(alias)
         if layer is None or isinstance(layer, InMemoryChannelLayer):
             raise CommandError(
-                "The channel layer lives in one process's memory, so nobody could reach this engine: set "
+                "The channel layer is in the memory of this process, so no other process can reach this engine: set "
                 "GLASSMQ_REDIS_URL, or use --socket PATH."
             )
         await serve_layer(host, layer, name)

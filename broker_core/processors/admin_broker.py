@@ -44,7 +44,7 @@ from broker_core.version import VERSION
 
 
 def topic_view(context: Context, config: TopicConfig) -> TopicView:
-    """``messages`` is what its queues still hold."""
+    """A topic as the API shows it; ``messages`` counts those still in its queues."""
     store, name = context.store, config.topic_name
     messages = sum(
         store.max_offset(name, queue_id) - store.min_offset(name, queue_id)
@@ -85,7 +85,7 @@ def update_and_create_topic(context: Context, request: Request, now: Now) -> Rep
 
 
 def update_and_create_topic_list(context: Context, request: Request, now: Now) -> Reply:
-    """Nothing is changed before everything was found to be in order."""
+    """All topics are checked before any is changed."""
     command: UpdateAndCreateTopicList = request.command
     context.require_writable()
     wanted = {topic.topic: _changed(context, topic) for topic in command.topics}
@@ -187,7 +187,7 @@ def _require_queue(context: Context, name: str, queue_id: int) -> None:
 
 
 def get_max_offset(context: Context, request: Request, now: Now) -> Reply:
-    """Of a queue that is not there 0, as from RocketMQ: clients ask before anybody has sent anything."""
+    """0 for a queue that does not exist, as in RocketMQ: clients ask before the first message is sent."""
     command: GetMaxOffset = request.command
     validate_topic(command.topic)
     return FoundOffset(offset=context.store.max_offset(command.topic, command.queue_id))
@@ -246,7 +246,7 @@ def get_broker(context: Context, request: Request, now: Now) -> Reply:
 
 
 def update_broker_config(context: Context, request: Request, now: Now) -> Reply:
-    """Change options; when long polling is switched, holds that have something to read are answered."""
+    """Change options. If long polling is switched on or off, holds with messages to read are answered."""
     command: UpdateBrokerConfig = request.command
     if not command.changes:
         raise RequestError("no option to change")
@@ -254,9 +254,9 @@ def update_broker_config(context: Context, request: Request, now: Now) -> Reply:
     new = change_options(old, command.changes)
     context.change_options(new, now)
     for name in command.changes:
-        before, after = getattr(old, PYTHON_NAMES[name]), getattr(new, PYTHON_NAMES[name])
-        if before != after:
-            context.events.emit(ConfigChanged, now, name, after, before)
+        old_value, new_value = getattr(old, PYTHON_NAMES[name]), getattr(new, PYTHON_NAMES[name])
+        if old_value != new_value:
+            context.events.emit(ConfigChanged, now, name, new_value, old_value)
     if new.long_polling_enable != old.long_polling_enable:
         context.holds.start_check(afresh=True)
     return get_broker(context, request, now)

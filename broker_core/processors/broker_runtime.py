@@ -1,7 +1,7 @@
-"""The broker's own figures, as RocketMQ's tools ask for them. Part of RocketMQ's AdminBrokerProcessor.
+"""The broker's own figures for RocketMQ's tools. Part of RocketMQ's AdminBrokerProcessor.
 
-RocketMQ has some 80 of them. Those of which this broker has no such thing (thread pools' capacities, timer wheel,
-latency tables) are left out, which the tools take; none is made up.
+RocketMQ has some 80 figures. Those that have no meaning here (capacities of thread pools, timer wheel, latency tables)
+are left out, which the tools accept. None is invented.
 """
 
 from broker_core.broker_stats import StatsWindows
@@ -29,7 +29,7 @@ QUEUES = (
     "queryThreadPoolQueue",
     "ackThreadPoolQueue",
 )
-"""Requests wait in one queue here, in the order of their coming: when this one is answered, none before it waits."""
+"""All requests wait in one queue here, in the order of arrival. When this one is answered, no earlier one waits."""
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -58,7 +58,7 @@ def _broker(context: Context, now: Now) -> dict[str, str]:
 
 
 def _rates(context: Context, now: Now) -> dict[str, str]:
-    """Of the last 10 seconds, minute and 10 minutes, with a blank between."""
+    """Rates over the last 10 s, minute and 10 minutes, separated by spaces."""
     spans = [context.stats.rates(context.totals(), seconds, now.mono_ns) for seconds in (10, 60, 600)]
     put, found, missed, transferred = ([str(span[kind]) for span in spans] for kind in range(4))
     return {
@@ -100,7 +100,7 @@ def _store(context: Context) -> dict[str, str]:
         "remainHowManyDataToFlush": _size(store.appended_offset - store.flushed_offset),
         "dispatchBehindBytes": str(store.appended_offset - store.dispatched_offset),
         "pageCacheLockTimeMills": "0",
-    }  # nothing is being stored while this is answered
+    }  # nothing is stored while this request is answered
 
 
 def _waiting(context: Context) -> dict[str, str]:
@@ -126,7 +126,7 @@ def view_broker_stats_data(context: Context, request: Request, now: Now) -> Repl
     windows = _windows(context, command.stats_name, command.stats_key, now)
     if windows is None:
         raise NotFoundError(
-            f"nothing was counted as {command.stats_name[:100]} of {command.stats_key[:300]}",
+            f"there is no statistic {command.stats_name[:100]} of {command.stats_key[:300]}",
             code=ResponseCode.SYSTEM_ERROR,
         )
     return BrokerStatsData(

@@ -1,8 +1,8 @@
-"""Clients that come, say who they are, and go. RocketMQ's ClientManageProcessor and ClientHousekeepingService.
+"""Clients connect, send heartbeats and leave. RocketMQ's ClientManageProcessor and ClientHousekeepingService.
 
-A client is a member of a group from its heartbeat on, until it says that it leaves, its connection closes, or it has
-not been heard of for 120 s; the others are told each time. Its connection is not closed when it expires: that is
-decided where connections are, by what they carry.
+A client is a member of a group from its heartbeat until it unregisters, its connection closes, or no heartbeat arrived
+for 120 s. The other members are notified each time. Expiry does not close its connection: the server decides that by
+the connection's traffic.
 """
 
 from broker_core.clock import Now
@@ -44,7 +44,7 @@ MAX_CLIENT_ID_LENGTH = 255
 MAX_GROUPS_OF_A_CLIENT = 1024
 MAX_TOPICS_OF_A_GROUP = 1024
 MAX_TOPICS_OF_A_CLIENT = 10_000
-"""In all its groups; a heartbeat is one turn's work."""
+"""In all its groups: a heartbeat is handled in one turn."""
 
 
 def open_connection(context: Context, request: Request, now: Now) -> Reply:
@@ -64,7 +64,7 @@ def open_connection(context: Context, request: Request, now: Now) -> Reply:
 
 
 def close_connection(context: Context, request: Request, now: Now) -> Reply:
-    """The client is gone: release its holds, since nobody is left to answer them, and take it out of its groups."""
+    """The client is gone: release its holds without an answer, and remove it from its groups."""
     assert isinstance(request.command, CloseConnection)
     holds = context.holds.take_connection(request.connection)
     for held in holds:
@@ -85,9 +85,9 @@ def heart_beat(context: Context, request: Request, now: Now) -> Reply:
     command: HeartBeat = request.command
     client = context.clients.get(request.connection)
     if client is None:
-        raise ConflictError("a heartbeat of a connection that is not open")
+        raise ConflictError("the connection of this heartbeat is not open")
     _check(client, command)
-    # A client that has no room for one group more stays in those that it is in.
+    # A client that there is no room for in one more group stays in its groups.
     context.producers.renew(command.producer_groups, client, now.mono_ns)
     context.consumers.memberships.renew([data.group for data in command.consumers], client, now.mono_ns)
     _require_room(context, command)
@@ -99,26 +99,27 @@ def heart_beat(context: Context, request: Request, now: Now) -> Reply:
         try:
             config = find_or_create_group(context, data.group, now)
         except NotFoundError:
-            continue  # its pulls are told
+            continue  # the answers to its pulls say so
         changed |= _register(context, client, data, config, command.without_sub, now)
     return HeartBeatDone(sub_changed=changed)
 
 
 def _check(client: ClientChannelInfo, command: HeartBeat) -> None:
-    """RequestError for a heartbeat that is refused as a whole; nothing was changed then."""
+    """RequestError for a heartbeat that is refused as a whole. Nothing has been changed by then."""
     if not 0 < len(command.client_id) <= MAX_CLIENT_ID_LENGTH:
         raise RequestError(f"a client id has 1 to {MAX_CLIENT_ID_LENGTH} characters", pointer="/client_id")
     if client.client_id not in ("", command.client_id):
         raise ConflictError(
-            f"this connection is client {client.client_id}'s, and speaks for no other one", pointer="/client_id"
+            f"this connection belongs to client {client.client_id}; open another one for another client",
+            pointer="/client_id",
         )
     if len(command.consumers) > MAX_GROUPS_OF_A_CLIENT or len(command.producer_groups) > MAX_GROUPS_OF_A_CLIENT:
-        raise RequestError(f"a client is in {MAX_GROUPS_OF_A_CLIENT} groups of each kind at most")
+        raise RequestError(f"a client is in at most {MAX_GROUPS_OF_A_CLIENT} groups of each kind")
     for group in command.producer_groups:
         if not 0 < len(group) <= MAX_CLIENT_ID_LENGTH:
             raise RequestError(f"a producer group has 1 to {MAX_CLIENT_ID_LENGTH} characters")
     if sum(len(data.subscriptions) for data in command.consumers) > MAX_TOPICS_OF_A_CLIENT:
-        raise RequestError(f"a client subscribes to {MAX_TOPICS_OF_A_CLIENT} topics at most, in all its groups")
+        raise RequestError(f"a client subscribes to at most {MAX_TOPICS_OF_A_CLIENT} topics in all its groups")
     for data in command.consumers:
         _check_group(data)
 
@@ -140,7 +141,7 @@ def _check_group(data: ConsumerData) -> None:
 
 
 def _require_room(context: Context, command: HeartBeat) -> None:
-    """RequestError or UnavailableError when there is no room for all that a heartbeat brings; nothing is taken over."""
+    """RequestError or UnavailableError if there is no room for everything in a heartbeat. Nothing is changed."""
     groups = context.subscription_groups
     served = [data for data in command.consumers if data.group in groups or groups.may_create(data.group)]
     groups.require_room(len({data.group for data in served if data.group not in groups}))
@@ -150,7 +151,7 @@ def _require_room(context: Context, command: HeartBeat) -> None:
 
 
 def _lacks_retry_topic(context: Context, data: ConsumerData) -> bool:
-    """Whether the group is to have a retry topic and has none; a group that is made now has RocketMQ's defaults."""
+    """Whether the group needs a retry topic and has none. A group created now has RocketMQ's defaults."""
     config = context.subscription_groups.get(data.group)
     return (
         data.message_model == "CLUSTERING"
@@ -178,9 +179,9 @@ def _register(
     without_sub: bool,
     now: Now,
 ) -> bool:
-    """One group of a heartbeat; whether it changed the group's members or topics."""
+    """Register one group of a heartbeat. Returns whether the group's members or topics changed."""
     if _lacks_retry_topic(context, data):
-        _make_retry_topic(context, config, now)
+        _create_retry_topic(context, config, now)
     registration = context.consumers.register(client, data, now.mono_ns, without_sub=without_sub)
     _report(context, client, data.group, registration, now)
     if registration.member in ("joined", "reconnected"):
@@ -208,7 +209,7 @@ def _report(context: Context, client: ClientChannelInfo, group: str, registratio
         )
 
 
-def _make_retry_topic(context: Context, config: SubscriptionGroupConfig, now: Now) -> None:
+def _create_retry_topic(context: Context, config: SubscriptionGroupConfig, now: Now) -> None:
     topic, _ = context.topics.create_in_send_message_back(
         retry_topic(config.group_name), min(config.retry_queue_nums, MAX_QUEUES), PERM_READ | PERM_WRITE, now
     )
@@ -228,8 +229,10 @@ def check_client_config(context: Context, request: Request, now: Now) -> Reply:
 
 
 def unregister_client(context: Context, request: Request, now: Now) -> Reply:
-    """It is no error to leave a group twice; what an old connection of the client says is not heard any more, and what
-    another client's says never."""
+    """Leave groups; leaving a group twice is no error.
+
+    A request from an older connection of the client, or from another client's connection, is ignored.
+    """
     command: UnregisterClient = request.command
     client = context.clients.get(request.connection)
     if client is not None and client.client_id in ("", command.client_id):
@@ -240,14 +243,14 @@ def unregister_client(context: Context, request: Request, now: Now) -> Reply:
 
 
 def expire_clients(context: Context, now: Now, limit: int) -> None:
-    """Members that were not heard of for too long leave, after at most ``limit`` looks at each kind."""
+    """Remove members without a heartbeat for too long; at most ``limit`` of each kind are looked at."""
     context.producers.take_expired(now.mono_ns, limit)
     for group, client_id in context.consumers.take_expired(now.mono_ns, limit):
         _left(context, group, client_id, "expired", now)
 
 
 def _left(context: Context, group: str, client_id: str, cause: LeaveCause, now: Now) -> None:
-    """A member was taken out: tell the others, and free what it had."""
+    """A member was removed: notify the others, and free its locks."""
     members = context.consumers.members(group)
     context.events.keep(GroupMemberLeft, now, group, client_id, cause, len(members))
     if cause == "unregister":

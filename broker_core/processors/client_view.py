@@ -1,4 +1,4 @@
-"""Looking at clients: who is connected, in which groups."""
+"""Views of the connected clients and their groups."""
 
 from itertools import islice
 

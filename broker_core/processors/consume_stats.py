@@ -1,4 +1,4 @@
-"""How far groups have consumed, as RocketMQ's tools ask for it. Part of RocketMQ's AdminBrokerProcessor."""
+"""Consume progress of groups for RocketMQ's tools. Part of RocketMQ's AdminBrokerProcessor."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -33,10 +33,10 @@ from broker_core.processors.context import Context, Request
 from broker_core.topics import TopicConfig, validate_group
 
 MAX_QUEUES = 20_000
-"""Queues that are looked at for one answer."""
+"""Queues looked at for one answer."""
 
 MAX_OFFSETS = 200_000
-"""Offsets that are copied for one."""
+"""Offsets copied for one answer."""
 
 BEHIND_EVERYBODY = (1 << 63) - 1
 
@@ -81,7 +81,7 @@ def _broker_addr(context: Context) -> str:
 
 
 def _topics_of(context: Context, group: str, topics: Iterable[str]) -> list[TopicConfig]:
-    """Topics that are gone are passed over, and those that nobody in the group subscribes to (any more)."""
+    """Deleted topics and topics without a subscriber in the group are left out."""
     info = context.consumers.get(group)
     subscriptions = info.subscriptions if info else {}
     return [
@@ -94,7 +94,7 @@ def _topics_of(context: Context, group: str, topics: Iterable[str]) -> list[Topi
 def _require_few(topics: Iterable[TopicConfig]) -> None:
     if sum(config.read_queue_nums for config in topics) > MAX_QUEUES:
         raise RequestError(
-            f"these are more than {MAX_QUEUES} queues; ask for one group, or one topic of it, at a time "
+            f"the answer would have more than {MAX_QUEUES} queues; ask for one group, or one topic of it, at a time "
             "(GET_CONSUME_STATS)"
         )
 
@@ -131,7 +131,7 @@ def query_consume_time_span(context: Context, request: Request, now: Now) -> Rep
 
 
 def _time_span(context: Context, topic: str, group: str, queue_id: int, now: Now) -> QueueTimeSpan:
-    """A group without an offset is at the queue's beginning."""
+    """A group without an offset counts as being at the beginning of the queue."""
     store = context.store
     low, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
     offset = max(low, context.offsets.query(group, topic, queue_id) or 0)
@@ -181,7 +181,7 @@ def query_subscription_by_consumer(context: Context, request: Request, now: Now)
 
 
 def query_correction_offset(context: Context, request: Request, now: Now) -> Reply:
-    """Offsets of messages that are gone do not count."""
+    """Offsets of deleted messages do not count."""
     command: QueryCorrectionOffset = request.command
     least: dict[int, int] = {}
     for group in context.offsets.groups():
@@ -197,7 +197,7 @@ def query_correction_offset(context: Context, request: Request, now: Now) -> Rep
 
 
 def clone_group_offset(context: Context, request: Request, now: Now) -> Reply:
-    """What there is nothing of to be cloned here may be on another broker of the cluster: that is no error."""
+    """A group without offsets here is no error: they may be on another broker of the cluster."""
     command: CloneGroupOffset = request.command
     validate_group(command.dest_group)
     require_room(context, command.dest_group)

@@ -24,9 +24,9 @@ from broker_core.topics import validate_group
 def commit_offset(
     context: Context, group: str, topic: str, queue_id: int, offset: int, client_id: str, now: Now
 ) -> None:
-    """Store one offset, forwards or backwards; StoreReadOnlyError for a store that was not adopted."""
+    """Store one offset, which may move forwards or backwards. StoreReadOnlyError if the store was not adopted."""
     if context.store.read_only:
-        raise StoreReadOnlyError("the store belongs to another broker and is open read-only; offsets are not kept")
+        raise StoreReadOnlyError("the store belongs to another broker and is open read-only; offsets are not stored")
     previous = context.offsets.commit(group, topic, queue_id, offset)
     context.counters.offsets_committed += 1
     if previous != offset:
@@ -44,9 +44,9 @@ def commit_offset(
 
 
 def require_room(context: Context, group: str) -> None:
-    """RequestError for a group that has no offsets yet when there are too many groups that do."""
+    """RequestError for a group without offsets when too many groups have offsets already."""
     if not context.offsets.topics(group) and len(context.offsets) >= MAX_GROUPS:
-        raise RequestError(f"this broker keeps offsets of {MAX_GROUPS} groups, the most it takes")
+        raise RequestError(f"{MAX_GROUPS} groups have offsets on this broker, which is the limit")
 
 
 def query_consumer_offset(context: Context, request: Request, now: Now) -> Reply:
@@ -67,7 +67,7 @@ def query_consumer_offset(context: Context, request: Request, now: Now) -> Reply
 
 
 def group_queue_offset(context: Context, topic: str, queue_id: int, offset: int, now: Now) -> GroupQueueOffset:
-    """Where ``offset`` lies in its queue."""
+    """An offset with the ends of its queue."""
     store = context.store
     end = store.max_offset(topic, queue_id)
     lag = max(0, end - offset)
@@ -85,8 +85,8 @@ def group_queue_offset(context: Context, topic: str, queue_id: int, offset: int,
 
 
 def update_consumer_offset(context: Context, request: Request, now: Now) -> Reply:
-    """Commit offsets. A RocketMQ client's are checked as in RocketMQ: its group must be known, and offsets below 0,
-    which Go clients send for queues that they have not begun yet, say nothing."""
+    """Commit offsets. For RocketMQ clients the checks are RocketMQ's: the group must be known, and offsets below 0,
+    which Go clients send for queues that they have not read yet, are ignored."""
     command: UpdateConsumerOffset = request.command
     validate_group(command.group)
     client = context.clients.get(request.connection)
@@ -112,7 +112,7 @@ def update_consumer_offset(context: Context, request: Request, now: Now) -> Repl
 
 
 def query_offset(context: Context, request: Request, now: Now) -> Reply:
-    """Where a member goes on. Nothing known, it decides by itself, unless the queue is young: all of it is consumed."""
+    """The offset at which a member continues: 0 in a young queue if none is known, else NotFoundError."""
     command: QueryOffset = request.command
     group, topic, queue_id = command.group, command.topic, command.queue_id
     offset = context.offsets.pending_reset(group, topic, queue_id)

@@ -1,4 +1,4 @@
-"""What every processor works on. No behaviour but handing out replies: decisions are the processors'."""
+"""The state that all processors share. It decides nothing itself."""
 
 from collections import deque
 from collections.abc import Callable
@@ -36,11 +36,11 @@ RECENT_WAKEUPS = 200
 RECENT_RETRIES = 100
 
 FindQueues = Callable[[str], list[MessageQueue] | None]
-"""A topic's queues on all brokers from which it may be read; None when that is not known."""
+"""Returns the readable queues of a topic on all brokers; None if they are not known."""
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """Who asked, under which number, for what."""
+    """A command, with the connection it came from and its number there."""
 
     connection: Any
     request_id: int
@@ -48,7 +48,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Waking(msgspec.Struct, frozen=True, gc=False):
-    """A hold that was taken out of the table and whose pull is to be run again. ``arrival_ns`` 0: no arrival."""
+    """A hold that was taken out of the table, to be run again. ``arrival_ns`` is 0 without an arrival."""
 
     request: PullRequest
     cause: WakeCause | Literal["check"]
@@ -120,34 +120,34 @@ class Context:
         self.holds = PullRequestHold()
         self.waking: deque[Waking] = deque()
         self.wakeups: deque[Recorded] = deque(maxlen=RECENT_WAKEUPS)
-        """The last holds' ends, PullWoken or PullReleased, for pages that open later."""
+        """The last PullWoken and PullReleased events, for pages that open later."""
         self.retried: deque[Recorded] = deque(maxlen=RECENT_RETRIES)
-        """The last messages that were given back or are dead, for the same."""
+        """The last MessageSentBack and MessageDeadLettered events, for the same."""
         self.retries = WaitingRetries(store.delayed, retry_topic(""))
         self.round_robin: dict[str, int] = {}
         self.clients: dict[Any, ClientChannelInfo] = {}
-        """Open connections, in the order of their coming."""
+        """Open connections, the oldest first."""
         self.connection_numbers = count(1)
         self.consumers = ConsumerManager()
         self.producers = ProducerManager()
         self.locks = RebalanceLockManager()
         self.pulls = PullOffsetTable()
         self.changed_groups: dict[str, RebalanceCause] = {}
-        """Groups whose members are to be told in this turn, and why."""
+        """Groups to be notified in this turn, and the cause."""
         self.second_notices: Leases[str] = Leases()
-        """Groups whose members are to be told once more, and when."""
+        """Groups to be notified once more, and when."""
         self.replies: list[tuple[Any, int, Reply]] = []
         self.draining = False
         self.config_version = {"counter": 0, "stateVersion": 0, "timestamp": self.started.wall_ms}
         """RocketMQ's DataVersion of the options."""
         self.find_queues: FindQueues | None = None
-        """Where name servers' routes are known, here is who knows them."""
+        """Set where the routes of a name server are known."""
 
     def reply(self, connection: Any, request_id: int, reply: Reply) -> None:
         self.replies.append((connection, request_id, reply))
 
     def change_options(self, options: Options, now: Now) -> None:
-        """Options changed: tell the parts that keep a reference of their own."""
+        """Replace the options, also in the parts that have a reference of their own."""
         self.options = options
         self.config_version = self.config_version | {
             "counter": self.config_version["counter"] + 1,
@@ -158,7 +158,7 @@ class Context:
         self.store.change_options(options)
 
     def require_writable(self) -> None:
-        """StoreReadOnlyError for a store that was not adopted."""
+        """StoreReadOnlyError if the store was not adopted."""
         if self.store.read_only:
             raise StoreReadOnlyError(
                 "the store belongs to another broker and is open read-only; start with "
@@ -166,12 +166,12 @@ class Context:
             )
 
     def client_id_of(self, connection: Any) -> str:
-        """Empty while the connection has not said it."""
+        """Empty until the connection has sent it."""
         client = self.clients.get(connection)
         return client.client_id if client is not None else ""
 
     def count(self) -> Counters:
-        """The running totals, with the figures of this moment in them."""
+        """The counters, with the current numbers of holds, connections, groups and members."""
         counters = self.counters
         counters.holds_now = len(self.holds)
         counters.connections_now = len(self.clients)
@@ -180,7 +180,7 @@ class Context:
         return counters
 
     def totals(self) -> BrokerTotals:
-        """What the statistics of the whole broker are made of."""
+        """The totals that the broker's statistics are sampled from."""
         counters, found = self.counters, self.stats.found
         return BrokerTotals(
             stored=counters.messages_stored,
@@ -196,7 +196,7 @@ class Context:
         return self.store.problem
 
     def queue_view(self, topic: str, queue_id: int) -> QueueView:
-        """A queue as the board shows it."""
+        """A queue as the dashboard shows it."""
         end = self.store.max_offset(topic, queue_id)
         return QueueView(
             broker=self.options.broker_name,
@@ -209,7 +209,7 @@ class Context:
         )
 
     def hold_view(self, request: PullRequest, now_wall_ms: int, now_mono_ns: int) -> HoldView:
-        """A row of the pullRequestTable; wall times are reckoned from the monotonic ones."""
+        """A row of the pullRequestTable. Wall times are computed from the monotonic ones."""
         since_ms = (now_mono_ns - request.suspended_ns) // 1_000_000
         suspended_at_ms = now_wall_ms - since_ms
         return HoldView(
@@ -229,5 +229,5 @@ class Context:
 
 
 def filter_text(message_filter: Any) -> str:
-    """The expression a filter was made of."""
+    """The expression of a filter."""
     return "*" if message_filter is None else str(message_filter.expression)

@@ -1,8 +1,8 @@
 """The one place where a message is acknowledged.
 
-ASYNC_FLUSH: as soon as it is in the log. SYNC_FLUSH: when the log is on the disk up to its end; many sends wait for
-one flush. A message with the property WAIT=false never waits. A flush that takes longer than syncFlushTimeout is
-answered FLUSH_DISK_TIMEOUT: the message is stored, its durability is not confirmed.
+ASYNC_FLUSH: as soon as the message is in the log. SYNC_FLUSH: when the log is on the disk up to the message's end; many
+sends wait for one flush. A message with the property WAIT=false never waits. If a flush takes longer than
+syncFlushTimeout, the answer is FLUSH_DISK_TIMEOUT: the message is stored, but its durability is not confirmed.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from broker_core.processors.context import Context, Request
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
-    """Who waits until the log is flushed up to ``physical_end``: not the request, which has the bodies."""
+    """An answer that waits until the log is flushed up to ``physical_end``. The request and its bodies are not kept."""
 
     physical_end: int
     deadline_ns: int
@@ -34,7 +34,7 @@ class GroupCommit:
         self._waiting: deque[Waiting] = deque()
 
     def acknowledge(self, request: Request, reply: Reply, wait: bool, now: Now) -> None:
-        """Answer now, or when the flush mode's promise holds."""
+        """Answer now, or as soon as the flush mode allows it."""
         context = self._context
         options, store = context.options, context.store
         if options.flush_disk_type == "ASYNC_FLUSH" or not wait or store.flushed_offset >= store.appended_offset:
@@ -44,19 +44,19 @@ class GroupCommit:
         self._waiting.append(Waiting(store.appended_offset, deadline_ns, request.connection, request.request_id, reply))
 
     def flushed(self) -> None:
-        """The log is flushed further: answer everybody whose messages are on the disk now."""
+        """The log was flushed: answer the senders of messages that are on the disk now."""
         flushed_offset = self._context.store.flushed_offset
         while self._waiting and self._waiting[0].physical_end <= flushed_offset:
             waiting = self._waiting.popleft()
             self._context.reply(waiting.connection, waiting.request_id, waiting.reply)
 
     def tick(self, now: Now) -> None:
-        """Answer those that have waited for too long."""
+        """Answer senders that have waited for too long."""
         while self._waiting and self._waiting[0].deadline_ns <= now.mono_ns:
             self._time_out(self._waiting.popleft())
 
     def give_up(self) -> None:
-        """No flush will come any more: nobody may be told that it was done."""
+        """There will be no further flush: answer everybody with FLUSH_DISK_TIMEOUT."""
         while self._waiting:
             self._time_out(self._waiting.popleft())
 

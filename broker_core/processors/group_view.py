@@ -1,8 +1,7 @@
-"""Looking at consumer groups: why does a consumer wait, or not consume?
+"""Views of consumer groups: why does a consumer wait, or not consume?
 
-Clients share the queues among themselves and do not report it. So what is shown is who should have a queue, by the
-clients' default sum over the queues of this broker alone (of several brokers each shows its own share of the truth),
-and beside it who really asks for it, by its pulls.
+Clients share the queues among themselves and do not report the result. So a view shows which member should have a queue
+by the clients' default strategy, applied to the queues of this broker alone, and which member really pulls from it.
 """
 
 from collections.abc import Iterator, Set
@@ -32,9 +31,9 @@ from broker_core.topics import PERM_READ
 
 MAX_QUEUES = 2000
 POLLING_MS = 10_000
-"""So long after its last pull was answered a client is on its way to the next one."""
+"""For so long after the answer to its last pull, a client is assumed to send the next one."""
 HTTP_POLLING_MS = 3000
-"""The same where no open connection says that it is still there."""
+"""The same for a client without an open connection."""
 
 State = Literal["held", "polling", "not_polling", "unassigned"]
 
@@ -109,7 +108,7 @@ def get_consumer_group(context: Context, request: Request, now: Now) -> Reply:
 
 
 def _retries(context: Context, group: str) -> GroupRetries:
-    """What the group could not consume."""
+    """Messages that the group could not consume."""
     waiting, dead = context.retries.of(retry_topic(group)), DLQ_PREFIX + group
     config, store = context.topics.get(dead), context.store
     queues = range(config.read_queue_nums if config else 0)
@@ -125,7 +124,7 @@ def _retries(context: Context, group: str) -> GroupRetries:
 
 
 def _queues(context: Context, group: str, topic: str, online: Set[str], now: Now) -> Iterator[GroupQueueView]:
-    """A topic's queues as the group sees them; ``online`` are the ids of clients whose connection is open."""
+    """The queues of a topic from the group's side; ``online`` are the ids of clients with an open connection."""
     config, info = context.topics.require(topic), context.consumers.get(group)
     subscribed = info is not None and topic in info.subscriptions
     owners: list[str] = []
@@ -158,7 +157,7 @@ def _queue(
     offset = context.offsets.query(group, topic, queue_id)
     at = group_queue_offset(context, topic, queue_id, offset or 0, now)
     lag, lag_ms = (at.lag, at.lag_ms) if offset is not None else (None, None)
-    if at.max_offset == at.min_offset:  # nothing is there to be behind with
+    if at.max_offset == at.min_offset:  # an empty queue has no lag
         lag, lag_ms = 0, 0
     return GroupQueueView(
         topic=topic,
@@ -179,17 +178,17 @@ def _queue(
 
 
 def _polling_ms(last: LastPull, online: Set[str]) -> int:
-    """How long its client is said to be on its way to the next pull."""
+    """For how long its client is assumed to send the next pull."""
     if last.client_id in online:
         return POLLING_MS
     return HTTP_POLLING_MS if last.protocol == "http" else 0
 
 
 def _who_is_gone(last: LastPull, since_s: int) -> str:
-    """Of the last pull, whose client has no open connection that is known."""
+    """A sentence about the last pull, when its client has no known open connection."""
     who = last.client_id or "a client"
     if last.protocol == "http":
-        return f"{who} pulled {since_s} s ago; it is not a member, so nobody knows whether it comes again"
+        return f"{who} pulled {since_s} s ago; it is not a member, so it may or may not pull again"
     return f"{who}'s connection is closed; it pulled {since_s} s ago"
 
 
@@ -205,24 +204,24 @@ def _why(
     online: Set[str],
     now: Now,
 ) -> str:
-    """In a sentence, why the queue is in this state."""
+    """A sentence about why the queue is in this state."""
     config, topic_config = context.subscription_groups.get(group), context.topics.require(topic)
     who, lock = owner or "a member", context.locks.owner(group, topic, queue_id)
     if config is not None and not config.consume_enable:
         return "the group may not consume: its consumeEnable is off"
     if not topic_config.perm & PERM_READ:
-        return "the topic may not be read: its perm is without 4"
+        return "the topic may not be read: its perm does not contain 4 (read)"
     if held is not None:
         waits = f"{held.client_id or 'a client'} waits at offset {held.pull_from_offset}"
         newer = context.store.max_offset(topic, queue_id) - held.pull_from_offset
         if newer:
-            return f"{waits}; of {newer} newer messages none passes its filter"
+            return f"{waits}; its filter accepts none of {newer} newer messages"
         accepts = filter_text(held.message_filter)
         return f"{waits}, the queue's end{'' if accepts == '*' else f', for a message that {accepts} accepts'}"
     reset = context.offsets.pending_reset(group, topic, queue_id)
     if reset is not None:
-        return f"{who} is told with its next pull to go on at offset {reset}"
-    nobody = "no member is there" if context.consumers.get(group) is None else "no member subscribes to the topic"
+        return f"the answer to the next pull of {who} will move it to offset {reset}"
+    nobody = "the group has no member" if context.consumers.get(group) is None else "no member subscribes to the topic"
     if lock is not None and owner is not None and lock != owner and state == "not_polling":
         return f"{lock} has it locked; {owner} waits for the lock"
     return _why_not_held(state, owner, nobody, last, online, now)
@@ -231,7 +230,7 @@ def _why(
 def _why_not_held(
     state: State, owner: str | None, nobody: str, last: LastPull | None, online: Set[str], now: Now
 ) -> str:
-    """The same of a queue from which no pull is held, as far as the last pull tells."""
+    """The same for a queue without a held pull, by its last pull."""
     since_s = (now.mono_ns - last.mono_ns) // 1_000_000_000 if last is not None else 0
     is_gone = last is not None and last.client_id not in online
     if last is not None and is_gone and (owner is None or state == "polling"):
@@ -242,5 +241,5 @@ def _why_not_held(
         return f"{owner or 'a member'} has not pulled from it yet"
     who = last.client_id or "a client"
     if state == "polling":
-        return f"{who} pulled a moment ago and is about to again"
-    return f"{who} pulled {since_s} s ago and has not asked for more: it is paused or busy with what it has"
+        return f"{who} pulled a moment ago and will pull again"
+    return f"{who} pulled {since_s} s ago and has not pulled since: it is paused or busy with its messages"

@@ -15,11 +15,11 @@ def _check(group: str, client_id: str, queues: list[MessageQueue]) -> None:
     if not client_id:
         raise RequestError("the client id is empty", pointer="/client_id")
     if len(queues) > MAX_QUEUES_A_REQUEST:
-        raise RequestError(f"{len(queues)} queues at once; {MAX_QUEUES_A_REQUEST} is the most", pointer="/queues")
+        raise RequestError(f"{len(queues)} queues at once; the limit is {MAX_QUEUES_A_REQUEST}", pointer="/queues")
 
 
 def lock_batch_mq(context: Context, request: Request, now: Now) -> Reply:
-    """A queue that this broker does not have is not locked. A lock may be taken before the first heartbeat."""
+    """Lock queues of this broker; others are left out. A lock may be taken before the first heartbeat."""
     command: LockBatchMq = request.command
     _check(command.group, command.client_id, command.queues)
     expire_locks(context, now, MAX_QUEUES_A_REQUEST)
@@ -37,7 +37,7 @@ def lock_batch_mq(context: Context, request: Request, now: Now) -> Reply:
 
 
 def unlock_batch_mq(context: Context, request: Request, now: Now) -> Reply:
-    """A lock that somebody else holds stays."""
+    """Release locks of the client; locks of other clients stay."""
     command: UnlockBatchMq = request.command
     _check(command.group, command.client_id, command.queues)
     for queue in command.queues:
@@ -49,6 +49,6 @@ def unlock_batch_mq(context: Context, request: Request, now: Now) -> Reply:
 
 
 def expire_locks(context: Context, now: Now, limit: int) -> None:
-    """Locks that were not renewed in time end, after at most ``limit`` looks."""
+    """End the locks that were not renewed in time; at most ``limit`` are looked at."""
     for (group, topic, queue_id), client_id in context.locks.take_expired(now.mono_ns, limit):
         context.events.keep(QueueUnlocked, now, group, topic, queue_id, client_id, "expired")

@@ -1,7 +1,7 @@
-"""What became of one message, as far as the recent events know it.
+"""The recent events of one message.
 
-A message that is delayed, or that a group sends back, goes on as copies in other topics. All copies carry the same
-UNIQ_KEY: by it they are found, and their events make one timeline.
+A message that is delayed, or that a group sends back, is copied to other topics. All copies have the same UNIQ_KEY. It
+finds them, and their events make one timeline.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from broker_core.store.delay_level import SCHEDULE_TOPIC
 
 
 def _fields(kind: type[Event], *names: str) -> Callable[[Note], Any]:
-    """What takes these out of a note: before an event's own fields it has two things, the event three."""
+    """A getter of these fields of a note. A note has two items before an event's own fields, the event has three."""
     return itemgetter(*(kind.__struct_fields__.index(name) - 1 for name in names))
 
 
@@ -82,7 +82,7 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Reply:
 
 
 def _places(context: Context, record: CommitLogRecord, message_id: str) -> Places:
-    """Where the message lies, and its copies that the index knows."""
+    """The places of the message and of its copies in the index."""
     places: Places = {(record.topic, record.queue_id): {record.queue_offset}}
     if not message_id:
         return places

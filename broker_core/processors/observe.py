@@ -1,4 +1,4 @@
-"""What an observer asks: the pullRequestTable, the recent events, everything at one moment."""
+"""Views for observers: the pullRequestTable, the recent events, a snapshot of everything."""
 
 from heapq import merge
 from itertools import islice
@@ -45,7 +45,7 @@ def get_hold(context: Context, request: Request, now: Now) -> Reply:
     command: GetHold = request.command
     held = context.holds.get(command.hold_id)
     if held is None:
-        raise NotFoundError(f"hold {command.hold_id} is not in the pullRequestTable (any more)", pointer="/id")
+        raise NotFoundError(f"hold {command.hold_id} is not, or no longer, in the pullRequestTable", pointer="/id")
     return Holds(
         seq=context.events.seq, total=len(context.holds), holds=[context.hold_view(held, now.wall_ms, now.mono_ns)]
     )
@@ -63,7 +63,7 @@ def get_events(context: Context, request: Request, now: Now) -> Reply:
 
 
 def wake_up(event: Event) -> WakeUp:
-    """The end of a hold, as the wake-up stream shows it."""
+    """The end of a hold as the list of wake-ups shows it."""
     assert isinstance(event, PullWoken | PullReleased)
     wake_us, messages = (event.wake_us, event.messages) if isinstance(event, PullWoken) else (0, 0)
     return WakeUp(
@@ -87,7 +87,7 @@ def get_snapshot(context: Context, request: Request, now: Now) -> Reply:
 
 
 def snapshot(context: Context, now: Now, max_holds: int = 1000, max_queues: int = 2000) -> Snapshot:
-    """Everything a page shows, and the number of the last event that is in it. The busiest topics' queues first."""
+    """Everything that a page shows, with the number of the last event in it. Queues of system topics come last."""
     options, counters = context.options, context.count()
     configs = sorted(
         context.topics, key=lambda config: (context.topics.is_system(config.topic_name), config.topic_name)

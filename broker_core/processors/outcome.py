@@ -1,4 +1,4 @@
-"""Errors as replies: the one place where an exception becomes an answer."""
+"""The one place where an exception becomes a reply."""
 
 import logging
 from typing import Literal
@@ -19,13 +19,13 @@ Kind = Literal["request", "not_found", "conflict", "unavailable", "store"]
 
 
 def failed(error: Exception) -> Failed:
-    """The answer that ``error`` stands for. What is no BrokerError is a defect: it is logged."""
+    """The reply for ``error``. An error that is not a BrokerError is a defect, and is logged."""
     if not isinstance(error, BrokerError):
         log.error("a request failed in an unexpected way", exc_info=error)
         return Failed(
             code=ResponseCode.SYSTEM_ERROR,
             kind="store",
-            remark=f"the broker failed over this request ({type(error).__name__}); its log says more",
+            remark=f"the broker failed on this request ({type(error).__name__}); see its log",
         )
     kind: Kind = "store"
     if isinstance(error, NotFoundError):

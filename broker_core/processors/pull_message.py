@@ -1,7 +1,7 @@
-"""Reading, and holding what finds nothing. RocketMQ's PullMessageProcessor.
+"""Reads for pulls, and holds those that find nothing. RocketMQ's PullMessageProcessor.
 
-A pull is read; found nothing new, and may wait, it is held: one step. A held pull that is woken is read again, once,
-and answered whatever the read says. For the one message that most pulls are woken for, the arrival says where it lies.
+A pull that finds nothing new and may wait is held in the same step. A held pull that is woken is read again once and
+then answered, whatever the result. Most pulls are woken for one message, and the arrival contains its position.
 """
 
 from sys import intern
@@ -62,7 +62,7 @@ _CODES = {
 
 
 def response_code(status: str, queue_offset: int) -> ResponseCode:
-    """RocketMQ's code for a GetMessageStatus; an empty queue is only "nothing new" to who begins at 0."""
+    """RocketMQ's code for a GetMessageStatus. An empty queue is "nothing new" only for a pull from offset 0."""
     code = _CODES.get(status)
     if code is None:
         return ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
@@ -70,7 +70,7 @@ def response_code(status: str, queue_offset: int) -> ResponseCode:
 
 
 def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
-    """Answer a pull, or hold it and answer None (Held, when it asked to be told)."""
+    """Answer a pull, or hold it and return None (Held if it has ``report_hold``)."""
     command: PullMessage = request.command
     group, client_id = command.consumer_group, command.client_id or context.client_id_of(request.connection)
     context.counters.pulls_received += 1
@@ -139,7 +139,7 @@ def answer_reset(
     granted: int,
     now: Now,
 ) -> Pulled:
-    """The group's offset was moved meanwhile: the member is told where to go on, once."""
+    """The group's offset was reset: the answer moves the member there, once."""
     context.offsets.erase_reset(group, topic, queue_id)
     result = GetMessageResult(
         OFFSET_RESET, offset, context.store.min_offset(topic, queue_id), context.store.max_offset(topic, queue_id)
@@ -162,7 +162,7 @@ def answer_reset(
 
 
 def _check(context: Context, command: PullMessage, now: Now) -> MessageFilter | None:
-    """RocketMQ's checks before reading, in its order; the subscription's filter."""
+    """Make RocketMQ's checks, in its order. Returns the subscription's filter."""
     if context.draining:
         raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
     if not context.options.broker_permission & PERM_READ:
@@ -173,12 +173,12 @@ def _check(context: Context, command: PullMessage, now: Now) -> MessageFilter | 
         raise RequestError(f"topic {command.topic} may not be read", code=ResponseCode.NO_PERMISSION, pointer="/topic")
     if not 0 <= command.queue_id < topic.read_queue_nums:
         raise RequestError(
-            f"queue {command.queue_id} is not one of topic {command.topic}'s {topic.read_queue_nums} "
-            f"(0 to {topic.read_queue_nums - 1})",
+            f"topic {command.topic} has no queue {command.queue_id} to read from; it has 0 to "
+            f"{topic.read_queue_nums - 1}",
             pointer="/queue_id",
         )
     if command.max_msg_nums < 1:
-        raise RequestError("ask for at least one message", pointer="/limit")
+        raise RequestError("a pull asks for at least one message", pointer="/limit")
     if config is None:
         assert command.subscription is not None
         return parse_subscription(command.subscription, command.expression_type)
@@ -190,7 +190,10 @@ def _check(context: Context, command: PullMessage, now: Now) -> MessageFilter | 
 def _group(context: Context, command: PullMessage, now: Now) -> SubscriptionGroupConfig:
     """The configuration of a group that may consume."""
     if command.lite and not context.options.lite_pull_message_enable:
-        raise RequestError("lite pull consumers may not pull here", code=ResponseCode.NO_PERMISSION)
+        raise RequestError(
+            "litePullMessageEnable is off: lite pull consumers may not pull from this broker",
+            code=ResponseCode.NO_PERMISSION,
+        )
     config = find_or_create_group(context, command.consumer_group, now)
     if not config.consume_enable:
         raise RequestError(
@@ -204,18 +207,18 @@ def _subscribed_filter(
     command: PullMessage,
     config: SubscriptionGroupConfig,
 ) -> MessageFilter | None:
-    """The filter that the group's heartbeats have brought for this topic."""
+    """The filter for this topic from the group's heartbeats."""
     group, topic = command.consumer_group, command.topic
     info = context.consumers.get(group)
     if info is None:
         raise RequestError(
-            f"group {group} has no member here yet: its heartbeat has not come",
+            f"group {group} has no member on this broker yet: it has sent no heartbeat",
             code=ResponseCode.SUBSCRIPTION_NOT_EXIST,
         )
     if not config.consume_broadcast_enable and info.message_model == "BROADCASTING":
         raise RequestError(f"group {group} may not consume by broadcasting", code=ResponseCode.NO_PERMISSION)
     if not context.subscription_groups.may_read(group, topic):
-        raise RequestError(f"group {group} is kept from reading topic {topic}", code=ResponseCode.NO_PERMISSION)
+        raise RequestError(f"group {group} is forbidden to read topic {topic}", code=ResponseCode.NO_PERMISSION)
     subscription = info.subscriptions.get(topic)
     if subscription is None:
         raise RequestError(
@@ -224,8 +227,8 @@ def _subscribed_filter(
         )
     if version_ns(subscription.sub_version) < version_ns(command.sub_version):
         raise RequestError(
-            f"the subscription of group {group} to topic {topic} is newer at the client than here: its "
-            "heartbeat has not come yet",
+            f"the client's subscription of group {group} to topic {topic} is newer than the broker's: its "
+            "heartbeat has not arrived yet",
             code=ResponseCode.SUBSCRIPTION_NOT_LATEST,
         )
     return parse_client_subscription(subscription.sub_string, subscription.expression_type)
@@ -248,9 +251,9 @@ def _hold(
     holds = context.holds
     of_client = holds.count_of(request.connection)
     if len(holds) >= context.options.max_holds or of_client >= context.options.max_holds_per_connection:
-        whose = "the broker's" if len(holds) >= context.options.max_holds else "this connection's"
+        owner = "the broker's" if len(holds) >= context.options.max_holds else "this connection's"
         raise UnavailableError(
-            f"{whose} limit of held pulls is reached; wait for one to be answered", code=ResponseCode.FLOW_CONTROL
+            f"{owner} limit of held pulls is reached; wait for one to be answered", code=ResponseCode.FLOW_CONTROL
         )
     if of_client and holds.is_held(request.connection, request.request_id):
         raise RequestError(f"request {request.request_id} of this connection is held already")
@@ -295,7 +298,7 @@ def _hold(
 
 
 def run_again(context: Context, waking: Waking, now: Now) -> int:
-    """Read for a hold that was taken out of the table, and answer it: no second hold, no second commit; bytes read."""
+    """Read again for a hold that was taken out of the table, and answer it. Returns the bytes read."""
     request, arrival_ns, arrival, cause = waking.request, waking.arrival_ns, waking.arrival, waking.cause
     topic, queue_id = request.many.topic, request.many.queue_id
     offset, message_filter = request.pull_from_offset, request.message_filter
@@ -314,7 +317,7 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     end_ns = mono_ns()
     counters.pulls_read += 1
     if cause == "check":
-        cause = _what_the_check_found(context, request, result)
+        cause = _cause_found_by_check(context, request, result)
     held_us = (now.mono_ns - request.suspended_ns) // 1000
     wake_us = 0
     if arrival_ns:
@@ -349,8 +352,8 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     return len(result.records)
 
 
-def _what_the_check_found(context: Context, request: PullRequest, result: GetMessageResult) -> WakeCause:
-    """Whether it is the filter's doing that no arrival has woken this hold, or a defect."""
+def _cause_found_by_check(context: Context, request: PullRequest, result: GetMessageResult) -> WakeCause:
+    """Why no arrival has woken this hold: short polling, its filter, or a defect."""
     if request.short or not context.options.long_polling_enable:
         return "short_poll"
     return "missed_arrival" if result.message_count else "filter_advanced"
@@ -436,18 +439,20 @@ def note_pull(
     next_offset: int,
     now: Now,
 ) -> None:
-    """Remember who asked for the queue, and where it goes on; say so when it was another member before."""
+    """Note a member's pull and its next offset. Report it if another member pulled from the queue before."""
     if not group:
         return
-    before = context.pulls.note(group, topic, queue_id, LastPull(client_id, now.mono_ns, next_offset, protocol))
-    if before is None or before.client_id != client_id:
+    previous = context.pulls.note(group, topic, queue_id, LastPull(client_id, now.mono_ns, next_offset, protocol))
+    if previous is None or previous.client_id != client_id:
         info = context.consumers.get(group)
         if info is not None and info.message_model == "CLUSTERING" and client_id in context.consumers.members(group):
-            context.events.keep(QueueTaken, now, group, topic, queue_id, client_id, before.client_id if before else "")
+            context.events.keep(
+                QueueTaken, now, group, topic, queue_id, client_id, previous.client_id if previous else ""
+            )
 
 
 def release(context: Context, request: PullRequest, cause: ReleaseCause, now: Now, reply: Reply | None) -> None:
-    """End a hold that was taken out of the table without running its pull; ``reply`` None: nobody is there."""
+    """End a hold that was taken out of the table without running its pull. ``reply`` None: the client is gone."""
     held_us = max(0, now.mono_ns - request.suspended_ns) // 1000
     many = request.many
     context.counters.released += 1
@@ -485,7 +490,7 @@ def cancel_pull(context: Context, request: Request, now: Now) -> Reply:
 
 
 def refused(context: Context, request: Request, error: UnavailableError, now: Now) -> None:
-    """The broker protected itself: say so once more, as an event."""
+    """Count a refused request and report it as an event."""
     context.counters.requests_refused += 1
     context.events.emit(
         RequestRefused,

@@ -1,8 +1,8 @@
-"""Which queues a client is to pull from, for clients that leave it to the broker (clientRebalance=false).
+"""Assigns queues to clients that leave this to the broker (clientRebalance=false).
 
-RocketMQ's QueryAssignmentProcessor, in PULL mode: the clients' own sum, done here. The topic's queues on all brokers
-are shared out, since a client asks one broker for all. Where this broker does not know the others' queues it says so,
-and clients share the queues among themselves, as they do by default.
+RocketMQ's QueryAssignmentProcessor in PULL mode, with the clients' own strategies. A client asks one broker for all
+queues, so the topic's queues on all brokers are assigned. If this broker does not know the queues of the others, it
+refuses, and clients share the queues among themselves, as they do by default.
 """
 
 from broker_core.clock import Now
@@ -19,11 +19,11 @@ def query_assignment(context: Context, request: Request, now: Now) -> Reply:
     command: QueryAssignment = request.command
     allocate = STRATEGIES.get(command.strategy)
     if allocate is None:
-        raise _left_to_clients(f"queues are not shared by {command.strategy[:100]!r} here")
+        raise _left_to_clients(f"this broker has no strategy {command.strategy[:100]!r}")
     context.topics.require(command.topic)
     queues = context.find_queues(command.topic) if context.find_queues is not None else None
     if queues is None:
-        raise _left_to_clients("the queues of other brokers are not known here")
+        raise _left_to_clients("this broker does not know the queues of other brokers")
     if command.message_model == "BROADCASTING":
         return Assignment(queues=queues)
     queues = sorted(queues, key=lambda queue: (queue.topic, queue.broker_name, queue.queue_id))

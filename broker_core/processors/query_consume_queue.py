@@ -1,4 +1,4 @@
-"""The units of a queue, one by one, for who looks for a fault. Part of RocketMQ's AdminBrokerProcessor."""
+"""The units of a queue, for diagnosis. Part of RocketMQ's AdminBrokerProcessor."""
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
@@ -10,7 +10,7 @@ MAX_UNITS = 4096
 
 
 def query_consume_queue(context: Context, request: Request, now: Now) -> Reply:
-    """``MAX_UNITS`` at most."""
+    """At most ``MAX_UNITS`` units."""
     command: QueryConsumeQueue = request.command
     topic, queue_id, store = command.topic, command.queue_id, context.store
     low, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)

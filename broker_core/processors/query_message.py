@@ -29,7 +29,7 @@ def view_message(context: Context, request: Request, now: Now) -> Reply:
 
 
 def find_message(context: Context, message_id: str, topic: str) -> bytes:
-    """The record of an offset message id or, which looks the same, of a UNIQ_KEY; NotFoundError."""
+    """The record of an offset message id, or of a UNIQ_KEY, which has the same form. Raises NotFoundError."""
     if not 0 < len(message_id) <= MAX_KEY_LENGTH:
         raise RequestError(f"a message id has 1 to {MAX_KEY_LENGTH} characters", pointer="/message_id")
     try:

@@ -1,7 +1,7 @@
-"""Moving a group's offsets. Part of RocketMQ's AdminBrokerProcessor, with useServerSideResetOffset.
+"""Resets a group's offsets. Part of RocketMQ's AdminBrokerProcessor, with useServerSideResetOffset.
 
-A member keeps its own account of where it is, and would soon commit that again. So until its next pull from a queue
-told it (OFFSET_RESET), its commits for the queue are not heard. A group without members has only the stored offset.
+A member has its own offset and would soon commit it again. So its commits for a queue are ignored until the answer to
+its next pull (OFFSET_RESET) has moved it. A group without members has only the stored offset.
 """
 
 from broker_core.clock import Now
@@ -15,7 +15,7 @@ from broker_core.topics import validate_group
 
 
 def reset_consumer_offset(context: Context, request: Request, now: Now) -> Reply:
-    """Store the new offsets, and tell members that consume: with their next pull, those that are held now at once."""
+    """Store the new offsets. Members get them with the answer to their next pull; held pulls are answered now."""
     command: ResetConsumerOffset = request.command
     validate_group(command.group)
     topic = context.topics.require(command.topic)
@@ -50,7 +50,7 @@ def _target(context: Context, command: ResetConsumerOffset, queue_id: int) -> in
     if to == "max":
         return high
     if not to.isdecimal() or len(to) > 15:
-        raise RequestError(f"to is min, max or a store time in ms since 1970, not {to!r}", pointer="/to")
+        raise RequestError(f"`to` is min, max or a store time in ms since 1970, not {to!r}", pointer="/to")
     return context.store.offset_by_time(topic, queue_id, int(to), "lower")
 
 

@@ -1,7 +1,7 @@
-"""Messages that a group could not consume: they come to it again, later, or are put away for somebody to look at.
+"""Messages that a group could not consume: it gets them again later, or they become dead letters.
 
-RocketMQ's consumerSendMsgBack and handleRetryAndDLQ. The copy goes to the topic ``%RETRY%<group>``, which every member
-of the group consumes, as a delayed message; when the group has tried often enough, to ``%DLQ%<group>``.
+RocketMQ's consumerSendMsgBack and handleRetryAndDLQ. The copy is stored as a delayed message of ``%RETRY%<group>``, a
+topic that every member of the group consumes, or, after the last attempt, in ``%DLQ%<group>``.
 """
 
 import msgspec
@@ -29,7 +29,7 @@ FIRST_RETRY_LEVEL = 3
 
 
 class Retry(msgspec.Struct, frozen=True, gc=False):
-    """What is told of a message when its copy is stored. ``dead`` None: the group gets it again."""
+    """What is reported when the copy of a message is stored. If ``dead`` is None, the group gets it again."""
 
     group: str
     level: int
@@ -38,7 +38,7 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
 
 
 def create_back_topic(context: Context, name: str, queues: int, now: Now) -> TopicConfig:
-    """A group's retry or dead letter topic, made when it is not there. RequestError when it may not be written to."""
+    """A group's retry or dead letter topic, created if missing. RequestError if it may not be written to."""
     topic, created = context.topics.create_in_send_message_back(name, queues, PERM_READ | PERM_WRITE, now)
     if created:
         context.events.emit(
@@ -49,14 +49,14 @@ def create_back_topic(context: Context, name: str, queues: int, now: Now) -> Top
     return topic
 
 
-# --- A consumer gives a message back --------------------------------------------------------------------------------
+# --- A consumer sends a message back --------------------------------------------------------------------------------
 
 
 def message_back(context: Context, command: ConsumerSendMsgBack, now: Now) -> tuple[PendingMessage, Retry] | None:
-    """The copy to store of a message that a group could not consume, which becomes delayed or dead.
+    """The copy to store of a message that a group could not consume: a delayed message or a dead letter.
 
-    None for a group that wants no retries. Raises NotFoundError for an unknown group and for a record that is not in
-    the log; RequestError where nothing may be written.
+    None for a group without retries (retryQueueNums 0). Raises NotFoundError for an unknown group or a record that is
+    not in the log; RequestError where nothing may be written.
     """
     config = find_or_create_group(context, command.group, now)
     context.require_writable()
@@ -133,7 +133,7 @@ def _copy(record: CommitLogRecord, topic: str, queue_id: int, level: int) -> Pen
 def sent_to_retry_topic(
     context: Context, command: SendMessage, message: PendingMessage, pointer: str, now: Now
 ) -> Retry:
-    """A send to ``%RETRY%<group>``: past the group's limit, or from one that consumes in order, it is dead."""
+    """Handle a send to ``%RETRY%<group>``. Past the group's limit, or if the group consumes in order, it is dead."""
     group = command.topic.removeprefix(RETRY_PREFIX)
     config = find_or_create_group(context, group, now)
     limit = config.retry_max_times if command.max_reconsume_times is None else command.max_reconsume_times
@@ -152,7 +152,7 @@ def sent_to_retry_topic(
 
 
 def report_retry(context: Context, retry: Retry, stored: DispatchRequest, now: Now) -> None:
-    """The copy is in the log."""
+    """Count and report a copy that was stored."""
     message_id = message_properties.find(stored.properties, UNIQ_KEY)
     find = message_properties.find
     topic = find(stored.properties, RETRY_TOPIC) or find(stored.properties, REAL_TOPIC) or stored.topic

@@ -1,7 +1,7 @@
-"""Delayed messages: put aside into their level's queue, and stored again under their own topic when they are due.
+"""Delayed messages: stored in the queue of their level first, and in their own topic when they are due.
 
-RocketMQ's handleScheduleMessage and the delivering half of its ScheduleMessageService. When they are due is known to
-``store/schedule_message_service.py``; the engine's one timer is set to it.
+RocketMQ's handleScheduleMessage and the delivering half of its ScheduleMessageService. The due times are in
+``store/schedule_message_service.py``; the engine's one timer is set to the first of them.
 """
 
 import logging
@@ -24,16 +24,16 @@ log = logging.getLogger(__name__)
 
 MESSAGES_A_TURN = 64
 BYTES_A_TURN = 1 << 20
-"""The message that reaches them is its turn's last."""
+"""The message that reaches them is the turn's last."""
 
 TIMER_REQUESTS = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
-"""How a producer asks for delivery at any time, RocketMQ 5's timer messages."""
+"""Properties of RocketMQ 5's timer messages, which ask for delivery at any time."""
 
 
 def delay(context: Context, message: PendingMessage, pointer: str = "") -> int:
-    """Put a message with the property DELAY aside, by giving it another place; its level, 0 when it is not delayed.
+    """Redirect a message with the property DELAY to its level's queue. Returns the level, 0 if it is not delayed.
 
-    Raises RequestError for a DELAY that is no number, and for a timer message, which this broker does not have.
+    Raises RequestError for a DELAY that is not a number, and for a timer message, which this broker does not support.
     """
     level = delay_level(message.properties)
     if level is None:
@@ -57,7 +57,7 @@ def delay(context: Context, message: PendingMessage, pointer: str = "") -> int:
 
 
 def deliver_due(context: Context, now: Now) -> None:
-    """Store what is due under its own topic, as much as a turn takes; what the store refuses is tried again later."""
+    """Store due messages in their own topics, at most a turn's worth. If the store refuses, try again later."""
     delayed = context.store.delayed
     try:
         due = delayed.due(now, MESSAGES_A_TURN, BYTES_A_TURN)
@@ -65,10 +65,10 @@ def deliver_due(context: Context, now: Now) -> None:
             _deliver(context, due, now)
         delayed.look(now)
     except (StoreError, UnavailableError) as error:
-        log.warning("delayed messages wait until the store takes messages: %s", error)
+        log.warning("delayed messages wait until the store accepts messages: %s", error)
         delayed.pause(now)
     except Exception:
-        log.exception("delayed messages could not be delivered; it is tried again")
+        log.exception("delayed messages could not be delivered; the broker will try again")
         delayed.pause(now)
 
 
@@ -86,7 +86,7 @@ def _deliver(context: Context, due: list[DueMessage], now: Now) -> None:
             batch = context.store.append(copies, now)
     except RequestError as error:
         if len(due) > 1:
-            for message in due:  # what cannot be stored fails alone
+            for message in due:  # a message that cannot be stored fails alone
                 _deliver(context, [message], now)
             return
         lost = [(due[0], error.remark)]
@@ -100,19 +100,19 @@ def _deliver(context: Context, due: list[DueMessage], now: Now) -> None:
 
 
 def _copy(context: Context, due: DueMessage, now: Now) -> PendingMessage:
-    """The message as it goes to its own topic: what the producer sent, its properties as they lie in the log.
+    """The message to store in its own topic, with its properties as they are in the log.
 
-    RequestError for one that has nowhere to go.
+    RequestError if there is no record or no queue for it.
     """
     record = due.record
     if record is None:
-        raise RequestError("its record is not in the log, or not whole")
+        raise RequestError("its record is missing from the log or incomplete")
     name = message_properties.find(record.properties, REAL_TOPIC)
     queue = message_properties.find(record.properties, REAL_QID)
     if name in NO_SEND_TOPICS or not (queue.isascii() and queue.isdecimal() and len(queue) < 10):
-        raise RequestError(f"queue {queue!r} of topic {name!r} is nowhere to deliver to")
+        raise RequestError(f"queue {queue!r} of topic {name!r} cannot be delivered to")
     queue_id = int(queue)
-    topic = context.topics.get(name) or _make_again(context, name, queue_id, now)
+    topic = context.topics.get(name) or _create_again(context, name, queue_id, now)
     queues = max(topic.read_queue_nums, topic.write_queue_nums, 1)
     return PendingMessage(
         topic=name,
@@ -128,10 +128,10 @@ def _copy(context: Context, due: DueMessage, now: Now) -> PendingMessage:
     )
 
 
-def _make_again(context: Context, name: str, queue_id: int, now: Now) -> TopicConfig:
-    """A topic that was deleted while a message for it waited, or that a crash forgot: the message was acknowledged.
+def _create_again(context: Context, name: str, queue_id: int, now: Now) -> TopicConfig:
+    """Create a topic that was deleted, or lost in a crash, while a message for it waited: the message was acknowledged.
 
-    RocketMQ stores it too, in a queue that no consumer can reach until somebody makes the topic again.
+    RocketMQ stores the message too, in a queue that no consumer reaches until the topic is created again.
     """
     validate_name(name, "topic", TOPIC_LENGTH_MAX)
     usual = 1 if name.startswith("%") else TopicConfig(topic_name=name).write_queue_nums
@@ -141,7 +141,7 @@ def _make_again(context: Context, name: str, queue_id: int, now: Now) -> TopicCo
 
 
 def _report_elapsed(context: Context, due: list[DueMessage], stored: int, now: Now) -> None:
-    """One event a level; ``due`` has each level's messages in their order."""
+    """Emit one event for each level; ``due`` has the messages of a level in their order."""
     context.counters.delays_elapsed += stored
     first: dict[int, DueMessage] = {}
     ends: dict[int, int] = {}

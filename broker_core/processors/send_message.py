@@ -1,6 +1,6 @@
 """Storing messages. RocketMQ's SendMessageProcessor.
 
-Sends gather while one batch of commands is handled, and are stored as one block: see ``store_gathered``.
+The sends of one batch of commands are gathered and stored as one block (``store_gathered``).
 """
 
 from collections.abc import Iterator
@@ -34,21 +34,21 @@ from broker_core.topics import NO_SEND_TOPICS, PERM_WRITE, TopicConfig
 
 MAX_PROPERTIES = 32_767
 MAX_BATCH = 32_768
-"""A batch of RocketMQ's Java client, 4 MiB at most, has room for about as many: none is shorter than its UNIQ_KEY."""
+"""About as many messages fit into a batch of RocketMQ's Java client (4 MiB): each has a UNIQ_KEY."""
 DELAYS = "DEL"
-"""In every property that asks for a later delivery: DELAY, TIMER_DELAY_SEC, TIMER_DELIVER_MS; one look finds them."""
+"""Part of each property that delays a message (DELAY, TIMER_DELAY_SEC, TIMER_DELIVER_MS): one search finds all."""
 
 POP_CK = "POP_CK"
 LOST_SECTOR = "\0" * 16
-"""Recovery takes as many NULs in a row for what a power cut has left of a record, and would cut the log there."""
+"""Recovery would take so many NULs in a row for a record damaged by a power cut, and end the log there."""
 
 
 class Prepared(msgspec.Struct, frozen=True, gc=False):
-    """A send that passed every check: what to store for it, and under which id each message goes.
+    """A send that passed every check: the messages to store and their ids.
 
     ``known`` are messages that an earlier send with the same Idempotency-Key stored, by their place in this one.
-    ``queue_id`` is what the sender is told of a message that is stored elsewhere than it was sent to, as a delayed or
-    a dead one is, and -1 for all others; ``retry`` is there when it is a group's.
+    ``queue_id`` is the answer's for a message that is stored in another queue than it was sent to (a delayed or dead
+    one), else -1. ``retry`` is set for a message that a group gets again.
     """
 
     request: Request
@@ -62,7 +62,7 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
 
 
 def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now) -> Prepared:
-    """Check a send and choose its queues; nothing is stored yet. Raises RequestError, UnavailableError."""
+    """Check a send and choose its queues. Nothing is stored yet. Raises RequestError, UnavailableError."""
     command: SendMessage = request.command
     if context.draining:
         raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
@@ -70,19 +70,19 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
         raise RequestError("no message to store", code=ResponseCode.MESSAGE_ILLEGAL, pointer="/messages")
     if len(command.messages) > MAX_BATCH:
         raise RequestError(
-            f"{len(command.messages)} messages at once; {MAX_BATCH} is the most",
+            f"{len(command.messages)} messages at once; the limit is {MAX_BATCH}",
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer="/messages",
         )
     if "\x01" in command.idempotency_key or "\x02" in command.idempotency_key:
         raise RequestError(
-            "an Idempotency-Key holds no 0x01 or 0x02, which separate properties", pointer="/Idempotency-Key"
+            "an Idempotency-Key must not contain 0x01 or 0x02, which separate properties", pointer="/Idempotency-Key"
         )
     topic = _writable_topic(context, command, now)
     to_retry_topic = command.topic.startswith(RETRY_PREFIX)
     if to_retry_topic and len(command.messages) > 1:
         raise RequestError(
-            "a batch cannot go to a retry topic; send its messages alone",
+            "a batch cannot be sent to a retry topic; send its messages one by one",
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer="/topic",
         )
@@ -120,13 +120,13 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
 
 
 def _redirect(context: Context, command: SendMessage, message: PendingMessage, index: int, now: Now) -> Retry | None:
-    """Give a delayed or dead message its other place; what is to be told of a retried one."""
+    """Redirect a delayed or dead message. Returns what to report of a retried one."""
     pointer = f"/messages/{index}/properties"
     if command.topic.startswith(RETRY_PREFIX):
         return sent_to_retry_topic(context, command, message, pointer, now)
     if delay(context, message, pointer) and len(command.messages) > 1:
         raise RequestError(
-            "a delayed message cannot be one of a batch; send it alone",
+            "a delayed message cannot be part of a batch; send it alone",
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer=pointer,
         )
@@ -134,7 +134,7 @@ def _redirect(context: Context, command: SendMessage, message: PendingMessage, i
 
 
 def prepare_back(context: Context, request: Request, now: Now) -> Prepared:
-    """What a message becomes that a group could not consume. Raises RequestError, UnavailableError."""
+    """The copy to store of a message that a group could not consume. Raises RequestError, UnavailableError."""
     if context.draining:
         raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
     back = message_back(context, request.command, now)
@@ -144,21 +144,21 @@ def prepare_back(context: Context, request: Request, now: Now) -> Prepared:
 
 
 def _check(context: Context, topic: TopicConfig, message: OutgoingMessage, index: int) -> None:
-    """RequestError for a message that this broker does not take; ``index`` is its place in the send."""
+    """RequestError for a message that this broker does not accept; ``index`` is its place in the send."""
     if message.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
         raise RequestError(
-            "this broker takes no transactional messages",
+            "this broker does not support transactional messages",
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer=f"/messages/{index}/sys_flag",
         )
     if message.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
         raise RequestError(
-            f"queue {message.queue_id} is not one of topic {topic.topic_name}'s {topic.write_queue_nums}",
+            f"topic {topic.topic_name} has no queue {message.queue_id}; it has {topic.write_queue_nums}",
             pointer=f"/messages/{index}/queue_id",
         )
     if len(message.body) > context.options.max_message_size:
         raise RequestError(
-            f"the body has {len(message.body)} bytes; {context.options.max_message_size} is the most",
+            f"the body has {len(message.body)} bytes; the limit is {context.options.max_message_size}",
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer=f"/messages/{index}/body",
         )
@@ -176,7 +176,7 @@ def _choose_queue(context: Context, topic: TopicConfig, message: OutgoingMessage
 def _writable_topic(context: Context, command: SendMessage, now: Now) -> TopicConfig:
     name = command.topic
     if name in NO_SEND_TOPICS:
-        raise RequestError(f"{name} takes no messages from clients", code=ResponseCode.NO_PERMISSION, pointer="/topic")
+        raise RequestError(f"clients may not send to {name}", code=ResponseCode.NO_PERMISSION, pointer="/topic")
     topic = context.topics.get(name)
     if topic is None:
         if context.store.read_only:
@@ -192,7 +192,7 @@ def _writable_topic(context: Context, command: SendMessage, now: Now) -> TopicCo
         _announce(context, topic, now)
     if topic.order and not context.options.broker_permission & PERM_WRITE:
         raise RequestError(
-            "this broker may not be written to, and the topic is an ordered one",
+            "this broker may not be written to, and the topic is ordered",
             code=ResponseCode.NO_PERMISSION,
             pointer="/topic",
         )
@@ -208,11 +208,11 @@ def _announce(context: Context, topic: TopicConfig, now: Now) -> None:
 
 
 def _complete(context: Context, command: SendMessage, digest: str, index: int, now: Now) -> tuple[str, str]:
-    """The client's property string with what the broker adds, and the UNIQ_KEY."""
+    """The client's property string with the broker's properties, and the UNIQ_KEY."""
     properties = command.messages[index].properties
     if LOST_SECTOR in properties:
         raise RequestError(
-            "the properties have a long run of NUL characters",
+            "the properties contain 16 or more NUL characters in a row",
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer=f"/messages/{index}/properties",
         )
@@ -242,7 +242,7 @@ def _complete(context: Context, command: SendMessage, digest: str, index: int, n
 def store_gathered(
     context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared], now: Now
 ) -> None:
-    """Append what several sends brought as one block, dispatch it, wake whom it concerns, acknowledge."""
+    """Append the messages of several sends as one block, dispatch them, wake holds, acknowledge."""
     messages = (
         gathered[0].messages
         if len(gathered) == 1
@@ -270,7 +270,7 @@ def store_gathered(
 def _not_stored(
     context: Context, keys: IdempotencyKeys, commit: GroupCommit, gathered: list[Prepared], error: Exception, now: Now
 ) -> None:
-    """Nothing of these sends is in the log: try each for itself where only one may be to blame, or refuse them."""
+    """Nothing of these sends is in the log. Try each alone if one of them may be the cause, else refuse them."""
     if len(gathered) > 1 and not isinstance(error, StoreError | UnavailableError):
         for prepared in gathered:
             store_gathered(context, keys, commit, [prepared], now)
@@ -282,7 +282,7 @@ def _not_stored(
 def _sent(
     context: Context, prepared: Prepared, each: Iterator[DispatchRequest], keys: IdempotencyKeys, now: Now
 ) -> Sent:
-    """The acknowledgement of one send; ``each`` goes on with where its messages were stored."""
+    """The acknowledgement of one send; ``each`` yields where its messages were stored."""
     command: SendMessage = prepared.request.command
     prefix = context.prefix_of_ids
     fresh: list[SentMessage] = []

@@ -24,9 +24,9 @@ from broker_core.topics import validate_group, validate_topic
 
 
 def find_or_create_group(context: Context, group: str, now: Now) -> SubscriptionGroupConfig:
-    """How a client's group is configured; NotFoundError where unknown groups are not made.
+    """The configuration of a client's group. NotFoundError if it is unknown and unknown groups are not created.
 
-    On a store that was not adopted the group is made in memory only, so that its messages can be consumed.
+    In a store that was not adopted the group is created in memory only, so that its messages can be consumed.
     """
     config = context.subscription_groups.get(group)
     if config is None:
@@ -42,7 +42,7 @@ def update_subscription_group(context: Context, request: Request, now: Now) -> R
 
 
 def update_subscription_group_list(context: Context, request: Request, now: Now) -> Reply:
-    """Nothing is changed before everything was found to be in order."""
+    """All groups are checked before any is changed."""
     command: UpdateSubscriptionGroupList = request.command
     context.require_writable()
     groups = context.subscription_groups
@@ -54,13 +54,13 @@ def update_subscription_group_list(context: Context, request: Request, now: Now)
 
 
 def _update(context: Context, config: dict[str, Any], now: Now) -> str:
-    """Create or change one group, and say so; its name."""
+    """Create or change one group and report it. Returns its name."""
     groups = context.subscription_groups
-    before = groups.data_version
-    known = str(config.get("groupName")) in groups
+    old_version = groups.data_version
+    is_known = str(config.get("groupName")) in groups
     name = groups.update(config, now).group_name
-    if groups.data_version != before:
-        context.events.keep(SubscriptionGroupChanged, now, name, "updated" if known else "created")
+    if groups.data_version != old_version:
+        context.events.keep(SubscriptionGroupChanged, now, name, "updated" if is_known else "created")
     return name
 
 
@@ -101,7 +101,7 @@ def update_group_forbidden(context: Context, request: Request, now: Now) -> Repl
 
 
 def delete_subscription_group(context: Context, request: Request, now: Now) -> Reply:
-    """As in RocketMQ it is no error when there is none: a tool asks every broker of the cluster."""
+    """With ``missing_ok`` an unknown group is no error, as in RocketMQ: tools ask every broker of the cluster."""
     command: DeleteSubscriptionGroup = request.command
     context.require_writable()
     members = len(context.consumers.members(command.group))

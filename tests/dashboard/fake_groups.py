@@ -204,7 +204,7 @@ def busy() -> FakeGroups:
                     state="unassigned",
                     polled_by=None,
                     polled_ms_ago=None,
-                    why="no member is there",
+                    why="the group has no member",
                     offset=900,
                     pull_offset=None,
                     lag_ms=5_400_000,
@@ -271,7 +271,7 @@ def broken() -> FakeGroups:
         "offset": 1100,
         "pull_offset": 1140,
         "lag_ms": 61_000,
-        "why": f"{JAVA[0]} pulled 45 s ago and has not asked for more: it is paused or busy with what it has",
+        "why": f"{JAVA[0]} pulled 45 s ago and has not pulled since: it is paused or busy with its messages",
     }
     queues = [
         queue("orders", 0, JAVA[0], **stuck),

@@ -210,7 +210,7 @@ def test_leaving_twice_or_without_having_been_there_is_no_error() -> None:
     [
         (beat(""), "client id"),
         (beat("x" * 256), "client id"),
-        (beat("B"), "client A's"),
+        (beat("B"), "client A;"),
         (beat("A", "a/b"), "group"),
         (beat("A", "x" * 121), "group"),
         (beat("A", *(f"g{n}" for n in range(MAX_GROUPS_OF_A_CLIENT + 1))), "groups"),

@@ -423,7 +423,7 @@ def test_a_full_disk_is_tried_again_and_loses_nothing(call: str, nth: int, caplo
     bench.submit(*(delayed("orders", b"%d" % n + b"x" * 30_000, 1, queue_id=n % 2) for n in range(6)))
     bench.files.fail(call, nth, 28)
     bench.tick(1000)
-    assert read(bench) == [] and "wait until the store takes messages" in caplog.text
+    assert read(bench) == [] and "wait until the store accepts messages" in caplog.text
     bench.tick(9999)
     assert read(bench) == []
     bench.tick(1)

@@ -1,4 +1,4 @@
-"""Which member of a group has which queue. Clients decide it by themselves, each with the same sum.
+"""Shares the queues of a topic among the members of a group. Each client does this by itself, with the same result.
 
 Source: RocketMQ's AllocateMessageQueueAveragely, the clients' default. Queues are sorted by topic, broker name and
 queue id, client ids as text.
@@ -12,14 +12,14 @@ Q = TypeVar("Q")
 
 
 def averagely(queues: int, members: int, index: int) -> range:
-    """The places of the queues that member ``index`` of ``members`` has: neighbours, the first members one more."""
+    """Indices of the queues of member ``index`` of ``members``: neighbours. The first members have one more."""
     share, rest = divmod(queues, members)
     start = index * share + min(index, rest)
     return range(start, start + share + (index < rest))
 
 
 def averagely_owners(queues: int, client_ids: Sequence[str]) -> list[str]:
-    """For each queue in its order who has it; empty without members."""
+    """The member of each queue, in the order of the queues; empty without members."""
     return [
         owner
         for index, client_id in enumerate(client_ids)
@@ -28,7 +28,7 @@ def averagely_owners(queues: int, client_ids: Sequence[str]) -> list[str]:
 
 
 def allocate_averagely(queues: Sequence[Q], client_ids: Sequence[str], client_id: str) -> list[Q]:
-    """Those of the queues that one client has; none when it is no member."""
+    """The queues of one client; none if it is not a member."""
     if client_id not in client_ids:
         return []
     return [queues[place] for place in averagely(len(queues), len(client_ids), client_ids.index(client_id))]

@@ -1,4 +1,4 @@
-"""One connection, and what the client at its other end said of itself."""
+"""One connection, and what its client reported about itself."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from broker_core.commands import Protocol
 class ClientChannelInfo(msgspec.Struct, eq=False, gc=False):
     """RocketMQ's ClientChannelInfo.
 
-    ``number`` grows with every connection, so of two connections of one client the newer one is known. ``client_id``
-    is empty until the client has said it; it says the same one ever after. ``last_heartbeat_ms`` is wall time.
+    ``number`` grows with every connection, so the newer of two connections of one client is known. ``client_id`` is
+    empty until the client has sent it, and does not change afterwards. ``last_heartbeat_ms`` is wall time.
     """
 
     connection: Any

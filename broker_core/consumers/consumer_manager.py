@@ -1,8 +1,8 @@
-"""Consumer groups that somebody is in: their members, how they consume, and what they subscribe to.
+"""Consumer groups with members: the members, how they consume, and their subscriptions.
 
-A group has one subscription for each topic, whoever brought it: its members must say the same. What the newest
-heartbeat does not name is dropped. The expression is replaced by one with a larger version only, so a heartbeat that
-was overtaken changes nothing.
+A group has one subscription for each topic, so all members must subscribe to the same. Topics that the newest heartbeat
+does not name are dropped. An expression is replaced only by one with a larger version, so a heartbeat that was
+overtaken by another changes nothing.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -26,7 +26,7 @@ def version_ns(sub_version: int) -> int:
 
 
 class ConsumerGroupInfo:
-    """RocketMQ's ConsumerGroupInfo, without the members; as the newest heartbeat described it."""
+    """RocketMQ's ConsumerGroupInfo without the members, from the newest heartbeat."""
 
     __slots__ = ("consume_from_where", "consume_type", "message_model", "subscriptions")
 
@@ -38,7 +38,7 @@ class ConsumerGroupInfo:
 
 
 class SubscriptionUpdate(NamedTuple):
-    """One topic of a group: its expression now and before. "" is: not subscribed."""
+    """One topic of a group: its new and its previous expression. "" means not subscribed."""
 
     topic: str
     expression: str
@@ -46,7 +46,7 @@ class SubscriptionUpdate(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """What a heartbeat changed in a group."""
+    """The changes of a heartbeat to a group."""
 
     member: Registered
     updates: list[SubscriptionUpdate]
@@ -72,21 +72,21 @@ class ConsumerManager:
         return len(self._groups)
 
     def get(self, group: str) -> ConsumerGroupInfo | None:
-        """None when nobody is in the group."""
+        """None if the group has no members."""
         return self._groups.get(group)
 
     def members(self, group: str) -> Mapping[str, ClientChannelInfo]:
         return self.memberships.members(group)
 
     def client_ids(self, group: str) -> list[str]:
-        """Its members in the order in which they share queues."""
+        """The ids of its members, in the order in which they share queues."""
         return sorted(self.memberships.members(group))
 
     def is_member(self, group: str, connection: Any) -> bool:
         return self.memberships.is_member(group, connection)
 
     def require_room(self, client_id: str, consumers: Collection[ConsumerData], *, without_sub: bool) -> None:
-        """UnavailableError when what a heartbeat says is more members or subscriptions than there may be."""
+        """UnavailableError if a heartbeat would exceed the limit of members or of subscriptions."""
         self.memberships.require_room([data.group for data in consumers], client_id)
         more = (
             0
@@ -95,8 +95,8 @@ class ConsumerManager:
         )
         if more and self._subscriptions + more > MAX_SUBSCRIPTIONS:
             raise UnavailableError(
-                f"the groups of this broker subscribe to {self._subscriptions} topics and may to "
-                f"{MAX_SUBSCRIPTIONS}; {more} more are too many"
+                f"the groups of this broker subscribe to {self._subscriptions} topics; with {more} more they "
+                f"would exceed the limit of {MAX_SUBSCRIPTIONS}"
             )
 
     def _subscribed(self, group: str) -> int:
@@ -106,7 +106,7 @@ class ConsumerManager:
     def register(
         self, client: ClientChannelInfo, data: ConsumerData, now_ns: int, *, without_sub: bool
     ) -> Registration:
-        """A heartbeat says that ``client`` is in ``data.group``, for which there is room (``require_room``)."""
+        """Make ``client`` a member of ``data.group``. Call ``require_room`` first."""
         info = self._groups.get(data.group)
         before = self._subscribed(data.group)
         member = self.memberships.register(data.group, client, now_ns)
@@ -121,20 +121,20 @@ class ConsumerManager:
         return Registration(member, updates)
 
     def leave(self, group: str, client_id: str, number: int) -> bool:
-        """The client said over connection ``number`` that it leaves; False when that changes nothing."""
+        """The client leaves, by a request over connection ``number``. False if that changes nothing."""
         left = self.memberships.leave(group, client_id, number)
         self._forget_if_empty(group)
         return left
 
     def leave_all(self, client: ClientChannelInfo) -> list[str]:
-        """The connection has closed: the groups that it was in."""
+        """The connection has closed. Returns its groups."""
         groups = self.memberships.leave_all(client)
         for group in groups:
             self._forget_if_empty(group)
         return groups
 
     def take_expired(self, now_ns: int, limit: int) -> list[tuple[str, str]]:
-        """Take out (group, client id) of members that were not heard of for too long; at most ``limit`` looks."""
+        """Remove and return (group, client id) of expired members; at most ``limit`` are looked at."""
         expired = self.memberships.take_expired(now_ns, limit)
         for group, _ in expired:
             self._forget_if_empty(group)

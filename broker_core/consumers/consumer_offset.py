@@ -1,4 +1,4 @@
-"""How far each group has consumed each queue.
+"""The consumed offset of each group in each queue.
 
 Source: RocketMQ's ConsumerOffsetManager; the table behind ``config/consumerOffset.json``:
 ``{"offsetTable": {"topic@group": {queueId: offset}}}``.
@@ -10,7 +10,7 @@ SEPARATOR = "@"
 
 
 class ConsumerOffsetManager:
-    """RocketMQ's ConsumerOffsetManager. ``dirty`` says that there is something the disk does not know yet."""
+    """RocketMQ's ConsumerOffsetManager. ``dirty``: changes are not on the disk yet."""
 
     def __init__(self, loaded: dict[str, Any] | None) -> None:
         self._rest = dict(loaded or {})
@@ -23,15 +23,15 @@ class ConsumerOffsetManager:
                 self._table.setdefault(group, {})[topic] = {int(q): int(o) for q, o in offsets.items()}
 
     def __len__(self) -> int:
-        """Groups that offsets are kept of."""
+        """Groups with offsets."""
         return len(self._table)
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The next offset the group will consume; None when it never committed one."""
+        """The next offset that the group will consume; None if it has committed none."""
         return self._table.get(group, {}).get(topic, {}).get(queue_id)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
-        """Store an offset, also backwards; the offset before."""
+        """Store an offset, which may move backwards. Returns the previous offset."""
         queues = self._table.setdefault(group, {}).setdefault(topic, {})
         previous = queues.get(queue_id)
         if previous != offset:
@@ -45,31 +45,31 @@ class ConsumerOffsetManager:
         if self._table.pop(group, None) is not None:
             self.dirty = True
 
-    # --- Offsets that members are still to be told of: RocketMQ's resetOffsetTable, in memory only ---
+    # --- Resets that members do not know yet: RocketMQ's resetOffsetTable, in memory only ---
 
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """The next pull of a member from this queue is to be answered that it goes on at ``offset``."""
+        """Have the answer to a member's next pull from this queue move it to ``offset``."""
         self._resets.setdefault(group, {})[topic, queue_id] = offset
 
     def pending_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         return self._resets.get(group, {}).get((topic, queue_id)) if self._resets else None
 
     def erase_reset(self, group: str, topic: str, queue_id: int) -> None:
-        """A member was told."""
+        """A member was moved."""
         resets = self._resets.get(group, {})
         resets.pop((topic, queue_id), None)
         if not resets:
             self._resets.pop(group, None)
 
     def erase_resets(self, group: str) -> None:
-        """Nobody is in the group any more who would have to be told."""
+        """The group has no members left to be moved."""
         self._resets.pop(group, None)
 
     def groups(self) -> list[str]:
         return sorted(self._table)
 
     def topics(self, group: str) -> dict[str, dict[int, int]]:
-        """Topic -> queue -> offset of one group; empty when the group is unknown."""
+        """Topic -> queue -> offset of one group; empty if the group is unknown."""
         return self._table.get(group, {})
 
     def remove_topic(self, topic: str) -> None:
@@ -81,7 +81,7 @@ class ConsumerOffsetManager:
                 self.erase_reset(group, *key)
 
     def as_table(self) -> dict[str, Any]:
-        """The content of consumerOffset.json; what a newer RocketMQ put beside the table is kept."""
+        """The content of consumerOffset.json, with the unknown members that a newer RocketMQ wrote."""
         return self._rest | {
             "offsetTable": {
                 f"{topic}{SEPARATOR}{group}": dict(offsets)

@@ -1,4 +1,4 @@
-"""What ends by itself unless it is renewed: memberships, orderly locks."""
+"""Leases: memberships and locks that end unless they are renewed."""
 
 from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
@@ -11,8 +11,8 @@ FEW = 64
 class Leases(Generic[Key]):
     """Keys, each with the monotonic time at which it ends.
 
-    Renewing is a dictionary store: a key is looked at when its end at the time of the last look has come, and looked
-    at again later if it was renewed meanwhile. Keys must be comparable with each other.
+    Renewing only stores the new end. A key is looked at when the end that was known at the last look has come, and put
+    back if it was renewed meanwhile. Keys must be comparable with each other.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Leases(Generic[Key]):
         return len(self._ends)
 
     def renew(self, key: Key, end_ns: int) -> None:
-        """``key`` ends at ``end_ns`` now, be that later or earlier than before."""
+        """Set the end of ``key`` to ``end_ns``, later or earlier than before."""
         self._ends[key] = end_ns
         look = self._next_look.get(key)
         if look is None or end_ns < look:
@@ -34,17 +34,17 @@ class Leases(Generic[Key]):
                 self._forget_idle_looks()
 
     def drop(self, key: Key) -> None:
-        """It does not end by itself any more: it is gone already."""
+        """Remove a key before its end."""
         self._ends.pop(key, None)
 
     def _forget_idle_looks(self) -> None:
-        """Most looks are for keys that were dropped: who makes and drops ever new ones must not fill the memory."""
+        """Forget dropped keys when they are most of the entries, so that they cannot fill the memory."""
         self._next_look = {key: look for key, look in self._next_look.items() if key in self._ends}
         self._looks = [(look, key) for key, look in self._next_look.items()]
         heapify(self._looks)
 
     def take_due(self, now_ns: int, limit: int) -> list[Key]:
-        """Take out keys whose end has come, after at most ``limit`` looks, in the order of their ends."""
+        """Remove and return keys that have ended, in the order of their ends; at most ``limit`` are looked at."""
         due: list[Key] = []
         looks = self._looks
         for _ in range(limit):
@@ -52,7 +52,7 @@ class Leases(Generic[Key]):
                 break
             look_ns, key = heappop(looks)
             if self._next_look.get(key) != look_ns:
-                continue  # it was shortened, and looked at earlier
+                continue  # it was shortened and has been looked at
             del self._next_look[key]
             end_ns = self._ends.get(key)
             if end_ns is None:
@@ -65,5 +65,5 @@ class Leases(Generic[Key]):
         return due
 
     def next_look_ns(self) -> int | None:
-        """When ``take_due`` has something to look at; None with nothing to come."""
+        """When ``take_due`` has something to look at; None without keys."""
         return self._looks[0][0] if self._looks else None

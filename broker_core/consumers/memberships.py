@@ -1,11 +1,11 @@
-"""Which clients are in which groups, until they leave, go, or are not heard of for too long.
+"""The clients of each group, until they leave, disconnect or send no heartbeat for too long.
 
     groups          group      -> client id -> its connection
-    by_connection   connection -> groups        a connection that closes looks here
-    leases          (group, client id)          time looks here
+    by_connection   connection -> groups        for a connection that closes
+    leases          (group, client id)          for expiry
 
-A client is in a group once, by its newest connection: a client that has come back is not counted twice while its
-old connection, perhaps cut somewhere on the way, has not closed yet.
+A client is in a group once, by its newest connection. So a client that reconnects is not counted twice while its old
+connection, perhaps cut on the way, has not closed yet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from broker_core.consumers.leases import Leases
 from broker_core.errors import UnavailableError
 
 CHANNEL_EXPIRED_NS = 120 * 1_000_000_000
-"""RocketMQ's CHANNEL_EXPIRED_TIMEOUT: so long after its last heartbeat a client is taken for gone."""
+"""RocketMQ's CHANNEL_EXPIRED_TIMEOUT: a client expires so long after its last heartbeat."""
 
 MAX_MEMBERS = 100_000
 
@@ -40,7 +40,7 @@ class Memberships:
         return iter(self._groups)
 
     def members(self, group: str) -> Mapping[str, ClientChannelInfo]:
-        """Client id -> connection; empty when nobody is in the group."""
+        """Client id -> connection; empty if the group has no members."""
         return self._groups.get(group, {})
 
     def groups_of(self, connection: Any) -> list[str]:
@@ -52,16 +52,16 @@ class Memberships:
     # --- in -------------------------------------------------------------------------------------------------------
 
     def require_room(self, groups: Iterable[str], client_id: str) -> None:
-        """UnavailableError when the client cannot be a member of all these groups, beside those that are."""
+        """UnavailableError if there is no room for the client in all these groups."""
         joining = sum(client_id not in self.members(group) for group in set(groups))
         if joining and len(self) + joining > MAX_MEMBERS:
             raise UnavailableError(
-                f"this broker has {len(self)} members in its groups and takes {MAX_MEMBERS}; "
-                f"{joining} more are too many"
+                f"the groups of this broker have {len(self)} members; with {joining} more they would exceed the "
+                f"limit of {MAX_MEMBERS}"
             )
 
     def register(self, group: str, client: ClientChannelInfo, now_ns: int) -> Registered:
-        """A heartbeat of ``client`` named the group; ``outdated`` when a newer connection speaks for it."""
+        """Handle a heartbeat of ``client``. ``outdated``: the client has a newer connection."""
         members = self._groups.get(group)
         before = members.get(client.client_id) if members else None
         if before is not None and before.number > client.number:
@@ -78,7 +78,7 @@ class Memberships:
         return "joined" if before is None else "reconnected"
 
     def renew(self, groups: Iterable[str], client: ClientChannelInfo, now_ns: int) -> None:
-        """The connection was heard of: those of the groups that it is in go on, whatever else becomes of it."""
+        """Renew the client's memberships of those groups that it is in."""
         for group in groups:
             if self.is_member(group, client.connection):
                 self._leases.renew((group, client.client_id), now_ns + CHANNEL_EXPIRED_NS)
@@ -86,7 +86,7 @@ class Memberships:
     # --- out ------------------------------------------------------------------------------------------------------
 
     def leave(self, group: str, client_id: str, number: int) -> bool:
-        """The client said over connection ``number`` that it leaves; False when it was not in, or is newer there."""
+        """The client leaves, by a request over connection ``number``. False if it is no member or has a newer one."""
         member = self.members(group).get(client_id)
         if member is None or member.number > number:
             return False
@@ -94,14 +94,14 @@ class Memberships:
         return True
 
     def leave_all(self, client: ClientChannelInfo) -> list[str]:
-        """The connection has closed: the groups in which it was a member."""
+        """The connection has closed. Returns the groups in which it was a member."""
         groups = self.groups_of(client.connection)
         for group in groups:
             self._remove(group, client.client_id)
         return groups
 
     def take_expired(self, now_ns: int, limit: int) -> list[tuple[str, str]]:
-        """Take out (group, client id) of those who were not heard of for too long; at most ``limit`` looks."""
+        """Remove and return (group, client id) of expired members; at most ``limit`` are looked at."""
         expired = self._leases.take_due(now_ns, limit)
         for group, client_id in expired:
             self._remove(group, client_id)

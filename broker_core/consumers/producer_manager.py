@@ -1,4 +1,4 @@
-"""Who sends for which producer group."""
+"""The members of producer groups."""
 
 from broker_core.consumers.memberships import Memberships
 

@@ -1,4 +1,4 @@
-"""Who asked for a queue last, when, and where it goes on: what is known of a queue's consumer from its pulls alone."""
+"""The last pull from each queue: its client, its time and its next offset."""
 
 from collections.abc import Collection, Mapping
 
@@ -10,9 +10,9 @@ MAX_QUEUES = 200_000
 
 
 class LastPull(msgspec.Struct, gc=False):
-    """``pull_offset`` is where the next pull goes on; ``mono_ns`` when this one was answered or held.
+    """``pull_offset`` is the offset of the next pull; ``mono_ns`` is when this one was answered or held.
 
-    ``protocol`` is what it came over: a client that pulls over HTTP has no connection that stays open.
+    A client that pulls over the ``protocol`` http has no connection that stays open.
     """
 
     client_id: str
@@ -24,7 +24,7 @@ class LastPull(msgspec.Struct, gc=False):
 class PullOffsetTable:
     """The pullOffsetTable of RocketMQ's ConsumerOffsetManager: group -> (topic, queue id) -> its last pull.
 
-    In memory only, and bounded: when it is full, the group that came first goes.
+    In memory only, and bounded: when it is full, the oldest group is removed.
     """
 
     def __init__(self, max_queues: int = MAX_QUEUES) -> None:
@@ -36,7 +36,7 @@ class PullOffsetTable:
         return self._count
 
     def note(self, group: str, topic: str, queue_id: int, pull: LastPull) -> LastPull | None:
-        """The newest pull of a group from a queue; the one before."""
+        """Store the newest pull of a group from a queue. Returns the previous one."""
         queues = self._table.get(group)
         before = queues.get((topic, queue_id)) if queues else None
         if before is None:
@@ -49,7 +49,7 @@ class PullOffsetTable:
         return before
 
     def answered(self, group: str, topic: str, queue_id: int, client_id: str, pull_offset: int, mono_ns: int) -> None:
-        """A hold was answered: its client goes on from there, unless another one has asked for the queue meanwhile."""
+        """A hold was answered: store its client's next offset, unless another client has pulled meanwhile."""
         queues = self._table.get(group)
         last = queues.get((topic, queue_id)) if queues else None
         if last is not None and last.client_id == client_id:
@@ -61,9 +61,9 @@ class PullOffsetTable:
         self._count -= len(self._table.pop(group, ()))
 
     def groups(self) -> Collection[str]:
-        """Every group that pulled."""
+        """All groups with pulls."""
         return self._table.keys()
 
     def queues(self, group: str) -> Mapping[tuple[str, int], LastPull]:
-        """(topic, queue id) -> last pull of one group; empty when it never pulled."""
+        """(topic, queue id) -> last pull of one group; empty without pulls."""
         return self._table.get(group, {})

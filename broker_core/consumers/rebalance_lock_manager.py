@@ -1,11 +1,10 @@
-"""Which member may consume a queue in order: one at a time, for as long as it keeps saying so.
+"""Locks of queues that are consumed in order: one member at a time, for as long as it renews its lock.
 
-A lock ends 60 s after it was taken or renewed; a client renews every 20 s. When its connection closes, the lock ends
-35 s after the last renewal instead, since clients, Java's and Go's alike, stop consuming a queue whose lock they could
-not renew for 30 s, reckoned from when they were answered. It is not given to another one at once: a client whose
-connection was cut goes on for that long with the messages that it has, and two would consume the queue at the same
-time. Who says that it leaves frees its locks at once. (RocketMQ waits for the 60 s in every case but the unlock
-request.)
+A lock ends 60 s after it was taken or renewed; a client renews every 20 s. If the client's connection closes, the lock
+ends 35 s after its last renewal: Java and Go clients stop consuming a queue if they could not renew its lock for 30 s,
+counted from the last answer. The lock is not free at once, because a client with a cut connection consumes its messages
+for that long, and two members would consume the queue at the same time. A client that unregisters frees its locks at
+once. (RocketMQ waits for the 60 s in every case but the unlock request.)
 """
 
 from typing import NamedTuple
@@ -17,7 +16,7 @@ LOCK_LIVE_NS = 60 * 1_000_000_000
 """RocketMQ's REBALANCE_LOCK_MAX_LIVE_TIME in the broker."""
 
 GONE_LOCK_LIVE_NS = (30 + 5) * 1_000_000_000
-"""RocketMQ's REBALANCE_LOCK_MAX_LIVE_TIME in the clients, and time for the way of the last answer."""
+"""RocketMQ's REBALANCE_LOCK_MAX_LIVE_TIME in the clients, and some time for the last answer to arrive."""
 
 MAX_LOCKS = 200_000
 
@@ -47,20 +46,20 @@ class RebalanceLockManager:
         return entry.client_id if entry else None
 
     def is_locked(self, group: str) -> bool:
-        """Whether a queue of the group is locked by anybody."""
+        """Whether any queue of the group is locked."""
         return group in self._groups
 
     def try_lock(self, group: str, topic: str, queue_id: int, client_id: str, now_ns: int) -> tuple[bool, bool]:
-        """Take or renew: (the client holds it now, it did not before). UnavailableError when there are too many locks.
+        """Take or renew a lock. Returns (the client has it now, it did not have it before).
 
-        Locks whose time has come must have been taken out before.
+        Expired locks must have been removed before. UnavailableError if there are too many locks.
         """
         locks = self._groups.get(group)
         entry = locks.get((topic, queue_id)) if locks else None
         if entry is not None and entry.client_id != client_id:
             return False, False
         if entry is None and len(self) >= MAX_LOCKS:
-            raise UnavailableError(f"this broker keeps {MAX_LOCKS} locks, the most it takes")
+            raise UnavailableError(f"this broker has {MAX_LOCKS} locks, which is the limit")
         if locks is None:
             locks = self._groups[group] = {}
         locks[topic, queue_id] = LockEntry(client_id, now_ns)
@@ -68,21 +67,21 @@ class RebalanceLockManager:
         return True, entry is None
 
     def unlock(self, group: str, topic: str, queue_id: int, client_id: str) -> bool:
-        """Give a lock back; False when the client does not hold it."""
+        """Release a lock. False if the client does not have it."""
         if self.owner(group, topic, queue_id) != client_id:
             return False
         self._remove(group, topic, queue_id)
         return True
 
     def unlock_all(self, group: str, client_id: str) -> list[tuple[str, int]]:
-        """The client left the group: (topic, queue id) of the locks that it gave back."""
+        """The client left the group: release its locks. Returns their (topic, queue id)."""
         owned = self._owned(group, client_id)
         for topic, queue_id in owned:
             self._remove(group, topic, queue_id)
         return owned
 
     def connection_closed(self, group: str, client_id: str) -> None:
-        """The client may be gone: its locks end when it would stop to rely on them."""
+        """The client may be gone: its locks end when it would stop relying on them."""
         for topic, queue_id in self._owned(group, client_id):
             renewed_ns = self._groups[group][topic, queue_id].renewed_ns
             self._leases.renew((group, topic, queue_id), renewed_ns + GONE_LOCK_LIVE_NS)
@@ -91,7 +90,7 @@ class RebalanceLockManager:
         return [queue for queue, entry in self._groups.get(group, {}).items() if entry.client_id == client_id]
 
     def take_expired(self, now_ns: int, limit: int) -> list[tuple[LockKey, str]]:
-        """Take out locks whose time has come, with their owners; at most ``limit`` looks."""
+        """Remove and return expired locks with their owners; at most ``limit`` are looked at."""
         return [(key, self._remove(*key)) for key in self._leases.take_due(now_ns, limit)]
 
     def next_look_ns(self) -> int | None:

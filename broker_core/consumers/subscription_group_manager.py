@@ -1,4 +1,4 @@
-"""How consumer groups are configured.
+"""The configuration of consumer groups.
 
 Source: RocketMQ's SubscriptionGroupManager; the table behind ``config/subscriptionGroup.json``:
 ``{"dataVersion": {...}, "forbiddenTable": {}, "subscriptionGroupTable": {"g": {...SubscriptionGroupConfig}}}``.
@@ -36,7 +36,7 @@ def is_system_group(group: str) -> bool:
 
 
 def retry_topic(group: str) -> str:
-    """Where messages wait that the group could not consume."""
+    """The topic of messages that the group could not consume."""
     return f"%RETRY%{group}"
 
 
@@ -63,9 +63,9 @@ _KNOWN = frozenset(rocketmq_name(name) for name in SubscriptionGroupConfig.__str
 
 
 class SubscriptionGroupManager:
-    """RocketMQ's SubscriptionGroupManager. ``dirty`` says that there is something the disk does not know yet.
+    """RocketMQ's SubscriptionGroupManager. ``dirty``: changes are not on the disk yet.
 
-    Members of the file and of a group that this broker does not know are kept as they are.
+    Unknown members of the file and of a group are preserved.
     """
 
     def __init__(self, options: Options, loaded: dict[str, Any] | None, now: Now) -> None:
@@ -106,10 +106,10 @@ class SubscriptionGroupManager:
         return config
 
     def require_room(self, groups: int) -> None:
-        """RequestError when there cannot be so many more."""
+        """RequestError if there is no room for so many more groups."""
         if groups and len(self._table) + groups > MAX_GROUPS:
             raise RequestError(
-                f"this broker takes {MAX_GROUPS} consumer groups at most, and has {len(self._table)}; delete some first"
+                f"this broker has {len(self._table)} consumer groups; the limit is {MAX_GROUPS}: delete some first"
             )
 
     def _touch(self, now: Now) -> None:
@@ -127,11 +127,11 @@ class SubscriptionGroupManager:
         return self._table.get(group)
 
     def may_create(self, group: str) -> bool:
-        """Whether a client may bring along a group that is not there yet."""
+        """Whether a client's request may create this group."""
         return self._options.auto_create_subscription_group or is_system_group(group)
 
     def create(self, group: str, now: Now) -> SubscriptionGroupConfig:
-        """A group that a client brings along; NotFoundError SUBSCRIPTION_GROUP_NOT_EXIST where that is not allowed."""
+        """Create a group for a client. NotFoundError (SUBSCRIPTION_GROUP_NOT_EXIST) where that is not allowed."""
         validate_group(group)
         if not self.may_create(group):
             raise not_exist(group)
@@ -147,26 +147,26 @@ class SubscriptionGroupManager:
         return self._put(config, given, now)
 
     def checked(self, entry: dict[str, Any]) -> tuple[SubscriptionGroupConfig, dict[str, Any]]:
-        """What a group is to be, and the members of ``entry`` that say it; what it leaves out has RocketMQ's defaults.
+        """The configuration that ``entry`` describes, with RocketMQ's defaults, and the members of ``entry`` to store.
 
-        ``attributes`` are changes: ``+name`` sets one, ``-name`` takes one away. RequestError for what is not allowed.
+        ``attributes`` are changes: ``+name`` sets one, ``-name`` removes one. RequestError for invalid values.
         """
         given = {key: value for key, value in entry.items() if value is not None}
         if len(msgspec.json.encode(given)) > MAX_CONFIG_BYTES:
-            raise RequestError(f"the configuration of a group has {MAX_CONFIG_BYTES} bytes at most")
+            raise RequestError(f"the configuration of a group has at most {MAX_CONFIG_BYTES} bytes")
         try:
             config = msgspec.convert(given, SubscriptionGroupConfig, strict=False)
         except msgspec.ValidationError as error:
             raise RequestError(f"group refused: {error}") from error
         validate_group(config.group_name)
         if config.retry_queue_nums > MAX_QUEUES:
-            raise RequestError(f"retryQueueNums is {MAX_QUEUES} at most", pointer="/retryQueueNums")
+            raise RequestError(f"retryQueueNums is at most {MAX_QUEUES}", pointer="/retryQueueNums")
         old = self._table.get(config.group_name)
         config.attributes = _changed(old.attributes if old else {}, config.attributes)
         return config, given
 
     def delete(self, group: str, now: Now) -> bool:
-        """False when there was no such group; RequestError for one of the broker's own."""
+        """Delete a group. False if there is none; RequestError for a system group."""
         if is_system_group(group):
             raise RequestError(f"{group} is a system group; it cannot be deleted", pointer="/group")
         if self._table.pop(group, None) is None:
@@ -176,7 +176,7 @@ class SubscriptionGroupManager:
         return True
 
     def forbid(self, group: str, topic: str, now: Now, *, readable: bool) -> None:
-        """Whether the group may read the topic, from now on. RequestError when too many may not."""
+        """Allow or forbid the group to read the topic. RequestError if there are too many forbidden pairs."""
         if readable == self.may_read(group, topic):
             return
         topics = self._forbidden.get(group, {})
@@ -184,7 +184,7 @@ class SubscriptionGroupManager:
         if bits:
             if topic not in topics and sum(map(len, self._forbidden.values())) >= MAX_FORBIDDEN:
                 raise RequestError(
-                    f"this broker keeps {MAX_FORBIDDEN} pairs of group and topic apart, the most it takes"
+                    f"{MAX_FORBIDDEN} pairs of group and topic are forbidden on this broker, which is the limit"
                 )
             self._forbidden[group] = topics | {topic: bits}
         else:
@@ -195,11 +195,11 @@ class SubscriptionGroupManager:
 
     @property
     def forbidden(self) -> dict[str, dict[str, int]]:
-        """RocketMQ's forbiddenTable: group -> topic -> what is forbidden, 4 being to read."""
+        """RocketMQ's forbiddenTable: group -> topic -> forbidden permissions (4: read)."""
         return {group: dict(topics) for group, topics in self._forbidden.items()}
 
     def may_read(self, group: str, topic: str) -> bool:
-        """False when the forbiddenTable keeps the group from the topic."""
+        """Whether the forbiddenTable lets the group read the topic."""
         return not self._forbidden.get(group, {}).get(topic, 0) & PERM_READ if self._forbidden else True
 
     def change_options(self, options: Options) -> None:
@@ -210,7 +210,7 @@ class SubscriptionGroupManager:
         return dict(self._version)
 
     def entry(self, group: str) -> dict[str, Any]:
-        """One group's configuration as the file has it."""
+        """One group's configuration in the form of the file."""
         entry: dict[str, Any] = msgspec.to_builtins(self._table[group])
         return entry | self._unknown.get(group, {})
 
@@ -224,7 +224,7 @@ class SubscriptionGroupManager:
 
 
 def _changed(attributes: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """RocketMQ's AttributeUtil: a name without a sign sets, too."""
+    """RocketMQ's AttributeUtil: a name without a sign sets an attribute too."""
     new = dict(attributes)
     for name, value in changes.items():
         if name.startswith("-"):

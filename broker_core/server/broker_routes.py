@@ -1,4 +1,4 @@
-"""How clients learn where a running broker and its topics are: by the name server beside it, by others, or both."""
+"""Tells name servers, the one in this process and others, where a running broker and its topics are."""
 
 import logging
 from collections.abc import Collection
@@ -16,12 +16,12 @@ log = logging.getLogger(__name__)
 
 
 class BrokerRoutes:
-    """Tells name servers of the engine of ``runner``, from ``start`` to ``stop``.
+    """Registers the engine of ``runner`` at name servers, from ``start`` to ``stop``.
 
-    ``bind`` comes before the engine is opened, ``start`` when it runs and its port is open, ``stop`` before they end.
+    Call ``bind`` before the engine is opened, ``start`` when it runs and its port is open, ``stop`` before they end.
 
-    A broker whose store is read-only looks at what another one wrote, often by that one's ``broker.conf``: name servers
-    elsewhere know its name already. It goes to them only with ``register_read_only``, when somebody has asked for that.
+    A broker with a read-only store shows the store of another broker, often with that broker's ``broker.conf``: other
+    name servers know its name already. It registers there only with ``register_read_only``, which a person has set.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class BrokerRoutes:
         self._registration = RouteRegistration(options, self._describe, clock)
 
     async def bind(self) -> None:
-        """Have the name server's port and folder. Raises CannotServe."""
+        """Take the name server's port and folder. Raises CannotServe."""
         if self._name_server is not None:
             await self._name_server.bind()
 
     async def start(self) -> None:
-        """Say where the broker is, and serve who asks. Raises CannotServe."""
+        """Register the broker and serve the name server's clients. Raises CannotServe."""
         if self._name_server is not None:
             self._name_server.serve_broker(self._describe)
             await self._name_server.start()
@@ -56,21 +56,21 @@ class BrokerRoutes:
             if self._registration.views():
                 log.warning(
                     "this broker's store is read-only: it does not register at the name servers of "
-                    "namesrvAddr, where another broker may have its name; GLASSMQ_NAMESRV_ADDR would make it"
+                    "namesrvAddr, where another broker may have its name; set GLASSMQ_NAMESRV_ADDR to register it"
                 )
             return
         self._registration.start()
         self._runner.topic_listeners.append(self._registration.topics_changed)
 
     async def stop(self) -> None:
-        """Take leave of name servers elsewhere, and end the one here."""
+        """Unregister from other name servers, and end the one in this process."""
         self._runner.topic_listeners.clear()
         await self._registration.stop()
         if self._name_server is not None:
             await self._name_server.stop()
 
     def name_servers(self) -> list[NameServerView]:
-        """How the broker stands with the name servers elsewhere."""
+        """The state of the registration at each other name server."""
         return self._registration.views()
 
     def _describe(self, only: Collection[str] | None) -> Registration:
@@ -78,7 +78,7 @@ class BrokerRoutes:
         return describe_broker(engine.options, engine.topics, read_only=engine.read_only, only=only)
 
     def _find_queues(self, topic: str) -> list[MessageQueue] | None:
-        """A topic's queues on all brokers that the name server here knows."""
+        """A topic's queues on all brokers that are registered at the name server in this process."""
         assert self._name_server is not None
         route = self._name_server.controller.routes.pick_topic_route(topic)
         return (

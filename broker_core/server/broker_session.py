@@ -2,10 +2,10 @@
 
     frames of one read --> decode --> runner.submit, each under a request id of this connection
     replies of a turn  --> encode --> channel.send, which writes those of one turn as one
-    a client's answers --> whoever asked it (``invoke``)
+    a client's answers --> the callers of ``invoke``
 
-What a request means is in ``remoting/requests``; who may do what is the engine's to say. Here is only who waits for
-which answer, and every such table has a limit.
+The meaning of a request is in ``remoting/requests``, and the engine decides what is allowed. This module only has the
+tables of requests that wait for answers. Each table has a limit.
 """
 
 import asyncio
@@ -34,20 +34,20 @@ from broker_core.server.tasks import start_task
 log = logging.getLogger(__name__)
 
 MAX_PENDING = 10_000
-"""Requests of one connection that wait for their answers, held pulls among them; as many as RocketMQ queues sends."""
+"""Requests of one connection that wait for answers, with held pulls; as many as RocketMQ queues sends."""
 
 MAX_BACKLOG = 100_000
 """Requests of all connections that wait for the engine; as many as RocketMQ queues pulls."""
 
 MAX_RELAYS = 16
-"""Requests of one connection for which clients are being asked."""
+"""Requests of one connection that wait for the answers of other clients."""
 
 MAX_CALLS = 256
 """Questions that wait for one client's answer."""
 
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 _NOBODY = 0
-"""The request id of what nobody waits for."""
+"""The request id of commands without a waiting request."""
 
 
 class Runner(Protocol):
@@ -76,7 +76,7 @@ class Channel(Protocol):
 
 
 class BrokerSessions:
-    """All client connections of one broker, and who of them is which client."""
+    """All client connections of one broker, also by client id."""
 
     def __init__(self, runner: Runner, identity: Identity) -> None:
         self.runner = runner
@@ -84,25 +84,25 @@ class BrokerSessions:
         self._by_client: dict[str, BrokerSession] = {}
 
     def make_session(self, channel: Channel) -> "BrokerSession":
-        """The session of a connection that was just accepted."""
+        """Create the session of a connection that was just accepted."""
         return BrokerSession(channel, self)
 
     def find(self, client_id: str) -> "BrokerSession | None":
-        """The connection from which this client sent its last heartbeat."""
+        """The connection that this client sent its last heartbeat on."""
         return self._by_client.get(client_id)
 
     def heard(self, client_id: str, session: "BrokerSession") -> None:
-        """A heartbeat: this is the client's connection now."""
+        """A heartbeat arrived: this is now the client's connection."""
         self._by_client[client_id] = session
 
     def forget(self, client_id: str, session: "BrokerSession") -> None:
-        """The connection is gone."""
+        """The connection has closed."""
         if self._by_client.get(client_id) is session:
             del self._by_client[client_id]
 
 
 class _Several:
-    """A request that became several commands: the replies that have come, in the order of the commands."""
+    """A request that became several commands, with the replies so far, in the order of the commands."""
 
     __slots__ = ("first_id", "missing", "replies", "request")
 
@@ -113,14 +113,14 @@ class _Several:
         self.replies: list[Reply] = [_NOT_YET] * count
 
     def put(self, request_id: int, reply: Reply) -> bool:
-        """Whether it was the last one."""
+        """Store a reply. Returns whether it was the last one."""
         self.replies[request_id - self.first_id] = reply
         self.missing -= 1
         return not self.missing
 
 
 class _Named(NamedTuple):
-    """A heartbeat, and whose it says to be."""
+    """A heartbeat, with the client id in it."""
 
     request: RemotingCommand
     client_id: str
@@ -140,7 +140,7 @@ class BrokerSession:
         self._peer = Peer(channel.remote_host, channel.remote_port)
         self._connection = Connection(self._take_replies, self)
         self._request_id = _NOBODY
-        self._submitted = 0  # how many commands the runner had been given after the last frames
+        self._submitted = 0  # the runner's count of commands after the last frames
         self._pending: dict[int, RemotingCommand | _Several | _Named] = {}
         self._opaque = 0
         self._calls: dict[int, asyncio.Future[RemotingCommand]] = {}
@@ -156,7 +156,7 @@ class BrokerSession:
     # --- from the client ------------------------------------------------------------------------------------------
 
     def receive(self, commands: list[RemotingCommand]) -> None:
-        """Frames that came together."""
+        """Handle the frames of one read."""
         for command in commands:
             if command.flag & RESPONSE_FLAG:
                 self._take_answer(command)
@@ -171,7 +171,7 @@ class BrokerSession:
         return runner.handled >= self._submitted and not runner.is_curious(self._connection)
 
     def _take_request(self, request: RemotingCommand) -> None:
-        """Hand it to the engine, or answer what can be answered at once."""
+        """Submit a request to the engine, or answer it at once if possible."""
         if len(self._pending) >= MAX_PENDING or self._sessions.runner.backlog >= MAX_BACKLOG:
             self._answer(Failed(code=ResponseCode.SYSTEM_BUSY, kind="unavailable", remark=OVERLOAD), request)
             return
@@ -179,7 +179,7 @@ class BrokerSession:
         if isinstance(decoded, Reply):
             self._answer(decoded, request)
             return
-        request.body = b""  # the command has what it says; an answer may take as long as a flush
+        request.body = b""  # the command contains it; the answer may take as long as a flush
         request_id = self._request_id + 1
         if isinstance(decoded, list):
             several = _Several(request, request_id, len(decoded))
@@ -194,7 +194,7 @@ class BrokerSession:
         self._submit(self._connection, request_id, decoded)
 
     def _name(self, waiting: "_Named", reply: Reply) -> None:
-        """A heartbeat says whose connection this is, unless the engine knows better."""
+        """A heartbeat names the client of this connection, unless the engine refuses it."""
         if type(reply) is HeartBeatDone:
             self._peer.client_id = waiting.client_id
             self._sessions.heard(waiting.client_id, self)
@@ -202,7 +202,7 @@ class BrokerSession:
         self._answer(reply, waiting.request)
 
     def closed(self) -> None:
-        """The connection is gone: whoever waits for this client is told, and nothing is answered any more."""
+        """The connection has closed: fail the calls that wait for this client, and answer nothing more."""
         self._closed = True
         self._pending.clear()
         self._sessions.forget(self._peer.client_id, self)
@@ -217,7 +217,7 @@ class BrokerSession:
     # --- from the engine ------------------------------------------------------------------------------------------
 
     def _take_replies(self, replies: list[tuple[Connection, int, Reply]]) -> None:
-        """All replies of one turn."""
+        """Send all replies of one turn."""
         if self._closed:
             return
         for _, request_id, reply in replies:
@@ -237,7 +237,7 @@ class BrokerSession:
                     self._channel.send(notice.encode())
 
     def _answer(self, reply: Reply | list[Reply], request: RemotingCommand) -> None:
-        """Send the response, or ask the clients first from whom it comes."""
+        """Send the response, or first ask the clients that it depends on."""
         if request.is_oneway:
             return
         response = encode(reply, request, self._identity)
@@ -256,12 +256,15 @@ class BrokerSession:
     # --- to the client, and its answers ------------------------------------------------------------------------------
 
     async def invoke(self, code: int, ext_fields: dict[str, str], body: bytes, timeout_s: float) -> RemotingCommand:
-        """Ask the client. Raises TimeoutError, ConnectionError, UnavailableError when too many questions wait, and
-        ValueError for a question that has no place in a frame."""
+        """Send a request to the client and return its answer.
+
+        Raises TimeoutError, ConnectionError, UnavailableError if too many calls wait, and ValueError for a request that
+        does not fit into a frame.
+        """
         if self._closed:
             raise ConnectionError("the connection was closed")
         if len(self._calls) >= MAX_CALLS:
-            raise UnavailableError(f"{MAX_CALLS} questions wait for this client's answers")
+            raise UnavailableError(f"{MAX_CALLS} requests wait for this client's answers")
         opaque = self._next_opaque()
         call: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
         self._calls[opaque] = call
@@ -275,7 +278,7 @@ class BrokerSession:
             self._calls.pop(opaque, None)
 
     def _take_answer(self, response: RemotingCommand) -> None:
-        """What the client says to a question; that nobody waits for it any more is no error."""
+        """Handle an answer of the client. It is no error if its caller no longer waits."""
         call = self._calls.get(response.opaque)
         if call is not None and not call.done():
             call.set_result(response)
@@ -287,18 +290,18 @@ class BrokerSession:
     # --- questions of others -----------------------------------------------------------------------------------------
 
     async def _relay(self, relay: Relay, request: RemotingCommand) -> None:
-        """Ask the clients that it takes to answer the request, and answer it."""
+        """Ask the clients whose answers the request needs, and answer it."""
         answers = await asyncio.gather(*(self._ask(client_id, relay) for client_id in relay.client_ids))
         self._channel.send(_frame(relay.answer(list(answers)), request))
 
     async def _ask(self, client_id: str, relay: Relay) -> RemotingCommand | Failed:
-        """A client's answer, or why there is none."""
+        """A client's answer, or Failed with the reason."""
         session = self._sessions.find(client_id)
         if session is None:
             return Failed(
                 code=ResponseCode.SYSTEM_ERROR,
                 kind="not_found",
-                remark=f"client {client_id} has no connection of RocketMQ's protocol here",
+                remark=f"client {client_id} has no connection of RocketMQ's protocol to this broker",
             )
         try:
             return await session.invoke(relay.code, relay.ext_fields, relay.body, relay.timeout_s)
@@ -313,7 +316,7 @@ class BrokerSession:
 
 
 def _frame(response: RemotingCommand, request: RemotingCommand) -> bytes:
-    """The response's bytes; of one that has no place in a frame, a response that says so."""
+    """The bytes of a response. If it does not fit into a frame, those of an error response."""
     try:
         return response.encode()
     except ValueError as error:

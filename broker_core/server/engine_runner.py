@@ -7,12 +7,12 @@
     file thread:  work.run()  ---------------------> engine.file_work_done
     journal thread <------------------------------- what each turn did (``poll_journal``)
 
-A turn is bounded by what its commands weigh. Questions about whole tables, which may take a hundred ms each, lie aside:
-one is answered a turn, of each connection in turn, so who asks for nothing else is late by one of them and no more.
-None is answered before what had come before it.
+A turn is bounded by the weight of its commands. Questions about whole tables, which may take 100 ms each, are set
+aside. One is answered in each turn, the connections taking turns, so other requests are late by at most one of them.
+None is answered before the commands that were submitted before it.
 
-Everything but the two ``run`` calls happens on the event loop's thread, so the engine needs no lock. What arrives
-while a turn runs waits for the next one and is handled as one batch: the busier, the larger the batches.
+Everything but the two ``run`` calls happens on the event loop's thread, so the engine needs no lock. Commands that
+arrive during a turn are handled as one batch in the next one: the busier the engine, the larger the batches.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from broker_core.store.flush import Flush
 log = logging.getLogger(__name__)
 
 MAX_BATCH = 512
-"""What the commands of a turn weigh together, or one alone: 1 for each message sent, ``WEIGHTS``, 1 for all others."""
+"""Weight of the commands of a turn: 1 for each message sent, ``WEIGHTS``, 1 for others. One command may have more."""
 
 WEIGHTS: dict[type[Command], int] = {
     commands.PullMessage: 8,
@@ -48,8 +48,8 @@ WEIGHTS: dict[type[Command], int] = {
     commands.CloneGroupOffset: MAX_BATCH,
     commands.DeleteExpiredCommitLog: MAX_BATCH,
 }
-"""Those that read or write much. A pull brings 256 KiB, or one message that is larger: 64 of them are 16 MiB, as
-many as wake-ups may bring in a turn."""
+"""Commands that read or write much. A pull reads 256 KiB, or one larger message: 64 pulls read 16 MiB, the limit of
+wake-ups in a turn."""
 
 _ALWAYS: tuple[type[Command], ...] = (
     commands.GetTopics,
@@ -75,11 +75,11 @@ WHOLE_TABLES: dict[type[Command], str] = dict.fromkeys(_ALWAYS, "") | {
     commands.GetQueues: "topic",
     commands.GetSubscriptionGroups: "group",
 }
-"""It takes a walk through a broker's tables, or through its recent events, to answer them, but for those whose named
-field says which one thing they ask for. They change nothing."""
+"""Questions about whole tables or all recent events, unless the named field is set, which narrows them to one thing.
+They change nothing."""
 
 MAX_ASIDE = 256
-"""Such questions of one client that may wait."""
+"""How many such questions of one client may wait."""
 
 DRAIN_SECONDS = 5.0
 RETRY_FILE_WORK_SECONDS = 1.0
@@ -90,9 +90,9 @@ Sink = Callable[[list[tuple["Connection", int, Reply]]], None]
 
 
 class Connection:
-    """Who asks. ``sink`` is handed the replies of a turn: one call per turn and sink, on the loop's thread.
+    """The source of commands. ``sink`` gets the replies of a turn: one call per turn and sink, on the loop's thread.
 
-    ``key`` belongs to whoever made it. So many ``questions`` about whole tables may wait.
+    ``key`` is for the creator's own use. At most ``questions`` questions about whole tables may wait.
     """
 
     __slots__ = ("key", "questions", "sink")
@@ -107,7 +107,7 @@ Asked = tuple[Connection, int, Command]
 
 
 class _Aside:
-    """Questions about whole tables, those of each connection in their order, the connections in turn."""
+    """Questions about whole tables. The connections take turns; each connection's questions keep their order."""
 
     def __init__(self) -> None:
         self._by_connection: dict[Connection, deque[tuple[int, Asked]]] = {}
@@ -120,7 +120,7 @@ class _Aside:
         return connection in self._by_connection
 
     def put(self, asked: Asked, after: int) -> bool:
-        """To be answered when so many commands had their turn. False when too many of its connection wait already."""
+        """Add a question to be answered after so many commands. False if too many of its connection wait."""
         waiting = self._by_connection.setdefault(asked[0], deque())
         if len(waiting) >= asked[0].questions:
             return False
@@ -129,14 +129,13 @@ class _Aside:
         return True
 
     def drop(self, connection: Connection) -> None:
-        """Nobody waits for its answers any more."""
+        """Drop the questions of a connection that has closed."""
         self._count -= len(self._by_connection.pop(connection, ()))
 
     def take(self, handled: int) -> Asked | None:
-        """The next one, there is one; None while it waits for commands that came before it.
+        """The next question; None while it waits for commands that were submitted before it.
 
-        Those behind it wait with it: they became their connections' next ones after it had come, so no longer than a
-        command that came then.
+        The others wait too: they were queued later, so none can be due earlier.
         """
         connection, waiting = next(iter(self._by_connection.items()))
         after, asked = waiting[0]
@@ -160,7 +159,7 @@ class EngineRunner:
         self._inbox: deque[Asked] = deque()
         self._aside = _Aside()
         self.handled = 0
-        """Commands that had their turn; those that lie aside are not counted."""
+        """Commands that were handled, without those set aside."""
         self._turn_scheduled = False
         self._tick_waits = False
         self._timer: asyncio.TimerHandle | None = None
@@ -171,12 +170,12 @@ class EngineRunner:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
         self._stopped = False
         self.topic_listeners: list[Callable[[set[str]], None]] = []
-        """Told, before the replies of a turn leave, which topics it made, changed or deleted."""
+        """Called with the topics that a turn created, changed or deleted, before its replies are sent."""
 
     engine: Engine
 
     async def start(self) -> None:
-        """Open the store, in a thread since recovery may take seconds, and begin. Raises StoreError's kinds."""
+        """Open the store, in a thread because recovery may take seconds, and begin. Raises StoreError."""
         self._loop = asyncio.get_running_loop()
         self.engine = await self._loop.run_in_executor(self._threads, self._open_engine)
         if self._journal is not None:
@@ -185,7 +184,7 @@ class EngineRunner:
         self._arm()
 
     async def stop(self) -> None:
-        """Answer every hold with the cause shutdown, flush, close the store. Nothing is taken afterwards."""
+        """Answer every hold with the cause shutdown, flush, close the store. No command is accepted afterwards."""
         if self._stopped:
             return
         deadline = self._loop.time() + DRAIN_SECONDS
@@ -200,7 +199,7 @@ class EngineRunner:
                 handle.cancel()
         for running in (self._flush, self._file_work):
             if running is not None:
-                await asyncio.wait([asyncio.wrap_future(running)])  # nothing may touch a file beside close
+                await asyncio.wait([asyncio.wrap_future(running)])  # nothing may touch a file during close
         if self._journal is not None:  # while the store is still locked
             await self._loop.run_in_executor(self._threads, self._journal.stop)
         out = await self._loop.run_in_executor(self._threads, self.engine.close, self._clock.now())
@@ -211,20 +210,20 @@ class EngineRunner:
 
     @property
     def backlog(self) -> int:
-        """Commands that wait for their turn."""
+        """How many commands wait for their turn."""
         return len(self._inbox) + len(self._aside)
 
     @property
     def submitted(self) -> int:
-        """What ``handled`` is to be when all that came until now has had its turn."""
+        """The value of ``handled`` when all commands submitted so far were handled."""
         return self.handled + len(self._inbox)
 
     def is_curious(self, connection: Connection) -> bool:
-        """Whether questions of the connection lie aside."""
+        """Whether questions of the connection wait."""
         return connection in self._aside
 
     def submit(self, connection: Connection, request_id: int, command: Command) -> None:
-        """Hand a command to the next turn. Call it on the loop's thread."""
+        """Submit a command to the next turn. Call this on the loop's thread."""
         kind = type(command)
         one = WHOLE_TABLES.get(kind)
         if one is None or (one and getattr(command, one)):
@@ -236,7 +235,7 @@ class EngineRunner:
                 code=ResponseCode.SYSTEM_BUSY,
                 kind="unavailable",
                 retry_after_ms=1000,
-                remark=f"{connection.questions} questions of this connection about whole tables wait already; "
+                remark=f"{connection.questions} questions of this connection about whole tables are waiting; "
                 "ask again later",
             )
             self._loop.call_soon(connection.sink, [(connection, request_id, busy)])
@@ -245,9 +244,9 @@ class EngineRunner:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """One turn: of what waits as much as ``MAX_BATCH`` allows, then what time has brought.
+        """One turn: waiting commands up to ``MAX_BATCH``, then everything whose time has come.
 
-        After answers the latter waits for the next turn, once: until then they are on their way.
+        After answers the second part waits for the next turn, once, so that the answers are sent first.
         """
         self._turn_scheduled = False
         if self._stopped:
@@ -265,7 +264,7 @@ class EngineRunner:
             elif not self._tick_waits:
                 self._deliver(self.engine.tick(now))
         except Exception:
-            log.exception("a turn of the engine failed; it goes on with the next one")
+            log.exception("a turn of the engine failed; the next one follows")
             pause = FAILED_TURN_PAUSE
         if (self._inbox or self._aside or self._tick_waits) and not self._turn_scheduled:
             self._turn_scheduled = True
@@ -275,7 +274,7 @@ class EngineRunner:
             self._arm(pause)
 
     def _next_batch(self) -> list[Asked]:
-        """What the next turn is to do."""
+        """Take the commands of the next turn out of the inbox."""
         inbox, room = self._inbox, MAX_BATCH
         batch: list[Asked] = []
         while inbox:
@@ -312,7 +311,7 @@ class EngineRunner:
         self._turn()
 
     def _deliver(self, out: Out) -> None:
-        """Hand each sink all its replies of this turn at once."""
+        """Give each sink all its replies of this turn at once."""
         changed = self.engine.take_changed_topics()
         if changed is not None:
             self._tell_changed(changed)
@@ -327,19 +326,19 @@ class EngineRunner:
             try:
                 sink(replies)
             except Exception:
-                log.exception("replies could not be handed over; the callers' time-outs will tell them")
+                log.exception("replies could not be delivered; their callers will time out")
 
     def _tell_changed(self, topics: set[str]) -> None:
         for listener in self.topic_listeners:
             try:
                 listener(topics)
             except Exception:
-                log.exception("a change of topics could not be told")
+                log.exception("a listener failed on a change of topics")
 
     # --- the disk ---------------------------------------------------------------------------------------------
 
     def _start_flush(self) -> None:
-        """Begin the flush that is due, unless one is under way: what is stored meanwhile shares the next one."""
+        """Begin the flush that is due, unless one is under way. Messages stored meanwhile share the next flush."""
         if self._flush is not None or self._stopped:
             return
         flush = self.engine.next_flush(self._clock.now())
@@ -359,10 +358,10 @@ class EngineRunner:
             if error is None:
                 self._deliver(self.engine.flushed(flush, (now.mono_ns - began) // 1000, now))
             else:
-                log.error("a flush failed; no message is taken any more", exc_info=error)
+                log.error("a flush failed; the broker accepts no more messages", exc_info=error)
                 self._deliver(self.engine.flush_failed(error, now))
         except Exception:
-            log.exception("what follows a flush failed; it goes on with the next turn")
+            log.exception("handling a finished flush failed; the next turn follows")
         self._start_flush()
         self._arm()
 
@@ -374,7 +373,7 @@ class EngineRunner:
             try:
                 work = self.engine.next_file_work(self._clock.now())
             except Exception:
-                log.exception("looking for file work failed and is tried again")
+                log.exception("looking for file work failed; the broker will try again")
                 work = None
             if work is not None:
                 self._file_work = self._threads.submit(work.run)
@@ -392,10 +391,10 @@ class EngineRunner:
             try:
                 self._deliver(self.engine.file_work_done(work, now))
             except Exception:
-                log.exception("what follows a %s failed; the next one is looked for", type(work).__name__)
+                log.exception("handling a finished %s failed; the broker looks for the next", type(work).__name__)
             self._look_for_file_work()
             return
-        log.error("%s failed and is tried again: %s", type(work).__name__, error)
+        log.error("%s failed; the broker will try again: %s", type(work).__name__, error)
         self.engine.file_work_failed(work, now)
         if not self._stopped:
             self._file_work_timer = self._loop.call_later(RETRY_FILE_WORK_SECONDS, self._look_for_file_work)

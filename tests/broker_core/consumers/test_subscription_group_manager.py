@@ -163,7 +163,7 @@ def test_pairs_that_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert groups.forbidden == {"g": {"other": 2, "orders": 2}}
     monkeypatch.setattr(subscription_group_manager, "MAX_FORBIDDEN", 2)
     groups.forbid("g", "orders", NOW, readable=False)
-    with pytest.raises(RequestError, match="most"):
+    with pytest.raises(RequestError, match="which is the limit"):
         groups.forbid("h", "orders", NOW, readable=False)
     assert groups.may_read("h", "orders") and "h" not in groups.forbidden
     assert groups.as_table()["forbiddenTable"] == groups.forbidden

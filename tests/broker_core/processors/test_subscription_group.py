@@ -82,7 +82,7 @@ def test_several_groups_at_once_or_none(monkeypatch: pytest.MonkeyPatch) -> None
     assert failure(bench, c.UpdateSubscriptionGroupList(configs=[{"groupName": "i"}, {"groupName": "a/b"}])).code == 29
     monkeypatch.setattr(subscription_group_manager, "MAX_GROUPS", len(configs(bench)) + 1)
     assert (
-        "at most"
+        "the limit is"
         in failure(bench, c.UpdateSubscriptionGroupList(configs=[{"groupName": "i"}, {"groupName": "j"}])).remark
     )
     assert "i" not in configs(bench)

@@ -202,11 +202,7 @@ def _group(context: Context, command: PullMessage, now: Now) -> SubscriptionGrou
     return config
 
 
-def _subscribed_filter(
-    context: Context,
-    command: PullMessage,
-    config: SubscriptionGroupConfig,
-) -> MessageFilter | None:
+def _subscribed_filter(context: Context, command: PullMessage, config: SubscriptionGroupConfig) -> MessageFilter | None:
     """The filter for this topic from the group's heartbeats."""
     group, topic = command.consumer_group, command.topic
     info = context.consumers.get(group)

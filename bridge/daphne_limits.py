@@ -32,11 +32,11 @@ from twisted.web.http import HTTPChannel
 from bridge.security_headers import security_headers
 
 logger = logging.getLogger(__name__)
-reactor: Any = _reactor  # Twisted's module stands for an object that is chosen at run time
+reactor: Any = _reactor  # Twisted replaces this module by an object that is chosen at run time
 
 LINGER_S = 2.0
-"""A refused client has so long to read the answer. Closing at once could take it back: what a client sends to a closed
-socket makes its system throw away what it has received."""
+"""How long a refused client has to read the answer. If the socket were closed at once, data that the client still sends
+would make its system discard the received answer."""
 OPCODE_TEXT, OPCODE_BINARY = 1, 2  # RFC 6455, 5.2
 STALL_S = 20.0
 """A client that has read nothing of its answer for so long is cut."""
@@ -61,7 +61,7 @@ class LimitedServer(Server):  # type: ignore[misc]
         self._is_full = False
 
     def listen_success(self, port: Any) -> None:
-        """Daphne's hook between its factories being made and the first connection."""
+        """Daphne's hook after its factories are made and before the first connection."""
         super().listen_success(port)
         self.http_factory.protocol = LimitedChannel
         self.ws_factory.protocol = LimitedWebSocket
@@ -82,7 +82,7 @@ class LimitedServer(Server):  # type: ignore[misc]
         await super().handle_reply(protocol, message | {"body": body[last:]})
 
     def connection_opened(self) -> bool:
-        """Count one more; whether it may stay."""
+        """Count a new connection; returns whether it may stay open."""
         self.open_connections += 1
         is_full = self.open_connections > self.max_connections
         if is_full and not self._is_full:
@@ -106,7 +106,7 @@ class LimitedServer(Server):  # type: ignore[misc]
 
 
 class LimitedChannel(HTTPChannel):
-    """One connection, until it becomes a WebSocket's."""
+    """One connection, until it becomes a WebSocket."""
 
     factory: Any
     _unsent = 0
@@ -201,7 +201,7 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
 
 
 class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
-    """One WebSocket, closed with the code and the reason that the application gave."""
+    """One WebSocket, which is closed with the application's code and reason."""
 
     def handle_reply(self, message: dict[str, Any]) -> None:
         if message.get("type") != "websocket.close" or self.state == self.STATE_CONNECTING:

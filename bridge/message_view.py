@@ -1,4 +1,4 @@
-"""Commit log records, as the engine returns them, turned into what an API shows of a message.
+"""Turning commit log records, as the engine returns them, into the messages that an API shows.
 
 Reading takes two steps. ``stored_messages`` decodes records and takes no more memory than they do.
 ``inflate_messages`` inflates compressed bodies within a bound for all of them: a record of 4 KiB may hold a body of
@@ -50,7 +50,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def takes_long(records: bytes) -> bool:
-    """Whether reading the records would hold up an event loop: there are many bytes, or a body is compressed."""
+    """Whether reading the records would delay an event loop: there are many bytes, or a body is compressed."""
     if len(records) > INLINE_BYTES_MAX:
         return True
     position, last = 0, len(records) - commit_log_record.RECORD_SIZE_MIN
@@ -87,7 +87,7 @@ def stored_messages(records: bytes, broker: str) -> list[Message]:
 def inflate_messages(
     messages: Sequence[Message], max_bytes: int = INFLATED_BYTES_MAX
 ) -> tuple[list[Message], Sequence[Message]]:
-    """Messages with bodies as sent, ``max_bytes`` of bodies at most, and the messages behind them that are left out.
+    """Messages with bodies as sent, ``max_bytes`` of bodies at most, and the messages after them that are left out.
 
     The first message is never left out. Its body may take ``INFLATED_BYTES_MAX`` bytes, whatever ``max_bytes`` is;
     if it needs more, or is damaged, it stays as it is stored and gets a ``problem``.

@@ -46,7 +46,7 @@ def test_loglevel_decides_what_a_worker_and_beat_log(clean_environment: dict[str
     assert shown.stdout.split() == [level] * 4
 
 
-def test_it_is_the_application_of_every_thread() -> None:
+def test_it_is_the_default_application_of_every_thread() -> None:
     with ThreadPoolExecutor() as pool:
         assert pool.submit(lambda: current_app.main).result() == "glassmq"
 
@@ -58,7 +58,7 @@ def test_messages_are_json_only() -> None:
     assert app.conf.timezone == "UTC"
 
 
-def test_a_report_that_is_cut_off_is_done_again_and_none_is_hoarded() -> None:
+def test_an_interrupted_report_is_repeated_and_none_is_prefetched() -> None:
     assert app.conf.task_acks_late
     assert app.conf.worker_prefetch_multiplier == 1
 
@@ -82,7 +82,7 @@ def test_without_redis_a_task_waits_as_a_file_in_the_data_folder(tmp_path: Path)
     assert json.loads(message.read_text())["headers"]["task"] == "reports.nothing"
 
 
-def test_the_folders_are_made_again_when_they_are_gone() -> None:
+def test_missing_folders_are_created_again() -> None:
     folder = Path(app.conf.broker_transport_options["data_folder_in"])
     for left in folder.iterdir():
         left.unlink()

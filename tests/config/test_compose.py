@@ -29,7 +29,7 @@ def replicas(service: dict[str, Any]) -> int:
     return int(service.get("deploy", {}).get("replicas", 1))
 
 
-def test_it_holds_the_parts_of_a_broker_and_no_top_level_name() -> None:
+def test_it_has_the_parts_of_a_broker_and_no_top_level_name() -> None:
     assert set(SERVICES) == {"redis", "migrate", "engine", "web", "worker", "beat"}
     assert "name" not in COMPOSE, "older versions of docker-compose refuse it"
 
@@ -78,7 +78,7 @@ def test_exactly_one_engine_and_one_beat_but_several_webs() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "migrate"])
-def test_everything_that_stays_is_watched_and_started_again(name: str) -> None:
+def test_every_permanent_service_has_a_health_check_and_is_restarted(name: str) -> None:
     assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
     assert SERVICES[name]["restart"] == "unless-stopped"
 
@@ -92,7 +92,7 @@ def test_python_in_health_checks_compiles() -> None:
             assert words[words.index("manage.py") + 1] in get_commands()
 
 
-def test_nothing_is_killed_while_it_ends_in_order() -> None:
+def test_services_have_enough_time_to_stop_cleanly() -> None:
     assert seconds(SERVICES["engine"]["stop_grace_period"]) >= 30
     longest = broker.ENGINE_GRACE_S + broker.LAST_ANSWERS_S
     assert seconds(SERVICES["web"]["stop_grace_period"]) > longest
@@ -105,7 +105,7 @@ def test_all_share_the_data_and_it_outlives_the_containers(name: str) -> None:
     assert "data" in COMPOSE["volumes"]
 
 
-def test_redis_keeps_what_it_is_given() -> None:
+def test_redis_does_not_evict_data() -> None:
     command = SERVICES["redis"]["command"]
     assert command[command.index("--appendonly") + 1] == "yes"
     assert command[command.index("--maxmemory-policy") + 1] == "noeviction"
@@ -113,7 +113,7 @@ def test_redis_keeps_what_it_is_given() -> None:
     assert "redis" in COMPOSE["volumes"]
 
 
-def test_ports_are_published_on_this_machine_alone() -> None:
+def test_ports_are_published_on_this_machine_only() -> None:
     published = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert published
     for port in published:
@@ -141,7 +141,7 @@ def test_an_empty_broker_conf_changes_no_option() -> None:
     assert read_broker_conf(Path("/dev/null")) == ({}, [])
 
 
-def test_what_a_service_waits_for_exists_and_can_become_true() -> None:
+def test_conditions_that_services_wait_for_can_become_true() -> None:
     for service in OURS.values():
         for name, wait in service.get("depends_on", {}).items():
             if wait["condition"] == "service_healthy":
@@ -162,7 +162,7 @@ def test_the_images_are_stages_of_the_dockerfile_and_do_not_run_as_root() -> Non
         assert re.findall(r"^USER (\w+)$", stage, flags=re.MULTILINE)[-1] == "glassmq"
 
 
-def test_what_is_compiled_for_reports_is_kept_where_the_user_may_write() -> None:
+def test_compiled_report_code_is_cached_in_a_writable_folder() -> None:
     full = (PROJECT / "Dockerfile").read_text(encoding="utf-8").rpartition("FROM web AS full")[2]
     assert re.findall(r"^ENV NUMBA_CACHE_DIR=(\S+)$", full, flags=re.MULTILINE)[0].startswith("/data/")
 

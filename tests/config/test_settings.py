@@ -63,7 +63,7 @@ def read_in_a_process(data_dir: Path, *names: str) -> dict[str, Any]:
     return result
 
 
-def test_nothing_needs_to_be_set(tmp_path: Path) -> None:
+def test_no_variable_is_required(tmp_path: Path) -> None:
     settings = read_in_a_process(
         tmp_path,
         "GLASSMQ_HOST",
@@ -122,7 +122,7 @@ def test_an_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "broker.example.org"])
-def test_other_machines_are_let_in_only_with_a_token_or_the_explicit_word(tmp_path: Path, host: str) -> None:
+def test_other_machines_need_a_token_or_an_explicit_setting(tmp_path: Path, host: str) -> None:
     sentence = refusal(tmp_path, GLASSMQ_HOST=host)
     assert "GLASSMQ_API_TOKEN" in sentence
     assert "GLASSMQ_ALLOW_INSECURE=1" in sentence
@@ -131,7 +131,7 @@ def test_other_machines_are_let_in_only_with_a_token_or_the_explicit_word(tmp_pa
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
-def test_this_machine_alone_needs_no_token(tmp_path: Path, host: str) -> None:
+def test_a_loopback_address_needs_no_token(tmp_path: Path, host: str) -> None:
     assert read(tmp_path, "GLASSMQ_HOST", GLASSMQ_HOST=host) == {"GLASSMQ_HOST": host}
 
 
@@ -148,7 +148,7 @@ def test_broker_conf_gives_the_options_and_the_environment_wins(tmp_path: Path) 
     assert over == {"GLASSMQ_BROKER_PORT": 30911}
 
 
-def test_name_servers_elsewhere_and_none_here(tmp_path: Path) -> None:
+def test_name_servers_of_other_processes_and_none_here(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("namesrvAddr=10.0.0.1:9876;10.0.0.2:9876\n")
 
@@ -184,7 +184,7 @@ def test_clients_are_sent_to_the_address_the_broker_listens_on(tmp_path: Path) -
     assert address(GLASSMQ_BROKER_IP1="10.0.0.9", GLASSMQ_BROKER_CONF=str(conf)) == "10.0.0.9"
 
 
-def test_clients_from_everywhere_need_an_address_to_be_sent_to(tmp_path: Path) -> None:
+def test_serving_all_addresses_needs_an_address_for_clients(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerIP1=10.0.0.7\n")
     open_to_all = {"GLASSMQ_BROKER_HOST": "0.0.0.0", "GLASSMQ_ALLOW_INSECURE": "1"}
@@ -195,7 +195,7 @@ def test_clients_from_everywhere_need_an_address_to_be_sent_to(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "broker.example.org"])
-def test_rocketmq_clients_on_other_machines_are_let_in_only_with_the_explicit_word(tmp_path: Path, host: str) -> None:
+def test_rocketmq_clients_on_other_machines_need_an_explicit_setting(tmp_path: Path, host: str) -> None:
     assert "GLASSMQ_ALLOW_INSECURE" in refusal(tmp_path, GLASSMQ_BROKER_HOST=host, GLASSMQ_API_TOKEN="s" * 16)
     assert read(tmp_path, "GLASSMQ_BROKER_HOST", GLASSMQ_BROKER_HOST=host, GLASSMQ_ALLOW_INSECURE="1") == {
         "GLASSMQ_BROKER_HOST": host
@@ -208,7 +208,7 @@ def test_port_0_serves_no_rocketmq_clients_and_is_in_no_store_host(tmp_path: Pat
     assert "listen_port=10911" in str(shown["GLASSMQ_OPTIONS"])
 
 
-def test_the_secret_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+def test_the_secret_key_is_created_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     first = read(tmp_path, "SECRET_KEY")
     assert len(first["SECRET_KEY"]) >= 50
     assert read(tmp_path, "SECRET_KEY") == first
@@ -227,7 +227,7 @@ def test_processes_that_start_together_agree_on_one_secret_key(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("secret-key")] == ["secret-key"]
 
 
-def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_data_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     assert "GLASSMQ_DATA_DIR" in refusal(tmp_path / "file" / "data")
 
@@ -240,7 +240,7 @@ def test_an_existing_data_folder_is_closed_to_other_users(tmp_path: Path) -> Non
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_redis_brings_the_layer_the_queue_and_the_remote_engine(tmp_path: Path) -> None:
+def test_redis_sets_the_layer_the_queue_and_the_remote_engine(tmp_path: Path) -> None:
     url = "redis://127.0.0.1:6379/3"
     shown = read(tmp_path, "GLASSMQ_ENGINE", "CHANNEL_LAYERS", "CELERY_BROKER_URL", GLASSMQ_REDIS_URL=url)
     assert shown["GLASSMQ_ENGINE"] == "remote"
@@ -267,7 +267,7 @@ def test_redis_brings_the_layer_the_queue_and_the_remote_engine(tmp_path: Path) 
         "sc://spark.example:443/;use_ssl=true;token=a%2Fb+c%3D",
     ],
 )
-def test_masters_that_reports_run_on(tmp_path: Path, master: str) -> None:
+def test_accepted_spark_masters(tmp_path: Path, master: str) -> None:
     assert read(tmp_path, "GLASSMQ_SPARK_MASTER", GLASSMQ_SPARK_MASTER=master) == {"GLASSMQ_SPARK_MASTER": master}
 
 
@@ -284,7 +284,7 @@ def test_masters_that_reports_run_on(tmp_path: Path, master: str) -> None:
         "'sc://spark?token=hush'",
     ],
 )
-def test_masters_that_they_do_not_run_on(tmp_path: Path, master: str) -> None:
+def test_refused_spark_masters(tmp_path: Path, master: str) -> None:
     said = refusal(tmp_path, GLASSMQ_SPARK_MASTER=master)
     assert "GLASSMQ_SPARK_MASTER must be local" in said
     assert "hush" not in said
@@ -307,7 +307,7 @@ def test_masters_that_they_do_not_run_on(tmp_path: Path, master: str) -> None:
         "sc://spark:1/ ;token=hush",
     ],
 )
-def test_urls_that_are_no_servers_are_not_said_again(tmp_path: Path, master: str) -> None:
+def test_invalid_urls_are_not_printed(tmp_path: Path, master: str) -> None:
     said = refusal(tmp_path, GLASSMQ_SPARK_MASTER=master)
     assert "GLASSMQ_SPARK_MASTER must be sc://host:port for Spark Connect" in said
     assert "hush" not in said
@@ -317,7 +317,7 @@ def test_a_remote_engine_needs_redis(tmp_path: Path) -> None:
     assert "GLASSMQ_REDIS_URL" in refusal(tmp_path, GLASSMQ_ENGINE="remote")
 
 
-def test_an_engine_beside_needs_a_path_short_enough_for_a_socket(tmp_path: Path) -> None:
+def test_a_child_engine_needs_a_short_path_for_its_socket(tmp_path: Path) -> None:
     long = tmp_path / ("d" * 100)
     assert "GLASSMQ_DATA_DIR" in refusal(long, GLASSMQ_ENGINE="child")
     assert read(long, "GLASSMQ_ENGINE") == {"GLASSMQ_ENGINE": "embedded"}
@@ -330,7 +330,7 @@ def test_sqlite_is_set_up_for_several_processes(tmp_path: Path) -> None:
     assert options["timeout"] >= 5
 
 
-def test_another_database_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_another_database_is_used_as_given(tmp_path: Path) -> None:
     database = read(tmp_path, "DATABASES", GLASSMQ_DATABASE_URL="postgres://u:p@db:5432/glassmq")["DATABASES"][
         "default"
     ]
@@ -338,12 +338,12 @@ def test_another_database_is_taken_as_it_is(tmp_path: Path) -> None:
     assert "init_command" not in database.get("OPTIONS", {})
 
 
-def test_behind_https_cookies_never_travel_in_the_clear(tmp_path: Path) -> None:
+def test_behind_https_cookies_are_secure(tmp_path: Path) -> None:
     names = ("SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SECURE_SSL_REDIRECT", "SECURE_HSTS_SECONDS")
     assert all(read(tmp_path, *names, GLASSMQ_HTTPS="1").values())
 
 
-def test_django_finds_nothing_to_warn_of_behind_https(tmp_path: Path) -> None:
+def test_django_has_no_warnings_behind_https(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
         cwd=PROJECT,
@@ -370,7 +370,7 @@ def test_hosts_that_are_answered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hosts", ["*", "mq.example.org,*"])
-def test_every_host_is_answered_only_with_the_explicit_word(tmp_path: Path, hosts: str) -> None:
+def test_answering_every_host_needs_an_explicit_setting(tmp_path: Path, hosts: str) -> None:
     assert "GLASSMQ_ALLOWED_HOSTS" in refusal(tmp_path, GLASSMQ_ALLOWED_HOSTS=hosts)
     shown = read(tmp_path, "ALLOWED_HOSTS", GLASSMQ_ALLOWED_HOSTS=hosts, GLASSMQ_ALLOW_INSECURE="1")
     assert "*" in shown["ALLOWED_HOSTS"]

@@ -1,11 +1,11 @@
-"""``manage.py broker``: a whole broker by one command; what ``make run`` starts.
+"""``manage.py broker``: starts a whole broker by one command; ``make run`` calls it.
 
     1. the database is brought up to date
     2. Daphne listens, in this process
     3. the engine starts: in this process, as a child, or elsewhere (GLASSMQ_ENGINE)
     4. a Celery worker and its beat start as children
 
-Ctrl-C or SIGTERM goes back in an order that loses nothing: no new connection is taken, held pulls are answered, the
+Ctrl-C or SIGTERM stops it in an order that loses nothing: no new connection is accepted, held pulls are answered, the
 store is flushed and closed, the children end, and the process ends with 0. A second Ctrl-C ends everything at once;
 the store recovers from that as from a power cut.
 """
@@ -45,20 +45,20 @@ reactor: Any = _reactor  # Twisted's module stands for an object that is chosen 
 
 LISTEN_BACKLOG = 4096
 WEBSOCKET_MAX_BYTES = 8 * 1024 * 1024
-"""The largest WebSocket message that is received: 4 MiB, written as base64 in JSON, with room for its properties."""
+"""The largest WebSocket message that is accepted: a body of 4 MiB as base64 in JSON, with room for its properties."""
 LAST_ANSWERS_S = 1.0
 """How long the answers to held pulls, and then the WebSockets' closing, may take to be written once the engine has
 given them."""
 LOOK_AGAIN_S = 0.02
 ENGINE_GRACE_S = 15.0
-"""How long the engine may take to answer and flush; what is not flushed then, recovery finds in the log."""
+"""How long the engine may take to answer and flush. Recovery reads what is not flushed then from the log."""
 CHILD_GRACE_S = 6.0
 FIRST_ANSWER_MS = 5000
 ENGINE_PATIENCE_S = 60.0
 """How long an engine that starts with this process may take to answer, while it recovers its store: nothing is said to
 be up before. One that is elsewhere may come whenever it likes."""
 ORPHAN_PATIENCE_S = 3.0
-"""How long the engine of a broker that was killed may take to notice that and to end."""
+"""How long the engine of a killed broker may take to notice that and to end."""
 PROBE_PAUSE_S = 0.1
 DEFAULT_WEB_PORT = 8000
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -71,7 +71,7 @@ ENGINE_PLACES = {
 
 
 class Command(BaseCommand):
-    """The command line's end; ``BrokerProcess`` does the work."""
+    """The command; ``BrokerProcess`` does the work."""
 
     help = "Start a broker: web, engine and schedules, until Ctrl-C."
     requires_system_checks = ()
@@ -110,9 +110,9 @@ class Command(BaseCommand):
 
 
 class BrokerProcess:
-    """Everything that one broker is, from the first listening socket to the last flush.
+    """All parts of a broker, from the first listening socket to the last flush.
 
-    ``problem`` is empty after an orderly end, else a sentence about what kept it from running.
+    ``problem`` is empty after a clean end, otherwise a sentence about why the broker could not run.
     """
 
     def __init__(self, places: Sequence[BrokerPlace], *, schedules: bool) -> None:
@@ -126,7 +126,7 @@ class BrokerProcess:
     def run(self, announce: Callable[[str], None]) -> None:
         """Serve until a signal or a problem ends it.
 
-        ``announce`` is called once it serves, with what stands against publishing a message (nothing: "").
+        ``announce`` is called once it serves, with the reason why no message can be published, or "" if one can.
         """
         from config.asgi import application, close_websockets
 
@@ -193,13 +193,13 @@ class BrokerProcess:
             self._stopping = start_task(self._stop(), "stop the broker")
 
     async def _stop(self) -> None:
-        """The way back; each step is tried, whatever became of the one before."""
+        """Stop all parts in order. Each step is tried, even if the previous one failed."""
         if self._starting is not None and not self._starting.done() and not self.problem:
             self._starting.cancel()
             await asyncio.wait([self._starting])
         self._stop_listening()
         ending = [start_task(child.stop(CHILD_GRACE_S), f"stop {child.name}") for child in self._children]
-        if not self.problem:  # else it never started
+        if not self.problem:  # otherwise it was never started
             try:
                 async with asyncio.timeout(ENGINE_GRACE_S):
                     await asyncio.gather(*(port.stop() for port in self._ports.values()))
@@ -252,7 +252,7 @@ async def _state_of(port: EnginePort, give_up_at: float) -> str:
 
 
 def places_of_brokers(*, clustered: bool) -> list[BrokerPlace]:
-    """Where the brokers of this process are to run. CommandError where a cluster cannot be had."""
+    """The places of this command's brokers. CommandError if a cluster is not possible."""
     if not clustered:
         return [lone_broker(settings)]
     if settings.GLASSMQ_ENGINE != "child":
@@ -269,7 +269,7 @@ def places_of_brokers(*, clustered: bool) -> list[BrokerPlace]:
 def children(
     places: Sequence[BrokerPlace], *, schedules: bool, on_refusal: Callable[[str], None]
 ) -> list[ChildProcess]:
-    """The processes that run beside the web: engines that are children, a cluster's name server, Celery's two."""
+    """The child processes: engines, a cluster's name server, and Celery's worker and beat."""
     wanted = []
     if len(places) > 1 and settings.GLASSMQ_NAMESRV_PORT:
         wanted.append(
@@ -316,7 +316,7 @@ def children(
 
 
 def check_port_is_free(host: str, port: int, variable: str) -> None:
-    """CommandError with a sentence when ``port`` is taken; Daphne alone would only log that."""
+    """Raise CommandError if ``port`` is taken; Daphne would only log that."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -334,9 +334,10 @@ def check_port_is_free(host: str, port: int, variable: str) -> None:
 
 
 def check_folder_is_free(path: Path, patience_s: float) -> None:
-    """CommandError when another broker's engine still listens at ``path`` after ``patience_s``.
+    """Raise CommandError if another broker's engine still listens at ``path`` after ``patience_s``.
 
-    Without this the web would reach that engine and call the broker up before its own engine was refused.
+    Without this check the web process would connect to that engine, and report the broker as started before its own
+    engine was refused.
     """
     for pause_s in [PROBE_PAUSE_S] * round(patience_s / PROBE_PAUSE_S):
         with socket.socket(socket.AF_UNIX) as probe:
@@ -352,7 +353,7 @@ def check_folder_is_free(path: Path, patience_s: float) -> None:
 
 
 def banner(places: Sequence[BrokerPlace], state: str) -> str:
-    """What a person wants to know once it runs. ``state`` is that of ``engine_state``."""
+    """The text that is printed once the broker runs. ``state`` is the result of ``engine_state``."""
     site = f"http://{address(settings.GLASSMQ_HOST, settings.GLASSMQ_WEB_PORT)}"
     port = "" if settings.GLASSMQ_WEB_PORT == DEFAULT_WEB_PORT else f"GLASSMQ_WEB_PORT={settings.GLASSMQ_WEB_PORT} "
     demo = "" if state else f"  To see something move:  {port}make demo   (in another terminal)\n"
@@ -374,7 +375,7 @@ def banner(places: Sequence[BrokerPlace], state: str) -> str:
 
 
 def rocketmq_lines(places: Sequence[BrokerPlace]) -> list[str]:
-    """Where RocketMQ's clients are served, if the engines are this command's."""
+    """The addresses for RocketMQ's clients, if this command starts the engines."""
     if settings.GLASSMQ_ENGINE == "remote" or not settings.GLASSMQ_BROKER_PORT:
         return []
     ports = [place.environment.get("GLASSMQ_BROKER_PORT", settings.GLASSMQ_BROKER_PORT) for place in places]
@@ -385,7 +386,7 @@ def rocketmq_lines(places: Sequence[BrokerPlace]) -> list[str]:
 
 
 def address(host: str, port: int | str) -> str:
-    """``host:port`` as somebody on this machine has to write it."""
+    """``host:port`` as it must be written on this machine."""
     if host in {"0.0.0.0", "::"}:
         host = "127.0.0.1"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -9,7 +9,7 @@ from broker_core.event_log import EventLog
 from broker_core.events import MessagesDispatched, PullPassedOver
 from broker_core.longpolling.notify_message_arriving import notify_message_arriving
 from broker_core.longpolling.pull_request_hold import PullRequestHold
-from tests.broker_core.longpolling.test_pull_request_hold import A, B, Came, hold
+from tests.broker_core.longpolling.test_pull_request_hold import A, ArrivalInQueue0, B, hold
 
 NOW = Now(1000, 5)
 
@@ -18,7 +18,7 @@ NOW = Now(1000, 5)
 def test_holds_are_woken_with_their_arrival_or_passed_over(wake: bool) -> None:
     holds, log, counters = PullRequestHold(), EventLog(), Counters()
     matching, other_tag = hold(holds, expression="TagA"), hold(holds, expression="TagC")
-    first, second = Came(0, [B]), Came(1, [A, A])
+    first, second = ArrivalInQueue0(0, [B]), ArrivalInQueue0(1, [A, A])
     woken = list(notify_message_arriving(holds, [first, second], NOW, wake=wake, events=log, counters=counters))
     assert woken == ([(matching, second)] if wake else [])
     assert list(holds) == ([other_tag] if wake else [matching, other_tag])

@@ -50,14 +50,27 @@ def free_ports() -> list[int]:
 
 @pytest.fixture
 def clean_environment(tmp_path: Path, free_ports: list[int]) -> dict[str, str]:
+    """``environment_of`` this test."""
+    return environment_of(tmp_path, free_ports)
+
+
+def environment_of(folder: Path, ports: list[int]) -> dict[str, str]:
     """An environment for a GlassMQ process that shares nothing with any other: folder and ports of its own."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("GLASSMQ_", "DJANGO_"))} | {
         "PYTHONUNBUFFERED": "1",
-        "GLASSMQ_DATA_DIR": str(tmp_path / "data"),
-        "GLASSMQ_WEB_PORT": str(free_ports[0]),
+        "GLASSMQ_DATA_DIR": str(folder / "data"),
+        "GLASSMQ_WEB_PORT": str(ports[0]),
         "GLASSMQ_BROKER_PORT": str(unused_broker_port()),
-        "GLASSMQ_NAMESRV_PORT": str(free_ports[2]),
+        "GLASSMQ_NAMESRV_PORT": str(ports[2]),
     }
+
+
+@pytest.fixture(scope="module")
+def shared_manage(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Manage"]:
+    """``manage`` for a broker that all tests of a file use, each with topics and groups of its own."""
+    runner = Manage(environment_of(tmp_path_factory.mktemp("shared"), unused_ports(8)))
+    yield runner
+    runner.kill_all()
 
 
 @pytest.fixture

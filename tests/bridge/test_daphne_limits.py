@@ -12,6 +12,7 @@ import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
@@ -120,24 +121,33 @@ def wait_until(true: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+def started(manage: Manage, **environment: str) -> Broker:
+    """A broker that is ready."""
+    process = manage.start("broker", "--no-schedules", **environment)
+    ports = (int(manage.environment[name]) for name in ("GLASSMQ_WEB_PORT", "GLASSMQ_BROKER_PORT"))
+    broker = Broker(process, *ports)
+
+    def is_ready() -> bool:
+        assert process.poll() is None, process.communicate()[0]
+        try:
+            return bool(broker.get("/readyz"))
+        except OSError:
+            return False
+
+    wait_until(is_ready)
+    return broker
+
+
 @pytest.fixture
 def start(manage: Manage) -> Callable[..., Broker]:
-    def starting(**environment: str) -> Broker:
-        process = manage.start("broker", "--no-schedules", **environment)
-        ports = (int(manage.environment[name]) for name in ("GLASSMQ_WEB_PORT", "GLASSMQ_BROKER_PORT"))
-        broker = Broker(process, *ports)
+    """Starts a broker of the test's own."""
+    return partial(started, manage)
 
-        def is_ready() -> bool:
-            assert process.poll() is None, process.communicate()[0]
-            try:
-                return bool(broker.get("/readyz"))
-            except OSError:
-                return False
 
-        wait_until(is_ready)
-        return broker
-
-    return starting
+@pytest.fixture(scope="module")
+def broker(shared_manage: Manage) -> Broker:
+    """One for all tests that leave it as it was."""
+    return started(shared_manage)
 
 
 def test_the_answer_to_a_large_body_is_one_that_the_api_could_give() -> None:
@@ -148,8 +158,7 @@ def test_the_answer_to_a_large_body_is_one_that_the_api_could_give() -> None:
 
 
 @pytest.mark.parametrize("expect", [(), ("expect: 100-continue",)], ids=["unasked", "asked"])
-def test_a_body_announced_too_large_is_not_read(start: Callable[..., Broker], expect: tuple[str, ...]) -> None:
-    broker = start()
+def test_a_body_announced_too_large_is_not_read(broker: Broker, expect: tuple[str, ...]) -> None:
     before = broker.resident_mib()
     with broker.posting(f"content-length: {100 * MIB}", *expect) as client:
         client.setblocking(False)
@@ -161,8 +170,7 @@ def test_a_body_announced_too_large_is_not_read(start: Callable[..., Broker], ex
     assert broker.resident_mib() - before < 20
 
 
-def test_a_chunked_body_is_cut_where_it_grows_too_large(start: Callable[..., Broker]) -> None:
-    broker = start()
+def test_a_chunked_body_is_cut_where_it_grows_too_large(broker: Broker) -> None:
     before = broker.resident_mib()
     with broker.posting("transfer-encoding: chunked") as client:
         chunk = f"{MIB:x}\r\n".encode() + b"x" * MIB + b"\r\n"
@@ -173,15 +181,14 @@ def test_a_chunked_body_is_cut_where_it_grows_too_large(start: Callable[..., Bro
     assert broker.resident_mib() - before < 20
 
 
-def test_a_chunked_body_that_is_just_too_large_is_answered(start: Callable[..., Broker]) -> None:
-    broker = start()
+def test_a_chunked_body_that_is_just_too_large_is_answered(broker: Broker) -> None:
     with broker.posting("transfer-encoding: chunked") as client:
         client.sendall(f"{BODY_LIMIT:x}\r\n".encode() + b"x" * BODY_LIMIT + b"\r\n" + b"1\r\nx\r\n0\r\n\r\n")
         assert_too_large(client)
 
 
-def test_a_body_as_large_as_allowed_reaches_the_application(start: Callable[..., Broker]) -> None:
-    connection = HTTPConnection("127.0.0.1", start().port, timeout=PATIENCE_S)
+def test_a_body_as_large_as_allowed_reaches_the_application(broker: Broker) -> None:
+    connection = HTTPConnection("127.0.0.1", broker.port, timeout=PATIENCE_S)
     connection.request(
         "POST", "/api/v1/topics/orders/messages", b" " * BODY_LIMIT, {"content-type": "application/json"}
     )
@@ -193,8 +200,8 @@ def test_a_body_as_large_as_allowed_reaches_the_application(start: Callable[...,
 @pytest.mark.parametrize(
     "headers", [[f"x-long: {'x' * 20_000}"], [f"x-{n}: y" for n in range(600)]], ids=["long", "many"]
 )
-def test_headers_have_the_limits_of_twisted(start: Callable[..., Broker], headers: list[str]) -> None:
-    with start().posting("content-length: 0", *headers) as client:
+def test_headers_have_the_limits_of_twisted(broker: Broker, headers: list[str]) -> None:
+    with broker.posting("content-length: 0", *headers) as client:
         received = b""
         while data := client.recv(4096):
             received += data

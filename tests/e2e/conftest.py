@@ -65,10 +65,10 @@ class Waiting:
         return self._answer
 
 
-@pytest.fixture
-def broker(manage: Manage) -> Broker:
-    """A fresh broker, ready."""
-    return wait_until_ready(manage, manage.start("broker", "--no-schedules"))
+@pytest.fixture(scope="module")
+def broker(shared_manage: Manage) -> Broker:
+    """A broker for the tests of a file, ready. Each has topics and groups of its own."""
+    return wait_until_ready(shared_manage, shared_manage.start("broker", "--no-schedules"))
 
 
 def wait_until_ready(manage: Manage, process: "subprocess.Popen[str]") -> Broker:

@@ -121,18 +121,23 @@ async def test_every_group_consumes_across_a_restart(manage: Manage, url: str, m
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_publishes_count_messages_and_ends(manage: Manage, url: str) -> None:
-    manage.start("broker", "--no-schedules")
-    clients = Demo(url, "demo", rate=1000.0, count=33, say=lambda line: None)
+@pytest.fixture(scope="module")
+def shared_url(shared_manage: Manage) -> str:
+    """The address of a broker that starts, or has started."""
+    shared_manage.start("broker", "--no-schedules")
+    return f"http://127.0.0.1:{shared_manage.environment['GLASSMQ_WEB_PORT']}"
+
+
+async def test_publishes_count_messages_and_ends(shared_url: str) -> None:
+    clients = Demo(shared_url, "demo", rate=1000.0, count=33, say=lambda line: None)
     async with asyncio.timeout(PATIENCE_S):
         await clients.run(GAMES)
     assert clients.published == 33
-    assert await asyncio.to_thread(stored, url) == 33
+    assert await asyncio.to_thread(stored, shared_url) == 33
 
 
-async def test_a_refusal_ends_the_demo_with_the_brokers_reason(manage: Manage, url: str) -> None:
-    manage.start("broker", "--no-schedules")
-    clients = Demo(url, "no such/topic", rate=5.0, count=1, say=lambda line: None)
+async def test_a_refusal_ends_the_demo_with_the_brokers_reason(shared_url: str) -> None:
+    clients = Demo(shared_url, "no such/topic", rate=5.0, count=1, say=lambda line: None)
     with pytest.raises(DemoError, match="the broker refused a request of the demo: "):
         async with asyncio.timeout(PATIENCE_S):
             await clients.run(GAMES)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.conftest import Manage
 from tests.fakes.browser import launch
@@ -85,20 +85,27 @@ def wait_until_ready(manage: Manage, process: "subprocess.Popen[str]") -> Broker
     raise AssertionError("the broker was not ready in time")
 
 
-@pytest.fixture
-def page(broker: Broker) -> Iterator[Page]:
-    """The dashboard, open and live; a script error or a blocked resource fails the test."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser for the tests of a file. No asynchronous test of that file can run after the first that uses it."""
     with sync_playwright() as playwright:
         browser = launch(playwright)
-        opened = browser.new_page(viewport={"width": 1440, "height": 1000})
-        problems: list[str] = []
-        opened.on("pageerror", lambda error: problems.append(str(error)))
-        opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        opened.goto(broker.address)
-        opened.wait_for_selector("body[data-live=live]")
-        yield opened
+        yield browser
         browser.close()
-        assert problems == []
+
+
+@pytest.fixture
+def page(broker: Broker, browser: Browser) -> Iterator[Page]:
+    """The dashboard, open and live; a script error or a blocked resource fails the test."""
+    opened = browser.new_page(viewport={"width": 1440, "height": 1000})
+    problems: list[str] = []
+    opened.on("pageerror", lambda error: problems.append(str(error)))
+    opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    opened.goto(broker.address)
+    opened.wait_for_selector("body[data-live=live]")
+    yield opened
+    opened.close()
+    assert problems == []
 
 
 @pytest.fixture

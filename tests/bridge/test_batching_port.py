@@ -68,7 +68,8 @@ async def test_commands_gather_while_a_send_is_under_way() -> None:
         await asyncio.sleep(0)
         engine.gate.set()
         assert await asyncio.gather(*calls) == [Done()] * 8
-        assert [len(batch.requests) for batch in engine.batches] == [3, 5]
+        request_ids = [[request_id for _, request_id, _, _ in batch.requests] for batch in engine.batches]
+        assert request_ids == [[1, 2, 3], [4, 5, 6, 7, 8]]
         assert [batch.number for batch in engine.batches] == [1, 2]
 
 

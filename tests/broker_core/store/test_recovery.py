@@ -232,6 +232,15 @@ def test_queues_begin_later_if_the_oldest_segments_are_lost(root: Path) -> None:
     assert store.get_message("T", 0, 0, 1, 1 << 20, None).status == "OFFSET_TOO_SMALL"
 
 
+def test_a_last_record_that_lost_a_sector_of_its_properties_is_cut(root: Path) -> None:
+    path = segment(root)
+    end = end_of_log(path)
+    lost = max((end - 1) // 512 * 512, end - len(message(0).properties))
+    change(path, lost, bytes(end - lost))
+    store = open_store(root, ms=1000)
+    assert bodies(store) == [body_of(number, 500) for number in range(COUNT - 1)]
+
+
 def test_a_store_without_any_segment_starts_empty(root: Path) -> None:
     shutil.rmtree(root / "commitlog")
     store = open_store(root, ms=1000)

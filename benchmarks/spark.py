@@ -34,7 +34,7 @@ from spark_jobs.inputs import StoreInputs
 from spark_jobs.lake.lake import find_lake
 from spark_jobs.lake.tables import fill
 from spark_jobs.reports import throughput
-from spark_jobs.run import Job, planned_once, run_report
+from spark_jobs.run import Job, run_report
 from spark_jobs.sources.commit_log_segments import plan_log
 from spark_jobs.spark.session import get_session, stop_session
 
@@ -155,8 +155,7 @@ class Bench:
         """Compute the sums for the report ``throughput``."""
         lake = self.lake(store) if of_lake else None
         inputs = StoreInputs(self.spark, store, throughput.REPORT, (), None, lake)
-        with planned_once(self.spark):
-            throughput.facts(inputs.of(throughput.REPORT))["stored"].toArrow()
+        throughput.facts(inputs.of(throughput.REPORT))["stored"].toArrow()
 
     def report(self, store: Path, *, of_lake: bool) -> int:
         """Make the whole report: its tables, page and files."""
@@ -168,8 +167,7 @@ class Bench:
         """The yardstick's sums, by DuckDB over the lake's messages."""
         import duckdb
 
-        lake = self.lake(store)
-        paths = [str(lake.folder / file.path) for part in lake.manifest.messages for file in part.files]
+        paths = [file.path for file in self.lake(store).messages]
         connection = duckdb.connect(config={"threads": CORES})
         return lambda: connection.sql(DUCK_SQL.format(paths=paths)).to_arrow_table()
 
@@ -210,7 +208,7 @@ class Bench:
         line("throughput from the log: all tables and pages", took, messages, times(took, bare))
         assert self.fill_anew(store) == messages
         took = median(lambda: self.fill_anew(store))
-        size = sum(file.size for part in self.lake(store).manifest.messages for file in part.files)
+        size = sum(file.size for file in self.lake(store).messages)
         line(
             "log to lake, headers and properties",
             took,

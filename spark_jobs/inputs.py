@@ -12,7 +12,6 @@ from spark_jobs.lake.lake import Lake
 from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, with_lake
 from spark_jobs.reports.shape import OFFSETS, TOPICS, Inputs, Report
 from spark_jobs.sources.commit_log_segments import SMALLEST_SHARE, LogPlan, filler_size, plan_log, share
-from spark_jobs.sources.commit_log_sums import sums_schema
 from spark_jobs.sources.poll_journal_files import JournalSurvey, survey
 from spark_jobs.spark.cluster import parallelism
 
@@ -48,7 +47,7 @@ class StoreInputs:
         self._known = known_of_journal(lake)
         self.plan: LogPlan | None = None
         if report.reads:
-            self.plan = plan_log(store, start=lake.manifest.position if lake else 0)
+            self.plan = plan_log(store, start=(lake.position or 0) if lake else 0)
         self.journal: JournalSurvey | None = None
         if report.polls:
             tail = survey(store, self._known)
@@ -59,7 +58,7 @@ class StoreInputs:
     def are_few(self) -> bool:
         """Whether there is so little to read that to plan and to spread it takes longer than to do it."""
         ranges = self.plan.ranges if self.plan else ()
-        of_lake = sum(file.rows for part in self.lake.manifest.messages for file in part.files) if self.lake else 0
+        of_lake = sum(file.rows for file in self.lake.messages) if self.lake else 0
         of_journal = self.journal.entries if self.journal else 0
         return (
             len(ranges) <= FEW_RANGES
@@ -70,17 +69,7 @@ class StoreInputs:
     def of(self, report: Report) -> Inputs:
         """What there is for a report: the one that this was made for, or a part of it, which reads no more than it."""
         messages, polls = self._kept_for(report) if self.are_few else self._rows(report)
-        is_kept = self.are_few and report is not self._report
-        return Inputs(
-            messages,
-            polls,
-            self._offsets,
-            self._topics,
-            self._bounds,
-            self._to_ms,
-            self.of,
-            None if is_kept else self._counted,
-        )
+        return Inputs(messages, polls, self._offsets, self._topics, self._bounds, self._to_ms, self.of)
 
     @property
     def _from_ms(self) -> int | None:
@@ -129,33 +118,6 @@ class StoreInputs:
         others = [name for name in columns if name != "segment"]
         found = lake_messages(self._spark, self.lake, others, from_ms, to_ms).select(
             *(F.lit(LAKE_SEGMENT).cast("long").alias(name) if name == "segment" else name for name in columns)
-        )
-        return found if tail is None else found.unionAll(tail)
-
-    def _counted(self, keys: Sequence[str], sums: Sequence[str]) -> "DataFrame":
-        """The messages counted where they are read, those of a lake where they were written."""
-        from pyspark.sql import functions as F
-
-        from spark_jobs.lake.tables import lake_sums
-        from spark_jobs.sources.commit_log_source import SUMS_FORMAT
-
-        plan = self.plan
-        schema = sums_schema(keys, sums)
-        if plan is None:
-            return self._nothing(schema)
-        tail = self._log(plan, SUMS_FORMAT, schema) if plan.ranges or not self.lake else None
-        if self.lake is None:
-            assert tail is not None
-            return tail
-        found = lake_sums(
-            self._spark,
-            self.lake,
-            [name for name in keys if name != "segment"],
-            sums,
-            self._bounds[0] if self._bounds else None,
-            self._to_ms,
-        ).select(
-            *(F.lit(LAKE_SEGMENT).cast("long").alias(name) if name == "segment" else name for name in (*keys, *sums))
         )
         return found if tail is None else found.unionAll(tail)
 

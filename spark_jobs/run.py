@@ -1,7 +1,7 @@
 """One run of a report, from the store to the folder of its files. Knows Spark and no Django."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -29,7 +29,7 @@ MINUTE_MS = 60_000
 SCAN_FROM, SCAN_TO = 5, 80
 """Percent of a run that go by while the facts are made."""
 FEW_FACTS, FEW_ROWS = 500_000, 50_000
-"""Facts that one task looks at; those that are taken out of Spark and given back, as they are made of a few rows."""
+"""Facts that one task processes; facts of a small store that are collected and become a table of their own."""
 
 
 class Job(NamedTuple):
@@ -77,23 +77,12 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     inputs = StoreInputs(spark, job.store, report, bounds, parts[0].to_ms, lake)
     with ExitStack() as stack:
         stack.callback(inputs.forget)
-        plainly = stack.enter_context(ExitStack())
-        plainly.enter_context(set_for(spark, inputs.are_few, report.only_sums))
-        read: list[Made] = []
 
         def read_part(facts: "dict[str, DataFrame]", part: int, parts: int) -> "dict[str, DataFrame]":
-            read.append(stack.enter_context(made(facts, progress, part, parts, inputs.are_few)))
-            return read[-1].facts
+            return stack.enter_context(read_facts(facts, progress, part, parts, inputs.are_few))
 
         asked = inputs.of(report)._replace(topic=job.topic, group=job.consumer_group, read=read_part)
-        to_make = report.facts(asked)
-        if read and all(part.are_few for part in read) and not inputs.are_few:
-            stack.enter_context(planned_once(spark))
-        facts, are_few = stack.enter_context(made(to_make, progress, from_few=inputs.are_few))
-        if inputs.are_few and not are_few:
-            plainly.close()
-        elif are_few and not inputs.are_few:
-            stack.enter_context(planned_once(spark))
+        facts = stack.enter_context(read_facts(report.facts(asked), progress, from_few=inputs.are_few))
         told = concerning(facts, job.topic, job.consumer_group)
         found = result(report, told, parts[0], lambda doing: progress(SCAN_TO, doing))
         progress(95, "comparing")
@@ -181,64 +170,19 @@ def periods(job: Job) -> list[Period]:
 
 
 @contextmanager
-def settings(spark: "SparkSession", wanted: Mapping[str, str]) -> Iterator[None]:
-    """Meanwhile the session has these settings."""
-    before = {name: str(spark.conf.get(name)) for name in wanted}
-    try:
-        for name, value in wanted.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        with suppress(Exception):  # a session whose Java is gone has no settings
-            for name, value in before.items():
-                spark.conf.set(name, value)
-
-
-def planned_once(spark: "SparkSession") -> AbstractContextManager[None]:
-    """Meanwhile queries are not planned anew while they run: with few rows that costs more than it saves."""
-    return settings(spark, {"spark.sql.adaptive.enabled": "false"})
-
-
-def set_for(spark: "SparkSession", few: bool, only_sums: bool) -> AbstractContextManager[None]:
-    """Meanwhile facts are made in the way that suits them.
-
-    Of a few rows: planned once, nothing compiled, nothing spread, since they are done before that.
-    """
-    if few:
-        return settings(
-            spark,
-            {
-                "spark.sql.adaptive.enabled": "false",
-                "spark.sql.codegen.wholeStage": "false",
-                "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-                "spark.sql.shuffle.partitions": "1",
-            },
-        )
-    return planned_once(spark) if only_sums else nullcontext()
-
-
-class Made(NamedTuple):
-    """Facts that were read."""
-
-    facts: "dict[str, DataFrame]"
-    are_few: bool
-
-
-@contextmanager
-def made(
+def read_facts(
     facts: "dict[str, DataFrame]", progress: Progress, part: int = 0, parts: int = 1, from_few: bool = False
-) -> "Iterator[Made]":
-    """Have Spark read what there is to read, once; what comes of it is kept as long as it is looked at.
+) -> "Iterator[dict[str, DataFrame]]":
+    """Have Spark compute the facts, once; they are cached until the context ends.
 
-    Few facts are put into one partition: then each table is a single task, since nothing has to be brought together.
-    Of ``from_few`` rows they are a table of their own, of whose making Spark knows nothing when it plans what is next.
-    ``part`` of ``parts``: which of all facts these are.
+    Few facts are put into one partition, so that each table is a single task. Facts made ``from_few`` rows become a
+    table of their own, without the plan by which they were made. ``part`` of ``parts``: which of all facts these are.
     """
-    kept: list[DataFrame] = []
-    ready, are_few = {}, True
+    cached: list[DataFrame] = []
+    ready = {}
     try:
         if not from_few or len(facts) > 1:  # one may be made of another
-            kept += [rows.persist() for rows in facts.values()]
+            cached += [rows.persist() for rows in facts.values()]
         for index, (name, rows) in enumerate(facts.items()):
             begin, until = (
                 SCAN_FROM + (SCAN_TO - SCAN_FROM) * (part * len(facts) + done) // (parts * len(facts))
@@ -250,13 +194,12 @@ def made(
                 table = as_table(rows)
             elif rows.count() <= FEW_FACTS:
                 table = rows.coalesce(1).persist()
-            kept.append(rows.persist() if table is None else table)
-            are_few = are_few and table is not None
+            cached.append(rows.persist() if table is None else table)
             ready[name] = rows if table is None else table
-        yield Made(ready, are_few)
+        yield ready
     finally:
         with suppress(Exception):  # a session whose Java is gone has nothing to give back
-            for rows in kept:
+            for rows in cached:
                 rows.unpersist()
 
 

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import msgspec
+
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
@@ -25,7 +27,7 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
 
     It has the log up to `position`; `behind_bytes` of it are still to be read, null where the store does not say where
     its log ends. `gap_bytes` of the log and `missing_journal_files` were deleted before they could be read.
-    `retired_bytes` are in files that were merged into others, or dropped, and are removed when nobody reads them.
+    `retired_bytes` are in files that were compacted or dropped, and that are deleted when nobody reads them any more.
     What was stored before `dropped_before_ms`, null where nothing was dropped, is in it no longer, since it keeps
     GLASSMQ_LAKE_KEEP_DAYS: `dropped_messages`, and `dropped_polls`.
     `ended_by` says why the log ended there: at an `invalid record` or a `missing segment` the lake cannot go on, and
@@ -113,8 +115,8 @@ def _view(state: lake_state.LakeState) -> LakeView:
         position=state.position,
         behind_bytes=state.behind_bytes,
         synced_ms=state.synced_ms,
-        messages=LakeTable(**state.messages._asdict()),
-        polls=LakeTable(**state.polls._asdict()),
+        messages=LakeTable(**msgspec.structs.asdict(state.messages)),
+        polls=LakeTable(**msgspec.structs.asdict(state.polls)),
         gap_bytes=state.gap_bytes,
         missing_journal_files=state.missing_journal_files,
         retired_bytes=state.retired_bytes,

@@ -20,8 +20,8 @@ from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
 from spark_jobs.hosting.runs import NoWorkerError, RunActiveError, sender
 from spark_jobs.hosting.timetable import Schedule, crontab_of, described
-from spark_jobs.lake.folders import filled
-from spark_jobs.lake.manifest import Dropped, LakeFile, Manifest, read_manifest
+from spark_jobs.lake.folders import brokers, notes_path, require_new_format
+from spark_jobs.lake.notes import Dropped, Notes, Rows, read_notes
 from spark_jobs.models import Status
 
 if TYPE_CHECKING:
@@ -54,16 +54,8 @@ class NotUnderWayError(LookupError):
     """The report worker is not filling the lake; a sentence."""
 
 
-class Rows(NamedTuple):
-    """What is in a table of the lake: rows, files, bytes."""
-
-    rows: int
-    files: int
-    size: int
-
-
 class LakeState(NamedTuple):
-    """``folder`` is empty while there is no lake; ``problem`` says why there is none that can be read."""
+    """``folder`` is empty while there is no lake; ``problem`` says why it cannot be read."""
 
     folder: str
     position: int
@@ -100,32 +92,34 @@ class LakeState(NamedTuple):
 
 def lake_state() -> LakeState:
     """What there is now."""
-    store, problem, manifest = Path(settings.GLASSMQ_STORE_DIR), "", None
-    folder = folder_of(store)
+    store, problem, notes = Path(settings.GLASSMQ_STORE_DIR), "", None
+    path = notes_of(store)
     try:
-        manifest = read_manifest(folder) if folder else None
+        notes = read_notes(path.parent, path.stem) if path else None
+        if path is None:
+            require_new_format(Path(settings.GLASSMQ_LAKE_DIR), store)
     except LakeError as error:
         problem = str(error)
-    manifest = manifest or Manifest(str(store))
+    notes = notes or Notes(str(store))
     end = safe_end.decode(_read(store / safe_end.FILE_NAME))
     current = _rounds(RUNNING, STOPPING).first() or _rounds(WAITING).first()
     ended = TaskResult.objects.filter(task_name=SYNC_TASK, status__in=("SUCCESS", "FAILURE", CANCELLED, STOPPING))
     tried = ended.exclude(pk=current.pk if current else None).order_by("-date_done").first()
     percent, doing = _progress(current)
     return LakeState(
-        folder=str(folder or ""),
-        position=manifest.position,
-        behind_bytes=None if end is None else max(0, end.flushed_offset - max(manifest.position, end.min_offset)),
-        synced_ms=manifest.synced_ms or None,
-        messages=_counted([file for part in manifest.messages for file in part.files]),
-        polls=_counted([file for part in manifest.polls for file in part.files]),
-        gap_bytes=sum(gap.end - gap.start for gap in manifest.gaps),
-        missing_journal_files=len(manifest.missing_journal_files),
-        retired_bytes=sum(file.size for file in manifest.retired),
-        dropped=manifest.dropped,
-        ended_by=manifest.ended_by,
-        segments_unread=len(manifest.segments_unread),
-        other_lakes=len([other for other in _filled(store) if other != folder]),
+        folder=str(path.parent) if path else "",
+        position=notes.position,
+        behind_bytes=None if end is None else max(0, end.flushed_offset - max(notes.position, end.min_offset)),
+        synced_ms=notes.synced_ms or None,
+        messages=notes.messages,
+        polls=notes.polls,
+        gap_bytes=notes.gap_bytes,
+        missing_journal_files=len(notes.missing_journal_files),
+        retired_bytes=notes.retired_bytes,
+        dropped=notes.dropped,
+        ended_by=notes.ended_by,
+        segments_unread=len(notes.segments_unread),
+        other_lakes=len([other for other in _notes(store) if other != path]),
         problem=problem,
         under_way=current is not None,
         status=_status(current, tried),
@@ -138,21 +132,22 @@ def lake_state() -> LakeState:
     )
 
 
-def folder_of(store: Path) -> Path | None:
-    """The lake's folder; None while there is none.
+def notes_of(store: Path) -> Path | None:
+    """The notes on the lake's broker; None while there is no lake.
 
-    Of several below GLASSMQ_LAKE_DIR the one that its filler noted beside the store, else the newest; that noted one
-    also where there is none below.
+    Of several below GLASSMQ_LAKE_DIR the one that its filler noted beside the store, else the newest. Also the one
+    noted beside the store where GLASSMQ_LAKE_DIR has none.
     """
     found = lake_position.decode(_read(store / lake_position.FILE_NAME))
-    noted = Path(found.lake) if found and found.lake else None
-    here = _filled(store)
+    noted = Path(found.lake) if found and found.lake.endswith(".json") else None
+    here = _notes(store)
     return here[-1] if here and noted not in here else noted
 
 
-def _filled(store: Path) -> list[Path]:
-    """Lakes below GLASSMQ_LAKE_DIR that have something in them, oldest first."""
-    return filled(Path(settings.GLASSMQ_LAKE_DIR), store)
+def _notes(store: Path) -> list[Path]:
+    """The notes below GLASSMQ_LAKE_DIR on stores that were at that path, oldest first."""
+    lakes = Path(settings.GLASSMQ_LAKE_DIR)
+    return [notes_path(lakes, broker) for broker in brokers(lakes, store)]
 
 
 def begin_sync(*, with_bodies: bool = False) -> None:
@@ -294,10 +289,6 @@ def _failure(tried: TaskResult | None) -> str:
     except (ValueError, TypeError, KeyError):
         return "It failed; the report worker's log says why."
     return " ".join(map(str, said if isinstance(said, list) else [said]))[:LONGEST_FAILURE]
-
-
-def _counted(files: list[LakeFile]) -> Rows:
-    return Rows(sum(file.rows for file in files), len(files), sum(file.size for file in files))
 
 
 def _read(path: Path) -> bytes:

@@ -92,8 +92,6 @@ def fill_lake(task_id: str, with_bodies: bool) -> dict[str, Any]:
         if not done["is_all"] and not lake_state.go_on(task_id, with_bodies=with_bodies):
             raise LakeCancelledError(CANCELLED)
         return done
-    if "gone" in answer:
-        remove_drafts(lakes, store)
     if watch.stopped_by == "cancel":
         log.unlink(missing_ok=True)
         raise LakeCancelledError(CANCELLED)
@@ -102,13 +100,3 @@ def fill_lake(task_id: str, with_bodies: bool) -> dict[str, Any]:
         or answer.get("failed")
         or f"Spark's process ended in the middle of it; {log} has its last words."
     )
-
-
-def remove_drafts(lakes: Path, store: str) -> None:
-    """Remove what a Spark that had no time to do so has left behind."""
-    from spark_jobs.lake.lake import clean_up
-
-    try:
-        clean_up(lakes, store)
-    except (LakeError, OSError) as error:
-        logger.warning("What was written of the lake in vain is left to the next one: %s", error)

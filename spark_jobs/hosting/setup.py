@@ -6,14 +6,14 @@ it, when it starts, in the background, from ``requirements/spark.txt`` and nothi
 
 import fcntl
 import logging
-import re
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from django.conf import settings
@@ -29,15 +29,8 @@ from spark_jobs.spark.session import current_java_home, require_packages
 logger = logging.getLogger(__name__)
 
 REQUIREMENTS = Path(__file__).resolve().parent.parent.parent / "requirements" / "spark.txt"
-RAW_PROGRESS_SINCE = (24, 1)
-"""The pip from which on progress can be read line by line."""
 SIGN_OF_LIFE_S = 15.0
-GETTING = "Getting Spark and what goes with it: about 640 MB, some minutes."
-_PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
-_TELLING = re.compile(r"(Collecting|Downloading|Using cached|Building wheel|Installing|Preparing|Successfully)\b.*")
-_MIB = 1024 * 1024
-
-Say = Callable[[str], None]
+INSTALLING = "Installing Spark and its packages: a download of about 690 MB, which takes some minutes."
 
 
 def scratch_folder() -> Path:
@@ -62,8 +55,8 @@ def begin() -> threading.Thread | None:
     if not missing:
         say_ready()
         return None
-    write_environment(SparkState.INSTALLING, GETTING)
-    logger.info("%s It goes on in the background; the page /reports says how far it is.", GETTING)
+    write_environment(SparkState.INSTALLING, INSTALLING)
+    logger.info("%s It runs in the background; the page /reports shows when it is done.", INSTALLING)
     thread = threading.Thread(target=_install_and_say, name="spark set-up", daemon=True)
     thread.start()
     return thread
@@ -79,7 +72,7 @@ def say_ready() -> str:
 def _install_and_say() -> None:
     try:
         with signs_of_life(), only_one(scratch_folder()) as lock:
-            failure = problem() and install(lambda text: write_environment(SparkState.INSTALLING, text), lock=lock)
+            failure = problem() and install(lock=lock)
             failure = failure or problem()
         if failure:
             logger.error("Spark cannot be set up: %s", failure)
@@ -131,35 +124,22 @@ def only_one(folder: Path) -> Iterator[int]:
 
 def install_command() -> list[str]:
     """The program that installs, empty when there is none."""
-    chosen = ["--require-hashes", "--requirement", str(REQUIREMENTS)]
-    try:
-        has_raw = tuple(int(part) for part in version("pip").split(".")[:2]) >= RAW_PROGRESS_SINCE
-    except PackageNotFoundError:
-        uv = shutil.which("uv")
-        return [uv, "pip", "install", "--python", sys.executable, *chosen] if uv else []
-    return [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--no-input",
-        "--disable-pip-version-check",
-        "--progress-bar",
-        "raw" if has_raw else "off",
-        *chosen,
-    ]
+    requirements = ["--require-hashes", "--requirement", str(REQUIREMENTS)]
+    if find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip", "install", "--no-input", "--progress-bar", "off", *requirements]
+    uv = shutil.which("uv")
+    return [uv, "pip", "install", "--python", sys.executable, *requirements] if uv else []
 
 
-def install(say: Say, command: list[str] | None = None, lock: int | None = None) -> str:
-    """Install the requirements, telling ``say`` how far it is. Why it failed, or empty.
+def install(command: list[str] | None = None, lock: int | None = None) -> str:
+    """Install the requirements. Why it failed, or empty.
 
-    A program that was killed half-way is made good by the next try: it installs by name and hash, whatever lies there.
+    The next try completes an installation that was killed half-way: packages are installed by name and hash.
     """
     command = install_command() if command is None else command
     if not command:
         return "Spark cannot be installed here, since this environment has neither pip nor uv."
-    last = ""
-    with subprocess.Popen(
+    done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -167,31 +147,12 @@ def install(say: Say, command: list[str] | None = None, lock: int | None = None)
         text=True,
         errors="replace",
         pass_fds=() if lock is None else (lock,),
-    ) as process:
-        assert process.stdout is not None
-        what, said = "", ""
-        for line in process.stdout:
-            last = line.strip() or last
-            what, text = told(line, what)
-            if text and text != said:
-                said = text
-                say(text)
-    if process.returncode:
-        return f"Spark could not be installed ({last[:300]}). It is tried again when the report worker starts."
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stdout.strip().splitlines() or ["no output"]
+        return f"Spark could not be installed ({lines[-1][:300]}). The report worker tries again when it starts."
     return ""
-
-
-def told(line: str, what: str) -> tuple[str, str]:
-    """(what is being done, what to show) after one more line of pip's; nothing to show for most lines."""
-    progress = _PROGRESS.match(line)
-    if progress:
-        done, total = int(progress[1]), max(1, int(progress[2]))
-        return what, f"{what}: {done // _MIB} of {total // _MIB} MiB" if total > 10 * _MIB else ""
-    telling = _TELLING.search(line.strip())
-    if telling is None:
-        return what, ""
-    words = telling[0].split(" --hash")[0][:160]
-    return words.split(" (")[0], words
 
 
 def is_ready() -> bool:

@@ -1,7 +1,7 @@
-"""Reports and the lake: whether there is one to be read, and what is said of it.
+"""Reports and the lake: whether there is one to read, and the notes about it.
 
-What a lake has of a store need not be read from its log and journal again, and may be gone there: a report reads the
-lake, then the log and the journal from where the lake ends. So it never says less than the log does.
+A report reads the lake, then the log and the journal from where the lake ends. So it reads everything that the store
+still has, and what the broker has deleted since the lake was filled.
 """
 
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.folders import filled
+from spark_jobs.lake.folders import brokers
 from spark_jobs.lake.lake import Lake, find_lake
-from spark_jobs.lake.manifest import CUT_SHORT
+from spark_jobs.lake.notes import CUT_SHORT
 from spark_jobs.sources.commit_log_segments import LogPlan
 from spark_jobs.sources.poll_journal_files import HEAD, JournalSurvey, find_files, name_in, name_of, read_head
 
@@ -36,11 +36,10 @@ def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> 
         found = find_lake(lakes, store) if lakes else None
         if found is not None:
             return found, []
-        others = filled(lakes, store) if lakes else []
-        if others:
+        if lakes and brokers(lakes, store):
             problem = (
-                f"{others[-1]} was filled from another store that was there; `.venv/bin/python manage.py lake "
-                "sync` fills one of this store."
+                f"What the lake in {lakes} has of {os.fspath(store)} comes from another store that was there; "
+                "`.venv/bin/python manage.py lake sync` fills it from this store."
             )
     except LakeError as error:
         problem = str(error)
@@ -55,28 +54,25 @@ def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> 
 
 def known_of_journal(lake: Lake | None) -> dict[str, int]:
     """What the lake has of each file of the journal, as ``poll_journal_files.begins_behind`` takes it."""
-    if lake is None:
-        return {}
-    return {name_of(*file): part.end for file, part in lake.manifest.journal_ends().items()}
+    return dict(lake.journal) if lake else {}
 
 
 def with_lake(tail: JournalSurvey, store: str | Path, lake: Lake) -> JournalSurvey:
     """What is in the journal, the lake's part with what is new in the store."""
-    parts, ends = lake.manifest.polls, lake.manifest.journal_ends()
     on_disk = {name_in(read_head(file.path, HEAD)) for file in find_files(store)[0]}
-    gone = [part for file, part in ends.items() if name_of(*file) not in on_disk]
-    newest = max((part.number for part in parts), default=-1)
-    files = [file for part in parts for file in part.files]
-    starts, stops = [file.min_ms for file in files], [file.max_ms for file in files]
+    read = [file for file in lake.notes.journal if name_of(file.number, file.created_ms) in lake.journal]
+    gone = [file for file in read if name_of(file.number, file.created_ms) not in on_disk]
+    newest = max((file.number for file in read), default=-1)
+    starts, stops = [file.min_ms for file in lake.polls], [file.max_ms for file in lake.polls]
     if tail.entries:
         starts.append(tail.from_ms)
         stops.append(tail.to_ms)
     return tail._replace(
         files=tail.files + len(gone),
-        entries=tail.entries + sum(file.rows for file in files),
-        lost=tail.lost + sum(part.lost for part in parts),
+        entries=tail.entries + sum(file.rows for file in lake.polls),
+        lost=tail.lost + sum(lost.entries for lost in lake.notes.lost),
         cut_off_files=tail.cut_off_files
-        + sum(not part.closed and (part.number != newest or tail.files > 0) for part in gone),
+        + sum(not file.closed and (file.number != newest or tail.files > 0) for file in gone),
         from_ms=min(starts, default=0),
         to_ms=max(stops, default=0),
     )
@@ -84,31 +80,31 @@ def with_lake(tail: JournalSurvey, store: str | Path, lake: Lake) -> JournalSurv
 
 def gap_bytes(lake: Lake, plan: LogPlan | None) -> int:
     """Bytes of the log that were deleted before the lake had read them, those behind its end among them."""
-    behind = max(0, plan.start - lake.manifest.position) if plan else 0
-    return behind + sum(gap.end - gap.start for gap in lake.manifest.gaps)
+    behind = max(0, plan.start - lake.position) if plan and lake.position is not None else 0
+    return behind + lake.notes.gap_bytes
 
 
 def lake_described(lake: Lake, plan: LogPlan | None, messages: int) -> dict[str, Any]:
     """What a summary says of the lake; ``messages`` of them were read from it."""
-    manifest = lake.manifest
+    notes = lake.notes
     return {
         "folder": str(lake.folder),
-        "position": manifest.position,
+        "broker": lake.broker,
+        "position": lake.position or 0,
         "messages": messages,
-        "synced_ms": manifest.synced_ms,
-        "dropped_before_ms": manifest.dropped.before_ms,
+        "synced_ms": notes.synced_ms,
+        "dropped_before_ms": notes.dropped.before_ms,
         "gap_bytes": gap_bytes(lake, plan),
-        "missing_journal_files": len(manifest.missing_journal_files),
+        "missing_journal_files": len(notes.missing_journal_files),
     }
 
 
 def log_with_lake(log: dict[str, Any], lake: Lake, messages: int) -> dict[str, Any]:
     """What ``log_described`` says of the part behind the lake, and the lake's part."""
-    parts = lake.manifest.messages
     return log | {
         "messages": log["messages"] + messages,
-        "start_offset": parts[0].start if parts else log["start_offset"],
-        "torn_bytes": log["torn_bytes"] + sum(part.torn_bytes for part in parts),
+        "start_offset": min((file.min_offset for file in lake.messages), default=log["start_offset"]),
+        "torn_bytes": log["torn_bytes"] + lake.notes.torn_bytes,
     }
 
 
@@ -116,7 +112,7 @@ def lake_notes(
     lake: Lake, plan: LogPlan | None, journal: JournalSurvey | None, from_ms: int | None = None
 ) -> list[str]:
     """What the reader of a report has to know of the lake; it begins at ``from_ms``, or with all there is."""
-    said, lost, dropped = [], gap_bytes(lake, plan), lake.manifest.dropped
+    said, lost, dropped = [], gap_bytes(lake, plan), lake.notes.dropped
     is_read = (plan is not None and dropped.messages) or (journal is not None and dropped.polls)
     if is_read and (from_ms is None or from_ms < dropped.before_ms):
         before = datetime.fromtimestamp(dropped.before_ms / 1000, UTC).date()
@@ -134,9 +130,9 @@ def lake_notes(
             f"The log cannot be read behind byte {plan.end:,}, since {CUT_SHORT[plan.ended_by]}: neither "
             f"report nor lake have what comes then, {len(plan.segments_unread):,} segments among it."
         )
-    if journal is not None and lake.manifest.missing_journal_files:
+    if journal is not None and lake.notes.missing_journal_files:
         said.append(
-            f"{len(lake.manifest.missing_journal_files):,} files of the poll journal were deleted before the "
+            f"{len(lake.notes.missing_journal_files):,} files of the poll journal were deleted before the "
             "lake had read them; what was in them is missing here."
         )
     return said

@@ -1,51 +1,52 @@
 """Fills a lake with what is new in its store, each message once, whatever is killed meanwhile.
 
-A round at a time: tasks write what is new into files whose names do not count; when all are there they get their names;
-then the manifest that names them takes the place of the one before. Whoever comes next begins where the manifest ends,
-and removes what it does not name. So a round counts wholly or not at all. When everything is read, small files are
-merged (``lake_merge``), in rounds of the same kind.
+A round at a time: tasks write files into the folders of the Delta tables, then one commit for each table makes them
+count, with the new position as Delta's transaction identifier. The next round begins there. So a round counts wholly or
+not at all; files of a round that was killed belong to no version and are deleted by vacuum. At last days with many
+small files are compacted.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+from uuid import uuid4
 
 import msgspec
 
 from broker_core.formats import lake_position
 from broker_core.formats.poll_journal import decode_header
 from spark_jobs.errors import LakeError
-from spark_jobs.lake import merge as lake_merge
-from spark_jobs.lake.folders import lake_name
-from spark_jobs.lake.lake import Lake, find_lake, keep_files, locked, next_generation, still_read, sweep, witness_at
-from spark_jobs.lake.manifest import (
-    FILE_NAME,
-    JournalPart,
-    LakeFile,
+from spark_jobs.lake.delta import Table, begin_of, counted, first_kept
+from spark_jobs.lake.folders import TABLES, lake_name, next_broker, notes_path
+from spark_jobs.lake.lake import find_lake, journal_application, load, record_at
+from spark_jobs.lake.notes import (
+    Dropped,
+    JournalFile,
     LogGap,
-    LogPart,
-    Manifest,
-    write_manifest,
+    Lost,
+    Notes,
+    Torn,
+    write_notes,
     write_whole,
 )
-from spark_jobs.lake.retention import drop_before, first_kept_ms
-from spark_jobs.lake.tasks import Done, Draft, JournalDone, JournalWork, LogDone, LogWork, MergeDone, Work
+from spark_jobs.lake.tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work
 from spark_jobs.sources.commit_log_files import is_file, is_local, joined, local_path, read_start
 from spark_jobs.sources.commit_log_segments import LogPlan, log_begin, plan_log, share
-from spark_jobs.sources.poll_journal_files import HEAD, find_files
+from spark_jobs.sources.poll_journal_files import HEAD, find_files, name_of
 
 logger = logging.getLogger(__name__)
 
 ROUND_BYTES = 4 << 30
-"""Bytes of the log that are read before they are made to count."""
-WITNESSES = 3
-"""Records by which the store is known again."""
+"""Bytes of the log that are read before they are committed."""
+LAST_RECORDS = 3
+"""Records by which the store is recognised."""
 
 RunTasks = Callable[[Sequence[Work]], Iterable[Done]]
 """Carries works out, in any order, somewhere."""
 Progress = Callable[[int, str], None]
+_Piece = TypeVar("_Piece")
 
 
 class Wanted(NamedTuple):
@@ -66,177 +67,248 @@ class Synced(NamedTuple):
     """What became of it."""
 
     lake: Path
+    broker: str
     messages: int
     polls: int
     position: int
     torn_bytes: int
     gap_bytes: int
-    """Bytes of the log that were gone before they could be read."""
+    """Bytes of the log that were deleted before they were read."""
     missing_journal_files: int
     ended_by: str
     """Why the log ended at ``position``, and how many segments behind that hold something."""
     segments_unread: int
     awaited_lake: str = ""
-    """Another lake, whose position the broker knows in place of this one's."""
+    """Another lake, for which the broker waits in place of this one."""
     is_all: bool = True
-    """Whether everything that there was to read has been read, and what was to be merged is merged."""
+    """Whether everything that there was to read has been read, and small files are compacted."""
     merged_files: int = 0
-    """Files in whose place fewer ones are now."""
+    """Files that fewer ones have replaced."""
     dropped_messages: int = 0
     """Messages of days that the lake was not to keep any longer."""
 
 
+class Filler:
+    """A fill of one broker: its tables and notes as they change."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        lake, self.begin = find_lake(wanted.lakes, wanted.store), log_begin(wanted.store)
+        broker = lake.broker if lake else next_broker(wanted.lakes, wanted.store)
+        if lake is None and broker != lake_name(wanted.store):
+            logger.warning("%s is another store than those that were there; its broker is %s.", wanted.store, broker)
+        self.wanted = wanted
+        self.broker = broker
+        wanted.lakes.mkdir(parents=True, exist_ok=True)
+        self.tables = {name: Table.create(wanted.lakes, name) for name in TABLES}
+        if lake is None:
+            write_notes(wanted.lakes, broker, Notes(wanted.store))
+        self.lake = lake or load(wanted.lakes, broker, Notes(wanted.store))
+        self.notes = self.lake.notes
+        self.position = self.begin if self.lake.position is None else self.lake.position
+        self.target = Target(str(wanted.lakes), broker, uuid4().hex[:8])
+
+    def commit(self, done: Sequence[Done], now_ms: int) -> None:
+        """Make the files of a round count."""
+        log = sorted((one for one in done if isinstance(one, LogDone)), key=lambda one: one.start)
+        journal = [one for one in done if isinstance(one, JournalDone) and one.end > one.start]
+        self._note_log(log, now_ms)
+        note_journal(self.notes, journal, self.lake.journal)
+        self.notes.synced_ms = now_ms
+        write_notes(self.wanted.lakes, self.broker, self.notes)
+        if journal:
+            ends = {name_of(one.number, one.created_ms): one.end for one in journal}
+            self.tables["polls"].append(
+                self.broker,
+                [draft for one in journal for draft in one.drafts],
+                {journal_application(self.broker, name): end for name, end in ends.items()},
+            )
+            self.lake.journal.update(ends)
+        if log:
+            self.tables["messages"].append(
+                self.broker, [draft for one in log for draft in one.drafts], {self.broker: log[-1].end}
+            )
+            self.position = log[-1].end
+        self.publish(now_ms)
+
+    def _note_log(self, done: Sequence[LogDone], now_ms: int) -> None:
+        """Note what is missing. LakeError for bytes that a task did not find although they are there."""
+        notes, position = self.notes, self.position
+        for one in done:
+            if one.start > position:
+                add_gap(notes, position, one.start, now_ms)
+            if one.gone:
+                require_deleted(self.wanted.store, one)
+                add_gap(notes, one.start, one.end, now_ms)
+            if one.torn_bytes:
+                notes.torn = [*notes.torn, Torn(one.start, one.end, one.torn_bytes)]
+            if one.last_offset >= 0:
+                seen = record_at(self.wanted.store, one.last_offset, one.last_size)
+                notes.last = [*notes.last, *([seen] if seen else [])][-LAST_RECORDS:]
+            position = one.end
+
+    def drop(self, now_ms: int) -> int:
+        """Remove days that the lake does not keep; returns how many messages they had."""
+        day = first_kept(now_ms, self.wanted.keep_days)
+        gone = {
+            name: sum(file.rows for file in table.files(self.broker) if file.day < day)
+            for name, table in self.tables.items()
+        }
+        if any(gone.values()):
+            known = self.notes.dropped
+            self.notes.dropped = Dropped(begin_of(day), known.messages + gone["messages"], known.polls + gone["polls"])
+            write_notes(self.wanted.lakes, self.broker, self.notes)
+            for name, table in self.tables.items():
+                if gone[name]:
+                    table.drop_before(self.broker, day)
+        return gone["messages"]
+
+    def compact(self, progress: Progress) -> int:
+        """Compact days with many small files, then delete files that nobody reads; returns how many were replaced."""
+        days = [(table, day) for table in self.tables.values() for day in table.days_to_compact(self.broker)]
+        count = 0
+        for index, (table, day) in enumerate(days):
+            progress(percent(0, index, len(days)), f"compacting the small files of {day}")
+            count += table.compact(self.broker, day)
+        for table in self.tables.values():
+            table.vacuum()
+        return count
+
+    def note_counts(self) -> None:
+        """Note what is in the tables, for pages."""
+        self.notes.position = self.position
+        self.notes.messages = counted(self.tables["messages"].files(self.broker))
+        self.notes.polls = counted(self.tables["polls"].files(self.broker))
+        self.notes.retired_bytes = sum(table.retired_bytes(self.broker) for table in self.tables.values())
+        write_notes(self.wanted.lakes, self.broker, self.notes)
+
+    def publish(self, now_ms: int) -> None:
+        """Tell the broker what it may delete, if it waits for this lake. Stores of RocketMQ are only read."""
+        store = self.wanted.store
+        if not is_local(store) or not is_file(joined(store, "glassmq")) or awaited_lake(store, self.wanted.lakes):
+            return
+        path = notes_path(self.wanted.lakes, self.broker)
+        position = lake_position.LakePosition(self.position, now_ms, str(path))
+        try:
+            write_whole(local_path(store) / lake_position.FILE_NAME, lake_position.encode(position))
+        except OSError as error:
+            logger.warning("The broker of %s is not told how far its lake is: %s.", store, error)
+
+    def log_works(self, plan: LogPlan) -> list[LogWork]:
+        """The ranges of the log that are new."""
+        return [
+            LogWork(
+                self.wanted.store,
+                self.target,
+                found.path,
+                found.base,
+                found.start,
+                found.stop,
+                self.wanted.with_bodies,
+            )
+            for found in plan.ranges
+        ]
+
+    def journal_works(self) -> list[JournalWork]:
+        """Files of the journal that may have something new."""
+        if not is_local(self.wanted.store):
+            return []
+        works = []
+        for file in find_files(local_path(self.wanted.store))[0]:
+            header = decode_header(read_start(file.path, HEAD) or b"")
+            if header is None:
+                continue
+            end = self.lake.journal.get(name_of(file.number, header.created_ms), 0)
+            if file.size > end:
+                works.append(JournalWork(self.target, file.path, file.number, header.created_ms, end))
+        return works
+
+    @contextmanager
+    def round(self) -> Iterator[None]:
+        """Meanwhile tasks write files. When it fails, they are removed at once: a full disk needs the room."""
+        self.target = msgspec.structs.replace(self.target, round=uuid4().hex[:8])
+        try:
+            yield
+        except BaseException:  # Ctrl-C, too
+            with suppress(LakeError, OSError):
+                remove_round(self.target)
+            raise
+
+
 def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:
     """Fill the lake. NotAStoreError; LakeBusyError; LakeError; OSError when a disk refuses."""
-    with locked(wanted.lakes, wanted.store):
-        lake = opened(wanted)
-        begun_ms = now_ms()
-        sweep(lake.folder, begun_ms)
-        manifest = lake.manifest
-        manifest.retired = still_read(manifest, begun_ms)
-        had = manifest.dropped.messages
-        if wanted.keep_days and drop_before(manifest, first_kept_ms(begun_ms, wanted.keep_days), begun_ms):
-            write_manifest(lake.folder, manifest)
-        before = msgspec.structs.replace(manifest, messages=[*manifest.messages], polls=[*manifest.polls])
-        plan = plan_log(
-            wanted.store, start=manifest.position, split_bytes=lambda size: share(size, wanted.cores), dispatched=True
-        )  # a queue says when a message is due, and what is read now is not read again
-        manifest.ended_by, manifest.segments_unread = plan.ended_by, list(plan.segments_unread)
-        todo = list(rounds([*journal_works(wanted, lake), *log_works(wanted, lake, plan)]))
-        for works in todo[: wanted.rounds]:
-            progress(
-                percent(before.position, manifest.position, plan.end),
-                f"writing messages from byte {manifest.position:,} on, of {plan.end:,}",
-            )
-            with swept_up(lake):
-                make_round(wanted, lake, list(run_tasks(works)), now_ms())
-        is_gap = plan.start > manifest.position  # what was to be read is gone, and nothing came behind it
-        if is_gap:
-            add_log(wanted, manifest, [LogDone(plan.start, plan.start, [])], now_ms())
-        if is_gap or not todo:
-            manifest.synced_ms = now_ms()
-            write_manifest(lake.folder, manifest)
-        publish(wanted.store, lake, now_ms())
-        synced = told(lake, before)._replace(
-            awaited_lake=awaited_lake(wanted.store, lake), dropped_messages=manifest.dropped.messages - had
+    filler = Filler(wanted)
+    before = msgspec.structs.replace(filler.notes)
+    dropped = filler.drop(now_ms()) if wanted.keep_days else 0
+    plan = plan_log(
+        wanted.store, start=filler.position, split_bytes=lambda size: share(size, wanted.cores), dispatched=True
+    )  # a queue says when a message is due, and what is read now is not read again
+    filler.notes.ended_by, filler.notes.segments_unread = plan.ended_by, list(plan.segments_unread)
+    begin, rows = filler.position, dict.fromkeys(TABLES, 0)
+    todo = list(rounds([*filler.journal_works(), *filler.log_works(plan)]))
+    for works in todo[: wanted.rounds]:
+        progress(
+            percent(begin, filler.position, plan.end),
+            f"writing messages from byte {filler.position:,} on, of {plan.end:,}",
         )
-        if wanted.rounds is not None and wanted.rounds < len(todo):
-            return synced._replace(is_all=False)
-        left = None if wanted.rounds is None else wanted.rounds - len(todo)
-        return merge(lake, left, run_tasks, now_ms, progress, synced)
-
-
-def merge(
-    lake: Lake, most: int | None, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress, synced: Synced
-) -> Synced:
-    """Merge small files, in so many rounds at most."""
-    todo = list(lake_merge.rounds(lake_merge.due(lake.manifest, str(lake.folder))))
-    for index, merges in enumerate(todo[:most]):
-        works = [work for one in merges for work in one.works]
-        progress(percent(0, index, len(todo)), f"merging {sum(len(work.paths) for work in works):,} small files")
-        with swept_up(lake):
-            done = [one for one in run_tasks(works) if isinstance(one, MergeDone)]
-            keep_files(lake.folder, {Path(draft.draft): draft.path for one in done for draft in one.files})
-            written = {(one.table, one.name): kept(one.drafts) for one in done}
-            count = lake_merge.put_together(lake.manifest, merges, written, now_ms())
-            write_manifest(lake.folder, lake.manifest)
-        synced = synced._replace(merged_files=synced.merged_files + count)
-    return synced._replace(is_all=len(todo[:most]) == len(todo))
-
-
-@contextmanager
-def swept_up(lake: Lake) -> Iterator[None]:
-    """What is written meanwhile goes where it comes to nothing: a full disk needs the room at once."""
-    try:
-        yield
-    except BaseException:  # Ctrl-C, too
-        with suppress(OSError):
-            sweep(lake.folder)
-        raise
-
-
-def opened(wanted: Wanted) -> Lake:
-    """The lake to be filled: the one that was filled from this store, or a new one."""
-    begin = log_begin(wanted.store)
-    lake = find_lake(wanted.lakes, wanted.store)
-    if lake is not None:
-        return lake
-    folder = next_generation(wanted.lakes, wanted.store)
-    if folder.name != lake_name(wanted.store):
-        logger.warning("%s is another store than those that were there; its lake is %s.", wanted.store, folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    return Lake(folder, Manifest(wanted.store, position=begin))
-
-
-def log_works(wanted: Wanted, lake: Lake, plan: LogPlan) -> list[LogWork]:
-    """What there is to read of the log."""
-    return [
-        LogWork(wanted.store, str(lake.folder), found.path, found.base, found.start, found.stop, wanted.with_bodies)
-        for found in plan.ranges
-    ]
-
-
-def journal_works(wanted: Wanted, lake: Lake) -> list[JournalWork]:
-    """Files of the journal that may have something new."""
-    if not is_local(wanted.store):
-        return []
-    ends, works = lake.manifest.journal_ends(), []
-    for file in find_files(local_path(wanted.store))[0]:
-        header = decode_header(read_start(file.path, HEAD) or b"")
-        if header is None:
-            continue
-        known = ends.get((file.number, header.created_ms))
-        if known is None or (not known.closed and file.size > known.end):
-            works.append(
-                JournalWork(str(lake.folder), file.path, file.number, header.created_ms, known.end if known else 0)
-            )
-    return works
+        with filler.round():
+            done = list(run_tasks([msgspec.structs.replace(work, target=filler.target) for work in works]))
+            filler.commit(done, now_ms())
+        for one in done:
+            name = "messages" if isinstance(one, LogDone) else "polls"
+            rows[name] += sum(draft.rows for draft in one.drafts)
+    is_all = wanted.rounds is None or wanted.rounds >= len(todo)
+    if plan.start > filler.position and is_all:  # the rest was deleted, and nothing came behind it
+        with filler.round():
+            filler.commit([LogDone(plan.start, plan.start, [])], now_ms())
+    filler.notes.synced_ms = now_ms()
+    merged = filler.compact(progress) if is_all else 0
+    filler.note_counts()
+    filler.publish(now_ms())
+    notes = filler.notes
+    return Synced(
+        wanted.lakes,
+        filler.broker,
+        rows["messages"],
+        rows["polls"],
+        filler.position,
+        notes.torn_bytes - before.torn_bytes,
+        notes.gap_bytes - before.gap_bytes,
+        len(notes.missing_journal_files) - len(before.missing_journal_files),
+        notes.ended_by,
+        len(notes.segments_unread),
+        awaited_lake(wanted.store, wanted.lakes),
+        is_all,
+        merged,
+        dropped,
+    )
 
 
 def rounds(works: Sequence[Work]) -> Iterator[list[Work]]:
     """The works in their order, cut where ROUND_BYTES of the log are reached."""
-    return lake_merge.cut(works, lambda work: work.end - work.start if isinstance(work, LogWork) else 0, ROUND_BYTES)
+    together: list[Work] = []
+    size = 0
+    for work in works:
+        together.append(work)
+        size += work.end - work.start if isinstance(work, LogWork) else 0
+        if size >= ROUND_BYTES:
+            yield together
+            together, size = [], 0
+    if together:
+        yield together
 
 
-def make_round(wanted: Wanted, lake: Lake, done: Sequence[Done], now_ms: int) -> None:
-    """Make what was written count."""
-    keep_files(lake.folder, {Path(draft.draft): draft.path for one in done for draft in one.files})
-    manifest = lake.manifest
-    add_log(wanted, manifest, [one for one in done if isinstance(one, LogDone)], now_ms)
-    add_journal(manifest, [one for one in done if isinstance(one, JournalDone)])
-    manifest.synced_ms = now_ms
-    write_manifest(lake.folder, manifest)
-    publish(wanted.store, lake, now_ms)
-
-
-def add_log(wanted: Wanted, manifest: Manifest, done: Sequence[LogDone], now_ms: int) -> None:
-    """Note what was read of the log, and what is missing between. LakeError for what is said to be gone and is not."""
-    for one in sorted(done, key=lambda one: one.start):
-        if one.start > manifest.position:
-            add_gap(manifest, manifest.position, one.start, now_ms)
-        if one.gone:
-            require_deleted(wanted.store, one)
-            add_gap(manifest, one.start, one.end, now_ms)
-        elif one.end > one.start:
-            manifest.messages.append(
-                LogPart(
-                    one.start,
-                    one.end,
-                    kept(one.drafts),
-                    one.torn_places,
-                    one.torn_bytes,
-                    wanted.with_bodies,
-                    kept(one.sums),
-                )
-            )
-        if one.last_offset >= 0:
-            seen = witness_at(wanted.store, one.last_offset, one.last_size)
-            manifest.witnesses = [*manifest.witnesses, *([seen] if seen else [])][-WITNESSES:]
-        manifest.position = one.end
+def remove_round(target: Target) -> None:
+    """Remove the files of a round that were not committed. LakeError; OSError."""
+    for name in TABLES:
+        table = Table.open(Path(target.lakes), name)
+        active = {file.path for file in table.files(target.broker)} if table else set()
+        for path in (Path(target.lakes) / name).glob(f"date=*/broker={target.broker}/*-{target.round}*.parquet"):
+            if str(path) not in active:
+                path.unlink(missing_ok=True)
 
 
 def require_deleted(store: str, one: LogDone) -> None:
-    """LakeError where what a task did not find is still in the log: the lake would lack it for ever."""
+    """LakeError where a task did not find bytes that are still in the log: the lake would lack them for ever."""
     if log_begin(store) < one.end:
         raise LakeError(
             f"Bytes {one.start:,} to {one.end:,} of the log of {store} are there, but the machine that was "
@@ -245,76 +317,45 @@ def require_deleted(store: str, one: LogDone) -> None:
         )
 
 
-def add_gap(manifest: Manifest, start: int, end: int, now_ms: int) -> None:
+def add_gap(notes: Notes, start: int, end: int, now_ms: int) -> None:
     """Note bytes of the log that are gone; those that follow on the last ones are one gap with them."""
-    gaps = manifest.gaps
-    manifest.gaps = (
+    gaps = notes.gaps
+    notes.gaps = (
         [*gaps[:-1], LogGap(gaps[-1].start, end, now_ms)]
         if gaps and gaps[-1].end == start
         else [*gaps, LogGap(start, end, now_ms)]
     )
 
 
-def add_journal(manifest: Manifest, done: Sequence[JournalDone]) -> None:
-    """Note what was read of the journal, and files that have been deleted unread.
+def note_journal(notes: Notes, done: Sequence[JournalDone], known: dict[str, int]) -> None:
+    """Note which files of the journal were read, entries that they lack, and files that have been deleted unread.
 
-    Files are numbered from 0 on again where all of them were deleted while the broker did not run.
+    ``known`` are the files with a commit. Files are numbered from 0 on again where all of them were deleted while the
+    broker did not run.
     """
     for one in sorted(done, key=lambda one: (one.created_ms, one.number)):
-        if one.end == one.start:
-            continue
-        last = max(manifest.polls, key=lambda part: (part.created_ms, part.number), default=None)
-        if last is not None and (one.number, one.created_ms) not in manifest.journal_ends():
+        name = name_of(one.number, one.created_ms)
+        last = max(notes.journal, key=lambda file: (file.created_ms, file.number), default=None)
+        others = [file for file in notes.journal if (file.number, file.created_ms) != (one.number, one.created_ms)]
+        if last is not None and len(others) == len(notes.journal):
             missing = range(last.number + 1 if one.number > last.number else 0, one.number)
-            manifest.missing_journal_files = [*manifest.missing_journal_files, *missing]
-        manifest.polls.append(
-            JournalPart(one.number, one.created_ms, one.start, one.end, one.closed, kept(one.drafts), one.lost)
-        )
+            notes.missing_journal_files = [*notes.missing_journal_files, *missing]
+        notes.journal = [*others, JournalFile(one.number, one.created_ms, one.closed)]
+        notes.lost = [lost for lost in notes.lost if lost.file != name or lost.end <= known.get(name, 0)]
+        if one.lost:
+            notes.lost = [*notes.lost, Lost(name, one.start, one.end, one.lost)]
 
 
-def kept(drafts: Sequence[Draft]) -> list[LakeFile]:
-    """The files that drafts have become."""
-    return [LakeFile(draft.path, draft.rows, draft.size, draft.min_ms, draft.max_ms) for draft in drafts]
-
-
-def publish(store: str, lake: Lake, now_ms: int) -> None:
-    """Tell the broker what it may delete, where it waits for this lake; a store that is not GlassMQ's is only read."""
-    if not is_local(store) or not is_file(joined(store, "glassmq")) or awaited_lake(store, lake):
-        return
-    position = lake_position.LakePosition(lake.manifest.position, now_ms, str(lake.folder))
-    try:
-        write_whole(local_path(store) / lake_position.FILE_NAME, lake_position.encode(position))
-    except OSError as error:
-        logger.warning("The broker of %s is not told how far its lake is: %s.", store, error)
-
-
-def awaited_lake(store: str, lake: Lake) -> str:
-    """The lake in another folder of lakes that the broker waits for; empty where it waits for this one, or for none."""
+def awaited_lake(store: str, lakes: Path) -> str:
+    """The lake in another folder that the broker waits for; empty where it waits for this one, or for none."""
     if not is_local(store):
         return ""
     found = lake_position.decode(read_start(joined(store, lake_position.FILE_NAME), lake_position.MOST_BYTES) or b"")
-    if found is None or Path(found.lake).resolve().parent == lake.folder.resolve().parent:
+    if found is None or Path(found.lake).resolve().parent == lakes.resolve():
         return ""
-    return found.lake if is_file(str(Path(found.lake) / FILE_NAME)) else ""
+    return found.lake if is_file(found.lake) else ""
 
 
 def percent(first: int, now: int, end: int) -> int:
     """How much of [first, end) is done."""
     return 100 * (now - first) // max(1, end - first)
-
-
-def told(lake: Lake, before: Manifest) -> Synced:
-    """What is new since then."""
-    now = lake.manifest
-    parts, polls = now.messages[len(before.messages) :], now.polls[len(before.polls) :]
-    return Synced(
-        lake.folder,
-        sum(file.rows for part in parts for file in part.files),
-        sum(file.rows for part in polls for file in part.files),
-        now.position,
-        sum(part.torn_bytes for part in parts),
-        sum(gap.end - gap.start for gap in now.gaps) - sum(gap.end - gap.start for gap in before.gaps),
-        len(now.missing_journal_files) - len(before.missing_journal_files),
-        now.ended_by,
-        len(now.segments_unread),
-    )

@@ -1,7 +1,7 @@
 """What a lake's tasks do, each for a range of the commit log or a file of the poll journal: write Parquet files.
 
-pyarrow writes them right where the log is read: nothing of the data goes through Java. A file gets its name from what
-is in it, with ``.new`` behind until everything of its round is written (see ``lake_sync``).
+pyarrow writes them where the log is read: none of the data goes through Java. The files are in the folders of a Delta
+table, but belong to it only when the driver commits them (see ``sync``).
 """
 
 import os
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 import numpy as np
@@ -27,30 +26,14 @@ from spark_jobs.sources.commit_log_due import DueTimes
 from spark_jobs.sources.commit_log_files import local_path
 from spark_jobs.sources.commit_log_headers import Segment
 from spark_jobs.sources.commit_log_segments import require_log_folder
-from spark_jobs.sources.commit_log_sums import WaitingSums, arrow_sums_schema, sums
 from spark_jobs.sources.commit_log_walk import RecordWalk
 from spark_jobs.sources.poll_journal_files import read_file
 
-DRAFT = ".new"
 BODIES = ("properties", "body")
 MESSAGE_COLUMNS = tuple(name for name in COLUMN_TYPES if name not in BODIES)
-SUM_KEYS = ("topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
-SUMS = (
-    "messages",
-    "sum_total_size",
-    "sum_body_length",
-    "min_total_size",
-    "max_total_size",
-    "min_store_ts",
-    "max_store_ts",
-    "min_queue_offset",
-    "max_queue_offset",
-    "max_end",
-)
-"""What is counted of the messages beside them, as ``commit_log_sums`` names it: what reports on weeks then read."""
-SUMS_SCHEMA = arrow_sums_schema((*SUM_KEYS, *SUMS))
-POLL_COLUMNS = tuple(poll_journal_columns.COLUMN_TYPES)
-TIMES = {"messages": "store_ts", "sums": "minute_ts", "polls": "at_ms"}
+POLL_COLUMNS = tuple(name for name in poll_journal_columns.COLUMN_TYPES if name != "broker")
+"""All but the name in the journal's header: ``broker`` is the table's partition."""
+TIMES = {"messages": "store_ts", "polls": "at_ms"}
 """By which a row of a table belongs to a day."""
 DELTAS = frozenset(
     (
@@ -87,7 +70,7 @@ GROUP_ROWS = 262_144
 GROUP_BYTES = 64 * 1024 * 1024
 """Rows, and bytes of them in memory, that are written as one group of rows."""
 WRITTEN_ROWS = 16_384
-"""Rows of a column that are encoded, or read to be merged, at a time."""
+"""Rows of a column that are encoded at a time."""
 MOST_DATES = 64
 """Files that a task has open at once: a log may tell of as many days as it likes."""
 DAY_MS = 86_400_000
@@ -95,11 +78,22 @@ FIRST_DAY, LAST_DAY = 0, 2_932_896
 """1970-01-01 and 9999-12-31, as days: where times go that are before and behind."""
 
 
+class Target(msgspec.Struct, frozen=True):
+    """The folder of the lake, the broker that files are of, and the round that writes them, which is in their names."""
+
+    lakes: str
+    broker: str
+    round: str
+
+
 class LogWork(msgspec.Struct, frozen=True, tag="log"):
-    """Bytes [start, end) of the segment at ``path``, which begins at ``base``."""
+    """Bytes [start, end) of the segment at ``path``, which begins at ``base``.
+
+    ``target`` is where the files go, see ``Target``.
+    """
 
     store: str
-    lake: str
+    target: Target
     path: str
     base: int
     start: int
@@ -110,32 +104,27 @@ class LogWork(msgspec.Struct, frozen=True, tag="log"):
 class JournalWork(msgspec.Struct, frozen=True, tag="journal"):
     """A file of the poll journal from byte ``start`` on."""
 
-    lake: str
+    target: Target
     path: str
     number: int
     created_ms: int
     start: int
 
 
-class MergeWork(msgspec.Struct, frozen=True, tag="merge"):
-    """Files of a table, by their paths below the lake's folder, of which one for each day is made, called ``name``."""
-
-    lake: str
-    table: str
-    name: str
-    paths: list[str]
-    with_bodies: bool = False
-
-
 class Draft(msgspec.Struct, frozen=True):
-    """A file that was written: where it lies, its name below the lake's folder, and what is in it."""
+    """A file that was written: its path below its table, its day, and what is in it.
 
-    draft: str
+    ``min_offset``, ``max_offset``: physical offsets, 0 for polls.
+    """
+
     path: str
+    date: str
     rows: int
     size: int
     min_ms: int
     max_ms: int
+    min_offset: int = 0
+    max_offset: int = 0
 
 
 class LogDone(msgspec.Struct, frozen=True, tag="log"):
@@ -145,16 +134,9 @@ class LogDone(msgspec.Struct, frozen=True, tag="log"):
     end: int
     drafts: list[Draft]
     gone: bool = False
-    torn_places: int = 0
     torn_bytes: int = 0
     last_offset: int = -1
     last_size: int = 0
-    sums: list[Draft] = []
-
-    @property
-    def files(self) -> list[Draft]:
-        """All that was written."""
-        return [*self.drafts, *self.sums]
 
 
 class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
@@ -168,33 +150,13 @@ class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
     closed: bool = False
     lost: int = 0
 
-    @property
-    def files(self) -> list[Draft]:
-        """All that was written."""
-        return self.drafts
 
-
-class MergeDone(msgspec.Struct, frozen=True, tag="merge"):
-    """What became of a MergeWork."""
-
-    table: str
-    name: str
-    drafts: list[Draft]
-
-    @property
-    def files(self) -> list[Draft]:
-        """All that was written."""
-        return self.drafts
-
-
-Work = LogWork | JournalWork | MergeWork
-Done = LogDone | JournalDone | MergeDone
+Work = LogWork | JournalWork
+Done = LogDone | JournalDone
 
 
 def carry_out(work: Work) -> Done:
     """Write the files of one work."""
-    if isinstance(work, MergeWork):
-        return write_merged(work)
     return write_log(work) if isinstance(work, LogWork) else write_journal(work)
 
 
@@ -219,30 +181,19 @@ def write_log(work: LogWork) -> LogDone:
     source = Source(segment, DueTimes(local_path(work.store)))
     walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, resume=True)
     last_offset, last_size = -1, 0
-    waiting = WaitingSums()
-    name = f"range={work.start:020d}-{work.end:020d}"
-    with (
-        DayFiles(Path(work.lake), "messages", name, schema) as files,
-        DayFiles(Path(work.lake), "sums", name, SUMS_SCHEMA) as sums_files,
-    ):
+    with DayFiles(work.target, "messages", f"range={work.start:020d}-{work.end:020d}", schema) as files:
         for headers in walk:
             last_offset, last_size = segment.base + int(headers.at[-1]), int(headers.size[-1])
             for part in parts(source, headers, columns):
                 files.write(record_batch(part, schema))
-                for batch in waiting.add(sums(part, SUMS_SCHEMA.names)):
-                    sums_files.write(batch)
-        for batch in waiting.rest():
-            sums_files.write(batch)
-        drafts, of_sums = files.finish(), sums_files.finish()
+        drafts = files.finish()
     return LogDone(
         work.start,
         work.end,
         drafts,
-        torn_places=len(walk.gaps),
         torn_bytes=sum(gap.stop - gap.start for gap in walk.gaps),
         last_offset=last_offset,
         last_size=last_size,
-        sums=of_sums,
     )
 
 
@@ -250,7 +201,7 @@ def schema_of(table: str, with_bodies: bool = False) -> pa.Schema:
     """The columns of a table's files."""
     if table == "messages":
         return as_written(arrow_schema(MESSAGE_COLUMNS + (BODIES if with_bodies else ())))
-    return SUMS_SCHEMA if table == "sums" else poll_journal_columns.arrow_schema(POLL_COLUMNS)
+    return poll_journal_columns.arrow_schema(POLL_COLUMNS)
 
 
 def as_written(schema: pa.Schema) -> pa.Schema:
@@ -274,45 +225,11 @@ def write_journal(work: JournalWork) -> JournalDone:
         lost += block.lost if block.end > work.start else 0
         end, closed = max(end, block.end), block.closes
     name = f"file={work.number:020d}-{work.created_ms:013d}-{work.start:010d}-{end:010d}"
-    with DayFiles(Path(work.lake), "polls", name, schema_of("polls")) as files:
+    with DayFiles(work.target, "polls", name, schema_of("polls")) as files:
         for batch in poll_journal_columns.record_batches(data, POLL_COLUMNS, start=work.start, stop=end):
             files.write(batch)
         drafts = files.finish()
     return JournalDone(work.number, work.created_ms, work.start, end, drafts, closed, lost)
-
-
-def write_merged(work: MergeWork) -> MergeDone:
-    """The rows of files, in their order, in a file for each day; sums of the same keys are added up.
-
-    LakeError for a file that cannot be read.
-    """
-    lake, schema, waiting = Path(work.lake), schema_of(work.table, work.with_bodies), WaitingSums()
-    with DayFiles(lake, work.table, work.name, schema) as files:
-        for path in work.paths:
-            for batch in rows_of(lake / path, schema):
-                for found in waiting.add(batch) if work.table == "sums" else (batch,):
-                    files.write(found)
-        for batch in waiting.rest():
-            files.write(batch)
-        return MergeDone(work.table, work.name, files.finish())
-
-
-def rows_of(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """A file's rows; columns that were not known when it was written are null."""
-    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    try:
-        with parquet.ParquetFile(path, read_dictionary=texts) as file:
-            for batch in file.iter_batches(WRITTEN_ROWS, columns=schema.names):
-                known = {*batch.schema.names}
-                yield pa.RecordBatch.from_arrays(
-                    [
-                        batch.column(field.name) if field.name in known else pa.nulls(batch.num_rows, field.type)
-                        for field in schema
-                    ],
-                    schema=schema,
-                )
-    except (FileNotFoundError, pa.ArrowInvalid) as error:
-        raise LakeError(f"{path} cannot be read and merged with the other files of its day: {error}.") from error
 
 
 class DayFiles:
@@ -321,17 +238,17 @@ class DayFiles:
     LakeError on a machine that does not see the lake: what it writes would be nowhere.
     """
 
-    def __init__(self, lake: Path, table: str, name: str, schema: pa.Schema) -> None:
-        self._lake = lake
-        self._table = table
-        self._name = name
+    def __init__(self, target: Target, table: str, name: str, schema: pa.Schema) -> None:
+        self._broker = target.broker
+        self._root = Path(target.lakes) / table
+        self._name = f"{name}-{target.round}"
         self._schema = schema
         self._time = TIMES[table]
         self._open: OrderedDict[int, DayFile] = OrderedDict()
         self._done: list[Draft] = []
-        if not lake.is_dir():
+        if not self._root.is_dir():
             raise LakeError(
-                f"{socket.gethostname()} does not see {lake}: the machines of a cluster need the lake "
+                f"{socket.gethostname()} does not see {self._root}: the machines of a cluster need the lake "
                 "under the same path, on storage that they share."
             )
 
@@ -339,7 +256,7 @@ class DayFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """What is not finished is of no use to anybody."""
+        """Remove files that were not finished."""
         for file in self._open.values():
             file.remove()
 
@@ -367,9 +284,10 @@ class DayFiles:
             if len(self._open) == MOST_DATES:
                 self._close()
             date = datetime.fromtimestamp(day * DAY_MS / 1000, UTC).date().isoformat()
-            path = f"{self._table}/date={date}/{self._name}"
+            path = f"date={date}/broker={self._broker}/{self._name}"
             again = sum(done.path.startswith(path) for done in self._done)
-            self._open[day] = DayFile(self._lake, f"{path}{f'-{again}' if again else ''}.parquet", self._schema)
+            path = f"{path}{f'-{again}' if again else ''}.parquet"
+            self._open[day] = DayFile(self._root / path, path, date, self._schema)
         return self._open[day]
 
     def _close(self) -> None:
@@ -381,11 +299,12 @@ class DayFiles:
 class DayFile:
     """One Parquet file while it is written."""
 
-    def __init__(self, lake: Path, path: str, schema: pa.Schema) -> None:
+    def __init__(self, file: Path, path: str, date: str, schema: pa.Schema) -> None:
         self._path = path
-        self._draft = lake / f"{path}.{uuid4().hex[:8]}{DRAFT}"
-        self._draft.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(self._draft, "wb")  # noqa: SIM115 - closed by finish or remove
+        self._date = date
+        self._on_disk = file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(file, "wb")  # noqa: SIM115 - closed by finish or remove
         try:
             self._writer = parquet.ParquetWriter(self._file, schema, **settings(schema.names))
         except BaseException:
@@ -394,11 +313,16 @@ class DayFile:
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = self._rows = 0
         self._min_ms, self._max_ms = 1 << 62, -(1 << 62)
+        self._offsets: list[int] = []
+        """The first and the last physical offset, if the rows have any; they ascend."""
 
     def write(self, batch: pa.RecordBatch, times: NDArray[np.int64]) -> None:
         """Rows with their times."""
         self._min_ms = min(self._min_ms, int(times.min()))
         self._max_ms = max(self._max_ms, int(times.max()))
+        if "physical_offset" in batch.schema.names:
+            offsets = batch.column("physical_offset")
+            self._offsets = [*self._offsets[:1], offsets[0].as_py(), offsets[-1].as_py()]
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
         self._waiting_bytes += batch.nbytes
@@ -413,16 +337,17 @@ class DayFile:
         os.fsync(self._file.fileno())
         size = self._file.tell()
         self._file.close()
-        return Draft(str(self._draft), self._path, self._rows, size, self._min_ms, self._max_ms)
+        first, last = (self._offsets[0], self._offsets[-1]) if self._offsets else (0, 0)
+        return Draft(self._path, self._date, self._rows, size, self._min_ms, self._max_ms, first, last)
 
     def remove(self) -> None:
-        """Nothing came of it."""
+        """Remove the file."""
         self._writer.is_open = False  # or it would write the end of its file when it is collected
         self._discard()
 
     def _discard(self) -> None:
         self._file.close()
-        self._draft.unlink(missing_ok=True)
+        self._on_disk.unlink(missing_ok=True)
 
     def _write_group(self) -> None:
         if self._waiting:

@@ -12,7 +12,7 @@ What a number is, its column's name says: ``_ts`` a time and ``_ms``, ``_us`` a 
 ``_share`` a part of 1; ``bytes`` and ``size`` in bytes. A null is not known, or there is none.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ class Inputs(NamedTuple):
     """Where the last of them ends."""
     of: "Callable[[Report], Inputs] | None" = None
     """The same as another report asks for it; None: all that any asks for is here."""
-    counted: "Callable[[Sequence[str], Sequence[str]], DataFrame] | None" = None
-    """(keys, sums) -> the messages counted where they are read: see ``steps.counted``."""
     read: "Callable[[dict[str, DataFrame], int, int], dict[str, DataFrame]] | None" = None
     """(facts, part, parts) -> the same, read now and kept: that part of all that a report reads by and by."""
     topic: str | None = None
@@ -119,5 +117,3 @@ class Report(NamedTuple):
     """Whether it needs the journal from before the window as well."""
     within_window: bool = False
     """Whether messages that were stored outside of the window are of no use to it."""
-    only_sums: bool = False
-    """Whether its facts are sums alone, with nothing joined: Spark need not plan anew on the way."""

@@ -1,12 +1,7 @@
 """Steps that several reports take."""
 
-from collections.abc import Callable, Mapping, Sequence
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-
-from spark_jobs.reports.shape import Inputs
-from spark_jobs.sources.commit_log_sums import COUNT
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -56,49 +51,6 @@ def stored(messages: DataFrame, *keys: str) -> DataFrame:
         F.sum("total_size").alias("bytes"),
         F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
     )
-
-
-def counted(inputs: Inputs, keys: Sequence[str], sums: Sequence[str]) -> DataFrame:
-    """Messages by keys and their sums, as ``commit_log_sums`` names both; several rows may have the same keys.
-
-    Where the input can count its messages itself, each part of it has rows of its own. To add them up here would cost
-    as much as the rest, and whoever looks at them adds them up by fewer keys.
-    """
-    return inputs.counted(keys, sums) if inputs.counted else summed(inputs.messages, keys, sums)
-
-
-def summed(messages: DataFrame, keys: Sequence[str], sums: Sequence[str]) -> DataFrame:
-    """What ``commit_log_sums`` makes of records, made of rows."""
-    numbers = messages.select(
-        "*",
-        *(
-            made().alias(name)
-            for name, made in _MADE.items()
-            if any(wanted == name or wanted.partition("_")[2] == name for wanted in (*keys, *sums))
-        ),
-    )
-    return numbers.groupBy(*keys).agg(
-        *(
-            (
-                F.count("*")
-                if name == COUNT
-                else _SUMS[name.partition("_")[0]](F.col(name.partition("_")[2])).cast("long")
-            ).alias(name)
-            for name in sums
-        )
-    )
-
-
-_SUMS: Mapping[str, Callable[..., Column]] = {"sum": F.sum, "min": F.min, "max": F.max}
-_MADE: Mapping[str, Callable[[], Column]] = {
-    "minute_ts": lambda: floored(F.col("store_ts")),
-    "size_class": lambda: (
-        F.when(F.col("body_length") <= 1, 1)
-        .otherwise(F.pow(F.lit(2), F.length(F.bin(F.col("body_length") - 1))))
-        .cast("long")
-    ),
-    "end": lambda: F.col("physical_offset") + F.col("total_size"),
-}
 
 
 def reason(rows: DataFrame, name: str, count: str = "samples") -> DataFrame:

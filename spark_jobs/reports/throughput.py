@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.steps import counted
+from spark_jobs.reports.steps import floored
 
 READS = (
     "physical_offset",
@@ -18,35 +18,33 @@ READS = (
     "born_host",
     "producer_group",
 )
-_KEYS = ("topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
-_SUMS = {
-    "messages": "messages",
-    "bytes": "sum_total_size",
-    "body_bytes": "sum_body_length",
-    "min_size": "min_total_size",
-    "max_size": "max_total_size",
-    "first_store_ts": "min_store_ts",
-    "last_store_ts": "max_store_ts",
-    "min_queue_offset": "min_queue_offset",
-    "max_queue_offset": "max_queue_offset",
-    "end": "max_end",
-}
+_KEYS = ("segment", "topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
-    """What one scan of the log gives: a row per segment, topic, queue, producer, minute and class of body sizes.
+    """One scan of the log: a row per segment, topic, queue, producer, minute and class of body sizes.
 
     ``size_class``: the next power of two, bytes.
     """
-    keys = ("segment", *_KEYS)
-    sums = counted(inputs, keys, tuple(_SUMS.values())).selectExpr(
-        *keys,
-        *(
-            f"cast({name} as {'int' if alias in ('min_size', 'max_size') else 'long'}) as {alias}"
-            for alias, name in _SUMS.items()
-        ),
+    size_class = F.when(F.col("body_length") <= 1, 1).otherwise(
+        F.pow(F.lit(2), F.length(F.bin(F.col("body_length") - 1)))
     )
-    return {"stored": sums}
+    messages = inputs.messages.withColumns(
+        {"minute_ts": floored(F.col("store_ts")), "size_class": size_class.cast("long")}
+    )
+    stored = messages.groupBy(*_KEYS).agg(
+        F.count("*").alias("messages"),
+        F.sum("total_size").alias("bytes"),
+        F.sum("body_length").alias("body_bytes"),
+        F.min("total_size").alias("min_size"),
+        F.max("total_size").alias("max_size"),
+        F.min("store_ts").alias("first_store_ts"),
+        F.max("store_ts").alias("last_store_ts"),
+        F.min("queue_offset").alias("min_queue_offset"),
+        F.max("queue_offset").alias("max_queue_offset"),
+        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
+    )
+    return {"stored": stored}
 
 
 def _added_up(stored: DataFrame, *keys: str) -> DataFrame:
@@ -155,5 +153,4 @@ REPORT = Report(
         Chart("bars", "By producer", "by_producer", ("messages", "bytes"), split=("born_host",)),
     ),
     within_window=True,
-    only_sums=True,
 )

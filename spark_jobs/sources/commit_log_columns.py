@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from broker_core.formats import message_properties
 from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
-from spark_jobs.sources.commit_log_groups import same_texts
 from spark_jobs.sources.commit_log_headers import Headers, Segment
 from spark_jobs.sources.commit_log_hosts import born_hosts
 from spark_jobs.sources.commit_log_loops import Longs
@@ -164,10 +163,9 @@ class Columns:
 
     def _topics(self) -> pa.DictionaryArray:
         headers = self.headers
-        found = same_texts(headers.texts, headers.topic_at, headers.topic_length)
-        different = slices(headers.texts, headers.topic_at[found.first], headers.topic_length[found.first])
-        texts = as_text(different).dictionary_encode()  # fewer, where two of them are no text
-        return pa.DictionaryArray.from_arrays(pa.array(texts.indices.to_numpy()[found.of]), texts.dictionary)
+        names = slices(headers.texts, headers.topic_at, headers.topic_length).dictionary_encode()
+        texts = as_text(names.dictionary).dictionary_encode()  # fewer, where two names differ only in invalid bytes
+        return pa.DictionaryArray.from_arrays(texts.indices.take(names.indices), texts.dictionary)
 
     def number(self, name: str) -> Longs:
         """A numeric column."""

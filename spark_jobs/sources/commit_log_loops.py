@@ -56,8 +56,6 @@ AHEAD, SPARSE = 64 * 1024, 4096
 """Bytes that are fetched ahead, unless records are larger on average than so many."""
 NONE = -1
 """The length of what is not there."""
-MIXES = 0x9E3779B97F4A7C15
-"""Two to the 64th by the golden ratio: numbers multiplied by it differ in their highest bits."""
 
 
 @compiled
@@ -278,99 +276,3 @@ def find_properties(
                 if equal == size:
                     value_at[key, row], value_length[key, row] = begin + size, end - begin - size
             begin = end + 1
-
-
-@inlined
-def mixed(value: np.uint64, word: np.int64) -> np.uint64:
-    """The hash of what was before and a word more; its highest bits are the best."""
-    value = (value ^ np.uint64(word)) * np.uint64(MIXES)
-    return value ^ value >> np.uint64(32)
-
-
-@compiled
-def put_number_groups(columns: Longs, table: Longs, shift: int, seed: np.uint64, group_of: Longs, first: Longs) -> int:
-    """How many groups there are of records with the same number in each column.
-
-    ``table`` is empty, at least twice as large as there are records, and two to the (64 - ``shift``). ``seed`` is what
-    nobody knows who chooses numbers so that they fall together.
-    """
-    different = 0
-    for row in range(columns.shape[1]):
-        value = seed
-        for column in range(len(columns)):
-            value = mixed(value, columns[column, row])
-        place = np.int64(mixed(value, np.int64(0)) >> np.uint64(shift))
-        while True:
-            group = table[place]
-            if group < 0:
-                table[place] = group = different
-                first[group] = row
-                different += 1
-                break
-            is_same = True
-            for column in range(len(columns)):
-                is_same &= columns[column, row] == columns[column, first[group]]
-            if is_same:
-                break
-            place = place + 1 & len(table) - 1
-        group_of[row] = group
-    return different
-
-
-@inlined
-def word_of(longs: Longs, at: int, size: int, word: int) -> np.int64:
-    """The eight bytes from ``word`` on of the text of that size, fewer at its end."""
-    found = eight_bytes(longs, at + word)
-    return found if size - word >= WORD else found & (np.int64(1) << 8 * (size - word)) - np.int64(1)
-
-
-@compiled
-def put_text_groups(
-    longs: Longs, at: Longs, length: Longs, table: Longs, shift: int, seed: np.uint64, group_of: Longs, first: Longs
-) -> int:
-    """How many groups there are of records whose texts [at, at + length) are the same, as ``put_number_groups``."""
-    different = 0
-    for row in range(len(at)):
-        begin, size = at[row], length[row]
-        value = seed ^ np.uint64(size)
-        for word in range(size + WORD - 1 >> 3):
-            value = mixed(value, word_of(longs, begin, size, word << 3))
-        place = np.int64(mixed(value, np.int64(0)) >> np.uint64(shift))
-        while True:
-            group = table[place]
-            if group < 0:
-                table[place] = group = different
-                first[group] = row
-                different += 1
-                break
-            other = at[first[group]]
-            is_same = length[first[group]] == size
-            if is_same:
-                for word in range(size + WORD - 1 >> 3):
-                    is_same &= word_of(longs, begin, size, word << 3) == word_of(longs, other, size, word << 3)
-            if is_same:
-                break
-            place = place + 1 & len(table) - 1
-        group_of[row] = group
-    return different
-
-
-@compiled
-def add_numbers(values: Longs, groups: Longs, found: Longs) -> None:
-    """Add each value to that of its group."""
-    for row in range(len(values)):
-        found[groups[row]] += values[row]
-
-
-@compiled
-def find_smallest(values: Longs, groups: Longs, found: Longs) -> None:
-    """Put each value in the place of its group's, where it is smaller."""
-    for row in range(len(values)):
-        found[groups[row]] = min(found[groups[row]], values[row])
-
-
-@compiled
-def find_largest(values: Longs, groups: Longs, found: Longs) -> None:
-    """Put each value in the place of its group's, where it is larger."""
-    for row in range(len(values)):
-        found[groups[row]] = max(found[groups[row]], values[row])

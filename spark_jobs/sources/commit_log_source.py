@@ -5,34 +5,25 @@ URL (see ``commit_log_files``). Spark does not tell a Python source which column
 ``.schema(pruned("topic", "total_size"))``, since each one costs.
 
 Options: ``start`` and ``end`` (global offsets of records; without ``end``: where the log ends, see
-``commit_log_segments``), ``split_bytes``, and ``push_filters``: ``true`` has conditions on ``topic`` and on numbers
-applied where the log is read. It is for a ``load()`` that one query uses: Spark 4.3 keeps the conditions of the first
-query for all others of the same ``load()``, whose results would silently be wrong.
-
-``rocketmq_commitlog_sums`` is the same log, counted where it is read: see ``commit_log_sums``.
+``commit_log_segments``), and ``split_bytes``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, Columns, Source, record_batches
+from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, Source, record_batches
 from spark_jobs.sources.commit_log_due import DueTimes
 from spark_jobs.sources.commit_log_files import local_path
-from spark_jobs.sources.commit_log_filters import Condition, condition, fulfilling, offsets_within
-from spark_jobs.sources.commit_log_headers import Headers, Segment
+from spark_jobs.sources.commit_log_headers import Segment
 from spark_jobs.sources.commit_log_segments import LARGEST_SHARE, LogRange, bundled, plan_log, require_log_folder
-from spark_jobs.sources.commit_log_sums import WaitingSums, sums, sums_schema, wanted
 from spark_jobs.sources.commit_log_walk import RecordWalk
 from spark_jobs.sources.source_options import whole_number
 
 FORMAT = "rocketmq_commitlog"
-SUMS_FORMAT = "rocketmq_commitlog_sums"
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""Has to be ``true`` in a session that reads this format: Spark refuses a source that takes conditions otherwise."""
 
 
 def pruned(*columns: str) -> str:
@@ -65,23 +56,6 @@ class CommitLogSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspa
         return CommitLogReader(schema, dict(self.options))
 
 
-class CommitLogSumsSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
-    """The format ``rocketmq_commitlog_sums``."""
-
-    @classmethod
-    def name(cls) -> str:
-        return SUMS_FORMAT
-
-    def schema(self) -> str:
-        return sums_schema(("topic",), ("messages", "sum_total_size"))
-
-    def reader(self, schema: StructType) -> "CommitLogSumsReader":
-        keys = wanted(schema.fieldNames()).keys
-        others = [name for name in schema.fieldNames() if name not in keys]
-        require_schema(schema, dict(field.split(" ") for field in sums_schema(keys, others).split(", ")))
-        return CommitLogSumsReader(schema, dict(self.options))
-
-
 def require_schema(schema: StructType, types: Mapping[str, str]) -> None:
     """ValueError when a field is none of these names, or of another type."""
     for field in schema.fields:
@@ -104,26 +78,10 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
         self._start = whole_number(options, "start", 0) or 0
         self._end = whole_number(options, "end", None)
         self._split_bytes = max(1, whole_number(options, "split_bytes", LARGEST_SHARE) or 0)
-        self._takes_filters = options.get("push_filters", "false").lower() == "true"
-        self._conditions: list[Condition] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take what can be held against records here; the others are Spark's.
-
-        Only where it is asked for: Spark keeps what it pushed once for all queries of the same ``load()``.
-        """
-        for pushed in filters:
-            taken = condition(pushed) if self._takes_filters else None
-            if taken is None:
-                yield pushed
-            else:
-                self._conditions.append(taken)
 
     def partitions(self) -> list[InputPartition]:
         plan = plan_log(self._store, start=self._start, end=self._end, split_bytes=self._split_bytes)
-        low, high = offsets_within(self._conditions)
-        ranges = [found for found in plan.ranges if found.start < high and found.stop > low]
-        return [CommitLogPartition(bundle) for bundle in bundled(ranges, lambda found: found.stop - found.start)]
+        return [CommitLogPartition(bundle) for bundle in bundled(plan.ranges, lambda found: found.stop - found.start)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The split's records. A segment that retention has deleted since the plan was made is read as empty."""
@@ -138,27 +96,4 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
             return
         source = Source(segment, DueTimes(local_path(self._store)))
         for headers in RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base, resume=True):
-            chosen = fulfilling(source, headers, self._conditions)
-            if len(chosen.at):
-                yield from self._batches(source, chosen)
-
-    def _batches(self, source: Source, headers: Headers) -> Iterator[pa.RecordBatch]:
-        return record_batches(source, headers, self._columns)
-
-
-class CommitLogSumsReader(CommitLogReader):
-    """The same splits, and of each the sums."""
-
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The split's sums; those of its parts are added up as long as there are not too many to wait for."""
-        waiting = WaitingSums()
-        for batch in super().read(partition):
-            yield from waiting.add(batch)
-        yield from waiting.rest()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """None: a condition on a sum is none on the records."""
-        return filters
-
-    def _batches(self, source: Source, headers: Headers) -> Iterator[pa.RecordBatch]:
-        yield sums(Columns(source, headers, self._columns), self._columns)
+            yield from record_batches(source, headers, self._columns)

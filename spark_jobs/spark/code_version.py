@@ -12,7 +12,6 @@ SENT_TO_TASKS = (
     "spark_jobs/__init__.py",
     "spark_jobs/errors.py",
     "spark_jobs/lake/__init__.py",
-    "spark_jobs/lake/round.py",
     "spark_jobs/lake/tasks.py",
     "spark_jobs/sources/*.py",
     "spark_jobs/spark/__init__.py",

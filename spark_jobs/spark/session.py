@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, cast
 from zipfile import ZipFile
 
 from spark_jobs.errors import NoSparkError, PassingError
-from spark_jobs.sources.leftovers import take_up
 from spark_jobs.spark import connect
 from spark_jobs.spark.cluster import is_local, named, parallelism, reach_master, require_workers
 from spark_jobs.spark.cluster_workers import PACKAGES
 from spark_jobs.spark.code_version import PROJECT, SENT_TO_TASKS, digest, sources
 from spark_jobs.spark.java import find_java_home
+from spark_jobs.spark.leftovers import take_up
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,6 +122,8 @@ def start(master: str, address: str, scratch: Path) -> "SparkSession":
     environment = os.environ  # noqa: TID251
     environment["JAVA_HOME"] = str(find_java_home(current_java_home(), scratch))
     if is_local(master):
+        paths = [str(PROJECT), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+        environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     elif address:  # without it Spark would trust the machine's name
@@ -146,21 +148,19 @@ def start(master: str, address: str, scratch: Path) -> "SparkSession":
 
 def prepare(session: "SparkSession", master: str, scratch: Path) -> None:
     """Set a new session up, send it what its tasks need, and look whether they can run."""
-    from spark_jobs.sources.commit_log_source import PUSHDOWN, CommitLogSource, CommitLogSumsSource
+    from spark_jobs.sources.commit_log_source import CommitLogSource
     from spark_jobs.sources.poll_journal_source import PollJournalSource
 
-    packed = str(pack_sources(scratch))
     if connect.is_connect(master):
-        session.addArtifacts(packed, pyfile=True)
-    else:
-        session.sparkContext.addPyFile(packed)
+        session.addArtifacts(str(pack_sources(scratch)), pyfile=True)
+    elif not is_local(master):  # tasks of a local master import the project's own modules, which Numba has cached
+        session.sparkContext.addPyFile(str(pack_sources(scratch)))
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true")
-    session.conf.set(PUSHDOWN, "true")
     if not is_local(master):
         require_workers(session, master)
     session.conf.set("spark.sql.shuffle.partitions", str(max(4 if is_local(master) else 8, parallelism(session))))
-    for source in (CommitLogSource, CommitLogSumsSource, PollJournalSource):
+    for source in (CommitLogSource, PollJournalSource):
         session.dataSource.register(source)
 
 

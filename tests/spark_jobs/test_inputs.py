@@ -59,7 +59,6 @@ def test_a_few_rows_are_read_once_for_all_parts(spark: "SparkSession", tmp_path:
     shutil.rmtree(tmp_path / FOLDER)
     assert (skew.messages.count(), inputs.of(load("hold_time")).polls.count()) == (5, 2)
     assert tuple(skew.messages.columns) == load("skew").reads
-    assert skew.counted is None, "that would read them again"
     inputs.forget()
     with pytest.raises(Exception, match="NotAStoreError"):  # as one of Spark's
         skew.messages.count()
@@ -75,7 +74,9 @@ def test_many_rows_are_read_as_each_part_asks_for_them(
     monkeypatch.setattr(report_inputs, "FEW_ROWS", 1)
     inputs = StoreInputs(spark, tmp_path, load("daily_summary"), (), None)
     assert not inputs.are_few
-    assert inputs.of(load("throughput")).counted is not None
+    throughput, skew = inputs.of(load("throughput")), inputs.of(load("skew"))
+    assert tuple(throughput.messages.columns) == load("throughput").reads
+    assert tuple(skew.messages.columns) == load("skew").reads
     inputs.forget()  # of nothing
 
 

@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from spark_jobs.errors import LakeCancelledError
 from spark_jobs.hosting import setup
-from spark_jobs.lake.manifest import CUT_SHORT, TABLES
+from spark_jobs.lake.folders import TABLES
+from spark_jobs.lake.notes import CUT_SHORT
 from spark_jobs.spark.ctrl_c import cancelled_by_ctrl_c
 from spark_jobs.spark.failures import sentence
 from spark_jobs.spark.job_group import job_group
@@ -64,8 +65,8 @@ class Command(BaseCommand):
                 self.status(found(options["store"], options["lake"]))
             else:
                 lake = found(options["store"], options["lake"])
-                for file in lake.manifest.of_table(options["table"]):
-                    self.stdout.write(str(lake.folder / file.path))
+                for file in lake.messages if options["table"] == "messages" else lake.polls:
+                    self.stdout.write(file.path)
         except (LakeCancelledError, KeyboardInterrupt) as error:
             said = CANCELLED if options["action"] == "sync" else "Interrupted."
             raise CommandError(said, returncode=INTERRUPTED) from error
@@ -82,17 +83,17 @@ class Command(BaseCommand):
         find_segments(store)  # before Spark takes its seconds to start
         done = self.fill(store, lakes, with_bodies)
         self.stdout.write(
-            f"{done.messages} messages and {done.polls} ends of pulls are new in {done.lake}, which has "
-            f"the log up to byte {done.position}."
+            f"{done.messages} messages and {done.polls} ends of pulls of {done.broker} are new in {done.lake}, which "
+            f"has the log up to byte {done.position}."
         )
         if done.merged_files:
-            self.stdout.write(f"{counted(done.merged_files)} of days that are over were merged into larger ones.")
+            self.stdout.write(f"{counted(done.merged_files)} were compacted into larger ones.")
         if done.dropped_messages:
             self.stdout.write(
                 f"{done.dropped_messages} messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS."
             )
         if done.gap_bytes:
-            self.stdout.write(f"{done.gap_bytes} bytes of the log were gone before they could be read.")
+            self.stdout.write(f"{done.gap_bytes} bytes of the log were deleted before they were read.")
         if done.ended_by in CUT_SHORT:
             self.stdout.write(
                 f"The log cannot be read behind that, since {CUT_SHORT[done.ended_by]}: "
@@ -133,36 +134,34 @@ class Command(BaseCommand):
 
     def status(self, lake: "Lake") -> None:
         """What is in it."""
-        manifest = lake.manifest
-        files, polls = manifest.of_table("messages"), manifest.of_table("polls")
-        self.stdout.write(f"{lake.folder}")
+        notes = lake.notes
+        self.stdout.write(f"{lake.folder}, broker {lake.broker}")
         self.stdout.write(
-            f"messages  {sum(file.rows for file in files):>14,} in {counted(len(files))}, "
-            f"{sum(file.size for file in files):,} bytes, of the log up to byte {manifest.position:,}"
+            f"messages  {sum(file.rows for file in lake.messages):>14,} in {counted(len(lake.messages))}, "
+            f"{sum(file.size for file in lake.messages):,} bytes, of the log up to byte {lake.position or 0:,}"
         )
         self.stdout.write(
-            f"polls     {sum(file.rows for file in polls):>14,} in {counted(len(polls))}, "
-            f"{sum(file.size for file in polls):,} bytes"
+            f"polls     {sum(file.rows for file in lake.polls):>14,} in {counted(len(lake.polls))}, "
+            f"{sum(file.size for file in lake.polls):,} bytes"
         )
-        if manifest.ended_by in CUT_SHORT:
+        if notes.ended_by in CUT_SHORT:
             self.stdout.write(
-                f"end       {CUT_SHORT[manifest.ended_by]}; {len(manifest.segments_unread)} segments "
-                "behind that are not read"
+                f"end       {CUT_SHORT[notes.ended_by]}; {len(notes.segments_unread)} segments behind that are not read"
             )
-        for gap in manifest.gaps:
-            self.stdout.write(f"gap       bytes {gap.start:,} to {gap.end:,} of the log were gone before they could be")
-        if manifest.dropped.before_ms:
+        for gap in notes.gaps:
             self.stdout.write(
-                f"dropped   {manifest.dropped.messages:,} messages and {manifest.dropped.polls:,} polls "
-                f"of before {day(manifest.dropped.before_ms)}, by GLASSMQ_LAKE_KEEP_DAYS"
+                f"gap       bytes {gap.start:,} to {gap.end:,} of the log were deleted before they were read"
             )
-        if manifest.retired:
+        if notes.dropped.before_ms:
             self.stdout.write(
-                f"retired   {counted(len(manifest.retired))}, "
-                f"{sum(file.size for file in manifest.retired):,} bytes, which a fill removes when nobody reads them"
+                f"dropped   {notes.dropped.messages:,} messages and {notes.dropped.polls:,} polls "
+                f"of before {day(notes.dropped.before_ms)}, by GLASSMQ_LAKE_KEEP_DAYS"
             )
-        if manifest.missing_journal_files:
-            self.stdout.write(f"gap       {len(manifest.missing_journal_files)} files of the poll journal were gone")
+        if notes.retired_bytes:
+            self.stdout.write(f"retired   {notes.retired_bytes:,} bytes of files that a later fill deletes")
+        if notes.missing_journal_files:
+            files = counted(len(notes.missing_journal_files))
+            self.stdout.write(f"gap       {files} of the poll journal were deleted before they were read")
 
     def progress(self, percent: int, doing: str) -> None:
         """How far it is, for whoever waits."""

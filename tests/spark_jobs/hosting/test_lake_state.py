@@ -14,11 +14,12 @@ from kombu.exceptions import OperationalError
 
 from broker_core.formats import lake_position
 from spark_jobs.hosting import lake_state
-from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError, Rows, begin_sync, cancel_sync, change_schedule
+from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError, begin_sync, cancel_sync, change_schedule
 from spark_jobs.hosting.runs import NoWorkerError, RunActiveError
 from spark_jobs.hosting.timetable import BadCronError
 from spark_jobs.lake import tasks as lake_tasks
-from spark_jobs.lake.manifest import Dropped
+from spark_jobs.lake.folders import brokers, lake_name, notes_path
+from spark_jobs.lake.notes import Dropped, Rows
 from spark_jobs.lake.sync import Wanted, sync
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import Written, make_store, publish_end
@@ -63,7 +64,7 @@ def test_how_far_it_is(store: Written, tmp_path: Path) -> None:
     fill(tmp_path)
     publish_end(tmp_path / "store", store.end)
     found = state()
-    assert Path(found.folder).parent == tmp_path / "lakes"
+    assert Path(found.folder) == tmp_path / "lakes"
     assert (found.position, found.behind_bytes, found.synced_ms) == (position, store.end - position, NOW)
     assert (found.messages.rows, found.polls.rows, found.gap_bytes) == (30, 20, 0)
     assert found.messages.size > 0 < found.polls.files
@@ -84,42 +85,44 @@ def test_what_is_dropped_and_what_is_still_there(store: Written, tmp_path: Path)
     found = state()
     assert found.dropped == Dropped(later // 86_400_000 * 86_400_000 - 2 * 86_400_000, 40, 0)
     assert (found.messages, found.position) == (Rows(0, 0, 0), store.end)
-    assert found.retired_bytes > size
+    assert found.retired_bytes == size
 
 
 def test_the_lake_in_the_folder_of_this_broker_is_the_one(settings: Any, store: Written, tmp_path: Path) -> None:
     settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
     fill(tmp_path)
-    real = state().folder
-    assert Path(real).parent == tmp_path / "lakes"
+    assert (state().folder, state().messages.rows) == (str(tmp_path / "lakes"), 40)
     position = tmp_path / "store" / lake_position.FILE_NAME
-    position.write_bytes(lake_position.encode(lake_position.LakePosition(7, 5, "/tmp/trial/store-1")))
-    assert state().folder == real
+    position.write_bytes(lake_position.encode(lake_position.LakePosition(7, 5, "/tmp/trial/store-1.json")))
+    assert (state().folder, state().messages.rows) == (str(tmp_path / "lakes"), 40)
     position.unlink()
-    assert state().folder == real
-    (Path(real) / "manifest.json").unlink()
+    assert state().messages.rows == 40
+    (broker,) = brokers(tmp_path / "lakes", tmp_path / "store")
+    notes_path(tmp_path / "lakes", broker).unlink()
     assert state().folder == ""
 
 
-def test_lakes_of_other_stores_are_counted(settings: Any, store: Written, tmp_path: Path) -> None:
+def test_other_stores_of_the_same_path_are_counted(settings: Any, store: Written, tmp_path: Path) -> None:
     settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
     fill(tmp_path)
     assert state().other_lakes == 0
-    folder = Path(state().folder)
-    another = folder.with_name(f"{folder.name}-2")
-    another.mkdir()
-    assert state().other_lakes == 0  # it is being filled for the first time
-    (another / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
+    (broker,) = brokers(tmp_path / "lakes", tmp_path / "store")
+    notes = notes_path(tmp_path / "lakes", broker).read_bytes()
+    notes_path(tmp_path / "lakes", f"{broker}-2").write_bytes(notes)
     assert state().other_lakes == 1
 
 
-def test_a_lake_that_cannot_be_read_is_a_sentence(store: Written, tmp_path: Path) -> None:
+def test_a_lake_that_cannot_be_read_is_a_sentence(settings: Any, store: Written, tmp_path: Path) -> None:
+    settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
+    old = tmp_path / "lakes" / lake_name(tmp_path / "store")
+    old.mkdir(parents=True)
+    (old / "manifest.json").touch()
+    assert "is a lake of an older format" in state().problem
+    (old / "manifest.json").unlink()
     fill(tmp_path)
-    folder = Path(state().folder)
-    (folder / "manifest.json").write_text("{")
-    assert "manifest.json is damaged" in state().problem
-    (tmp_path / "store" / lake_position.FILE_NAME).write_text("nonsense")
-    assert (state().folder, state().problem) == ("", "")
+    (broker,) = brokers(tmp_path / "lakes", tmp_path / "store")
+    notes_path(tmp_path / "lakes", broker).write_text("{")
+    assert f"{broker}.json is damaged" in state().problem
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Filling the lake by schedule: what Spark's process is asked for, and what is said of its answers."""
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -15,8 +14,7 @@ from django_celery_beat.models import PeriodicTask
 from spark_jobs.errors import LakeCancelledError, LakeError
 from spark_jobs.hosting import lake_state, lake_worker, report_worker, setup
 from spark_jobs.hosting.lake_state import SCHEDULE_NAME, SYNC_TASK
-from spark_jobs.hosting.lake_worker import CANCELLED, Watch, fill_lake
-from spark_jobs.lake.lake import locked, next_generation, round_open
+from spark_jobs.hosting.lake_worker import Watch, fill_lake
 from spark_jobs.tasks import lake_sync
 
 pytestmark = pytest.mark.django_db
@@ -180,24 +178,6 @@ def test_a_round_that_was_cancelled_before_it_began_does_not_begin(
     lake_state.cancel_sync()
     assert lake_sync.apply(task_id=told[0]).state == "IGNORED"
     assert (spark.orders, lake_state.lake_state().status) == ([], "cancelled")
-
-
-def test_what_a_killed_spark_has_left_is_removed(
-    answering: Callable[[Any], FakeSpark], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = next_generation(tmp_path / "lake", tmp_path / "store")
-    draft = folder / "messages" / "date=2026-01-01" / "range.parquet.1.new"
-    draft.parent.mkdir(parents=True)
-    draft.touch()
-    spark = answering({"gone": -9})
-    with round_open(folder) as mark:
-        with locked(tmp_path / "lake", tmp_path / "store"), pytest.raises(LakeError):
-            fill_lake("busy", False)
-        assert draft.exists() and mark.exists() and "is left to the next one" in caplog.text
-        spark.meanwhile = lake_state.cancel_sync
-        with pytest.raises(LakeCancelledError, match=re.escape(CANCELLED)):
-            fill_lake("cancelled", False)
-        assert not draft.exists() and not mark.exists()
 
 
 def test_there_is_a_schedule_that_is_switched_off() -> None:

@@ -1,11 +1,14 @@
-"""Names of lakes."""
+"""Names in a lake, and lakes of the older format."""
 
 from pathlib import Path
 
-from spark_jobs.lake.folders import generations, lake_name
+import pytest
+
+from spark_jobs.errors import LakeError
+from spark_jobs.lake.folders import brokers, lake_name, next_broker, notes_path, require_new_format
 
 
-def test_a_lake_is_named_by_the_stores_path(tmp_path: Path) -> None:
+def test_a_broker_is_named_by_the_stores_path(tmp_path: Path) -> None:
     store = tmp_path / "my store"
     assert lake_name(store).startswith("my-store-")
     assert lake_name(store) == lake_name(f"file://{tmp_path}/my%20store")
@@ -14,15 +17,22 @@ def test_a_lake_is_named_by_the_stores_path(tmp_path: Path) -> None:
     assert lake_name("s3://bucket/stores/a").startswith("a-")
 
 
-def test_the_lakes_of_a_store_in_their_order(tmp_path: Path) -> None:
+def test_the_brokers_of_stores_at_one_path_in_their_order(tmp_path: Path) -> None:
     name = lake_name("/data/store")
-    assert generations(tmp_path / "nowhere", "/data/store") == []
+    assert brokers(tmp_path / "nowhere", "/data/store") == []
+    assert next_broker(tmp_path, "/data/store") == name
     for suffix in ("", "-10", "-9", "-2", "-notes", "2"):
-        (tmp_path / f"{name}{suffix}").mkdir()
-    (tmp_path / f"{name}-3").write_text("no folder")
-    assert [path.name for path in generations(tmp_path, "/data/store")] == [
-        name,
-        f"{name}-2",
-        f"{name}-9",
-        f"{name}-10",
-    ]
+        notes_path(tmp_path, f"{name}{suffix}").touch()
+    notes_path(tmp_path, f"{name}-3").mkdir()
+    assert brokers(tmp_path, "/data/store") == [name, f"{name}-2", f"{name}-9", f"{name}-10"]
+    assert next_broker(tmp_path, "/data/store") == f"{name}-11"
+
+
+def test_a_lake_of_the_older_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    require_new_format(tmp_path, "/data/store")
+    folder = tmp_path / lake_name("/data/store")
+    folder.mkdir()
+    require_new_format(tmp_path, "/data/store")
+    (folder / "manifest.json").touch()
+    with pytest.raises(LakeError, match=r"is a lake of an older format.*Move it away or delete it.*lake sync"):
+        require_new_format(tmp_path, "/data/store")

@@ -10,11 +10,11 @@ import pytest
 from spark_jobs import inputs as report_inputs
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import LakeError
-from spark_jobs.lake import merge as lake_merge
+from spark_jobs.lake import delta
 from spark_jobs.lake import tasks as lake_tasks
-from spark_jobs.lake.folders import lake_name
-from spark_jobs.lake.lake import Lake, find_lake
-from spark_jobs.lake.manifest import JournalPart, LakeFile, LogGap, Manifest
+from spark_jobs.lake.folders import lake_name, notes_path
+from spark_jobs.lake.lake import find_lake
+from spark_jobs.lake.notes import LogGap
 from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, lake_for, lake_notes, with_lake
 from spark_jobs.lake.sync import Wanted, sync
 from spark_jobs.sources.commit_log_segments import plan_log
@@ -35,18 +35,18 @@ def fill(store: Path, lakes: Path) -> None:
 
 @pytest.fixture(scope="module")
 def half(driven: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """(the driven store, its lakes), the lake filled while the store came to half of its log, and merged."""
+    """(the driven store, its lakes), the lake filled while the store came to half of its log, and compacted."""
     root = tmp_path_factory.mktemp("half")
     store = shutil.copytree(driven, root / "store")
     whole = (store / "safe_end").read_bytes()
     first = plan_log(store, split_bytes=1).ranges
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lake_merge, "MANY", 2)
+        patch.setattr(delta, "MANY", 2)
         for share in (8, 4, 3, 2):
             publish_end(store, first[len(first) // share].start)
             fill(store, root / "lakes")
     lake = find_lake(root / "lakes", store)
-    assert lake is not None and len(lake.manifest.retired) > 3
+    assert lake is not None and lake.notes.retired_bytes > 0
     (store / "safe_end").write_bytes(whole)
     return store, root / "lakes"
 
@@ -139,9 +139,9 @@ def test_gaps_that_the_lake_knows_are_said(tmp_path: Path) -> None:
     fill(tmp_path / "store", tmp_path / "lakes")
     lake = find_lake(tmp_path / "lakes", tmp_path / "store")
     assert lake is not None
-    lake.manifest.gaps = [LogGap(0, 1000, 5), LogGap(2000, 2234, 6)]
-    lake.manifest.missing_journal_files = [4, 5]
-    plan = plan_log(tmp_path / "store", start=lake.manifest.position)
+    lake.notes.gaps = [LogGap(0, 1000, 5), LogGap(2000, 2234, 6)]
+    lake.notes.missing_journal_files = [4, 5]
+    plan = plan_log(tmp_path / "store", start=lake.position or 0)
     log, journal = lake_notes(lake, plan, survey(tmp_path / "store"))
     assert log.startswith("1,234 bytes of the log")
     assert journal.startswith("2 files of the poll journal")
@@ -190,8 +190,8 @@ def test_a_log_that_cannot_be_read_on_is_said(tmp_path: Path) -> None:
     fill(tmp_path / "store", tmp_path / "lakes")
     lake = find_lake(tmp_path / "lakes", tmp_path / "store")
     assert lake is not None
-    (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.manifest.position), None)
-    assert note.startswith(f"The log cannot be read behind byte {torn:,}, since what lies there is not a valid record")
+    (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), None)
+    assert note.startswith(f"The log cannot be read behind byte {torn:,}, since the bytes there are not a valid record")
 
 
 def test_which_lake_is_read(tmp_path: Path) -> None:
@@ -206,16 +206,20 @@ def test_which_lake_is_read(tmp_path: Path) -> None:
         lake_for(store, None, "lake")
     with pytest.raises(LakeError, match="not 'river'"):
         lake_for(store, lakes, "river")
-    (lakes / lake_name(store)).mkdir(parents=True)
-    assert lake_for(store, lakes, "auto") == (None, []), "one that is being filled for the first time"
+    old = lakes / lake_name(store)
+    old.mkdir(parents=True)
+    (old / "manifest.json").touch()
+    nothing, (note,) = lake_for(store, lakes, "auto")
+    assert nothing is None and note.startswith("The lake was not read") and "is a lake of an older format" in note
+    shutil.rmtree(old)
     fill(store, lakes)
     found, notes = lake_for(store, lakes, "auto")
     assert found is not None and (found, notes) == lake_for(store, lakes, "lake")
     assert notes == []
     assert lake_for(store, lakes, "log") == (None, [])
-    (found.folder / "manifest.json").write_text("{")
+    notes_path(lakes, found.broker).write_text("{")
     nothing, (note,) = lake_for(store, lakes, "auto")
-    assert nothing is None and note.startswith("The lake was not read") and "manifest.json is damaged" in note
+    assert nothing is None and note.startswith("The lake was not read") and ".json is damaged" in note
     with pytest.raises(LakeError, match="is damaged"):
         lake_for(store, lakes, "lake")
 
@@ -226,20 +230,9 @@ def test_a_lake_of_another_store_is_not_read(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "store")
     make_store(tmp_path / "store", 20, body=b"other")
     nothing, (note,) = lake_for(tmp_path / "store", tmp_path / "lakes", "auto")
-    assert nothing is None and "was filled from another store that was there" in note
-    with pytest.raises(LakeError, match="was filled from another store that was there"):
+    assert nothing is None and "comes from another store that was there" in note
+    with pytest.raises(LakeError, match="comes from another store that was there"):
         lake_for(tmp_path / "store", tmp_path / "lakes", "lake")
-
-
-def test_a_report_says_that_it_did_not_read_the_lake(made: Callable[..., Any], tmp_path: Path) -> None:
-    store, lakes = tmp_path / "store", tmp_path / "lakes"
-    make_store(store, 5)
-    fill(store, lakes)
-    lake = find_lake(lakes, store)
-    assert lake is not None
-    (lake.folder / "manifest.json").write_bytes(b'{"store":"x","version":99}')
-    (note,) = made("throughput", store, lakes=lakes).summary["notes"]
-    assert note.startswith("The lake was not read") and "has version 99" in note
 
 
 def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path) -> None:
@@ -259,11 +252,15 @@ def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path) -> None:
 
 
 def test_files_of_the_journal_that_were_not_closed(tmp_path: Path) -> None:
-    make_store(tmp_path, 1)
-    parts = [
-        JournalPart(number, 7, 0, 9, number == 1, [LakeFile("polls/x", 5, 1, 10 * number, 10 * number + 5)], 2)
-        for number in (1, 2, 3)
-    ]
-    found = with_lake(survey(tmp_path), tmp_path, Lake(tmp_path, Manifest(str(tmp_path), polls=parts)))
-    assert (found.files, found.entries, found.lost, found.cut_off_files) == (3, 15, 6, 1)
-    assert (found.from_ms, found.to_ms) == (10, 35)
+    store, lakes = tmp_path / "store", tmp_path / "lakes"
+    make_store(store, 1)
+    make_journal(store, *([entry(5 * file + number) for number in range(5)] for file in range(3)), closed=False, lost=2)
+    before = survey(store)
+    fill(store, lakes)
+    for file in find_files(store)[0]:
+        Path(file.path).unlink()
+    lake = find_lake(lakes, store)
+    assert lake is not None
+    found = with_lake(survey(store, known_of_journal(lake)), store, lake)
+    assert (found.files, found.entries, found.lost, found.cut_off_files) == (3, 15, 6, 2)
+    assert (found.from_ms, found.to_ms) == (before.from_ms, before.to_ms)

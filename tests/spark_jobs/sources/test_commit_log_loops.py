@@ -21,7 +21,7 @@ from spark_jobs.sources.commit_log_loops import big_endian, copy, eight_bytes, f
 from tests.conftest import PROJECT
 from tests.spark_jobs.segments import segment_of, texts_of
 
-OF_BYTES = ("headers", "walk", "slices", "properties", "groups", "columns", "sums", "hosts")
+OF_BYTES = ("headers", "walk", "slices", "properties", "columns", "hosts")
 
 
 def imported_by(path: Path) -> set[str]:

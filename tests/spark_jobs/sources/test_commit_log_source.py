@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import LongType, StructType
 
 from broker_core.formats import commit_log_record
-from spark_jobs.sources import commit_log_sums, commit_log_walk
 from spark_jobs.sources.commit_log_source import (
     CommitLogPartition,
     CommitLogReader,
     CommitLogSource,
-    CommitLogSumsReader,
     pruned,
 )
 from tests.fakes import golden_store
@@ -90,20 +88,6 @@ def test_two_queries_of_one_table_do_not_get_each_others_conditions(spark: "Spar
     assert both.count() == 15
 
 
-def test_conditions_are_applied_where_the_log_is_read_if_that_is_asked_for(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    written = make_store(tmp_path, 60)
-    asked = "topic = 'orders' and physical_offset >= 4096 and topic like '%s'"
-    chosen = [offset for topic, _, offset, _ in written.records if topic == "orders" and offset >= 4096]
-    plans = {}
-    for pushed in ("true", "false"):
-        rows = load(spark, tmp_path, pruned("topic", "physical_offset"), push_filters=pushed).where(asked)
-        assert sorted(row["physical_offset"] for row in rows.collect()) == chosen
-        plans[pushed] = rows.rdd.getNumPartitions()
-    assert plans["true"] < plans["false"]  # whole segments are not looked at
-
-
 def test_an_empty_store_is_an_empty_table(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     assert load(spark, tmp_path, "topic string").collect() == []
@@ -150,19 +134,6 @@ def test_small_ranges_are_read_with_the_one_before(tmp_path: Path) -> None:
     ]
 
 
-def test_sums_of_a_split_are_those_of_all_its_ranges(tmp_path: Path) -> None:
-    written = make_store(tmp_path, 200, topics=("orders",), segment=1 << 15)
-    stop = next(at for _, _, at, _ in written.records if at > (1 << 15) + 1000)
-    publish_end(tmp_path, stop)
-    reader = CommitLogSumsReader(
-        StructType().add("topic", StringType()).add("messages", LongType()), {"path": str(tmp_path)}
-    )
-    (part,) = reader.partitions()
-    assert [row for batch in reader.read(part) for row in batch.to_pylist()] == [
-        {"topic": "orders", "messages": sum(at < stop for _, _, at, _ in written.records)}
-    ]
-
-
 def test_a_segment_that_is_deleted_meanwhile_is_read_as_empty(tmp_path: Path) -> None:
     written = make_store(tmp_path, 60)
     reader = reader_of(tmp_path)
@@ -171,16 +142,3 @@ def test_a_segment_that_is_deleted_meanwhile_is_read_as_empty(tmp_path: Path) ->
     found = [row["physical_offset"] for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     assert found == [at for _, _, at, _ in written.records if at >= SEGMENT]
     assert list(reader.read(CommitLogPartition(()))) == []
-
-
-@pytest.mark.parametrize("most", [0, 1 << 20])
-def test_sums_of_a_split_are_added_up_as_far_as_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(commit_log_sums, "WAITING_SUMS", most)
-    monkeypatch.setattr(commit_log_walk, "ROWS", 5)
-    make_store(tmp_path, 30, topics=("orders",), segment=1 << 16)
-    schema = StructType().add("topic", StringType()).add("messages", LongType())
-    reader = CommitLogSumsReader(schema, {"path": str(tmp_path)})
-    rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
-    assert rows == [{"topic": "orders", "messages": 30 if most else 5}] * (1 if most else 6)

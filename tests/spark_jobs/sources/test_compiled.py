@@ -3,9 +3,7 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
-from shutil import copytree
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
@@ -92,52 +90,14 @@ def test_where_nothing_can_be_kept_it_is_compiled_each_time_and_that_is_said_onc
         assert ended.stdout.strip() == "42 0"
         [said] = ended.stderr.strip().splitlines()
         assert "NUMBA_CACHE_DIR" in said
-        for place in (nowhere, loops / "__pycache__"):
-            assert str(place) in said
     assert kept(loops) == []
 
 
-def test_what_was_kept_of_older_sources_is_removed_a_month_after_its_last_use(loops: Path) -> None:
-    assert run(CALL, loops) == "42 0"
-    [current] = [loops / path for path in kept(loops)]
-    others = {current.with_name(f"glassmq-{digit * 12}"): days for digit, days in (("0", 31), ("1", 29))}
-    for folder, days in {**others, current: 31}.items():
-        if folder != current:
-            copytree(current, folder)
-        then = time.time() - days * 24 * 3600
-        os.utime(folder, (then, then))
-    assert run(CALL, loops) == "42 1"
-    assert [folder.exists() for folder in (current, *others)] == [True, False, True]
-
-
-def test_code_with_bounds_checks_is_not_taken_for_code_without_them(loops: Path) -> None:
-    for checks in ({}, {"NUMBA_BOUNDSCHECK": "1"}):
-        assert [run(CALL, loops, **checks) for _ in range(2)] == ["42 0", "42 1"]
-
-
-def test_sources_that_lie_in_a_zip_are_known_again_elsewhere(tmp_path: Path) -> None:
-    for number, (name, found) in enumerate((("first", "42 0"), ("second", "42 1"))):
-        with ZipFile(tmp_path / f"{name}.zip", "w") as archive:
-            archive.writestr(ZipInfo("loops.py", (2026, 1, 1 + number, 0, 0, 0)), LOOPS)
-        assert run(CALL, tmp_path, PYTHONPATH=f"{tmp_path / name}.zip:{PROJECT}") == found
-
-
-@pytest.mark.parametrize(("pattern", "left"), [("*.nbi", 0), ("*.nbi", 20), ("*.nbc", 0), ("*.nbc", 900)])
-def test_what_a_power_cut_has_left_half_written_is_made_anew(loops: Path, pattern: str, left: int) -> None:
-    assert run(CALL, loops) == "42 0"
-    found = list(loops.rglob(pattern))
-    assert found
-    for path in found:
-        path.write_bytes(path.read_bytes()[:left])
-    assert run(CALL, loops) == "42 0"
-    assert run(CALL, loops) == "42 1", "and mended"
-
-
-def test_on_a_full_disk_it_is_compiled_and_not_kept(loops: Path) -> None:
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
-    assert run(limit + CALL, loops) == "42 0"
-    assert run(CALL, loops) == "42 0"
-    assert run(CALL, loops) == "42 1"
+def test_sources_in_a_zip_file_are_compiled_and_cached_too(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "sources.zip", "w") as archive:
+        archive.writestr(ZipInfo("loops.py", (2026, 1, 1, 0, 0, 0)), LOOPS)
+    path = f"{tmp_path / 'sources.zip'}:{PROJECT}"
+    assert [run(CALL, tmp_path, PYTHONPATH=path) for _ in range(2)] == ["42 0", "42 1"]
 
 
 @inlined

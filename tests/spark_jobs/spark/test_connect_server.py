@@ -130,7 +130,7 @@ def test_the_lake_is_filled_and_read(do: Any, store: Path, tmp_path: Path) -> No
         do("lake", f"fill {number}", store=store, lakes=tmp_path / "lakes", with_bodies=False)["done"]
         for number in range(2)
     ]
-    assert [(done["messages"], done["is_all"]) for done in rounds] == [(RECORDS, False), (0, True)]
+    assert [(done["messages"], done["is_all"]) for done in rounds] == [(RECORDS, True), (0, True)]
     answer = do(
         "report",
         "from the lake",

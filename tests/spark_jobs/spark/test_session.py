@@ -12,9 +12,9 @@ from zipfile import ZipFile
 import pytest
 
 from spark_jobs.errors import NoSparkError
-from spark_jobs.sources.leftovers import UNUSED_S
 from spark_jobs.spark import session
 from spark_jobs.spark.cluster_workers import PACKAGES
+from spark_jobs.spark.leftovers import UNUSED_S
 from tests.conftest import PROJECT
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.sources.leftovers import UNUSED_S, take_up
+from spark_jobs.spark.leftovers import UNUSED_S, take_up
 
 LIKE = "made-[0-9]"
 

@@ -1,0 +1,209 @@
+"""The lake's Delta tables, with delta-rs: what they hold of a broker, appends, compaction, retention, vacuum.
+
+An append carries Delta's transaction identifier. For messages the application is the broker and the version is the
+position in its log; for polls there is an application for each file of the poll journal. So position and rows become
+visible in one commit, a repeated append is recognised, and of two processes that append the same range one fails.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from spark_jobs.errors import LakeBusyError, LakeError
+from spark_jobs.lake.notes import Rows, sync_folder
+from spark_jobs.lake.tasks import TIMES, Draft, schema_of
+
+PARTITIONS = ["date", "broker"]
+DAY_MS = 86_400_000
+FILE_BYTES = 128 << 20
+"""Bytes of a file that compaction aims at; files of half as many are left alone."""
+FEW, MANY = 4, 32
+"""Small files of a day that are worth compacting: of a day that is over; of the newest one."""
+READ_ON_HOURS = 6
+"""How long files that no version uses any more are left to readers of an earlier version: a run of the report worker
+ends within an hour, people's own queries may take longer."""
+
+
+class LakeFile(NamedTuple):
+    """An active file: its path, rows, bytes, the smallest and largest time of its rows (ms), and its day.
+
+    ``min_offset``: the smallest physical offset, 0 for polls.
+    """
+
+    path: str
+    rows: int
+    size: int
+    min_ms: int
+    max_ms: int
+    day: date
+    min_offset: int = 0
+
+
+class Table:
+    """One of the tables, at its newest version when this is made or after a commit of its own."""
+
+    def __init__(self, lakes: Path, name: str, delta: DeltaTable) -> None:
+        self._root = lakes / name
+        self._name = name
+        self._delta = delta
+
+    @classmethod
+    def open(cls, lakes: Path, name: str) -> "Table | None":
+        """The table; None where there is none. LakeError for one that cannot be read."""
+        if not DeltaTable.is_deltatable(str(lakes / name)):
+            return None
+        try:
+            return cls(lakes, name, DeltaTable(str(lakes / name)))
+        except DeltaError as error:
+            raise LakeError(f"{lakes / name} is not a Delta table that can be read: {error}.") from error
+
+    @classmethod
+    def create(cls, lakes: Path, name: str) -> "Table":
+        """The table, which is created where there is none."""
+        found = cls.open(lakes, name)
+        if found is None:
+            DeltaTable.create(str(lakes / name), delta_schema(name), partition_by=PARTITIONS, mode="ignore")
+            found = cls(lakes, name, DeltaTable(str(lakes / name)))
+        return found
+
+    def version_of(self, application: str) -> int | None:
+        """The version of an application's last transaction; None before the first."""
+        version: int | None = self._delta.transaction_version(application)
+        return version
+
+    def files(self, broker: str) -> list[LakeFile]:
+        """The active files of a broker, oldest day first."""
+        actions = pa.table(self._delta.get_add_actions(flatten=True))
+        if not actions.num_rows:
+            return []
+        time = TIMES[self._name]
+        found = [
+            LakeFile(
+                str(self._root / row["path"]),
+                row["num_records"],
+                row["size_bytes"],
+                row[f"min.{time}"],
+                row[f"max.{time}"],
+                row["partition.date"],
+                row.get("min.physical_offset") or 0,
+            )
+            for row in actions.to_pylist()
+            if row["partition.broker"] == broker
+        ]
+        return sorted(found, key=lambda file: (file.day, file.min_offset, file.path))
+
+    def append(self, broker: str, drafts: Sequence[Draft], transactions: Mapping[str, int]) -> None:
+        """Make files that were written count, and advance the applications to these versions, in one commit.
+
+        LakeBusyError when another process has advanced one of them meanwhile.
+        """
+        actions: list[AddAction | RemoveAction] = [self._action(broker, draft) for draft in drafts]
+        properties = CommitProperties(
+            app_transactions=[Transaction(name, version) for name, version in transactions.items()]
+        )
+        try:
+            self._delta.create_write_transaction(
+                actions, "append", delta_schema(self._name), PARTITIONS, commit_properties=properties
+            )
+        except CommitFailedError as error:
+            raise LakeBusyError(
+                f"Another process has filled the lake of {broker} meanwhile ({error}); this one's files are removed."
+            ) from error
+        self._delta.update_incremental()
+        self._sync({self._root / draft.path for draft in drafts})
+
+    def days_to_compact(self, broker: str) -> list[date]:
+        """Days of a broker with so many small files that compaction is worth it."""
+        files = self.files(broker)
+        newest = max((file.day for file in files), default=None)
+        small: dict[date, int] = {}
+        for file in files:
+            small[file.day] = small.get(file.day, 0) + (file.size < FILE_BYTES // 2)
+        return [day for day, count in sorted(small.items()) if count >= (MANY if day == newest else FEW)]
+
+    def compact(self, broker: str, day: date) -> int:
+        """Rewrite the small files of a day into larger ones; returns how many files they replace."""
+        done = self._delta.optimize.compact(
+            partition_filters=[("broker", "=", broker), ("date", "=", day.isoformat())],
+            target_size=FILE_BYTES,
+            writer_properties=WriterProperties(compression="ZSTD", compression_level=1),
+        )
+        self._delta.update_incremental()
+        return int(done["numFilesRemoved"])
+
+    def drop_before(self, broker: str, day: date) -> None:
+        """Remove a broker's rows of the days before that one."""
+        self._delta.delete(f"broker = '{broker}' and date < '{day.isoformat()}'")
+        self._delta.update_incremental()
+
+    def vacuum(self) -> None:
+        """Delete files that no version of the last READ_ON_HOURS uses, also those that killed writers left behind."""
+        self._delta.vacuum(READ_ON_HOURS, dry_run=False, enforce_retention_duration=False, full=True)
+
+    def retired_bytes(self, broker: str) -> int:
+        """Bytes of the broker's files on the disk that are not active."""
+        active = {Path(file.path) for file in self.files(broker)}
+        return sum(
+            path.stat().st_size for path in self._root.glob(f"date=*/broker={broker}/*.parquet") if path not in active
+        )
+
+    def _action(self, broker: str, draft: Draft) -> AddAction:
+        time = TIMES[self._name]
+        low, high = {time: draft.min_ms}, {time: draft.max_ms}
+        if self._name == "messages":
+            low["physical_offset"], high["physical_offset"] = draft.min_offset, draft.max_offset
+        stats = {"numRecords": draft.rows, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
+        path = self._root / draft.path
+        return AddAction(
+            draft.path,
+            draft.size,
+            {"date": draft.date, "broker": broker},
+            int(path.stat().st_mtime * 1000),
+            True,
+            json.dumps(stats),
+        )
+
+    def _sync(self, files: set[Path]) -> None:
+        """Have the last commit on the disk, which delta-rs leaves to the system: the broker may then delete its log."""
+        log = self._root / "_delta_log"
+        commit = log / f"{self._delta.version():020d}.json"
+        if commit.exists():  # else a checkpoint has taken its place
+            descriptor = os.open(commit, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        for folder in {log, self._root, *(path.parent for path in files), *(path.parent.parent for path in files)}:
+            sync_folder(folder)
+
+
+def delta_schema(table: str) -> Schema:
+    """The schema of a table: bodies and property strings are in it, null where they were left out."""
+    plain = [
+        pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
+        for field in schema_of(table, with_bodies=True)
+    ]
+    return Schema.from_arrow(pa.schema([*plain, ("date", pa.date32()), ("broker", pa.string())]))
+
+
+def counted(files: Sequence[LakeFile]) -> Rows:
+    """Rows, files and bytes of these."""
+    return Rows(sum(file.rows for file in files), len(files), sum(file.size for file in files))
+
+
+def first_kept(now_ms: int, keep_days: int) -> date:
+    """The first day (UTC) that stays: so many whole days stay beside the current one."""
+    return datetime.fromtimestamp((now_ms // DAY_MS - keep_days) * DAY_MS / 1000, UTC).date()
+
+
+def begin_of(day: date) -> int:
+    """The beginning (UTC) of a day, ms."""
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)

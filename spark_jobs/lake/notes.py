@@ -1,0 +1,171 @@
+"""Notes on what a lake has of one broker: what is missing, and counts for pages. Imports nothing that only Spark needs.
+
+The Delta tables alone say which rows there are and how far the log was read. The notes add what no row can say: bytes
+that were deleted before they were read, torn bytes, entries that a broker could not write. They are written before the
+commit that they are about; ``as_of`` leaves out what belongs to a commit that never came.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+
+from spark_jobs.errors import LakeError
+from spark_jobs.lake.folders import notes_path
+
+CUT_SHORT = {
+    "invalid record": "the bytes there are not a valid record",
+    "missing segment": "the next segment is missing",
+}
+"""Ends of a log behind which there may be more, by their names; in words."""
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Rows of the broker in a table, the files that hold them, and the files' bytes."""
+
+    rows: int = 0
+    files: int = 0
+    size: int = 0
+
+
+class LogGap(msgspec.Struct, frozen=True):
+    """Bytes [start, end) of the commit log that were deleted before they were read."""
+
+    start: int
+    end: int
+    noticed_ms: int
+
+
+class Torn(msgspec.Struct, frozen=True):
+    """Bytes of [start, end) of the commit log that are neither a record nor a filler."""
+
+    start: int
+    end: int
+    size: int
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Entries that the broker could not write, in bytes [start, end) of a file of the poll journal."""
+
+    file: str
+    start: int
+    end: int
+    entries: int
+
+
+class JournalFile(msgspec.Struct, frozen=True):
+    """A file of the poll journal that was read. ``closed``: nothing will be added to it."""
+
+    number: int
+    created_ms: int
+    closed: bool = False
+
+
+class LastRecord(msgspec.Struct, frozen=True):
+    """The last record of a range that was read: its bytes identify the store."""
+
+    physical_offset: int
+    size: int
+    digest: str
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """Rows that retention has removed: of days before a time."""
+
+    before_ms: int = 0
+    messages: int = 0
+    polls: int = 0
+
+
+class Notes(msgspec.Struct):
+    """Everything noted about a broker."""
+
+    store: str
+    gaps: list[LogGap] = []
+    torn: list[Torn] = []
+    lost: list[Lost] = []
+    journal: list[JournalFile] = []
+    missing_journal_files: list[int] = []
+    """Numbers of journal files that were deleted before they were read."""
+    last: list[LastRecord] = []
+    """The last records of the last ranges, newest last: should one be damaged, the others still identify the store."""
+    dropped: Dropped = Dropped()
+    synced_ms: int = 0
+    ended_by: str = ""
+    """Why the log ended where it did when the lake was last filled, as ``commit_log_segments.LogPlan`` has it."""
+    segments_unread: list[str] = []
+    """Segments behind that end that held something."""
+    position: int = 0
+    """For pages: up to which byte the log was read; the table of messages has the true one."""
+    messages: Rows = Rows()
+    polls: Rows = Rows()
+    retired_bytes: int = 0
+    """For pages: bytes of files that no table uses any more, until vacuum removes them."""
+
+    def as_of(self, position: int, journal: Mapping[str, int]) -> "Notes":
+        """The notes without those of commits that never came: behind ``position`` of the log, and behind the ends of
+        the files of the ``journal``."""
+        return msgspec.structs.replace(
+            self,
+            gaps=[gap for gap in self.gaps if gap.start < position],
+            torn=[torn for torn in self.torn if torn.end <= position],
+            lost=[lost for lost in self.lost if lost.end <= journal.get(lost.file, 0)],
+        )
+
+    @property
+    def gap_bytes(self) -> int:
+        """Bytes of the log that were deleted before they were read."""
+        return sum(gap.end - gap.start for gap in self.gaps)
+
+    @property
+    def torn_bytes(self) -> int:
+        """Bytes of the log that were read and are neither a record nor a filler."""
+        return sum(torn.size for torn in self.torn)
+
+
+def read_notes(lakes: Path, broker: str) -> Notes | None:
+    """The notes on a broker; None where there are none. LakeError for a file that cannot be read."""
+    path = notes_path(lakes, broker)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(data, type=Notes)
+    except msgspec.MsgspecError as error:
+        raise LakeError(
+            f"{path} is damaged ({error}). Put a copy of it in its place, or delete the lake and fill it anew."
+        ) from error
+
+
+def write_notes(lakes: Path, broker: str, notes: Notes) -> None:
+    """Replace the notes on a broker, for good. OSError when the disk refuses."""
+    write_whole(notes_path(lakes, broker), msgspec.json.encode(notes) + b"\n")
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that is there as a whole or not at all, and survives a power cut. OSError."""
+    draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}.new")
+    try:
+        with open(draft, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder's names on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

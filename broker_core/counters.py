@@ -1,6 +1,6 @@
-"""Running totals of one engine: cheap to add to, read only when somebody looks.
+"""Running totals of one engine. Adding to them is cheap; they are read on request.
 
-They start at zero with the engine (one epoch), and never go back.
+They start at zero with the engine (one epoch) and never decrease. Fields that end in ``_now`` are not totals.
 """
 
 from bisect import bisect_right
@@ -28,13 +28,13 @@ WAKEUP_US_BOUNDS = [
     1_000_000,
 ]
 HELD_MS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 15_100, 20_000, 30_000, 30_100]
-"""Holds of 15 and 30 s end some milliseconds later: their buckets are narrow, so that nobody reads 17 s from them."""
+"""Holds of 15 and 30 s end some milliseconds later. Their buckets are narrow, so that they are not taken for 17 s."""
 
 
 class Buckets:
-    """Counts by range; ``bounds[i]`` is the first value that bucket ``i`` does not take any more.
+    """Counts by range; ``bounds[i]`` is the first value above bucket ``i``.
 
-    What is added while somebody waits for an answer is only put down; ``settle`` counts it when nobody does.
+    ``add`` only notes a value, since a client may be waiting for its answer. ``settle`` counts the noted values later.
     """
 
     __slots__ = ("_counts", "_new", "add", "bounds")
@@ -125,11 +125,11 @@ class Counters:
 
     @property
     def unsettled(self) -> int:
-        """How many values were put down for the histograms and are not counted yet."""
+        """How many values are noted for the histograms but not counted yet."""
         return self.wakeup_us.unsettled + self.held_ms.unsettled
 
     def settle(self) -> None:
-        """Count what was put down."""
+        """Count the noted values."""
         self.wakeup_us.settle()
         self.held_ms.settle()
 

@@ -1,13 +1,13 @@
-"""The engine: one synchronous machine that is everything a broker decides.
+"""The engine: one synchronous machine that makes every decision of a broker.
 
-    out  = engine.handle_batch(batch, now)   what one read brought: store, answer or hold each
-    out  = engine.tick(now)                  deadlines that have come, the periodic check, the rest of long work
-    when = engine.next_deadline()            the one timer to set
-    out  = engine.flushed(flush, ...)        the disk has caught up: acknowledgements, and dispatch that waited for it
+    out  = engine.handle_batch(batch, now)   a batch of commands: store, answer or hold each
+    out  = engine.tick(now)                  deadlines that have passed, the periodic check, the rest of long work
+    when = engine.next_deadline()            when to call tick
+    out  = engine.flushed(flush, ...)        after a flush: acknowledgements, and dispatch that waited for it
     snap = engine.snapshot(now)              a frozen view with the number of its last event
 
-It has no sockets, threads, timers or sleep. Time comes in as ``now``; the clock it is given serves only to measure
-how long a step took. Whoever owns an engine calls it from one thread.
+It has no sockets, threads, timers or sleep. Time comes in as ``now``; the engine's clock only measures how long a
+step took. All calls must be made from one thread.
 """
 
 import logging
@@ -48,14 +48,14 @@ from broker_core.topics import TopicConfigManager
 log = logging.getLogger(__name__)
 
 WORK_A_TURN = 200
-"""Pulls run again, holds expired or checked in one turn. The rest is done in the next one, so turns stay short."""
+"""Pulls run again, holds expired, or holds checked in one turn. The rest waits for the next turn: turns stay short."""
 
 BYTES_A_TURN = 16 * 1024 * 1024
-"""Bytes of messages read for wake-ups in one turn. The wake-up that reaches them is the turn's last: all answers of a
-turn are in memory at once."""
+"""Bytes of messages read for wake-ups in one turn, because all answers of a turn are in memory at once. The wake-up
+that reaches this limit is the last of its turn."""
 
 UNSETTLED = 1024
-"""Figures that may wait to be counted before a turn is taken for that alone."""
+"""If more values than this wait to be counted, a turn is taken only to count them."""
 
 
 class Out(msgspec.Struct, frozen=True, gc=False):
@@ -69,18 +69,18 @@ Table = TypeVar("Table")
 
 
 def _load(store: MessageStore, name: str, make: Callable[[dict[Any, Any] | None], Table]) -> Table:
-    """What a table in ``config`` makes; StoreCorruptError when it is JSON, but not such a table."""
+    """Load a table of ``config`` and pass it to ``make``. StoreCorruptError if its JSON has another form."""
     try:
         return make(store.load_table(name))
     except (msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
         raise StoreCorruptError(
-            f"{name}.json in {store.root / 'config'} does not have RocketMQ's form ({error}); mend "
-            "it, or put its .bak file in its place"
+            f"{name}.json in {store.root / 'config'} does not have RocketMQ's form ({error}); "
+            "correct it, or replace it by its .bak file"
         ) from error
 
 
 class Engine:
-    """RocketMQ's BrokerController, reduced to deciding."""
+    """RocketMQ's BrokerController, reduced to its decisions."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -102,7 +102,7 @@ class Engine:
         *,
         adopt: bool = False,
     ) -> "Engine":
-        """Open or make the store in ``root``, recover it, and be ready. Raises StoreError's kinds."""
+        """Open or create the store in ``root``, recover it, and return its engine. Raises StoreError and subclasses."""
         now = clock.now()
         store = MessageStore.open(root, options, files, now, adopt=adopt)
         try:
@@ -136,7 +136,7 @@ class Engine:
     # --- in ---------------------------------------------------------------------------------------------------
 
     def handle_batch(self, batch: Sequence[tuple[Hashable, int, Command]], now: Now) -> Out:
-        """Do everything one read brought, in its order. Sends that follow each other are stored as one block."""
+        """Handle the commands of a batch in order. Consecutive sends are stored as one block."""
         if now.mono_ns >= self._stats.next_sample_ns:
             self._stats.sample(self._context.totals(), now)
         for connection, request_id, command in batch:
@@ -157,7 +157,7 @@ class Engine:
             if type(request.command) is commands.ConsumerSendMsgBack:
                 self._gathered.append(prepare_back(context, request, now))
                 return
-            # A repeat of a key that is being stored in this very turn must see it stored.
+            # The key may repeat that of a gathered message, which is recognized only once that message is stored.
             if request.command.idempotency_key and self._gathered:
                 self._store_gathered(now)
             self._gathered.append(prepare(context, self._keys, request, now))
@@ -169,8 +169,8 @@ class Engine:
         try:
             store_gathered(self._context, self._keys, self._commit, gathered, now)
         except Exception:
-            # Behind the append: that it was stored cannot be denied any more, nor promised.
-            log.exception("stored messages could not be acknowledged; the senders' time-outs will tell them")
+            # The failure follows the append. So neither success nor failure can be reported to the senders.
+            log.exception("stored messages could not be acknowledged; their senders will time out")
 
     def _process(self, request: Request, now: Now) -> None:
         try:
@@ -189,7 +189,7 @@ class Engine:
     # --- time -------------------------------------------------------------------------------------------------
 
     def tick(self, now: Now) -> Out:
-        """Everything whose time has come."""
+        """Do everything that is due."""
         context = self._context
         if now.mono_ns >= self._stats.next_sample_ns:
             self._stats.sample(context.totals(), now)
@@ -217,7 +217,7 @@ class Engine:
         return self._end_turn(now)
 
     def _next_check_ns(self) -> int | None:
-        """When the periodic check is due, by the options as they are now."""
+        """When the periodic check is due by the current options, monotonic ns; None if it is switched off."""
         options = self._context.options
         interval_ms = (
             options.hold_check_interval_mills if options.long_polling_enable else options.short_polling_time_mills
@@ -225,11 +225,11 @@ class Engine:
         return self._last_check_ns + interval_ms * 1_000_000 if interval_ms else None
 
     def _delayed_due_ns(self) -> int | None:
-        """When to look for delayed messages that are due; those of a broker that stops wait for the next start."""
+        """When to look for due delayed messages, monotonic ns. While the broker stops, they wait for its next start."""
         return None if self._context.draining else self._context.store.delayed.next_deadline_ns
 
     def next_deadline(self) -> int | None:
-        """Monotonic ns at which ``tick`` has something to do; 0 means at once."""
+        """Monotonic ns at which to call ``tick``: 0 means at once, None that nothing is due."""
         context = self._context
         store = context.store
         if (
@@ -258,7 +258,7 @@ class Engine:
         return min(due) if due else None
 
     def _end_turn(self, now: Now) -> Out:
-        """Answer woken pulls, as many as a turn takes; hand out events and replies."""
+        """Answer woken pulls within the limits of a turn, publish the turn's events, and return its replies."""
         context = self._context
         waking, left, size = context.waking, WORK_A_TURN, 0
         while waking and left and size < BYTES_A_TURN:
@@ -273,34 +273,34 @@ class Engine:
     # --- the disk ---------------------------------------------------------------------------------------------
 
     def next_flush_deadline(self, now: Now) -> int | None:
-        """Monotonic ns at which ``next_flush`` has something to do; None when nothing waits for the disk."""
+        """Monotonic ns at which the next flush is due; None when nothing waits for the disk."""
         return self._context.store.next_deadline_ns(now)
 
     def next_flush(self, now: Now) -> Flush | None:
-        """What flushDiskType's rules want on the disk now. Ask again when the one before is done."""
+        """The flush that is due by flushDiskType's rules; None if none is, or while one is under way."""
         return self._context.store.next_flush(now)
 
     def flushed(self, flush: Flush, took_us: int, now: Now) -> Out:
-        """``flush.run()`` came back: acknowledge, and under SYNC_FLUSH dispatch, what is on the disk now."""
+        """After ``flush.run()`` has returned: acknowledge, and under SYNC_FLUSH dispatch, the messages on the disk."""
         context = self._context
-        before = context.store.flushed_offset
+        previous_offset = context.store.flushed_offset
         context.store.flushed(flush, now)
-        after = context.store.flushed_offset
-        if after > before:
-            context.events.emit(FlushDone, now, after, after - before, took_us)
+        flushed_offset = context.store.flushed_offset
+        if flushed_offset > previous_offset:
+            context.events.emit(FlushDone, now, flushed_offset, flushed_offset - previous_offset, took_us)
         if context.store.dispatched_offset < context.store.confirmed_offset:
             dispatch(context, now)
         self._commit.flushed()
         return self._end_turn(now)
 
     def flush_failed(self, error: BaseException, now: Now) -> Out:
-        """The disk did not take it: nobody is acknowledged, and the store takes no more messages."""
+        """After ``flush.run()`` has failed: no sender is acknowledged, and the store accepts no more messages."""
         self._context.store.flush_failed(error)
         self._commit.give_up()
         return self._end_turn(now)
 
     def next_file_work(self, now: Now) -> FileWork | None:
-        """Slow work on files that is due: a changed table to write, expired segments to delete."""
+        """The slow work on files that is due, if any: writing a changed table, or deleting expired segments."""
         context = self._context
         if context.store.read_only:
             return None
@@ -336,7 +336,7 @@ class Engine:
             if work.name == DELAY_OFFSETS:
                 self._context.store.delayed.write_failed()
 
-    # --- looking and leaving ------------------------------------------------------------------------------------
+    # --- reading and closing ------------------------------------------------------------------------------------
 
     @property
     def events(self) -> EventLog:
@@ -348,7 +348,7 @@ class Engine:
 
     @property
     def options(self) -> Options:
-        """The options as they are now; a change replaces the object."""
+        """The current options; a change replaces the object."""
         return self._context.options
 
     @property
@@ -366,12 +366,12 @@ class Engine:
 
     @property
     def problem(self) -> str:
-        """Why the broker takes no messages, in a sentence; empty when it does."""
+        """Why the broker accepts no messages, in a sentence; empty when it accepts them."""
         return self._context.problem()
 
     @property
     def topics(self) -> TopicConfigManager:
-        """The topics, to be read."""
+        """The topics, for reading only."""
         return self._context.topics
 
     @property
@@ -393,11 +393,11 @@ class Engine:
         return self._context.topics.take_changed()
 
     def find_queues_with(self, find_queues: FindQueues) -> None:
-        """Have a topic's queues on all brokers looked up by ``find_queues``, which knows the name server's routes."""
+        """Look up a topic's queues on all brokers by ``find_queues``, which uses the name server's routes."""
         self._context.find_queues = find_queues
 
     def drain(self, now: Now) -> Out:
-        """Take no more requests; answer every held pull with the cause ``shutdown``. Call until nothing is left."""
+        """Accept no more requests; answer every held pull with the cause ``shutdown``. Call until ``drained``."""
         context = self._context
         context.draining = True
         for held in context.holds.take_all():
@@ -411,7 +411,7 @@ class Engine:
     def close(self, now: Now) -> Out:
         """Write the tables, flush everything, and leave the store as after a clean shutdown.
 
-        What the disk refuses is logged, and mended by the recovery of the next start: those who wait are answered.
+        A disk error is logged, and the next start recovers the store. Requests that wait are answered in any case.
         """
         context = self._context
         try:

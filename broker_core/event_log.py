@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 Listener = Callable[[Sequence[Event]], None]
 Note = tuple[Any, ...]
-"""An event that was not built yet: its type, its turn's Now, its fields after the three common ones."""
+"""An event that is not built yet: its type, its turn's Now, and its fields after the three common ones."""
 Fields = ParamSpec("Fields")
 EventType = Callable[Concatenate[int, int, int, Fields], Event]
 """The type of an event. ``Fields`` are those after ``seq``, ``wall_ms`` and ``mono_ns``, which EventLog fills in."""
@@ -28,7 +28,7 @@ Recorder = Callable[[Sequence[Note]], None]
 
 
 def build_event(note: Note, seq: int = 0) -> Event:
-    """The event of a note. ``seq`` is its number; 0 where that does not matter."""
+    """Build the event of a note. ``seq`` is its number, or 0 where the number does not matter."""
     kind, now, *fields = note
     event: Event = kind(seq, now.wall_ms, now.mono_ns, *fields)
     return event
@@ -49,7 +49,7 @@ class EventLog:
 
     ``emit`` stores its arguments as a note. Most notes fall out of the ring unread, so an event is built only when it
     is read or listened to. ``publish`` ends a turn: listeners get the events emitted since the last call. A recorder
-    is a listener that gets the list of notes itself, which is not used again, and costs a turn next to nothing.
+    gets the list of their notes instead and may keep it, which costs a turn almost nothing.
     """
 
     def __init__(self, *, ring_size: int = 16_384, kept_size: int = 300) -> None:
@@ -57,26 +57,26 @@ class EventLog:
         self.listeners_dropped = 0
         self.kept: deque[Recorded] = deque(maxlen=kept_size)
         self._ring: deque[Note] = deque(maxlen=ring_size)
-        """The number of the last note is ``seq``."""
+        """The recent notes; the last one has the number ``seq``."""
         self._turn: list[Note] = []
         self._listeners: tuple[Listener, ...] = ()
         self._recorders: tuple[Recorder, ...] = ()
-        self._is_heard = False
+        self._has_listeners = False
 
-    if TYPE_CHECKING:  # the signatures; the bodies below take the same arguments as one tuple, which costs less
+    if TYPE_CHECKING:  # the signatures; the functions below take the arguments as one tuple, which is faster
 
         def emit(self, kind: EventType[Fields], now: Now, *args: Fields.args, **kwargs: Fields.kwargs) -> None:
-            """Note an event; its fields in order, none by name."""
+            """Note an event. Its fields are positional, never keyword arguments."""
 
         def keep(self, kind: EventType[Fields], now: Now, *args: Fields.args, **kwargs: Fields.kwargs) -> None:
-            """``emit`` for rare events: the last of them stay in ``kept`` after they have left the ring."""
+            """``emit`` a rare event. The last of these stay in ``kept`` after they have left the ring."""
 
     else:
 
         def emit(self, *note):
             self.seq += 1
             self._ring.append(note)
-            if self._is_heard:
+            if self._has_listeners:
                 self._turn.append(note)
 
         def keep(self, *note):
@@ -112,17 +112,17 @@ class EventLog:
 
     def listen(self, listener: Listener) -> None:
         self._listeners += (listener,)
-        self._is_heard = True
+        self._has_listeners = True
 
     def record_to(self, recorder: Recorder) -> None:
         self._recorders += (recorder,)
-        self._is_heard = True
+        self._has_listeners = True
 
     def unlisten(self, listener: Listener | Recorder) -> None:
         self._listeners = tuple(other for other in self._listeners if other != listener)
         self._recorders = tuple(other for other in self._recorders if other != listener)
-        self._is_heard = bool(self._listeners or self._recorders)
-        if not self._is_heard:
+        self._has_listeners = bool(self._listeners or self._recorders)
+        if not self._has_listeners:
             self._turn.clear()
 
     @property
@@ -131,10 +131,10 @@ class EventLog:
         return self.seq - len(self._ring) + 1
 
     def after(self, seq: int, *kinds: type[Event], where: Callable[[Note], bool] | None = None) -> Iterator[Event]:
-        """Events of the ring above ``seq``, oldest first. ``kinds`` and ``where`` choose by type and by note; only
-        the chosen events are built."""
-        first, wanted = self.first_seq, frozenset(kinds)
+        """Events of the ring above ``seq``, oldest first. ``kinds`` selects by type and ``where`` by note; only
+        the selected events are built."""
+        first, allowed_kinds = self.first_seq, frozenset(kinds)
         skipped = max(0, min(seq, self.seq) + 1 - first)
         for number, note in enumerate(islice(self._ring, skipped, None), first + skipped):
-            if (not wanted or note[0] in wanted) and (where is None or where(note)):
+            if (not allowed_kinds or note[0] in allowed_kinds) and (where is None or where(note)):
                 yield build_event(note, number)

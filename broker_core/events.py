@@ -1,8 +1,8 @@
-"""Nothing observable happens without an event: one closed set of small frozen types.
+"""The engine's events: a closed set of small frozen types. Everything observable is one of them.
 
 Every event carries a sequence number (1, 2, 3 ... in one epoch), the wall time in ms and the monotonic time in
 ns of its turn. Messages are reported by batch and range: offsets ``from_offset`` up to, not including,
-``to_offset``. ``event_log`` numbers them, keeps them and hands them out.
+``to_offset``. ``event_log`` numbers the events, keeps them and hands them out.
 """
 
 from typing import Any, Literal
@@ -31,7 +31,7 @@ class Event(
 
 
 class MessagesStored(Event, frozen=True):
-    """In the commit log: ``size`` bytes of records from ``physical_offset`` on."""
+    """Messages are in the commit log: ``size`` bytes of records from ``physical_offset`` on."""
 
     topic: str
     queue_id: int
@@ -42,7 +42,7 @@ class MessagesStored(Event, frozen=True):
 
 
 class MessagesDispatched(Event, frozen=True):
-    """In the consume queue: the queue's max offset is now ``to_offset``."""
+    """Messages are in the consume queue; its max offset is now ``to_offset``."""
 
     topic: str
     queue_id: int
@@ -75,7 +75,7 @@ class PullHeld(Event, frozen=True):
 
 
 class PullPassedOver(Event, frozen=True):
-    """Messages arrived in the queue, but the hold's filter said no to all of them."""
+    """Messages arrived in the queue, but the hold's filter rejected all of them."""
 
     hold_id: int
     topic: str
@@ -99,7 +99,7 @@ class PullWoken(Event, frozen=True):
 
 
 class PullReleased(Event, frozen=True):
-    """A hold ended without an answer, since nobody waits for it any more. It might have lasted ``granted_ms``."""
+    """A hold ended without an answer, because nobody waits for it any more. It was allowed to last ``granted_ms``."""
 
     hold_id: int
     topic: str
@@ -115,10 +115,10 @@ class PullReleased(Event, frozen=True):
 
 
 class PullAnswered(Event, frozen=True):
-    """``hold_id`` is 0 when it was answered at once; after a hold this follows its PullWoken, in the same turn.
+    """``hold_id`` is 0 for a pull answered at once. After a hold, this event follows its PullWoken in the same turn.
 
-    ``granted_ms`` is how long it might have been held, ``oldest_store_ms`` the store time of the first message given,
-    or -1.
+    ``granted_ms`` is how long the pull was allowed to wait. ``oldest_store_ms`` is the store time of the first message
+    in the answer, -1 without one.
     """
 
     topic: str
@@ -139,7 +139,7 @@ class PullAnswered(Event, frozen=True):
 
 
 class MessagesDelivered(Event, frozen=True):
-    """Handed to a consumer. ``latency_ms`` is the age of the oldest of them, by its store time."""
+    """Messages were sent to a consumer. ``latency_ms`` is the age of the oldest one, by its store time."""
 
     topic: str
     queue_id: int
@@ -152,7 +152,7 @@ class MessagesDelivered(Event, frozen=True):
 
 
 class OffsetCommitted(Event, frozen=True):
-    """``previous`` is -1 when the group had none, ``queue_max_offset`` the queue's end at this time."""
+    """``previous`` is -1 if the group had no offset; ``queue_max_offset`` is the queue's end at this time."""
 
     group: str
     topic: str
@@ -193,7 +193,7 @@ class ClientLost(Event, frozen=True):
 
 
 class ClientIdentified(Event, frozen=True):
-    """A connection's first heartbeat: who is at its other end. ``version`` is RocketMQ's ordinal, 0 for others."""
+    """A connection's first heartbeat identified its client. ``version`` is RocketMQ's ordinal, 0 for other clients."""
 
     client_id: str
     protocol: Protocol
@@ -203,7 +203,7 @@ class ClientIdentified(Event, frozen=True):
 
 
 class GroupMemberJoined(Event, frozen=True):
-    """``members`` counts all that the group has now."""
+    """``members`` is how many members the group has now."""
 
     group: str
     client_id: str
@@ -213,7 +213,7 @@ class GroupMemberJoined(Event, frozen=True):
 
 
 class GroupMemberLeft(Event, frozen=True):
-    """``expired``: no heartbeat for 120 s. ``members`` counts those that stay."""
+    """``expired``: no heartbeat for 120 s. ``members`` is how many members remain."""
 
     group: str
     client_id: str
@@ -222,7 +222,7 @@ class GroupMemberLeft(Event, frozen=True):
 
 
 class SubscriptionChanged(Event, frozen=True):
-    """A heartbeat changed what a group takes of a topic. An empty expression is: not subscribed."""
+    """A heartbeat changed a group's subscription to a topic. An empty expression means that it is not subscribed."""
 
     group: str
     topic: str
@@ -232,7 +232,7 @@ class SubscriptionChanged(Event, frozen=True):
 
 
 class ConsumerIdsNotified(Event, frozen=True):
-    """The members were told to share the queues anew; ``members`` is to how many."""
+    """The group's members were notified to rebalance; ``members`` is how many were notified."""
 
     group: str
     cause: RebalanceCause
@@ -240,7 +240,7 @@ class ConsumerIdsNotified(Event, frozen=True):
 
 
 class ConsumerListQueried(Event, frozen=True):
-    """A client shares the queues anew: it asked who its group's members are."""
+    """A client rebalances: it requested the list of its group's members."""
 
     group: str
     client_id: str
@@ -248,7 +248,7 @@ class ConsumerListQueried(Event, frozen=True):
 
 
 class QueueTaken(Event, frozen=True):
-    """Another member of the group than before pulls from the queue; ``previous`` is empty when nobody did."""
+    """A different member of the group now pulls from the queue; ``previous`` is empty if none did before."""
 
     group: str
     topic: str
@@ -258,7 +258,7 @@ class QueueTaken(Event, frozen=True):
 
 
 class QueueLocked(Event, frozen=True):
-    """A member may consume the queue in order, nobody else of its group may."""
+    """A member locked the queue for ordered consumption; no other member of its group may consume it."""
 
     group: str
     topic: str
@@ -275,7 +275,7 @@ class QueueUnlocked(Event, frozen=True):
 
 
 class OffsetReset(Event, frozen=True):
-    """The group's offset was moved; a member that consumes is told with its next pull. ``previous`` -1: it had none."""
+    """The group's offset was moved; a member is told with its next pull. ``previous`` is -1 if it had no offset."""
 
     group: str
     topic: str
@@ -285,14 +285,14 @@ class OffsetReset(Event, frozen=True):
 
 
 class SubscriptionGroupChanged(Event, frozen=True):
-    """A group's configuration. ``action`` is created, updated or deleted."""
+    """A group's configuration changed. ``action`` is created, updated or deleted."""
 
     group: str
     action: str
 
 
 class MessagesDelayed(Event, frozen=True):
-    """Put aside: offsets of the queue of a delay level. ``deliver_ms`` is when the first one is due, wall time."""
+    """Messages wait in a delay level's queue, at these offsets. ``deliver_ms`` is when the first is due, wall time."""
 
     level: int
     from_offset: int
@@ -301,7 +301,7 @@ class MessagesDelayed(Event, frozen=True):
 
 
 class DelayElapsed(Event, frozen=True):
-    """Messages of a delay level were due and are in their own topics now. ``late_ms`` is the first one's."""
+    """Messages of a delay level were due and are now in their own topics. ``late_ms`` is how late the first one is."""
 
     level: int
     from_offset: int
@@ -310,7 +310,7 @@ class DelayElapsed(Event, frozen=True):
 
 
 class DelayedMessagesLost(Event, frozen=True):
-    """Messages of a delay level can never be delivered; ``reason`` says why."""
+    """Messages of a delay level can never be delivered, for this ``reason``."""
 
     level: int
     from_offset: int
@@ -319,7 +319,7 @@ class DelayedMessagesLost(Event, frozen=True):
 
 
 class MessageSentBack(Event, frozen=True):
-    """A group gets a message of ``topic`` again. ``reconsume_times`` and ``physical_offset`` are the copy's."""
+    """A group will receive a message of ``topic`` again. ``reconsume_times`` and ``physical_offset`` are the copy's."""
 
     group: str
     topic: str
@@ -330,7 +330,7 @@ class MessageSentBack(Event, frozen=True):
 
 
 class MessageDeadLettered(Event, frozen=True):
-    """A group is not given a message of ``topic`` again. The numbers are the copy's."""
+    """A group will not receive a message of ``topic`` again. The numbers are those of the dead-letter copy."""
 
     group: str
     topic: str
@@ -363,7 +363,7 @@ class RecoveryStep(Event, frozen=True):
 
 
 class RequestRefused(Event, frozen=True):
-    """The broker protected itself: ``code`` names how, ``remark`` why."""
+    """The broker refused a request to protect itself. ``code`` is the kind of refusal, ``remark`` the reason."""
 
     command: str
     code: str
@@ -422,6 +422,6 @@ CLIENT_EVENTS: tuple[type[Event], ...] = (
     OffsetReset,
     SubscriptionGroupChanged,
 )
-"""What becomes of clients and groups."""
+"""Events about clients and groups."""
 RETRY_EVENTS: tuple[type[Event], ...] = (MessageSentBack, MessageDeadLettered)
-"""What becomes of messages that a group could not consume: of those there may be very many."""
+"""Events about messages that a group could not consume. There may be very many of them."""

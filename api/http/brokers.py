@@ -23,26 +23,26 @@ MAX_REMEMBERED = 1000
 
 
 class Broker(NamedTuple):
-    """A broker's name, which stands in every shape that is answered, and the way to it."""
+    """A broker's name, which every answer contains, and its port."""
 
     name: str
     port: EnginePort
 
 
 class Replies(NamedTuple, Generic[R]):
-    """What several brokers answered, by name; ``unavailable`` are those that did not."""
+    """The replies of several brokers by name; ``unavailable`` are the brokers without a reply."""
 
     by_broker: dict[str, R]
     unavailable: list[str]
 
     @property
     def seq(self) -> int:
-        """The sequence number of the one answer; of several, a number that grows with every event of any broker."""
+        """The sequence number of a single reply; for several, a number that grows with every event of any broker."""
         return sum(getattr(reply, "seq", 0) for reply in self.by_broker.values())
 
     @property
     def missing(self) -> list[str] | UnsetType:
-        """``unavailable`` as lists show it: not at all when everybody answered."""
+        """``unavailable`` for an answer: UNSET when every broker replied."""
         return self.unavailable or UNSET
 
 
@@ -52,12 +52,12 @@ def named(broker: str) -> Mapping[str, EnginePort]:
 
 
 def first(broker: str) -> Broker:
-    """The broker of that name, or the first of all: where a stream needs one and the client does not say which."""
+    """The broker of that name, or the first one: for a stream with a client that names no broker."""
     return Broker(*next(iter(named(broker).items())))
 
 
 async def ask_all(broker: str, command: commands.Command, expected: type[R]) -> Replies[R]:
-    """The same question to all brokers that ``broker`` names. One that does not have the thing is passed over.
+    """Send the same command to all brokers that ``broker`` names. A broker that does not have the thing is skipped.
 
     Raises the first broker's error when there is no answer at all.
     """
@@ -88,7 +88,7 @@ async def ask_first(broker: str, command: commands.Command, expected: type[R]) -
 
 
 async def one(broker: str, topic: str = "") -> Broker:
-    """The one broker that is meant; of several, the only one that has ``topic``. Problem 400 when it must be named."""
+    """The one broker of a request; of several, the only one that has ``topic``. Problem 400 if it must be named."""
     ports = named(broker)
     if len(ports) > 1:
         names = await having(topic) if topic else list(ports)
@@ -125,7 +125,7 @@ async def having(topic: str) -> list[str]:
 
 
 def forget_topics() -> None:
-    """Topics were made or deleted: ask again."""
+    """Forget which brokers have which topics: topics were created or deleted."""
     _having.clear()
 
 

@@ -1,4 +1,4 @@
-"""How much one client may ask for, each limit with its reason."""
+"""Limits on what clients may use, each with its reason."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ MAX_SMALL_BODY: Final = 64 * KIB
 """Largest request body where no messages are sent, bytes."""
 MAX_MESSAGES_PER_PUBLISH: Final = 1024
 BODY_READ_SECONDS: Final = 30.0
-"""A client that sends its body slower than this is not waited for."""
+"""A request body must arrive within this time."""
 MAX_HEADERS: Final = 100
 MAX_HEADER_BYTES: Final = 32 * KIB
 MAX_PATH_BYTES: Final = 4 * KIB
@@ -23,7 +23,7 @@ MAX_IDEMPOTENCY_KEY: Final = 128
 
 # One pull
 DEFAULT_WAIT_MS: Final = 15_000
-"""What a RocketMQ push consumer asks for (brokerSuspendMaxTimeMillis)."""
+"""The wait of a RocketMQ push consumer (brokerSuspendMaxTimeMillis)."""
 MAX_WAIT_MS: Final = 30_000
 DEFAULT_PULL_MESSAGES: Final = 32
 MAX_PULL_MESSAGES: Final = 1024
@@ -69,7 +69,7 @@ ROOMY: Final = 4 * MIB
 """Below this many unsent bytes further pulls of the same socket are read, bytes."""
 MAX_UNSENT: Final = 64 * MIB
 STALL_SECONDS: Final = 20.0
-"""A client that takes nothing off the wire for this long is cut."""
+"""A client that reads nothing for this long is cut."""
 SERVER_BUFFER: Final = 1 * MIB
 """What the server's own write buffer may hold before the next frame waits here, bytes."""
 MAX_WAITING_EVENTS: Final = 20_000

@@ -29,7 +29,7 @@ WITH_BROKER = (503,)
 
 
 def schemas_of(types: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Schemas of the types, and the components that they refer to, with what msgspec cannot know added."""
+    """Schemas of the types and the components that they refer to, with details that msgspec does not know."""
     schemas, components = msgspec.json.schema_components(list(types), ref_template=REF)
     for component in components.values():
         if "description" in component:  # a docstring, which Python 3.13 and its elders indent differently
@@ -50,7 +50,7 @@ def _mark_int64(name: str, field: dict[str, Any]) -> None:
 
 
 def changeable_options() -> dict[str, Any]:
-    """What PATCH takes: the changeable options under RocketMQ's names, each with its type."""
+    """The body of PATCH: the changeable options under RocketMQ's names, each with its type."""
     return {
         "type": "object",
         "title": "ConfigChanges",
@@ -122,7 +122,7 @@ def operation_id(route: "Route") -> str:
 
 
 def _parameters(route: "Route") -> list[dict[str, Any]]:
-    """Fields of the params struct; those whose name the path has are path parameters."""
+    """Fields of the params struct; a field that the path names is a path parameter."""
     component = msgspec.json.schema(route.params)["$defs"][route.params.__name__]
     in_path = set(re.findall(r"\{(\w+)\}", route.path))
     parameters = []
@@ -140,7 +140,7 @@ def _parameters(route: "Route") -> list[dict[str, Any]]:
 
 
 _COMMON = {
-    "int64": "`string`: numbers that may need 64 bits come as strings.",
+    "int64": "`string`: numbers that may need 64 bits are strings.",
     "broker": "Only this broker; 404 when it is not here.",
 }
 

@@ -1,4 +1,4 @@
-"""Every way to say no, as RFC 9457 says it: application/problem+json.
+"""Error answers in the form of RFC 9457: application/problem+json.
 
 ``code`` is RocketMQ's name for the condition, ``errors`` point at the fields. What the port raises becomes a
 problem here and nowhere else, for HTTP and WebSocket alike.
@@ -42,7 +42,7 @@ class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(Exception):
-    """Ends a request with an answer that says what is wrong.
+    """Ends a request with an error answer.
 
     ``retry_after_s`` becomes the Retry-After header where it is above 0; ``headers`` are added as they are.
     """
@@ -105,7 +105,7 @@ def _status(error: BrokerError) -> int:
 
 
 def problem_of(error: BrokerError) -> Problem:
-    """The problem that an error of the port stands for."""
+    """The problem for an error of the port."""
     retry_after_s = 0
     if isinstance(error, UnavailableError):
         retry_after_s = max(1, -(-error.retry_after_ms // 1000))
@@ -121,7 +121,7 @@ _PATTERN = re.compile(r"^Expected `str` matching regex '(?P<pattern>.*)'$", re.D
 
 
 def invalid(error: msgspec.ValidationError, what: str) -> Problem:
-    """The 400 for something that does not have its struct's shape. ``what`` was read: `body`, `parameters`."""
+    """The 400 for input that does not match its struct. ``what`` names the input: `body`, `parameters`."""
     match = _AT.match(str(error))
     assert match is not None  # the expression matches every text
     detail, where = match["what"], match["where"] or "$"
@@ -138,7 +138,7 @@ def invalid(error: msgspec.ValidationError, what: str) -> Problem:
 
 
 def _rule(quoted: str) -> str:
-    """What a pattern, quoted by msgspec's message, means."""
+    """The rule in words for a pattern that msgspec's message quotes."""
     for pattern, rule in RULES.items():
         if quoted in (pattern, repr(pattern)[1:-1]):
             return rule

@@ -1,4 +1,4 @@
-"""One HTTP request on its way through the API: what handlers get, what they give back, how a body is read."""
+"""What handlers receive and return, and how a request is read."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -73,7 +73,7 @@ class Request(Generic[P]):
 
 
 Handler = Callable[[Request[Any]], Awaitable[Answer | None]]
-"""Answers a request; None says that it has sent everything itself."""
+"""Answers a request. None: the handler has sent everything itself."""
 
 
 async def ask(port: EnginePort, command: commands.Command, expected: type[R]) -> R:
@@ -96,7 +96,7 @@ def expect(reply: commands.Reply, expected: type[R]) -> R:
 
 
 def read_headers(scope: Scope) -> dict[bytes, bytes]:
-    """Headers by name; of one that comes twice, the first."""
+    """Headers by name; the first value of a repeated header."""
     headers: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
         headers.setdefault(name, value)
@@ -154,7 +154,7 @@ def too_large(limit: int) -> Problem:
 
 
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
-    """The whole body. Problem 413 as soon as it is known to be too large, 408 when it does not come."""
+    """The whole body. Problem 413 as soon as it is known to be too large, 408 when it does not arrive in time."""
     length = headers.get(b"content-length", b"")
     if length:
         if not length.isdigit():
@@ -199,7 +199,7 @@ async def _read_all(receive: Receive, limit: int) -> bytes:
 
 
 def require_json(headers: dict[bytes, bytes]) -> None:
-    """415 for anything but JSON: also what keeps a form on a foreign page from posting here."""
+    """Problem 415 for anything but JSON. This also stops a form on a foreign page from posting here."""
     if headers.get(b"content-encoding", b"identity").lower() not in (b"identity", b""):
         raise Problem(415, "a compressed request body is not taken; send it as it is", pointer="/Content-Encoding")
     media_type, _, rest = headers.get(b"content-type", b"").lower().partition(b";")
@@ -214,7 +214,7 @@ def require_json(headers: dict[bytes, bytes]) -> None:
 
 
 def decode_json(data: bytes | msgspec.Raw, shape: type[Any]) -> Any:
-    """A body in its struct; 400 for what is not JSON, not UTF-8 or not of that shape."""
+    """The body as a struct of type ``shape``. Problem 400 if it is not JSON, not UTF-8 or does not match."""
     try:
         return msgspec.json.decode(data, type=shape)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""What a route is, and how a request finds its own. Each module of ``api/resources`` ends with its routes."""
+"""Routes, and how a request finds its route. Each module of ``api/resources`` ends with its routes."""
 
 from collections.abc import Iterable
 from typing import Any

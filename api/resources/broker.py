@@ -1,4 +1,4 @@
-"""The broker itself: what it is, how far its store is, and the options that may be changed while it runs."""
+"""The broker itself: its identity, the positions of its store, and its options."""
 
 import asyncio
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ _BOUNDS = {"minimum": "ge", "maximum": "le", "minLength": "min_length", "maxLeng
 
 
 class BrokerLine(Model, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A broker among several. Of one that is not `available` only its name and the `problem` are known."""
+    """One of several brokers. If it is not `available`, only its name and the `problem` are known."""
 
     broker: str
     available: bool
@@ -56,7 +56,7 @@ class BrokerDetail(Model, frozen=True, kw_only=True, gc=False):
 
 
 class BrokerOption(Model, frozen=True, kw_only=True, gc=False):
-    """One option under RocketMQ's name. `schema` is what it takes, as JSON Schema."""
+    """One option under RocketMQ's name. `schema` is the JSON Schema of its values."""
 
     name: str
     type: str
@@ -68,7 +68,7 @@ class BrokerOption(Model, frozen=True, kw_only=True, gc=False):
 
 
 class BrokerOptions(Model, frozen=True, kw_only=True, gc=False):
-    """`config` has the values alone, by name."""
+    """All options; `config` has only their values, by name."""
 
     broker: str
     seq: int
@@ -77,7 +77,7 @@ class BrokerOptions(Model, frozen=True, kw_only=True, gc=False):
 
 
 class SnapshotView(Model, frozen=True, kw_only=True, gc=False):
-    """Everything a page needs before it applies events above `seq`; `*_total` count what a limit left out."""
+    """Everything a page needs before it applies events above `seq`. `*_total` include what a limit left out."""
 
     broker: str
     epoch: int
@@ -118,7 +118,7 @@ class SnapshotParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 async def get_brokers(request: Request[Params]) -> Answer:
-    """All brokers that this process reaches; one that does not answer is there by its name and its problem."""
+    """All brokers of this process. A broker that does not answer has only a name and a problem."""
     ports = brokers.named(request.params.broker)
     views = await asyncio.gather(
         *(ask(port, commands.GetBroker(), commands.BrokerView) for port in ports.values()), return_exceptions=True
@@ -148,7 +148,7 @@ async def get_config(request: Request[Params]) -> Answer:
 
 
 def _options(view: commands.BrokerView) -> BrokerOptions:
-    """Every option of the broker with what it takes, what it is, and whether it may be changed now."""
+    """Every option of the broker with its schema, its value, and whether it can be changed while the broker runs."""
     return BrokerOptions(
         broker=view.broker,
         seq=view.seq,

@@ -1,4 +1,4 @@
-"""Clients: who is connected, with what, in which groups."""
+"""Clients: connections, their protocols, and their groups."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ MOST = 5000
 
 
 class Client(Model, frozen=True, kw_only=True, gc=False):
-    """One client. `version` is RocketMQ's (`5.4.0`), empty: it has none; `last_heartbeat_ms` null: it sent none."""
+    """One client. `version` is RocketMQ's (`5.4.0`), or empty; `last_heartbeat_ms` null: no heartbeat yet."""
 
     broker: str
     client_id: str
@@ -32,7 +32,7 @@ class Client(Model, frozen=True, kw_only=True, gc=False):
 
 
 class Clients(Model, frozen=True, kw_only=True, gc=False):
-    """Clients in the order of their coming. `total` counts what the limit left out, too."""
+    """Clients in the order in which they connected. `total` includes those that the limit left out."""
 
     seq: int
     total: int

@@ -1,4 +1,4 @@
-"""Consumer groups: who is in them, who has which queue, how far behind they are, and what they wait for."""
+"""Consumer groups: their members, queues, lag, and held pulls."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -56,7 +56,7 @@ class QueueName(Model, frozen=True, kw_only=True, gc=False):
 
 
 class Assignment(Model, frozen=True, kw_only=True, gc=False):
-    """The queues that one member should have."""
+    """The queues that the default allocation gives to one member."""
 
     client_id: str
     queues: list[QueueName]
@@ -147,7 +147,7 @@ async def _missing_topics(broker: str, replies: brokers.Replies[commands.Consume
 
 
 async def _is_nowhere(topic: str) -> bool:
-    """Whether all brokers say that they do not have the topic."""
+    """Whether no broker has the topic: each answered, and none has it."""
     try:
         await brokers.ask_all("", commands.GetTopic(topic=topic), commands.Topics)
     except NotFoundError:
@@ -188,7 +188,7 @@ async def delete_group(request: Request[GroupParams]) -> Answer:
 
 
 def _members(views: Iterable[commands.ConsumerGroupDetail]) -> dict[str, commands.ClientView]:
-    """By client id; one that is connected to several brokers is one member."""
+    """Members by client id; a client of several brokers is one member."""
     members: dict[str, commands.ClientView] = {}
     for view in views:
         for member in view.members:

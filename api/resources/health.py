@@ -1,4 +1,4 @@
-"""Whether this process lives, and whether a message can be published or read."""
+"""Liveness of this process, and readiness for publishing or reading."""
 
 from typing import Literal
 

@@ -13,7 +13,7 @@ from bridge.port import commands
 
 
 class Holds(Model, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """The pullRequestTable. `total` counts all of it; `next` is the `after` of the next page, absent on the last."""
+    """The pullRequestTable. `total` counts all held pulls; `next` is the `after` of the next page, if any."""
 
     seq: int
     total: int

@@ -1,4 +1,4 @@
-"""Messages: publish them, find one by id, find some by key, see what became of one."""
+"""Messages: publish, find by id or by key, and the events of one message."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Messages(Model, frozen=True, kw_only=True, gc=False):
 
 
 class TimelineView(Model, frozen=True, kw_only=True, gc=False):
-    """What the recent events say about one message; not `complete` when they no longer reach back to its storing."""
+    """Recent events of one message; not `complete` if the event in which it was stored is no longer kept."""
 
     broker: str
     message_id: str
@@ -205,7 +205,7 @@ ROUTES = (
         path="/api/v1/messages/{id}/timeline",
         handler=get_timeline,
         group="Messages",
-        summary="What became of a message",
+        summary="Events of one message",
         params=MessageParams,
         response=TimelineView,
         problems=(404, 504),

@@ -27,7 +27,7 @@ _NOW = {
 
 
 class SnapshotCollector(Collector):
-    """Snapshots by broker as metrics; of a broker without one, only that its engine is not there."""
+    """Snapshots by broker as metrics. A broker without a snapshot has only `glassmq_up` 0."""
 
     def __init__(self, snapshots: Mapping[str, commands.Snapshot | None]) -> None:
         self._up = snapshots
@@ -127,7 +127,7 @@ async def _snapshot(port: EnginePort) -> commands.Snapshot | None:
 
 
 async def metrics(request: Request[Params]) -> Answer:
-    """Answered also while the engine is away: then `glassmq_up` is 0."""
+    """Metrics are also returned while the engine is away: `glassmq_up` is 0 then."""
     try:
         ports = brokers.named(request.params.broker)
     except PortUnavailable:

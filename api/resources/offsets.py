@@ -76,7 +76,7 @@ async def get_offsets(request: Request[GroupOffsetsParams]) -> Answer:
 
 
 async def put_offsets(request: Request[GroupParams]) -> Answer:
-    """All of them are committed or, with an error, none; they may go backwards."""
+    """Commits all of them or, with an error, none. Offsets may go backwards."""
     group, offsets = request.params.group, request.body.offsets
     host, client_port = request.client
     broker = await brokers.one(request.params.broker, offsets[0].topic if offsets else "")
@@ -85,7 +85,7 @@ async def put_offsets(request: Request[GroupParams]) -> Answer:
 
 
 async def reset_offsets(request: Request[GroupParams]) -> Answer:
-    """Moves the group in one topic; with ``dry_run`` only says what would change."""
+    """Moves the group in one topic; with `dry_run` it returns the changes and makes none."""
     body = request.body
     broker = await brokers.one(request.params.broker, body.topic)
     reply = await ask(

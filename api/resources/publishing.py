@@ -1,4 +1,4 @@
-"""From what a client publishes, over HTTP or WebSocket, to the command that stores it; and back."""
+"""Publish bodies, from HTTP or WebSocket, to the command that stores them; and the reply to the answer."""
 
 import binascii
 import re
@@ -37,7 +37,7 @@ class _Publish(PublishMessage, frozen=True, kw_only=True, gc=False):
 
 
 _FIELDS_OF_ONE = {name: getattr(_Publish(), name) for name in PublishMessage.__struct_fields__}
-"""What these fields are in a body with ``messages``, where they may not be given."""
+"""Defaults of the fields of a single message. A body with ``messages`` must not set them."""
 
 
 def read_publish(data: bytes) -> list[commands.OutgoingMessage]:
@@ -154,7 +154,7 @@ def _check_property(name: str, value: str, where: str) -> None:
 
 
 def _clean(text: str, where: str) -> str:
-    """``text``, unless it holds what separates properties in a record."""
+    """``text``. Problem 400 if it contains a character that separates properties in a record."""
     if "\x01" in text or "\x02" in text:
         raise Problem(
             400, "the characters U+0001 and U+0002 separate properties and cannot be part of one", pointer=where
@@ -163,7 +163,7 @@ def _clean(text: str, where: str) -> str:
 
 
 def published(sent: commands.Sent, broker: str) -> Published:
-    """The answer to a publish. Problem 504 when the broker stored it, but not on the disk in time."""
+    """The answer to a publish. Problem 504 if the messages were not flushed to the disk in time."""
     if sent.code == ResponseCode.FLUSH_DISK_TIMEOUT:
         raise Problem(
             504,

@@ -138,7 +138,7 @@ def _command(request: Request[PullParams], wait_ms: int) -> commands.PullMessage
 
 
 async def pull(request: Request[PullParams]) -> Answer | None:
-    """Messages from an offset on; waits for one where there is none yet."""
+    """Messages from an offset on. Waits for one if there is none yet."""
     preferred = preferred_wait_s(request.header(b"prefer")) if request.params.wait_ms is None else None
     asked = request.params.wait_ms
     if asked is None:

@@ -78,7 +78,7 @@ async def get_topic(request: Request[TopicParams]) -> Answer:
 
 
 async def put_topic(request: Request[TopicParams]) -> Answer:
-    """Creates the topic or changes it, at every broker that is meant; the answer is how it is at the first of them."""
+    """Creates or changes the topic at every broker that is asked. The answer is the topic at the first of them."""
     body: TopicConfig = request.body
     if body.queues is not None and body.read_queues is not None and body.write_queues is not None:
         raise Problem(400, "queues sets read_queues and write_queues; send it or those two", pointer="/queues")

@@ -202,22 +202,26 @@ def log_described(plan: LogPlan, segments: list[dict[str, Any]]) -> dict[str, An
     for found in plan.ranges:
         first = stops.get(found.base, (found.path, found.start, 0))[1]
         stops[found.base] = (found.path, first, found.stop)
-    torn, gone = 0, []
+    torn, gone = {}, []
     for base, (path, start, stop) in stops.items():
         of_records = records.get(base, {"bytes": 0, "end": start})
         filler = filler_size(path, base, of_records["end"], stop)
         if filler is None:
             gone.append(Path(path).name)
         else:
-            torn += stop - start - of_records["bytes"] - filler
+            torn[base] = stop - start - of_records["bytes"] - filler
+    messages = sum(segment["messages"] for segment in segments)
+    size = sum(segment["bytes"] for segment in segments)
     return {
         "start_offset": plan.start,
         "end_offset": plan.end,
         "ended_by": plan.ended_by,
-        "messages": sum(segment["messages"] for segment in segments),
+        "messages": messages,
+        "mean_size": size / messages if messages else 0.0,
         "segments_read": len(stops) - len(gone),
         "segments_gone": gone,
         "segments_unread": list(plan.segments_unread),
         "foreign_files": list(plan.foreign_files),
-        "torn_bytes": torn,
+        "torn_bytes": sum(torn.values()),
+        "torn_segments": [base for base, size in torn.items() if size],
     }

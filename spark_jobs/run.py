@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from spark_jobs.inputs import StoreInputs
     from spark_jobs.output.result import Result
     from spark_jobs.reports.shape import Report
+    from spark_jobs.sources.commit_log_segments import LogPlan
 
 
 class Progress(Protocol):
@@ -26,6 +27,8 @@ class Progress(Protocol):
 
 
 MINUTE_MS = 60_000
+MOST_DAMAGE = 5
+"""Damaged places of a log that have a sentence each."""
 SCAN_FROM, SCAN_TO = 5, 80
 """Percent of a run that go by while the facts are made."""
 FEW_FACTS, FEW_ROWS = 500_000, 50_000
@@ -102,7 +105,7 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
         "words": words(job.report, found.total | {"step_ms": found.step_ms}, found.tables),
         "step_ms": found.step_ms,
         "left_out": found.left_out,
-        "notes": [*said, *notes(info, report, inputs, found, job)],
+        "notes": [*said, *notes(info, report, inputs, found, job, source)],
         "code_version": code_version(),
         "started_ms": int(started.timestamp() * 1000),
         "finished_ms": int(finished.timestamp() * 1000),
@@ -237,7 +240,53 @@ def described(inputs: "StoreInputs", facts: "dict[str, DataFrame]") -> dict[str,
     return found
 
 
-def notes(info: ReportInfo, report: "Report", inputs: "StoreInputs", found: "Result", job: Job) -> list[str]:
+def damage_notes(plan: "LogPlan", source: dict[str, Any]) -> list[str]:
+    """What is missing because the log is damaged: bytes, offsets, about how many messages, of what time.
+
+    ``source`` is the ``input`` of the summary.
+    """
+    from spark_jobs.sources.commit_log_damage import find_damage
+
+    is_short = plan.end - plan.start > sum(part.stop - part.start for part in plan.ranges)
+    if not is_short and not source["torn_segments"]:
+        return []
+    found = find_damage(plan, source["torn_segments"])
+    said = []
+    for damage in found[:MOST_DAMAGE]:
+        size = damage.end - damage.start
+        about = round(size / source["mean_size"]) if source["mean_size"] else 0
+        said.append(
+            f"{size:,} bytes of the commit log, from offset {damage.start:,} to {damage.end:,}, are missing or damaged"
+            + (f": about {about:,} message{'' if about == 1 else 's'}" if about else "")
+            + _between(damage.from_ms, damage.to_ms)
+            + "."
+        )
+    others = found[MOST_DAMAGE:]
+    if others:
+        size = sum(damage.end - damage.start for damage in others)
+        said.append(f"{len(others):,} more places of the commit log are missing or damaged, {size:,} bytes in all.")
+    return said
+
+
+def _between(from_ms: int | None, to_ms: int | None) -> str:
+    """As ``, stored between 2026-01-31 10:00:00 and 2026-01-31 10:05:00 UTC``."""
+    first, last = (
+        None if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+        for at_ms in (from_ms, to_ms)
+    )
+    if first and last:
+        return f", stored between {first} and {last} UTC"
+    return f", stored after {first} UTC" if first else f", stored before {last} UTC" if last else ""
+
+
+def notes(
+    info: ReportInfo,
+    report: "Report",
+    inputs: "StoreInputs",
+    found: "Result",
+    job: Job,
+    source: dict[str, Any],
+) -> list[str]:
     """What the reader has to know before the figures, a sentence each."""
     from spark_jobs.lake.report_lake import lake_notes
 
@@ -257,8 +306,8 @@ def notes(info: ReportInfo, report: "Report", inputs: "StoreInputs", found: "Res
         said.append("The commit log of this store is empty.")
     elif plan is not None and empty:
         said.append(f"The commit log has no message of what was asked for{_asked(job)}.")
-    if plan is not None and (gone := plan.end - plan.start - sum(part.stop - part.start for part in plan.ranges)) > 0:
-        said.append(f"{gone:,} bytes of the commit log are not there: segments are missing, or cut off.")
+    if plan is not None:
+        said = [*damage_notes(plan, source), *said]
     if journal is not None and journal.lost:
         said.append(f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here.")
     if inputs.lake is not None:

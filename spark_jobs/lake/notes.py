@@ -16,10 +16,7 @@ import msgspec
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.folders import notes_path
 
-CUT_SHORT = {
-    "invalid record": "the bytes there are not a valid record",
-    "missing segment": "the next segment is missing",
-}
+CUT_SHORT = {"invalid record": "the bytes there are not a valid record"}
 """Ends of a log behind which there may be more, by their names; in words."""
 
 

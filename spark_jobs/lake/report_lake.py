@@ -125,6 +125,13 @@ def lake_notes(
             f"{lost:,} bytes of the log were deleted before the lake had read them; their messages are missing "
             "here. The lake has to be filled more often, or fileReservedTime to be longer."
         )
+    if plan is not None and lake.notes.torn_bytes:
+        rows, read = sum(file.rows for file in lake.messages), (lake.position or 0) - lake.notes.torn_bytes
+        about = round(lake.notes.torn_bytes * rows / read) if read > 0 else 0
+        said.append(
+            f"{lake.notes.torn_bytes:,} bytes of the log that the lake has read were damaged; about {about:,} "
+            f"{'message is' if about == 1 else 'messages are'} missing here."
+        )
     if plan is not None and plan.ended_by in CUT_SHORT:
         said.append(
             f"The log cannot be read behind byte {plan.end:,}, since {CUT_SHORT[plan.ended_by]}: neither "

@@ -97,15 +97,16 @@ def hold_time(total: Total, tables: Tables) -> list[str]:
 def empty_polls(total: Total, tables: Tables) -> list[str]:
     if not total["answers"]:
         return []
-    worst, how = top(tables["by_topic"], "empty"), top(tables["by_status"], "empty")
-    if not how["empty"]:
+    causes = tables["by_status"].group_by("how").aggregate([("empty", "sum")]).sort_by("how")
+    worst, how = top(tables["by_topic"], "empty"), top(causes, "empty_sum")
+    if not how["empty_sum"]:
         return [f"None of {many(total['answers'], 'answer')} was empty."]
     came = {"at once": "to pulls that did not wait", "timeout": "after a wait in vain"}.get(
         how["how"], f"to holds that were ended by {how['how'].replace('_', ' ')}"
     )
     return [
         f"{percent(total['empty_share'])} of {many(total['answers'], 'answer')} brought no message.",
-        f"Most of the empty ones, {how['empty']:,}, came {came}; {worst['topic']} has most of any topic, "
+        f"Most of the empty ones, {how['empty_sum']:,}, came {came}; {worst['topic']} has most of any topic, "
         f"{worst['empty']:,}.",
     ]
 

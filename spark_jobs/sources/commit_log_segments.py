@@ -1,7 +1,8 @@
 """Which bytes of a store a report reads: segments found, end of the log known, the range cut into splits.
 
-Where the log ends: at ``safe_end`` where the broker publishes one, else, as for a real RocketMQ broker's store, at its
-first invalid record. A segment's size is no end, since segments are preallocated.
+Where the log ends: at ``safe_end`` where the broker publishes one, else, as for a real RocketMQ broker's store, behind
+the last valid record. Damage before that does not end the log: the scan goes on where a valid record begins again. A
+segment's size is no end, since segments are preallocated.
 """
 
 import os
@@ -17,7 +18,7 @@ from broker_core.formats import commit_log_record, safe_end
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources.commit_log_files import entries, is_file, is_folder, is_local, joined, read_start
 from spark_jobs.sources.commit_log_headers import Segment, first_record, is_blank_at, is_unwritten_at
-from spark_jobs.sources.commit_log_loops import Longs
+from spark_jobs.sources.commit_log_loops import WORD, Longs
 from spark_jobs.sources.commit_log_walk import RecordWalk, positions
 
 SEGMENT_NAME = re.compile(r"\d{20}")
@@ -57,7 +58,7 @@ class LogPlan(NamedTuple):
     start: int
     end: int
     ended_by: str
-    """Why there: ``safe end``, ``unwritten space``, ``invalid record``, ``end of the last segment``, ``missing
+    """Why there: ``safe end``, ``unwritten space``, ``invalid record`` (and no valid one behind it), ``end of the last
     segment``, ``the end asked for`` or ``no segment``."""
     segments_unread: tuple[str, ...]
     """Segments behind the end that hold something; those made in advance do not count."""
@@ -155,39 +156,67 @@ def find_end(
     segments: Sequence[SegmentFile],
     start: int = 0,
 ) -> tuple[int, str, dict[str, Longs]]:
-    """(end of the log, why there, where records begin by segment): up to the first invalid record from ``start`` on."""
+    """(end of the log, why there, where records begin by segment): behind the last valid record from ``start`` on.
+
+    Segments before the last one that was written to are read to their end, whatever is damaged in them.
+    """
     begins: dict[str, Longs] = {}
     end, ended_by = max(start, segments[0].base) if segments else 0, "no segment"
-    for index, file in enumerate(segments):
-        if file.limit > start:
-            first = max(start, file.base)
-            segment = _opened(file, first, file.limit)
-            walk = RecordWalk(segment, first - segment.base, file.limit - segment.base, resume=False)
-            begins[file.path] = positions(walk) + segment.base - file.base
-            end = segment.base + walk.end
-            if walk.end < segment.size and not is_blank_at(segment, walk.end):
-                ended_by = "unwritten space" if is_unwritten_at(segment, walk.end) else "invalid record"
-                break
-        ended_by = "end of the last segment"
-        if index + 1 < len(segments) and segments[index + 1].base != file.limit:
-            ended_by = "missing segment"
+    known = [file for file in segments if file.limit > start]
+    written = [file for file in known if file.limit > file.base and not _is_unwritten(file)]
+    last = written[-1] if written else None
+    for file in known:
+        first = max(start, file.base)
+        segment = _opened(file, first, file.limit)
+        places, stop = walk_over_damage(segment, first - segment.base, file.limit - segment.base, file is not last)
+        begins[file.path] = places + segment.base - file.base
+        end, ended_by = segment.base + stop, "end of the last segment"
+        if file is last or last is None:
+            if stop < segment.size and not is_blank_at(segment, stop):
+                ended_by = "unwritten space" if is_unwritten_at(segment, stop) else "invalid record"
             break
     return check_tail(end, ended_by, segments, begins)
+
+
+def _is_unwritten(file: SegmentFile) -> bool:
+    segment = _opened(file, file.base, file.base + WORD)
+    return is_unwritten_at(segment, file.base - segment.base)
+
+
+def walk_over_damage(segment: Segment, start: int, stop: int, over_zeros: bool) -> tuple[Longs, int]:
+    """(where the valid records begin, where the last of them ends), as positions in the segment.
+
+    Bytes that are not valid records are passed over. Zeros end the walk unless it goes ``over_zeros``: in the last
+    segment that was written to they are the space that is left.
+    """
+    if over_zeros:
+        walk = RecordWalk(segment, start, stop, resume=True)
+        return positions(walk), walk.end
+    parts, end = [], start
+    at: int | None = start
+    while at is not None:
+        walk = RecordWalk(segment, at, stop, resume=False)
+        parts.append(positions(walk))
+        end = walk.end if len(parts[-1]) or at == start else end
+        is_torn = walk.end < stop and not is_blank_at(segment, walk.end) and not is_unwritten_at(segment, walk.end)
+        at = first_record(segment, walk.end + 1, stop) if is_torn else None
+    return np.concatenate(parts), end
 
 
 def check_tail(
     end: int, ended_by: str, segments: Sequence[SegmentFile], begins: dict[str, Longs]
 ) -> tuple[int, str, dict[str, Longs]]:
-    """``find_end``'s answer, earlier where one of the last records fails the checksum of its body."""
+    """``find_end``'s answer, earlier where the last records fail the checksums of their bodies."""
     for file in reversed(segments):
         last = begins.get(file.path, np.empty(0, np.int64))[-CHECKED_AT_THE_END:]
         if not len(last):
             continue
         low = file.base + int(last[0])
         segment = _opened(file, low, file.limit)
-        for at in (last + file.base - segment.base).tolist():
-            if not commit_log_record.measure(segment.buffer, at, segment.size, segment.base + at):
-                return segment.base + at, "invalid record", begins
+        for at in reversed((last + file.base - segment.base).tolist()):
+            if commit_log_record.measure(segment.buffer, at, segment.size, segment.base + at):
+                break
+            end, ended_by = segment.base + at, "invalid record"
         break
     return end, ended_by, begins
 

@@ -38,12 +38,14 @@ of which each method is called some thousand times, would be optimised for longe
 
 LOGGING = Path(__file__).parent.parent / "assets" / "log4j2.properties"
 JAVA_GRACE_S = 4.0
+OWN_PACKAGES = ("pyspark", "deltalake")
+"""Packages that the driver needs beside those of its tasks."""
 
 
 def require_packages(master: str) -> None:
     """NoSparkError unless all that a session on ``master`` needs can be imported; sees what was installed just now."""
     invalidate_caches()
-    for package in ("pyspark", *PACKAGES, *connect.PACKAGES * connect.is_connect(master)):
+    for package in (*OWN_PACKAGES, *PACKAGES, *connect.PACKAGES * connect.is_connect(master)):
         if find_spec(package) is None:
             raise NoSparkError(
                 f"{package} is not installed here. A broker that runs installs it in the background, "

@@ -87,37 +87,44 @@ def test_torn_bytes_are_counted_and_fillers_are_not(spark: "SparkSession", tmp_p
     assert summary["input"]["end_offset"] == written.end
 
 
-@pytest.mark.parametrize(
-    ("damage", "ended_by"),
-    [("flipped", "invalid record"), ("truncated", "invalid record"), ("missing", "missing segment")],
-)
-def test_a_damaged_log_is_read_up_to_the_damage(
-    spark: "SparkSession", tmp_path: Path, damage: str, ended_by: str
+@pytest.mark.parametrize("damage", ["flipped", "truncated", "missing", "torn"])
+def test_a_damaged_log_is_read_behind_the_damage_and_the_report_says_what_is_missing(
+    spark: "SparkSession", tmp_path: Path, damage: str
 ) -> None:
     written = make_store(tmp_path / "store", 100)
-    offset = written.records[60][2]
+    *_, offset, size = written.records[60]
     path = segment_path(tmp_path / "store", offset // SEGMENT)
+    start, end = offset, offset + size
     if damage == "missing":
         path.unlink()
-        offset = offset // SEGMENT * SEGMENT
+        start = offset // SEGMENT * SEGMENT
+        end = start + SEGMENT
     elif damage == "truncated":
-        path.write_bytes(path.read_bytes()[: offset % SEGMENT + 10])
+        path.write_bytes(path.read_bytes()[: offset % SEGMENT])
+        end = offset // SEGMENT * SEGMENT + SEGMENT
+    elif damage == "torn":
+        tear(tmp_path / "store", offset, size)
     else:
         data = bytearray(path.read_bytes())
         data[offset % SEGMENT + 5] ^= 1  # of the magic code
         path.write_bytes(data)
     summary = run(spark, tmp_path / "store", tmp_path / "out")
-    assert summary["total"]["messages"] == sum(record[2] < offset for record in written.records)
-    assert summary["input"]["ended_by"] == ended_by
-
-
-def test_a_segment_that_is_missing_before_the_safe_end_is_told(spark: "SparkSession", tmp_path: Path) -> None:
-    written = make_store(tmp_path / "store", 100)
-    publish_end(tmp_path / "store", written.end)
-    segment_path(tmp_path / "store", 1).unlink()
-    summary = run(spark, tmp_path / "store", tmp_path / "out")
-    assert summary["total"]["messages"] == sum(record[2] // SEGMENT != 1 for record in written.records)
-    assert summary["notes"] == ["4,096 bytes of the commit log are not there: segments are missing, or cut off."]
+    kept = [index for index, record in enumerate(written.records) if not start <= record[2] < end]
+    assert summary["total"]["messages"] == len(kept)
+    before, behind = (
+        f"{datetime.fromtimestamp(1_700_000_000 + 20 * index, UTC):%Y-%m-%d %H:%M:%S}"
+        for index in (
+            max(index for index in kept if written.records[index][2] < start),
+            min(index for index in kept if written.records[index][2] >= end),
+        )
+    )
+    (note,) = summary["notes"]
+    assert note.startswith(
+        f"{end - start:,} bytes of the commit log, from offset {start:,} to {end:,}, are missing or damaged: about "
+    )
+    assert note.endswith(f", stored between {before} and {behind} UTC.")
+    about = int(note.split("about ")[1].split(" ")[0])
+    assert abs(about - (100 - len(kept))) <= 1
 
 
 def test_a_store_that_is_being_written_is_read_up_to_its_safe_end(spark: "SparkSession", tmp_path: Path) -> None:

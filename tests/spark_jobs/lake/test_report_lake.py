@@ -183,15 +183,26 @@ def test_what_the_lake_has_dropped_is_said_where_it_is_missing(made: Callable[..
     assert not [note for note in report.summary["notes"] if "KEEP_DAYS" in note], "it had no ends of pulls"
 
 
-def test_a_log_that_cannot_be_read_on_is_said(tmp_path: Path) -> None:
+def test_a_log_that_ends_with_damage_is_said(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
-    torn = written.records[30][2]
+    torn = written.records[-1][2]
     tear(tmp_path / "store", torn, 20)
     fill(tmp_path / "store", tmp_path / "lakes")
     lake = find_lake(tmp_path / "lakes", tmp_path / "store")
     assert lake is not None
     (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), None)
     assert note.startswith(f"The log cannot be read behind byte {torn:,}, since the bytes there are not a valid record")
+
+
+def test_damage_that_the_lake_has_read_is_said(made: Callable[..., Any], tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 60)
+    tear(tmp_path / "store", written.records[20][2], 20)
+    fill(tmp_path / "store", tmp_path / "lakes")
+    report = made("throughput", tmp_path / "store", lakes=tmp_path / "lakes")
+    assert report.summary["total"]["messages"] == 59
+    (note,) = report.summary["notes"]
+    size = written.records[20][3]
+    assert note == (f"{size:,} bytes of the log that the lake has read were damaged; about 1 message is missing here.")
 
 
 def test_which_lake_is_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import builtins
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -155,18 +156,26 @@ def test_what_the_queues_do_not_have_yet_waits(tmp_path: Path, written: Written)
     assert fill(tmp_path).messages == 30
 
 
-def test_where_a_log_cannot_be_read_on_is_said(tmp_path: Path) -> None:
+def test_a_log_is_read_behind_its_damage(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
-    assert fill(tmp_path)[8:11] == ("unwritten space", 0, "")
-    torn = next(offset for offset in expected(written) if offset > SEGMENT + 500)
-    root = tmp_path / "torn"
-    make_store(root / "store", 60)
-    tear(root / "store", torn, 20)
-    done = fill(root)
-    behind = [path.name for path in sorted((root / "store/commitlog").iterdir())[2:]]
-    assert (done.position, done.ended_by, done.segments_unread) == (torn, "invalid record", len(behind))
-    notes = lake_of(root).notes
-    assert (notes.ended_by, notes.segments_unread) == ("invalid record", behind)
+    torn = next(index for index, offset in enumerate(expected(written)) if offset > SEGMENT + 500)
+    tear(tmp_path / "store", expected(written)[torn], 20)
+    done = fill(tmp_path)
+    assert (done.messages, done.position, done.torn_bytes) == (59, written.end, written.records[torn][3])
+    assert done[8:11] == ("unwritten space", 0, "")
+    assert lake_of(tmp_path).notes.torn_bytes == written.records[torn][3]
+
+
+def test_a_log_whose_last_record_is_damaged_is_read_on_when_it_grows(tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 60)
+    last = written.records[-1][2]
+    tear(tmp_path / "store", last, 20)
+    done = fill(tmp_path)
+    assert (done.position, done.ended_by) == (last, "invalid record")
+    shutil.rmtree(tmp_path / "store")
+    make_store(tmp_path / "store", 60)
+    assert fill(tmp_path).messages == 1
+    assert offsets(tmp_path) == expected(written)
 
 
 def test_a_large_log_is_made_to_count_bit_by_bit(

@@ -4,6 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker_core.formats.poll_journal import CAUSES
 from spark_jobs.catalogue import REPORTS
@@ -76,6 +78,42 @@ def test_why_consumers_wait() -> None:
         "Half of them waited for no longer than 2 s, 99 % for no longer than 15 s.",
         "a waits longest on orders, half of the time for 9 µs or more.",
     ]
+
+
+def test_the_largest_cause_of_empty_answers_is_that_of_all_statuses() -> None:
+    said = words(
+        "empty_polls",
+        {"answers": 2_000, "empty_share": 0.43},
+        {
+            "by_topic": table({"topic": "orders", "empty": 600}, {"topic": "bills", "empty": 260}),
+            "by_status": table(
+                {"status": "NO_MATCHED_MESSAGE", "how": "at once", "empty": 374},
+                {"status": "FOUND", "how": "at once", "empty": 20},
+                {"status": "PULL_NOT_FOUND", "how": "timeout", "empty": 300},
+                {"status": "OFFSET_OVERFLOW_ONE", "how": "timeout", "empty": 166},
+            ),
+        },
+    )
+    assert said[1] == "Most of the empty ones, 466, came after a wait in vain; orders has most of any topic, 600."
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(sorted(CAUSES)), st.integers(0, 50)), min_size=1))
+def test_the_cause_in_the_headline_is_the_largest_of_the_table(rows: list[tuple[str, str, int]]) -> None:
+    sums: dict[str, int] = {}
+    for _, how, empty in rows:
+        sums[how] = sums.get(how, 0) + empty
+    said = words(
+        "empty_polls",
+        {"answers": 9_999, "empty_share": 0.5},
+        {
+            "by_topic": table({"topic": "orders", "empty": 1}),
+            "by_status": table(*({"status": status, "how": how, "empty": empty} for status, how, empty in rows)),
+        },
+    )
+    if max(sums.values()):
+        assert said[1].startswith(f"Most of the empty ones, {max(sums.values()):,}, came ")
+    else:
+        assert said == ["None of 9,999 answers was empty."]
 
 
 def test_every_cause_has_its_words() -> None:

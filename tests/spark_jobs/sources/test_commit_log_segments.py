@@ -29,13 +29,45 @@ def test_without_a_safe_end_the_log_ends_where_nothing_is_written(tmp_path: Path
     assert plan.ranges[0].stop == SEGMENT
 
 
-def test_it_ends_at_the_first_invalid_record_and_says_what_was_not_read(tmp_path: Path) -> None:
+def test_it_goes_on_behind_an_invalid_record(tmp_path: Path) -> None:
     written = make_store(tmp_path, 60)
     torn = next(offset for _, _, offset, _ in written.records if offset > SEGMENT + 500)
     tear(tmp_path, torn, 20)
     plan = plan_log(tmp_path)
-    assert (plan.end, plan.ended_by) == (torn, "invalid record")
-    assert plan.segments_unread == tuple(path.name for path in sorted((tmp_path / "commitlog").iterdir())[2:])
+    assert (plan.end, plan.ended_by, plan.segments_unread) == (written.end, "unwritten space", ())
+
+
+def test_it_goes_on_behind_damage_in_the_last_segment(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 20, segment=1 << 20)
+    for index in (3, 4, 11):
+        tear(tmp_path, written.records[index][2], 30, 1 << 20)
+    assert plan_log(tmp_path)[2:5] == (0, written.end, "unwritten space")
+
+
+def test_zeros_in_a_segment_that_others_follow_are_damage(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 60)
+    data = bytearray(segment_path(tmp_path, 0).read_bytes())
+    data[1000:] = bytes(len(data) - 1000)
+    segment_path(tmp_path, 0).write_bytes(data)
+    assert plan_log(tmp_path)[2:5] == (0, written.end, "unwritten space")
+
+
+def test_it_ends_at_an_invalid_record_that_no_valid_one_follows(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 60)
+    last = written.records[-1][2]
+    tear(tmp_path, last, 20)
+    plan = plan_log(tmp_path)
+    assert (plan.end, plan.ended_by) == (last, "invalid record")
+
+
+@pytest.mark.parametrize("bit", range(8 * 20))
+def test_any_flipped_bit_of_a_records_beginning_loses_that_record_alone(tmp_path: Path, bit: int) -> None:
+    written = make_store(tmp_path, 12, segment=1 << 14)
+    at = written.records[5][2]
+    data = bytearray(segment_path(tmp_path, 0, 1 << 14).read_bytes())
+    data[at + bit // 8] ^= 1 << bit % 8
+    segment_path(tmp_path, 0, 1 << 14).write_bytes(data)
+    assert plan_log(tmp_path).end == written.end
 
 
 def test_a_torn_body_at_the_end_is_seen_by_its_checksum(tmp_path: Path) -> None:
@@ -75,14 +107,14 @@ def test_splits_begin_with_records_and_leave_nothing_out(tmp_path: Path) -> None
         assert [r.stop for r in plan.ranges] == [*[r.start for r in plan.ranges][1:], written.end]
 
 
-def test_a_missing_segment_ends_a_log_without_a_safe_end(tmp_path: Path) -> None:
+def test_a_missing_segment_does_not_end_a_log(tmp_path: Path) -> None:
     written = make_store(tmp_path, 60)
     segment_path(tmp_path, 1).unlink()
+    others = {0, *range(2 * SEGMENT, written.end, SEGMENT)}
     plan = plan_log(tmp_path)
-    assert plan.ended_by == "missing segment"
-    assert plan.end < SEGMENT
+    assert ({found.base for found in plan.ranges}, plan.end) == (others, written.end)
     publish_end(tmp_path, written.end)
-    assert {r.base for r in plan_log(tmp_path).ranges} == {0, *range(2 * SEGMENT, written.end, SEGMENT)}
+    assert {found.base for found in plan_log(tmp_path).ranges} == others
 
 
 def test_deleted_old_segments_and_foreign_files_are_no_trouble(tmp_path: Path) -> None:

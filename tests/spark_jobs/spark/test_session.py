@@ -31,7 +31,7 @@ def test_without_pyspark_a_sentence_says_so(tmp_path: Path, monkeypatch: pytest.
         session.get_session("local[2]", tmp_path)
 
 
-@pytest.mark.parametrize("package", ["pyspark", *PACKAGES])
+@pytest.mark.parametrize("package", [*session.OWN_PACKAGES, *PACKAGES])
 def test_what_else_is_missing_is_named_as_well(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else find_spec(name))
     with pytest.raises(NoSparkError, match=rf"^{package} is not installed here"):

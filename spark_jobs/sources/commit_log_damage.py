@@ -1,0 +1,86 @@
+"""Where a log is damaged: bytes that are not valid records, and missing segments, with the times around them."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_jobs.sources.commit_log_headers import Segment
+from spark_jobs.sources.commit_log_segments import LogPlan, LogRange
+from spark_jobs.sources.commit_log_walk import RecordWalk
+
+
+class Damage(NamedTuple):
+    """Bytes [start, end) of the log without a valid record.
+
+    ``from_ms`` is the store time of the last record before them, ``to_ms`` that of the first one behind; None where
+    there is none.
+    """
+
+    start: int
+    end: int
+    from_ms: int | None
+    to_ms: int | None
+
+
+def find_damage(plan: LogPlan, torn_segments: Iterable[int]) -> list[Damage]:
+    """The damage in the range of a plan, in order.
+
+    Reads the ``torn_segments`` (by their base) and those beside a missing one again, whole.
+    """
+    torn = set(torn_segments)
+    spans = _spans(plan.ranges)
+    found: list[Damage] = []
+    last_ms: int | None = None
+    for index, span in enumerate(spans):
+        before = spans[index - 1].stop if index else plan.start
+        after = spans[index + 1].start if index + 1 < len(spans) else plan.end
+        if span.base not in torn and before == span.start and after == span.stop:
+            last_ms = None  # not needed behind a segment without damage
+            continue
+        times, inside = _gaps(span)
+        first_ms = times[0] if times else None
+        if before < span.start:
+            found.append(Damage(before, span.start, last_ms, first_ms))
+        found += inside
+        last_ms = times[1] if times else last_ms
+        if index + 1 == len(spans) and after > span.stop:
+            found.append(Damage(span.stop, after, last_ms, None))
+    if not spans and plan.end > plan.start:
+        found.append(Damage(plan.start, plan.end, None, None))
+    return found
+
+
+def _spans(ranges: Sequence[LogRange]) -> list[LogRange]:
+    """The ranges of a plan, one for each segment."""
+    found: list[LogRange] = []
+    for part in ranges:
+        if found and found[-1].base == part.base:
+            found[-1] = found[-1]._replace(stop=part.stop)
+        else:
+            found.append(part)
+    return found
+
+
+def _gaps(span: LogRange) -> tuple[tuple[int, int] | None, list[Damage]]:
+    """((first, last) store time of a segment's records, None without any; the damage between them)."""
+    try:
+        segment = Segment.open(span.path, span.base, span.start, span.stop)
+    except FileNotFoundError:
+        return None, []
+    walk = RecordWalk(segment, span.start - segment.base, span.stop - segment.base, resume=True)
+    parts = [(headers.at.copy(), headers.store_ts.copy()) for headers in walk]
+    at = np.concatenate([part[0] for part in parts]) if parts else np.empty(0, np.int64)
+    times = np.concatenate([part[1] for part in parts]) if parts else np.empty(0, np.int64)
+    found = []
+    for gap in walk.gaps:
+        behind = int(np.searchsorted(at, gap.start))
+        found.append(
+            Damage(
+                segment.base + gap.start,
+                segment.base + gap.stop,
+                int(times[behind - 1]) if behind else None,
+                int(times[behind]) if behind < len(times) else None,
+            )
+        )
+    return (int(times[0]), int(times[-1])) if len(times) else None, found

@@ -1,4 +1,4 @@
-"""What the web server mounts: all routes, the HTTP application and its path prefixes, the WebSockets and their end."""
+"""What the web server mounts: all routes, the HTTP application with its path prefixes, and the WebSockets."""
 
 from itertools import chain
 from typing import Any
@@ -45,7 +45,7 @@ _DOCUMENTS = (
         path="/api/v1/openapi.json",
         handler=get_openapi,
         group="Service",
-        summary="This document",
+        summary="The OpenAPI document",
         response=dict[str, Any],
         needs_broker=False,
     ),
@@ -54,7 +54,7 @@ _DOCUMENTS = (
         path="/api/docs",
         handler=openapi.docs_page,
         group="Service",
-        summary="This document, to read and try",
+        summary="The API reference, to read and try",
         response_type="text/html",
         needs_broker=False,
     ),
@@ -76,13 +76,13 @@ _RESOURCES = (
     metrics,
 )
 ROUTES: tuple[Route, ...] = (*chain.from_iterable(resource.ROUTES for resource in _RESOURCES), *_DOCUMENTS)
-"""Every resource of the API. Requests are routed by it, the OpenAPI document is made from it, and a test walks it."""
+"""Every route of the API. Requests are routed by it, the OpenAPI document is made from it, and a test checks each."""
 
 http_application = HttpApplication(ROUTES)
 
 
 async def unknown_websocket(scope: Scope, receive: Receive, send: Send) -> None:
-    """A WebSocket path that nobody has: refused in the handshake."""
+    """Refuse a WebSocket with an unknown path, in the handshake."""
     await receive()
     await send({"type": "websocket.close", "code": CLOSE_FORBIDDEN})
 
@@ -95,5 +95,5 @@ websocket_urlpatterns = [
 
 
 async def close_websockets(reason: str = "the server is restarting") -> None:
-    """Say bye on every WebSocket and close it with 1012. For the server, before it stops; bounded to about a second."""
+    """Send `bye` on every WebSocket and close it with 1012, before the server stops. Takes about a second at most."""
     await websocket.close_all(reason)

@@ -1,4 +1,4 @@
-"""How many bytes of answers one process holds for clients that have not read them yet."""
+"""The bound on the bytes of answers that one process holds until their clients have read them."""
 
 import asyncio
 from collections import deque
@@ -8,9 +8,9 @@ from api.http.limits import MAX_UNREAD_ANSWERS, SMALL_ANSWER
 
 
 class AnswerMemory:
-    """``most`` bytes for all answers that are being made or sent. One answer alone may be larger.
+    """At most ``most`` bytes for all answers that are being made or sent. A single answer may be larger.
 
-    Waiting requests get their bytes in the order in which they asked.
+    Waiting requests get their bytes in the order of their calls.
     """
 
     def __init__(self, most: int = MAX_UNREAD_ANSWERS) -> None:
@@ -19,14 +19,14 @@ class AnswerMemory:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def take(self, size: int) -> bool:
-        """Take ``size`` bytes. False when there is no room, or others wait: nothing was taken then."""
+        """Take ``size`` bytes. Returns False, and takes nothing, when there is no room or other requests wait."""
         if self._waiting or not self._has_room(size):
             return False
         self.taken += size
         return True
 
     async def wait_and_take(self, size: int, seconds: float) -> None:
-        """Take ``size`` bytes as soon as there is room. TimeoutError after ``seconds``: nothing was taken then."""
+        """Take ``size`` bytes as soon as there is room. Raises TimeoutError after ``seconds``, and takes nothing."""
         if self.take(size):
             return
         place = (size, asyncio.get_running_loop().create_future())
@@ -75,7 +75,7 @@ class Share:
         self.shrink(0)
 
     def grow(self, size: int) -> bool:
-        """Have ``size`` bytes or more. False when there is no room."""
+        """Hold at least ``size`` bytes. Returns False when there is no room."""
         missing = size - self.size if size > SMALL_ANSWER else 0
         if missing > 0:
             if not self._memory.take(missing):
@@ -84,13 +84,13 @@ class Share:
         return True
 
     def shrink(self, size: int) -> None:
-        """Give back what is above ``size`` bytes."""
+        """Give back the bytes above ``size``."""
         if size < self.size:
             self._memory.give_back(self.size - size)
             self.size = size
 
     async def replace(self, size: int, seconds: float) -> None:
-        """Give back all, then have ``size`` bytes as soon as there is room. TimeoutError after ``seconds``."""
+        """Give back all bytes, then take ``size`` as soon as there is room. TimeoutError after ``seconds``."""
         self.shrink(0)
         await self._memory.wait_and_take(size, seconds)
         self.size = size

@@ -1,4 +1,7 @@
-"""The API's HTTP side: find the route, read, decode, call the handler, encode; a problem wherever one of them fails."""
+"""The HTTP side of the API: finds the route, decodes the request, calls the handler, encodes the answer.
+
+A failure of any step is answered with a problem.
+"""
 
 import logging
 from collections.abc import Iterable
@@ -69,12 +72,12 @@ class HttpApplication:
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, share: Share
     ) -> tuple[Answer | None, list[bytes]]:
-        """The answer, and its body in parts; None when the handler has sent everything itself."""
+        """The answer, and its body in parts; None if the handler has sent everything itself."""
         found = self._router.find(path_segments(scope))
         if found is None:
             raise Problem(
                 404,
-                f"there is nothing at {scope['path']}; /api/docs lists what there is",
+                f"no resource has the path {scope['path']}; /api/docs lists all paths",
                 code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
             )
         methods, path_values = found
@@ -84,7 +87,7 @@ class HttpApplication:
             return self._other_method(method, methods), []
         request = await self._read_request(route, path_values, scope, receive, send)
         encode = partial(self._encode, params=request.params)
-        if method not in ("GET", "HEAD"):  # it changed something and cannot be asked again; its answer is small
+        if method not in ("GET", "HEAD"):  # a change cannot be repeated; its answer is small
             share = Share(AnswerMemory())
         while True:
             answer = await route.handler(request)
@@ -94,7 +97,7 @@ class HttpApplication:
             if parts is not None:
                 answer.status = answer.status or route.status
                 return answer, parts
-            del answer  # there is no room for its bytes: ask again when there is
+            del answer  # there is no room for it: call the handler again when there is
             await self._wait_for_room(size, share)
 
     async def _read_request(
@@ -142,7 +145,7 @@ class HttpApplication:
             return Answer(status=204, headers={"allow": ", ".join(allowed)})
         raise Problem(
             405,
-            f"{method} is not possible here, but {', '.join(allowed)}",
+            f"{method} is not allowed here; allowed methods: {', '.join(allowed)}",
             code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
             headers={"allow": ", ".join(allowed)},
         )
@@ -161,9 +164,9 @@ class HttpApplication:
 
 
 async def _parts(answer: Answer, encode: Encode, share: Share) -> tuple[list[bytes] | None, int]:
-    """The body of the answer in parts, with room taken for them; or None and the size for which there is no room.
+    """The body of the answer in parts, and its size. Without room for it: None, and the size that needs room.
 
-    Records that take long are read in a thread.
+    Records that take long to read are read in a thread.
     """
     body = answer.body
     if isinstance(body, Reading):

@@ -1,4 +1,4 @@
-"""The names of ASGI's own things, so that signatures say what they take."""
+"""Types of the arguments of ASGI applications, and the close codes of WebSockets."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,7 +9,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# How a WebSocket is closed; docs/asyncapi.yaml lists them
+# Close codes of WebSockets; docs/asyncapi.yaml explains them
 CLOSE_BAD_FRAME = 4400
 CLOSE_FORBIDDEN = 4403
 CLOSE_IDLE = 4408
@@ -20,7 +20,7 @@ CLOSE_FAILED = 1011
 
 
 def header(scope: Scope, name: bytes) -> str:
-    """The first value of a header, empty when it is not there."""
+    """The first value of a header; empty if there is none."""
     for key, value in scope["headers"]:
         if key == name:
             return bytes(value).decode("latin-1")

@@ -1,6 +1,7 @@
-"""What a topic, a group, a tag and a property may be called: RocketMQ's rules.
+"""RocketMQ's rules for the names of topics, groups, clients, tags and properties.
 
-The patterns end in ``$(?!\\n)`` since Python's ``$`` also matches before a last newline; JSON Schema reads them alike.
+The patterns end in ``$(?!\\n)`` because Python's ``$`` also matches before a final newline.
+In JSON Schema both forms mean the same.
 """
 
 from typing import Annotated
@@ -15,20 +16,20 @@ CLIENT_ID_PATTERN = r"^[ -~]{0,255}$(?!\n)"
 PLAIN_PATTERN = r"^[^\x00-\x1f\x7f]*$(?!\n)"
 
 RULES = {
-    TOPIC_PATTERN: "a topic has 1 to 127 of the characters % | a-z A-Z 0-9 _ -",
-    OPTIONAL_TOPIC_PATTERN: "a topic has 1 to 127 of the characters % | a-z A-Z 0-9 _ -",
-    GROUP_PATTERN: "a group has 1 to 120 of the characters % | a-z A-Z 0-9 _ -",
-    OPTIONAL_GROUP_PATTERN: "a group has 1 to 120 of the characters % | a-z A-Z 0-9 _ -",
+    TOPIC_PATTERN: "the name of a topic has 1 to 127 of the characters % | a-z A-Z 0-9 _ -",
+    OPTIONAL_TOPIC_PATTERN: "the name of a topic has 1 to 127 of the characters % | a-z A-Z 0-9 _ -",
+    GROUP_PATTERN: "the name of a group has 1 to 120 of the characters % | a-z A-Z 0-9 _ -",
+    OPTIONAL_GROUP_PATTERN: "the name of a group has 1 to 120 of the characters % | a-z A-Z 0-9 _ -",
     CLIENT_ID_PATTERN: "a client id has at most 255 printable ASCII characters",
     PLAIN_PATTERN: "control characters are not allowed here",
 }
-"""What a pattern means, for the person whose name did not match it."""
+"""The rule of each pattern in words, for the error that a name gets when it does not match."""
 
 TopicName = Annotated[str, Meta(pattern=TOPIC_PATTERN, description="Name of a topic.")]
-OptionalTopicName = Annotated[str, Meta(pattern=OPTIONAL_TOPIC_PATTERN, description="Only of this topic.")]
+OptionalTopicName = Annotated[str, Meta(pattern=OPTIONAL_TOPIC_PATTERN, description="Only for this topic.")]
 GroupName = Annotated[str, Meta(pattern=GROUP_PATTERN, description="Name of a consumer group.")]
 OptionalGroupName = Annotated[str, Meta(pattern=OPTIONAL_GROUP_PATTERN, description="A consumer group.")]
-ClientId = Annotated[str, Meta(pattern=CLIENT_ID_PATTERN, description="How the board names this client.")]
+ClientId = Annotated[str, Meta(pattern=CLIENT_ID_PATTERN, description="Name of this client on the dashboard.")]
 MessageId = Annotated[
     str, Meta(min_length=1, max_length=255, pattern=PLAIN_PATTERN, description="UNIQ_KEY or offset message id.")
 ]
@@ -37,15 +38,15 @@ Expression = Annotated[
     Meta(
         max_length=8192,
         pattern=PLAIN_PATTERN,
-        description="Tags (`TagA || TagB`, `*` for all), or SQL92 where the filter type says so.",
+        description="Tags (`TagA || TagB`, `*` for all), or SQL92 if the filter type is SQL92.",
     ),
 ]
 
 DELAY = "DELAY"
-"""How a RocketMQ producer asks for a later delivery: by a level."""
+"""The property by which RocketMQ's producers set a delay level."""
 
 TIMER_PROPERTIES = frozenset({"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"})
-"""How a RocketMQ producer asks for delivery at any time."""
+"""The properties by which RocketMQ's producers set a time of delivery that is not a delay level."""
 
 RESERVED_PROPERTIES = TIMER_PROPERTIES | frozenset(
     {
@@ -115,5 +116,5 @@ RESERVED_PROPERTIES = TIMER_PROPERTIES | frozenset(
         "IDEMPOTENCY_DIGEST",
     }
 )
-"""Names that mean something to RocketMQ's brokers and clients. The order keys (``__SHARDINGKEY``,
-``SHARDING_KEY``) are not among them: applications set those."""
+"""Names that RocketMQ's or GlassMQ's brokers and clients use themselves. The order keys (``__SHARDINGKEY``,
+``SHARDING_KEY``) are not reserved, because applications set them."""

@@ -1,8 +1,7 @@
 """The shapes that several modules of the API share, as msgspec structs. A resource module has those of its own.
 
-A value inside an answer that the engine already has as a plain struct (``HoldView`` and its like) is that struct.
-Numbers named in ``INT64_FIELDS`` may need 64 bits: ``?int64=string`` has them as text, for readers whose numbers
-are doubles.
+Structs that the engine already has, such as ``HoldView``, are used in answers as they are. Numbers named in
+``INT64_FIELDS`` may need 64 bits: with ``?int64=string`` they are text, for clients that read numbers as doubles.
 """
 
 from typing import Annotated, Any, Literal, TypeVar
@@ -96,11 +95,11 @@ def _as_text(name: str, value: Any) -> Any:
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Base of everything that is answered."""
+    """Base of all answers."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
-    """Base of everything that is sent to us: a field that nobody reads is a mistake worth telling."""
+    """Base of all request bodies. An unknown field is refused, so a typing mistake is reported."""
 
 
 # --- Publishing ----------------------------------------------------------------------------------------------

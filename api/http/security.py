@@ -1,7 +1,7 @@
 """Checks every request before pages, API and WebSockets see it, and adds the security headers to every answer.
 
-    Host      one of ALLOWED_HOSTS, or a name of this machine: no foreign name may lead a browser here (DNS rebinding)
-    Origin    if a browser sends it: our own, on every WebSocket and on every request that may change something
+    Host      one of ALLOWED_HOSTS, or a name of this machine; prevents DNS rebinding
+    Origin    our own, if there is one; checked on every WebSocket and on every request that may change something
     headers   limited in number and length
     token     if ``GLASSMQ_API_TOKEN`` is set
 
@@ -31,7 +31,7 @@ CLOSE_NOT_AUTHENTICATED = 4401
 
 
 class SecurityMiddleware:
-    """An ASGI application around another. What is not given is taken from Django's settings."""
+    """An ASGI application around another. Arguments that are None are taken from Django's settings."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class SecurityMiddleware:
             await send_problem(
                 Problem(
                     401,
-                    "this broker asks for its access token: send Authorization: Bearer TOKEN",
+                    "this broker requires its access token: send Authorization: Bearer TOKEN",
                     code=ResponseCode.NO_PERMISSION,
                     headers={"www-authenticate": 'Bearer realm="glassmq"'},
                 ),
@@ -113,26 +113,28 @@ class SecurityMiddleware:
             await self._app(scope, receive, send)
             return
         await receive()
-        # Accepted first, since a browser only shows its page the code of a socket that was open.
+        # Accepted first, because a browser gives its page only the close code of a socket that was open.
         await send({"type": "websocket.accept"})
         await send({"type": "websocket.close", "code": CLOSE_NOT_AUTHENTICATED, "reason": "not authenticated"})
 
     def _check(self, scope: Scope, *, unsafe: bool) -> None:
-        """Raises Problem for a request that must not go on."""
+        """Raises Problem for a request that is refused."""
         headers = scope["headers"]
         if len(headers) > MAX_HEADERS or sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
-            raise Problem(431, f"more than {MAX_HEADERS} headers, or more than {MAX_HEADER_BYTES} bytes of them")
+            raise Problem(
+                431, f"the request has more than {MAX_HEADERS} headers or {MAX_HEADER_BYTES} bytes of headers"
+            )
         if len(scope.get("raw_path") or scope["path"]) > MAX_PATH_BYTES:
             raise Problem(414, f"the path is longer than {MAX_PATH_BYTES} bytes")
         host = header(scope, b"host")
         if not self._is_our_host(host) and scope["path"] not in PROBES:
             raise Problem(
-                400, f"the host {host!r} is not one of this broker's; add it to GLASSMQ_ALLOWED_HOSTS", pointer="/Host"
+                400, f"{host!r} is not a host name of this broker; add it to GLASSMQ_ALLOWED_HOSTS", pointer="/Host"
             )
         origin = header(scope, b"origin")
         if unsafe and origin and not self._is_our_origin(origin, host):
             raise Problem(
-                403, f"a page of {origin} may not do this", code=ResponseCode.NO_PERMISSION, pointer="/Origin"
+                403, f"pages of {origin} may not send this request", code=ResponseCode.NO_PERMISSION, pointer="/Origin"
             )
 
     def _is_our_host(self, host: str) -> bool:
@@ -140,7 +142,7 @@ class SecurityMiddleware:
         return bool(domain) and validate_host(domain, self._hosts)
 
     def _is_our_origin(self, origin: str, host: str) -> bool:
-        """Same host and port as the request went to; ``null`` and other schemes are nobody's."""
+        """Whether the origin has the host and port of the request. Not so for ``null`` and for other schemes."""
         try:
             parts = urlsplit(origin)
         except ValueError:
@@ -152,7 +154,7 @@ class SecurityMiddleware:
 
 
 async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
-    """Answer with a problem where no route is involved yet."""
+    """Answer with a problem before a route is found."""
     content = msgspec.json.encode(problem.details(scope["path"]))
     headers = [
         (b"content-type", b"application/problem+json"),

@@ -1,7 +1,7 @@
-"""The one way in which an answer of the API is encoded and sent: in parts, as fast as its client reads them.
+"""Encodes and sends the answers of the API, in parts, as fast as their clients read them.
 
-``send`` of a server waits until the client has read enough of what was sent before (``bridge.daphne_limits`` does this
-for Daphne), so that only one part at a time waits in the server.
+The server's ``send`` waits until the client has read enough of the earlier parts (``bridge.daphne_limits`` does this
+for Daphne), so only one part at a time waits in the server.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ def joined_parts(head: bytes, items: Iterable[bytes], tail: bytes) -> list[bytes
 
 
 async def send_parts(send: Send, parts: list[bytes], share: Share) -> None:
-    """Send the body of an answer. What was sent is given back to the memory at once."""
+    """Send the body of an answer. Each part's memory is given back as soon as the part is sent."""
     parts.reverse()
     left = sum(map(len, parts))
     while parts:

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 THREADS: Final = 2
-"""What one piece of work holds in memory is held this many times at most."""
+"""At most this many pieces of work hold memory at the same time."""
 
 _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="answers")
 

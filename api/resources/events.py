@@ -1,5 +1,6 @@
-"""``GET /api/v1/events``: every event as it happens, as server-sent events; a reader that lost its connection goes on
-where it was, as far as the engine's ring reaches back.
+"""``GET /api/v1/events``: every event as it happens, as server-sent events.
+
+A reader that reconnects continues after its last event, as far back as the engine's ring reaches.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ class EventsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class EventStream:
-    """One reader. What it does not take is cut, not kept: see ``Outbox``."""
+    """One reader. A reader that is too slow is cut off: see ``Outbox``."""
 
     def __init__(self, request: Request[EventsParams]) -> None:
         self._params: EventsParams = request.params
@@ -57,13 +58,13 @@ class EventStream:
         """Deltas are for pages."""
 
     def on_events(self, batch: EventBatch) -> None:
-        if self._early is not None:  # the ring's part is still being sent
+        if self._early is not None:  # events of the ring are still being sent
             self._early.append(batch)
             return
         if batch.epoch != self._epoch:
             self._epoch, self._seq = batch.epoch, 0
         if batch.dropped:
-            self._put("lost", f"{batch.dropped} events were not kept for this reader")
+            self._put("lost", f"{batch.dropped} events were dropped before they reached this reader")
         for seq, kind, data in batch.events:
             if seq > self._seq:
                 self._seq = seq
@@ -93,7 +94,7 @@ class EventStream:
                 task.cancel()
 
     async def _catch_up(self, port: EnginePort, last_event_id: str) -> None:
-        """What the ring has above the last event that the reader saw; then what arrived meanwhile."""
+        """Send the ring's events after the last one that the reader saw, then those that arrived meanwhile."""
         events = await ask(port, commands.GetEvents(after=1 << 62, limit=1), commands.Events)
         self._epoch, self._seq = events.epoch, events.seq
         match = _LAST_EVENT_ID.match(last_event_id)
@@ -124,7 +125,7 @@ class EventStream:
         self._over.set()
 
     async def _heartbeats(self) -> None:
-        """A comment now and then tells proxies and readers that the stream is alive."""
+        """Send comments, so that proxies and readers see that the stream is alive."""
         self._send(b": the stream begins\n\n")
         while True:
             await asyncio.sleep(HEARTBEAT_S)
@@ -154,16 +155,16 @@ class EventStream:
 
 
 async def stream_events(request: Request[EventsParams]) -> None:
-    """Events from now on, or from behind `Last-Event-ID`."""
+    """Events from now on, or those after `Last-Event-ID`."""
     port = (await brokers.one(request.params.broker)).port
-    await ask(port, commands.GetEvents(after=1 << 62, limit=1), commands.Events)  # refused while it still can be
+    await ask(port, commands.GetEvents(after=1 << 62, limit=1), commands.Events)  # a refusal must precede the status
     await request.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-    with contextlib.suppress(BrokerError, Problem):  # the engine went while the ring was read: the stream just ends
+    with contextlib.suppress(BrokerError, Problem):  # an error while the ring is read ends the stream
         await EventStream(request).run(port, request.header(b"last-event-id"))
     await request.send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-LAST_EVENT_ID = Header("Last-Event-ID", "The id of the last event that was seen; the stream goes on behind it.")
+LAST_EVENT_ID = Header("Last-Event-ID", "Id of the last event that was received; the stream continues after it.")
 
 ROUTES = (
     Route(

@@ -1,4 +1,4 @@
-"""The lake over HTTP: how far it is, have it filled, or not any more."""
+"""The lake over HTTP: its state, its schedule, and filling it."""
 
 from typing import Literal
 
@@ -25,17 +25,17 @@ class LakeTable(Model, frozen=True, kw_only=True, gc=False):
 class LakeView(Model, frozen=True, kw_only=True, gc=False):
     """The lake of this broker's store. `folder` is empty while there is none.
 
-    It has the log up to `position`; `behind_bytes` of it are still to be read, null where the store does not say where
-    its log ends. `gap_bytes` of the log and `missing_journal_files` were deleted before they could be read.
-    `retired_bytes` are in files that were compacted or dropped, and that are deleted when nobody reads them any more.
-    What was stored before `dropped_before_ms`, null where nothing was dropped, is in it no longer, since it keeps
-    GLASSMQ_LAKE_KEEP_DAYS: `dropped_messages`, and `dropped_polls`.
-    `ended_by` says why the log ended there: at an `invalid record` or a `missing segment` the lake cannot go on, and
-    `segments_unread` lie behind that.
+    The lake contains the log up to `position`. `behind_bytes` of the log are not read yet; null if the end of the log
+    is unknown. `gap_bytes` of the log and `missing_journal_files` were deleted before they could be read.
+    `retired_bytes` are in files that were compacted or dropped; they are deleted when nobody reads them any more.
+    `dropped_messages` and `dropped_polls` from before `dropped_before_ms` were dropped, as GLASSMQ_LAKE_KEEP_DAYS
+    requires; null if nothing was dropped.
+    `ended_by` is why the log ends at `position`. After an `invalid record` or a `missing segment` the lake cannot be
+    filled further, and `segments_unread` segments are left.
     `other_lakes` were filled from other stores that were at the same path.
-    `problem` says why the lake cannot be read, `last_failure` why the last try to fill it failed. It is being filled
-    while it is `under_way`; `status` is how far that is, or how the last fill ended, `percent` of the round that is
-    being written. All of this is of fills by the report worker; it is empty where there was none.
+    `problem` is why the lake cannot be read, `last_failure` why the last attempt to fill it failed.
+    The other fields describe fills by the report worker, and are empty if there was none: `under_way` while one is
+    queued or running, `status` of this fill or the last one, `percent` of the round that is being written.
     """
 
     folder: str
@@ -65,20 +65,20 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
 
 
 class NewSync(Body, frozen=True, kw_only=True, gc=False):
-    """What is to be written; `bodies`: of messages that are new, their bodies and property strings too."""
+    """What a fill writes. `bodies`: also the bodies and property strings of new messages."""
 
     bodies: bool = False
 
 
 async def get_lake(request: Request[Params]) -> Answer:
-    """How far the lake is."""
+    """The state of the lake."""
     return Answer(body=_view(await ask(lake_state.lake_state)))
 
 
 async def post_sync(request: Request[Params]) -> Answer:
-    """Has the report worker fill the lake, in rounds between reports: 202. 409 while that is under way.
+    """Makes the report worker fill the lake, in rounds between reports: 202. 409 while a fill is under way.
 
-    No body is as an empty one.
+    The body may be left out.
     """
     body: NewSync = request.body
     await ask(lambda: lake_state.begin_sync(with_bodies=body.bodies))
@@ -86,9 +86,9 @@ async def post_sync(request: Request[Params]) -> Answer:
 
 
 async def delete_sync(request: Request[Params]) -> Answer:
-    """Cancels the fill that is under way: 202, the lake. 404 where the report worker is not filling it.
+    """Cancels the fill that is under way: 202, the lake. 404 if the report worker is not filling it.
 
-    What was written before stays in it, and the next fill goes on from there.
+    The rounds that were written stay in the lake, and the next fill continues after them.
     """
 
     def cancel() -> LakeView:
@@ -102,10 +102,10 @@ async def delete_sync(request: Request[Params]) -> Answer:
 
 
 async def patch_schedule(request: Request[Params]) -> Answer:
-    """Changes when the lake is filled by itself, or whether."""
+    """Changes the schedule of fills, or switches it on or off."""
     body = request.body
     if body.cron is None and body.enabled is None:
-        raise Problem(400, "say what is to be otherwise: cron, or enabled", pointer="/")
+        raise Problem(400, "nothing to change: send cron, enabled, or both", pointer="/")
     return Answer(body=schedule_view(await ask(lambda: lake_state.change_schedule(body.cron, body.enabled))))
 
 
@@ -144,7 +144,7 @@ ROUTES = (
         path="/api/v1/lake",
         handler=get_lake,
         group="Reports",
-        summary="The lake, and how far it is",
+        summary="The lake and its state",
         response=LakeView,
         needs_broker=False,
     ),
@@ -153,7 +153,7 @@ ROUTES = (
         path="/api/v1/lake/sync",
         handler=post_sync,
         group="Reports",
-        summary="Fill the lake with what is new",
+        summary="Fill the lake with new messages and polls",
         bodies=(NewSync,),
         body_optional=True,
         status=202,
@@ -176,7 +176,7 @@ ROUTES = (
         path="/api/v1/lake/schedule",
         handler=patch_schedule,
         group="Reports",
-        summary="When the lake is filled by itself",
+        summary="Change the schedule of fills",
         bodies=(ChangedSchedule,),
         response=ScheduleView,
         needs_broker=False,

@@ -1,4 +1,4 @@
-"""Schedules of reports over HTTP: when each runs by itself."""
+"""Schedules of reports over HTTP."""
 
 from typing import Annotated
 
@@ -28,14 +28,14 @@ class ScheduleParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class NewSchedule(Body, frozen=True, kw_only=True, gc=False):
-    """A time at which the report is to run by itself."""
+    """A new schedule of a report."""
 
     cron: Cron
     enabled: bool = True
 
 
 class ChangedSchedule(Body, frozen=True, kw_only=True, gc=False):
-    """What is to be otherwise; null leaves it as it is."""
+    """The changes of a schedule; null leaves a field unchanged."""
 
     cron: Cron | None = None
     enabled: bool | None = None
@@ -46,15 +46,15 @@ class Schedules(Model, frozen=True, kw_only=True, gc=False):
 
 
 async def get_schedules(request: Request[ReportParams]) -> Answer:
-    def found() -> Schedules:
+    def read_schedules() -> Schedules:
         runs.require_report(request.params.name)
         return Schedules(schedules=[schedule_view(entry) for entry in timetable.schedules_of(request.params.name)])
 
-    return Answer(body=await ask(found))
+    return Answer(body=await ask(read_schedules))
 
 
 async def post_schedule(request: Request[ReportParams]) -> Answer:
-    """Adds a schedule: 201. 409 for one that the report has already."""
+    """Adds a schedule: 201. 409 if the report has it already."""
     name, body = request.params.name, request.body
 
     def add() -> ScheduleView:
@@ -66,10 +66,10 @@ async def post_schedule(request: Request[ReportParams]) -> Answer:
 
 
 async def patch_schedule(request: Request[ScheduleParams]) -> Answer:
-    """Changes when a schedule runs, or whether. It runs next when it is next due from now on."""
+    """Changes the time of a schedule, or switches it on or off. It runs at its next time from now on."""
     params, body = request.params, request.body
     if body.cron is None and body.enabled is None:
-        raise Problem(400, "say what is to be otherwise: cron, or enabled", pointer="/")
+        raise Problem(400, "nothing to change: send cron, enabled, or both", pointer="/")
 
     def change() -> ScheduleView:
         runs.require_report(params.name)
@@ -97,7 +97,7 @@ ROUTES = (
         path=SCHEDULES,
         handler=get_schedules,
         group="Reports",
-        summary="When a report runs by itself",
+        summary="Schedules of a report",
         params=ReportParams,
         response=Schedules,
         problems=(404,),
@@ -108,7 +108,7 @@ ROUTES = (
         path=SCHEDULES,
         handler=post_schedule,
         group="Reports",
-        summary="Have a report run by itself",
+        summary="Add a schedule",
         params=ReportParams,
         bodies=(NewSchedule,),
         response=ScheduleView,
@@ -121,7 +121,7 @@ ROUTES = (
         path=f"{SCHEDULES}/{{id}}",
         handler=patch_schedule,
         group="Reports",
-        summary="Change when it does, or switch it off",
+        summary="Change a schedule, or switch it on or off",
         params=ScheduleParams,
         bodies=(ChangedSchedule,),
         response=ScheduleView,
@@ -133,7 +133,7 @@ ROUTES = (
         path=f"{SCHEDULES}/{{id}}",
         handler=delete_schedule,
         group="Reports",
-        summary="Remove a schedule",
+        summary="Delete a schedule",
         params=ScheduleParams,
         status=204,
         problems=(404,),

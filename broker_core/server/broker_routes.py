@@ -36,7 +36,7 @@ class BrokerRoutes:
         self._runner = runner
         self._register_read_only = register_read_only
         self._name_server = name_server
-        self._is_all_there_is = name_server is not None and not options.namesrv_addr
+        self._is_only_name_server = name_server is not None and not options.namesrv_addr
         self._registration = RouteRegistration(options, self._describe, clock)
 
     async def bind(self) -> None:
@@ -50,7 +50,7 @@ class BrokerRoutes:
             self._name_server.serve_broker(self._describe)
             await self._name_server.start()
             self._runner.topic_listeners.append(self._name_server.topics_changed)
-        if self._is_all_there_is:
+        if self._is_only_name_server:
             self._runner.engine.find_queues_with(self._find_queues)
         if self._runner.engine.read_only and not self._register_read_only:
             if self._registration.views():

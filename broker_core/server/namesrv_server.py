@@ -1,10 +1,11 @@
-"""The name server on its port: beside a broker, which it knows without being told, or alone.
+"""The name server on its port, alone or beside a broker in the same process.
 
     socket --> RemotingServer --> NamesrvSession --> NamesrvProcessor --> answer
-                                       '-- what changes a file is answered when the file is written
+                                       '-- a request that changes a file is answered when the file is written
 
-A broker in the same process is entered directly. Its changes follow in the turn of its engine that made them, before
-the answers of that turn leave: a topic that a client's request made has a route when the client reads the answer.
+A broker in the same process is registered directly, without a request. Its changes are registered in the turn of its
+engine that made them, before the replies of that turn are sent. So a topic that a client's request created has a route
+when the client reads the answer.
 """
 
 import asyncio
@@ -33,14 +34,14 @@ WRITES = frozenset((RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG, Req
 MAX_UNANSWERED = 1000
 """Such requests that may wait for the disk at once."""
 LAST_WRITES = 5.0
-"""Seconds that the disk is waited for at the end."""
+"""Seconds to wait for the disk when the server stops."""
 
 Describe = Callable[[Collection[str] | None], Registration]
-"""A broker with some of its topics, or with all of them (None)."""
+"""Returns the registration of a broker, with the given topics or with all of them (None)."""
 
 
 class NameServer:
-    """RocketMQ's mqnamesrv. ``folder`` is where it keeps what outlives it; one name server at a time may have it."""
+    """RocketMQ's mqnamesrv. ``folder`` has its configuration; only one name server at a time can use it."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class NameServer:
     processor: NamesrvProcessor
 
     async def bind(self) -> None:
-        """Have the port and the folder; nobody is served yet. Raises CannotServe."""
+        """Take the port and the folder; nobody is served yet. Raises CannotServe."""
         try:
             self._files.make_folders(self._folder)
             self._lock = self._files.lock(self._folder / "lock", shared=False)
@@ -102,10 +103,10 @@ class NameServer:
         except CannotServe:
             self._release()
             raise
-        self._arm()
+        self._schedule_scan()
 
     async def stop(self) -> None:
-        """Close every connection when its last answer is written, and leave port and folder to others."""
+        """Close every connection when its last answer is written, and release port and folder."""
         self.server.stop_listening()
         if self._scan_timer is not None:
             self._scan_timer.cancel()
@@ -123,31 +124,31 @@ class NameServer:
     # --- The broker in the same process ---
 
     def serve_broker(self, describe: Describe) -> None:
-        """Enter a broker that lives as long as this process; ``topics_changed`` says from then on what it changes."""
+        """Register the broker in this process, without expiry. ``topics_changed`` registers its later changes."""
         self._describe = describe
         if not self._allow_foreign_registration:
             self.processor.own_broker = describe(())
-        self._enter_broker(None)
+        self._register_broker(None)
 
     def topics_changed(self, topics: Collection[str]) -> None:
-        """The broker in this process made, changed or deleted these."""
-        self._enter_broker(topics)
+        """The broker in this process created, changed or deleted these topics."""
+        self._register_broker(topics)
 
-    def _enter_broker(self, changed: Collection[str] | None) -> None:
-        """Enter the broker with what it changed; with everything when that is None, or when it is not known."""
+    def _register_broker(self, changed: Collection[str] | None) -> None:
+        """Register the broker with its changed topics; with all topics if that is None or it is not registered."""
         if self._describe is None:
             return
         now, routes = self.clock.now(), self.controller.routes
         broker = self._describe(changed)
         if changed is not None and routes.renew_broker(broker.cluster, broker.broker_addr, now) is None:
-            changed, broker = None, self._describe(None)  # somebody else had taken its name
+            changed, broker = None, self._describe(None)  # another broker has registered under its name
         for topic in changed or ():
             if topic not in broker.topics:
                 routes.delete_topic_of_broker(topic, broker.broker_name)
         try:
             routes.register_broker(broker, None, now, expires=False)
         except RequestError as error:
-            log.error("the name server beside this broker cannot take it: %s", error)
+            log.error("the name server in this process does not accept its broker: %s", error)
 
     # --- Inside ---
 
@@ -155,22 +156,22 @@ class NameServer:
         return NamesrvSession(channel, self)
 
     def answer_when_written(self, channel: Channel, request: RemotingCommand, response: RemotingCommand) -> None:
-        """Send ``response`` when what the request changed is on the disk."""
+        """Send ``response`` when the changes of the request are on the disk."""
         self._unanswered.append((channel, request, response))
         if self._writing is None:
-            self._writing = start_task(self._write(), "write what name server requests changed")
+            self._writing = start_task(self._write(), "write the changes of name server requests")
 
     @property
     def is_behind(self) -> bool:
-        """Whether too much waits for the disk."""
+        """Whether too many requests wait for the disk."""
         return len(self._unanswered) >= MAX_UNANSWERED
 
     async def _write(self) -> None:
         try:
             while self._unanswered:
-                answered, self._unanswered = self._unanswered, []
+                written, self._unanswered = self._unanswered, []
                 problem = await self._write_all()
-                for channel, request, response in answered:
+                for channel, request, response in written:
                     if problem and response.code == ResponseCode.SUCCESS:
                         response = request.response(ResponseCode.SYSTEM_ERROR, problem)
                     if not request.is_oneway:
@@ -179,27 +180,29 @@ class NameServer:
             self._writing = None
 
     async def _write_all(self) -> str:
-        """Write what is due. What went wrong, or ""."""
+        """Write all changed files. Returns a sentence about an error, else an empty string."""
         while (write := self.controller.next_write()) is not None:
             try:
                 await asyncio.to_thread(write.run)
-            except (OSError, ValueError) as error:  # ValueError: text of a file that no file can hold
+            except (OSError, ValueError) as error:  # ValueError: text that cannot be encoded
                 self.controller.write_failed(write)
-                log.error("%s of the name server could not be written: %s", write.name, error)
-                return f"done, but it could not be written and will be forgotten when the name server ends: {error}"
+                log.error("the name server could not write %s: %s", write.name, error)
+                return (
+                    f"the change applies, but could not be written and will be lost when the name server stops: {error}"
+                )
         return ""
 
-    def _arm(self) -> None:
+    def _schedule_scan(self) -> None:
         seconds = self.controller.options.scan_not_active_broker_interval / 1000
-        self._scan_timer = asyncio.get_running_loop().call_later(seconds, self._scan)
+        self._scan_timer = asyncio.get_running_loop().call_later(seconds, self._scan_brokers)
 
-    def _scan(self) -> None:
-        self._arm()
+    def _scan_brokers(self) -> None:
+        self._schedule_scan()
         for session in self.controller.routes.scan_not_active_broker(self.clock.now()):
             assert isinstance(session, NamesrvSession)
-            log.warning("a broker at %s was not heard for too long", session.channel)
+            log.warning("the broker at %s has sent nothing for too long; its connection is closed", session.channel)
             session.channel.close()
-        self._enter_broker(())
+        self._register_broker(())
 
 
 class NamesrvSession:
@@ -210,18 +213,20 @@ class NamesrvSession:
         self._name_server = name_server
 
     def receive(self, commands: list[RemotingCommand]) -> None:
-        """All frames of one read; what can be answered at once is, as one write."""
+        """Handle the frames of one read. All immediate answers are one write."""
         name_server = self._name_server
         now = name_server.clock.now()
         for request in commands:
             if request.is_response:
                 continue
-            writes = request.code in WRITES
-            if writes and name_server.is_behind:
-                response = request.response(ResponseCode.SYSTEM_BUSY, "too many changes wait for the disk; try again")
+            writes_file = request.code in WRITES
+            if writes_file and name_server.is_behind:
+                response = request.response(
+                    ResponseCode.SYSTEM_BUSY, "too many changes wait for the disk; try again later"
+                )
             else:
                 response = name_server.processor.process(request, self, now)
-                if writes:
+                if writes_file:
                     name_server.answer_when_written(self.channel, request, response)
                     continue
             if not request.is_oneway:
@@ -229,16 +234,16 @@ class NamesrvSession:
 
     @property
     def ready(self) -> bool:
-        """What it receives it handles at once."""
+        """Always True, because every request is handled when it is received."""
         return True
 
     def closed(self) -> None:
-        """The connection is gone, and the brokers that registered on it with it."""
+        """The connection has closed: remove the brokers that registered on it."""
         self._name_server.controller.routes.connection_closed(self)
 
 
 def _frame(response: RemotingCommand, request: RemotingCommand) -> bytes:
-    """The response's bytes; of one that has no place in a frame, a response that says so."""
+    """The bytes of a response. If it does not fit into a frame, those of an error response."""
     try:
         return response.encode()
     except ValueError as error:

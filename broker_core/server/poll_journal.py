@@ -1,10 +1,10 @@
-"""The poll journal's writer: how pulls ended, kept for reports, beside the engine and never in its way.
+"""The poll journal's writer: it records how each pull ended, for reports, without delaying the engine.
 
     engine's turn --> take: a list of notes --> a bounded queue --(a thread)--> blocks --> rolled files
 
-A turn costs the engine one call that keeps a reference. The thread makes entries of the notes, some at a time, with
-pauses in which the engine has the interpreter for itself. While the disk refuses, the queue fills up; what it cannot
-hold is dropped and counted. A crash loses what was not written yet.
+A turn costs the engine one call that keeps a reference. The thread turns the notes into entries, a few at a time, with
+pauses in which the engine has the interpreter for itself. While the disk refuses, the queue fills up; entries beyond
+its limit are dropped and counted. A crash loses the entries that are not written yet.
 """
 
 import logging
@@ -26,19 +26,19 @@ from broker_core.store.files import Files
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 65_536
-"""Events that may wait for the thread; some 20 MB."""
+"""Events that may wait for the thread; about 20 MB."""
 HURRY_AT = 8192
-"""Events at which the thread is woken before its time."""
+"""If more events than this wait, the thread is woken before its flush interval is over."""
 NOTES_AT_A_TIME = 32
 WAITING_PER_NOTE = 64
-"""After so many notes, and one more for so many that wait, the thread pauses: without pauses it would keep the
-interpreter for 5 ms at a time, and may have to wait as long for it when the engine is busy."""
+"""The thread pauses after NOTES_AT_A_TIME notes, plus one for every WAITING_PER_NOTE notes that wait. Without pauses it
+would keep the interpreter for 5 ms at a time, and may have to wait as long for it when the engine is busy."""
 PAUSE_SECONDS = 0.0002
 STOP_SECONDS = 10.0
 
-ENDS = frozenset((PullAnswered, PullReleased, OffsetCommitted))
+ENTRY_EVENTS = frozenset((PullAnswered, PullReleased, OffsetCommitted))
 """Events that become one entry each."""
-READ = ENDS | {PullWoken}
+READ_EVENTS = ENTRY_EVENTS | {PullWoken}
 """Events that the journal reads."""
 
 
@@ -46,7 +46,7 @@ def entries(turn: Sequence[Note]) -> Iterator[JournalEntry]:
     """An entry for each pull of one turn that ended, and for each offset that was committed."""
     woken: PullWoken | None = None
     for note in turn:
-        if note[0] not in READ:
+        if note[0] not in READ_EVENTS:
             continue
         event = build_event(note)
         if isinstance(event, PullAnswered):
@@ -60,7 +60,7 @@ def entries(turn: Sequence[Note]) -> Iterator[JournalEntry]:
 
 
 def _answered(event: PullAnswered, woken: PullWoken | None) -> JournalEntry:
-    """The entry of a pull; ``woken`` is there when it was held."""
+    """The entry of a pull; ``woken`` is None if it was not held."""
     return JournalEntry(
         at_ms=event.wall_ms,
         from_offset=event.pull_from_offset,
@@ -125,9 +125,9 @@ def _released(event: PullReleased) -> JournalEntry:
     )
 
 
-def _ends(turn: Sequence[Note]) -> int:
-    """How many entries a turn comes to."""
-    return sum(note[0] in ENDS for note in turn)
+def _count_entries(turn: Sequence[Note]) -> int:
+    """How many entries the notes of a turn make."""
+    return sum(note[0] in ENTRY_EVENTS for note in turn)
 
 
 class PollJournal:
@@ -137,11 +137,11 @@ class PollJournal:
         self._files = files
         self._clock = clock
         self._turns: deque[Sequence[Note]] = deque()
-        # Each of the four is changed by one thread alone, so there is no lock.
-        self._handed = 0  # events that were queued: the engine's
-        self._dropped = 0  # entries that were not: the engine's
-        self._handled = 0  # events that have left the queue: the journal's
-        self._left = 0  # entries that were in it at the end: the journal's
+        # Each of these four is changed by only one thread, so no lock is needed.
+        self._queued = 0  # events that were queued; changed by the engine's thread
+        self._dropped = 0  # entries that were not queued; changed by the engine's thread
+        self._taken = 0  # events that have left the queue; changed by the journal's thread
+        self._given_up = 0  # entries in the queue at the end; changed by the journal's thread
         self._is_failing = False
         self._thread: Thread | None = None
         self._wake = Signal()
@@ -155,13 +155,13 @@ class PollJournal:
     # --- in the engine's thread ---
 
     def start(self, engine: Engine) -> None:
-        """Listen to an engine that was just opened, unless its store or its options want no journal."""
+        """Record an engine that was just opened, unless its store is read-only or its options disable the journal."""
         if self.open(engine):
             self._thread = Thread(target=self._run, name="poll-journal", daemon=True)
             self._thread.start()
 
     def open(self, engine: Engine) -> bool:
-        """``start`` without the thread: the caller calls ``write`` and ``close``. False: there is to be no journal."""
+        """``start`` without the thread: the caller calls ``write`` and ``close``. False if there is no journal."""
         if engine.read_only or not engine.options.poll_journal_enable:
             return False
         self._engine = engine
@@ -172,19 +172,19 @@ class PollJournal:
 
     def take(self, turn: Sequence[Note]) -> None:
         """Keep a turn's notes for the thread."""
-        handed = self._handed + len(turn)
-        if handed - self._handled > self._hurry_at:
-            if handed - self._handled > MAX_WAITING or self._stopping:
-                self._dropped += _ends(turn)
-                self._count()
+        queued = self._queued + len(turn)
+        if queued - self._taken > self._hurry_at:
+            if queued - self._taken > MAX_WAITING or self._stopping:
+                self._dropped += _count_entries(turn)
+                self._update_counters()
                 return
-            if not self._is_failing and not self._wake.is_set():  # a disk that refuses is asked again in its time
+            if not self._is_failing and not self._wake.is_set():  # a refusing disk is tried again at the interval
                 self._wake.set()
-        self._handed = handed
+        self._queued = queued
         self._turns.append(turn)
 
     def stop(self) -> None:
-        """Write what is there and end the thread. Called by any thread, when the engine has had its last turn."""
+        """Write the rest and end the thread. Call this after the engine's last turn, in any thread."""
         if self._thread is None:
             return
         self._stopping = True
@@ -210,8 +210,8 @@ class PollJournal:
             self._give_up()
 
     def write(self) -> None:
-        """Write what was handed over. What the disk refuses is kept for the next call."""
-        journal, now, noted = self._journal, self._clock.now(), 0
+        """Write the queued turns. Entries that the disk refuses are kept for the next call."""
+        journal, now, since_pause = self._journal, self._clock.now(), 0
         journal.dropped = self._dropped
         try:
             journal.remove_expired(now)
@@ -221,44 +221,44 @@ class PollJournal:
                 for entry in entries(turn):
                     if journal.add(entry):
                         journal.cut(now)
-                self._handled += len(turn)
+                self._taken += len(turn)
                 journal.append(now)
-                noted += len(turn)
-                waiting = self._handed - self._handled
-                if noted >= NOTES_AT_A_TIME + waiting // WAITING_PER_NOTE and not self._stopping:
-                    noted = 0
+                since_pause += len(turn)
+                waiting = self._queued - self._taken
+                if since_pause >= NOTES_AT_A_TIME + waiting // WAITING_PER_NOTE and not self._stopping:
+                    since_pause = 0
                     time.sleep(PAUSE_SECONDS)
             journal.cut(now)
             journal.append(now)
         except OSError as error:
             self._counters.journal_write_errors += 1
             if not self._is_failing:
-                log.error("the poll journal cannot be written, which is tried again: %s", error)
+                log.error("the poll journal cannot be written; trying again: %s", error)
             self._is_failing = True
         else:
             if self._is_failing:
-                log.warning("the poll journal is written again")
+                log.warning("the poll journal can be written again")
             self._is_failing = False
-        self._count()
+        self._update_counters()
 
     def close(self) -> None:
-        """Write the rest, and say in the file that it is complete. What the disk refuses now is lost."""
+        """Write the rest and mark the file as complete. Entries that the disk refuses now are lost."""
         self.write()
         if not self._is_failing:
             try:
                 self._journal.close(self._clock.now())
             except OSError as error:
-                log.warning("the poll journal's last file could not be closed in order: %s", error)
+                log.warning("the poll journal's last file could not be marked as complete: %s", error)
         self._give_up()
 
     def _give_up(self) -> None:
-        """What has not been written is lost."""
+        """Count the unwritten entries as lost."""
         self._journal.give_up()
         while self._turns:
-            self._left += _ends(self._turns.popleft())
-        self._count()
+            self._given_up += _count_entries(self._turns.popleft())
+        self._update_counters()
 
-    def _count(self) -> None:
+    def _update_counters(self) -> None:
         counters = self._counters
         counters.journal_entries = self._journal.written
-        counters.journal_lost = self._dropped + self._left + self._journal.failed
+        counters.journal_lost = self._dropped + self._given_up + self._journal.failed

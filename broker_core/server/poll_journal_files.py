@@ -1,8 +1,8 @@
-"""The files of a store's poll journal: which there are, how entries get into them, which go.
+"""The files of a store's poll journal: entries are gathered into blocks, and old files are removed.
 
-A file is full at pollJournalFileSize or after a part of pollJournalMaxHours, and each start of the broker begins a new
-one. The oldest is removed before all of them would be larger than pollJournalMaxBytes, and when its first entry may be
-as old as pollJournalMaxHours. Everything here is called by one thread.
+A file ends at pollJournalFileSize or after a part of pollJournalMaxHours. Each start of the broker begins a new file.
+The oldest file is removed before all files together would exceed pollJournalMaxBytes, and when its first entry may be
+as old as pollJournalMaxHours. One thread calls everything in this module.
 """
 
 from collections import deque
@@ -25,12 +25,12 @@ from broker_core.store.files import Files
 
 HOUR_MS = 3_600_000
 SPANS = 24
-"""A file spans this part of the time that entries are kept. It is removed as a whole, so some go that much too early.
-"""
+"""A file spans 1/24 of the time that entries are kept. It is removed as a whole, so some entries are removed too early
+by up to that."""
 
 
 class Block(NamedTuple):
-    """A block that waits to be written to file ``number`` at position ``at``; ``lost`` entries are missing before."""
+    """A block to be written to file ``number`` at position ``at``. ``lost`` counts the entries lost before it."""
 
     number: int
     at: int
@@ -44,52 +44,52 @@ class JournalFiles:
 
     def __init__(self, files: Files, folder: Path, options: Callable[[], Options], epoch: int) -> None:
         self.written = 0
-        """Entries that files took."""
+        """Entries written to files."""
         self.failed = 0
-        """Entries that no file took, nor will."""
+        """Entries that could not be written and are given up."""
         self.dropped = 0
-        """Entries that never got here; set by who knows it."""
+        """Entries dropped before they reached this object; set by its caller."""
         self._files = files
         self._folder = folder
         self._options = options
         self._epoch = epoch
-        self._known: dict[int, tuple[int, int]] | None = None
-        """Bytes, and wall time of the last change, of the files that there are; oldest first."""
+        self._sizes_and_times: dict[int, tuple[int, int]] | None = None
+        """File number -> (bytes, wall ms of the last change), oldest first; None before the first look."""
         self._encoder = BlockEncoder()
         self._number = -1  # the file of the encoder's next block; -1: a new one
-        self._size = 0  # its bytes, with those that wait
+        self._size = 0  # bytes of that file, including blocks that wait
         self._began_ns = 0
         self._waiting: deque[Block] = deque()
-        self._told = 0  # lost entries that blocks tell of
+        self._recorded_lost = 0  # lost entries that blocks have recorded
         self._has_failed = False
 
-    def _files_there(self) -> dict[int, tuple[int, int]]:
-        if self._known is None:
+    def _existing_files(self) -> dict[int, tuple[int, int]]:
+        if self._sizes_and_times is None:
             known = {}
             for name in self._files.names(self._folder):
                 match = FILE_NAME.fullmatch(name)
                 if match is not None:
                     path = self._folder / name
                     known[int(match[1])] = (self._files.size(path), self._files.modified_ms(path))
-            self._known = known
-        return self._known
+            self._sizes_and_times = known
+        return self._sizes_and_times
 
     # --- entries into blocks ---
 
     def add(self, entry: JournalEntry) -> bool:
-        """Take an entry; whether it is time to ``cut``."""
+        """Add an entry. Returns whether ``cut`` must be called."""
         self._encoder.add(entry)
         return self._encoder.is_full
 
     def cut(self, now: Now) -> None:
-        """Make a block of what was added."""
+        """Make a block of the entries added since the last one."""
         entries = len(self._encoder)
         if not entries:
             return
         data = b""
         if self._number < 0:
-            self._number = max(self._files_there(), default=-1) + 1
-            self._files_there()[self._number] = (0, now.wall_ms)
+            self._number = max(self._existing_files(), default=-1) + 1
+            self._existing_files()[self._number] = (0, now.wall_ms)
             self._size, self._began_ns = 0, now.mono_ns
             data = encode_header(self._number, now.wall_ms, self._epoch, self._options().broker_name)
         lost = self._take_lost()
@@ -101,16 +101,16 @@ class JournalFiles:
         self._waiting.append(Block(self._number, self._size, data, entries, lost))
         self._size += len(data)
         if is_last:
-            self._renew()
+            self._begin_new_file()
 
     def _take_lost(self) -> int:
-        """Lost entries of which no block has told yet; the next one does."""
-        lost = self.dropped + self.failed - self._told
-        self._told += lost
+        """How many lost entries no block has recorded yet; the caller records them in the next one."""
+        lost = self.dropped + self.failed - self._recorded_lost
+        self._recorded_lost += lost
         return lost
 
-    def _renew(self) -> None:
-        """What is added from now on is for another file."""
+    def _begin_new_file(self) -> None:
+        """Begin a new file with the next entry."""
         self._encoder, self._number = BlockEncoder(), -1
 
     def _file_size(self) -> int:
@@ -126,10 +126,10 @@ class JournalFiles:
     # --- blocks into files ---
 
     def append(self, now: Now) -> None:
-        """Write the blocks that wait. OSError: the disk refused this one, it and the rest wait on."""
+        """Write the waiting blocks. After an OSError, the failed block and those after it continue to wait."""
         while self._waiting:
             block = self._waiting[0]
-            if self._has_failed and not self._fits(block):
+            if self._has_failed and not self._continues_file(block):
                 self._give_up(block.number)
                 continue
             self._has_failed = True
@@ -139,7 +139,7 @@ class JournalFiles:
             self.written += block.entries
 
     def _write(self, number: int, data: bytes, now: Now) -> None:
-        known = self._files_there()
+        known = self._existing_files()
         self._make_room(len(data), number)
         if known[number][0] == 0:
             self._files.make_folders(self._folder)
@@ -147,8 +147,8 @@ class JournalFiles:
         known[number] = (known[number][0] + len(data), now.wall_ms)
 
     def _make_room(self, size: int, number: int) -> None:
-        """Remove the oldest files, before ``number``, until so many bytes more are allowed."""
-        known, allowed = self._files_there(), self._options().poll_journal_max_bytes - size
+        """Remove the oldest files before ``number``, until ``size`` more bytes are allowed."""
+        known, allowed = self._existing_files(), self._options().poll_journal_max_bytes - size
         total = sum(size for size, _ in known.values())
         for oldest in list(known):
             if total <= allowed or oldest == number:
@@ -158,24 +158,24 @@ class JournalFiles:
 
     def _remove(self, number: int) -> None:
         self._files.remove(self._folder / file_name(number))
-        del self._files_there()[number]
+        del self._existing_files()[number]
 
-    def _fits(self, block: Block) -> bool:
-        """Whether the block's file ends where the block begins: a write that failed may have left a piece of it."""
+    def _continues_file(self, block: Block) -> bool:
+        """Whether the block's file ends where the block begins. A failed write may have left a part of the block."""
         path = self._folder / file_name(block.number)
         return (self._files.size(path) if self._files.exists(path) else 0) == block.at
 
     def _give_up(self, number: int) -> None:
-        """Readers see nothing behind the piece: what else was meant for this file is lost, and the next one begun."""
+        """Give up a file that ends in a part of a block, because readers stop there. Its waiting entries are lost."""
         for block in [block for block in self._waiting if block.number == number]:
             self._waiting.remove(block)
             self.failed += block.entries
-            self._told -= block.lost
+            self._recorded_lost -= block.lost
         if self._number == number:
             self.failed += len(self._encoder)
-            self._renew()
+            self._begin_new_file()
 
-    # --- leaving ---
+    # --- removing and closing ---
 
     def remove_expired(self, now: Now) -> None:
         """Remove files whose entries have been kept long enough, and close one that is old without being full."""
@@ -183,20 +183,20 @@ class JournalFiles:
             self.close(now)
         limit_ms = now.wall_ms - self._options().poll_journal_max_hours * HOUR_MS + self._span_ms()
         busy = {self._number, *(block.number for block in self._waiting)}
-        for number, (_, modified_ms) in list(self._files_there().items()):
+        for number, (_, modified_ms) in list(self._existing_files().items()):
             if number in busy or modified_ms > limit_ms:
                 return
             self._remove(number)
 
     def close(self, now: Now) -> None:
-        """Say in the newest file that it is complete. Everything that was added has been written before."""
+        """Mark the newest file as complete. All added entries must have been written."""
         if self._number >= 0:
             number, data = self._number, self._encoder.take(self._take_lost())
-            self._renew()
+            self._begin_new_file()
             self._write(number, data, now)
 
     def give_up(self) -> None:
-        """What has not been written is lost."""
+        """Count the unwritten entries as lost."""
         self.failed += sum(block.entries for block in self._waiting) + len(self._encoder)
         self._waiting.clear()
-        self._renew()
+        self._begin_new_file()

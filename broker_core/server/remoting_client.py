@@ -1,4 +1,4 @@
-"""RocketMQ's NettyRemotingClient, as far as a broker is a client: one connection to one server, made when it is needed.
+"""RocketMQ's NettyRemotingClient, reduced to what a broker needs: one connection to one server, opened when needed.
 
 answer = await client.invoke(RequestCode.REGISTER_BROKER, fields, body, timeout_s=3)
 """
@@ -14,7 +14,7 @@ MAX_CALLS = 1000
 
 
 class RemotingClient:
-    """A connection to ``host``:``port``. Calls may overlap. What goes wrong is an OSError, TimeoutError being one."""
+    """A connection to ``host``:``port``. Calls may overlap. Every failure is an OSError, which TimeoutError is too."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host
@@ -30,7 +30,7 @@ class RemotingClient:
     async def invoke(
         self, code: int, ext_fields: dict[str, str], body: bytes = b"", *, timeout_s: float = 3.0
     ) -> RemotingCommand:
-        """Ask, and wait for the answer. When it does not come in time the connection is closed, as RocketMQ does."""
+        """Send a request and return its answer. If none comes in time, the connection is closed, as in RocketMQ."""
         connection = await self._connect()
         request = self._request(code, ext_fields, body)
         answer = connection.expect(request.opaque)
@@ -45,17 +45,17 @@ class RemotingClient:
             connection.forget(request.opaque)
 
     async def oneway(self, code: int, ext_fields: dict[str, str], body: bytes = b"") -> None:
-        """Say it, and do not wait."""
+        """Send a request that has no answer."""
         connection = await self._connect()
         connection.write(self._request(code, ext_fields, body, oneway=True))
 
     async def wait_closed(self) -> None:
-        """Return when the connection has ended; at once when there is none."""
+        """Return when the connection has ended; at once if there is none."""
         if self._connection is not None:
             await self._connection.ended.wait()
 
     async def close(self) -> None:
-        """End the connection. The next call would make another one."""
+        """Close the connection. A later call opens a new one."""
         if self._connection is not None:
             self._connection.close("the client was closed")
             await self._connection.ended.wait()
@@ -73,20 +73,20 @@ class RemotingClient:
                         _, self._connection = await loop.create_connection(_Connection, self.host, self.port)
                 except TimeoutError:
                     raise TimeoutError(f"no connection within {CONNECT_SECONDS:g} s") from None
-                except (OverflowError, UnicodeError) as error:  # a port or a name that cannot be
+                except (OverflowError, UnicodeError) as error:  # an impossible port or host name
                     raise OSError(str(error)) from error
             assert self._connection is not None
             return self._connection
 
 
 class _Connection(asyncio.Protocol):
-    """From one connect to its end."""
+    """One connection, with the calls that wait for answers on it."""
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
         self._calls: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._decoder = FrameDecoder()
-        self._why = "the server closed the connection"
+        self._close_reason = "the server closed the connection"
 
     _transport: asyncio.Transport
 
@@ -95,28 +95,28 @@ class _Connection(asyncio.Protocol):
         return self._transport.is_closing()
 
     def expect(self, opaque: int) -> "asyncio.Future[RemotingCommand]":
-        """Where the answer to this call will be."""
+        """Return the future of the answer with this opaque."""
         if len(self._calls) >= MAX_CALLS:
-            raise OSError(f"{MAX_CALLS} calls wait for their answers already")
+            raise OSError(f"{MAX_CALLS} calls wait for their answers; no more are accepted")
         self._calls[opaque] = asyncio.get_running_loop().create_future()
         return self._calls[opaque]
 
     def forget(self, opaque: int) -> None:
-        """Nobody waits for this answer any more."""
+        """Stop waiting for this answer."""
         self._calls.pop(opaque, None)
 
     def write(self, request: RemotingCommand) -> None:
-        """Send it; OSError when it has no place in a frame, or the connection has ended."""
+        """Send a request. OSError if it does not fit into a frame or the connection has ended."""
         if self.is_closing:
-            raise ConnectionError(self._why)
+            raise ConnectionError(self._close_reason)
         try:
             self._transport.write(request.encode())
         except ValueError as error:
             raise OSError(str(error)) from error
 
-    def close(self, why: str) -> None:
-        """End it; who waits is told why."""
-        self._why = why
+    def close(self, reason: str) -> None:
+        """Close the connection; the calls that wait fail with ``reason``."""
+        self._close_reason = reason
         self._transport.abort()
 
     # --- for asyncio ---
@@ -128,13 +128,13 @@ class _Connection(asyncio.Protocol):
         try:
             commands = self._decoder.feed(data)
         except RemotingProtocolError as error:
-            self._take(error.commands)
+            self._take_answers(error.commands)
             self.close(f"the server does not speak RocketMQ's protocol: {error}")
             return
-        self._take(commands)
+        self._take_answers(commands)
 
-    def _take(self, commands: list[RemotingCommand]) -> None:
-        """Answers; what a server asks here is not for a broker without slaves, and is passed over."""
+    def _take_answers(self, commands: list[RemotingCommand]) -> None:
+        """Pass answers to their calls. Requests from the server are ignored: they concern only brokers with slaves."""
         for command in commands:
             call = self._calls.get(command.opaque) if command.is_response else None
             if call is not None and not call.done():
@@ -143,5 +143,5 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         for call in self._calls.values():
             if not call.done():
-                call.set_exception(ConnectionError(str(error) if error else self._why))
+                call.set_exception(ConnectionError(str(error) if error else self._close_reason))
         self.ended.set()

@@ -1,4 +1,4 @@
-"""Registering at name servers of other processes, RocketMQ's included: ``namesrvAddr`` says where.
+"""Registration at the name servers in ``namesrvAddr``, which run in other processes and may be RocketMQ's.
 
 Each name server has a task of its own, so one that is away delays no other, and none delays the broker:
 
@@ -6,8 +6,8 @@ Each name server has a task of its own, so one that is away delays no other, and
     refused, unreachable, connection lost                                -->  again after a pause, longer each time
     at the end                                                           -->  UNREGISTER_BROKER
 
-It is always all topics: a name server that has lost the broker takes nothing less, and may think otherwise of what is
-missing (deleteTopicWithBrokerRegistration) that it was deleted. RocketMQ sends changes alone.
+Every registration contains all topics, while RocketMQ sends only changes. A name server that has lost the broker needs
+all of them, and one with deleteTopicWithBrokerRegistration treats missing topics as deleted.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ log = logging.getLogger(__name__)
 
 LEAST_PERIOD_MS, MOST_PERIOD_MS = 10_000, 60_000
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
-"""Seconds after the first failure; twice as long after each further one, up to the longest."""
-GATHER = 0.1
-"""Seconds between two registrations at the least: what changes meanwhile goes into one."""
-LEAVE = 1.0
-"""Seconds that taking leave may take."""
+"""Seconds to wait after the first failure; doubled after each further one, up to the longest."""
+GATHER_SECONDS = 0.1
+"""Least seconds between two registrations, so that changes in between share one."""
+UNREGISTER_SECONDS = 1.0
+"""Seconds that unregistering may take."""
 
 
 State = Literal["connecting", "registered", "failing"]
 
 
 class NameServerView(msgspec.Struct, frozen=True, kw_only=True):
-    """How the broker stands with one name server. Times in ms since 1970; ``problem`` is empty when there is none."""
+    """The registration at one name server. Times in ms since 1970; ``problem`` is empty if there is none."""
 
     address: str
     state: State
@@ -51,7 +51,7 @@ class NameServerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RouteRegistration:
-    """RocketMQ's BrokerOuterAPI. ``describe`` is asked for the broker and all its topics before each registration."""
+    """RocketMQ's BrokerOuterAPI. ``describe``, called before each registration, returns the broker and its topics."""
 
     def __init__(self, options: Options, describe: Callable[[None], Registration], clock: Clock) -> None:
         self.period = min(max(options.register_name_server_period, LEAST_PERIOD_MS), MOST_PERIOD_MS) / 1000
@@ -61,30 +61,30 @@ class RouteRegistration:
         self._started_ms = clock.now().wall_ms
         self._encoded: tuple[Registration, dict[str, str], bytes] | None = None
         addresses = dict.fromkeys(address for address in options.namesrv_addr.split(";") if address)
-        self._links = [_Link(self, address) for address in addresses]
+        self._name_servers = [_NameServer(self, address) for address in addresses]
 
     def start(self) -> None:
-        """Begin to register. The broker's port should be open by now: clients will come."""
-        for link in self._links:
-            link.start()
+        """Begin to register. The broker's port must be open, because clients will connect."""
+        for name_server in self._name_servers:
+            name_server.start()
 
     def topics_changed(self, topics: Collection[str]) -> None:
-        """Tell every name server, soon."""
-        for link in self._links:
-            link.due.set()
+        """Register the change at every name server soon."""
+        for name_server in self._name_servers:
+            name_server.due.set()
 
     async def stop(self) -> None:
-        """Take leave of every name server that can be reached now."""
-        await asyncio.gather(*(link.stop() for link in self._links))
+        """Unregister from every name server that is connected."""
+        await asyncio.gather(*(name_server.stop() for name_server in self._name_servers))
 
     def views(self) -> list[NameServerView]:
-        """How it stands with each name server, in the order of ``namesrvAddr``."""
-        return [link.view() for link in self._links]
+        """The registration at each name server, in the order of ``namesrvAddr``."""
+        return [name_server.view() for name_server in self._name_servers]
 
     def registration(self) -> tuple[Registration, dict[str, str], bytes]:
-        """The broker as it is now, as header and body too; made anew only when a topic has changed."""
+        """(broker as it is now, header, body). They are encoded again only after a topic has changed."""
         broker = self._describe(None)
-        # Said anew after a restart in any case: what the topics may be used for could be another thing now.
+        # A restart makes a new version in any case, because the permissions of the topics may differ.
         version = broker.data_version
         broker.data_version = msgspec.structs.replace(version, timestamp=max(version.timestamp, self._started_ms))
         if self._encoded is None or self._encoded[0].data_version != broker.data_version:
@@ -92,8 +92,8 @@ class RouteRegistration:
         return self._encoded
 
 
-class _Link:
-    """One name server."""
+class _NameServer:
+    """The registration at one name server, repeated by a task."""
 
     def __init__(self, owner: RouteRegistration, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -134,17 +134,17 @@ class _Link:
                 pause = min(2 * pause, LONGEST_PAUSE)
                 continue
             pause = FIRST_PAUSE
-            await asyncio.sleep(GATHER)
-            if await self._connection_ends():
+            await asyncio.sleep(GATHER_SECONDS)
+            if await self._wait_for_change_or_end():
                 self._enter("connecting", "the connection ended")  # not worth a warning if it is back soon
                 await asyncio.sleep(pause)
 
     async def _register(self) -> None:
-        """Raises OSError when the name server cannot be reached or refuses."""
+        """Register once. Raises OSError if the name server cannot be reached or refuses."""
         _, fields, body = self._owner.registration()
         answer = await self._client.invoke(RequestCode.REGISTER_BROKER, fields, body, timeout_s=self._owner.timeout)
         if answer.code:
-            raise OSError(f"it answers {answer.code}: {answer.remark}")
+            raise OSError(f"the answer was {answer.code}: {answer.remark}")
         self._registrations += 1
         self._registered_at_ms = self._owner.clock.now().wall_ms
         if self._state != "registered":
@@ -155,15 +155,15 @@ class _Link:
         self._failures += 1
         problem = str(error) or type(error).__name__
         if self._state != "failing":
-            log.warning("name server %s does not know this broker: %s; it is tried again", self._address, problem)
+            log.warning("this broker could not register at name server %s: %s; trying again", self._address, problem)
             self._enter("failing", problem)
         self._problem = problem
 
     def _enter(self, state: State, problem: str) -> None:
         self._state, self._problem, self._since_ms = state, problem, self._owner.clock.now().wall_ms
 
-    async def _connection_ends(self) -> bool:
-        """Wait until topics change or the period is over. True, at once, when the connection ends."""
+    async def _wait_for_change_or_end(self) -> bool:
+        """Wait until topics change, the period is over, or the connection ends. Returns whether it ended."""
         lost = start_task(self._client.wait_closed(), f"watch the connection to name server {self._address}")
         due = start_task(self.due.wait(), f"wait for topics to register at {self._address}")
         try:
@@ -174,7 +174,7 @@ class _Link:
             due.cancel()
 
     async def stop(self) -> None:
-        """Take leave, and close the connection: by that alone the name server would notice too."""
+        """Unregister and close the connection. A name server also notices the closed connection alone."""
         if self._task is None:
             return
         self._task.cancel()
@@ -182,7 +182,7 @@ class _Link:
         if self._client.connected:
             broker, _, _ = self._owner.registration()
             try:
-                await self._client.invoke(RequestCode.UNREGISTER_BROKER, identity(broker), timeout_s=LEAVE)
+                await self._client.invoke(RequestCode.UNREGISTER_BROKER, identity(broker), timeout_s=UNREGISTER_SECONDS)
             except OSError as error:
-                log.info("name server %s was not told that this broker ends: %s", self._address, error)
+                log.info("this broker could not unregister from name server %s: %s", self._address, error)
         await self._client.close()

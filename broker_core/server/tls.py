@@ -17,7 +17,7 @@ TlsMode = Literal["disabled", "permissive", "enforcing"]
 
 
 class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """RocketMQ's TlsSystemConfig, as far as a server needs it. Without a certificate it makes one for itself."""
+    """RocketMQ's TlsSystemConfig, as far as a server needs it. Without a certificate, the server creates one."""
 
     mode: TlsMode = "permissive"
     cert_path: str = ""
@@ -25,16 +25,18 @@ class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TlsError(Exception):
-    """The certificate or key that was named cannot be used; a sentence."""
+    """The configured certificate or key cannot be used. The message is a sentence."""
 
 
 def make_context(options: TlsOptions) -> ssl.SSLContext:
-    """What a server needs for TLS 1.2 and above. Takes its time (files, a key to be made). Raises TlsError."""
+    """The server's context for TLS 1.2 and above. Slow: it reads files and may create a key. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
     if not options.cert_path:
-        with NamedTemporaryFile(prefix="glassmq-", suffix=".pem") as file:  # its owner's alone; ssl reads only files
+        with NamedTemporaryFile(
+            prefix="glassmq-", suffix=".pem"
+        ) as file:  # readable by its owner only; a file, because ssl reads only files
             file.write(self_signed())
             file.flush()
             context.load_cert_chain(file.name)
@@ -86,7 +88,7 @@ def self_signed() -> bytes:
 
 
 class TlsRecords:
-    """One connection's TLS, the server's end. Nothing raises: what the peer does wrong is in ``refused``."""
+    """The server's end of one connection's TLS. No method raises; an error of the peer is in ``refused``."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming = ssl.MemoryBIO()
@@ -94,12 +96,12 @@ class TlsRecords:
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self.established = False
         self.ended = False
-        """The peer said that there is no more."""
+        """The peer has ended its side of TLS."""
         self.refused = ""
-        """Why nothing more can be understood of the peer."""
+        """The error after which nothing more can be decrypted; empty without one."""
 
     def receive(self, data: bytes) -> tuple[bytes, bytes]:
-        """Bytes of the peer in; out come its plaintext, and what has to be sent to it now."""
+        """Decrypt bytes of the peer. Returns (plaintext, bytes to send to the peer now)."""
         self._incoming.write(data)
         plaintext = bytearray()
         try:
@@ -116,15 +118,15 @@ class TlsRecords:
         return bytes(plaintext), self._outgoing.read()
 
     def send(self, plaintext: bytes) -> bytes:
-        """Encrypt, once ``established``."""
+        """Encrypt, once ``established``. Returns the bytes to send."""
         view = memoryview(plaintext)
-        with suppress(ssl.SSLError):  # the connection is broken, and reading will tell
+        with suppress(ssl.SSLError):  # the connection is broken, which ``receive`` reports
             while view:
                 view = view[self._object.write(view) :]
         return self._outgoing.read()
 
     def end(self) -> bytes:
-        """Say that there is no more; the peer's saying so is not waited for."""
+        """End this side of TLS, without waiting for the peer's end. Returns the bytes to send."""
         with suppress(ssl.SSLError):
             self._object.unwrap()
         return self._outgoing.read()

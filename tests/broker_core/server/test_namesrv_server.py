@@ -93,7 +93,7 @@ async def test_a_silent_broker_is_forgotten_and_its_connection_closed() -> None:
         broker.write(registration("b1", "1.1.1.1:1", "t1", "t2"))
         await broker.receive()
         clock.advance(119_000)
-        server.name_server._scan()
+        server.name_server._scan_brokers()
         assert await server.route("t1") is not None
         clock.advance(2000)
         assert await broker.rest() == b""
@@ -232,7 +232,7 @@ async def test_the_broker_beside_it_is_known_and_never_expires() -> None:
             }
         ]
         clock.advance(1e9)
-        server.name_server._scan()
+        server.name_server._scan_brokers()
         assert await server.route("TBW102") == route
 
 
@@ -301,7 +301,7 @@ async def test_it_comes_back_when_another_broker_had_taken_its_name() -> None:
         assert (await server.route("TBW102"))["brokerDatas"][0]["brokerAddrs"] == {"0": "1.1.1.1:1"}
         peer.writer.close()
         await until(lambda: len(server.name_server.server.channels) == 1)
-        server.name_server._scan()
+        server.name_server._scan_brokers()
         assert (await server.route("TBW102"))["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:10911"}
 
 
@@ -311,9 +311,9 @@ async def test_a_table_that_is_full_harms_nobody(
     monkeypatch.setattr("broker_core.namesrv.route_info_manager.MAX_TOPICS", 3)
     async with running() as server:
         server.name_server.serve_broker(Broker().describe)
-        server.name_server._scan()
+        server.name_server._scan_brokers()
         assert await server.route("TBW102") is None
-    assert caplog.text.count("cannot take it") == 2
+    assert caplog.text.count("does not accept its broker") == 2
 
 
 async def test_a_file_with_text_that_none_can_hold_is_said() -> None:

@@ -380,8 +380,8 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost_that_finds_room_later(
             bench.pull("orders", 0)
             journalled.journal.write()
     assert [record.getMessage() for record in caplog.records] == [
-        "the poll journal cannot be written, which is tried again: [Errno 28] simulated failure of append",
-        "the poll journal is written again",
+        "the poll journal cannot be written; trying again: [Errno 28] simulated failure of append",
+        "the poll journal can be written again",
     ]
     assert len(journalled.entries()) == 4 and journalled.counted == (4, 0)
     assert bench.engine.counters.journal_write_errors == 3

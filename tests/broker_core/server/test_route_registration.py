@@ -30,7 +30,7 @@ CLOCK = SystemClock()
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_registration, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(route_registration, "LONGEST_PAUSE", 0.005)
-    monkeypatch.setattr(route_registration, "GATHER", 0.001)
+    monkeypatch.setattr(route_registration, "GATHER_SECONDS", 0.001)
 
 
 class Broker:
@@ -132,7 +132,9 @@ async def test_a_name_server_that_comes_late_and_goes_and_comes_back(caplog: pyt
     await broker.registration.stop()
     said = [record.message for record in caplog.records]
     assert len(said) == 5, f"once for each change: {said}"
-    assert all(text.startswith(f"name server 127.0.0.1:{port} does not know this broker: ") for text in said[::2])
+    assert all(
+        text.startswith(f"this broker could not register at name server 127.0.0.1:{port}: ") for text in said[::2]
+    )
     assert said[1] == said[3] == f"registered at name server 127.0.0.1:{port}"
 
 
@@ -142,7 +144,7 @@ async def test_a_connection_that_ends_is_made_again_without_a_word(
     async with serving() as server, running(Broker(server.ports[0])) as broker:
         await until(lambda: broker.states() == ["registered"])
         monkeypatch.setattr(route_registration, "FIRST_PAUSE", 60)
-        broker.registration._links[0]._client._connection.close("test")  # type: ignore[union-attr]
+        broker.registration._name_servers[0]._client._connection.close("test")  # type: ignore[union-attr]
         await until(lambda: broker.states() == ["connecting"])
         assert broker.registration.views()[0].problem == "the connection ended"
         assert broker.registration.views()[0].failures == 0
@@ -189,7 +191,7 @@ async def test_a_name_server_that_refuses(caplog: pytest.LogCaptureFixture) -> N
         await until(lambda: broker.registration.views()[0].failures > 3)
         view = broker.registration.views()[0]
         assert view.state == "failing" and view.registrations == 0 and view.registered_at_ms is None
-        assert view.problem == "it answers 1: register broker failed"
+        assert view.problem == "the answer was 1: register broker failed"
         assert len(server.sessions) == 1, "over one connection"
     assert len(caplog.records) == 1
 
@@ -209,7 +211,7 @@ async def test_a_name_server_that_hangs_up_is_not_called_all_the_time(monkeypatc
 
 
 async def test_leave_is_taken_though_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_registration, "LEAVE", 0.001)
+    monkeypatch.setattr(route_registration, "UNREGISTER_SECONDS", 0.001)
     codes: list[int] = []
 
     class Noting(Codes):

@@ -38,18 +38,10 @@ def message_stored(context: Context, batch: Batch, now: Now) -> None:
 
 def dispatch(context: Context, now: Now) -> None:
     """Dispatch the confirmed messages, and queue the holds that they concern to be run again."""
-    store = context.store
-    arrivals = store.reput()
-    for arrival in arrivals:
+    events, counters, waking = context.events, context.counters, context.waking
+    holds, wake = context.holds, context.options.long_polling_enable
+    for arrival in context.store.reput():
         if arrival.topic == SCHEDULE_TOPIC:
-            store.delayed.arrived(arrival.queue_id, now)
-    woken = notify_message_arriving(
-        context.holds,
-        arrivals,
-        now,
-        wake=context.options.long_polling_enable,
-        events=context.events,
-        counters=context.counters,
-    )
-    for request, arrival in woken:
-        context.waking.append(Waking(request, "arrival", now.mono_ns, arrival))
+            context.store.delayed.arrived(arrival.queue_id, now)
+        for request in notify_message_arriving(holds, arrival, wake, events, counters, now):
+            waking.append(Waking(request, "arrival", now.mono_ns, arrival))

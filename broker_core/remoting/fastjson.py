@@ -1,10 +1,10 @@
-"""RocketMQ's JSON bodies, which are JSON but for two kinds of keys that its fastjson writes bare.
+"""RocketMQ's JSON bodies: JSON, except for two kinds of keys that fastjson writes without quotes.
 
     {"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:7,{"brokerName":"b","queueId":1,"topic":"T"}:9}}
     {"brokerAddrs":{0:"127.0.0.1:10911"}}
 
-In Python such keys are a MessageQueue and an ``int``. Java takes no other form of the first. A body without such keys
-is plain JSON, for which msgspec is there.
+In Python such keys are a MessageQueue and an ``int``. Java accepts no other form of the first. Use msgspec for bodies
+without such keys, which are plain JSON.
 """
 
 import re
@@ -65,12 +65,12 @@ def _encode_key(key: str | int | MessageQueue) -> str:
 
 
 def decode(data: bytes) -> dict[str | int | MessageQueue, Any]:
-    """The object that a body is. RocketmqJsonError when it is none, or a bare object is no MessageQueue."""
+    """The object in a body. RocketmqJsonError if it is not one, or if a bare object is not a MessageQueue."""
     try:
         text = _STRING_OR_OBJECT_KEY.sub(_quote_object_key, data.decode("utf-8"))
         value: dict[str | int | MessageQueue, Any] = _restore_keys(rocketmq_json.decode(text))
     except RecursionError as error:
-        raise RocketmqJsonError("not RocketMQ's JSON: too many objects in one another") from error
+        raise RocketmqJsonError("not RocketMQ's JSON: too many nested objects") from error
     except ValueError as error:
         raise RocketmqJsonError(f"not RocketMQ's JSON: {error}") from error
     return value

@@ -1,8 +1,8 @@
-"""RocketMQ's requests to a broker: one table from request codes to what they mean. A new one is a line and a function.
+"""RocketMQ's requests to a broker, in one table by request code. A new request is a line and two functions.
 
     RemotingCommand --decode--> Command --engine--> Reply --encode--> RemotingCommand
 
-Nothing is decided here but how things are said. What a request may not say is refused with RocketMQ's code for it.
+This package only translates. Invalid requests are refused with RocketMQ's codes.
 """
 
 import logging
@@ -170,7 +170,7 @@ REQUESTS: dict[int, RequestType] = {
 
 
 def decode(request: RemotingCommand, peer: Peer) -> Decoded:
-    """What the request asks of the engine; Failed for one that cannot be understood. Never raises."""
+    """The command of a request, or Failed for an invalid one. Never raises."""
     known = REQUESTS.get(request.code)
     if known is None:
         return Failed(
@@ -188,9 +188,9 @@ def decode(request: RemotingCommand, peer: Peer) -> Decoded:
 
 
 def encode(reply: Reply | list[Reply], request: RemotingCommand, identity: Identity) -> Encoded:
-    """The engine's answer in RocketMQ's words. Never raises.
+    """The response for the engine's replies. Never raises.
 
-    Of several replies the first that failed is the answer.
+    If several replies were asked for, the first that failed is the answer.
     """
     if type(reply) is Failed:
         return request.response(reply.code, reply.remark)
@@ -201,7 +201,7 @@ def encode(reply: Reply | list[Reply], request: RemotingCommand, identity: Ident
     try:
         return REQUESTS[request.code].encode(reply, request, identity)
     except Exception as error:
-        log.exception("the answer of request %d cannot be said", request.code)
+        log.exception("the answer to request %d cannot be encoded", request.code)
         failed = _defect(error)
         return request.response(failed.code, failed.remark)
 
@@ -210,7 +210,7 @@ def _defect(error: Exception) -> Failed:
     return Failed(
         code=ResponseCode.SYSTEM_ERROR,
         kind="store",
-        remark=f"the broker failed over this request ({type(error).__name__}); its log says more",
+        remark=f"the broker failed on this request ({type(error).__name__}); see its log",
     )
 
 

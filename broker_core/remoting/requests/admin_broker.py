@@ -1,4 +1,4 @@
-"""The broker itself: its figures, its options, its store."""
+"""Requests about the broker itself: figures, options, store."""
 
 from typing import Any, Literal
 
@@ -93,7 +93,7 @@ def decode_get_timer_metrics(request: RemotingCommand, peer: Peer) -> Done:
 
 
 def encode_timer_metrics(reply: Done, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    """RocketMQ's TimerMetricsSerializeWrapper: none wait, since this broker takes no timer messages."""
+    """RocketMQ's TimerMetricsSerializeWrapper, empty: this broker does not support timer messages."""
     return request.response(ResponseCode.SUCCESS, body=json_body({"timingCount": {}}))
 
 
@@ -118,7 +118,7 @@ def _text(value: Any) -> str:
 
 def decode_update_broker_config(request: RemotingCommand, peer: Peer) -> UpdateBrokerConfig:
     if len(request.body) > MAX_CONFIG_BYTES:
-        raise RequestError(f"body: {MAX_CONFIG_BYTES} bytes at most", code=ResponseCode.SYSTEM_ERROR)
+        raise RequestError(f"body: at most {MAX_CONFIG_BYTES} bytes", code=ResponseCode.SYSTEM_ERROR)
     try:
         changes = parse_properties(request.body.decode())
     except UnicodeDecodeError as error:
@@ -149,7 +149,7 @@ def decode_query_consume_queue(request: RemotingCommand, peer: Peer) -> QueryCon
 
 
 def encode_consume_queue(reply: ConsumeQueueUnits, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    """RocketMQ's QueryConsumeQueueResponseBody. Tags are all there is to filter by: no unit was evaluated."""
+    """RocketMQ's QueryConsumeQueueResponseBody. There are only tag filters, so no unit is evaluated."""
     body: dict[str, Any] = {
         "maxQueueIndex": reply.max_offset,
         "minQueueIndex": reply.min_offset,
@@ -171,8 +171,10 @@ def decode_delete_expired_commit_log(request: RemotingCommand, peer: Peer) -> De
 
 
 def decode_clean(request: RemotingCommand, peer: Peer) -> Done:
-    """CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC: queue files go with the segments that they point into, queues
-    with their topic. Nothing of either kind is ever left over."""
+    """CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC: nothing to do.
+
+    Queue files are deleted with the segments that they refer to, and queues with their topic.
+    """
     return Done()
 
 
@@ -188,7 +190,7 @@ _set_message_request_mode_request_body = msgspec.json.Decoder(_SetMessageRequest
 
 
 def decode_set_message_request_mode(request: RemotingCommand, peer: Peer) -> Done:
-    """Every group pulls, and that is no setting."""
+    """Only PULL is accepted: every group pulls."""
     body = read_body(_set_message_request_mode_request_body, request.body)
     if body.topic.startswith(RETRY_PREFIX):
         raise RequestError("retry topic is not allowed to set mode", code=ResponseCode.NO_PERMISSION)

@@ -1,4 +1,4 @@
-"""Consumer groups: how they are configured, who is in them, who sends."""
+"""Requests about consumer groups: configuration, members, producers."""
 
 from typing import Annotated, Any
 
@@ -50,7 +50,7 @@ def decode_update_subscription_group_list(request: RemotingCommand, peer: Peer) 
 
 
 def decode_get_all_subscription_group_config(request: RemotingCommand, peer: Peer) -> GetSubscriptionGroups:
-    """Tools may ask for a page (groupSeq, maxGroupNum). They get everything, which they take for the last page."""
+    """Tools may ask for a page (groupSeq, maxGroupNum). They get all groups, which they treat as the last page."""
     return GetSubscriptionGroups()
 
 
@@ -77,7 +77,7 @@ class GetSubscriptionGroupConfigRequestHeader(Header):
 
 
 def decode_get_subscription_group_config(request: RemotingCommand, peer: Peer) -> GetSubscriptionGroups:
-    """RocketMQ makes a group that is asked for and not there; here the answer is the same and nothing is made."""
+    """RocketMQ creates an unknown group on this request. Here the answer is the same, and nothing is created."""
     header = read_header(GetSubscriptionGroupConfigRequestHeader, request.ext_fields)
     return GetSubscriptionGroups(group=header.group, or_default=True)
 
@@ -208,7 +208,7 @@ def _connection(client: ClientView) -> dict[str, Any]:
 
 
 def _language(client: ClientView) -> str:
-    """Java's tools know no other words than RocketMQ's."""
+    """Java's tools accept RocketMQ's names only."""
     return client.language if client.language in LANGUAGES else "OTHER"
 
 

@@ -1,4 +1,4 @@
-"""How far groups have consumed, and moving them."""
+"""Requests about consume progress, and resets of it."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ from broker_core.remoting.requests.request_type import Identity, Peer
 
 
 class GetConsumeStatsRequestHeader(Header):
-    """``topic_list`` has semicolons between, and overrules ``topic``."""
+    """``topic_list`` is separated by semicolons, and overrides ``topic``."""
 
     consumer_group: str
     topic: str = ""
@@ -220,7 +220,7 @@ def encode_assignment(reply: Assignment, request: RemotingCommand, identity: Ide
 
 
 class ResetOffsetRequestHeader(Header):
-    """``timestamp`` below 0 is the end. ``offset`` counts for one queue only, and -1 is none."""
+    """``timestamp`` below 0 is the end. ``offset`` applies to a single queue only; -1 is none."""
 
     topic: str
     group: str
@@ -273,7 +273,7 @@ def decode_clone_group_offset(request: RemotingCommand, peer: Peer) -> CloneGrou
 
 
 class QueryCorrectionOffsetHeader(Header):
-    """``filter_groups`` has commas between."""
+    """``filter_groups`` is separated by commas."""
 
     topic: str
     filter_groups: str = ""

@@ -1,4 +1,4 @@
-"""Topics, as administrators' tools see, make, change and delete them."""
+"""Requests of administrators' tools that show, create, change and delete topics."""
 
 from typing import Annotated, Literal
 
@@ -31,7 +31,7 @@ MAX_TOPICS = 4096
 
 
 class CreateTopicRequestHeader(Header):
-    """RocketMQ's, without ``defaultTopic`` and ``force``, which mean nothing here."""
+    """RocketMQ's CreateTopicRequestHeader without ``defaultTopic`` and ``force``, which are not used."""
 
     topic: str
     read_queue_nums: Int
@@ -58,7 +58,7 @@ def decode_update_and_create_topic(request: RemotingCommand, peer: Peer) -> Upda
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """RocketMQ's AttributeParser: ``+name=value,-name``. What has another form is left for the engine to refuse."""
+    """RocketMQ's AttributeParser: ``+name=value,-name``. The engine refuses entries of another form."""
     pairs = (entry.partition("=") for entry in text.split(",") if entry.strip())
     return {name.strip(): value.strip() for name, _, value in pairs}
 
@@ -101,7 +101,7 @@ def decode_update_and_create_topic_list(request: RemotingCommand, peer: Peer) ->
 
 
 class TopicRequestHeader(Header):
-    """RocketMQ has one each of GET_TOPIC_CONFIG, GET_TOPIC_STATS_INFO and DELETE_TOPIC_IN_BROKER."""
+    """The header of GET_TOPIC_CONFIG, GET_TOPIC_STATS_INFO and DELETE_TOPIC_IN_BROKER."""
 
     topic: NonEmpty
 
@@ -114,12 +114,12 @@ def decode_delete_topic(request: RemotingCommand, peer: Peer) -> DeleteTopic:
 
 
 def decode_get_all_topic_config(request: RemotingCommand, peer: Peer) -> GetTopicConfigs:
-    """Tools may ask for a page (topicSeq, maxTopicNum). They get everything, which they take for the last page."""
+    """Tools may ask for a page (topicSeq, maxTopicNum). They get all topics, which they treat as the last page."""
     return GetTopicConfigs()
 
 
 def encode_all_topic_config(reply: TopicConfigs, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    """RocketMQ's TopicConfigAndMappingSerializeWrapper; there are no static topics here."""
+    """RocketMQ's TopicConfigAndMappingSerializeWrapper; there are no static topics."""
     return request.response(
         ResponseCode.SUCCESS,
         "",

@@ -1,4 +1,4 @@
-"""Clients that come, say what they consume, lock queues, and go."""
+"""Requests of clients: heartbeat, unregister, lock queues."""
 
 from typing import Annotated, get_args
 
@@ -34,7 +34,7 @@ CONSUME_TYPES = get_args(ConsumeType)
 
 
 class _SubscriptionData(Header):
-    """Its tagsSet and codeSet are not read: they follow from subString, and not all clients reckon them alike."""
+    """tagsSet and codeSet are not read: they follow from subString, and clients compute them differently."""
 
     topic: str
     sub_string: str | None = "*"
@@ -55,7 +55,7 @@ class _ProducerData(Header):
 
 
 class _ConsumerData(Header):
-    """Go's client of old says PUSH for CONSUME_PASSIVELY."""
+    """Old Go clients send PUSH for CONSUME_PASSIVELY."""
 
     group_name: str
     consume_type: str | None = "CONSUME_PASSIVELY"
@@ -100,7 +100,7 @@ def decode_heart_beat(request: RemotingCommand, peer: Peer) -> HeartBeat:
 
 
 def encode_heart_beat_done(reply: HeartBeatDone, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    """The first field tells clients that they may leave their subscriptions out (``withoutSub``)."""
+    """The first field allows clients to leave their subscriptions out (``withoutSub``)."""
     return request.response(
         ResponseCode.SUCCESS,
         "",

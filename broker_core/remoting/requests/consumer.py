@@ -1,4 +1,4 @@
-"""What consumers ask beside pulling: offsets of groups and queues, members of a group, send back."""
+"""Requests of consumers but for pulls: offsets of groups and queues, members of a group, send back."""
 
 from typing import Literal, cast
 
@@ -52,7 +52,7 @@ class UpdateConsumerOffsetRequestHeader(Header):
 
 
 def decode_update_consumer_offset(request: RemotingCommand, peer: Peer) -> UpdateConsumerOffset | Done:
-    """Go commits -1 for queues that it has and did not consume yet: there is nothing to store."""
+    """Go clients commit -1 for queues that they have not consumed yet: there is nothing to store."""
     header = read_header(UpdateConsumerOffsetRequestHeader, request.ext_fields)
     if header.commit_offset < 0:
         return Done()
@@ -67,7 +67,7 @@ def decode_update_consumer_offset(request: RemotingCommand, peer: Peer) -> Updat
 
 
 class QueueRequestHeader(Header):
-    """RocketMQ has one each of GET_MAX_OFFSET, GET_MIN_OFFSET and GET_EARLIEST_MSG_STORETIME."""
+    """The header of GET_MAX_OFFSET, GET_MIN_OFFSET and GET_EARLIEST_MSG_STORETIME."""
 
     topic: str
     queue_id: Int

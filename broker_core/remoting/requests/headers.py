@@ -1,7 +1,7 @@
-"""Reading what a request says: its extFields and its JSON body, each into a typed struct.
+"""Reads the extFields and the JSON body of a request into typed structs.
 
-A header is declared as RocketMQ declares it: a field without a default must be there. All extFields arrive as text;
-numbers have RocketMQ's ranges, booleans are ``true`` or ``false``. Fields that are not declared are passed over.
+A header is declared as in RocketMQ: a field without a default is required. All extFields are text; numbers have
+RocketMQ's ranges, booleans are ``true`` or ``false``. Fields that are not declared are ignored.
 """
 
 from typing import Annotated, Any, TypeVar
@@ -23,7 +23,7 @@ class Header(msgspec.Struct, rename="camel", gc=False):
 
 
 def read_header(kind: type[T], fields: dict[str, str]) -> T:
-    """The extFields as ``kind``; RequestError SYSTEM_ERROR, as RocketMQ answers, naming the field."""
+    """The extFields as ``kind``. RequestError (SYSTEM_ERROR, as in RocketMQ) that names the field."""
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -31,7 +31,7 @@ def read_header(kind: type[T], fields: dict[str, str]) -> T:
 
 
 def read_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """The JSON body as the decoder's type; RequestError SYSTEM_ERROR."""
+    """The JSON body as the decoder's type. RequestError (SYSTEM_ERROR)."""
     try:
         return decoder.decode(body)
     except (ValueError, RecursionError) as error:

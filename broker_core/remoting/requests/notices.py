@@ -1,4 +1,4 @@
-"""What a broker tells its clients unasked. One table; nothing of it is answered."""
+"""One-way requests of a broker to its clients, in one table."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ NOTICES: dict[type[Notice], tuple[RequestCode, Callable[[Any], dict[str, str]]]]
 
 
 def encode_notice(notice: Notice, opaque: int, serialize_type: SerializeType) -> RemotingCommand | None:
-    """The one-way request that tells it; None for a notice that RocketMQ's clients have no ear for."""
+    """The one-way request for a notice; None for a notice that RocketMQ's clients do not know."""
     known = NOTICES.get(type(notice))
     if known is None:
         return None

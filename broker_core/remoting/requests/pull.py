@@ -1,4 +1,4 @@
-"""PULL_MESSAGE and LITE_PULL_MESSAGE: read a queue from an offset on, and be held where it has nothing yet."""
+"""PULL_MESSAGE and LITE_PULL_MESSAGE: read a queue from an offset on, or be held if it has nothing new."""
 
 from broker_core.codes import RequestCode
 from broker_core.commands import Pulled, PullMessage
@@ -11,7 +11,7 @@ COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
 """Bits of a pull's sysFlag: take commitOffset, hold me, my subscription is in the header."""
 
 MAX_RECORDS = MAX_FRAME - 64 * 1024
-"""Bytes of records that one answer may have, so that its frame is one that clients take."""
+"""Bytes of records in one answer at most, so that clients accept its frame."""
 
 
 class PullMessageRequestHeader(Header):
@@ -32,7 +32,7 @@ class PullMessageRequestHeader(Header):
 
 
 def decode_pull_message(request: RemotingCommand, peer: Peer) -> PullMessage:
-    """Who asks for no message, as Go's pull consumer does, is brought one, as from RocketMQ."""
+    """A pull for no messages, as Go's pull consumer sends it, gets one message, as from RocketMQ."""
     header = read_header(PullMessageRequestHeader, request.ext_fields)
     sys_flag, wanted = header.sys_flag, header.max_msg_bytes
     return PullMessage(

@@ -1,4 +1,4 @@
-"""VIEW_MESSAGE_BY_ID and QUERY_MESSAGE: single messages, as administrators' tools look for them."""
+"""VIEW_MESSAGE_BY_ID and QUERY_MESSAGE: single messages, for administrators' tools."""
 
 from broker_core.codes import ResponseCode
 from broker_core.commands import QueryMessage, Records, ViewMessage
@@ -15,7 +15,7 @@ class ViewMessageRequestHeader(Header):
 
 
 def decode_view_message_by_id(request: RemotingCommand, peer: Peer) -> ViewMessage:
-    """The id was taken apart by the client: its address led here, this is the offset in the log."""
+    """The client has split the id: its address is this broker, ``offset`` is the offset in the log."""
     return ViewMessage(physical_offset=read_header(ViewMessageRequestHeader, request.ext_fields).offset)
 
 

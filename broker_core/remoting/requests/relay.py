@@ -1,6 +1,6 @@
-"""What administrators' tools ask of a client by way of its broker: how it is doing, and to consume one message now.
+"""Requests of administrators' tools that the broker passes on to a client: its state, and to consume one message now.
 
-The engine says who is in the group and, where one is needed, brings the message; the answer is the client's own.
+The engine returns the members of the group and, where needed, the message. The answer is the client's own.
 """
 
 from broker_core.codes import RequestCode, ResponseCode
@@ -22,7 +22,7 @@ MAX_CLIENTS = 1000
 
 
 class ConsumerOfGroupRequestHeader(Header):
-    """What RocketMQ's GetConsumerRunningInfo- and ConsumeMessageDirectlyResultRequestHeader have in common."""
+    """The common fields of RocketMQ's GetConsumerRunningInfo- and ConsumeMessageDirectlyResultRequestHeader."""
 
     consumer_group: str
     client_id: str
@@ -60,7 +60,7 @@ def encode_consume_message_directly(
 def _to_consumer(
     clients: Clients, request: RemotingCommand, ext_fields: dict[str, str], body: bytes
 ) -> RemotingCommand | Relay:
-    """Ask the client that the request names, as the request asks."""
+    """Pass the request on to the client that it names."""
     group, client_id = request.ext_fields["consumerGroup"], request.ext_fields["clientId"]
     found = [client for client in clients.clients if client.client_id == client_id]
     if not found:
@@ -85,7 +85,7 @@ def _too_old(client: ClientView) -> str:
 
 
 class GetConsumerStatusRequestHeader(Header):
-    """``client_addr`` is the id of one client; all of the group are asked without it."""
+    """``client_addr`` is the id of one client; without it, all clients of the group are asked."""
 
     topic: str
     group: str

@@ -1,4 +1,4 @@
-"""What a line of the request table is made of, and what its functions are told."""
+"""The types of the request table: its entries, and the arguments of their functions."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from broker_core.remoting.remoting_command import RemotingCommand
 
 
 class Peer:
-    """Who asks: the other end of a connection. ``client_id`` is empty until its first heartbeat."""
+    """The client of a request. ``client_id`` is empty until its first heartbeat."""
 
     __slots__ = ("client_id", "host", "port")
 
@@ -19,16 +19,16 @@ class Peer:
 
 
 class Identity(NamedTuple):
-    """Who answers."""
+    """The broker that answers."""
 
     broker_name: str
     broker_id: int = 0
 
 
 class Relay(NamedTuple):
-    """No answer yet: ask these clients first, all at once, and make the answer of what they say.
+    """No answer yet: ask these clients first, all at once, and build the answer from theirs.
 
-    ``answer`` gets what each of them said, in the order of ``client_ids``; Failed for one that is not there
+    ``answer`` gets their answers in the order of ``client_ids``, with Failed for a client that is not connected
     (SYSTEM_ERROR) or did not answer within ``timeout_s`` (CONSUME_MSG_TIMEOUT).
     """
 
@@ -41,18 +41,18 @@ class Relay(NamedTuple):
 
 
 Decoded = Command | list[Command] | Reply
-"""One command; several, whose replies are encoded together; or, where there is nothing to decide, the reply at once."""
+"""One command, several commands with one common answer, or the reply itself if the engine is not needed."""
 
 
 Encoded = RemotingCommand | bytes | Relay
-"""The response; its whole frame, where that is quicker; or whom to ask first."""
+"""The response, or its whole frame where that is quicker, or the clients to ask first."""
 
 
 class RequestType(NamedTuple):
-    """One request of RocketMQ: what it asks of the engine, and how the engine's reply is said.
+    """One request of RocketMQ: how it becomes a command, and how the reply becomes a response.
 
-    ``decode`` raises RequestError for fields that are missing or malformed. ``encode`` gets the reply (the replies,
-    where ``decode`` gave several commands), never a Failed: all requests say that alike.
+    ``decode`` raises RequestError for missing or malformed fields. ``encode`` gets the reply, or the replies if
+    ``decode`` returned several commands. It never gets a Failed, which all requests encode alike.
     """
 
     decode: Callable[[RemotingCommand, Peer], Decoded]
@@ -60,5 +60,5 @@ class RequestType(NamedTuple):
 
 
 def encode_done(reply: Reply, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    """The answer of a request that is simply done."""
+    """The response to a request that returns nothing."""
     return request.response(0)

@@ -1,7 +1,7 @@
 """SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE: one message, or a batch of them.
 
-SEND_MESSAGE spells the names of its fields out, the other two have a letter for each. Whether the body is a batch
-says the field ``batch`` (``m``), not the code.
+SEND_MESSAGE has the full names of its fields, the other two have a letter for each. The ``batch`` field (``m``), not
+the request code, says whether the body is a batch.
 """
 
 from broker_core.codes import RequestCode, ResponseCode
@@ -18,7 +18,7 @@ from broker_core.remoting.requests.response_template import ResponseTemplate
 
 RETRY_PREFIX = "%RETRY%"
 KNOWS_MAX_RECONSUME_TIMES = 121
-"""RocketMQ 3.4.9: older clients leave something else in maxReconsumeTimes."""
+"""RocketMQ 3.4.9: older clients send an unrelated value in maxReconsumeTimes."""
 
 
 class SendMessageRequestHeader(Header):
@@ -99,7 +99,7 @@ def _command(header: SendHeader, request: RemotingCommand, peer: Peer) -> SendMe
 
 
 def _batch(header: SendHeader, body: bytes) -> list[OutgoingMessage]:
-    """The messages of a batch; RequestError MESSAGE_ILLEGAL for what cannot be in one."""
+    """The messages of a batch. RequestError (MESSAGE_ILLEGAL) for messages that a batch cannot contain."""
     if header.topic.startswith(RETRY_PREFIX):
         raise _illegal("messages for a retry topic are sent one by one")
     if header.sys_flag & TRANSACTION_MASK:
@@ -133,7 +133,7 @@ def _is_delayed(properties: str) -> bool:
 
 
 def _checked(properties: str) -> str:
-    """A property string in which every entry has a name and a value, in so many words."""
+    """Check that every entry of a property string has a name and a value."""
     for entry in properties.split(ENTRY_END):
         if entry and entry.find(NAME_END) < 1:
             raise _illegal(f"properties: {entry[:100]!r} is not a name, 0x01 and a value")

@@ -1,8 +1,8 @@
-"""Which broker a request means: the one it names, the only one there is, or those that have what it asks for.
+"""The broker or brokers of a request.
 
-``?broker=`` names one everywhere. Without it lists come from all brokers, a thing is looked for at all of them, a
-message goes to the brokers of its topic in turn; and what only makes sense at one broker is refused, with the names
-to choose from, when there are several.
+``?broker=`` names one in every request. Without it, lists come from all brokers, a single object is looked for at
+all of them, and messages go to the brokers of their topic in turn. A request that is only possible at one broker is
+refused if several could be meant; the refusal lists their names.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Replies(NamedTuple, Generic[R]):
 
 
 def named(broker: str) -> Mapping[str, EnginePort]:
-    """The broker of that name; all of them when the name is empty. NotFoundError when it is not there."""
+    """The broker of that name; all brokers if it is empty. NotFoundError if there is none of that name."""
     return {broker: get_port(broker)} if broker else get_ports()
 
 
@@ -101,7 +101,7 @@ async def one(broker: str, topic: str = "") -> Broker:
 
 
 async def for_publishing(broker: str, topic: str, *, key: str = "", queue_named: bool = False) -> Broker:
-    """Where messages of ``topic`` go: the brokers that have it in turn, a repeated ``key`` where it went before."""
+    """The broker for messages of ``topic``: those that have it in turn, and the same one for the same ``key``."""
     if broker or len(get_ports()) == 1 or queue_named:
         return await one(broker, topic)
     names = await having(topic)
@@ -110,7 +110,7 @@ async def for_publishing(broker: str, topic: str, *, key: str = "", queue_named:
 
 
 async def having(topic: str) -> list[str]:
-    """The brokers that have the topic, all when none has it; asked for anew every few seconds."""
+    """The brokers that have the topic, or all if none has it. Remembered for ``REMEMBER_S``."""
     loop = asyncio.get_running_loop()
     known = _having.get(topic)
     if known is None or known[0] < loop.time():

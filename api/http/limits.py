@@ -34,7 +34,7 @@ SMALL_ANSWER: Final = 64 * KIB
 MAX_UNREAD_ANSWERS: Final = 128 * MIB
 """All answers that are being made, or wait for their clients to read them, bytes."""
 ANSWER_WAIT_SECONDS: Final = 10.0
-"""A request waits so long for room in MAX_UNREAD_ANSWERS before it is refused with 503."""
+"""How long a request waits for room in MAX_UNREAD_ANSWERS before it is refused with 503."""
 FILE_PART: Final = 128 * KIB
 """A file is read and sent in parts of this size, bytes."""
 
@@ -51,27 +51,27 @@ MAX_PUBLISHES_PER_SOCKET: Final = 1000
 MAX_PUBLISHED_BYTES_PER_SOCKET: Final = 32 * MIB
 """Frames of publishes that wait for the broker, bytes; one more is refused."""
 MAX_READS_PER_SOCKET: Final = 8
-"""Pulls that may be reading, not held, at once: what a client does not take off the wire cannot pile up here."""
+"""Pulls that may read, not be held, at the same time: so unread answers cannot pile up here."""
 MAX_SUBSCRIPTIONS_PER_SOCKET: Final = 32
 MAX_QUEUES_PER_SOCKET: Final = 4096
-"""Queues of all topics that one socket subscribes to, as they are when it does: it may be given every one."""
+"""Queues of all topics that one socket subscribes to, counted at the subscription: all may be assigned to it."""
 MAX_WINDOW: Final = 10_000
-"""Messages that one subscription may be permitted and owe acknowledgements for, together."""
+"""Unused permits and unacknowledged messages of one subscription, together."""
 MAX_SPAN: Final = 10_000
-"""A queue that is so many offsets ahead of its first unacknowledged message is not pulled further."""
+"""A queue that is this many offsets ahead of its first unacknowledged message is not pulled further."""
 MAX_BUFFERED: Final = 4 * MIB
 """Messages of one socket that were pulled and wait for permits, bytes."""
 MAX_BAD_FRAMES: Final = 5
 IDLE_SECONDS: Final = 120.0
 
-# What was written for a client and has not left
+# Bytes and frames that wait for one client
 ROOMY: Final = 4 * MIB
 """Below this many unsent bytes further pulls of the same socket are read, bytes."""
 MAX_UNSENT: Final = 64 * MIB
 STALL_SECONDS: Final = 20.0
 """A client that reads nothing for this long is cut."""
 SERVER_BUFFER: Final = 1 * MIB
-"""What the server's own write buffer may hold before the next frame waits here, bytes."""
+"""Bytes in the server's own write buffer above which the next frame waits here."""
 MAX_WAITING_EVENTS: Final = 20_000
 """Server-sent events that may wait for one client."""
 MAX_WAITING_FRAMES: Final = 100

@@ -32,7 +32,7 @@ def schemas_of(types: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, An
     """Schemas of the types and the components that they refer to, with details that msgspec does not know."""
     schemas, components = msgspec.json.schema_components(list(types), ref_template=REF)
     for component in components.values():
-        if "description" in component:  # a docstring, which Python 3.13 and its elders indent differently
+        if "description" in component:  # a docstring; Python 3.13 removes its indentation, older versions do not
             component["description"] = cleandoc(component["description"])
         for name, field in component.get("properties", {}).items():
             _mark_int64(name, field)
@@ -86,7 +86,7 @@ def build(routes: "tuple[Route, ...]") -> dict[str, Any]:
         "components": {
             "schemas": dict(sorted(components.items())),
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "GLASSMQ_API_TOKEN, where it is set."}
+                "token": {"type": "http", "scheme": "bearer", "description": "GLASSMQ_API_TOKEN, if it is set."}
             },
         },
         "security": [{"token": []}, {}],
@@ -102,7 +102,7 @@ def _operation(route: "Route", by_shape: dict[str, dict[str, Any]]) -> dict[str,
         "responses": _responses(route, by_shape),
     }
     if route.handler.__doc__:
-        operation["description"] = route.handler.__doc__
+        operation["description"] = cleandoc(route.handler.__doc__)
     if route.bodies:
         schemas = [by_shape[repr(shape)] for shape in route.bodies]
         if route.bodies == (dict[str, Any],):
@@ -116,7 +116,7 @@ def _operation(route: "Route", by_shape: dict[str, dict[str, Any]]) -> dict[str,
 
 
 def operation_id(route: "Route") -> str:
-    """``get_topics_topic_queues``: unique, since method and path are."""
+    """A unique name from method and path: ``get_topics_topic_queues``."""
     words = re.sub(r"[^a-zA-Z0-9]+", "_", route.path.removeprefix("/api/v1").removeprefix("/api")).strip("_")
     return f"{route.method.lower()}_{words}"
 
@@ -141,7 +141,7 @@ def _parameters(route: "Route") -> list[dict[str, Any]]:
 
 _COMMON = {
     "int64": "`string`: numbers that may need 64 bits are strings.",
-    "broker": "Only this broker; 404 when it is not here.",
+    "broker": "Only this broker; 404 if there is none of this name.",
 }
 
 
@@ -176,5 +176,5 @@ def _page() -> bytes:
 
 
 async def docs_page(request: Request[Params]) -> Answer:
-    """The page at /api/docs: Swagger UI from our own files."""
+    """The page at /api/docs: Swagger UI, served from this broker's own files."""
     return Answer(content=_page(), content_type="text/html; charset=utf-8", headers={"cache-control": "no-cache"})

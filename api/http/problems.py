@@ -1,7 +1,7 @@
 """Error answers in the form of RFC 9457: application/problem+json.
 
-``code`` is RocketMQ's name for the condition, ``errors`` point at the fields. What the port raises becomes a
-problem here and nowhere else, for HTTP and WebSocket alike.
+``code`` is RocketMQ's name for the condition, ``errors`` point at the fields. Only this module makes
+problems of the port's errors, for HTTP and WebSocket.
 """
 
 import re

@@ -49,7 +49,7 @@ class Answer(msgspec.Struct, kw_only=True, gc=False):
 class Request(Generic[P]):
     """One request. ``body`` is the route's body struct, decoded, or the bytes where the route takes those.
 
-    After the body, ``receive`` has one thing left to say: that the client went away.
+    After the body, ``receive`` returns only once more: when the client disconnects.
     """
 
     __slots__ = ("body", "headers", "params", "receive", "scope", "send")
@@ -67,7 +67,7 @@ class Request(Generic[P]):
 
     @property
     def client(self) -> tuple[str, int]:
-        """Address and port of the client, as far as the server knows them."""
+        """Address and port of the client, if the server has them."""
         host, port = self.scope.get("client") or ("127.0.0.1", 0)
         return host, port
 
@@ -82,7 +82,7 @@ async def ask(port: EnginePort, command: commands.Command, expected: type[R]) ->
 
 
 def expect(reply: commands.Reply, expected: type[R]) -> R:
-    """``reply``, which must be of the expected type: anything else is a defect on this side."""
+    """``reply``, which must be of the expected type. Problem 500 otherwise: that is a defect of GlassMQ."""
     if not isinstance(reply, expected):
         raise Problem(
             500,
@@ -115,7 +115,7 @@ def path_segments(scope: Scope) -> list[str]:
     raw = scope.get("raw_path")
     parts = [_text(part) for part in raw.split(b"/")[1:]] if raw else scope["path"].split("/")[1:]
     if "." in parts or ".." in parts:
-        raise Problem(400, "the path contains . or .. as a name", pointer="/path")
+        raise Problem(400, "the path has a part that is . or ..", pointer="/path")
     return parts
 
 
@@ -174,7 +174,7 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -
 
 
 class ClientGone(Exception):
-    """The client went away before it had sent its request."""
+    """The client disconnected before it had sent its request."""
 
 
 async def _read_all(receive: Receive, limit: int) -> bytes:
@@ -201,7 +201,9 @@ async def _read_all(receive: Receive, limit: int) -> bytes:
 def require_json(headers: dict[bytes, bytes]) -> None:
     """Problem 415 for anything but JSON. This also stops a form on a foreign page from posting here."""
     if headers.get(b"content-encoding", b"identity").lower() not in (b"identity", b""):
-        raise Problem(415, "a compressed request body is not taken; send it as it is", pointer="/Content-Encoding")
+        raise Problem(
+            415, "compressed request bodies are not supported; send the body uncompressed", pointer="/Content-Encoding"
+        )
     media_type, _, rest = headers.get(b"content-type", b"").lower().partition(b";")
     charset = rest.replace(b" ", b"").replace(b'"', b"")
     if media_type.strip() != b"application/json" or charset not in (b"", b"charset=utf-8"):

@@ -19,7 +19,7 @@ class Header(msgspec.Struct, frozen=True):
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the route table, from which requests are routed and the OpenAPI document is made.
 
-    ``path`` has its parameters in braces; they are fields of ``params`` as those of the query are. ``body`` with
+    ``path`` has its parameters in braces; they are fields of ``params``, like those of the query. ``body`` with
     ``body_limit`` bytes is read and decoded before the handler is called, unless ``raw_body``: then the handler
     gets bytes. ``bodies`` are the structs to document; with ``body_optional`` no body is the first of them with its
     defaults. ``response`` None: an answer without a body, or one of ``response_type``, which is not JSON.

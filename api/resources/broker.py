@@ -109,12 +109,12 @@ def _option_type(schema: dict[str, Any]) -> Any:
 OPTION_TYPES = msgspec.defstruct(
     "OptionTypes", [(name, _option_type(schema) | UnsetType, UNSET) for name, schema in OPTION_DESCRIPTIONS.items()]
 )
-"""Every option with its type: a wrong value is refused here, pointing at it."""
+"""Every option with its type. A wrong value is refused with a pointer to it."""
 
 
 class SnapshotParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    max_holds: Annotated[int, Meta(ge=1, le=5000, description="At most so many held pulls.")] = 1000
-    max_queues: Annotated[int, Meta(ge=1, le=5000, description="At most so many queues.")] = 2000
+    max_holds: Annotated[int, Meta(ge=1, le=5000, description="Maximum number of held pulls.")] = 1000
+    max_queues: Annotated[int, Meta(ge=1, le=5000, description="Maximum number of queues.")] = 2000
 
 
 async def get_brokers(request: Request[Params]) -> Answer:
@@ -208,7 +208,7 @@ ROUTES = (
         path="/api/v1/snapshot",
         handler=get_snapshot,
         group="Observing",
-        summary="Everything at one moment",
+        summary="The whole state at one moment",
         params=SnapshotParams,
         response=SnapshotView,
         problems=(504,),
@@ -236,7 +236,7 @@ ROUTES = (
         path="/api/v1/broker/config",
         handler=get_config,
         group="Broker",
-        summary="Its options",
+        summary="Options of the broker",
         response=BrokerOptions,
         problems=(504,),
     ),
@@ -245,7 +245,7 @@ ROUTES = (
         path="/api/v1/broker/config",
         handler=patch_config,
         group="Broker",
-        summary="Change options while it runs",
+        summary="Change options while the broker runs",
         bodies=(dict[str, Any],),
         response=BrokerOptions,
         problems=(504,),

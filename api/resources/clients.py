@@ -42,11 +42,11 @@ class Clients(Model, frozen=True, kw_only=True, gc=False):
 
 class ClientsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     group: OptionalGroupName = ""
-    limit: Annotated[int, Meta(ge=1, le=MOST, description="At most so many.")] = 1000
+    limit: Annotated[int, Meta(ge=1, le=MOST, description="Maximum number of clients.")] = 1000
 
 
 class ClientParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(min_length=1, max_length=255, description="The client id, as the client says it.")]
+    id: Annotated[str, Meta(min_length=1, max_length=255, description="The client id that the client sent.")]
 
 
 def render(client: commands.ClientView) -> Client:

@@ -26,10 +26,11 @@ class Groups(Model, frozen=True, kw_only=True, gc=False):
 class GroupQueue(Model, frozen=True, kw_only=True, gc=False):
     """One queue as a group sees it.
 
-    `assigned_to` is who should have it by RocketMQ's default allocation, null: nobody. `polled_by` asked for it last,
-    `polled_ms_ago`. `offset` is the committed one, `pull_offset` where the next pull goes on. `state`: `held` a pull is
-    in the pullRequestTable; `polling` one came lately; `not_polling` it is assigned and nobody asks; `unassigned` no
-    member is there. `why` says more. `locked_by` holds its orderly lock. `lag_ms`: the next one's age; null: unknown.
+    `assigned_to` is the member that has it by RocketMQ's default allocation, or null. `polled_by` is the client that
+    pulled from it last, `polled_ms_ago`. `offset` is the committed offset, `pull_offset` that of the next pull.
+    `state`: `held`: a pull is in the pullRequestTable; `polling`: it was pulled from lately; `not_polling`: it is
+    assigned, and nobody pulls from it; `unassigned`: no member has it. `why` explains the state. `locked_by` has its
+    orderly lock. `lag_ms` is the age of the next message, null if unknown.
     """
 
     broker: str
@@ -63,10 +64,11 @@ class Assignment(Model, frozen=True, kw_only=True, gc=False):
 
 
 class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
-    """One group: members, what they subscribe to, who has which queue, how far behind, and what is held now.
+    """One group: its members, their subscriptions and queues, its lag, and its held pulls.
 
-    `consume_type`, `message_model`, `consume_from_where`: RocketMQ's, empty without members. `queues`: the first 2000
-    of each broker, of `queues_total`; `lag`, `offsets` are of those. `missing_topics`: at no broker that was asked.
+    `consume_type`, `message_model`, `consume_from_where` are RocketMQ's, and empty without members. `queues` has the
+    first 2000 of `queues_total` for each broker; `lag` and `offsets` are of those. `missing_topics` are subscribed
+    topics that no broker of the request has.
     """
 
     broker: str
@@ -100,7 +102,7 @@ async def get_groups(request: Request[Params]) -> Answer:
 
 
 async def get_group(request: Request[GroupParams]) -> Answer:
-    """One group at all its brokers, or at the one that is named."""
+    """One group at all brokers, or at the one that `broker` names."""
     params = request.params
     replies = await brokers.ask_all(
         params.broker, commands.GetConsumerGroup(group=params.group), commands.ConsumerGroupDetail
@@ -134,8 +136,10 @@ async def get_group(request: Request[GroupParams]) -> Answer:
 
 
 async def _missing_topics(broker: str, replies: brokers.Replies[commands.ConsumerGroupDetail]) -> list[str]:
-    """Topics that the group subscribes to and that no broker has, of those asked; of several the first 100 are looked
-    for. None are named while a broker is away, which may have them."""
+    """Subscribed topics that no broker of the request has. With several brokers, only the first 100 are looked for.
+
+    Empty while a broker is unreachable, because it may have them.
+    """
     missing = sorted({topic for view in replies.by_broker.values() for topic in view.missing_topics})
     if len(brokers.named(broker)) == 1:
         return missing
@@ -153,12 +157,12 @@ async def _is_nowhere(topic: str) -> bool:
     except NotFoundError:
         return True
     except BrokerError:
-        return False  # one of them does not say
+        return False  # a broker did not answer
     return False
 
 
 async def delete_group(request: Request[GroupParams]) -> Answer:
-    """Refused by every broker while one has members of it, or does not say whether it has."""
+    """Refused while the group has members at any broker, or a broker that may have some does not answer."""
     params = request.params
     known = await brokers.ask_all(
         params.broker, commands.GetConsumerGroup(group=params.group), commands.ConsumerGroupDetail
@@ -172,8 +176,8 @@ async def delete_group(request: Request[GroupParams]) -> Answer:
         )
     if known.unavailable:
         raise UnavailableError(
-            f"{', '.join(known.unavailable)} cannot be asked for members of group {params.group}; "
-            "nothing was deleted, ask again later or name a broker with ?broker="
+            f"no answer from {', '.join(known.unavailable)} about members of group {params.group}; "
+            "nothing was deleted; try again later, or name a broker with ?broker="
         )
     done = await brokers.ask_all(
         params.broker,
@@ -182,7 +186,7 @@ async def delete_group(request: Request[GroupParams]) -> Answer:
     )
     if done.unavailable:
         raise UnavailableError(
-            f"the group is deleted at {', '.join(done.by_broker)}, but not at {', '.join(done.unavailable)}; ask again"
+            f"the group is deleted at {', '.join(done.by_broker)}, but not at {', '.join(done.unavailable)}; try again"
         )
     return Answer()
 
@@ -200,7 +204,7 @@ def _members(views: Iterable[commands.ConsumerGroupDetail]) -> dict[str, command
 
 
 def _queues(views: Mapping[str, commands.ConsumerGroupDetail], client_ids: list[str]) -> list[GroupQueue]:
-    """All brokers' queues. Members share them together, which no broker alone can know: of several it is done here."""
+    """The queues of all brokers. Members share all of them, so with several brokers the allocation is computed here."""
     queues = sorted(
         (copied(GroupQueue, queue, broker=broker) for broker, view in views.items() for queue in view.queues),
         key=lambda queue: (queue.topic, queue.broker, queue.queue_id),
@@ -258,7 +262,7 @@ ROUTES = (
         path="/api/v1/groups/{group}",
         handler=get_group,
         group="Groups",
-        summary="One group: members, who has which queue, lag, held pulls",
+        summary="One group: members, queues, lag, held pulls",
         params=GroupParams,
         response=GroupDetail,
         problems=(404, 504),

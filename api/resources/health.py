@@ -20,12 +20,12 @@ class Health(Model, frozen=True, kw_only=True, gc=False):
 
 
 async def livez(request: Request[Params]) -> Answer:
-    """200 as long as this process answers at all."""
+    """200 as long as the web process runs."""
     return Answer(body=Health())
 
 
 async def readyz(request: Request[Params]) -> Answer:
-    """200 when a message can be published at one of the brokers; else, when one can be read, 200 and `mode`."""
+    """200 if a message can be published at one of the brokers; 200 with `mode` if messages can only be read."""
     try:
         views = (await brokers.ask_all(request.params.broker, commands.GetBroker(), commands.BrokerView)).by_broker
     except PortTimeout as error:  # 504 means that a request may have been carried out; this one asked for nothing
@@ -44,7 +44,7 @@ ROUTES = (
         path="/livez",
         handler=livez,
         group="Service",
-        summary="Is this process alive",
+        summary="Whether the web process runs",
         response=Health,
         needs_broker=False,
     ),
@@ -53,7 +53,7 @@ ROUTES = (
         path="/readyz",
         handler=readyz,
         group="Service",
-        summary="Can a message be published or, in mode read-only, read",
+        summary="Whether messages can be published or, in mode read-only, read",
         response=Health,
         problems=(504,),
     ),

@@ -26,7 +26,7 @@ class HoldsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
     topic: OptionalTopicName = ""
     group: OptionalGroupName = ""
     after: Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="Only holds with an id above this.")] = 0
-    limit: Annotated[int, Meta(ge=1, le=5000, description="At most so many.")] = 1000
+    limit: Annotated[int, Meta(ge=1, le=5000, description="Maximum number of holds.")] = 1000
 
 
 class HoldParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +36,7 @@ class HoldParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def get_holds(request: Request[HoldsParams]) -> Answer:
     params = request.params
     if params.after:
-        await brokers.one(params.broker)  # pages are one broker's: each numbers its holds by itself
+        await brokers.one(params.broker)  # each broker numbers its own holds, so a page is of one broker
     replies = await brokers.ask_all(
         params.broker,
         commands.GetHolds(topic=params.topic, group=params.group, after=params.after, limit=params.limit),

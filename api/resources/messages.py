@@ -50,7 +50,7 @@ class MessageParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class KeyParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topic: TopicName
     key: Annotated[str, Meta(min_length=1, max_length=255, pattern=PLAIN_PATTERN, description="One of its keys.")]
-    limit: Annotated[int, Meta(ge=1, le=64, description="At most so many, the newest.")] = 32
+    limit: Annotated[int, Meta(ge=1, le=64, description="Maximum number of messages; the newest are returned.")] = 32
     begin_ms: Milliseconds = 0
     end_ms: Milliseconds = 1 << 62
 
@@ -94,7 +94,7 @@ async def render_one(message: Message) -> MessageView:
 
 
 async def publish(request: Request[PublishParams]) -> Answer:
-    """201 only after the broker stored the messages, as durably as its flushDiskType promises."""
+    """Answered with 201 after the broker stored the messages as durably as its flushDiskType promises."""
     host, client_port = request.client
     key = check_idempotency_key(request.header(b"idempotency-key"))
     command = commands.SendMessage(
@@ -161,7 +161,7 @@ async def get_timeline(request: Request[MessageParams]) -> Answer:
 
 IDEMPOTENCY_KEY = Header(
     "Idempotency-Key",
-    "At most 128 printable ASCII characters; a repeat within idempotencyWindowMills is answered as the first was.",
+    "At most 128 printable ASCII characters; a repeat within idempotencyWindowMills gets the first answer.",
 )
 
 ROUTES = (

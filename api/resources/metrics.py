@@ -44,7 +44,10 @@ class SnapshotCollector(Collector):
         yield from self._counters()
         yield self._queues()
         yield self._histogram(
-            "glassmq_wakeup_seconds", "From an arrival to the answer of the pull it woke.", "wakeup_us", 1_000_000
+            "glassmq_wakeup_seconds",
+            "Time from an arrival to the answer of the pull that it woke.",
+            "wakeup_us",
+            1_000_000,
         )
         yield self._histogram("glassmq_held_seconds", "How long pulls were held.", "held_ms", 1000)
 
@@ -71,7 +74,7 @@ class SnapshotCollector(Collector):
         return info, accepts, holds, queues, long_polling, positions
 
     def _counters(self) -> Iterable[Metric]:
-        """One counter each, or gauge for what goes down too; the wake-ups are one counter with their cause as label."""
+        """A counter for each, or a gauge if it can decrease. Wake-ups are one counter with their cause as label."""
         woken = CounterMetricFamily(
             "glassmq_pulls_woken", "Held pulls that were answered, by cause.", labels=["broker", "cause"]
         )
@@ -84,7 +87,7 @@ class SnapshotCollector(Collector):
                 elif name in _NOW:
                     gauge = now.setdefault(name, GaugeMetricFamily(*_NOW[name], labels=["broker"]))
                     gauge.add_metric([snapshot.broker], value)
-                elif name != "holds_now":  # a gauge of the snapshot's own
+                elif name != "holds_now":  # the snapshot has a gauge for it
                     family = families.setdefault(
                         name,
                         CounterMetricFamily(
@@ -106,7 +109,7 @@ class SnapshotCollector(Collector):
         return offsets
 
     def _histogram(self, name: str, text: str, field: str, unit: int) -> Metric:
-        """Counts per bound as Prometheus wants them: cumulative, in seconds."""
+        """Counts per bound as Prometheus requires them: cumulative, in seconds."""
         family = HistogramMetricFamily(name, text, labels=["broker"])
         for snapshot in self._snapshots:
             histogram: commands.Histogram = getattr(snapshot, field)

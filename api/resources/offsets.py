@@ -25,7 +25,7 @@ class CommittedOffsets(Model, frozen=True, kw_only=True, gc=False):
 
 
 class GroupOffsets(Model, frozen=True, kw_only=True, gc=False):
-    """Consumed offsets with their lag in messages and in time (null: not known)."""
+    """Consumed offsets with their lag in messages and in time (null: unknown)."""
 
     broker: str
     group: str

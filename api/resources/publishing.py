@@ -101,7 +101,7 @@ def _body(message: PublishMessage, at: str) -> bytes:
     if len(body) > MAX_MESSAGE_BODY:
         raise Problem(
             413,
-            f"the body has {len(body)} bytes; {MAX_MESSAGE_BODY} is the most",
+            f"the body has {len(body)} bytes; the maximum is {MAX_MESSAGE_BODY}",
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer=at,
         )
@@ -126,7 +126,9 @@ def _properties(message: PublishMessage, at: str) -> dict[str, str]:
     if message.keys:
         for index, key in enumerate(message.keys):
             if not key or any(letter.isspace() for letter in key):
-                raise Problem(400, "a key is a word without blanks: blanks separate keys", pointer=f"{at}/keys/{index}")
+                raise Problem(
+                    400, "a key cannot be empty or contain blanks: blanks separate keys", pointer=f"{at}/keys/{index}"
+                )
             _clean(key, f"{at}/keys/{index}")
         properties["KEYS"] = " ".join(message.keys)
     return properties
@@ -136,19 +138,21 @@ def _check_property(name: str, value: str, where: str) -> None:
     if name in TIMER_PROPERTIES:
         raise Problem(
             400,
-            f"{name} asks for delivery at any time, which this broker does not have; {DELAY} takes a delay level",
+            f"{name} sets delivery at any time, which is not supported; {DELAY} sets a delay level",
             pointer=where,
         )
     if name == DELAY and not _LEVEL.fullmatch(value):
-        raise Problem(400, f"{DELAY} is the number of a delay level, 1 or more", pointer=where)
+        raise Problem(400, f"{DELAY} must be the number of a delay level, 1 or more", pointer=where)
     if name in ("TAGS", "KEYS"):
         raise Problem(
-            400, f"the property {name} is set by the field `{name.lower().replace('tags', 'tag')}`", pointer=where
+            400,
+            f"the property {name} is reserved; use the field `{name.lower().replace('tags', 'tag')}`",
+            pointer=where,
         )
     if name in RESERVED_PROPERTIES:
         raise Problem(400, f"{name} is reserved by RocketMQ; choose another name", pointer=where)
     if not name or not value:
-        raise Problem(400, "a property has a name and a value: RocketMQ forgets those without", pointer=where)
+        raise Problem(400, "a property needs a name and a value: RocketMQ drops properties without them", pointer=where)
     _clean(name, where)
     _clean(value, where)
 

@@ -1,7 +1,7 @@
 """The long-polling pull: RocketMQ's PULL_MESSAGE over HTTP. It reads, or waits, and changes nothing.
 
-The wait belongs to the engine; here are only the two ways it can end: the answer, or a client that went away. In
-both the pull's connection to the engine is closed, which releases its hold at once.
+The engine holds the pull. The wait ends with the engine's answer, or when the client disconnects. In both cases the
+pull's connection to the engine is closed, which releases its hold at once.
 """
 
 import asyncio
@@ -33,12 +33,10 @@ from bridge.port import (
 FilterType = Literal["tag", "sql92"]
 Limit = Annotated[
     int,
-    Meta(
-        ge=1, le=MAX_PULL_MESSAGES, description="At most so many messages; the broker's own limits may make it fewer."
-    ),
+    Meta(ge=1, le=MAX_PULL_MESSAGES, description="Maximum number of messages; the broker's own limits may be lower."),
 ]
 WaitMs = Annotated[
-    int, Meta(description=f"How long to wait for a message, ms; clamped to 0 to {MAX_WAIT_MS}. 0 asks not to be held.")
+    int, Meta(description=f"Wait for a message, ms, limited to 0 to {MAX_WAIT_MS}. 0: the pull is not held.")
 ]
 
 _STATUS: dict[int, Literal["found", "no_new", "no_match", "offset_moved"]] = {
@@ -84,7 +82,7 @@ def clamp_wait(wait_ms: int) -> int:
 
 
 def preferred_wait_s(prefer: str) -> int | None:
-    """N of RFC 7240's ``Prefer: wait=N``; None when it is not asked for."""
+    """N of RFC 7240's ``Prefer: wait=N``; None if the header has none."""
     match = _PREFER_WAIT.search(prefer)
     return int(match[1]) if match else None
 
@@ -163,7 +161,7 @@ async def pull(request: Request[PullParams]) -> Answer | None:
 async def _answer_or_gone(
     connection: PortConnection, command: commands.PullMessage, request: Request[PullParams]
 ) -> commands.Reply | None:
-    """The engine's answer, or None when the client went away first."""
+    """The engine's answer, or None if the client disconnected first."""
     if not command.suspend_timeout_ms:
         return await connection.call(command)
     answer = start_task(connection.call(command), f"pull {command.topic}", expected=(BrokerError,))
@@ -176,7 +174,7 @@ async def _answer_or_gone(
             task.cancel()
 
 
-PREFER = Header("Prefer", "`wait=N` (RFC 7240): wait N seconds where `wait_ms` is not given.")
+PREFER = Header("Prefer", "`wait=N` (RFC 7240): wait N seconds if `wait_ms` is not given.")
 
 ROUTES = (
     Route(

@@ -1,4 +1,4 @@
-"""Reports over stored logs: which there are, their runs, the files they made. The work itself is done elsewhere."""
+"""Reports over stored logs: the list of reports, their runs and files. The report worker computes them."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -34,7 +34,7 @@ _REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""A report shows what is in the log: it runs as a page of nobody's, and its own policy admits its own script alone."""
+"""A report's page shows text from the log. So it runs without an origin, and only its own script is allowed."""
 
 
 class ReportParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,12 +53,12 @@ class FileParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewRun(Body, frozen=True, kw_only=True, gc=False):
-    """What a run is about: the minutes from `from_ms` on and before `to_ms`; null is no bound.
+    """The parameters of a run: the time from `from_ms` on and before `to_ms`; null is no bound.
 
     Both are whole minutes: multiples of 60000.
-    `topic` and `consumer_group` leave all others out, where the report tells them apart. `compare` sets the figures
-    beside those of the time before, of the same length; it needs both bounds. `source` `log` leaves the lake out,
-    `lake` fails where there is none.
+    `topic` and `consumer_group` restrict the run to one of them, if the report distinguishes them. `compare` adds the
+    figures of the period before, of the same length; it needs both bounds. With `source` `log` the lake is not read,
+    with `lake` the run fails if there is no lake.
     """
 
     from_ms: Milliseconds | None = None
@@ -70,10 +70,10 @@ class NewRun(Body, frozen=True, kw_only=True, gc=False):
 
 
 class HeadlineView(Model, frozen=True, kw_only=True, gc=False):
-    """A figure that stands for a report; `value` is null when it is not known, `before` is that of the time before.
+    """An important figure of a report. `value` is null if unknown; `before` is the value of the period before.
 
-    `kind` says what the number is: `number`, `bytes`, `us`, `ms`, or `share`, a part of 1. `better` says which way it
-    should go, if any. `report` names the report that tells more of it, if it is another one.
+    `kind` is the unit: `number`, `bytes`, `us`, `ms`, or `share`, a part of 1. `better` is the direction of an
+    improvement, if any. `report` names the report with the details, if it is another one.
     """
 
     name: str
@@ -86,11 +86,12 @@ class HeadlineView(Model, frozen=True, kw_only=True, gc=False):
 
 
 class RunView(Model, frozen=True, kw_only=True, gc=False):
-    """One run. `percent` never goes back; `messages` is null unless the log was read; `error` says why it failed.
+    """One run. `percent` never decreases; `messages` is null unless the log was read; `error` is why it failed.
 
-    Once it is done, `words` say in sentences what came of it, `headlines` are its most important figures, and `notes`
-    what has to be known of them, such as that the store has no poll journal.
-    A run with `status` `waiting` waits for Spark to be installed. What may pass is tried again: `attempt` counts.
+    Of a run that is done, `words` are the results in sentences, `headlines` the most important figures, and `notes`
+    their limits, such as a store without a poll journal.
+    A run with `status` `waiting` waits for Spark to be installed. A run that failed for a temporary reason is tried
+    again; `attempt` counts the attempts.
     """
 
     id: int
@@ -115,7 +116,7 @@ class RunView(Model, frozen=True, kw_only=True, gc=False):
 
 
 class ScheduleView(Model, frozen=True, kw_only=True, gc=False):
-    """When a report runs by itself, in words too; `cron` is null for what only the admin can change."""
+    """A schedule; `when` is it in words. `cron` is null if only the admin can change the schedule."""
 
     id: int
     cron: str | None
@@ -135,7 +136,7 @@ class ReportView(Model, frozen=True, kw_only=True, gc=False):
 
 
 class SparkView(Model, frozen=True, kw_only=True, gc=False):
-    """Whether reports can run: `text` is the progress of the installation, or why there is no Spark."""
+    """Whether Spark is installed. `text` is the progress of the installation, or why there is no Spark."""
 
     state: Literal["absent", "installing", "ready", "failed"]
     text: str
@@ -151,7 +152,7 @@ class Runs(Model, frozen=True, kw_only=True, gc=False):
 
 
 async def get_reports(request: Request[Params]) -> Answer:
-    """Every report, and whether there is a Spark to run it."""
+    """Every report, and whether Spark is installed."""
     return Answer(body=await ask(_reports))
 
 
@@ -173,9 +174,9 @@ def _reports() -> Reports:
 
 
 async def post_run(request: Request[ReportParams]) -> Answer:
-    """Starts a run: 202, and the run to watch. 409 while another one of the report is under way.
+    """Starts a run: 202, the run. 409 while another run of the report is under way.
 
-    400 for a window that is none, and for `compare` without both ends of it.
+    400 if `to_ms` is not later than `from_ms`, and for `compare` without both.
     """
     body: NewRun = request.body
     for name in ("from_ms", "to_ms"):
@@ -184,7 +185,7 @@ async def post_run(request: Request[ReportParams]) -> Answer:
     if body.from_ms is not None and body.to_ms is not None and body.to_ms <= body.from_ms:
         raise Problem(400, "to_ms must be later than from_ms", pointer="/to_ms")
     if body.compare and (body.from_ms is None or body.to_ms is None):
-        raise Problem(400, "a comparison with the time before needs from_ms and to_ms", pointer="/compare")
+        raise Problem(400, "a comparison with the period before needs from_ms and to_ms", pointer="/compare")
     name = request.params.name
     view = await ask(lambda: _view(runs.start_run(name, to_builtins(body))))
     return Answer(body=view, headers={"location": f"/api/v1/reports/{name}/runs/{view.id}"})
@@ -199,7 +200,7 @@ async def get_run(request: Request[RunParams]) -> Answer:
 
 
 async def delete_run(request: Request[RunParams]) -> Answer:
-    """Cancels a run that is under way (202, the run), removes one that has ended with its files (204)."""
+    """Cancels a run that is under way (202, the run). Removes a run that has ended, with its files (204)."""
 
     def cancel_or_remove() -> RunView | None:
         run = runs.cancel_or_remove(request.params.name, request.params.id)
@@ -210,7 +211,7 @@ async def delete_run(request: Request[RunParams]) -> Answer:
 
 
 async def get_file(request: Request[FileParams]) -> Answer:
-    """The page of a report is shown, all other files are saved."""
+    """Browsers show the page of a report and save all other files."""
     params = request.params
     path = await ask(lambda: runs.file_of(params.name, params.id, params.file))
     return file_answer(path, f"{params.name}-{params.id}-{params.file}")
@@ -224,7 +225,7 @@ async def get_log(request: Request[RunParams]) -> Answer:
 
 
 def file_answer(path: Path, saved_as: str) -> Answer:
-    """A file of a report: its page to be shown, all others to be saved."""
+    """A file of a report. Browsers show its page and save all other files."""
     headers = {"cache-control": "private, no-cache"}
     if path.suffix == ".html":
         headers["content-security-policy"] = _REPORT_POLICY
@@ -234,7 +235,7 @@ def file_answer(path: Path, saved_as: str) -> Answer:
 
 
 async def ask(question: Callable[[], T]) -> T:
-    """Ask the database in Django's thread; what it refuses becomes a problem."""
+    """The result of ``question``, asked in Django's thread. Its errors become problems."""
     try:
         return await sync_to_async(question)()
     except (runs.UnknownReportError, timetable.NoScheduleError) as error:

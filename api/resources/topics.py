@@ -14,9 +14,9 @@ from bridge.port import commands
 
 
 class TopicConfig(Body, frozen=True, kw_only=True, gc=False):
-    """A topic's shape; what is left out stays as it is (a new topic: 4 queues, perm 6).
+    """The configuration of a topic. A field that is left out stays unchanged (a new topic: 4 queues, perm 6).
 
-    `queues` sets both `read_queues` and `write_queues`. `perm`: 4 read, 2 write, 1 inherit, added up.
+    `queues` sets both `read_queues` and `write_queues`. `perm` is the sum of 4 (read), 2 (write) and 1 (inherit).
     """
 
     queues: Annotated[int, Meta(ge=1, le=1024)] | None = None
@@ -81,7 +81,9 @@ async def put_topic(request: Request[TopicParams]) -> Answer:
     """Creates or changes the topic at every broker that is asked. The answer is the topic at the first of them."""
     body: TopicConfig = request.body
     if body.queues is not None and body.read_queues is not None and body.write_queues is not None:
-        raise Problem(400, "queues sets read_queues and write_queues; send it or those two", pointer="/queues")
+        raise Problem(
+            400, "queues sets read_queues and write_queues; send either queues or the other two", pointer="/queues"
+        )
     _, reply = await brokers.ask_first(
         request.params.broker,
         commands.UpdateAndCreateTopic(

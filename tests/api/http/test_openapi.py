@@ -40,6 +40,14 @@ def test_every_reference_leads_somewhere() -> None:
     assert names == set(DOCUMENT["components"]["schemas"])
 
 
+def test_descriptions_have_no_indented_lines_which_markdown_shows_as_code() -> None:
+    descriptions = [
+        operation.get("description", "") for methods in DOCUMENT["paths"].values() for operation in methods.values()
+    ]
+    assert any("\n" in description for description in descriptions)
+    assert not [description for description in descriptions if "\n    " in description]
+
+
 def test_path_parameters_are_required_and_all_there() -> None:
     for path, methods in DOCUMENT["paths"].items():
         for operation in methods.values():

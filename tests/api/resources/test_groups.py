@@ -248,7 +248,7 @@ async def test_a_group_is_deleted_nowhere_while_a_broker_may_have_members(
     away.replies[commands.GetConsumerGroup] = UnavailableError("away")
     set_ports({"broker-a": detailed, "broker-b": away})
     answer = await client.delete("/api/v1/groups/G")
-    assert answer.status_code == 503 and "broker-b cannot be asked" in answer.json()["detail"]
+    assert answer.status_code == 503 and "no answer from broker-b" in answer.json()["detail"]
     assert not any(isinstance(command, commands.DeleteSubscriptionGroup) for command in detailed.commands)
     assert (await client.delete("/api/v1/groups/G?broker=broker-a")).status_code == 204
     away.replies |= dict.fromkeys(

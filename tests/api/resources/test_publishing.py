@@ -89,7 +89,7 @@ def test_what_is_wrong_is_pointed_at(message: dict[str, Any], pointer: str) -> N
 
 
 @pytest.mark.parametrize("name", ["TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"])
-def test_delivery_at_any_time_is_said_to_be_missing(name: str) -> None:
+def test_delivery_at_any_time_is_refused_by_name(name: str) -> None:
     assert "at any time" in refused(body="x", properties={name: "1"}).detail
 
 

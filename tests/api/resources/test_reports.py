@@ -135,7 +135,7 @@ async def test_a_comparison_needs_both_ends_of_a_window(client: httpx.AsyncClien
     answer = await client.post("/api/v1/reports/throughput/runs", json=body | {"compare": True})
     assert (answer.status_code, answer.json()["detail"]) == (
         400,
-        "a comparison with the time before needs from_ms and to_ms",
+        "a comparison with the period before needs from_ms and to_ms",
     )
 
 

@@ -94,20 +94,20 @@ class BatchingPort:
         self._name = uuid.uuid4().hex
         self._watchers = Watchers(self._watching_changed)
         self._connection_numbers = itertools.count(wire.PROCESS + 1)
-        self._process = BatchingConnection(self, wire.PROCESS)
+        self._process_connection = BatchingConnection(self, wire.PROCESS)
         self._calls = Calls(self.limits)
         self._connections: dict[int, BatchingConnection] = {}
-        self._closings: set[int] = set()
+        self._unreported_closed: set[int] = set()
         self._number = 0  # of the last batch, sent or being sent
         self._number_sent = 0  # of the last batch that was sent
         self._first = 0  # first batch that reached the current engine
-        self._away = "the broker's engine has not answered yet"  # why it cannot be called; empty if it can
+        self._away_reason = "the broker's engine has not answered yet"  # why it cannot be called; empty if it can
         self._heard_ns = 0
         self._pump = Pump(self._send_next)
         self._alive_task: asyncio.Task[None] | None = None
-        self._alive_now = asyncio.Event()
+        self._heartbeat_due = asyncio.Event()
         self._heard = asyncio.Event()
-        self._left = asyncio.Event()
+        self._engine_left = asyncio.Event()
 
     # --- Starting and stopping ---
 
@@ -122,7 +122,7 @@ class BatchingPort:
     async def stop(self) -> None:
         """End all calls with PortUnavailable, tell the engine, stop the transport."""
         await end_task(self._alive_task)
-        self._away = "this web process is stopping"
+        self._away_reason = "this web process is stopping"
         self._calls.fail_all(self._unavailable)
         await self._pump.stop()
         await self._try_send(wire.encode_to_engine(wire.Bye(self._name)))
@@ -130,29 +130,29 @@ class BatchingPort:
 
     async def last_replies(self) -> None:
         """For an engine that stops together with this process: wait until it has answered its held pulls."""
-        if len(self._calls) and not self._away:
-            self._left.clear()
+        if len(self._calls) and not self._away_reason:
+            self._engine_left.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.drain_ms / 1000):
-                    await self._left.wait()
+                    await self._engine_left.wait()
 
     async def _send_heartbeats(self) -> None:
         """Report periodically that this process is alive and what it watches; notice an engine that does not answer."""
         while True:
-            self._alive_now.clear()
+            self._heartbeat_due.clear()
             alive = wire.Alive(
                 self._name, self._transport.reply_to, self._number_sent, self._watchers.deltas, self._watchers.events
             )
             await self._try_send(wire.encode_to_engine(alive))
             silence_ms = (self._clock.mono_ns() - self._heard_ns) // 1_000_000
-            if silence_ms > self.limits.engine_silence_ms and not self._away:
+            if silence_ms > self.limits.engine_silence_ms and not self._away_reason:
                 self._lost(f"the broker's engine has not answered for {silence_ms / 1000:.0f} s")
-            if self._closings:
+            if self._unreported_closed:
                 self._pump.wake()
-            pause_ms = self.limits.away_alive_ms if self._away else self.limits.alive_ms
+            pause_ms = self.limits.away_alive_ms if self._away_reason else self.limits.alive_ms
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_ms / 1000):  # wait_for may swallow a cancellation before 3.12
-                    await self._alive_now.wait()
+                    await self._heartbeat_due.wait()
 
     async def _try_send(self, data: bytes) -> None:
         try:
@@ -164,7 +164,7 @@ class BatchingPort:
     # --- Calls ---
 
     async def call(self, command: Command, *, timeout_ms: int | None = None) -> Reply:
-        return await self._process.call(command, timeout_ms=timeout_ms)
+        return await self._process_connection.call(command, timeout_ms=timeout_ms)
 
     def connection(self) -> BatchingConnection:
         connection = BatchingConnection(self, next(self._connection_numbers))
@@ -194,7 +194,7 @@ class BatchingPort:
             future,
             on_held,
         )
-        if self._away:
+        if self._away_reason:
             raise self._unavailable()
         self._calls.add(call)
         self._pump.wake()
@@ -204,13 +204,13 @@ class BatchingPort:
             return raise_failed(await future)
         finally:
             timer.cancel()
-            self._end(connection, call)
+            self._end_call(connection, call)
 
-    def _end(self, connection: BatchingConnection, call: Call) -> None:
+    def _end_call(self, connection: BatchingConnection, call: Call) -> None:
         """Close a call. If it is a sent pull without an answer, the engine is told to release its hold."""
         connection.calls.discard(call)
         answered = self._calls.end(call)
-        if call.is_pull and call.batch and not answered and not connection.closed and not self._away:
+        if call.is_pull and call.batch and not answered and not connection.closed and not self._away_reason:
             cancel = wire.encode_command(CancelPull(request_id=call.request_id))
             if self._calls.add_unanswered(Call(call.connection, 0, cancel, call.deadline_ms, False, None, None)):
                 self._pump.wake()
@@ -219,18 +219,18 @@ class BatchingPort:
         """End the calls of a closed connection, and report it to the engine, which releases its holds."""
         self._connections.pop(connection.number, None)
         fail(connection.calls, lambda: PortUnavailable("the connection to the broker was closed", retry_after_ms=0))
-        if connection.sent and len(self._closings) < self.limits.closings:
-            self._closings.add(connection.number)
+        if connection.sent and len(self._unreported_closed) < self.limits.closings:
+            self._unreported_closed.add(connection.number)
             self._pump.wake()
 
     # --- Sending ---
 
     async def _send_next(self) -> bool:
         calls = self._calls.take_batch()
-        closings = self._closings
-        if not calls and not closings:
+        closed_numbers = self._unreported_closed
+        if not calls and not closed_numbers:
             return False
-        self._closings = set()
+        self._unreported_closed = set()
         self._number += 1
         for call in calls:
             call.batch = self._number
@@ -242,7 +242,7 @@ class BatchingPort:
                 self._name,
                 self._transport.reply_to,
                 self._number,
-                list(closings),
+                list(closed_numbers),
                 [(call.connection, call.request_id, call.deadline_ms, call.raw) for call in calls],
             )
         )
@@ -251,13 +251,13 @@ class BatchingPort:
         try:
             await self._transport.send(data)
         except Exception as error:
-            self._not_sent(calls, closings, error)
+            self._fail_unsent(calls, closed_numbers, error)
         else:
             self._number_sent = self._number
         return self._calls.is_waiting
 
-    def _not_sent(self, calls: list[Call], closings: set[int], error: Exception) -> None:
-        self._closings |= closings
+    def _fail_unsent(self, calls: list[Call], closed_numbers: set[int], error: Exception) -> None:
+        self._unreported_closed |= closed_numbers
         if isinstance(error, TransportFull):
             remark = "the channel to the broker's engine is full; try again in a moment"
         else:
@@ -275,8 +275,8 @@ class BatchingPort:
             return
         self._heard_ns = self._clock.mono_ns()
         self._heard.set()
-        if self._away:
-            self._away = ""
+        if self._away_reason:
+            self._away_reason = ""
             self._watchers.lost("the broker's engine answers again")
         if message.first > self._first:
             self._first = message.first
@@ -286,7 +286,7 @@ class BatchingPort:
         self._watchers.on_message(message)
         if message.leaving:
             self._lost("the broker's engine is stopping")
-            self._left.set()
+            self._engine_left.set()
 
     def _answer(self, connection: int, request_id: int, reply: Reply) -> None:
         call = self._calls.get(connection, request_id)
@@ -316,14 +316,14 @@ class BatchingPort:
 
     def _lost(self, reason: str) -> None:
         """Note that the engine cannot be called for now, and end all calls."""
-        self._away = reason
+        self._away_reason = reason
         self._calls.fail_sent(reason)
         self._calls.fail_all(self._unavailable)
         self._watchers.lost(reason)
-        self._alive_now.set()
+        self._heartbeat_due.set()
 
     def _unavailable(self) -> PortUnavailable:
-        return PortUnavailable(self._away)
+        return PortUnavailable(self._away_reason)
 
     # --- Watching ---
 
@@ -331,4 +331,4 @@ class BatchingPort:
         return self._watchers.add(watcher, deltas=deltas, events=events)
 
     def _watching_changed(self) -> None:
-        self._alive_now.set()
+        self._heartbeat_due.set()

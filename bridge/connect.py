@@ -31,8 +31,8 @@ from broker_core.server.remoting_server import RemotingServer
 from broker_core.server.tls import TlsOptions
 from broker_core.store.files import RealFiles
 
-BESIDE_THE_BODY = 64 * 1024
-"""More than the properties of a message and the header of an answer need."""
+ANSWER_OVERHEAD_BYTES = 64 * 1024
+"""Room for everything in an answer except a message's body: the message's properties and the answer's header."""
 
 
 def make_port(settings: Any) -> EnginePort:
@@ -60,7 +60,7 @@ def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
     options, clock = settings.GLASSMQ_OPTIONS, SystemClock()
     try:
         keys = UniqKeyGenerator(options.broker_ip1, os.getpid(), random.SystemRandom())
-    except ValueError:  # not an address: the store will say so when it is opened
+    except ValueError:  # not an address, which opening the store reports
         keys = UniqKeyGenerator("127.0.0.1", os.getpid(), random.SystemRandom())
     files = RealFiles()
     open_engine = partial(
@@ -89,8 +89,8 @@ def make_remoting(settings: Any, runner: EngineRunner) -> RemotingServer | None:
         tls=make_tls(options),
         limits=RemotingLimits(
             connections=most_connections(settings.GLASSMQ_MAX_CONNECTIONS, own_files=open_files_limit() // 2)
-        ),  # the other half is the store's
-        largest_answer=lambda: runner.engine.options.max_message_size + BESIDE_THE_BODY,
+        ),  # the store uses the other half
+        largest_answer=lambda: runner.engine.options.max_message_size + ANSWER_OVERHEAD_BYTES,
     )
 
 

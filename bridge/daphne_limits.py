@@ -1,17 +1,17 @@
 """Daphne with limits. Daphne alone reads whole bodies, accepts any number of clients, and buffers whole answers.
 
-    body         more than ``max_body`` bytes, announced or arrived: 413, and not a byte more is read
+    body         more than ``max_body`` bytes, announced or received: 413, and nothing more is read
     connections  more than ``max_connections``: closed as soon as they are accepted
     headers      Twisted's own: 16 KiB of request line and headers, 500 headers; 400 for more
     answers      the application's ``send`` waits while more than 64 KiB of an answer are unsent; a client that reads
-                 nothing for ``stall_seconds`` is cut, a slow one is not
+                 nothing for ``stall_seconds`` is cut off, a slow one is not
 
-A WebSocket that sends too large a message, or breaks the protocol, gets a close frame with the code for that (1009,
-1002, 1007), where Autobahn, under Daphne, would reset the connection. The limit of received messages does not apply to
-sent ones, as it does in Autobahn.
+A WebSocket that sends too large a message, or violates the protocol, gets a close frame with the code for that (1009,
+1002, 1007). Autobahn, under Daphne, would reset the connection. It would also apply the limit of received messages to
+sent ones; here it does not apply.
 
-It also closes WebSockets with the code that the application chose. Autobahn, under Daphne, would refuse all but 1000
-and 3000 to 4999, 1012 among them, which is a server's to send (RFC 6455, 7.4.1, and the IANA registry).
+WebSockets are closed with the application's code. Autobahn, under Daphne, would accept only 1000 and 3000 to 4999. That
+excludes 1012, which a server may send (RFC 6455, 7.4.1, and the IANA registry).
 """
 
 import asyncio
@@ -39,16 +39,16 @@ LINGER_S = 2.0
 would make its system discard the received answer."""
 OPCODE_TEXT, OPCODE_BINARY = 1, 2  # RFC 6455, 5.2
 STALL_S = 20.0
-"""A client that has read nothing of its answer for so long is cut."""
+"""A client that reads nothing of its answer for this long is cut off."""
 PART_BYTES = 64 * 1024
 """An answer is written in parts of this size. Twisted reports a write buffer with more than this as full, and again
 when it is empty."""
 MAX_CLOSE_REASON = 123
-"""Bytes; a close frame has 125, two of which are the code."""
+"""Bytes; a close frame has up to 125, two of them for the code."""
 
 
 class LimitedServer(Server):  # type: ignore[misc]
-    """Daphne's server with ``max_body`` in bytes and ``max_connections``; ``open_connections`` is their number now."""
+    """Daphne's server with ``max_body`` in bytes and ``max_connections``; ``open_connections`` counts the open ones."""
 
     def __init__(
         self, *arguments: Any, max_body: int, max_connections: int, stall_seconds: float = STALL_S, **options: Any
@@ -87,7 +87,7 @@ class LimitedServer(Server):  # type: ignore[misc]
         is_full = self.open_connections > self.max_connections
         if is_full and not self._is_full:
             logger.warning(
-                "%d connections are open, which is the most: further ones are closed (%s)",
+                "%d connections are open, which is the limit; further ones are closed (%s)",
                 self.max_connections,
                 "GLASSMQ_MAX_CONNECTIONS, or the limit of open files",
             )
@@ -98,7 +98,7 @@ class LimitedServer(Server):  # type: ignore[misc]
         self.open_connections -= 1
 
     def open_websockets(self) -> int:
-        """WebSockets that have not been closed by both sides yet."""
+        """How many WebSockets are not yet closed by both sides."""
         return sum(
             isinstance(protocol, WebSocketProtocol) and "disconnected" not in details
             for protocol, details in self.connections.items()
@@ -136,7 +136,7 @@ class LimitedChannel(HTTPChannel):
         super().resumeProducing()  # type: ignore[no-untyped-call]
 
     async def write_buffer_empty(self) -> None:
-        """Return when the write buffer, once full, is empty again, or the connection is lost. Cut a stalled client."""
+        """Return when a full write buffer is empty again, or the connection is lost. Cuts off a stalled client."""
         while not self._has_room.is_set():
             unsent = unsent_bytes(self.transport)
             try:
@@ -154,8 +154,8 @@ class LimitedChannel(HTTPChannel):
 
     def timeoutConnection(self) -> None:
         """The connection was idle. Close it, unless the client still reads the end of the last answer."""
-        before, self._unsent = self._unsent, unsent_bytes(self.transport)
-        if self._unsent and self._unsent != before:
+        previously_unsent, self._unsent = self._unsent, unsent_bytes(self.transport)
+        if self._unsent and self._unsent != previously_unsent:
             self.setTimeout(self.timeOut)  # type: ignore[no-untyped-call]
         else:
             super().timeoutConnection()  # type: ignore[no-untyped-call]
@@ -173,7 +173,7 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
             await self.channel.write_buffer_empty()
 
     def gotLength(self, length: int | None) -> None:
-        """The headers are there; ``length`` None: the body comes in chunks."""
+        """The headers have arrived. ``length`` is None for a chunked body."""
         if length is not None and length > self.server.max_body:
             self._refuse()
         else:
@@ -187,13 +187,13 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
             super().handleContentChunk(data)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
-        """The whole request is there. Of a refused one the end may come in the same read as what was too much."""
+        """The whole request has arrived. The end of a refused one may come in the same read; it is ignored."""
         if not self._is_refused:
             super().requestReceived(command, path, version)
 
     def _refuse(self) -> None:
         self._is_refused = True
-        self.requestHeaders.removeHeader(b"expect")  # else Twisted would ask for the body after all
+        self.requestHeaders.removeHeader(b"expect")  # otherwise Twisted would ask for the body (100 Continue)
         self.transport.write(too_large(self.server.max_body))
         self.transport.loseWriteConnection()
         self.transport.pauseProducing()
@@ -210,12 +210,12 @@ class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
         reason = str(message.get("reason") or "").encode()[:MAX_CLOSE_REASON]
         self.sendCloseFrame(
             code=message.get("code") or 1000, reasonUtf8=reason.decode("utf-8", "ignore").encode()
-        )  # no half characters
+        )  # without a part of a character at its end
 
     def serverSend(self, content: str | bytes, binary: bool = False) -> None:
-        """Send one frame. Frames for a client that is closing the connection are dropped, as after its end.
+        """Send one frame. Frames are dropped when the connection is closing or closed.
 
-        Autobahn's ``sendMessage`` would apply ``websocket_max_message_size``, which limits received messages, to it.
+        Autobahn's ``sendMessage`` would apply ``websocket_max_message_size`` to it, which limits received messages.
         """
         if self.state == self.STATE_OPEN:
             payload = content.encode() if isinstance(content, str) else content
@@ -240,7 +240,7 @@ def unsent_bytes(transport: Any) -> int:
 
 
 def too_large(limit: int) -> bytes:
-    """The whole answer to a body of more than ``limit`` bytes, as RFC 9457 has it."""
+    """The complete HTTP answer to a body of more than ``limit`` bytes, with a problem as in RFC 9457."""
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     body = json.dumps(
         {

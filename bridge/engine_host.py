@@ -51,7 +51,7 @@ class EngineHost:
         self.processes_cut_off = 0
         self._clock = clock
         self._processes: dict[str, WebProcess] = {}
-        self._watch_timer: asyncio.TimerHandle | None = None
+        self._silence_timer: asyncio.TimerHandle | None = None
         self._checked_ns = 0
         self._accepting = False
 
@@ -71,7 +71,7 @@ class EngineHost:
         self.fanout = EventFanout(self.runner.engine, self._clock, self.limits, self._on_observed)
         self._accepting = True
         self._checked_ns = self._clock.mono_ns()
-        self._look_for_silence()
+        self._remove_silent_processes()
         try:
             for port in ports:
                 await port.start()
@@ -84,8 +84,8 @@ class EngineHost:
         if not self._accepting:
             return  # it was never started
         self._accepting = False
-        if self._watch_timer is not None:
-            self._watch_timer.cancel()
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
         self.fanout.stop()
         if self.routes is not None:
             await self.routes.stop()
@@ -118,7 +118,7 @@ class EngineHost:
             process = self._process(message, link, message.number + 1)
             if (process.deltas, process.events) != (message.deltas, message.events):
                 process.deltas, process.events = message.deltas, message.events
-                self._watch()
+                self._update_watching()
             process.answer_heartbeat()
         else:
             process = self._process(message, link, message.number)
@@ -184,9 +184,9 @@ class EngineHost:
         process.connections.clear()
         process.forget_snapshots()
         if process.deltas or process.events:
-            self._watch()
+            self._update_watching()
 
-    def _look_for_silence(self) -> None:
+    def _remove_silent_processes(self) -> None:
         """Remove web processes that have sent no message for too long."""
         now_ns = self._clock.mono_ns()
         period_s = self.limits.peer_silence_ms / 5000
@@ -198,11 +198,11 @@ class EngineHost:
             if now_ns - process.heard_ns > self.limits.peer_silence_ms * 1_000_000:
                 log.warning("web process %s was silent for too long: its connections are closed", process.name)
                 self._forget(process)
-        self._watch_timer = asyncio.get_running_loop().call_later(period_s, self._look_for_silence)
+        self._silence_timer = asyncio.get_running_loop().call_later(period_s, self._remove_silent_processes)
 
     # --- Observing ---
 
-    def _watch(self) -> None:
+    def _update_watching(self) -> None:
         if self._accepting:
             self.fanout.watch(
                 deltas=any(process.deltas for process in self._processes.values()),

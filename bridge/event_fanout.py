@@ -54,19 +54,19 @@ class EventFanout:
         self._events = False
         self._timer: asyncio.TimerHandle | None = None
         self._snapshots = 0  # requested and not answered yet
-        self._exact = False  # whether a page's snapshot falls into this interval
+        self._reports_all_removals = False  # whether a page's snapshot falls into this interval
         self._reset(engine.events.seq)
-        self._single: list[Event] = []
-        self._single_dropped = 0
+        self._raw_events: list[Event] = []
+        self._raw_events_dropped = 0
         self._handlers: dict[type[Event], Callable[[Event], None]] = {
-            PullHeld: self._held,
-            PullWoken: self._ended,
-            PullReleased: self._ended,
-            MessagesDispatched: self._dispatched,
-            TopicChanged: self._topic_changed,
-            SegmentDeleted: self._segment_deleted,
-            **dict.fromkeys(CLIENT_EVENTS, self._client_event),
-            **dict.fromkeys(RETRY_EVENTS, self._retry_event),
+            PullHeld: self._add_hold,
+            PullWoken: self._remove_hold,
+            PullReleased: self._remove_hold,
+            MessagesDispatched: self._mark_dispatched_queue,
+            TopicChanged: self._mark_topic,
+            SegmentDeleted: self._mark_all_queues,
+            **dict.fromkeys(CLIENT_EVENTS, self._add_client_event),
+            **dict.fromkeys(RETRY_EVENTS, self._add_retry_event),
         }
 
     def _reset(self, seq: int) -> None:
@@ -77,12 +77,12 @@ class EventFanout:
         self._dropped = 0
         self._added: dict[int, PullHeld] = {}
         self._removed: list[int] = []
-        self._changed: dict[Queue, None] = {}
-        self._gone: dict[Queue, None] = {}
+        self._changed_queues: dict[Queue, None] = {}
+        self._removed_queues: dict[Queue, None] = {}
         self._wakeups: deque[PullWoken | PullReleased] = deque(maxlen=MAX_WAKEUPS)
         self._client_events: deque[Event] = deque(maxlen=MAX_CLIENT_EVENTS)
         self._retry_events: deque[Event] = deque(maxlen=MAX_RETRY_EVENTS)
-        self._exact = self._snapshots > 0
+        self._reports_all_removals = self._snapshots > 0
 
     # --- Watchers ---
 
@@ -92,7 +92,7 @@ class EventFanout:
         if deltas and not self._deltas:
             self._reset(self._engine.events.seq)
         if not events:
-            self._single, self._single_dropped = [], 0
+            self._raw_events, self._raw_events_dropped = [], 0
         self._deltas, self._events = deltas, events
         if (deltas or events) and not listening:
             self._engine.events.listen(self._on_events)
@@ -115,7 +115,7 @@ class EventFanout:
         hold, so every removal is reported until the end of the interval in which the snapshot is taken.
         """
         self._snapshots += 1
-        self._exact = True
+        self._reports_all_removals = True
 
     def snapshot_answered(self) -> None:
         self._snapshots = max(0, self._snapshots - 1)
@@ -131,22 +131,22 @@ class EventFanout:
                 if handler is not None:
                     handler(event)
         if self._events:
-            room = MAX_EVENTS - len(self._single)
-            self._single += events[:room]
-            self._single_dropped += max(0, len(events) - room)
+            room = MAX_EVENTS - len(self._raw_events)
+            self._raw_events += events[:room]
+            self._raw_events_dropped += max(0, len(events) - room)
 
-    def _held(self, event: Event) -> None:
+    def _add_hold(self, event: Event) -> None:
         assert isinstance(event, PullHeld)
         if len(self._added) < MAX_HOLDS:
             self._added[event.hold_id] = event
         else:
             self._dropped += 1
-        self._change(event.topic, event.queue_id)
+        self._mark_queue(event.topic, event.queue_id)
 
-    def _ended(self, event: Event) -> None:
+    def _remove_hold(self, event: Event) -> None:
         assert isinstance(event, PullWoken | PullReleased)
         was_added = self._added.pop(event.hold_id, None) is not None
-        if not was_added or self._exact:
+        if not was_added or self._reports_all_removals:
             if len(self._removed) < MAX_HOLDS:
                 self._removed.append(event.hold_id)
             else:
@@ -154,54 +154,54 @@ class EventFanout:
         if len(self._wakeups) == MAX_WAKEUPS:
             self._dropped += 1
         self._wakeups.append(event)
-        self._change(event.topic, event.queue_id)
+        self._mark_queue(event.topic, event.queue_id)
 
-    def _dispatched(self, event: Event) -> None:
+    def _mark_dispatched_queue(self, event: Event) -> None:
         assert isinstance(event, MessagesDispatched)
-        self._change(event.topic, event.queue_id)
+        self._mark_queue(event.topic, event.queue_id)
 
-    def _client_event(self, event: Event) -> None:
+    def _add_client_event(self, event: Event) -> None:
         if len(self._client_events) == MAX_CLIENT_EVENTS:
             self._dropped += 1
         self._client_events.append(event)
 
-    def _retry_event(self, event: Event) -> None:
+    def _add_retry_event(self, event: Event) -> None:
         """Retries have their own list, so that many of them do not displace client events."""
         if len(self._retry_events) == MAX_RETRY_EVENTS:
             self._dropped += 1
         self._retry_events.append(event)
 
-    def _topic_changed(self, event: Event) -> None:
+    def _mark_topic(self, event: Event) -> None:
         assert isinstance(event, TopicChanged)
         for queue_id in range(max(event.read_queues, event.write_queues)):
             if event.action == "deleted":
-                self._changed.pop((event.topic, queue_id), None)
-                self._gone[event.topic, queue_id] = None
+                self._changed_queues.pop((event.topic, queue_id), None)
+                self._removed_queues[event.topic, queue_id] = None
             else:
-                self._change(event.topic, queue_id)
+                self._mark_queue(event.topic, queue_id)
 
-    def _segment_deleted(self, event: Event) -> None:
+    def _mark_all_queues(self, event: Event) -> None:
         """Mark every queue, because its min offset may have changed."""
         for topic, queue_id in self._engine.queues():
-            self._change(topic, queue_id)
+            self._mark_queue(topic, queue_id)
 
-    def _change(self, topic: str, queue_id: int) -> None:
+    def _mark_queue(self, topic: str, queue_id: int) -> None:
         key = (topic, queue_id)
-        if key not in self._changed:
-            if len(self._changed) < MAX_QUEUES:
-                self._changed[key] = None
+        if key not in self._changed_queues:
+            if len(self._changed_queues) < MAX_QUEUES:
+                self._changed_queues[key] = None
             else:
                 self._dropped += 1
-        self._gone.pop(key, None)
+        self._removed_queues.pop(key, None)
 
     # --- Delivering ---
 
     def _on_timer(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._limits.delta_ms / 1000, self._on_timer)
         silent_ms = (self._clock.mono_ns() - self._sent_ns) // 1_000_000
-        happened = self._seq >= self._seq_from
-        delta = self._delta() if self._deltas and (happened or silent_ms >= self._limits.heartbeat_ms) else None
-        events = self._event_batch() if self._events and (self._single or self._single_dropped) else None
+        has_events = self._seq >= self._seq_from
+        delta = self._delta() if self._deltas and (has_events or silent_ms >= self._limits.heartbeat_ms) else None
+        events = self._event_batch() if self._events and (self._raw_events or self._raw_events_dropped) else None
         if delta is not None or events is not None:
             self._deliver(delta, events)
 
@@ -217,8 +217,8 @@ class EventFanout:
             holds_added=[_hold_view(broker, event) for event in self._added.values()],
             holds_removed=self._removed,
             holds_total=engine.hold_count,
-            queues=[engine.queue_view(*key) for key in self._changed],
-            queues_removed=list(self._gone),
+            queues=[engine.queue_view(*key) for key in self._changed_queues],
+            queues_removed=list(self._removed_queues),
             wakeups=[wake_up(event) for event in self._wakeups],
             client_events=[
                 msgspec.to_builtins(event)
@@ -235,8 +235,8 @@ class EventFanout:
         return delta
 
     def _event_batch(self) -> EventBatch:
-        events, dropped = self._single, self._single_dropped
-        self._single, self._single_dropped = [], 0
+        events, dropped = self._raw_events, self._raw_events_dropped
+        self._raw_events, self._raw_events_dropped = [], 0
         return EventBatch(
             broker=self._engine.options.broker_name,
             epoch=self._engine.epoch,

@@ -316,7 +316,7 @@ async def test_a_broker_is_not_said_to_be_up_before_its_engine_has_answered(monk
     assert await broker_command.engine_state({"a": there, "b": late}, 60) == ""
     assert len(late.commands) == 4
     assert await broker_command.engine_state({"a": there, "b": never}, 0) == (
-        "b is not there at the moment: nobody listens"
+        "b is not reachable at the moment: nobody listens"
     )
 
 

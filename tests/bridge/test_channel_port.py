@@ -180,7 +180,7 @@ async def test_a_full_layer_refuses_calls_and_loses_none(place: Place) -> None:
     else:
         place.worker = EngineWorker(place.host, place.layer(), BROKER)
     place.ports.append(port)
-    port._away = ""
+    port._away_reason = ""
     await port._transport.start(port._on_message, port._lost)
     calls = [asyncio.create_task(port.call(send(str(number).encode()))) for number in range(50)]
     await until(lambda: sum(call.done() for call in calls) == 30)

@@ -232,7 +232,7 @@ def test_one_connection_too_many_is_closed_and_the_others_go_on(start: Callable[
         client.close()
     broker.process.terminate()
     output, _ = broker.process.communicate(timeout=PATIENCE_S)
-    assert "3 connections are open, which is the most" in output
+    assert "3 connections are open, which is the limit" in output
 
 
 async def test_a_websocket_counts_once_and_gives_its_place_back(start: Callable[..., Broker]) -> None:

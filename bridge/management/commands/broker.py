@@ -41,22 +41,22 @@ from broker_core.server.remoting_server import CannotServe
 from broker_core.server.tasks import start_task
 
 logger = logging.getLogger(__name__)
-reactor: Any = _reactor  # Twisted's module stands for an object that is chosen at run time
+reactor: Any = _reactor  # Twisted replaces this module by an object that is chosen at run time
 
 LISTEN_BACKLOG = 4096
 WEBSOCKET_MAX_BYTES = 8 * 1024 * 1024
 """The largest WebSocket message that is accepted: a body of 4 MiB as base64 in JSON, with room for its properties."""
 LAST_ANSWERS_S = 1.0
-"""How long the answers to held pulls, and then the WebSockets' closing, may take to be written once the engine has
-given them."""
+"""How long writing may take after the engine has stopped: first the answers to held pulls, then the close frames of
+WebSockets."""
 LOOK_AGAIN_S = 0.02
 ENGINE_GRACE_S = 15.0
 """How long the engine may take to answer and flush. Recovery reads what is not flushed then from the log."""
 CHILD_GRACE_S = 6.0
 FIRST_ANSWER_MS = 5000
 ENGINE_PATIENCE_S = 60.0
-"""How long an engine that starts with this process may take to answer, while it recovers its store: nothing is said to
-be up before. One that is elsewhere may come whenever it likes."""
+"""How long an engine that starts with this process may take to answer, because it recovers its store first. The broker
+is reported as started only then. An engine elsewhere may start at any time."""
 ORPHAN_PATIENCE_S = 3.0
 """How long the engine of a killed broker may take to notice that and to end."""
 PROBE_PAUSE_S = 0.1
@@ -185,7 +185,7 @@ class BrokerProcess:
             for child in self._children:
                 child.kill()
             os._exit(1)
-        sys.stderr.write("Stopping: held pulls are answered, the store is flushed. Once more ends it at once.\n")
+        sys.stderr.write("Stopping: held pulls are answered, the store is flushed. A second Ctrl-C ends it at once.\n")
         self._stop_once()
 
     def _stop_once(self) -> None:
@@ -204,7 +204,7 @@ class BrokerProcess:
                 async with asyncio.timeout(ENGINE_GRACE_S):
                     await asyncio.gather(*(port.stop() for port in self._ports.values()))
             except Exception:
-                logger.exception("The engine did not end in order.")
+                logger.exception("The engine could not be stopped cleanly.")
         await self._close_websockets()
         await self._last_answers()
         await asyncio.gather(*ending, return_exceptions=True)
@@ -230,8 +230,7 @@ class BrokerProcess:
 
 
 async def engine_state(ports: Mapping[str, EnginePort], patience_s: float) -> str:
-    """What stands against publishing a message now; empty when nothing does. Engines that are not there yet are waited
-    for so long."""
+    """Why no message can be published now, in words; empty if one can. Waits ``patience_s`` for engines to answer."""
     give_up_at = asyncio.get_running_loop().time() + patience_s
     states = {name: await _state_of(port, give_up_at) for name, port in ports.items()}
     return "; ".join(f"{name} is {state}" if len(ports) > 1 else state for name, state in states.items() if state)
@@ -244,10 +243,10 @@ async def _state_of(port: EnginePort, give_up_at: float) -> str:
             break
         except BrokerError as error:
             if asyncio.get_running_loop().time() >= give_up_at:
-                return f"not there at the moment: {error.remark}"
+                return f"not reachable at the moment: {error.remark}"
             await asyncio.sleep(PROBE_PAUSE_S)
     if isinstance(view, commands.BrokerView) and view.read_only:
-        return "read-only: the store was written by another broker; GLASSMQ_STORE_ADOPT=1 would make it ours"
+        return "read-only: the store was written by another broker; set GLASSMQ_STORE_ADOPT=1 to take it over"
     return ""
 
 
@@ -257,8 +256,8 @@ def places_of_brokers(*, clustered: bool) -> list[BrokerPlace]:
         return [lone_broker(settings)]
     if settings.GLASSMQ_ENGINE != "child":
         raise CommandError(
-            f"A cluster's engines are child processes; GLASSMQ_ENGINE={settings.GLASSMQ_ENGINE} asks for something "
-            "else. Behind Redis, start an engine for each broker and name them all in GLASSMQ_BROKER_NAMES."
+            f"A cluster's engines are child processes; GLASSMQ_ENGINE={settings.GLASSMQ_ENGINE} contradicts "
+            "that. Behind Redis, start an engine for each broker and name them all in GLASSMQ_BROKER_NAMES."
         )
     try:
         return cluster(settings, settings.GLASSMQ_BROKERS)

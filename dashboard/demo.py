@@ -146,7 +146,7 @@ class Demo:
                 return
             except (OSError, ConnectionClosed, InvalidHandshake) as error:
                 if isinstance(error, ConnectionClosed) and error.rcvd and error.rcvd.code == TOKEN_MISSING:
-                    raise DemoError("this broker asks for its access token: set GLASSMQ_API_TOKEN to it") from error
+                    raise DemoError("this broker requires its access token: set GLASSMQ_API_TOKEN to it") from error
                 if not self._is_away:
                     self._is_away = True
                     self.say(f"no connection to {self.socket_url} ({error}); trying again each second")

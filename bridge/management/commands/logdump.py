@@ -31,7 +31,7 @@ class Command(BaseCommand):
         parser.add_argument("store", type=Path, help="the store's folder, which has commitlog/ in it")
         parser.add_argument("--from", type=int, default=0, dest="offset", help="physical offset of the first record")
         parser.add_argument("--topic", default="", help="print the records of this topic only")
-        parser.add_argument("--follow", action="store_true", help="go on with new records until Ctrl-C")
+        parser.add_argument("--follow", action="store_true", help="print new records as well, until Ctrl-C")
 
     def handle(self, *args: Any, **options: Any) -> None:
         store, offset, topic = options["store"], options["offset"], options["topic"]

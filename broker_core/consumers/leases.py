@@ -11,8 +11,8 @@ FEW = 64
 class Leases(Generic[Key]):
     """Keys, each with the monotonic time at which it ends.
 
-    Renewing only stores the new end. A key is looked at when the end that was known at the last look has come, and put
-    back if it was renewed meanwhile. Keys must be comparable with each other.
+    Renewing only stores the new end. A key is looked at when the end that it had at the last look has passed. If it was
+    renewed meanwhile, it is put back. Keys must be comparable with each other.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Leases(Generic[Key]):
                 break
             look_ns, key = heappop(looks)
             if self._next_look.get(key) != look_ns:
-                continue  # it was shortened and has been looked at
+                continue  # its end was made earlier, and it was looked at then
             del self._next_look[key]
             end_ns = self._ends.get(key)
             if end_ns is None:

@@ -190,7 +190,7 @@ class Context:
         )
 
     def problem(self) -> str:
-        """Why the broker takes no messages, in a sentence; empty when it does."""
+        """Why the broker accepts no messages, in a sentence; empty when it accepts them."""
         if self.draining:
             return "the broker is shutting down"
         return self.store.problem

@@ -184,7 +184,7 @@ def _polling_ms(last: LastPull, online: Set[str]) -> int:
     return HTTP_POLLING_MS if last.protocol == "http" else 0
 
 
-def _who_is_gone(last: LastPull, since_s: int) -> str:
+def _describe_last_pull(last: LastPull, since_s: int) -> str:
     """A sentence about the last pull, when its client has no known open connection."""
     who = last.client_id or "a client"
     if last.protocol == "http":
@@ -234,7 +234,7 @@ def _why_not_held(
     since_s = (now.mono_ns - last.mono_ns) // 1_000_000_000 if last is not None else 0
     is_gone = last is not None and last.client_id not in online
     if last is not None and is_gone and (owner is None or state == "polling"):
-        return _who_is_gone(last, since_s)
+        return _describe_last_pull(last, since_s)
     if state == "unassigned":
         return nobody
     if last is None or is_gone:

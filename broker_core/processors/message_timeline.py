@@ -1,7 +1,7 @@
 """The recent events of one message.
 
-A message that is delayed, or that a group sends back, is copied to other topics. All copies have the same UNIQ_KEY. It
-finds them, and their events make one timeline.
+A message that is delayed, or that a group sends back, is copied to other topics. All copies have the same UNIQ_KEY, by
+which they are found. Their events make one timeline.
 """
 
 from collections.abc import Callable

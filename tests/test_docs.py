@@ -86,13 +86,10 @@ def test_the_differences_from_rocketmq_name_the_tests_that_cover_them() -> None:
 
 
 SECTIONS = ["Decision", "Why", "What it costs", "What was measured"]
-OTHER_FORM = {"0009", "0010", "0011", "0012"}
-"""Pages on reports, by number: their headings are bold words so far."""
 
 
 @pytest.mark.parametrize("page", sorted((PROJECT / "docs" / "decisions").glob("*.md")), ids=lambda page: page.name)
 def test_decision_pages_have_one_form(page) -> None:
     text = page.read_text(encoding="utf-8")
     assert re.match(rf"# {int(page.name[:4])}\. [A-Z]", text), "the title begins with the number"
-    if page.name[:4] not in OTHER_FORM:
-        assert re.findall(r"^## (.*)$", text, flags=re.MULTILINE) == SECTIONS
+    assert re.findall(r"^## (.*)$", text, flags=re.MULTILINE) == SECTIONS

@@ -1,4 +1,4 @@
-"""All settings of GlassMQ. No other module reads the environment.
+"""All settings of GlassMQ, read from the environment.
 
 ``docs/operations.md`` describes the ``GLASSMQ_...`` variables. None is required: by default one process serves on
 127.0.0.1 and writes only to ``./data``. An invalid value ends the start with a sentence that names its variable.

@@ -185,8 +185,11 @@ class BrokerProcess:
             for child in self._children:
                 child.kill()
             os._exit(1)
-        sys.stderr.write("Stopping: held pulls are answered, the store is flushed. A second Ctrl-C ends it at once.\n")
         self._stop_once()
+        with suppress(OSError):  # nobody may read the terminal any more
+            sys.stderr.write(
+                "Stopping: answering held pulls and flushing the store. A second Ctrl-C ends it at once.\n"
+            )
 
     def _stop_once(self) -> None:
         if self._stopping is None:

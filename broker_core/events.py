@@ -1,8 +1,8 @@
-"""The engine's events: a closed set of small frozen types. Everything observable is one of them.
+"""The engine's events: a closed set of small frozen types. The engine reports everything observable as an event.
 
-Every event carries a sequence number (1, 2, 3 ... in one epoch), the wall time in ms and the monotonic time in
-ns of its turn. Messages are reported by batch and range: offsets ``from_offset`` up to, not including,
-``to_offset``. ``event_log`` numbers the events, keeps them and hands them out.
+Every event has a sequence number (1, 2, 3 ... in one epoch), the wall time in ms and the monotonic time in ns of its
+turn. Messages are reported by batch and range: offsets ``from_offset`` up to, not including, ``to_offset``.
+``event_log`` numbers the events, keeps them and passes them to listeners.
 """
 
 from typing import Any, Literal
@@ -99,7 +99,7 @@ class PullWoken(Event, frozen=True):
 
 
 class PullReleased(Event, frozen=True):
-    """A hold ended without an answer, because nobody waits for it any more. It was allowed to last ``granted_ms``."""
+    """A hold ended without an answer, because nobody waits for one. The hold was allowed to last ``granted_ms``."""
 
     hold_id: int
     topic: str
@@ -222,7 +222,7 @@ class GroupMemberLeft(Event, frozen=True):
 
 
 class SubscriptionChanged(Event, frozen=True):
-    """A heartbeat changed a group's subscription to a topic. An empty expression means that it is not subscribed."""
+    """A heartbeat changed a group's subscription to a topic. An empty expression means no subscription."""
 
     group: str
     topic: str
@@ -240,7 +240,7 @@ class ConsumerIdsNotified(Event, frozen=True):
 
 
 class ConsumerListQueried(Event, frozen=True):
-    """A client rebalances: it requested the list of its group's members."""
+    """A client requested the list of its group's members, to rebalance."""
 
     group: str
     client_id: str
@@ -248,7 +248,7 @@ class ConsumerListQueried(Event, frozen=True):
 
 
 class QueueTaken(Event, frozen=True):
-    """A different member of the group now pulls from the queue; ``previous`` is empty if none did before."""
+    """Another member of the group pulls from the queue now. ``previous`` is the member before, empty if none."""
 
     group: str
     topic: str
@@ -275,7 +275,7 @@ class QueueUnlocked(Event, frozen=True):
 
 
 class OffsetReset(Event, frozen=True):
-    """The group's offset was moved; a member is told with its next pull. ``previous`` is -1 if it had no offset."""
+    """The group's offset was moved; the next pull's answer contains it. ``previous`` is -1 if it had no offset."""
 
     group: str
     topic: str

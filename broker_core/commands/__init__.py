@@ -1,13 +1,13 @@
-"""The closed sets of commands that the engine accepts and of replies that it gives.
+"""All commands that the engine accepts, and all replies that it returns.
 
-Every command is named after RocketMQ's request code for it. All shells (the channel layer, RocketMQ's protocol, and
-whatever else carries requests) build these and nothing else, so a behaviour is decided once. They are msgspec structs,
-so one call encodes a whole batch (``bridge/wire.py``).
+Every command is named after RocketMQ's request code for it. The channel layer, RocketMQ's protocol and any other way to
+carry requests build only these commands, so each behaviour is defined once. They are msgspec structs, so one call
+encodes a whole batch (``bridge/wire.py``).
 
-A command is answered exactly once, by its own reply type or by ``Failed``. A pull with ``report_hold`` gets ``Held``
-first. A connection may also get replies that it did not ask for, under ``NOTICE_ID``.
+A command is answered exactly once, by its own reply type or by ``Failed``. A held pull with ``report_hold`` gets
+``Held`` first. A connection may also get notices, which answer no request; their request id is ``NOTICE_ID``.
 
-Each module ends with the unions of its commands and replies; the sets below are made of these.
+Each module ends with the unions of its commands and replies. The unions below combine them.
 """
 
 # mypy: implicit-reexport

@@ -1,4 +1,4 @@
-"""What administrators' tools ask besides, as RocketMQ's mqadmin and dashboard do."""
+"""Commands of administrators' tools, such as RocketMQ's mqadmin and dashboard."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ from broker_core.commands.topics import QueueView, UpdateAndCreateTopic
 
 
 class UpdateAndCreateTopicList(Command, frozen=True):
-    """UPDATE_AND_CREATE_TOPIC_LIST: all of them or, with an error, none. -> Done"""
+    """UPDATE_AND_CREATE_TOPIC_LIST: create or change topics. After an error, none is changed. -> Done"""
 
     topics: list[UpdateAndCreateTopic]
 
 
 class GetTopicConfigs(Command, frozen=True):
-    """GET_TOPIC_CONFIG, or of all topics (``topic`` empty) GET_ALL_TOPIC_CONFIG. -> TopicConfigs"""
+    """GET_TOPIC_CONFIG, or GET_ALL_TOPIC_CONFIG if ``topic`` is empty. -> TopicConfigs"""
 
     topic: str = ""
 
 
 class TopicConfigs(Reply, frozen=True):
-    """``configs`` by topic, ``data_version`` as topics.json has them."""
+    """``configs`` by topic. They and ``data_version`` have the form that they have in topics.json."""
 
     data_version: dict[str, int]
     configs: dict[str, dict[str, Any]]
@@ -37,7 +37,7 @@ class GetTopicStats(Command, frozen=True):
 
 
 class TopicStats(Reply, frozen=True):
-    """``put_tps``: messages stored a second, in the last minute."""
+    """``put_tps``: messages stored per second, over the last minute."""
 
     queues: list[QueueView]
     put_tps: float
@@ -47,13 +47,13 @@ class TopicStats(Reply, frozen=True):
 
 
 class UpdateSubscriptionGroupList(Command, frozen=True):
-    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of them or, with an error, none. -> Done"""
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: after an error, no group is changed. -> Done"""
 
     configs: list[dict[str, Any]]
 
 
 class UpdateGroupForbidden(Command, frozen=True):
-    """UPDATE_AND_GET_GROUP_FORBIDDEN: may the group read the topic? None leaves it as it is. -> GroupForbidden"""
+    """UPDATE_AND_GET_GROUP_FORBIDDEN: set whether a group may read a topic. None: no change. -> GroupForbidden"""
 
     group: str
     topic: str
@@ -67,15 +67,18 @@ class GroupForbidden(Reply, frozen=True):
 
 
 class GetConsumeStats(Command, frozen=True):
-    """GET_CONSUME_STATS: how far a group is in these topics, or in all that it has offsets of. -> ConsumeStats"""
+    """GET_CONSUME_STATS: a group's progress in these topics, or in all where it has offsets. -> ConsumeStats"""
 
     group: str
     topics: list[str] = msgspec.field(default_factory=list)
 
 
 class OffsetWrapper(Shape, frozen=True):
-    """RocketMQ's OffsetWrapper. ``broker_offset`` is the queue's end, ``pull_offset`` where the next pull goes on;
-    ``last_timestamp`` the store time, ms, of the last message consumed, 0 when it is not known."""
+    """RocketMQ's OffsetWrapper.
+
+    ``broker_offset`` is the queue's end; the next pull will start at ``pull_offset``. ``last_timestamp`` is the store
+    time, in ms, of the last consumed message, 0 if it is unknown.
+    """
 
     topic: str
     queue_id: int
@@ -86,20 +89,23 @@ class OffsetWrapper(Shape, frozen=True):
 
 
 class ConsumeStats(Reply, frozen=True):
-    """``consume_tps``: messages handed to the group a second, in the last minute."""
+    """``consume_tps``: messages sent to the group per second, over the last minute."""
 
     consume_tps: float
     queues: list[OffsetWrapper]
 
 
 class GetBrokerConsumeStats(Command, frozen=True):
-    """GET_BROKER_CONSUME_STATS: of all groups; ``is_order``: in ordered topics alone. -> BrokerConsumeStats"""
+    """GET_BROKER_CONSUME_STATS: of all groups; ``is_order``: only in ordered topics. -> BrokerConsumeStats"""
 
     is_order: bool = False
 
 
 class BrokerConsumeStats(Reply, frozen=True):
-    """``groups``: of each group, by topic. The totals are messages behind, and messages that clients have."""
+    """``groups``: the statistics of each group, by topic.
+
+    ``total_diff`` is all groups' lag in messages; ``total_inflight_diff`` counts messages pulled but not committed yet.
+    """
 
     broker_addr: str
     groups: dict[str, list[ConsumeStats]]
@@ -108,7 +114,7 @@ class BrokerConsumeStats(Reply, frozen=True):
 
 
 class QueryTopicConsumeByWho(Command, frozen=True):
-    """QUERY_TOPIC_CONSUME_BY_WHO: who subscribes to a topic or has offsets in it. -> GroupNames"""
+    """QUERY_TOPIC_CONSUME_BY_WHO: the groups that subscribe to a topic or have offsets in it. -> GroupNames"""
 
     topic: str
 
@@ -136,7 +142,7 @@ class QuerySubscriptionByConsumer(Command, frozen=True):
 
 
 class FoundSubscription(Reply, frozen=True):
-    """``subscription`` is None when no member is there, or none subscribes to the topic."""
+    """``subscription`` is None if the group has no member that subscribes to the topic."""
 
     group: str
     topic: str
@@ -151,8 +157,11 @@ class QueryConsumeTimeSpan(Command, frozen=True):
 
 
 class QueueTimeSpan(Shape, frozen=True):
-    """RocketMQ's QueueTimeSpan, times in ms. Store times of the queue's first, of its last and of the last consumed
-    message, -1 when there is none; ``delay_time`` is the age of the next one to consume, 0 without one."""
+    """RocketMQ's QueueTimeSpan; times are in ms.
+
+    The timestamps are the store times of the queue's first message, its last message and the last consumed one, or -1
+    without such a message. ``delay_time`` is the age of the next message to consume, 0 without one.
+    """
 
     queue_id: int
     min_timestamp: int
@@ -167,9 +176,9 @@ class ConsumeTimeSpans(Reply, frozen=True):
 
 
 class QueryCorrectionOffset(Command, frozen=True):
-    """QUERY_CORRECTION_OFFSET: by queue, the least offset of all groups but some. -> CorrectionOffsets
+    """QUERY_CORRECTION_OFFSET: each queue's lowest offset of all groups but ``filter_groups``. -> CorrectionOffsets
 
-    Where ``compare_group`` is behind that it is 2**63 - 1, as RocketMQ says it.
+    The offset is 2**63 - 1, as in RocketMQ, for a queue where ``compare_group`` is behind all these groups.
     """
 
     topic: str
@@ -184,7 +193,7 @@ class CorrectionOffsets(Reply, frozen=True):
 class CloneGroupOffset(Command, frozen=True):
     """CLONE_GROUP_OFFSET: give one group the offsets of another, in one topic or in all. -> Done
 
-    Not ``offline``: topics to which the other group does not subscribe (any more) are passed over.
+    Unless ``offline``, topics are skipped to which the members of ``src_group`` do not subscribe.
     """
 
     src_group: str
@@ -194,11 +203,11 @@ class CloneGroupOffset(Command, frozen=True):
 
 
 class GetAllConsumerOffset(Command, frozen=True):
-    """GET_ALL_CONSUMER_OFFSET. -> OffsetTable, as consumerOffset.json has it"""
+    """GET_ALL_CONSUMER_OFFSET. -> OffsetTable in the form of consumerOffset.json"""
 
 
 class GetAllDelayOffset(Command, frozen=True):
-    """GET_ALL_DELAY_OFFSET: how far each delay level is delivered. -> OffsetTable, as delayOffset.json has it"""
+    """GET_ALL_DELAY_OFFSET: each delay level's delivered offset. -> OffsetTable in the form of delayOffset.json"""
 
 
 class OffsetTable(Reply, frozen=True):
@@ -206,10 +215,10 @@ class OffsetTable(Reply, frozen=True):
 
 
 class QueryAssignment(Command, frozen=True):
-    """QUERY_ASSIGNMENT: which queues a client is to pull from, when it leaves that to the broker. -> Assignment
+    """QUERY_ASSIGNMENT: the queues that the broker assigns to a client. -> Assignment
 
-    Failed REQUEST_CODE_NOT_SUPPORTED when this broker does not know the queues of other brokers, or the strategy:
-    then clients share the queues among themselves.
+    Failed REQUEST_CODE_NOT_SUPPORTED if this broker does not know the queues of other brokers, or has no such strategy.
+    Clients then share the queues among themselves.
     """
 
     group: str
@@ -231,7 +240,7 @@ class GetBrokerRuntimeInfo(Command, frozen=True):
 
 
 class RuntimeInfo(Reply, frozen=True):
-    """Texts by RocketMQ's names; what this broker has no such thing of is left out."""
+    """Values as text, by RocketMQ's names. Entries that do not apply to this broker are left out."""
 
     table: dict[str, str]
 
@@ -241,14 +250,14 @@ class GetBrokerConfig(Command, frozen=True):
 
 
 class BrokerConfig(Reply, frozen=True):
-    """By RocketMQ's names. ``data_version`` is another one after every change."""
+    """``config`` by RocketMQ's names. ``data_version`` differs after every change."""
 
     config: dict[str, Any]
     data_version: dict[str, int]
 
 
 class StatsSnapshot(Shape, frozen=True):
-    """RocketMQ's BrokerStatsItem: the sum of a window, how much that is a second, and each time on the average."""
+    """RocketMQ's BrokerStatsItem: the sum in a window, the rate per second, and the average per call."""
 
     sum: int
     tps: float
@@ -256,10 +265,11 @@ class StatsSnapshot(Shape, frozen=True):
 
 
 class ViewBrokerStatsData(Command, frozen=True):
-    """VIEW_BROKER_STATS_DATA. -> BrokerStatsData; Failed SYSTEM_ERROR when nothing was counted under that name and key
+    """VIEW_BROKER_STATS_DATA. -> BrokerStatsData
 
-    Names and keys: TOPIC_PUT_NUMS, TOPIC_PUT_SIZE of a topic; GROUP_GET_NUMS, GROUP_GET_SIZE, SNDBCK_PUT_NUMS of
-    ``topic@group``; BROKER_PUT_NUMS, BROKER_GET_NUMS of the cluster.
+    Failed SYSTEM_ERROR if nothing was counted for the name and key.
+    The key of TOPIC_PUT_NUMS and TOPIC_PUT_SIZE is a topic; that of GROUP_GET_NUMS, GROUP_GET_SIZE and SNDBCK_PUT_NUMS
+    is ``topic@group``; that of BROKER_PUT_NUMS and BROKER_GET_NUMS is the cluster's name.
     """
 
     stats_name: str
@@ -275,7 +285,7 @@ class BrokerStatsData(Reply, frozen=True):
 class QueryConsumeQueue(Command, frozen=True):
     """QUERY_CONSUME_QUEUE: ``count`` units of a queue from offset ``index`` on. -> ConsumeQueueUnits
 
-    Failed SYSTEM_ERROR when there is no such queue or offset.
+    Failed SYSTEM_ERROR if the queue or the offset does not exist.
     """
 
     topic: str
@@ -286,7 +296,7 @@ class QueryConsumeQueue(Command, frozen=True):
 
 
 class ConsumeQueueUnits(Reply, frozen=True):
-    """``units``: physical offset, size and tagsCode of each message. ``subscription`` is the group's, None for none."""
+    """``units``: each message's physical offset, size in bytes and tagsCode. ``subscription``: the group's, if any."""
 
     min_offset: int
     max_offset: int
@@ -295,7 +305,7 @@ class ConsumeQueueUnits(Reply, frozen=True):
 
 
 class DeleteExpiredCommitLog(Command, frozen=True):
-    """DELETE_EXPIRED_COMMITLOG: delete expired segments now, whatever deleteWhen says. -> Done, before they are gone"""
+    """DELETE_EXPIRED_COMMITLOG: delete expired segments regardless of deleteWhen. -> Done, before deletion"""
 
 
 AdminCommand = (

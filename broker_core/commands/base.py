@@ -1,4 +1,4 @@
-"""What every command and every reply is made of."""
+"""Base types of commands and replies."""
 
 from typing import Literal
 
@@ -7,8 +7,10 @@ import msgspec
 WakeCause = Literal["arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown"]
 ReleaseCause = Literal["channel_gone", "cancelled"]
 DeadCause = Literal["exhausted", "asked", "ordered"]
-"""Why a message is dead: its group tried it as often as it wants to; the consumer asked for it; it came again from a
-group that consumes in order, which has tried by itself."""
+"""Why a message was moved to the dead letter queue.
+
+``exhausted``: the group reached its limit of retries. ``asked``: the consumer requested it. ``ordered``: the group
+consumes in order and had already retried the message itself before it sent it back."""
 
 Protocol = Literal["http", "websocket", "remoting"]
 
@@ -18,30 +20,30 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Command(Shape, frozen=True, tag_field="t", tag=True):
-    """Base of everything that may be asked."""
+    """Base of all commands."""
 
 
 class Reply(Shape, frozen=True, tag_field="t", tag=True):
-    """Base of everything that may be answered."""
+    """Base of all replies."""
 
 
 NOTICE_ID = -1
-"""The request id under which a connection gets what it did not ask for."""
+"""The request id of notices, which answer no request."""
 
 
 class Notice(Reply, frozen=True):
-    """Base of what the engine tells a connection by itself; it is not answered."""
+    """Base of what the engine sends to a connection unrequested. A notice is not answered."""
 
 
 class Done(Reply, frozen=True):
-    """It was done; there is nothing more to say."""
+    """The command was carried out; the reply contains nothing else."""
 
 
 class Failed(Reply, frozen=True):
-    """It was not done. ``code`` is a ResponseCode; ``kind`` says whose fault it is.
+    """The command was not carried out. ``code`` is a ResponseCode; ``kind`` is whose fault it is.
 
-    ``request`` the client's, ``not_found`` and ``conflict`` too; ``unavailable`` nobody's (try again after
-    ``retry_after_ms``); ``store`` the broker's.
+    ``request``, ``not_found`` and ``conflict`` are the client's fault. ``unavailable`` is nobody's: try again after
+    ``retry_after_ms``. ``store`` is the broker's. ``pointer`` is the JSON pointer of the wrong field, if known.
     """
 
     code: int

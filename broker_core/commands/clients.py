@@ -1,4 +1,4 @@
-"""Clients that come, say who they are and what they consume, and go."""
+"""Clients: they connect, register with heartbeats, subscribe, lock queues and leave."""
 
 from typing import Literal
 
@@ -11,9 +11,9 @@ MessageModel = Literal["CLUSTERING", "BROADCASTING"]
 
 
 class OpenConnection(Command, frozen=True):
-    """A long-lived client is there. -> Done
+    """A long-lived client connected. -> Done
 
-    ``client_id`` is what a WebSocket's hello says; a RocketMQ client is nameless until its first HeartBeat.
+    ``client_id`` is from a WebSocket's hello frame; a RocketMQ client has none until its first HeartBeat.
     """
 
     client_id: str
@@ -22,11 +22,11 @@ class OpenConnection(Command, frozen=True):
 
 
 class CloseConnection(Command, frozen=True):
-    """The client went away: its holds are released, and it leaves its groups, at once. -> Done"""
+    """The client disconnected: its holds are released and it leaves its groups at once. -> Done"""
 
 
 class SubscriptionData(Shape, frozen=True):
-    """RocketMQ's SubscriptionData: a topic and which of its messages. ``sub_version`` only grows within one client."""
+    """RocketMQ's SubscriptionData: a topic and a filter. ``sub_version`` only increases within one client."""
 
     topic: str
     sub_string: str = "*"
@@ -48,8 +48,8 @@ class ConsumerData(Shape, frozen=True):
 class HeartBeat(Command, frozen=True):
     """HEART_BEAT: this connection belongs to ``client_id``, a member of these groups. -> HeartBeatDone
 
-    Names every group that the client is in on this broker; a group that is not named any more stays until
-    UnregisterClient, expiry or the connection's end. ``without_sub``: the subscriptions are as they were.
+    A heartbeat lists all groups of the client on this broker. The client stays in a group that is no longer listed
+    until UnregisterClient, expiry or the end of the connection. ``without_sub``: the subscriptions are unchanged.
     """
 
     client_id: str
@@ -94,7 +94,7 @@ class ConsumerList(Reply, frozen=True):
 
 
 class CheckClientConfig(Command, frozen=True):
-    """CHECK_CLIENT_CONFIG: may this subscription be made here? -> Done; Failed with RocketMQ's code"""
+    """CHECK_CLIENT_CONFIG: check whether this broker accepts a subscription. -> Done; Failed with RocketMQ's code"""
 
     client_id: str
     group: str
@@ -113,7 +113,7 @@ class MessageQueue(Shape, frozen=True):
 
 
 class LockBatchMq(Command, frozen=True):
-    """LOCK_BATCH_MQ: take or renew the locks of these queues for this client. -> LockedQueues, those it holds now"""
+    """LOCK_BATCH_MQ: take or renew this client's locks of these queues. -> LockedQueues: those it holds now"""
 
     group: str
     client_id: str
@@ -125,18 +125,21 @@ class LockedQueues(Reply, frozen=True):
 
 
 class UnlockBatchMq(Command, frozen=True):
-    """UNLOCK_BATCH_MQ: give back the locks that this client holds. -> Done"""
+    """UNLOCK_BATCH_MQ: release the locks that this client holds on these queues. -> Done"""
 
     group: str
     client_id: str
     queues: list[MessageQueue]
 
 
-# --- Looking at clients ---------------------------------------------------------------------------------------
+# --- Views of clients ---------------------------------------------------------------------------------------
 
 
 class ClientView(Shape, frozen=True):
-    """One client of the broker. ``version`` is RocketMQ's ordinal, 0 for others; ``last_heartbeat_ms`` None: never."""
+    """One client of the broker.
+
+    ``version`` is RocketMQ's ordinal, 0 for other clients. ``last_heartbeat_ms`` is None before the first heartbeat.
+    """
 
     broker: str
     client_id: str
@@ -152,14 +155,14 @@ class ClientView(Shape, frozen=True):
 
 
 class GetClients(Command, frozen=True):
-    """Clients in the order of their coming, those of ``group`` if one is named. -> Clients"""
+    """Clients in the order in which they connected; only those of ``group`` if it is given. -> Clients"""
 
     group: str = ""
     limit: int = 1000
 
 
 class Clients(Reply, frozen=True):
-    """``total`` counts what the limit left out, too."""
+    """``total`` also counts the clients beyond the limit."""
 
     seq: int
     total: int

@@ -1,4 +1,4 @@
-"""Consumer groups: who is in them, who has which queue, how far behind they are, how they are configured."""
+"""Consumer groups: their members, the assignment of queues, lag and configuration."""
 
 from typing import Any, Literal
 
@@ -7,11 +7,11 @@ from broker_core.commands.clients import ClientView, SubscriptionData
 
 
 class GetConsumerGroups(Command, frozen=True):
-    """Every group that has members or offsets, or that pulled. -> ConsumerGroups"""
+    """All groups that have members or offsets, or that pulled. -> ConsumerGroups"""
 
 
 class ConsumerGroupView(Shape, frozen=True):
-    """``lag`` in messages over all its queues; ``holds`` are its held pulls; ``members`` its clients."""
+    """``lag`` is in messages over all queues; ``holds`` and ``members`` count the held pulls and the clients."""
 
     broker: str
     group: str
@@ -28,20 +28,22 @@ class ConsumerGroups(Reply, frozen=True):
 
 
 class GetConsumerGroup(Command, frozen=True):
-    """One group in full. -> ConsumerGroupDetail; Failed SUBSCRIPTION_GROUP_NOT_EXIST when nothing is known of it"""
+    """One group in full. -> ConsumerGroupDetail; Failed SUBSCRIPTION_GROUP_NOT_EXIST if it is unknown"""
 
     group: str
 
 
 class GroupQueueView(Shape, frozen=True):
-    """One queue as a group sees it.
+    """One queue from a group's side.
 
-    ``assigned_to`` is who should have it by AllocateMessageQueueAveragely over this broker's queues (None: nobody,
-    or a group that does not share queues); ``polled_by`` who asked for it last, ``polled_ms_ago`` when. ``offset`` is
-    the committed one, None when there is none; ``pull_offset`` where the next pull goes on, so what lies between is
-    with the client. ``state``: ``held`` a pull is in the pullRequestTable, ``polling`` one came lately,
-    ``not_polling`` it is assigned and nobody asks, ``unassigned`` no member is there to ask; ``why`` says it in a
-    sentence. ``locked_by`` is the holder of its orderly lock.
+    ``assigned_to`` is the member that should have the queue by AllocateMessageQueueAveragely over this broker's queues,
+    None without a member or in a group that does not share queues. ``polled_by`` is the client that pulled last,
+    ``polled_ms_ago`` when. ``offset`` is the committed offset, None without one. ``pull_offset`` is where the next pull
+    will start, so the client has the messages between the two.
+
+    ``state``: ``held``: a pull is in the pullRequestTable. ``polling``: the last pull is recent. ``not_polling``: a
+    member subscribes to the topic, but no pull is recent. ``unassigned``: no member subscribes to the topic. ``why`` is
+    the reason as a sentence. ``locked_by`` is the client that holds the queue's lock for ordered consumption.
     """
 
     topic: str
@@ -61,11 +63,11 @@ class GroupQueueView(Shape, frozen=True):
 
 
 class GroupRetries(Shape, frozen=True):
-    """What a group could not consume.
+    """Messages that a group could not consume.
 
-    ``waiting`` messages come to it again, the first at ``next_due_ms`` (wall time, None while there are none);
-    ``counted`` False: there may be more, due earlier perhaps, ask again. ``dead_letters`` do not come again: they lie
-    in queue 0 of ``dead_letter_topic``, from offset ``dead_letters_from`` on.
+    ``waiting`` messages will be delivered again, the first one at ``next_due_ms`` (wall time, None without one). If
+    ``counted`` is False, there may be more messages, and one of them may be due earlier: ask again. ``dead_letters``
+    are not delivered again: they are in queue 0 of ``dead_letter_topic``, from offset ``dead_letters_from`` on.
     """
 
     broker: str
@@ -80,8 +82,8 @@ class GroupRetries(Shape, frozen=True):
 class ConsumerGroupDetail(Reply, frozen=True):
     """``consume_type``, ``message_model`` and ``consume_from_where`` are empty for a group without members.
 
-    ``queues`` are the first 2000, by topic; ``queues_total`` counts all. ``missing_topics`` are those that it
-    subscribes to and that this broker does not have.
+    ``queues`` are the first 2000, in the order of their topics; ``queues_total`` counts all. ``missing_topics`` are
+    topics that the group subscribes to, but this broker does not have.
     """
 
     seq: int
@@ -102,15 +104,15 @@ class ConsumerGroupDetail(Reply, frozen=True):
 
 
 class UpdateSubscriptionGroup(Command, frozen=True):
-    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP; all but ``groupName`` has defaults. -> SubscriptionGroups"""
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP; only ``groupName`` has no default. -> SubscriptionGroups"""
 
     config: dict[str, Any]
 
 
 class GetSubscriptionGroups(Command, frozen=True):
-    """One group's configuration, or all. -> SubscriptionGroups; Failed SUBSCRIPTION_GROUP_NOT_EXIST
+    """One group's configuration, or that of all groups. -> SubscriptionGroups; Failed SUBSCRIPTION_GROUP_NOT_EXIST
 
-    ``or_default``: of a group that is not known yet, what it would have if a client came with it now.
+    ``or_default``: for an unknown group, return the configuration with which a client's heartbeat would create it.
     """
 
     group: str = ""
@@ -118,8 +120,10 @@ class GetSubscriptionGroups(Command, frozen=True):
 
 
 class SubscriptionGroups(Reply, frozen=True):
-    """``configs`` by group, ``data_version`` and ``forbidden`` (group -> topic -> bits) as subscriptionGroup.json has
-    them."""
+    """``configs`` by group, ``forbidden`` as group -> topic -> bits.
+
+    These and ``data_version`` have the form that they have in subscriptionGroup.json.
+    """
 
     data_version: dict[str, int]
     configs: dict[str, dict[str, Any]]
@@ -127,8 +131,11 @@ class SubscriptionGroups(Reply, frozen=True):
 
 
 class DeleteSubscriptionGroup(Command, frozen=True):
-    """DELETE_SUBSCRIPTIONGROUP. -> Done; Failed conflict for a group with members without ``members_ok``, Failed
-    SUBSCRIPTION_GROUP_NOT_EXIST for one of which nothing is known without ``missing_ok``"""
+    """DELETE_SUBSCRIPTIONGROUP. -> Done
+
+    Without ``members_ok``, a group with members gets Failed (conflict). Without ``missing_ok``, an unknown group gets
+    Failed SUBSCRIPTION_GROUP_NOT_EXIST.
+    """
 
     group: str
     clean_offset: bool = False

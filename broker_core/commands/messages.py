@@ -1,4 +1,4 @@
-"""Messages: send, pull, look up. RocketMQ's SEND_MESSAGE, PULL_MESSAGE, QUERY_MESSAGE and their kin."""
+"""Commands that send, pull and look up messages: RocketMQ's SEND_MESSAGE, PULL_MESSAGE, QUERY_MESSAGE and others."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from broker_core.commands.base import Command, Protocol, Reply, Shape, WakeCause
 class OutgoingMessage(Shape, frozen=True):
     """One message to store.
 
-    ``properties`` is RocketMQ's property string (``name 0x01 value 0x02`` repeated). ``queue_id`` below 0
-    lets the broker choose, round robin.
+    ``properties`` is RocketMQ's property string (``name 0x01 value 0x02`` repeated). If ``queue_id`` is below 0, the
+    broker chooses a queue, round robin.
     """
 
     body: bytes
@@ -24,11 +24,11 @@ class OutgoingMessage(Shape, frozen=True):
 class SendMessage(Command, frozen=True):
     """Store messages in one topic, in this order, in one block. -> Sent
 
-    An unknown topic is created from ``default_topic`` where that topic may be inherited from.
-    A repeat with the same ``idempotency_key`` within the window gets the answer of the first; other messages with the
+    An unknown topic is created from ``default_topic`` if that topic's perm allows inheritance.
+    A repeat with the same ``idempotency_key`` within the window gets the first answer again. Other messages with this
     key get Failed (conflict).
-    ``max_reconsume_times`` counts for ``%RETRY%`` topics only: a message that was consumed more often goes to the
-    dead letter queue of the group. A property DELAY of 1 or more makes a message appear later.
+    ``max_reconsume_times`` applies to ``%RETRY%`` topics only: a message that was consumed more often is stored in the
+    group's dead letter queue. A property DELAY of 1 or more delays the delivery.
     """
 
     topic: str
@@ -54,9 +54,9 @@ class SentMessage(Shape, frozen=True):
 
 
 class Sent(Reply, frozen=True):
-    """Stored, as durably as flushDiskType promises; in the order of the request.
+    """The messages were stored as durably as flushDiskType requires; they have the order of the request.
 
-    ``code`` is SUCCESS, or FLUSH_DISK_TIMEOUT when SYNC_FLUSH took longer than syncFlushTimeout.
+    ``code`` is SUCCESS, or FLUSH_DISK_TIMEOUT if SYNC_FLUSH took longer than syncFlushTimeout.
     """
 
     code: int
@@ -65,11 +65,11 @@ class Sent(Reply, frozen=True):
 
 
 class ConsumerSendMsgBack(Command, frozen=True):
-    """CONSUMER_SEND_MSG_BACK: the group could not consume the record at ``physical_offset``; bring it again. -> Done
+    """CONSUMER_SEND_MSG_BACK: retry the record at ``physical_offset``, which the group could not consume. -> Done
 
-    It goes to the group's retry topic after the delay of ``delay_level`` (0: by how often it was consumed already),
-    or to its dead letter queue (below 0, or consumed more often than allowed). ``max_reconsume_times`` None: the
-    group's own limit.
+    A copy is stored in the group's retry topic after the delay of ``delay_level`` (0: the delay depends on how often
+    the message was consumed). If ``delay_level`` is below 0, or the message has reached the limit, the copy is stored
+    in the dead letter queue. ``max_reconsume_times`` None means the group's own limit.
     """
 
     group: str
@@ -81,12 +81,12 @@ class ConsumerSendMsgBack(Command, frozen=True):
 
 
 class PullMessage(Command, frozen=True):
-    """Read from ``queue_offset``; find nothing, and be held for up to ``suspend_timeout_ms``. -> [Held,] Pulled
+    """Read from ``queue_offset``; without a message, wait up to ``suspend_timeout_ms``. -> [Held,] Pulled
 
-    ``suspend_timeout_ms`` 0 asks not to be held. ``commit_offset`` 0 or more stores the group's consumed
-    offset first. ``subscription`` is a tag expression (``*``, ``TagA || TagB``); None takes the one that the group's
-    heartbeats brought, which must not be older than ``sub_version``. ``check_group`` asks for RocketMQ's checks of the
-    group (it exists or may be created, may consume); ``lite`` is LITE_PULL_MESSAGE.
+    With ``suspend_timeout_ms`` 0 the pull is not held. A ``commit_offset`` of 0 or more is committed first.
+    ``subscription`` is a tag expression (``*``, ``TagA || TagB``); None takes the one from the group's heartbeats,
+    which must not be older than ``sub_version``. ``check_group`` applies RocketMQ's checks: the group exists or may be
+    created, and it may consume. ``lite``: the request is LITE_PULL_MESSAGE.
     """
 
     topic: str
@@ -108,14 +108,14 @@ class PullMessage(Command, frozen=True):
 
 
 class Held(Reply, frozen=True):
-    """Not an answer yet: the pull is in the pullRequestTable."""
+    """The pull is in the pullRequestTable; its answer follows later."""
 
     hold_id: int
     deadline_ms: int
 
 
 class HoldOutcome(Shape, frozen=True):
-    """How a held pull's wait ended. ``wake_us`` is from the arrival to the answer, 0 without an arrival."""
+    """How the wait of a held pull ended. ``wake_us`` is from the arrival to the answer, 0 without an arrival."""
 
     hold_id: int
     held_us: int
@@ -124,10 +124,10 @@ class HoldOutcome(Shape, frozen=True):
 
 
 class Pulled(Reply, frozen=True):
-    """The answer of a pull. ``code``: 0 found, 19 nothing new, 20 nothing that matches, 21 offset moved.
+    """The answer to a pull. ``code``: 0 found, 19 nothing new, 20 no message matches the filter, 21 offset moved.
 
     ``status`` is RocketMQ's GetMessageStatus name. ``records`` are whole commit log records, back to back.
-    ``suspend_timeout_ms`` is the wait that was granted.
+    ``suspend_timeout_ms`` is how long the pull was allowed to wait.
     """
 
     code: int
@@ -142,7 +142,7 @@ class Pulled(Reply, frozen=True):
 
 
 class CancelPull(Command, frozen=True):
-    """Release the hold of the pull that this connection sent as ``request_id``. -> Done, also if it is gone
+    """Release the hold of the pull that this connection sent as ``request_id``. -> Done, also without such a hold
 
     The pull itself is then answered by Failed with ILLEGAL_OPERATION ("cancelled").
     """
@@ -153,8 +153,8 @@ class CancelPull(Command, frozen=True):
 class ViewMessage(Command, frozen=True):
     """One message by offset message id or UNIQ_KEY (looked up in that order). -> Records; Failed QUERY_NOT_FOUND
 
-    UNIQ_KEYs are found through the index, which needs the ``topic``; without one every topic is tried. A
-    ``physical_offset``, as VIEW_MESSAGE_BY_ID has it, overrules both; Failed SYSTEM_ERROR when no record begins there.
+    UNIQ_KEYs are looked up in the index, by ``topic``; without a topic, every topic is tried. A ``physical_offset``, as
+    in VIEW_MESSAGE_BY_ID, takes precedence over both; Failed SYSTEM_ERROR if no record begins there.
     """
 
     message_id: str = ""
@@ -163,7 +163,7 @@ class ViewMessage(Command, frozen=True):
 
 
 class QueryMessage(Command, frozen=True):
-    """Messages of a topic by key, newest 64 at most, ascending. -> Records"""
+    """Messages of a topic by key: at most the newest 64, oldest first. -> Records"""
 
     topic: str
     key: str
@@ -175,7 +175,7 @@ class QueryMessage(Command, frozen=True):
 class Records(Reply, frozen=True):
     """Whole commit log records, back to back.
 
-    The other two, which QueryMessage brings: store time and physical offset of the last message that the index knows.
+    The other two fields are set by QueryMessage: the store time and physical offset of the last indexed message.
     """
 
     records: bytes
@@ -184,14 +184,14 @@ class Records(Reply, frozen=True):
 
 
 class GetMessageTimeline(Command, frozen=True):
-    """What the recent events say about one message, and about its copies with the same UNIQ_KEY. -> Timeline"""
+    """The recent events about one message and its copies with the same UNIQ_KEY. -> Timeline"""
 
     message_id: str
     topic: str = ""
 
 
 class Timeline(Reply, frozen=True):
-    """``events`` as in ``events.py``; ``complete`` is False when the ring no longer reaches back to the store."""
+    """``events`` as in ``events.py``. ``complete`` is False if the ring lacks the MessagesStored event of a copy."""
 
     topic: str
     queue_id: int

@@ -1,4 +1,4 @@
-"""Looking: the pullRequestTable, the broker, events, a snapshot of everything."""
+"""Commands that observe: the pullRequestTable, the broker, events, a snapshot for the dashboard."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class HoldView(Shape, frozen=True):
 
 
 class GetHolds(Command, frozen=True):
-    """Held pulls by id, those above ``after``. -> Holds"""
+    """Held pulls with ids above ``after``, by id. -> Holds"""
 
     topic: str = ""
     group: str = ""
@@ -44,13 +44,13 @@ class Holds(Reply, frozen=True):
 
 
 class GetHold(Command, frozen=True):
-    """-> Holds with one; Failed QUERY_NOT_FOUND"""
+    """-> Holds with one hold; Failed QUERY_NOT_FOUND"""
 
     hold_id: int
 
 
 class StorePositions(Shape, frozen=True):
-    """Physical offsets, bytes: where the log begins, how far it is written, flushed, dispatched."""
+    """Physical offsets, in bytes: the beginning of the log, and the ends of what is written, flushed and dispatched."""
 
     min: int
     appended: int
@@ -63,7 +63,7 @@ class GetBroker(Command, frozen=True):
 
 
 class BrokerView(Reply, frozen=True):
-    """``config`` by RocketMQ's names. ``problem`` is a sentence when the broker does not accept messages."""
+    """``config`` by RocketMQ's names. ``problem`` is why the broker does not accept messages, empty if it does."""
 
     broker: str
     epoch: int
@@ -88,9 +88,9 @@ class UpdateBrokerConfig(Command, frozen=True):
 
 
 class WakeUp(Shape, frozen=True):
-    """One held pull's end, as the wake-up stream shows it. ``cause`` is a WakeCause or a ReleaseCause.
+    """The end of a held pull, for the wake-up stream. ``cause`` is a WakeCause or a ReleaseCause.
 
-    ``messages`` is how many it brought; ``wake_us`` from arrival to answer, 0 without an arrival.
+    ``messages`` counts the messages in the answer; ``wake_us`` is from the arrival to the answer, 0 without an arrival.
     """
 
     seq: int
@@ -107,7 +107,7 @@ class WakeUp(Shape, frozen=True):
 
 
 class Histogram(Shape, frozen=True):
-    """``counts[i]`` values were below ``bounds[i]`` (and not below the bound before); the last count has no bound."""
+    """``counts[i]`` values were below ``bounds[i]``, but not below the previous bound; the last count has no bound."""
 
     bounds: list[int]
     counts: list[int]
@@ -121,9 +121,10 @@ class GetSnapshot(Command, frozen=True):
 
 
 class Snapshot(Reply, frozen=True):
-    """Everything a page needs before it applies events above ``seq``. ``*_total`` count what a limit left out.
+    """Everything that a page needs before it applies events above ``seq``.
 
-    ``client_events`` are the last of what became of clients and groups, oldest first, as in ``events.py``.
+    ``*_total`` also count what is beyond the limits. ``client_events`` are the latest events about clients and groups,
+    oldest first, as in ``events.py``.
     """
 
     broker: str
@@ -146,14 +147,14 @@ class Snapshot(Reply, frozen=True):
 
 
 class GetEvents(Command, frozen=True):
-    """Events of the ring above ``after``, oldest first. -> Events"""
+    """Events of the ring with ``seq`` above ``after``, oldest first. -> Events"""
 
     after: int = 0
     limit: int = 1000
 
 
 class Events(Reply, frozen=True):
-    """``events`` as in ``events.py``. ``first_seq`` is the oldest the ring still has."""
+    """``events`` as in ``events.py``. ``first_seq`` is the ``seq`` of the oldest event in the ring."""
 
     epoch: int
     seq: int

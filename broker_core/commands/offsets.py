@@ -14,15 +14,17 @@ class QueueOffset(Shape, frozen=True):
 
 
 class QueryConsumerOffset(Command, frozen=True):
-    """Consumed offsets of a group, of one topic or of all. -> ConsumerOffsets; Failed when the group is unknown"""
+    """Consumed offsets of a group in one topic or in all. -> ConsumerOffsets; Failed if the group is unknown"""
 
     group: str
     topic: str = ""
 
 
 class GroupQueueOffset(Shape, frozen=True):
-    """``offset`` is the next offset the group will consume; ``lag_ms`` is the age of that message, None
-    when it is not known; ``lag`` is in messages."""
+    """``offset`` is the next offset that the group will consume.
+
+    ``lag`` is in messages; ``lag_ms`` is the age of the message at ``offset``, None if it is unknown.
+    """
 
     topic: str
     queue_id: int
@@ -39,7 +41,7 @@ class ConsumerOffsets(Reply, frozen=True):
 
 
 class UpdateConsumerOffset(Command, frozen=True):
-    """Commit offsets; they may go backwards. All of them or, with an error, none. -> Done"""
+    """Commit offsets, also lower ones than before. After an error, none is committed. -> Done"""
 
     group: str
     offsets: list[QueueOffset]
@@ -47,11 +49,11 @@ class UpdateConsumerOffset(Command, frozen=True):
 
 
 class ResetConsumerOffset(Command, frozen=True):
-    """Move a group in a topic: to ``min``, ``max`` or a store time in ms (decimal text). -> OffsetsReset
+    """Move a group's offsets in a topic to ``min``, ``max`` or a store time in ms (decimal text). -> OffsetsReset
 
-    ``queue_id`` below 0 is every queue of the topic; ``offset`` is an exact one and overrules ``to``. ``dry_run`` only
-    says what would change. Members that consume at this moment go on from there with their next pull, which is
-    answered OFFSET_RESET; held pulls are answered so at once.
+    A ``queue_id`` below 0 means every queue of the topic. ``offset`` is an exact offset, which takes precedence over
+    ``to``. With ``dry_run``, the reply contains the changes, but they are not made. The answer to the next pull of a
+    consuming member is OFFSET_RESET with the new offset; held pulls get this answer at once.
     """
 
     group: str
@@ -63,7 +65,7 @@ class ResetConsumerOffset(Command, frozen=True):
 
 
 class OffsetChange(Shape, frozen=True):
-    """``before`` is None where the group had no offset yet."""
+    """``before`` is None if the group had no offset in the queue."""
 
     topic: str
     queue_id: int
@@ -72,7 +74,7 @@ class OffsetChange(Shape, frozen=True):
 
 
 class OffsetsReset(Reply, frozen=True):
-    """``offsets`` are where the group is now, in each queue that was asked for; ``changes`` those that are new."""
+    """``offsets`` are the group's new offsets in all requested queues; ``changes`` has only the changed ones."""
 
     group: str
     dry_run: bool
@@ -94,9 +96,10 @@ class FoundOffset(Reply, frozen=True):
 
 
 class QueryOffset(Command, frozen=True):
-    """QUERY_CONSUMER_OFFSET: where the group goes on in one queue. -> FoundOffset; Failed QUERY_NOT_FOUND
+    """QUERY_CONSUMER_OFFSET: the offset at which a group continues in a queue. -> FoundOffset; Failed QUERY_NOT_FOUND
 
-    ``set_zero_if_not_found`` False keeps from answering 0 for a group that is new to a young queue.
+    If the group has none and the queue's message 0 is recent, the answer is 0, unless ``set_zero_if_not_found`` is
+    False.
     """
 
     group: str
@@ -106,7 +109,7 @@ class QueryOffset(Command, frozen=True):
 
 
 class GetMaxOffset(Command, frozen=True):
-    """GET_MAX_OFFSET. -> FoundOffset, one behind the last message"""
+    """GET_MAX_OFFSET. -> FoundOffset, the last message's plus 1"""
 
     topic: str
     queue_id: int
@@ -120,7 +123,7 @@ class GetMinOffset(Command, frozen=True):
 
 
 class GetEarliestMsgStoreTime(Command, frozen=True):
-    """GET_EARLIEST_MSG_STORETIME. -> StoreTime, -1 when the queue has no message"""
+    """GET_EARLIEST_MSG_STORETIME. -> StoreTime, -1 if the queue has no message"""
 
     topic: str
     queue_id: int

@@ -6,7 +6,7 @@ from broker_core.commands.base import Command, Reply, Shape
 
 
 class TopicView(Shape, frozen=True):
-    """``perm``: 4 read, 2 write, 1 inherit, added up."""
+    """``perm`` is the sum of 4 (read), 2 (write) and 1 (inherit)."""
 
     broker: str
     topic: str
@@ -29,17 +29,18 @@ class Topics(Reply, frozen=True):
 
 
 class GetTopic(Command, frozen=True):
-    """-> Topics with one; Failed TOPIC_NOT_EXIST"""
+    """-> Topics with one topic; Failed TOPIC_NOT_EXIST"""
 
     topic: str
 
 
 class UpdateAndCreateTopic(Command, frozen=True):
-    """Create a topic or change it; None leaves as it is (or the default of 4 queues, perm 6). -> Topics with one
+    """Create or change a topic. -> Topics with one topic
 
-    ``order``: a broker that may not be written to refuses its messages. ``filter_type`` and ``sys_flag`` are kept and
-    told, and change nothing that this broker does.
-    ``attributes`` are changes: ``+name`` sets one, ``-name`` takes one away.
+    None leaves a value unchanged; the defaults of a new topic are 4 queues and perm 6. ``order``: messages to the topic
+    are refused while brokerPermission does not allow writing. ``filter_type`` and ``sys_flag`` are stored and returned,
+    but do not affect this broker.
+    ``attributes`` are changes: ``+name`` sets an attribute, ``-name`` removes it.
     """
 
     topic: str
@@ -53,9 +54,9 @@ class UpdateAndCreateTopic(Command, frozen=True):
 
 
 class DeleteTopic(Command, frozen=True):
-    """Forget a topic, its queues and every group's offsets in it. -> Done; Failed TOPIC_NOT_EXIST
+    """Delete a topic, its queues and all groups' offsets in it. -> Done; Failed TOPIC_NOT_EXIST
 
-    ``missing_ok``: a tool that asks every broker of a cluster takes it for no error where there is none.
+    ``missing_ok``: a missing topic is no error, for tools that send this to every broker of a cluster.
     """
 
     topic: str
@@ -63,7 +64,7 @@ class DeleteTopic(Command, frozen=True):
 
 
 class QueueView(Shape, frozen=True):
-    """``last_store_time_ms`` is None for a queue that never had a message, or whose last one is gone."""
+    """``last_store_time_ms`` is None if the queue never had a message, or its last message was deleted."""
 
     broker: str
     topic: str
@@ -75,7 +76,7 @@ class QueueView(Shape, frozen=True):
 
 
 class GetQueues(Command, frozen=True):
-    """Queues of a topic, or of all (``topic`` empty). -> Queues"""
+    """Queues of a topic, or of all topics if ``topic`` is empty. -> Queues"""
 
     topic: str = ""
 

@@ -1,7 +1,7 @@
-"""Views of consumer groups: why does a consumer wait, or not consume?
+"""Views of consumer groups, which show why a consumer waits or does not consume.
 
 Clients share the queues among themselves and do not report the result. So a view shows which member should have a queue
-by the clients' default strategy, applied to the queues of this broker alone, and which member really pulls from it.
+by the clients' default strategy, applied only to the queues of this broker, and which client really pulls from it.
 """
 
 from collections.abc import Iterator, Set
@@ -31,7 +31,7 @@ from broker_core.topics import PERM_READ
 
 MAX_QUEUES = 2000
 POLLING_MS = 10_000
-"""For so long after the answer to its last pull, a client is assumed to send the next one."""
+"""After the answer to its last pull, a client is assumed to send the next one within this time."""
 HTTP_POLLING_MS = 3000
 """The same for a client without an open connection."""
 
@@ -124,7 +124,7 @@ def _retries(context: Context, group: str) -> GroupRetries:
 
 
 def _queues(context: Context, group: str, topic: str, online: Set[str], now: Now) -> Iterator[GroupQueueView]:
-    """The queues of a topic from the group's side; ``online`` are the ids of clients with an open connection."""
+    """The queues of a topic from the group's side. ``online`` are the ids of clients with an open connection."""
     config, info = context.topics.require(topic), context.consumers.get(group)
     subscribed = info is not None and topic in info.subscriptions
     owners: list[str] = []
@@ -178,14 +178,14 @@ def _queue(
 
 
 def _polling_ms(last: LastPull, online: Set[str]) -> int:
-    """For how long its client is assumed to send the next pull."""
+    """How long after this pull its client is assumed to send the next one, in ms."""
     if last.client_id in online:
         return POLLING_MS
     return HTTP_POLLING_MS if last.protocol == "http" else 0
 
 
 def _describe_last_pull(last: LastPull, since_s: int) -> str:
-    """A sentence about the last pull, when its client has no known open connection."""
+    """A sentence about the last pull of a client without a known open connection."""
     who = last.client_id or "a client"
     if last.protocol == "http":
         return f"{who} pulled {since_s} s ago; it is not a member, so it may or may not pull again"
@@ -204,7 +204,7 @@ def _why(
     online: Set[str],
     now: Now,
 ) -> str:
-    """A sentence about why the queue is in this state."""
+    """A sentence: why the queue is in this state."""
     config, topic_config = context.subscription_groups.get(group), context.topics.require(topic)
     who, lock = owner or "a member", context.locks.owner(group, topic, queue_id)
     if config is not None and not config.consume_enable:
@@ -230,7 +230,7 @@ def _why(
 def _why_not_held(
     state: State, owner: str | None, nobody: str, last: LastPull | None, online: Set[str], now: Now
 ) -> str:
-    """The same for a queue without a held pull, by its last pull."""
+    """The same for a queue without a held pull."""
     since_s = (now.mono_ns - last.mono_ns) // 1_000_000_000 if last is not None else 0
     is_gone = last is not None and last.client_id not in online
     if last is not None and is_gone and (owner is None or state == "polling"):

@@ -1,34 +1,34 @@
-"""A stream of bytes, cut anywhere, into frames (``remoting_command.py`` has their picture)."""
+"""Decodes a stream of bytes, in pieces of any size, into frames (their layout is in ``remoting_command.py``)."""
 
 from struct import Struct
 
 from broker_core.remoting.remoting_command import MAX_FRAME, RemotingCommand, RemotingProtocolError, decode
 
 MAX_HEADER = 1024 * 1024
-"""Bytes of the largest header taken. GlassMQ's own: the longest that clients mean is some 200 KiB, and the fields of a
-header cost ten times their bytes in memory."""
+"""Largest header that is accepted, in bytes. This limit is GlassMQ's own: clients' largest headers have some 200 KiB,
+and the decoded fields of a header take ten times its bytes of memory."""
 
 _HEAD = Struct(">iI")
 _LENGTH = Struct(">i")
 
 
 class FrameDecoder:
-    """What arrives on one connection goes in, commands come out. After an error it is of no more use.
+    """Decodes the bytes of one connection into commands. It cannot be used after an error.
 
-    ``unfinished`` counts the bytes it keeps of a frame that is not whole. However small the pieces in which a frame
-    comes, its bytes are copied twice: to the others, and out of the whole.
+    ``unfinished`` is how many bytes of an incomplete frame are buffered. A frame's bytes are copied only twice, into
+    the buffer and out of it, however small the pieces are in which they arrive.
     """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._wanted = 4  # as long as the buffer is shorter, there is nothing new to see in it
+        self._wanted = 4  # while the buffer is shorter, nothing new can be decoded
 
     @property
     def unfinished(self) -> int:
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[RemotingCommand]:
-        """The frames that became whole. Raises RemotingProtocolError, which carries those before the bad one."""
+        """The frames that are complete now. Raises RemotingProtocolError, which contains those before the bad one."""
         buffer = self._buffer
         if not buffer:
             commands, end = self._cut(data)
@@ -44,7 +44,7 @@ class FrameDecoder:
         return commands
 
     def _cut(self, data: bytes | memoryview) -> tuple[list[RemotingCommand], int]:
-        """The whole frames, and where they end."""
+        """The complete frames, and the position after the last one."""
         commands: list[RemotingCommand] = []
         at, end = 0, len(data)
         self._wanted = 4
@@ -56,7 +56,7 @@ class FrameDecoder:
                 if header_size > length - 4 or header_size > MAX_HEADER:
                     raise RemotingProtocolError(
                         f"a header of {header_size} bytes is longer than its frame of "
-                        f"{length}, or than the {MAX_HEADER} that a header may have"
+                        f"{length}, or than the {MAX_HEADER} that are allowed"
                     )
                 stop = at + 4 + length
                 if stop > end:

@@ -1,15 +1,15 @@
-"""The body of a batch: messages back to back, each in the short form that RocketMQ's producers write.
+"""The body of a batch: messages back to back, each in the short format of RocketMQ's producers.
 
     bytes  field (big-endian, signed)
     -----  ------------------------------------------------------------
-        4  TOTALSIZE         this message in all
+        4  TOTALSIZE         of this message
         4  MAGICCODE         0; not read
         4  BODYCRC           0; not read
-        4  FLAG              the user's
+        4  FLAG              set by the user
       4+n  BODYLENGTH, body
       2+n  PROPERTIESLENGTH, properties
 
-Topic, queue and whatever else a message has are the batch's and stand in its header.
+The topic, the queue and everything else are in the batch's header, for all messages.
 """
 
 from struct import Struct
@@ -27,7 +27,7 @@ class MessageBatchError(ValueError):
 
 
 class BatchEntry(NamedTuple):
-    """What a message of a batch has of its own."""
+    """The part of a batch that differs between its messages."""
 
     flag: int
     body: bytes
@@ -35,7 +35,7 @@ class BatchEntry(NamedTuple):
 
 
 def decode_batch(data: bytes) -> list[BatchEntry]:
-    """All messages; MessageBatchError when there is none, or when their lengths do not add up to the bytes."""
+    """All messages. Raises MessageBatchError without a message, or if the lengths do not match the size of the data."""
     entries: list[BatchEntry] = []
     at, end = 0, len(data)
     while at < end:
@@ -43,7 +43,7 @@ def decode_batch(data: bytes) -> list[BatchEntry]:
         if number == MAX_MESSAGES:
             raise MessageBatchError(f"it has more than {MAX_MESSAGES} messages")
         if end - at < _FIXED:
-            raise MessageBatchError(f"message {number}: {end - at} bytes are left, fewer than any message has")
+            raise MessageBatchError(f"message {number}: {end - at} bytes are left, but a message has at least {_FIXED}")
         size, flag, body_size = _HEAD.unpack_from(data, at)
         if not _FIXED <= size <= end - at or not 0 <= body_size <= size - _FIXED:
             raise MessageBatchError(

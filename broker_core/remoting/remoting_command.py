@@ -1,6 +1,6 @@
-"""One frame of RocketMQ's remoting protocol: a request or a response, either way, in both header encodings.
+"""One frame of RocketMQ's remoting protocol: a request or a response, in both directions and both header encodings.
 
-All integers are big-endian and signed. L counts what follows it; the header's length has 24 bits.
+All integers are big-endian and signed. L is the number of bytes after it; the header's length has 24 bits.
 
     +-------+------------+-------------------+----------+----------------------+
     | L (4) | type (1)   | header length (3) | header   | body                 |
@@ -13,14 +13,14 @@ A JSON header is compact, its keys in alphabetical order; ``extFields`` and ``re
     {"code":0,"extFields":{"offset":"7"},"flag":1,"language":"PYTHON","opaque":3,"remark":"...",
      "serializeTypeCurrentRPC":"JSON","version":493}
 
-A ROCKETMQ header; ``language`` is a place in ``LANGUAGES``, texts are UTF-8:
+A ROCKETMQ header; ``language`` is an index into ``LANGUAGES``, texts are UTF-8:
 
     +----------+--------------+-------------+------------+----------+----------+--------+----------+-----------+
     | code (2) | language (1) | version (2) | opaque (4) | flag (4) | size (4) | remark | size (4) | extFields |
     +----------+--------------+-------------+------------+----------+----------+--------+----------+-----------+
                                                  extFields, repeated: | size (2) | key | size (4) | value |
 
-What follows the last field of a header is passed over, as are unknown JSON members.
+Bytes after the last field of a header are ignored, as are unknown JSON members.
 """
 
 from struct import Struct
@@ -33,19 +33,20 @@ from msgspec import Meta
 from broker_core.codes import LANGUAGES, VERSION
 
 MAX_FRAME = 16 * 1024 * 1024
-"""Largest L that is taken, RocketMQ's default. Java's peers count the length field in, so what is sent is 4 less."""
+"""Largest L that is accepted, in bytes; RocketMQ's default. Java peers count the length field too, so the largest frame
+that is sent has an L of 4 less."""
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
 LANGUAGE = "PYTHON"
-"""Of everything that is sent from here."""
+"""The language in all frames that are sent from here."""
 
 SerializeType = Literal["JSON", "ROCKETMQ"]
 
 
 class RemotingProtocolError(Exception):
-    """The peer's fault: these bytes are not the protocol, and nothing after them can be understood.
+    """The peer's fault: these bytes do not follow the protocol, and nothing after them can be decoded.
 
-    ``commands`` had come whole before them in the same read.
+    ``commands`` are the complete ones before these bytes in the same read.
     """
 
     def __init__(self, remark: str) -> None:
@@ -56,9 +57,9 @@ class RemotingProtocolError(Exception):
 class RemotingCommand(msgspec.Struct, gc=False):
     """RocketMQ's RemotingCommand.
 
-    ``code`` is a RequestCode, in a response a ResponseCode; ``opaque`` the requester's number of the call;
-    ``version`` the sender's release (``codes.VERSION``). All ``ext_fields`` are text: Go takes nothing else.
-    ``language`` is "" when the sender's is not known.
+    ``code`` is a RequestCode, in a response a ResponseCode; ``opaque`` is the requester's number of the call;
+    ``version`` is the sender's release (``codes.VERSION``). All ``ext_fields`` are text, because the Go client accepts
+    nothing else. ``language`` is "" if the sender's is unknown.
     """
 
     code: int
@@ -89,7 +90,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
         oneway: bool = False,
         serialize_type: SerializeType = "JSON",
     ) -> "RemotingCommand":
-        """A request from here."""
+        """A request to the peer."""
         return RemotingCommand(
             code, ext_fields, body, opaque, ONEWAY_FLAG if oneway else 0, serialize_type=serialize_type
         )
@@ -97,7 +98,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
     def response(
         self, code: int, remark: str = "", ext_fields: dict[str, str] | None = None, body: bytes = b""
     ) -> "RemotingCommand":
-        """The answer from here to this request, in the encoding that it came in."""
+        """The response to this request, in the request's encoding."""
         return RemotingCommand(
             code, ext_fields or {}, body, self.opaque, RESPONSE_FLAG, remark, serialize_type=self.serialize_type
         )
@@ -105,9 +106,8 @@ class RemotingCommand(msgspec.Struct, gc=False):
     def encode(self) -> bytes:
         """The whole frame.
 
-        Raises ValueError for what has no place in it: more than ``MAX_FRAME`` bytes in all, text with lone
-        surrogates; in a ROCKETMQ header also a code or version outside int16 (POP_MESSAGE is 200050) and a key above
-        32,767 bytes.
+        Raises ValueError for more than ``MAX_FRAME`` bytes in all and for text with lone surrogates; for a ROCKETMQ
+        header also for a code or version outside int16 (POP_MESSAGE is 200050) and for a key above 32,767 bytes.
         """
         if self.serialize_type == "JSON":
             header, kind = _encode_json(self), 0
@@ -115,7 +115,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
             header, kind = _encode_binary(self), _BINARY
         size, length = len(header), 4 + len(header) + len(self.body)
         if 4 + length > MAX_FRAME:
-            raise ValueError(f"a frame of {4 + length} bytes is longer than the {MAX_FRAME} that clients take")
+            raise ValueError(f"a frame of {4 + length} bytes is longer than the {MAX_FRAME} that clients accept")
         return b"".join((_HEAD.pack(length, kind | size), header, self.body))
 
 
@@ -162,11 +162,11 @@ def _decode_json(data: bytes | memoryview, body: bytes) -> RemotingCommand:
         try:
             header = _json_header.decode(data)
             ext_fields = header.ext_fields or {}
-        except msgspec.ValidationError:  # a number among extFields, perhaps: RocketMQ takes that, so it is no error
+        except msgspec.ValidationError:  # perhaps extFields has a number, which RocketMQ accepts
             loose = _loose_json_header.decode(data)
             header, ext_fields = loose, _to_text(loose.ext_fields or {})
     except (ValueError, RecursionError) as error:
-        raise RemotingProtocolError(f"the header is not the JSON that RocketMQ writes: {error}") from error
+        raise RemotingProtocolError(f"the header is not JSON of RocketMQ's form: {error}") from error
     return RemotingCommand(
         header.code,
         ext_fields,
@@ -180,14 +180,14 @@ def _decode_json(data: bytes | memoryview, body: bytes) -> RemotingCommand:
 
 
 def _to_text(fields: dict[str, msgspec.Raw]) -> dict[str, str]:
-    """Texts as they are, numbers and booleans as they were written, nulls left out. ValueError for anything else."""
+    """Texts unchanged, numbers and booleans in their JSON form, without nulls. ValueError for other values."""
     texts = {}
     for name, raw in fields.items():
         value = bytes(raw)
         if value[:1] == b'"':
             texts[name] = _text.decode(value)
         elif value[:1] in b"{[":
-            raise ValueError(f"extFields.{name} is neither text nor a number nor a boolean")
+            raise ValueError(f"extFields.{name} must be text, a number or a boolean")
         elif value != b"null":
             texts[name] = value.decode("ascii")
     return texts
@@ -225,9 +225,9 @@ def _decode_binary(data: bytes | memoryview, body: bytes) -> RemotingCommand:
             key, at = _read_text(header, at, _KEY_SIZE)
             ext_fields[key], at = _read_text(header, at, _SIZE)
         if at > end:
-            raise ValueError("the last of the extFields is longer than they are in all")
+            raise ValueError("the last extField ends after the extFields' total size")
     except (StructError, ValueError) as error:
-        raise RemotingProtocolError(f"the header is not the binary one that RocketMQ writes: {error}") from error
+        raise RemotingProtocolError(f"the header is not a valid ROCKETMQ header: {error}") from error
     return RemotingCommand(
         code,
         ext_fields,
@@ -242,7 +242,7 @@ def _decode_binary(data: bytes | memoryview, body: bytes) -> RemotingCommand:
 
 
 def _read_text(header: bytes, at: int, size_field: Struct) -> tuple[str, int]:
-    """A size and so many bytes of text: (the text, where it ends)."""
+    """Read a size field and that many bytes of text. Returns (the text, the position after it)."""
     (size,) = size_field.unpack_from(header, at)
     begin = at + size_field.size
     end = _end(header, begin, size)
@@ -252,7 +252,7 @@ def _read_text(header: bytes, at: int, size_field: Struct) -> tuple[str, int]:
 def _end(header: bytes, begin: int, size: int) -> int:
     end: int = begin + size
     if size < 0 or end > len(header):
-        raise ValueError(f"{size} bytes at {begin} do not lie in a header of {len(header)}")
+        raise ValueError(f"{size} bytes at {begin} are not inside a header of {len(header)} bytes")
     return end
 
 
@@ -277,7 +277,7 @@ def _pack(numbers: Struct, *values: int) -> bytes:
     try:
         return numbers.pack(*values)
     except StructError as error:
-        raise ValueError(f"{values} does not fit a ROCKETMQ header ({error}); a JSON header takes it") from error
+        raise ValueError(f"{values} does not fit in a ROCKETMQ header ({error}); use a JSON header") from error
 
 
 _LANGUAGE_ORDINALS = {name: ordinal for ordinal, name in enumerate(LANGUAGES)}

@@ -84,7 +84,7 @@ def test_a_length_that_cannot_be_is_refused_as_soon_as_it_is_there(length: int, 
 
 
 def test_the_smallest_frame_has_a_header_that_is_refused() -> None:
-    with pytest.raises(RemotingProtocolError, match="not the JSON"):
+    with pytest.raises(RemotingProtocolError, match="not JSON of RocketMQ's form"):
         FrameDecoder().feed(bytes.fromhex("00000004 00000000"))
 
 

@@ -159,7 +159,7 @@ def test_the_least_that_is_a_header_and_members_that_nobody_knows() -> None:
     ],
 )
 def test_a_header_that_is_not_the_json_is_refused(header: bytes) -> None:
-    with pytest.raises(RemotingProtocolError, match="the header is not the JSON"):
+    with pytest.raises(RemotingProtocolError, match="the header is not JSON of RocketMQ's form"):
         decode(0, header, b"")
 
 
@@ -183,7 +183,7 @@ def test_a_binary_request_is_read_and_written() -> None:
 def test_every_truncation_of_a_binary_header_is_refused() -> None:
     _, header, _ = parts(GO_BINARY_FRAME)
     for end in range(len(header)):
-        with pytest.raises(RemotingProtocolError, match="not the binary one"):
+        with pytest.raises(RemotingProtocolError, match="not a valid ROCKETMQ header"):
             decode(1, header[:end], b"")
 
 
@@ -207,7 +207,7 @@ def test_what_follows_the_fields_of_a_binary_header_is_passed_over() -> None:
     ],
 )
 def test_a_binary_header_that_lies_is_refused(rest: str) -> None:
-    with pytest.raises(RemotingProtocolError, match="not the binary one"):
+    with pytest.raises(RemotingProtocolError, match="not a valid ROCKETMQ header"):
         decode(1, bytes.fromhex(BINARY_FIXED + rest), b"")
 
 

@@ -1,4 +1,4 @@
-"""The bound on the bytes of answers that one process holds until their clients have read them."""
+"""Limits the bytes of answers that one process holds until their clients have read them."""
 
 import asyncio
 from collections import deque

@@ -113,9 +113,9 @@ class HttpApplication:
             require_json(headers)
             request.body = body if route.raw_body else decode_json(body, route.bodies[0])
         elif body:
-            raise Problem(400, f"{route.method} {route.path} takes no body", pointer="/")
+            raise Problem(400, f"{route.method} {route.path} does not accept a body", pointer="/")
         if params.broker and route.needs_broker:
-            brokers.named(params.broker)  # 404 when there is none of that name
+            brokers.named(params.broker)  # 404 if no broker has this name
         return request
 
     async def _wait_for_room(self, size: int, share: Share) -> None:
@@ -124,7 +124,7 @@ class HttpApplication:
         except TimeoutError as error:
             raise Problem(
                 503,
-                f"there is no room for an answer of {size} bytes: other clients have not read theirs yet",
+                f"no memory for an answer of {size} bytes: other clients have not read their answers yet",
                 code=ResponseCode.SYSTEM_BUSY,
                 retry_after_s=1,
             ) from error
@@ -134,7 +134,7 @@ class HttpApplication:
         query = read_query(scope)
         for name in path_values:
             if name in query:
-                raise Problem(400, f"{name} belongs in the path of {route.path}, not in the query", pointer=f"/{name}")
+                raise Problem(400, f"{name} must be in the path of {route.path}, not in the query", pointer=f"/{name}")
         return query | path_values
 
     @staticmethod

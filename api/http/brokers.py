@@ -2,7 +2,7 @@
 
 ``?broker=`` names one in every request. Without it, lists come from all brokers, a single object is looked for at
 all of them, and messages go to the brokers of their topic in turn. A request that is only possible at one broker is
-refused if several could be meant; the refusal lists their names.
+refused if several brokers are possible; the refusal lists their names.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ async def one(broker: str, topic: str = "") -> Broker:
         names = await having(topic) if topic else list(ports)
         if len(names) > 1:
             raise Problem(
-                400, f"several brokers could be meant: name one of {', '.join(names)} with ?broker=", pointer="/broker"
+                400, f"several brokers are possible: choose one of {', '.join(names)} with ?broker=", pointer="/broker"
             )
         ports = {names[0]: ports[names[0]]}
     return Broker(*next(iter(ports.items())))

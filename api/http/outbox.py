@@ -1,4 +1,4 @@
-"""Frames that wait for one client, and the end of a client that does not read.
+"""Queues frames for one client, and disconnects a client that does not read.
 
 The ``send`` of some ASGI servers waits until the client has read the earlier frames. Daphne's never waits: it passes
 everything to Twisted, which keeps it in memory. For Daphne the size of the transport's buffer is read, through the

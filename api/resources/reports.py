@@ -18,7 +18,7 @@ from spark_jobs.models import ReportRun
 
 ReportName = Annotated[str, Meta(max_length=64, description="Name of a report.")]
 RunId = Annotated[int, Meta(ge=1, le=(1 << 62), description="Number of a run.")]
-Name = Annotated[str, Meta(min_length=1, max_length=255, description="Of a topic or a group.")]
+Name = Annotated[str, Meta(min_length=1, max_length=255, description="Name of a topic or a consumer group.")]
 FileName = Annotated[str, Meta(max_length=128, description="Name of a file of a run, as the run lists it.")]
 MINUTE_MS = 60_000
 T = TypeVar("T")

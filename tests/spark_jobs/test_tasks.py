@@ -121,7 +121,7 @@ class Workers:
 def test_a_worker_that_is_killed_in_the_middle_leaves_its_run_to_the_next(manage: Manage, tmp_path: Path) -> None:
     workers = Workers(manage, tmp_path)
     try:
-        workers.do("from spark_jobs import runs; runs.start_run('throughput', {})")
+        workers.do("from spark_jobs.hosting import runs; runs.start_run('throughput', {})")
         first = workers.start("worker", "--pool", "solo")
         workers.wait_for(percent=5, statuses=("running",))
         spark = children_of(first.pid)

@@ -29,7 +29,10 @@ from spark_jobs.spark.leftovers import take_up
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MAX_PLAN_LETTERS = 64 * 1024
+"""Spark keeps a text of each plan. That of a report may have hundreds of MB, and filled a driver of 1 GB."""
 JAVA_OPTIONS = (
+    "-XX:+ExitOnOutOfMemoryError "  # otherwise a thread ends, and whoever waits for its result waits for ever
     "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 "
     "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
@@ -137,6 +140,8 @@ def start(master: str, address: str, scratch: Path) -> "SparkSession":
         .appName("GlassMQ reports")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.maxPlanStringLength", str(MAX_PLAN_LETTERS))
+        .config("spark.sql.ui.retainedExecutions", "20")
         .config("spark.driver.defaultJavaOptions", java_options(environment.get("SPARK_CONF_DIR")))
         .config("spark.local.dir", str(local_folder(scratch / "local")))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))

@@ -59,7 +59,7 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return driven_store.story(tmp_path_factory.mktemp("driven") / "store")
 
 
-class Made(NamedTuple):
+class FinishedReport(NamedTuple):
     """A report that was run."""
 
     folder: Path
@@ -74,17 +74,17 @@ class Made(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def made(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
-    """Runs a report on a store, each but once: ``made("skew", golden / "clean-shutdown", topic="orders")``."""
+def finished_report(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Callable[..., FinishedReport]:
+    """Runs a report on a store, once for equal arguments: ``finished_report("skew", store, topic="orders")``."""
     from spark_jobs.run import Job, run_report
 
-    ready: dict[str, Made] = {}
+    ready: dict[str, FinishedReport] = {}
 
-    def make(report: str, store: Path, **more: Any) -> Made:
+    def make(report: str, store: Path, **more: Any) -> FinishedReport:
         key = f"{report} {store} {more}"
         if key not in ready:
             folder = tmp_path_factory.mktemp("made") / report
-            ready[key] = Made(
+            ready[key] = FinishedReport(
                 folder,
                 run_report(
                     Job(report, store, folder, **more),

@@ -59,8 +59,10 @@ def test_the_golden_store_twice_with_one_result(spark: "SparkSession", golden: P
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_every_report_runs_on_a_real_brokers_store(made: Callable[..., Any], golden: Path, name: str) -> None:
-    report = made(name, golden / "clean-shutdown")
+def test_every_report_runs_on_a_real_brokers_store(
+    finished_report: Callable[..., Any], golden: Path, name: str
+) -> None:
+    report = finished_report(name, golden / "clean-shutdown")
     summary = report.summary
     assert (report.folder / "report.html").stat().st_size > 10_000
     assert summary["report"] == name
@@ -166,8 +168,10 @@ def test_a_window_narrows_the_tables_and_not_what_was_read(spark: "SparkSession"
     }
 
 
-def test_the_time_before(made: Callable[..., Any], driven: Path) -> None:
-    report = made("empty_polls", driven, from_ms=BEGIN_MS + MINUTE, to_ms=BEGIN_MS + 2 * MINUTE, compare=True)
+def test_the_time_before(finished_report: Callable[..., Any], driven: Path) -> None:
+    report = finished_report(
+        "empty_polls", driven, from_ms=BEGIN_MS + MINUTE, to_ms=BEGIN_MS + 2 * MINUTE, compare=True
+    )
     previous = report.summary["previous"]
     assert (previous["from_ms"], previous["to_ms"]) == (BEGIN_MS, BEGIN_MS + MINUTE)
     assert (report.summary["total"]["answers"], previous["total"]["answers"]) == (3, 2)
@@ -177,25 +181,28 @@ def test_the_time_before(made: Callable[..., Any], driven: Path) -> None:
     assert (answers["value"], answers["before"]) == (3, 2)
 
 
-def test_one_group_alone(made: Callable[..., Any], driven: Path) -> None:
-    report = made("empty_polls", driven, consumer_group="fast")
+def test_one_group_alone(finished_report: Callable[..., Any], driven: Path) -> None:
+    report = finished_report("empty_polls", driven, consumer_group="fast")
     assert report.summary["total"]["answers"] == 2
     assert {row["group"] for row in report.table("by_group")} == {"fast"}
-    nobody = made("empty_polls", driven, consumer_group="nobody").summary
+    nobody = finished_report("empty_polls", driven, consumer_group="nobody").summary
     assert nobody["notes"] == ["The poll journal has no entry of what was asked for: group nobody."]
 
 
 @pytest.mark.parametrize("few_rows", [50_000, 1])
 def test_many_facts_of_few_rows_give_the_same_figures(
     spark: "SparkSession",
-    made: Callable[..., Any],
+    finished_report: Callable[..., Any],
     driven: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     few_rows: int,
 ) -> None:
     monkeypatch.setattr(report_run, "FEW_ROWS", few_rows)
-    summary, expected = run(spark, driven, tmp_path / "out", "empty_polls"), made("empty_polls", driven).summary
+    summary, expected = (
+        run(spark, driven, tmp_path / "out", "empty_polls"),
+        finished_report("empty_polls", driven).summary,
+    )
     assert (summary["total"], summary["rows"]) == (expected["total"], expected["rows"])
 
 

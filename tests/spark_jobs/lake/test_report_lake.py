@@ -70,13 +70,13 @@ def same(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize("report", REPORTS)
 def test_of_a_lake_that_is_behind_a_report_says_the_same(
-    made: Callable[..., Any], half: tuple[Path, Path], report: str, monkeypatch: pytest.MonkeyPatch
+    finished_report: Callable[..., Any], half: tuple[Path, Path], report: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, lakes = half
-    log = made(report, store)
+    log = finished_report(report, store)
     if report != "daily_summary":  # it is made of the others, and takes its time
         monkeypatch.setattr(report_inputs, "FEW_ROWS", -1)  # the way that many rows go
-    lake = made(report, store, lakes=lakes, source="lake")
+    lake = finished_report(report, store, lakes=lakes, source="lake")
     same(log, lake)
     told = lake.summary["input"]["lake"]
     if "messages" in log.summary["input"]:
@@ -86,32 +86,35 @@ def test_of_a_lake_that_is_behind_a_report_says_the_same(
 
 @pytest.mark.parametrize("report", [name for name in REPORTS if name != "daily_summary"])  # it is made of the others
 def test_of_a_lake_of_rocketmqs_store_a_report_says_the_same(
-    made: Callable[..., Any], golden: Path, golden_lake: Path, report: str
+    finished_report: Callable[..., Any], golden: Path, golden_lake: Path, report: str
 ) -> None:
     store = golden / "clean-shutdown"
-    log, lake = made(report, store), made(report, store, lakes=golden_lake)  # the lake is there, so it is read
+    log, lake = (
+        finished_report(report, store),
+        finished_report(report, store, lakes=golden_lake),
+    )  # the lake is there, so it is read
     same(log, lake)
     if "messages" in log.summary["input"]:
         assert lake.summary["input"]["lake"]["messages"] == log.summary["input"]["messages"]
 
 
 @pytest.mark.parametrize("report", ["throughput", "skew", "end_to_end_latency"])
-def test_a_window_of_a_lake(made: Callable[..., Any], half: tuple[Path, Path], report: str) -> None:
+def test_a_window_of_a_lake(finished_report: Callable[..., Any], half: tuple[Path, Path], report: str) -> None:
     store, lakes = half
-    minute = made("throughput", store).table("by_minute")[0]["minute_ts"]
+    minute = finished_report("throughput", store).table("by_minute")[0]["minute_ts"]
     window = {"from_ms": minute + 60_000, "to_ms": minute + 120_000, "compare": True}
-    log, lake = made(report, store, **window), made(report, store, **window, lakes=lakes)
+    log, lake = finished_report(report, store, **window), finished_report(report, store, **window, lakes=lakes)
     same(log, lake)
     assert log.summary["previous"] == lake.summary["previous"]
 
 
-def test_what_the_log_has_no_more_the_lake_has(made: Callable[..., Any], tmp_path: Path) -> None:
+def test_what_the_log_has_no_more_the_lake_has(finished_report: Callable[..., Any], tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     publish_end(tmp_path / "store", written.records[-5][2])
     fill(tmp_path / "store", tmp_path / "lakes")
     publish_end(tmp_path / "store", written.end)
     segment_path(tmp_path / "store", 0).unlink()
-    report = made("throughput", tmp_path / "store", lakes=tmp_path / "lakes")
+    report = finished_report("throughput", tmp_path / "store", lakes=tmp_path / "lakes")
     assert report.summary["total"]["messages"] == 60
     source = report.summary["input"]
     assert (source["start_offset"], source["end_offset"], source["torn_bytes"]) == (0, written.end, 0)
@@ -119,7 +122,7 @@ def test_what_the_log_has_no_more_the_lake_has(made: Callable[..., Any], tmp_pat
     assert LAKE_SEGMENT not in [row.get("segment") for row in report.summary["rows"]]
 
 
-def test_what_neither_has_is_said(made: Callable[..., Any], tmp_path: Path) -> None:
+def test_what_neither_has_is_said(finished_report: Callable[..., Any], tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     position = written.records[3][2]
     publish_end(tmp_path / "store", position)
@@ -127,7 +130,7 @@ def test_what_neither_has_is_said(made: Callable[..., Any], tmp_path: Path) -> N
     publish_end(tmp_path / "store", written.end)
     second = int(segment_path(tmp_path / "store", 1).name)
     segment_path(tmp_path / "store", 0).unlink()
-    report = made("throughput", tmp_path / "store", lakes=tmp_path / "lakes", source="lake")
+    report = finished_report("throughput", tmp_path / "store", lakes=tmp_path / "lakes", source="lake")
     assert report.summary["total"]["messages"] == 3 + sum(at >= second for _, _, at, _ in written.records)
     assert report.summary["input"]["lake"]["gap_bytes"] == second - position
     (note,) = report.summary["notes"]
@@ -148,7 +151,9 @@ def test_gaps_that_the_lake_knows_are_said(tmp_path: Path) -> None:
     assert lake_notes(lake, None, None) == []
 
 
-def test_what_the_lake_has_dropped_is_said_where_it_is_missing(made: Callable[..., Any], tmp_path: Path) -> None:
+def test_what_the_lake_has_dropped_is_said_where_it_is_missing(
+    finished_report: Callable[..., Any], tmp_path: Path
+) -> None:
     make_store(tmp_path / "store", 60, step_ms=3_600_000)
     fill(tmp_path / "store", tmp_path / "lakes")
     now = 1_700_000_000_000 + 60 * 3_600_000
@@ -166,7 +171,7 @@ def test_what_the_lake_has_dropped_is_said_where_it_is_missing(made: Callable[..
         ({"from_ms": midnight}, False),
         ({"from_ms": midnight + 60_000, "to_ms": midnight + 180_000, "compare": True}, True),
     ):
-        report = made("throughput", tmp_path / "store", lakes=tmp_path / "lakes", **window)
+        report = finished_report("throughput", tmp_path / "store", lakes=tmp_path / "lakes", **window)
         notes = [note for note in report.summary["notes"] if "GLASSMQ_LAKE_KEEP_DAYS" in note]
         assert notes == (
             [
@@ -179,7 +184,7 @@ def test_what_the_lake_has_dropped_is_said_where_it_is_missing(made: Callable[..
         if not window:
             assert report.summary["total"]["messages"] == 60 - len(early)
         assert report.summary["input"]["lake"]["dropped_before_ms"] == midnight
-    report = made("hold_time", tmp_path / "store", lakes=tmp_path / "lakes")
+    report = finished_report("hold_time", tmp_path / "store", lakes=tmp_path / "lakes")
     assert not [note for note in report.summary["notes"] if "KEEP_DAYS" in note], "it had no ends of pulls"
 
 
@@ -194,11 +199,11 @@ def test_a_log_that_ends_with_damage_is_said(tmp_path: Path) -> None:
     assert note.startswith(f"The log cannot be read behind byte {torn:,}, since the bytes there are not a valid record")
 
 
-def test_damage_that_the_lake_has_read_is_said(made: Callable[..., Any], tmp_path: Path) -> None:
+def test_damage_that_the_lake_has_read_is_said(finished_report: Callable[..., Any], tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     tear(tmp_path / "store", written.records[20][2], 20)
     fill(tmp_path / "store", tmp_path / "lakes")
-    report = made("throughput", tmp_path / "store", lakes=tmp_path / "lakes")
+    report = finished_report("throughput", tmp_path / "store", lakes=tmp_path / "lakes")
     assert report.summary["total"]["messages"] == 59
     (note,) = report.summary["notes"]
     size = written.records[20][3]

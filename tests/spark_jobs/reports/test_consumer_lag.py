@@ -141,8 +141,8 @@ def test_ten_thousand_queues(spark: "SparkSession") -> None:
     assert rows(consumer_lag.by_group(lag), "queues", "lag", "commits") == [(10_000, 10_000, 20_000)]
 
 
-def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
-    report = made("consumer_lag", driven)
+def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
+    report = finished_report("consumer_lag", driven)
     fast = [
         (row["minute_ts"] - BEGIN_MS, row["lag"], row["lag_ms"])
         for row in report.table("by_minute")
@@ -159,9 +159,9 @@ def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
     assert {row["group"]: row["state"] for row in report.summary["rows"]} == {"fast": "stalled", "slow": "ok"}
 
 
-def test_the_golden_store_has_the_offsets_that_were_stored(made: Callable[..., Any], golden: Path) -> None:
+def test_the_golden_store_has_the_offsets_that_were_stored(finished_report: Callable[..., Any], golden: Path) -> None:
     store = golden / "clean-shutdown"
-    report = made("consumer_lag", store)
+    report = finished_report("consumer_lag", store)
     ends: dict[tuple[str, int], int] = {}
     for record in golden_store.records(store):
         ends[record.topic, record.queue_id] = record.queue_offset + 1

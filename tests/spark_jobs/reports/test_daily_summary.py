@@ -54,8 +54,8 @@ def test_periods_that_begin_within_a_day(spark: "SparkSession") -> None:
     ]
 
 
-def test_the_golden_store(made: Callable[..., Any], golden: Path) -> None:
-    summary = made("daily_summary", golden / "clean-shutdown").summary
+def test_the_golden_store(finished_report: Callable[..., Any], golden: Path) -> None:
+    summary = finished_report("daily_summary", golden / "clean-shutdown").summary
     assert {row["topic"]: row["messages"] for row in summary["rows"] if row["messages"]} == COUNTS
     assert {name: summary["total"][name] for name in ("messages", "retries", "dead_letters", "lag", "wakeups")} == {
         "messages": 3319,
@@ -68,16 +68,16 @@ def test_the_golden_store(made: Callable[..., Any], golden: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_a_driven_store_says_what_its_reports_say(made: Callable[..., Any], driven: Path, name: str) -> None:
-    summary = made("daily_summary", driven).summary
-    total = made(name, driven).summary["total"]
+def test_a_driven_store_says_what_its_reports_say(finished_report: Callable[..., Any], driven: Path, name: str) -> None:
+    summary = finished_report("daily_summary", driven).summary
+    total = finished_report(name, driven).summary["total"]
     for figure in DAILY:
         if figure.report == name:
             assert summary["total"][figure.name] == total[figure.name], figure
 
 
-def test_a_driven_store_by_day(made: Callable[..., Any], driven: Path) -> None:
-    report = made("daily_summary", driven)
+def test_a_driven_store_by_day(finished_report: Callable[..., Any], driven: Path) -> None:
+    report = finished_report("daily_summary", driven)
     (day,) = report.table("by_day")
     assert day["day_ts"] == BEGIN_MS // DAY_MS * DAY_MS
     assert (day["messages"], day["answers"], day["lag"], day["queue_imbalance"]) == (8, 5, 3, round(4 * 2 / 7, 3))
@@ -101,22 +101,28 @@ def test_what_parts_have_in_common_with_none_is_read_by_itself(
     assert {("holds", 1.0), ("answers", 1.0)} <= set(rows(totals, "figure", "value"))
 
 
-def test_one_topic_and_one_group(made: Callable[..., Any], driven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_topic_and_one_group(
+    finished_report: Callable[..., Any], driven: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     few = {name: PARTS[name] for name in ("throughput", "empty_polls", "consumer_lag")}  # all of them take their time
     monkeypatch.setattr(daily_summary, "PARTS", few)
-    report = made("daily_summary", driven, topic="orders", consumer_group="slow")
+    report = finished_report("daily_summary", driven, topic="orders", consumer_group="slow")
     total = {name: report.summary["total"][name] for name in ("messages", "answers", "lag")}
     assert total == {"messages": 7, "answers": 3, "lag": 1}
     assert [(row["topic"], row["messages"]) for row in report.summary["rows"]] == [("orders", 7)]
     assert report.summary["input"]["messages"] == 8
-    assert made("daily_summary", driven, topic="nothing").summary["rows"] == []
+    assert finished_report("daily_summary", driven, topic="nothing").summary["rows"] == []
 
 
-def test_beside_the_time_before(made: Callable[..., Any], driven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beside_the_time_before(
+    finished_report: Callable[..., Any], driven: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     few = {name: PARTS[name] for name in ("throughput", "hold_time", "empty_polls")}  # all of them take their time
     monkeypatch.setattr(daily_summary, "PARTS", few)
     monkeypatch.setattr(report_inputs, "FEW_ROWS", -1)  # each part reads for itself then
-    report = made("daily_summary", driven, from_ms=BEGIN_MS + MINUTE, to_ms=BEGIN_MS + 2 * MINUTE, compare=True)
+    report = finished_report(
+        "daily_summary", driven, from_ms=BEGIN_MS + MINUTE, to_ms=BEGIN_MS + 2 * MINUTE, compare=True
+    )
     figures = {figure["name"]: (figure["value"], figure["before"]) for figure in report.summary["headlines"]}
     assert figures["messages"] == (0, 6)
     assert figures["answers"] == (3, 2)

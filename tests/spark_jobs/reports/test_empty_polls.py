@@ -54,8 +54,8 @@ def test_of_nothing_no_share_is_known(spark: "SparkSession") -> None:
     assert rows(empty_polls.figures(facts)) == [(0, None, None)]
 
 
-def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
-    report = made("empty_polls", driven)
+def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
+    report = finished_report("empty_polls", driven)
     assert report.summary["rows"] == [
         {"topic": "orders", "answers": 5, "empty": 2, "empty_share": 0.4, "messages": 8, "messages_an_answer": 1.6}
     ]

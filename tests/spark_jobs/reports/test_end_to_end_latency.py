@@ -97,8 +97,8 @@ def test_what_cannot_be_told_is_left_out_and_counted(spark: "SparkSession") -> N
     assert (born_to_stored, deliveries) == (0, 2)
 
 
-def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
-    report = made("end_to_end_latency", driven)
+def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
+    report = finished_report("end_to_end_latency", driven)
     found = {
         (row["topic"], row["group"], row["stage"]): (row["samples"], row["min_ms"], row["max_ms"])
         for row in report.table("by_group")
@@ -117,9 +117,9 @@ def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
     assert report.summary["left_out"] == []
 
 
-def test_the_golden_store_agrees_with_an_independent_count(made: Callable[..., Any], golden: Path) -> None:
+def test_the_golden_store_agrees_with_an_independent_count(finished_report: Callable[..., Any], golden: Path) -> None:
     store = golden / "clean-shutdown"
-    report = made("end_to_end_latency", store)
+    report = finished_report("end_to_end_latency", store)
     took: dict[str, list[int]] = {}
     for record in golden_store.records(store):
         took.setdefault(record.topic, []).append(record.store_timestamp - record.born_timestamp)

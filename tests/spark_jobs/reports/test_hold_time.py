@@ -37,8 +37,8 @@ def test_holds_and_how_late_time_outs_are(spark: "SparkSession") -> None:
     assert abs(most - 15_000_050) <= 15_000_050 / 64
 
 
-def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
-    report = made("hold_time", driven)
+def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
+    report = finished_report("hold_time", driven)
     held = {row["cause"]: row["held_us"] for row in report.table("by_cause")}
     assert held == {"arrival": 1_500_000, "timeout": 15_000_000, "channel_gone": 3_300_000}
     assert {row["measure"]: (row["samples"], row["min_us"], row["max_us"]) for row in report.summary["rows"]} == {

@@ -84,8 +84,8 @@ def test_what_is_answered_at_once_is_the_same_for_all(spark: "SparkSession") -> 
     ]
 
 
-def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
-    report = made("polling_savings", driven)
+def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
+    report = finished_report("polling_savings", driven)
     # held 1.5 s and given, 15 s and 3.3 s in vain, three answers at once
     requests = {LONG: 6, SHORT: 3 + 15 + 4 + 3, SHORTER: 16 + 150 + 33 + 3}
     assert {row["method"]: row["requests"] for row in report.summary["rows"]} == requests

@@ -72,8 +72,8 @@ def test_how_late_delayed_messages_are(spark: "SparkSession") -> None:
     ]
 
 
-def test_the_golden_store(made: Callable[..., Any], golden: Path) -> None:
-    report = made("retries", golden / "clean-shutdown")
+def test_the_golden_store(finished_report: Callable[..., Any], golden: Path) -> None:
+    report = finished_report("retries", golden / "clean-shutdown")
     found = {row["topic"]: row for row in report.summary["rows"]}
     assert (found["debian-ordered"]["messages"], found["debian-ordered"]["retries"]) == (100, 1)
     assert found["debian-ordered"]["dead_letters"] == 1
@@ -89,6 +89,6 @@ def test_the_golden_store(made: Callable[..., Any], golden: Path) -> None:
     } == {level: (len(times), len(times), min(times), max(times)) for level, times in late.items()}
 
 
-def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
-    total = made("retries", driven).summary["total"]
+def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
+    total = finished_report("retries", driven).summary["total"]
     assert total == {"retries": 0, "dead_letters": 0, "delayed_delivered": 1, "late_p50_ms": 30, "late_p99_ms": 30}

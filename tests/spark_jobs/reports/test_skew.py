@@ -64,8 +64,8 @@ def test_ten_thousand_queues(spark: "SparkSession") -> None:
     assert rows(skew.by_topic(facts), "queues", "messages", "imbalance", "gini") == [(10_000, 5_000, 2.0, 0.5)]
 
 
-def test_the_golden_store_agrees_with_what_was_sent(made: Callable[..., Any], golden: Path) -> None:
-    report = made("skew", golden / "clean-shutdown")
+def test_the_golden_store_agrees_with_what_was_sent(finished_report: Callable[..., Any], golden: Path) -> None:
+    report = finished_report("skew", golden / "clean-shutdown")
     sent = Counter(
         (entry["topic"], entry["queue"]) for entry in golden_store.sent(golden) if entry["kind"] == "ordered"
     )
@@ -77,8 +77,8 @@ def test_the_golden_store_agrees_with_what_was_sent(made: Callable[..., Any], go
     assert (row["queue_id"], row["imbalance"], row["idle_queues"]) == (3, round(811 * 4 / 3203, 3), 0)
 
 
-def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
-    report = made("skew", driven)
+def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
+    report = finished_report("skew", driven)
     assert [
         (row["topic"], row["queue_id"], row["messages"]) for row in report.table("by_queue") if row["topic"] == "orders"
     ] == [("orders", 0, 4), ("orders", 1, 3)]

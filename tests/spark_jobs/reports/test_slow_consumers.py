@@ -82,8 +82,8 @@ def test_who_is_slower_than_its_group(spark: "SparkSession") -> None:
     assert away >= 500
 
 
-def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
-    report = made("slow_consumers", driven)
+def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
+    report = finished_report("slow_consumers", driven)
     assert {
         row["client_id"]: (row["answers"], row["away_p50_ms"], row["committed_p50_ms"], row["is_slow"])
         for row in report.summary["rows"]

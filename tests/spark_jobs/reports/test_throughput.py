@@ -87,8 +87,10 @@ def test_sizes_are_classed_by_the_next_power_of_two(facts: "DataFrame") -> None:
 
 
 @pytest.mark.parametrize("name", golden_store.STORES)
-def test_the_golden_stores_agree_with_an_independent_count(made: Callable[..., Any], golden: Path, name: str) -> None:
-    report = made("throughput", golden / name)
+def test_the_golden_stores_agree_with_an_independent_count(
+    finished_report: Callable[..., Any], golden: Path, name: str
+) -> None:
+    report = finished_report("throughput", golden / name)
     messages: Counter[tuple[str, int]] = Counter()
     sizes: Counter[tuple[str, int]] = Counter()
     minutes: Counter[tuple[int, str]] = Counter()
@@ -105,8 +107,8 @@ def test_the_golden_stores_agree_with_an_independent_count(made: Callable[..., A
     assert {(row["topic"], row["size_class"]): row["messages"] for row in report.table("by_size")} == classes
 
 
-def test_the_golden_store_agrees_with_what_was_sent(made: Callable[..., Any], golden: Path) -> None:
-    report = made("throughput", golden / "clean-shutdown")
+def test_the_golden_store_agrees_with_what_was_sent(finished_report: Callable[..., Any], golden: Path) -> None:
+    report = finished_report("throughput", golden / "clean-shutdown")
     assert {row["topic"]: row["messages"] for row in report.summary["rows"]} == COUNTS
     sent = golden_store.sent(golden)
     plain = Counter((entry["topic"], entry["queue"]) for entry in sent if entry["kind"] == "ordered")

@@ -48,8 +48,8 @@ def test_figures_and_what_is_left_out(spark: "SparkSession") -> None:
     assert sorted(rows(facts["left_out"])) == [("clock_back", "orders", "g", 60_000, 2)]
 
 
-def test_a_driven_store(made: Callable[..., Any], driven: Path) -> None:
-    report = made("wakeup_latency", driven)
+def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
+    report = finished_report("wakeup_latency", driven)
     zeros = {f"{name}_us": 0 for name in ("mean", "min", "p50", "p90", "p99", "p999", "max")}
     assert report.summary["rows"] == [
         {"topic": "orders", "stage": stage, "samples": 1} | zeros

@@ -14,7 +14,7 @@ from spark_jobs.hosting.spark_process import COMMAND, SparkProcess
 from spark_jobs.output.folders import SUMMARY
 from tests.fakes.ports import unused_ports
 from tests.fakes.spark_cluster import SparkCluster
-from tests.spark_jobs.conftest import Made
+from tests.spark_jobs.conftest import FinishedReport
 from tests.spark_jobs.stores import make_store
 from tests.spark_jobs.watching import Watching, tables_of
 
@@ -93,12 +93,12 @@ def do(server: Server, process: SparkProcess, tmp_path: Path) -> Callable[..., d
 
 @pytest.mark.parametrize("report", ["throughput", "wakeup_latency", "daily_summary"])
 def test_a_report_is_the_one_of_a_spark_of_its_own(
-    do: Any, made: Callable[..., Made], driven: Path, tmp_path: Path, report: str
+    do: Any, finished_report: Callable[..., FinishedReport], driven: Path, tmp_path: Path, report: str
 ) -> None:
     """Of those that ask differently; the last one has a part of each of the others."""
     answer = do("report", f"the same {report}", report=report, store=driven, folder=tmp_path / "run")
     assert "done" in answer, answer
-    assert tables_of(tmp_path / "run") == tables_of(made(report, driven).folder) != {}
+    assert tables_of(tmp_path / "run") == tables_of(finished_report(report, driven).folder) != {}
 
 
 @pytest.mark.parametrize(

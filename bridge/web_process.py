@@ -14,7 +14,7 @@ from bridge.pump import Pump
 from bridge.transport import Link, TransportFull
 from broker_core.codes import ResponseCode
 from broker_core.commands import Failed, Pulled, Records, Reply
-from broker_core.server.engine_runner import MAX_ASIDE, Connection, EngineRunner
+from broker_core.server.engine_runner import MAX_QUESTIONS, Connection, EngineRunner
 
 log = logging.getLogger(__name__)
 SEEN_BATCHES = 256  # a layer may deliver a batch twice after a failure, soon after the first time
@@ -72,7 +72,7 @@ class WebProcess:
         connection = self.connections.get(number)
         if connection is None:
             # Commands that belong to no particular client share one connection, so it may have more questions open.
-            questions = self._limits.waiting_count if number == wire.PROCESS else MAX_ASIDE
+            questions = self._limits.waiting_count if number == wire.PROCESS else MAX_QUESTIONS
             connection = self.connections[number] = Connection(self.sink, number, questions)
         return connection
 

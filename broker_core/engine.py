@@ -247,10 +247,10 @@ class Engine:
                 context.holds.next_deadline_ns(),
                 self._commit.next_deadline_ns(),
                 self._delayed_due_ns(),
-                context.consumers.memberships.next_look_ns(),
-                context.producers.next_look_ns(),
-                context.locks.next_look_ns(),
-                context.second_notices.next_look_ns(),
+                context.consumers.memberships.next_due_ns(),
+                context.producers.next_due_ns(),
+                context.locks.next_due_ns(),
+                context.second_notices.next_due_ns(),
                 self._next_check_ns() if len(context.holds) else None,
             )
             if when is not None

@@ -85,7 +85,7 @@ class ConsumerSocket(Socket):
         self._remote_port: int = client[1]
 
     async def opened(self) -> None:
-        self._broker, port = brokers.first(self.broker_asked)
+        self._broker, port = brokers.first_broker(self.broker_asked)
         self._connection = self._connections[self._broker] = port.connection()
 
     def busy(self) -> bool:

@@ -115,7 +115,7 @@ class HttpApplication:
         elif body:
             raise Problem(400, f"{route.method} {route.path} does not accept a body", pointer="/")
         if params.broker and route.needs_broker:
-            brokers.named(params.broker)  # 404 if no broker has this name
+            brokers.ports_of(params.broker)  # 404 if no broker has this name
         return request
 
     async def _wait_for_room(self, size: int, share: Share) -> None:

@@ -46,14 +46,14 @@ class Replies(NamedTuple, Generic[R]):
         return self.unavailable or UNSET
 
 
-def named(broker: str) -> Mapping[str, EnginePort]:
-    """The broker of that name; all brokers if it is empty. NotFoundError if there is none of that name."""
+def ports_of(broker: str) -> Mapping[str, EnginePort]:
+    """The port of ``broker``, or of all brokers if it is empty, by name. NotFoundError if no broker has that name."""
     return {broker: get_port(broker)} if broker else get_ports()
 
 
-def first(broker: str) -> Broker:
-    """The broker of that name, or the first one: for a stream with a client that names no broker."""
-    return Broker(*next(iter(named(broker).items())))
+def first_broker(broker: str) -> Broker:
+    """The broker of that name; the first broker if the name is empty. For streams, which come from one broker."""
+    return Broker(*next(iter(ports_of(broker).items())))
 
 
 async def ask_all(broker: str, command: commands.Command, expected: type[R]) -> Replies[R]:
@@ -61,12 +61,12 @@ async def ask_all(broker: str, command: commands.Command, expected: type[R]) -> 
 
     Raises the first broker's error when there is no answer at all.
     """
-    ports = named(broker)
+    ports = ports_of(broker)
     if len(ports) == 1:
         name, port = next(iter(ports.items()))
         return Replies({name: await ask(port, command, expected)}, [])
     replies = await asyncio.gather(*(ask(port, command, expected) for port in ports.values()), return_exceptions=True)
-    found: dict[str, R] = {}
+    answered: dict[str, R] = {}
     errors: dict[str, BrokerError] = {}
     for name, reply in zip(ports, replies, strict=True):
         if isinstance(reply, BrokerError):
@@ -74,11 +74,11 @@ async def ask_all(broker: str, command: commands.Command, expected: type[R]) -> 
         elif isinstance(reply, BaseException):
             raise reply
         else:
-            found[name] = reply
-    away = [name for name, error in errors.items() if not isinstance(error, NotFoundError)]
-    if not found:
-        raise errors[away[0]] if away else next(iter(errors.values()))
-    return Replies(found, away)
+            answered[name] = reply
+    unavailable = [name for name, error in errors.items() if not isinstance(error, NotFoundError)]
+    if not answered:
+        raise errors[unavailable[0]] if unavailable else next(iter(errors.values()))
+    return Replies(answered, unavailable)
 
 
 async def ask_first(broker: str, command: commands.Command, expected: type[R]) -> tuple[str, R]:
@@ -87,11 +87,14 @@ async def ask_first(broker: str, command: commands.Command, expected: type[R]) -
     return next(iter(replies.by_broker.items()))
 
 
-async def one(broker: str, topic: str = "") -> Broker:
-    """The one broker of a request; of several, the only one that has ``topic``. Problem 400 if it must be named."""
-    ports = named(broker)
+async def single_broker(broker: str, topic: str = "") -> Broker:
+    """The broker of a request that only one broker can answer: the named one, or the only one that has ``topic``.
+
+    Problem 400 if several brokers are possible.
+    """
+    ports = ports_of(broker)
     if len(ports) > 1:
-        names = await having(topic) if topic else list(ports)
+        names = await brokers_with(topic) if topic else list(ports)
         if len(names) > 1:
             raise Problem(
                 400, f"several brokers are possible: choose one of {', '.join(names)} with ?broker=", pointer="/broker"
@@ -103,31 +106,31 @@ async def one(broker: str, topic: str = "") -> Broker:
 async def for_publishing(broker: str, topic: str, *, key: str = "", queue_named: bool = False) -> Broker:
     """The broker for messages of ``topic``: those that have it in turn, and the same one for the same ``key``."""
     if broker or len(get_ports()) == 1 or queue_named:
-        return await one(broker, topic)
-    names = await having(topic)
+        return await single_broker(broker, topic)
+    names = await brokers_with(topic)
     name = names[(crc32(key.encode()) if key else next(_turn)) % len(names)]
     return Broker(name, get_port(name))
 
 
-async def having(topic: str) -> list[str]:
+async def brokers_with(topic: str) -> list[str]:
     """The brokers that have the topic, or all if none has it. Remembered for ``REMEMBER_S``."""
     loop = asyncio.get_running_loop()
-    known = _having.get(topic)
+    known = _brokers_by_topic.get(topic)
     if known is None or known[0] < loop.time():
         try:
             names = list((await ask_all("", commands.GetTopic(topic=topic), commands.Topics)).by_broker)
         except NotFoundError:
             return list(get_ports())
-        if len(_having) >= MAX_REMEMBERED:
-            _having.clear()
-        known = _having[topic] = (loop.time() + REMEMBER_S, names)
+        if len(_brokers_by_topic) >= MAX_REMEMBERED:
+            _brokers_by_topic.clear()
+        known = _brokers_by_topic[topic] = (loop.time() + REMEMBER_S, names)
     return [name for name in known[1] if name in get_ports()] or list(get_ports())
 
 
 def forget_topics() -> None:
     """Forget which brokers have which topics: topics were created or deleted."""
-    _having.clear()
+    _brokers_by_topic.clear()
 
 
 _turn = count()
-_having: dict[str, tuple[float, list[str]]] = {}
+_brokers_by_topic: dict[str, tuple[float, list[str]]] = {}

@@ -119,7 +119,7 @@ class SnapshotParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 async def get_brokers(request: Request[Params]) -> Answer:
     """All brokers of this process. A broker that does not answer has only a name and a problem."""
-    ports = brokers.named(request.params.broker)
+    ports = brokers.ports_of(request.params.broker)
     views = await asyncio.gather(
         *(ask(port, commands.GetBroker(), commands.BrokerView) for port in ports.values()), return_exceptions=True
     )
@@ -135,7 +135,7 @@ async def get_brokers(request: Request[Params]) -> Answer:
 
 
 async def _view(request: Request[Params]) -> commands.BrokerView:
-    broker = await brokers.one(request.params.broker)
+    broker = await brokers.single_broker(request.params.broker)
     return await ask(broker.port, commands.GetBroker(), commands.BrokerView)
 
 
@@ -188,14 +188,14 @@ async def patch_config(request: Request[Params]) -> Answer:
         msgspec.convert(changes, OPTION_TYPES)
     except msgspec.ValidationError as error:
         raise invalid(error, "body") from error
-    broker = await brokers.one(request.params.broker)
+    broker = await brokers.single_broker(request.params.broker)
     view = await ask(broker.port, commands.UpdateBrokerConfig(changes=changes), commands.BrokerView)
     return Answer(body=_options(view))
 
 
 async def get_snapshot(request: Request[SnapshotParams]) -> Answer:
     params = request.params
-    broker = await brokers.one(params.broker)
+    broker = await brokers.single_broker(params.broker)
     snapshot = await ask(
         broker.port, commands.GetSnapshot(max_holds=params.max_holds, max_queues=params.max_queues), commands.Snapshot
     )

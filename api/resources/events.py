@@ -156,7 +156,7 @@ class EventStream:
 
 async def stream_events(request: Request[EventsParams]) -> None:
     """Events from now on, or those after `Last-Event-ID`."""
-    port = (await brokers.one(request.params.broker)).port
+    port = (await brokers.single_broker(request.params.broker)).port
     await ask(port, commands.GetEvents(after=1 << 62, limit=1), commands.Events)  # a refusal must precede the status
     await request.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
     with contextlib.suppress(BrokerError, Problem):  # an error while the ring is read ends the stream

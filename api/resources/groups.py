@@ -141,7 +141,7 @@ async def _missing_topics(broker: str, replies: brokers.Replies[commands.Consume
     Empty while a broker is unreachable, because it may have them.
     """
     missing = sorted({topic for view in replies.by_broker.values() for topic in view.missing_topics})
-    if len(brokers.named(broker)) == 1:
+    if len(brokers.ports_of(broker)) == 1:
         return missing
     if replies.unavailable:
         return []

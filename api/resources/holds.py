@@ -36,7 +36,7 @@ class HoldParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def get_holds(request: Request[HoldsParams]) -> Answer:
     params = request.params
     if params.after:
-        await brokers.one(params.broker)  # each broker numbers its own holds, so a page is of one broker
+        await brokers.single_broker(params.broker)  # each broker numbers its own holds, so a page is of one broker
     replies = await brokers.ask_all(
         params.broker,
         commands.GetHolds(topic=params.topic, group=params.group, after=params.after, limit=params.limit),
@@ -56,7 +56,7 @@ async def get_holds(request: Request[HoldsParams]) -> Answer:
 
 
 async def get_hold(request: Request[HoldParams]) -> Answer:
-    broker = await brokers.one(request.params.broker)
+    broker = await brokers.single_broker(request.params.broker)
     reply = await ask(broker.port, commands.GetHold(hold_id=request.params.id), commands.Holds)
     return Answer(body=reply.holds[0])
 

@@ -132,7 +132,7 @@ async def _snapshot(port: EnginePort) -> commands.Snapshot | None:
 async def metrics(request: Request[Params]) -> Answer:
     """Metrics are also returned while the engine is away: `glassmq_up` is 0 then."""
     try:
-        ports = brokers.named(request.params.broker)
+        ports = brokers.ports_of(request.params.broker)
     except PortUnavailable:
         ports = {}
     snapshots = await asyncio.gather(*(_snapshot(port) for port in ports.values()))

@@ -68,7 +68,7 @@ def commit_command(group: str, offsets: list[OffsetToCommit], client_id: str) ->
 
 async def get_offsets(request: Request[GroupOffsetsParams]) -> Answer:
     params = request.params
-    broker = await brokers.one(params.broker, params.topic)
+    broker = await brokers.single_broker(params.broker, params.topic)
     reply = await ask(
         broker.port, commands.QueryConsumerOffset(group=params.group, topic=params.topic), commands.ConsumerOffsets
     )
@@ -79,7 +79,7 @@ async def put_offsets(request: Request[GroupParams]) -> Answer:
     """Commits all of them or, with an error, none. Offsets may go backwards."""
     group, offsets = request.params.group, request.body.offsets
     host, client_port = request.client
-    broker = await brokers.one(request.params.broker, offsets[0].topic if offsets else "")
+    broker = await brokers.single_broker(request.params.broker, offsets[0].topic if offsets else "")
     await ask(broker.port, commit_command(group, offsets, f"{host}:{client_port}"), commands.Done)
     return Answer(body=CommittedOffsets(group=group, offsets=[copied(CommittedOffset, entry) for entry in offsets]))
 
@@ -87,7 +87,7 @@ async def put_offsets(request: Request[GroupParams]) -> Answer:
 async def reset_offsets(request: Request[GroupParams]) -> Answer:
     """Moves the group in one topic; with `dry_run` it returns the changes and makes none."""
     body = request.body
-    broker = await brokers.one(request.params.broker, body.topic)
+    broker = await brokers.single_broker(request.params.broker, body.topic)
     reply = await ask(
         broker.port,
         commands.ResetConsumerOffset(

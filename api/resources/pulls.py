@@ -142,7 +142,7 @@ async def pull(request: Request[PullParams]) -> Answer | None:
     if asked is None:
         asked = DEFAULT_WAIT_MS if preferred is None else preferred * 1000
     wait_ms = clamp_wait(asked)
-    broker = await brokers.one(request.params.broker, request.params.topic)
+    broker = await brokers.single_broker(request.params.broker, request.params.topic)
     connection = broker.port.connection()
     try:
         reply = await _answer_or_gone(connection, _command(request, wait_ms), request)

@@ -72,7 +72,7 @@ async def get_topics(request: Request[TopicsParams]) -> Answer:
 
 async def get_topic(request: Request[TopicParams]) -> Answer:
     params = request.params
-    broker = await brokers.one(params.broker, params.topic)
+    broker = await brokers.single_broker(params.broker, params.topic)
     reply = await ask(broker.port, commands.GetTopic(topic=params.topic), commands.Topics)
     return Answer(body=reply.topics[0])
 
@@ -115,7 +115,7 @@ async def get_queues(request: Request[QueuesParams]) -> Answer:
 async def search_offset(request: Request[SearchParams]) -> Answer:
     """The offset in a queue at a store time: RocketMQ's SEARCH_OFFSET_BY_TIMESTAMP."""
     params = request.params
-    broker = await brokers.one(params.broker, params.topic)
+    broker = await brokers.single_broker(params.broker, params.topic)
     found = await ask(
         broker.port,
         commands.SearchOffset(

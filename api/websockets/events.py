@@ -74,7 +74,7 @@ class EventsSocket(Socket):
         is_reported = False
         while True:
             try:
-                port = brokers.first(self.broker_asked).port
+                port = brokers.first_broker(self.broker_asked).port
                 if self._unwatch is None:
                     self._unwatch = port.watch(self, deltas=True)
                 snapshot = await ask(port, commands.GetSnapshot(), commands.Snapshot)

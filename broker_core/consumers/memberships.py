@@ -107,8 +107,8 @@ class Memberships:
             self._remove(group, client_id)
         return expired
 
-    def next_look_ns(self) -> int | None:
-        return self._leases.next_look_ns()
+    def next_due_ns(self) -> int | None:
+        return self._leases.next_due_ns()
 
     def _remove(self, group: str, client_id: str) -> None:
         members = self._groups[group]

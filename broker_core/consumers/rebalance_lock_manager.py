@@ -93,8 +93,8 @@ class RebalanceLockManager:
         """Remove and return expired locks with their owners; at most ``limit`` are looked at."""
         return [(key, self._remove(*key)) for key in self._leases.take_due(now_ns, limit)]
 
-    def next_look_ns(self) -> int | None:
-        return self._leases.next_look_ns()
+    def next_due_ns(self) -> int | None:
+        return self._leases.next_due_ns()
 
     def _remove(self, group: str, topic: str, queue_id: int) -> str:
         locks = self._groups[group]

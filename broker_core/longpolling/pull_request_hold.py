@@ -51,18 +51,18 @@ class PullRequestHold:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def count_of(self, connection: Any) -> int:
+    def count_of_connection(self, connection: Any) -> int:
         return len(self._by_connection.get(connection, ()))
 
     def is_held(self, connection: Any, request_id: int) -> bool:
         return request_id in self._by_connection.get(connection, ())
 
-    def count_on(self, topic: str, queue_id: int) -> int:
+    def count_of_queue(self, topic: str, queue_id: int) -> int:
         many = self._table.get((topic, queue_id))
         return len(many.requests) if many else 0
 
-    def on(self, topic: str, queue_id: int) -> list[PullRequest]:
-        """The holds of a queue."""
+    def requests_of_queue(self, topic: str, queue_id: int) -> list[PullRequest]:
+        """The held requests of a queue."""
         many = self._table.get((topic, queue_id))
         return list(many.requests) if many else []
 
@@ -75,7 +75,7 @@ class PullRequestHold:
 
     # --- holding ------------------------------------------------------------------------------------------
 
-    def many(self, topic: str, queue_id: int, max_offset: int) -> ManyPullRequest:
+    def get_or_create_many(self, topic: str, queue_id: int, max_offset: int) -> ManyPullRequest:
         """The holds of a queue, created if the queue has none."""
         many = self._table.get((topic, queue_id))
         if many is None:
@@ -151,7 +151,7 @@ class PullRequestHold:
     def next_deadline_ns(self) -> int | None:
         return self._wheel.next_deadline_ns()
 
-    def take(self, connection: Any, request_id: int) -> PullRequest | None:
+    def take_request(self, connection: Any, request_id: int) -> PullRequest | None:
         """Remove and return the hold of one request; None if it is not held (any more)."""
         request = self._by_connection.get(connection, {}).get(request_id)
         if request is not None:

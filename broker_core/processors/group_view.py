@@ -144,7 +144,7 @@ def _queue(
     online: Set[str],
     now: Now,
 ) -> GroupQueueView:
-    held = next((held for held in context.holds.on(topic, queue_id) if held.group == group), None)
+    held = next((held for held in context.holds.requests_of_queue(topic, queue_id) if held.group == group), None)
     last = context.pulls.queues(group).get((topic, queue_id))
     ago_ms = (now.mono_ns - last.mono_ns) // 1_000_000 if last else None
     state: State = "unassigned"

@@ -245,7 +245,7 @@ def _hold(
 ) -> Reply | None:
     command: PullMessage = request.command
     holds = context.holds
-    of_client = holds.count_of(request.connection)
+    of_client = holds.count_of_connection(request.connection)
     if len(holds) >= context.options.max_holds or of_client >= context.options.max_holds_per_connection:
         owner = "the broker's" if len(holds) >= context.options.max_holds else "this connection's"
         raise UnavailableError(
@@ -258,7 +258,7 @@ def _hold(
         hold_id=holds.next_id(),
         connection=request.connection,
         request_id=request.request_id,
-        many=holds.many(command.topic, command.queue_id, max_offset),
+        many=holds.get_or_create_many(command.topic, command.queue_id, max_offset),
         pull_from_offset=command.queue_offset,
         max_msg_nums=min(command.max_msg_nums, MAX_PULL_MESSAGES),
         max_msg_bytes=min(command.max_msg_bytes, MAX_PULL_BYTES),
@@ -473,7 +473,7 @@ def release(context: Context, request: PullRequest, cause: ReleaseCause, now: No
 
 
 def cancel_pull(context: Context, request: Request, now: Now) -> Reply:
-    held = context.holds.take(request.connection, request.command.request_id)
+    held = context.holds.take_request(request.connection, request.command.request_id)
     if held is not None:
         release(
             context,

@@ -62,9 +62,9 @@ def _reset(context: Context, group: str, target: QueueOffset, now: Now) -> None:
     if context.consumers.get(group) is None:
         return
     context.offsets.assign_reset(group, topic, queue_id, offset)
-    for held in context.holds.on(topic, queue_id):
+    for held in context.holds.requests_of_queue(topic, queue_id):
         if held.group == group and context.consumers.is_member(group, held.connection):
-            context.holds.take(held.connection, held.request_id)
+            context.holds.take_request(held.connection, held.request_id)
             answer = answer_reset(
                 context,
                 group,

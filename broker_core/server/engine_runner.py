@@ -78,7 +78,7 @@ WHOLE_TABLES: dict[type[Command], str] = dict.fromkeys(_ALWAYS, "") | {
 """Questions about whole tables or all recent events, unless the named field is set, which narrows them to one thing.
 They change nothing."""
 
-MAX_ASIDE = 256
+MAX_QUESTIONS = 256
 """How many such questions of one client may wait."""
 
 DRAIN_SECONDS = 5.0
@@ -97,20 +97,20 @@ class Connection:
 
     __slots__ = ("key", "questions", "sink")
 
-    def __init__(self, sink: Sink, key: Any = None, questions: int = MAX_ASIDE) -> None:
+    def __init__(self, sink: Sink, key: Any = None, questions: int = MAX_QUESTIONS) -> None:
         self.sink = sink
         self.key = key
         self.questions = questions
 
 
-Asked = tuple[Connection, int, Command]
+Submission = tuple[Connection, int, Command]
 
 
-class _Aside:
+class _WaitingQuestions:
     """Questions about whole tables. The connections take turns; each connection's questions keep their order."""
 
     def __init__(self) -> None:
-        self._by_connection: dict[Connection, deque[tuple[int, Asked]]] = {}
+        self._by_connection: dict[Connection, deque[tuple[int, Submission]]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -119,12 +119,12 @@ class _Aside:
     def __contains__(self, connection: Connection) -> bool:
         return connection in self._by_connection
 
-    def put(self, asked: Asked, after: int) -> bool:
+    def put(self, question: Submission, after: int) -> bool:
         """Add a question to be answered after so many commands. False if too many of its connection wait."""
-        waiting = self._by_connection.setdefault(asked[0], deque())
-        if len(waiting) >= asked[0].questions:
+        waiting = self._by_connection.setdefault(question[0], deque())
+        if len(waiting) >= question[0].questions:
             return False
-        waiting.append((after, asked))
+        waiting.append((after, question))
         self._count += 1
         return True
 
@@ -132,13 +132,13 @@ class _Aside:
         """Drop the questions of a connection that has closed."""
         self._count -= len(self._by_connection.pop(connection, ()))
 
-    def take(self, handled: int) -> Asked | None:
+    def take(self, handled: int) -> Submission | None:
         """The next question; None while it waits for commands that were submitted before it.
 
         The others wait too: they were queued later, so none can be due earlier.
         """
         connection, waiting = next(iter(self._by_connection.items()))
-        after, asked = waiting[0]
+        after, question = waiting[0]
         if after > handled:
             return None
         waiting.popleft()
@@ -146,7 +146,7 @@ class _Aside:
         del self._by_connection[connection]
         if waiting:
             self._by_connection[connection] = waiting
-        return asked
+        return question
 
 
 class EngineRunner:
@@ -156,8 +156,8 @@ class EngineRunner:
         self._open_engine = open_engine
         self._clock = clock
         self._journal = journal
-        self._inbox: deque[Asked] = deque()
-        self._aside = _Aside()
+        self._inbox: deque[Submission] = deque()
+        self._questions = _WaitingQuestions()
         self.handled = 0
         """Commands that were handled, without those set aside."""
         self._turn_scheduled = False
@@ -211,26 +211,26 @@ class EngineRunner:
     @property
     def backlog(self) -> int:
         """How many commands wait for their turn."""
-        return len(self._inbox) + len(self._aside)
+        return len(self._inbox) + len(self._questions)
 
     @property
     def submitted(self) -> int:
         """The value of ``handled`` when all commands submitted so far were handled."""
         return self.handled + len(self._inbox)
 
-    def is_curious(self, connection: Connection) -> bool:
+    def has_waiting_questions(self, connection: Connection) -> bool:
         """Whether questions of the connection wait."""
-        return connection in self._aside
+        return connection in self._questions
 
     def submit(self, connection: Connection, request_id: int, command: Command) -> None:
         """Submit a command to the next turn. Call this on the loop's thread."""
         kind = type(command)
-        one = WHOLE_TABLES.get(kind)
-        if one is None or (one and getattr(command, one)):
+        narrowing_field = WHOLE_TABLES.get(kind)
+        if narrowing_field is None or (narrowing_field and getattr(command, narrowing_field)):
             self._inbox.append((connection, request_id, command))
             if kind is commands.CloseConnection:
-                self._aside.drop(connection)
-        elif not self._aside.put((connection, request_id, command), self.submitted):
+                self._questions.drop(connection)
+        elif not self._questions.put((connection, request_id, command), self.submitted):
             busy: Reply = Failed(
                 code=ResponseCode.SYSTEM_BUSY,
                 kind="unavailable",
@@ -254,7 +254,7 @@ class EngineRunner:
         now, pause = self._clock.now(), 0.0
         tick_waited, self._tick_waits = self._tick_waits, False
         try:
-            if self._inbox or self._aside:
+            if self._inbox or self._questions:
                 out = self.engine.handle_batch(self._next_batch(), now)
                 self._tick_waits = bool(out.replies) and not tick_waited
                 self._deliver(out)
@@ -266,17 +266,17 @@ class EngineRunner:
         except Exception:
             log.exception("a turn of the engine failed; the next one follows")
             pause = FAILED_TURN_PAUSE
-        if (self._inbox or self._aside or self._tick_waits) and not self._turn_scheduled:
+        if (self._inbox or self._questions or self._tick_waits) and not self._turn_scheduled:
             self._turn_scheduled = True
             self._loop.call_soon(self._turn)
         self._start_flush()
         if not self._tick_waits:
             self._arm(pause)
 
-    def _next_batch(self) -> list[Asked]:
+    def _next_batch(self) -> list[Submission]:
         """Take the commands of the next turn out of the inbox."""
         inbox, room = self._inbox, MAX_BATCH
-        batch: list[Asked] = []
+        batch: list[Submission] = []
         while inbox:
             command = inbox[0][2]
             weight = len(command.messages) if isinstance(command, SendMessage) else WEIGHTS.get(type(command), 1)
@@ -285,9 +285,9 @@ class EngineRunner:
                 break
             batch.append(inbox.popleft())
         self.handled += len(batch)
-        asked = self._aside.take(self.handled) if self._aside else None
-        if asked is not None:
-            batch.append(asked)
+        question = self._questions.take(self.handled) if self._questions else None
+        if question is not None:
+            batch.append(question)
         return batch
 
     def _arm(self, pause: float = 0.0) -> None:

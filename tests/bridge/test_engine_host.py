@@ -19,7 +19,7 @@ from broker_core.commands import (
     Sent,
     Snapshot,
 )
-from broker_core.server.engine_runner import MAX_ASIDE
+from broker_core.server.engine_runner import MAX_QUESTIONS
 from tests.bridge.conftest import new_host, pull, send, until
 from tests.fakes.engine import context_of
 from tests.fakes.fake_engine import QUICK
@@ -184,9 +184,9 @@ async def test_a_snapshot_makes_the_fan_out_exact_until_it_is_answered(host: Eng
 
 
 async def test_a_refused_snapshot_does_not_change_the_fan_out(host: EngineHost, web: Web) -> None:
-    web.ask(*((5, number, GetSnapshot()) for number in range(1, MAX_ASIDE + 2)))
-    assert isinstance(await web.answer(5, MAX_ASIDE + 1), Failed)
-    assert isinstance(await web.answer(5, MAX_ASIDE), Snapshot)
+    web.ask(*((5, number, GetSnapshot()) for number in range(1, MAX_QUESTIONS + 2)))
+    assert isinstance(await web.answer(5, MAX_QUESTIONS + 1), Failed)
+    assert isinstance(await web.answer(5, MAX_QUESTIONS), Snapshot)
     assert host.fanout._snapshots == 0
 
 

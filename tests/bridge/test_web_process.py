@@ -8,7 +8,7 @@ from bridge import wire
 from bridge.engine_host import EngineHost
 from bridge.transport import TransportFull
 from broker_core.commands import NOTICE_ID, ConsumerIdsChanged, Done, Failed, GetBroker, GetTopics, Pulled, Topics
-from broker_core.server.engine_runner import MAX_ASIDE
+from broker_core.server.engine_runner import MAX_QUESTIONS
 from tests.bridge.conftest import new_host, pull, send, until
 from tests.fakes.fake_engine import QUICK
 from tests.fakes.fake_web import NotingLink, Web
@@ -60,12 +60,12 @@ async def test_a_repeated_batch_is_executed_once(web: Web) -> None:
 
 async def test_http_callers_together_may_have_more_questions_open_than_one_client(host: EngineHost, web: Web) -> None:
     web.ask(
-        *((wire.PROCESS, number, GetTopics()) for number in range(1, MAX_ASIDE + 11)),
-        *((5, number, GetTopics()) for number in range(1, MAX_ASIDE + 2)),
+        *((wire.PROCESS, number, GetTopics()) for number in range(1, MAX_QUESTIONS + 11)),
+        *((5, number, GetTopics()) for number in range(1, MAX_QUESTIONS + 2)),
     )
-    for number in range(1, MAX_ASIDE + 11):
+    for number in range(1, MAX_QUESTIONS + 11):
         assert isinstance(await web.answer(wire.PROCESS, number), Topics)
-    assert isinstance(await web.answer(5, MAX_ASIDE + 1), Failed)
+    assert isinstance(await web.answer(5, MAX_QUESTIONS + 1), Failed)
 
 
 async def test_a_web_process_that_does_not_read_is_cut_off(tmp_path: Path, link: NotingLink) -> None:

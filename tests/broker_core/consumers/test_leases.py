@@ -11,10 +11,10 @@ def test_a_renewed_key_ends_later() -> None:
     leases.renew("a", 10)
     leases.renew("b", 11)
     leases.renew("a", 20)
-    assert leases.take_due(9, 10) == [] and leases.next_look_ns() == 10
+    assert leases.take_due(9, 10) == [] and leases.next_due_ns() == 10
     assert leases.take_due(15, 10) == ["b"] and len(leases) == 1
-    assert leases.next_look_ns() == 20 and leases.take_due(20, 10) == ["a"]
-    assert leases.next_look_ns() is None and len(leases) == 0
+    assert leases.next_due_ns() == 20 and leases.take_due(20, 10) == ["a"]
+    assert leases.next_due_ns() is None and len(leases) == 0
 
 
 def test_a_shortened_key_ends_earlier_and_once() -> None:
@@ -39,8 +39,8 @@ def test_keys_that_come_and_go_leave_nothing_behind() -> None:
     for time in range(1000):
         leases.renew("a", time + 60)
         leases.drop("a")
-    assert len(leases._looks) == 1
-    assert leases.take_due(10_000, 1000) == [] and leases.next_look_ns() is None
+    assert len(leases._checks) == 1
+    assert leases.take_due(10_000, 1000) == [] and leases.next_due_ns() is None
 
 
 def test_ever_new_keys_that_come_and_go_leave_little_behind() -> None:
@@ -49,7 +49,7 @@ def test_ever_new_keys_that_come_and_go_leave_little_behind() -> None:
     for key in range(10_000):
         leases.renew(key, key + 60_000)
         leases.drop(key)
-    assert len(leases._looks) < 100 and len(leases._next_look) < 100
+    assert len(leases._checks) < 100 and len(leases._next_check) < 100
     assert leases.take_due(100_000, 1000) == [-1]
 
 
@@ -83,5 +83,5 @@ def test_every_key_ends_at_its_last_end(steps: list[tuple[str, str, int]]) -> No
                 del ends[key]
         assert len(leases) == len(ends)
         if ends:
-            look = leases.next_look_ns()
-            assert look is not None and look <= min(ends.values())
+            due_ns = leases.next_due_ns()
+            assert due_ns is not None and due_ns <= min(ends.values())

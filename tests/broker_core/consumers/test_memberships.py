@@ -45,7 +45,7 @@ def test_time_ends_each_membership_by_itself() -> None:
     members.register("g", one, 0)
     members.register("h", one, 5)
     members.register("g", one, 10)
-    assert members.next_look_ns() == CHANNEL_EXPIRED_NS
+    assert members.next_due_ns() == CHANNEL_EXPIRED_NS
     assert members.take_expired(CHANNEL_EXPIRED_NS + 9, 10) == [("h", "A")]
     assert members.take_expired(CHANNEL_EXPIRED_NS + 10, 10) == [("g", "A")]
     assert list(members) == [] and members.groups_of(one.connection) == []

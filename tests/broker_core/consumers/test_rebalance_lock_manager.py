@@ -25,10 +25,10 @@ def test_a_lock_ends_60_s_after_its_renewal() -> None:
     locks = RebalanceLockManager()
     locks.try_lock("g", "t", 0, "A", 0)
     locks.try_lock("g", "t", 0, "A", 5)
-    assert locks.next_look_ns() == LOCK_LIVE_NS
+    assert locks.next_due_ns() == LOCK_LIVE_NS
     assert locks.take_expired(LOCK_LIVE_NS + 4, 10) == []
     assert locks.take_expired(LOCK_LIVE_NS + 5, 10) == [(("g", "t", 0), "A")]
-    assert locks.owner("g", "t", 0) is None and locks.next_look_ns() is None
+    assert locks.owner("g", "t", 0) is None and locks.next_due_ns() is None
 
 
 def test_a_lock_of_a_gone_connection_ends_when_its_client_stops_to_rely_on_it() -> None:

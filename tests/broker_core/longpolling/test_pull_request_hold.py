@@ -37,7 +37,7 @@ def hold(
         hold_id=table.next_id(),
         connection=connection,
         request_id=len(table) + 100,
-        many=table.many(topic, queue_id, offset),
+        many=table.get_or_create_many(topic, queue_id, offset),
         pull_from_offset=offset,
         max_msg_nums=32,
         max_msg_bytes=1 << 20,
@@ -63,8 +63,8 @@ def empty(table: PullRequestHold) -> bool:
         len(table) == 0
         and not list(table)
         and table.next_deadline_ns() is None
-        and table.count_of("c1") == 0
-        and table.count_on("T", 0) == 0
+        and table.count_of_connection("c1") == 0
+        and table.count_of_queue("T", 0) == 0
     )
 
 
@@ -123,9 +123,9 @@ def test_a_closed_connections_holds_are_removed(table: PullRequestHold) -> None:
 
 def test_one_hold_is_removed_by_its_request_id(table: PullRequestHold) -> None:
     held = hold(table)
-    assert table.take("c2", held.request_id) is None
+    assert table.take_request("c2", held.request_id) is None
     assert table.is_held("c1", held.request_id)
-    assert table.take("c1", held.request_id) is held
+    assert table.take_request("c1", held.request_id) is held
     assert empty(table)
 
 
@@ -157,4 +157,4 @@ def test_the_check_continues_after_its_limit(table: PullRequestHold) -> None:
 def test_the_holds_of_a_queue(table: PullRequestHold) -> None:
     first, second = hold(table), hold(table)
     hold(table, queue_id=1)
-    assert table.on("T", 0) == [first, second] and table.on("T", 2) == []
+    assert table.requests_of_queue("T", 0) == [first, second] and table.requests_of_queue("T", 2) == []

@@ -36,7 +36,7 @@ class FakeRunner:
     def backlog(self) -> int:
         return len(self.waiting)
 
-    def is_curious(self, connection: Connection) -> bool:
+    def has_waiting_questions(self, connection: Connection) -> bool:
         return connection in self.curious
 
     def submit(self, connection: Connection, request_id: int, command: c.Command) -> None:

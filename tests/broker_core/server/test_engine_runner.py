@@ -17,7 +17,7 @@ from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.formats.poll_journal import FOLDER, decode_entries
 from broker_core.options import Options
 from broker_core.processor_table import PROCESSORS
-from broker_core.server.engine_runner import MAX_ASIDE, MAX_BATCH, WEIGHTS, WHOLE_TABLES, Connection, EngineRunner
+from broker_core.server.engine_runner import MAX_BATCH, MAX_QUESTIONS, WEIGHTS, WHOLE_TABLES, Connection, EngineRunner
 from broker_core.server.poll_journal import PollJournal
 from broker_core.store.flush import Flush
 from tests.fakes.engine import ROOT, SMALL, context_of, send
@@ -152,7 +152,7 @@ async def test_a_send_weighs_what_it_brings_and_has_a_turn_however_much_that_is(
 async def test_what_walks_through_whole_tables_lies_aside(question: c.Command) -> None:
     async with running() as client:
         asked = [client.ask(question) for _ in range(3)]
-        assert client.runner.is_curious(client.connection) and client.runner.backlog == 3
+        assert client.runner.has_waiting_questions(client.connection) and client.runner.backlog == 3
         await asyncio.gather(*asked)
         assert client.calls == 3
 
@@ -176,18 +176,18 @@ async def test_a_question_about_one_thing_is_a_command_like_others() -> None:
                 c.GetTopicStats(topic="orders"),
             )
         ]
-        assert not client.runner.is_curious(client.connection)
+        assert not client.runner.has_waiting_questions(client.connection)
         assert isinstance(await asked[-1], c.TopicStats) and client.calls == before + 1
-        asked = [client.ask(c.GetQueues(topic="orders")) for _ in range(2 * MAX_ASIDE)]
+        asked = [client.ask(c.GetQueues(topic="orders")) for _ in range(2 * MAX_QUESTIONS)]
         assert all(isinstance(answer, c.Queues) for answer in await asyncio.gather(*asked))
         client.ask(c.GetQueues())
-        assert client.runner.is_curious(client.connection)
+        assert client.runner.has_waiting_questions(client.connection)
 
 
 async def test_questions_about_whole_tables_are_answered_one_a_turn_and_nobody_else_waits_for_them() -> None:
     async with running() as curious:
         await curious.ask(send("orders", b"warm"))
-        questions = [curious.ask(c.GetTopicConfigs()) for _ in range(MAX_ASIDE)]
+        questions = [curious.ask(c.GetTopicConfigs()) for _ in range(MAX_QUESTIONS)]
         other, third = Client(curious.runner), Client(curious.runner)
         before = curious.calls
         assert isinstance(await other.ask(send("orders", b"two")), c.Sent)
@@ -195,7 +195,7 @@ async def test_questions_about_whole_tables_are_answered_one_a_turn_and_nobody_e
         assert isinstance(await third.ask(c.GetTopics()), c.Topics)  # it is this connection's turn, before theirs
         assert curious.calls <= before + 3
         assert all(isinstance(answer, c.TopicConfigs) for answer in await asyncio.gather(*questions))
-        assert curious.calls == before + MAX_ASIDE
+        assert curious.calls == before + MAX_QUESTIONS
 
 
 async def test_a_question_about_a_whole_table_sees_what_was_asked_for_before() -> None:
@@ -220,22 +220,22 @@ async def test_a_question_about_a_whole_table_overtakes_nothing_that_came_before
 
 async def test_too_many_questions_about_whole_tables_are_refused() -> None:
     async with running() as client:
-        questions = [client.ask(c.GetTopics()) for _ in range(MAX_ASIDE + 2)]
-        assert client.runner.backlog == MAX_ASIDE and client.runner.is_curious(client.connection)
+        questions = [client.ask(c.GetTopics()) for _ in range(MAX_QUESTIONS + 2)]
+        assert client.runner.backlog == MAX_QUESTIONS and client.runner.has_waiting_questions(client.connection)
         answers = await asyncio.gather(*questions)
-        assert not client.runner.is_curious(client.connection)
+        assert not client.runner.has_waiting_questions(client.connection)
         refused = [answer for answer in answers if isinstance(answer, c.Failed)]
         assert [answer.code for answer in refused] == [ResponseCode.SYSTEM_BUSY] * 2
-        assert refused == answers[MAX_ASIDE:] and isinstance(await client.ask(c.GetTopics()), c.Topics)
+        assert refused == answers[MAX_QUESTIONS:] and isinstance(await client.ask(c.GetTopics()), c.Topics)
 
 
 async def test_a_client_that_has_gone_is_told_of_no_tables() -> None:
     async with running() as client:
         gone = Client(client.runner)
-        for _ in range(MAX_ASIDE):
+        for _ in range(MAX_QUESTIONS):
             gone.ask(c.GetTopics())
         await gone.ask(c.CloseConnection())
-        assert client.runner.backlog == 0 and not client.runner.is_curious(gone.connection)
+        assert client.runner.backlog == 0 and not client.runner.has_waiting_questions(gone.connection)
         assert isinstance(await client.ask(c.GetTopics()), c.Topics)
         assert gone.calls == 1
 

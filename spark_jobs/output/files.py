@@ -1,7 +1,10 @@
 """The folder of one run: summary.json, report.html, and every table as CSV, JSON and Parquet.
 
-Everything is written into a folder with another name first and renamed at the end, so a run that is killed leaves
-nothing that looks like a result: without a summary.json there is none.
+Everything is written into a folder with another name first and renamed at the end. A run that is killed therefore
+leaves nothing that looks like a result: a folder without summary.json is none.
+
+Columns whose names end with ``_ts`` are milliseconds since 1970 in JSON, timestamps (UTC) in Parquet and ISO 8601 in
+CSV.
 """
 
 import json
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from spark_jobs.output.folders import DRAFT_PREFIX, SUMMARY
@@ -19,7 +23,9 @@ from spark_jobs.output.page import page
 from spark_jobs.reports.shape import Chart
 
 JSON_ROWS = 10_000
-"""Rows that are put into words at a time."""
+"""Rows that are converted to JSON at a time."""
+_FORMULA = r"^[=+\-@\t\r]"
+"""The beginnings of a cell that spreadsheets take for a formula."""
 
 
 def write_folder(
@@ -52,8 +58,8 @@ def write_folder(
 
 
 def _write_table(draft: Path, name: str, table: pa.Table) -> dict[str, Any]:
-    csv.write_csv(table, draft / f"{name}.csv")
-    parquet.write_table(table, draft / f"{name}.parquet", compression="zstd")
+    csv.write_csv(csv_table(table), draft / f"{name}.csv")
+    parquet.write_table(with_timestamps(table), draft / f"{name}.parquet", compression="zstd")
     with open(draft / f"{name}.json", "w", encoding="utf-8") as file:
         batches = table.to_batches(JSON_ROWS)
         rows = (json.dumps(row, ensure_ascii=False) for batch in batches for row in batch.to_pylist())
@@ -66,6 +72,32 @@ def _write_table(draft: Path, name: str, table: pa.Table) -> dict[str, Any]:
         "columns": table.column_names,
         **{kind: f"{name}.{kind}" for kind in ("csv", "json", "parquet")},
     }
+
+
+def with_timestamps(table: pa.Table) -> pa.Table:
+    """The table with timestamps (UTC) in place of the milliseconds since 1970 of its columns ``..._ts``."""
+    return table.cast(
+        pa.schema(
+            pa.field(field.name, pa.timestamp("ms", "UTC")) if field.name.endswith("_ts") else field
+            for field in table.schema
+        )
+    )
+
+
+def csv_table(table: pa.Table) -> pa.Table:
+    """The table as its CSV has it: times as ISO 8601, and no text that a spreadsheet would run as a formula.
+
+    Clients choose the names of topics, groups and clients. A text that begins like a formula gets a ``'`` before it.
+    """
+    for index, field in enumerate(table.schema):
+        column = table.column(index)
+        if field.name.endswith("_ts"):
+            column = pc.strftime(column.cast(pa.timestamp("ms")), "%Y-%m-%dT%H:%M:%SZ")
+        elif pa.types.is_string(field.type):
+            quoted = pc.binary_join_element_wise("'", column, "")
+            column = pc.if_else(pc.match_substring_regex(column, _FORMULA), quoted, column)
+        table = table.set_column(index, field.name, column)
+    return table
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -2,6 +2,8 @@
 
 import errno
 import json
+from csv import DictReader
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,26 @@ def test_a_table_is_the_same_in_all_its_files(tmp_path: Path, monkeypatch: pytes
     assert csv.read_csv(
         tmp_path / "1" / "by_topic.csv", parse_options=csv.ParseOptions(newlines_in_values=True)
     ).equals(table)
+
+
+def test_times_are_timestamps_in_parquet_and_iso_8601_in_csv(tmp_path: Path) -> None:
+    table = pa.table({"minute_ts": [1_700_000_040_000, None], "lag_ms": [5, 6]})
+    write_folder(tmp_path / "1", SUMMARY, TABLES | {"by_topic": table}, ())
+    stored = parquet.read_table(tmp_path / "1" / "by_topic.parquet")
+    assert stored.schema.field("minute_ts").type == pa.timestamp("ms", "UTC")
+    assert stored["minute_ts"].to_pylist() == [datetime(2023, 11, 14, 22, 14, tzinfo=UTC), None]
+    text = (tmp_path / "1" / "by_topic.csv").read_text().splitlines()
+    assert text == ['"minute_ts","lag_ms"', '"2023-11-14T22:14:00.000Z",5', ",6"]
+    assert json.loads((tmp_path / "1" / "by_topic.json").read_text()) == table.to_pylist()
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", '=HYPERLINK("x")', "=1\n2"])
+def test_no_text_of_a_csv_is_a_formula(tmp_path: Path, text: str) -> None:
+    table = pa.table({"topic": [text, "a=b", None, ""], "n": [1] * 4})
+    write_folder(tmp_path / "1", SUMMARY, TABLES | {"by_topic": table}, ())
+    with open(tmp_path / "1" / "by_topic.csv", newline="") as file:
+        assert [row["topic"] for row in DictReader(file)] == [f"'{text}", "a=b", "", ""]
+    assert parquet.read_table(tmp_path / "1" / "by_topic.parquet")["topic"].to_pylist()[0] == text
 
 
 def test_a_table_without_rows(tmp_path: Path) -> None:

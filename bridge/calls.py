@@ -8,9 +8,8 @@ from msgspec import Raw
 
 from bridge.limits import Limits
 from bridge.port import PortTimeout, PortUnavailable
-from broker_core.codes import ResponseCode
 from broker_core.commands import Held, Reply
-from broker_core.errors import BrokerError, RequestError
+from broker_core.errors import BrokerError, RequestError, TooLargeError
 
 SENT = Raw(b"")
 OnHeld = Callable[[Held], None]
@@ -81,9 +80,7 @@ class Calls:
         """Open a call and queue it. Raises RequestError for the caller's faults, PortUnavailable at a limit."""
         limits, size = self._limits, call.size
         if size + HEAD_BYTES > limits.message_bytes:
-            raise RequestError(
-                f"a command of {size} bytes is too large to be sent to the engine", code=ResponseCode.MESSAGE_ILLEGAL
-            )
+            raise TooLargeError(f"a command of {size} bytes is too large to be sent to the engine")
         if (call.connection, call.request_id) in self._open:
             raise RequestError(f"request id {call.request_id} is in use on this connection")
         if len(self._open) >= limits.calls or (self._open and self._open_bytes + size > limits.call_bytes):

@@ -17,7 +17,7 @@ from broker_core.clock import Clock, SystemClock
 from broker_core.codes import ResponseCode, version_text
 from broker_core.commands import Command, Failed, Held, Histogram, HoldView, Notice, QueueView, Reply, WakeUp
 from broker_core.consumers.allocate_message_queue import allocate_averagely
-from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, UnavailableError
+from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, TooLargeError, UnavailableError
 from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.server.tasks import start_task
@@ -39,6 +39,7 @@ __all__ = [
     "RequestError",
     "ResponseCode",
     "SystemClock",
+    "TooLargeError",
     "UnavailableError",
     "Watcher",
     "allocate_averagely",
@@ -163,7 +164,12 @@ class EnginePort(Protocol):
         ...
 
 
-_KINDS: dict[str, type[RequestError]] = {"request": RequestError, "not_found": NotFoundError, "conflict": ConflictError}
+_KINDS: dict[str, type[RequestError]] = {
+    "request": RequestError,
+    "not_found": NotFoundError,
+    "conflict": ConflictError,
+    "too_large": TooLargeError,
+}
 
 
 def raise_failed(reply: Reply) -> Reply:

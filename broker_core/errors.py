@@ -4,6 +4,7 @@ BrokerError                 has a code, a remark, and a pointer to a field of th
   RequestError              the client's fault: correct the request, then try again
     NotFoundError           the request is for something that does not exist
     ConflictError           the request contradicts existing data
+    TooLargeError           a message or the whole request is larger than a limit
   UnavailableError          nobody's fault: try again after ``retry_after_ms``
   StoreError                the broker's or the disk's fault
     StoreLockedError        another process uses the store
@@ -47,6 +48,12 @@ class ConflictError(RequestError):
     """The request contradicts existing data."""
 
     code = ResponseCode.ILLEGAL_OPERATION
+
+
+class TooLargeError(RequestError):
+    """A message, its properties or the whole request is larger than a limit."""
+
+    code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class UnavailableError(BrokerError):

@@ -25,7 +25,7 @@ from api.http.limits import (
     MAX_PULLS_PER_SOCKET,
     MAX_READS_PER_SOCKET,
 )
-from api.http.problems import Problem, problem_of
+from api.http.problems import Problem, move_pointer, problem_of
 from api.http.request import expect
 from api.http.schemas import CommittedOffset, OffsetToCommit, PublishMessage, copied
 from api.resources.offsets import commit_command
@@ -261,7 +261,12 @@ class ConsumerSocket(Socket):
     async def _commit(self, commit: Commit) -> None:
         await self._open_connection()
         offsets = _offsets(commit)
-        await self._connection.call(commit_command(commit.group, offsets, self._client_id))
+        try:
+            await self._connection.call(commit_command(commit.group, offsets, self._client_id))
+        except BrokerError as error:
+            if not commit.offsets:
+                move_pointer(error, "/offsets/0", "")
+            raise
         self.put(
             Committed(id=commit.id, group=commit.group, offsets=[copied(CommittedOffset, entry) for entry in offsets])
         )
@@ -283,16 +288,18 @@ class ConsumerSocket(Socket):
         )
         self._publishes += 1
         self._published_bytes += size
-        self.start(self._publish(publish.id, command, size), f"publish to {publish.topic}")
+        self.start(self._publish(publish, command, size), f"publish to {publish.topic}")
 
-    async def _publish(self, frame_id: int | str, command: commands.SendMessage, size: int) -> None:
+    async def _publish(self, publish: Publish, command: commands.SendMessage, size: int) -> None:
         try:
             sent = expect(await self._connection.call(command), commands.Sent)
-            self.put(PublishedFrame(id=frame_id, messages=published(sent, self._broker).messages))
+            self.put(PublishedFrame(id=publish.id, messages=published(sent, self._broker).messages))
         except BrokerError as error:
-            self.put_problem(problem_of(error), frame_id)
+            if not publish.messages:
+                move_pointer(error, "/messages/0", "")
+            self.put_problem(problem_of(error), publish.id)
         except Problem as problem:
-            self.put_problem(problem, frame_id)
+            self.put_problem(problem, publish.id)
         finally:
             self._publishes -= 1
             self._published_bytes -= size

@@ -113,7 +113,7 @@ class HttpApplication:
             require_json(headers)
             request.body = body if route.raw_body else decode_json(body, route.bodies[0])
         elif body:
-            raise Problem(400, f"{route.method} {route.path} does not accept a body", pointer="/")
+            raise Problem(400, f"{route.method} {route.path} does not accept a body", pointer="")
         if params.broker and route.needs_broker:
             brokers.ports_of(params.broker)  # 404 if no broker has this name
         return request

@@ -18,12 +18,17 @@ from bridge.port import (
     PortUnavailable,
     RequestError,
     ResponseCode,
+    TooLargeError,
     UnavailableError,
 )
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One field that is wrong. ``pointer``: a JSON pointer into the body, or ``/name`` of a parameter or header."""
+    """One field that is wrong.
+
+    ``pointer`` is a JSON pointer (RFC 6901) into the body, empty for the whole body; or ``/name`` of a parameter or
+    header.
+    """
 
     pointer: str
     detail: str
@@ -44,7 +49,8 @@ class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
 class Problem(Exception):
     """Ends a request with an error answer.
 
-    ``retry_after_s`` becomes the Retry-After header where it is above 0; ``headers`` are added as they are.
+    ``pointer`` is that of the wrong field; None if no field is to blame. ``retry_after_s`` becomes the Retry-After
+    header where it is above 0; ``headers`` are added as they are.
     """
 
     def __init__(
@@ -53,7 +59,7 @@ class Problem(Exception):
         detail: str,
         *,
         code: ResponseCode = ResponseCode.INVALID_PARAMETER,
-        pointer: str = "",
+        pointer: str | None = None,
         retry_after_s: int = 0,
         headers: dict[str, str] | None = None,
     ) -> None:
@@ -61,7 +67,7 @@ class Problem(Exception):
         self.status = status
         self.detail = detail
         self.code = code
-        self.errors = [FieldError(pointer, detail)] if pointer else []
+        self.errors = [] if pointer is None else [FieldError(pointer, detail)]
         self.retry_after_s = retry_after_s
         self.headers = headers or {}
 
@@ -81,7 +87,6 @@ _STATUS_OF_CODE = {
     ResponseCode.QUERY_NOT_FOUND: 404,
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: 404,
     ResponseCode.TOPIC_EXIST_ALREADY: 409,
-    ResponseCode.MESSAGE_ILLEGAL: 413,
     ResponseCode.NO_PERMISSION: 403,
     ResponseCode.FLOW_CONTROL: 429,
     ResponseCode.FLUSH_DISK_TIMEOUT: 504,
@@ -93,6 +98,8 @@ def _status(error: BrokerError) -> int:
         return 504
     if isinstance(error, PortUnavailable):
         return 503
+    if isinstance(error, TooLargeError):
+        return 413
     if error.code in _STATUS_OF_CODE:
         return _STATUS_OF_CODE[error.code]
     if isinstance(error, NotFoundError):
@@ -104,6 +111,12 @@ def _status(error: BrokerError) -> int:
     return 503 if isinstance(error, UnavailableError) else 500
 
 
+def move_pointer(error: BrokerError, command_field: str, request_field: str) -> None:
+    """Make ``error`` point at the field of the request from which the field of the command was made."""
+    if error.pointer.startswith(command_field):
+        error.pointer = request_field + error.pointer.removeprefix(command_field)
+
+
 def problem_of(error: BrokerError) -> Problem:
     """The problem for an error of the port."""
     retry_after_s = 0
@@ -111,7 +124,9 @@ def problem_of(error: BrokerError) -> Problem:
         retry_after_s = max(1, -(-error.retry_after_ms // 1000))
     elif isinstance(error, PortTimeout):
         retry_after_s = 1
-    return Problem(_status(error), error.remark, code=error.code, pointer=error.pointer, retry_after_s=retry_after_s)
+    return Problem(
+        _status(error), error.remark, code=error.code, pointer=error.pointer or None, retry_after_s=retry_after_s
+    )
 
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>[^`]*)`)?$", re.DOTALL)
@@ -133,7 +148,7 @@ def invalid(error: msgspec.ValidationError, what: str) -> Problem:
     if expected:
         detail = _rule(expected["pattern"])
     problem = Problem(400, f"the {what} cannot be used: {detail}" + (f" (at {pointer})" if pointer else ""))
-    problem.errors = [FieldError(pointer or "/", detail)]
+    problem.errors = [FieldError(pointer, detail)]
     return problem
 
 

@@ -222,6 +222,6 @@ def decode_json(data: bytes | msgspec.Raw, shape: type[Any]) -> Any:
     except msgspec.ValidationError as error:
         raise invalid(error, "body") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Problem(400, f"the body is not JSON: {error}", pointer="/") from error
+        raise Problem(400, f"the body is not JSON: {error}", pointer="") from error
     except RecursionError as error:
-        raise Problem(400, "the body is nested too deeply", pointer="/") from error
+        raise Problem(400, "the body is nested too deeply", pointer="") from error

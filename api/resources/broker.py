@@ -178,7 +178,7 @@ async def patch_config(request: Request[Params]) -> Answer:
     """Changes options under RocketMQ's names: all of them or, with an error, none."""
     changes: dict[str, Any] = request.body
     if not changes:
-        raise Problem(400, "name at least one option to change", pointer="/")
+        raise Problem(400, "name at least one option to change", pointer="")
     for name in changes:
         if name not in OPTION_DESCRIPTIONS:
             raise Problem(

@@ -105,7 +105,7 @@ async def patch_schedule(request: Request[Params]) -> Answer:
     """Changes the schedule of fills, or switches it on or off."""
     body = request.body
     if body.cron is None and body.enabled is None:
-        raise Problem(400, "nothing to change: send cron, enabled, or both", pointer="/")
+        raise Problem(400, "nothing to change: send cron, enabled, or both", pointer="")
     return Answer(body=schedule_view(await ask(lambda: lake_state.change_schedule(body.cron, body.enabled))))
 
 

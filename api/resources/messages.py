@@ -2,7 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -10,12 +10,15 @@ from msgspec import UNSET, Meta, UnsetType
 from api.http import brokers
 from api.http.limits import MAX_REQUEST_BODY
 from api.http.names import PLAIN_PATTERN, MessageId, OptionalTopicName, TopicName
+from api.http.problems import move_pointer
 from api.http.request import Answer, Params, Reading, Request, ask
 from api.http.routes import Header, Route
 from api.http.schemas import MessageView, Milliseconds, Model, PublishMessage, copied
 from api.http.threads import in_thread
 from api.resources.publishing import Published, PublishMessages, check_idempotency_key, published, read_publish
-from bridge.port import INFLATED_BYTES_MAX, Message, commands, inflate_messages, stored_messages
+from bridge.port import INFLATED_BYTES_MAX, BrokerError, Message, commands, inflate_messages, stored_messages
+
+R = TypeVar("R", bound=commands.Reply)
 
 
 class Messages(Model, frozen=True, kw_only=True, gc=False):
@@ -97,9 +100,10 @@ async def publish(request: Request[PublishParams]) -> Answer:
     """Answered with 201 after the broker stored the messages as durably as its flushDiskType promises."""
     host, client_port = request.client
     key = check_idempotency_key(request.header(b"idempotency-key"))
+    messages, is_single = read_publish(request.body)
     command = commands.SendMessage(
         topic=request.params.topic,
-        messages=read_publish(request.body),
+        messages=messages,
         born_host=host,
         born_port=client_port,
         idempotency_key=key,
@@ -110,14 +114,28 @@ async def publish(request: Request[PublishParams]) -> Answer:
         key=key,
         queue_named=any(message.queue_id >= 0 for message in command.messages),
     )
-    return Answer(body=published(await ask(broker.port, command, commands.Sent), broker.name))
+    try:
+        sent = await ask(broker.port, command, commands.Sent)
+    except BrokerError as error:
+        if is_single:
+            move_pointer(error, "/messages/0", "")
+        raise
+    return Answer(body=published(sent, broker.name))
+
+
+async def _ask_about(params: MessageParams, command: commands.Command, expected: type[R]) -> tuple[str, R]:
+    """The name and the reply of the first broker that has the message."""
+    try:
+        return await brokers.ask_first(params.broker, command, expected)
+    except BrokerError as error:
+        move_pointer(error, "/message_id", "/id")
+        raise
 
 
 async def get_message(request: Request[MessageParams]) -> Answer:
     params = request.params
-    name, reply = await brokers.ask_first(
-        params.broker, commands.ViewMessage(message_id=params.id, topic=params.topic), commands.Records
-    )
+    command = commands.ViewMessage(message_id=params.id, topic=params.topic)
+    name, reply = await _ask_about(params, command, commands.Records)
 
     def read() -> MessageView:
         return render_messages(stored_messages(reply.records, name))[0][0]
@@ -153,9 +171,8 @@ def messages_found(records: Mapping[str, bytes], limit: int) -> Messages:
 
 async def get_timeline(request: Request[MessageParams]) -> Answer:
     params = request.params
-    name, timeline = await brokers.ask_first(
-        params.broker, commands.GetMessageTimeline(message_id=params.id, topic=params.topic), commands.Timeline
-    )
+    command = commands.GetMessageTimeline(message_id=params.id, topic=params.topic)
+    name, timeline = await _ask_about(params, command, commands.Timeline)
     return Answer(body=copied(TimelineView, timeline, broker=name, message_id=params.id))
 
 

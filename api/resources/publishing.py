@@ -40,17 +40,20 @@ _FIELDS_OF_ONE = {name: getattr(_Publish(), name) for name in PublishMessage.__s
 """Defaults of the fields of a single message. A body with ``messages`` must not set them."""
 
 
-def read_publish(data: bytes) -> list[commands.OutgoingMessage]:
-    """The body of a publish: one message, or ``{"messages": [...]}``. Problem 400, 413 for anything else."""
+def read_publish(data: bytes) -> tuple[list[commands.OutgoingMessage], bool]:
+    """The messages of a publish, and whether its body is a single message, not ``{"messages": [...]}``.
+
+    Problem 400 or 413 for anything else.
+    """
     publish: _Publish = decode_json(data, _Publish)
     if publish.messages is UNSET:
         if not publish.body:
             raise _wrong_shape("missing required field `body`")
-        return [outgoing(publish, "")]
+        return [outgoing(publish, "")], True
     for name, default in _FIELDS_OF_ONE.items():
         if getattr(publish, name) != default:
             raise _wrong_shape(f"contains unknown field `{name}`")
-    return [outgoing(message, f"/messages/{index}") for index, message in enumerate(publish.messages)]
+    return [outgoing(message, f"/messages/{index}") for index, message in enumerate(publish.messages)], False
 
 
 def _wrong_shape(detail: str) -> Problem:

@@ -69,7 +69,7 @@ async def patch_schedule(request: Request[ScheduleParams]) -> Answer:
     """Changes the time of a schedule, or switches it on or off. It runs at its next time from now on."""
     params, body = request.params, request.body
     if body.cron is None and body.enabled is None:
-        raise Problem(400, "nothing to change: send cron, enabled, or both", pointer="/")
+        raise Problem(400, "nothing to change: send cron, enabled, or both", pointer="")
 
     def change() -> ScheduleView:
         runs.require_report(params.name)

@@ -216,13 +216,13 @@ class Socket:
             request = self._decoder.decode(data)
         except msgspec.ValidationError as error:
             problem = invalid(error, "frame")
-            if problem.errors[0].pointer in ("/", "/type"):
+            if problem.errors[0].pointer in ("", "/type"):
                 self._count_bad_frame()
             self.put_problem(problem, _id_of(data))
             return
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._count_bad_frame()
-            self.put_problem(Problem(400, f"the frame is not JSON: {error}", pointer="/"))
+            self.put_problem(Problem(400, f"the frame is not JSON: {error}", pointer=""))
             return
         try:
             await self.handle(request, len(data))

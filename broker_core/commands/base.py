@@ -42,13 +42,14 @@ class Done(Reply, frozen=True):
 class Failed(Reply, frozen=True):
     """The command was not carried out. ``code`` is a ResponseCode; ``kind`` is whose fault it is.
 
-    ``request``, ``not_found`` and ``conflict`` are the client's fault. ``unavailable`` is nobody's: try again after
-    ``retry_after_ms``. ``store`` is the broker's. ``pointer`` is the JSON pointer of the wrong field, if known.
+    ``request``, ``not_found``, ``conflict`` and ``too_large`` are the client's fault. ``unavailable`` is nobody's: try
+    again after ``retry_after_ms``. ``store`` is the broker's. ``pointer`` is the JSON pointer of the wrong field, if
+    known.
     """
 
     code: int
     remark: str
-    kind: Literal["request", "not_found", "conflict", "unavailable", "store"]
+    kind: Literal["request", "not_found", "conflict", "too_large", "unavailable", "store"]
     pointer: str = ""
     retry_after_ms: int = 0
 

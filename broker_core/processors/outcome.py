@@ -11,11 +11,12 @@ from broker_core.errors import (
     NotFoundError,
     RequestError,
     StoreReadOnlyError,
+    TooLargeError,
     UnavailableError,
 )
 
 log = logging.getLogger(__name__)
-Kind = Literal["request", "not_found", "conflict", "unavailable", "store"]
+Kind = Literal["request", "not_found", "conflict", "too_large", "unavailable", "store"]
 
 
 def failed(error: Exception) -> Failed:
@@ -32,6 +33,8 @@ def failed(error: Exception) -> Failed:
         kind = "not_found"
     elif isinstance(error, ConflictError):
         kind = "conflict"
+    elif isinstance(error, TooLargeError):
+        kind = "too_large"
     elif isinstance(error, RequestError | StoreReadOnlyError):
         kind = "request"
     elif isinstance(error, UnavailableError):

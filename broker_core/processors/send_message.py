@@ -10,7 +10,7 @@ import msgspec
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.commands import Done, OutgoingMessage, Reply, SendMessage, Sent, SentMessage
-from broker_core.errors import NotFoundError, RequestError, StoreError, UnavailableError
+from broker_core.errors import NotFoundError, RequestError, StoreError, TooLargeError, UnavailableError
 from broker_core.events import TopicChanged
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
@@ -157,9 +157,8 @@ def _check(context: Context, topic: TopicConfig, message: OutgoingMessage, index
             pointer=f"/messages/{index}/queue_id",
         )
     if len(message.body) > context.options.max_message_size:
-        raise RequestError(
+        raise TooLargeError(
             f"the body has {len(message.body)} bytes; the limit is {context.options.max_message_size}",
-            code=ResponseCode.MESSAGE_ILLEGAL,
             pointer=f"/messages/{index}/body",
         )
 
@@ -231,9 +230,8 @@ def _complete(context: Context, command: SendMessage, digest: str, index: int, n
     if "CLUSTER\x01" not in properties:
         properties += f"CLUSTER\x01{context.options.broker_cluster_name}\x02"
     if len(properties) * 4 > MAX_PROPERTIES and len(properties.encode("utf-8", "surrogatepass")) > MAX_PROPERTIES:
-        raise RequestError(
+        raise TooLargeError(
             f"the properties have more than {MAX_PROPERTIES} bytes",
-            code=ResponseCode.MESSAGE_ILLEGAL,
             pointer=f"/messages/{index}/properties",
         )
     return properties, unique_key

@@ -9,7 +9,7 @@ from zlib import crc32
 import msgspec
 
 from broker_core.codes import ResponseCode
-from broker_core.errors import RequestError
+from broker_core.errors import RequestError, TooLargeError
 from broker_core.formats.commit_log_record import (
     BLANK_SIZE,
     BORN_HOST_V6,
@@ -225,12 +225,14 @@ class CommitLog:
             text = properties.encode("utf-8", "surrogateescape")
             text_length = len(text)
             if text_length > PROPERTIES_LENGTH_MAX:
-                raise _illegal(f"the properties are {text_length} bytes long; the limit is {PROPERTIES_LENGTH_MAX}")
+                raise TooLargeError(
+                    f"the properties are {text_length} bytes long; the limit is {PROPERTIES_LENGTH_MAX}"
+                )
             sys_flag = message.sys_flag & NO_HOST_FLAGS | front.host_flags
             size = front.size + len(body) + text_length
             if position + size > room_end:
                 if size + BLANK_SIZE > segment_size:
-                    raise _illegal(
+                    raise TooLargeError(
                         f"the message needs {size} bytes in the log; a segment of this log has {segment_size}"
                     )
                 parts.append(blank(segment_end - position))

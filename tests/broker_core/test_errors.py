@@ -11,6 +11,7 @@ from broker_core.codes import ResponseCode
     [
         (errors.RequestError, ResponseCode.INVALID_PARAMETER),
         (errors.NotFoundError, ResponseCode.QUERY_NOT_FOUND),
+        (errors.TooLargeError, ResponseCode.MESSAGE_ILLEGAL),
         (errors.UnavailableError, ResponseCode.SYSTEM_BUSY),
         (errors.StoreReadOnlyError, ResponseCode.NO_PERMISSION),
         (errors.StoreCorruptError, ResponseCode.SYSTEM_ERROR),

@@ -278,6 +278,21 @@ async def test_invalid_publishes(socket: Client, port: FakePort, fields: dict[st
     assert (frame["id"], frame["status"], frame["errors"][0]["pointer"]) == (1, 400, pointer)
 
 
+async def test_the_brokers_error_points_into_the_frame(socket: Client, port: FakePort) -> None:
+    port.replies |= dict.fromkeys((commands.SendMessage, commands.UpdateConsumerOffset), Bench().call)
+    await socket.say(type="publish", id=0, topic="T", body="x")
+    assert (await socket.hear())["type"] == "published"
+    queue = {"topic": "T", "queue_id": 99}
+    for fields, pointer in [
+        ({"type": "publish", "topic": "T", "body": "x", "queue_id": 99}, "/queue_id"),
+        ({"type": "publish", "topic": "T", "messages": [{"body": "x", "queue_id": 99}]}, "/messages/0/queue_id"),
+        ({"type": "commit", "group": "G", "offset": 1} | queue, "/queue_id"),
+        ({"type": "commit", "group": "G", "offsets": [{"offset": 1} | queue]}, "/offsets/0/queue_id"),
+    ]:
+        await socket.say(**{"id": 1} | fields)
+        assert (await socket.hear())["errors"][0]["pointer"] == pointer
+
+
 async def test_a_publisher_that_does_not_wait_is_refused(
     socket: Client, port: FakePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from bridge.port import (
     PortUnavailable,
     RequestError,
     ResponseCode,
+    TooLargeError,
     UnavailableError,
 )
 
@@ -24,7 +25,8 @@ from bridge.port import (
     [
         (RequestError("x"), 400, "INVALID_PARAMETER"),
         (RequestError("x", code=ResponseCode.SUBSCRIPTION_PARSE_FAILED), 400, "SUBSCRIPTION_PARSE_FAILED"),
-        (RequestError("x", code=ResponseCode.MESSAGE_ILLEGAL), 413, "MESSAGE_ILLEGAL"),
+        (RequestError("x", code=ResponseCode.MESSAGE_ILLEGAL), 400, "MESSAGE_ILLEGAL"),
+        (TooLargeError("x"), 413, "MESSAGE_ILLEGAL"),
         (RequestError("x", code=ResponseCode.NO_PERMISSION), 403, "NO_PERMISSION"),
         (NotFoundError("x"), 404, "QUERY_NOT_FOUND"),
         (RequestError("x", code=ResponseCode.TOPIC_NOT_EXIST), 404, "TOPIC_NOT_EXIST"),
@@ -81,7 +83,7 @@ class Outer(msgspec.Struct):
         ('{"topic":"T","items":[{"offset":-1}]}', "/items/0/offset", ">= 0"),
         ('{"topic":"T","items":[{}]}', "/items/0/offset", "missing"),
         ('{"topic":"T","items":[{"offset":1,"off":2}]}', "/items/0/off", "unknown"),
-        ("[]", "/", "object"),
+        ("[]", "", "object"),
     ],
 )
 def test_a_shape_that_is_wrong_is_pointed_at(text: str, pointer: str, word: str) -> None:

@@ -70,6 +70,43 @@ async def test_a_key_used_again_for_another_body_is_409(client: httpx.AsyncClien
     assert first.json()["messages"][0]["message_id"] in error["detail"] and "this send differs" in error["detail"]
 
 
+async def test_a_delayed_message_in_a_batch_is_400(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.SendMessage] = Bench().call
+    answer = await client.post(PATH, json={"messages": [{"body": "a"}, {"body": "b", "properties": {"DELAY": "1"}}]})
+    assert (answer.status_code, answer.json()["code"]) == (400, "MESSAGE_ILLEGAL")
+    assert answer.json()["errors"][0]["pointer"] == "/messages/1/properties"
+
+
+async def test_a_message_above_the_brokers_limit_is_413(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.SendMessage] = Bench(max_message_size=64 * 1024).call
+    answer = await client.post(PATH, json={"body": "x" * 65_537})
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (413, "/body")
+
+
+async def test_an_error_points_into_the_body_that_was_sent(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.SendMessage] = Bench().call
+    single = await client.post(PATH, json={"body": "a", "queue_id": 99})
+    several = await client.post(PATH, json={"messages": [{"body": "a", "queue_id": 99}]})
+    assert single.json()["errors"][0]["pointer"] == "/queue_id"
+    assert several.json()["errors"][0]["pointer"] == "/messages/0/queue_id"
+
+
+async def test_an_error_of_the_whole_body_has_the_empty_pointer(client: httpx.AsyncClient) -> None:
+    """RFC 6901: "/" would be a field with an empty name."""
+    for body in (b"[]", b"{"):
+        answer = await client.post(PATH, content=body, headers=JSON)
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/messages/nowhere", "/api/v1/messages/nowhere/timeline"])
+async def test_an_unknown_message_points_at_the_parameter_id(
+    client: httpx.AsyncClient, port: FakePort, path: str
+) -> None:
+    port.replies |= dict.fromkeys((commands.ViewMessage, commands.GetMessageTimeline), Bench().call)
+    answer = await client.get(path)
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (404, "/id")
+
+
 async def test_large_numbers_as_text(client: httpx.AsyncClient) -> None:
     message = (await client.post(PATH + "?int64=string", json={"body": "x"})).json()["messages"][0]
     assert (message["physical_offset"], message["queue_id"]) == ("0", 0)

@@ -16,7 +16,9 @@ from tests.fakes.fake_port import sent
 
 
 def read(*messages: Any, **single: Any) -> list[commands.OutgoingMessage]:
-    return read_publish(json.dumps({"messages": messages} if messages else single).encode())
+    outgoing, is_single = read_publish(json.dumps({"messages": messages} if messages else single).encode())
+    assert is_single is not bool(messages)
+    return outgoing
 
 
 def refused(*messages: Any, **single: Any) -> Problem:
@@ -51,7 +53,7 @@ def test_encodings(message: dict[str, Any], body: bytes) -> None:
 
 
 def test_json_is_stored_as_it_was_written() -> None:
-    (message,) = read_publish(b'{"body": {"a": [1.50, null]}, "body_encoding": "json"}')
+    (message,), _ = read_publish(b'{"body": {"a": [1.50, null]}, "body_encoding": "json"}')
     assert message.body == b'{"a": [1.50, null]}'
 
 
@@ -185,7 +187,7 @@ shapes = st.fixed_dictionaries(
 )
 def test_whatever_comes_is_messages_or_a_problem(data: bytes) -> None:
     try:
-        messages = read_publish(data)
+        messages, _ = read_publish(data)
     except Problem as problem:
         assert problem.status in (400, 413)
         assert problem.errors

@@ -13,6 +13,7 @@ from broker_core.processors.outcome import failed
         (errors.RequestError("no", pointer="/x"), "request"),
         (errors.NotFoundError("no"), "not_found"),
         (errors.ConflictError("no"), "conflict"),
+        (errors.TooLargeError("no", pointer="/x"), "too_large"),
         (errors.UnavailableError("no", retry_after_ms=7), "unavailable"),
         (errors.StoreError("no"), "store"),
         (errors.StoreReadOnlyError("no"), "request"),

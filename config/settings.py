@@ -10,6 +10,7 @@ import secrets
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -56,8 +57,13 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
 
 
 def folder(name: str, default: Path) -> Path:
-    """An absolute path. A relative one starts at the project's folder; ``~`` is the home folder."""
+    """An absolute path, or that of a ``file:`` URL; relative ones start at the project, ``~`` is the home folder."""
     value = text(name)
+    if "://" in value:
+        url = urlsplit(value)
+        if url.scheme != "file" or url.netloc not in ("", "localhost"):
+            raise ImproperlyConfigured(f"{name} must be a path or a file:// URL, not {value!r}.")
+        value = unquote(url.path)
     return (BASE_DIR / Path(value).expanduser()).resolve() if value else default
 
 

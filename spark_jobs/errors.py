@@ -17,6 +17,10 @@ class NotAStoreError(ReportError):
     """The path has no commit log."""
 
 
+class UnsupportedUrlError(ReportError):
+    """A URL names a place that cannot be used here."""
+
+
 class WindowError(ReportError):
     """The part of time that was asked for is none."""
 

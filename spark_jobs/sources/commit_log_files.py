@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from spark_jobs.errors import NotAStoreError
+from spark_jobs.errors import NotAStoreError, UnsupportedUrlError
 
 CHAINED = "::"
 """Between what lies in what, as fsspec writes it."""
@@ -45,6 +45,16 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     if text.startswith("file://"):
         return Path(unquote(urlsplit(text).path))
     return Path(text.removeprefix("file:"))
+
+
+def local_folder(path: str) -> Path:
+    """The absolute folder that a path or a ``file:`` URL names. UnsupportedUrlError for a URL of another scheme."""
+    if not is_local(path) or urlsplit(path).netloc not in ("", "localhost"):
+        raise UnsupportedUrlError(
+            f"{path} cannot be used here: only folders of this machine can, or network storage that is mounted on it. "
+            "Give a path or a file:// URL."
+        )
+    return local_path(path).resolve()
 
 
 def joined(folder: str | os.PathLike[str], *names: str) -> str:

@@ -96,6 +96,8 @@ def test_no_variable_is_required(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("GLASSMQ_LAKE_DIR", "s3://bucket/lake"),
+        ("GLASSMQ_LAKE_DIR", "file://server/lake"),
         ("GLASSMQ_WEB_PORT", "80a"),
         ("GLASSMQ_WEB_PORT", "0"),
         ("GLASSMQ_BROKER_PORT", "70000"),

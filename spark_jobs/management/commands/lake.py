@@ -14,6 +14,7 @@ from spark_jobs.errors import LakeCancelledError
 from spark_jobs.hosting import setup
 from spark_jobs.lake.folders import TABLES
 from spark_jobs.lake.notes import CUT_SHORT
+from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.spark.ctrl_c import cancelled_by_ctrl_c
 from spark_jobs.spark.failures import sentence
 from spark_jobs.spark.job_group import job_group
@@ -50,21 +51,21 @@ class Command(BaseCommand):
             )
             action.add_argument(
                 "--lake",
-                type=Path,
-                default=Path(settings.GLASSMQ_LAKE_DIR),
+                default=str(settings.GLASSMQ_LAKE_DIR),
                 metavar="DIR",
-                help="the folder of all lakes (default: %(default)s)",
+                help="the folder of all lakes, or its file:// URL (default: %(default)s)",
             )
         sync.add_argument("--bodies", action="store_true", help="bodies and property strings as well")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
+            lakes = local_folder(options["lake"])
             if options["action"] == "sync":
-                self.sync(options["store"], options["lake"], options["bodies"])
+                self.sync(options["store"], lakes, options["bodies"])
             elif options["action"] == "status":
-                self.status(found(options["store"], options["lake"]))
+                self.status(found(options["store"], lakes))
             else:
-                lake = found(options["store"], options["lake"])
+                lake = found(options["store"], lakes)
                 for file in lake.messages if options["table"] == "messages" else lake.polls:
                     self.stdout.write(file.path)
         except (LakeCancelledError, KeyboardInterrupt) as error:
@@ -121,7 +122,7 @@ class Command(BaseCommand):
                 return fill(
                     spark,
                     store,
-                    lakes.resolve(),
+                    lakes,
                     lambda: int(timezone.now().timestamp() * 1000),
                     progress,
                     with_bodies=with_bodies,
@@ -172,7 +173,7 @@ def found(store: str, lakes: Path) -> "Lake":
     """The lake of a store. CommandError where there is none."""
     from spark_jobs.lake.lake import find_lake
 
-    lake = find_lake(lakes.resolve(), store)
+    lake = find_lake(lakes, store)
     if lake is None:
         raise CommandError(f"There is no lake of {store} in {lakes}; `.venv/bin/python manage.py lake sync` makes one.")
     return lake

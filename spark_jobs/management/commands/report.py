@@ -9,8 +9,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from spark_jobs.catalogue import REPORTS
+from spark_jobs.errors import UnsupportedUrlError
 from spark_jobs.hosting import setup
 from spark_jobs.run import Job, periods, run_report
+from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.spark.failures import sentence
 from spark_jobs.spark.session import get_session, require_packages
 
@@ -28,8 +30,7 @@ class Command(BaseCommand):
         run.add_argument("name", help="which report: " + ", ".join(REPORTS))
         run.add_argument(
             "--store",
-            type=Path,
-            default=Path(settings.GLASSMQ_STORE_DIR),
+            default=str(settings.GLASSMQ_STORE_DIR),
             metavar="PATH",
             help="the store to read, of GlassMQ or RocketMQ; only read (default: %(default)s)",
         )
@@ -52,7 +53,6 @@ class Command(BaseCommand):
         run.add_argument(
             "--lake",
             dest="lakes",
-            type=Path,
             metavar="DIR",
             help="read the store's lake in the folder of lakes DIR, and of the store only what is newer",
         )
@@ -68,14 +68,18 @@ class Command(BaseCommand):
                 self.stdout.write(f"{info.name:<22} {info.description}")
         else:
             asked = {name: options[name] for name in ("from_ms", "to_ms", "topic", "consumer_group", "compare")}
-            lakes = options["lakes"]
+            try:
+                store = local_folder(options["store"])
+                lakes = local_folder(options["lakes"]) if options["lakes"] else None
+            except UnsupportedUrlError as error:
+                raise CommandError(str(error)) from error
             self.run(
                 Job(
                     options["name"],
-                    options["store"].resolve(),
+                    store,
                     options["out"],
                     **asked,
-                    lakes=lakes.resolve() if lakes else None,
+                    lakes=lakes,
                     source="lake" if lakes else "log",
                 )
             )

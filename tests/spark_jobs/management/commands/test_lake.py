@@ -47,6 +47,24 @@ def test_a_lake_from_the_command_line_and_a_report_of_it(golden: Path, tmp_path:
     assert golden_store.fingerprint(golden) == before
 
 
+@pytest.mark.parametrize("action", ["sync", "status", "files"])
+def test_a_lake_at_an_unsupported_url_is_refused(action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_store(tmp_path / "store", 3)
+    with pytest.raises(CommandError, match=r"s3://bucket/lake cannot be used here.*a path or a file:// URL"):
+        called("lake", action, "--store", str(tmp_path / "store"), "--lake", "s3://bucket/lake")
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_lake_at_a_file_url_is_its_folder(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 3)
+    sync(Wanted(str(tmp_path / "store"), tmp_path / "my lakes"), lambda works: map(carry_out, works), lambda: 0, print)
+    url = f"file://{tmp_path}/my%20lakes"
+    assert called("lake", "status", "--store", str(tmp_path / "store"), "--lake", url).startswith(
+        f"{tmp_path}/my lakes"
+    )
+
+
 def test_ctrl_c_before_spark_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_store(tmp_path / "store", 3)
 

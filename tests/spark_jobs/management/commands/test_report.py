@@ -29,6 +29,12 @@ def test_a_path_that_is_no_store(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("option", ["--store", "--lake"])
+def test_an_unsupported_url_is_refused(option: str, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"s3://bucket/a cannot be used here.*a path or a file:// URL"):
+        call_command("report", "run", "throughput", option, "s3://bucket/a", "--out", str(tmp_path / "out"))
+
+
 def test_a_window_that_is_not_of_whole_minutes(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="whole minute: a multiple of 60,000 ms"):
         call_command("report", "run", "throughput", "--out", str(tmp_path / "out"), "--to-ms", "1700000000000")

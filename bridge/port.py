@@ -18,6 +18,7 @@ from broker_core.codes import ResponseCode, version_text
 from broker_core.commands import Command, Failed, Held, Histogram, HoldView, Notice, QueueView, Reply, WakeUp
 from broker_core.consumers.allocate_message_queue import allocate_averagely
 from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, TooLargeError, UnavailableError
+from broker_core.events import event_types
 from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.server.tasks import start_task
@@ -45,6 +46,7 @@ __all__ = [
     "allocate_averagely",
     "commands",
     "encode_properties",
+    "event_types",
     "inflate_messages",
     "raise_failed",
     "security_headers",

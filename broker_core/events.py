@@ -30,6 +30,11 @@ class Event(
     mono_ns: int
 
 
+def event_types() -> frozenset[str]:
+    """The values of ``type`` of all events."""
+    return frozenset(str(kind.__struct_config__.tag) for kind in Event.__subclasses__())
+
+
 class MessagesStored(Event, frozen=True):
     """Messages are in the commit log: ``size`` bytes of records from ``physical_offset`` on."""
 

@@ -74,6 +74,9 @@ class HttpApplication:
     ) -> tuple[Answer | None, list[bytes]]:
         """The answer, and its body in parts; None if the handler has sent everything itself."""
         found = self._router.find(path_segments(scope))
+        if found is None and self._has_extra_slash(scope):
+            location = (scope.get("raw_path") or scope["path"].encode("ascii"))[:-1] + _question(scope)
+            return Answer(status=308, headers={"location": location.decode("ascii")}), []
         if found is None:
             raise Problem(
                 404,
@@ -129,6 +132,11 @@ class HttpApplication:
                 retry_after_s=1,
             ) from error
 
+    def _has_extra_slash(self, scope: Scope) -> bool:
+        """Whether the path ends with a slash and has a route without it."""
+        segments = path_segments(scope)
+        return not segments[-1] and self._router.find(segments[:-1]) is not None
+
     @staticmethod
     def _parameters(scope: Scope, path_values: dict[str, str], route: Route) -> dict[str, str]:
         query = read_query(scope)
@@ -161,6 +169,12 @@ class HttpApplication:
             headers["retry-after"] = str(problem.retry_after_s)
         answer = Answer(status=problem.status, content_type="application/problem+json", headers=headers)
         return answer, [self._encoder.encode(problem.details(scope["path"]))]
+
+
+def _question(scope: Scope) -> bytes:
+    """The query string with its question mark; empty without a query."""
+    query: bytes = scope.get("query_string", b"")
+    return b"?" + query if query else b""
 
 
 async def _parts(answer: Answer, encode: Encode, share: Share) -> tuple[list[bytes] | None, int]:

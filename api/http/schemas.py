@@ -7,7 +7,7 @@ Structs that the engine already has, such as ``HoldView``, are used in answers a
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from api.http.names import TopicName
 from bridge.port import commands
@@ -133,7 +133,10 @@ class PublishedMessage(Model, frozen=True, kw_only=True, gc=False):
 
 
 class MessageView(Model, frozen=True, kw_only=True, gc=False):
-    """One message, body decompressed. `body_encoding` is `utf8` where the bytes are UTF-8, else `base64`."""
+    """One message, body decompressed. `body_encoding` is `utf8` where the bytes are UTF-8, else `base64`.
+
+    `problem` is only there if the record is damaged: then the body is as it is stored, or only `size` is known.
+    """
 
     broker: str
     message_id: str
@@ -153,6 +156,7 @@ class MessageView(Model, frozen=True, kw_only=True, gc=False):
     store_host: str
     reconsume_times: int
     size: int
+    problem: str | UnsetType = UNSET
 
 
 class HoldResult(Model, frozen=True, kw_only=True, gc=False):

@@ -19,7 +19,7 @@ from api.http.problems import Problem
 from api.http.request import Params, Request, ask
 from api.http.routes import Header, Route
 from api.http.schemas import with_int64_as_text
-from bridge.port import BrokerError, Delta, EnginePort, EventBatch, commands, start_task
+from bridge.port import BrokerError, Delta, EnginePort, EventBatch, commands, event_types, start_task
 
 HEARTBEAT_S = 10.0
 _LAST_EVENT_ID = re.compile(r"^(\d{1,19})-(\d{1,19})$")
@@ -39,12 +39,25 @@ class EventsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
     group: OptionalGroupName = ""
 
 
+def requested_types(types: str) -> frozenset[str]:
+    """The event types that ``types`` names, separated by commas; empty for all. Problem 400 for an unknown one."""
+    requested = frozenset(filter(None, types.split(",")))
+    unknown = sorted(requested - event_types())
+    if unknown:
+        raise Problem(
+            400,
+            f"there is no event type {unknown[0]}; the types are {', '.join(sorted(event_types()))}",
+            pointer="/types",
+        )
+    return requested
+
+
 class EventStream:
     """One reader. A reader that is too slow is cut off: see ``Outbox``."""
 
     def __init__(self, request: Request[EventsParams]) -> None:
         self._params: EventsParams = request.params
-        self._types = frozenset(filter(None, request.params.types.split(",")))
+        self._types = requested_types(request.params.types)
         self._receive = request.receive
         self._over = asyncio.Event()
         self._epoch = -1
@@ -156,6 +169,7 @@ class EventStream:
 
 async def stream_events(request: Request[EventsParams]) -> None:
     """Events from now on, or those after `Last-Event-ID`."""
+    requested_types(request.params.types)  # refused before the status is sent
     port = (await brokers.single_broker(request.params.broker)).port
     await ask(port, commands.GetEvents(after=1 << 62, limit=1), commands.Events)  # a refusal must precede the status
     await request.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})

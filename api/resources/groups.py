@@ -67,15 +67,15 @@ class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
     """One group: its members, their subscriptions and queues, its lag, and its held pulls.
 
     `consume_type`, `message_model`, `consume_from_where` are RocketMQ's, and empty without members. `queues` has the
-    first 2000 of `queues_total` for each broker; `lag` and `offsets` are of those. `missing_topics` are subscribed
-    topics that no broker of the request has.
+    first 2000 of `queues_total` for each broker. `lag` and `offsets` are of those; `lag` is null if none of them has a
+    known lag. `missing_topics` are subscribed topics that no broker of the request has.
     """
 
     broker: str
     group: str
     seq: int
     topics: list[str]
-    lag: int
+    lag: int | None
     consume_type: str
     message_model: str
     consume_from_where: str
@@ -120,7 +120,7 @@ async def get_group(request: Request[GroupParams]) -> Answer:
             broker=", ".join(views),
             seq=replies.seq,
             topics=sorted({*subscriptions, *(queue.topic for queue in queues)}),
-            lag=sum(queue.lag or 0 for queue in queues),
+            lag=_known_lag(queues),
             members=[render(member) for member in members.values()],
             subscriptions=list(subscriptions.values()),
             assignment=_assignment(members, queues),
@@ -233,6 +233,11 @@ def _assignment(client_ids: Iterable[str], queues: list[GroupQueue]) -> list[Ass
         )
         for client_id in client_ids
     ]
+
+
+def _known_lag(queues: Iterable[GroupQueue]) -> int | None:
+    lags = [queue.lag for queue in queues if queue.lag is not None]
+    return sum(lags) if lags else None
 
 
 def _offset(queue: GroupQueue, offset: int) -> commands.GroupQueueOffset:

@@ -76,7 +76,7 @@ def encode_body(body: bytes) -> tuple[str, Literal["utf8", "base64"]]:
 def render(message: Message) -> MessageView:
     """A message as the API shows it."""
     body, body_encoding = encode_body(message.body)
-    return copied(MessageView, message, body=body, body_encoding=body_encoding)
+    return copied(MessageView, message, body=body, body_encoding=body_encoding, problem=message.problem or UNSET)
 
 
 def render_messages(

@@ -10,6 +10,7 @@ from api.http.problems import Problem
 from api.http.request import ask
 from api.http.schemas import copied
 from api.websockets.frames import (
+    PANELS,
     DeltaFrame,
     EventsRequest,
     HoldChanges,
@@ -56,6 +57,7 @@ class EventsSocket(Socket):
             case SnapshotRequest():
                 self._ask_for_snapshot()
             case SubscribePanels():
+                _check_panels(request.panels)
                 self._wanted = request
                 self._ask_for_snapshot()
             case Ping():
@@ -180,6 +182,14 @@ class EventsSocket(Socket):
     def _is_wanted(self, topic: str, group: str | None = None) -> bool:
         wanted = self._wanted
         return wanted.topic in ("", topic) and (group is None or wanted.group in ("", group))
+
+
+def _check_panels(panels: list[str]) -> None:
+    for index, panel in enumerate(panels):
+        if panel not in PANELS:
+            raise Problem(
+                400, f"there is no panel {panel!r}; the panels are {', '.join(PANELS)}", pointer=f"/panels/{index}"
+            )
 
 
 async def events_application(scope: Scope, receive: Receive, send: Send) -> None:

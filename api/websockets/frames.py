@@ -337,8 +337,9 @@ ConsumerAnswer = (
 
 # --- /ws/v1/events --------------------------------------------------------------------------------------------
 
-Panel = Literal["holds", "queues", "wakeups", "counters", "clients"]
-PANELS: tuple[Panel, ...] = ("holds", "queues", "wakeups", "counters", "clients")
+PANELS = ("holds", "queues", "wakeups", "counters", "clients")
+PanelName = Annotated[str, Meta(extra_json_schema={"enum": list(PANELS)})]
+"""One of ``PANELS``. ``/ws/v1/events`` checks it, so that the error of an unknown panel can name them."""
 
 
 class SnapshotRequest(ClientFrame, frozen=True, kw_only=True, tag="snapshot"):
@@ -351,7 +352,7 @@ class SubscribePanels(ClientFrame, frozen=True, kw_only=True, tag="subscribe"):
     `clients` are events of clients and groups: members that join and leave, queues that change hands.
     """
 
-    panels: list[Panel] = msgspec.field(default_factory=lambda: list(PANELS))
+    panels: list[PanelName] = msgspec.field(default_factory=lambda: list(PANELS))
     topic: OptionalTopicName = ""
     group: OptionalGroupName = ""
 

@@ -11,12 +11,15 @@ class GetConsumerGroups(Command, frozen=True):
 
 
 class ConsumerGroupView(Shape, frozen=True):
-    """``lag`` is in messages over all queues; ``holds`` and ``members`` count the held pulls and the clients."""
+    """``lag`` is in messages over all queues with a committed offset; None if there are none.
+
+    ``holds`` and ``members`` count the held pulls and the clients.
+    """
 
     broker: str
     group: str
     topics: list[str]
-    lag: int
+    lag: int | None
     holds: int
     members: int = 0
     message_model: str = ""

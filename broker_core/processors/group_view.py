@@ -4,7 +4,7 @@ Clients share the queues among themselves and do not report the result. So a vie
 by the clients' default strategy, applied only to the queues of this broker, and which client really pulls from it.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from itertools import islice
 from typing import Literal
 
@@ -52,16 +52,11 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Reply:
     groups = []
     for group in sorted({*context.offsets.groups(), *context.pulls.groups(), *holds, *context.consumers}):
         offsets, info = context.offsets.topics(group), context.consumers.get(group)
-        lag = sum(
-            max(0, context.store.max_offset(topic, queue_id) - offset)
-            for topic, queues in offsets.items()
-            for queue_id, offset in queues.items()
-        )
         groups.append(
             ConsumerGroupView(
                 broker=context.options.broker_name,
                 group=group,
-                lag=lag,
+                lag=_known_lag(context, offsets),
                 holds=holds.get(group, 0),
                 topics=sorted({*offsets, *topics.get(group, ()), *(info.subscriptions if info else ())}),
                 members=len(context.consumers.members(group)),
@@ -69,6 +64,17 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Reply:
             )
         )
     return ConsumerGroups(seq=context.events.seq, groups=groups)
+
+
+def _known_lag(context: Context, offsets: Mapping[str, Mapping[int, int]]) -> int | None:
+    """The messages between the committed offsets and the queues' ends; None without an offset in an existing topic."""
+    lag: int | None = None
+    for topic, queues in offsets.items():
+        if context.topics.get(topic) is None:
+            continue
+        for queue_id, offset in queues.items():
+            lag = (lag or 0) + max(0, context.store.max_offset(topic, queue_id) - offset)
+    return lag
 
 
 def get_consumer_group(context: Context, request: Request, now: Now) -> Reply:

@@ -243,6 +243,12 @@ function noProblem(group, own) {
 
 export const sum = (list, name) => list.reduce((total, entry) => total + (entry[name] ?? 0), 0);
 
+/** The sum of the known values; null if there are values and none is known. */
+export function knownSum(list, name) {
+  const known = list.map((entry) => entry[name]).filter(isKnown);
+  return known.length || !list.length ? known.reduce((total, value) => total + value, 0) : null;
+}
+
 /** Merges the entries of several brokers into one a group. Lag and holds are added up. A client is a member at each
  * broker that it is connected to, so `members` is the largest number of one broker, not the sum. */
 export function mergeBrokers(groups) {
@@ -251,7 +257,7 @@ export function mergeBrokers(groups) {
     const entry = merged.get(group.group);
     merged.set(group.group, entry === undefined ? { ...group, brokers: [broker] } : { ...entry,
       brokers: [...entry.brokers, broker], topics: [...new Set([...entry.topics, ...group.topics])].sort(),
-      lag: entry.lag + group.lag, holds: entry.holds + group.holds, members: Math.max(entry.members, group.members),
+      lag: knownSum([entry, group], "lag"), holds: entry.holds + group.holds, members: Math.max(entry.members, group.members),
       message_model: entry.message_model || group.message_model });
   }
   return [...merged.values()];

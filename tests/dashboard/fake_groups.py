@@ -78,6 +78,7 @@ def detail(group: str, members: list[Json], queues: list[Json], **fields: Any) -
         if entry["assigned_to"] in shares:
             shares[entry["assigned_to"]].append({name: entry[name] for name in ("broker", "topic", "queue_id")})
     topics = sorted({entry["topic"] for entry in queues})
+    lags = [int(entry["lag"]) for entry in queues if entry["lag"] is not None]
     held = [
         hold(entry["topic"], entry["queue_id"], group, entry["polled_by"])
         for entry in queues
@@ -88,7 +89,7 @@ def detail(group: str, members: list[Json], queues: list[Json], **fields: Any) -
         "group": group,
         "seq": "1",
         "topics": topics,
-        "lag": str(sum(int(entry["lag"] or 0) for entry in queues)),
+        "lag": None if lags == [] else str(sum(lags)),
         "consume_type": "CONSUME_PASSIVELY",
         "message_model": "CLUSTERING" if members else "",
         "consume_from_where": "CONSUME_FROM_LAST_OFFSET" if members else "",
@@ -212,7 +213,7 @@ def busy() -> FakeGroups:
                 for number in range(3)
             ],
         ),
-        detail("page-consumer", [], [queue("quickstart", 0, None, polled_by="page-1x")]),
+        detail("page-consumer", [], [queue("quickstart", 0, None, polled_by="page-1x", offset=None)]),
     ]
     others = [
         client("producer-eu-1", producer_groups=["orders-producer", "CLIENT_INNER_PRODUCER"], holds=0),

@@ -167,6 +167,11 @@ test("entries of one group on several brokers are merged", () => {
     { group: "alone", topics: ["orders"], lag: 1, holds: 2, members: 3, message_model: "CLUSTERING", brokers: ["a"] }]);
 });
 
+test("an unknown lag stays unknown when brokers are merged", () => {
+  const line = (broker, lag) => ({ broker, group: "g", topics: [], lag, holds: 0, members: 0, message_model: "" });
+  assert.deepEqual([[null, null], [null, 2], [3, null]].map(([a, b]) => mergeBrokers([line("a", a), line("b", b)])[0].lag), [null, 2, 3]);
+});
+
 describe("clients", () => {
   test("have a type", () => {
     assert.deepEqual([member("a"), member("a", { language: "GO", version: "4.5.2" }), member("a", { language: "", version: "" }),

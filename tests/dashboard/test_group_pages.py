@@ -23,6 +23,7 @@ def test_the_list_shows_the_state_of_each_group(open_page: OpenPage) -> None:
         ["✖no members", "◔behind", "●no known lag", "◌pulled by non-members"]
     )
     expect(page.locator('[data-group-row="audit"] .lag-cell')).to_have_text("912")
+    expect(page.locator('[data-group-row="page-consumer"] .lag-cell')).to_have_text("unknown")
     expect(page.locator('[data-part="figures"] dd')).to_have_text(["4", "5", "936", "9", "2"])
     page.get_by_role("searchbox").fill("orders behind")
     expect(rows).to_have_count(1)

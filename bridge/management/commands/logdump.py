@@ -36,12 +36,18 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         store, offset, topic = options["store"], options["offset"], options["topic"]
         try:
-            self.stdout.write(COLUMNS)
+            is_headed = False
             while True:
-                for record in read_records(store, offset):
+                records = read_records(store, offset)
+                record = next(records, None)  # raises for a folder that is not a store: before the header
+                if not is_headed:
+                    self.stdout.write(COLUMNS)
+                    is_headed = True
+                while record is not None:
                     offset = record.physical_offset + record.size
                     if topic in ("", record.topic):
                         self.stdout.write(line(record))
+                    record = next(records, None)
                 self.stdout.flush()
                 if not options["follow"]:
                     return

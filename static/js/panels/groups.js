@@ -13,7 +13,7 @@ const SORTS = {
   group: byName,
   state: (a, b) => groupState(a).rank - groupState(b).rank || byName(a, b),
   members: (a, b) => a.members - b.members || byName(a, b),
-  lag: (a, b) => b.lag - a.lag || byName(a, b),
+  lag: (a, b) => (b.lag ?? -1) - (a.lag ?? -1) || byName(a, b),
   holds: (a, b) => a.holds - b.holds || byName(a, b),
 };
 
@@ -51,6 +51,8 @@ export function groupsPanel() {
     row.parts.topics.title = topics;
     setText(row.parts.members, group.message_model === "BROADCASTING" ? `${count(group.members)} broadcasting` : count(group.members));
     setText(row.parts.lag, count(group.lag));
+    row.parts.lag.classList.toggle("is-unknown", group.lag === null);
+    row.parts.lag.title = group.lag === null ? "The group has no committed offset." : "";
     setText(row.parts.holds, count(group.holds));
   }
 

@@ -31,6 +31,13 @@ async def test_an_unknown_path(client: httpx.AsyncClient) -> None:
     problem(await client.get("/api/v1/nothing"), 404, "REQUEST_CODE_NOT_SUPPORTED")
 
 
+@pytest.mark.parametrize("path", ["/api/docs", "/api/v1/topics/%25RETRY%25g/queues", "/livez"])
+async def test_a_path_with_an_extra_slash_is_redirected(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.get(f"{path}/?int64=string")
+    assert (answer.status_code, answer.headers["location"]) == (308, f"{path}?int64=string")
+    problem(await client.get("/api/nothing/"), 404, "REQUEST_CODE_NOT_SUPPORTED")
+
+
 async def test_a_wrong_method_says_which_are_right(client: httpx.AsyncClient) -> None:
     answer = await client.put("/api/v1/topics", content=b"{}", headers=JSON)
     problem(answer, 405, "REQUEST_CODE_NOT_SUPPORTED")

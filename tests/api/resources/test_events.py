@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import httpx
 import pytest
 
 from api.resources import events as events_module
@@ -123,6 +124,13 @@ async def test_only_what_was_asked_for(stream: Any, port: FakePort) -> None:
     await request.until_body_has("7-45")
     (only,) = await ended(request)
     assert json.loads(only.split("data: ")[1])["seq"] == "45"
+
+
+async def test_an_unknown_type_is_refused_with_the_known_ones(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/api/v1/events?types=pull_held,pull_wokken")
+    (error,) = answer.json()["errors"]
+    assert (answer.status_code, error["pointer"]) == (400, "/types")
+    assert "pull_wokken" in error["detail"] and "pull_woken" in error["detail"]
 
 
 async def test_a_gap_and_a_restart_are_told(stream: Any, port: FakePort) -> None:

@@ -108,6 +108,12 @@ async def test_a_group_that_nobody_is_in(client: httpx.AsyncClient, detailed: Fa
     )
 
 
+async def test_a_lag_that_no_queue_knows_is_null(client: httpx.AsyncClient, detailed: FakePort) -> None:
+    unknown = group_queue(0, None, offset=None, lag=None, lag_ms=None)
+    detailed.replies[commands.GetConsumerGroup] = group_detail(queues=[unknown])
+    assert (await client.get("/api/v1/groups/G")).json()["lag"] is None
+
+
 async def test_an_unknown_group(client: httpx.AsyncClient, detailed: FakePort) -> None:
     detailed.replies[commands.GetConsumerGroup] = NotFoundError(
         "no such group", code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST

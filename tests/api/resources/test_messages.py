@@ -107,6 +107,15 @@ async def test_an_unknown_message_points_at_the_parameter_id(
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (404, "/id")
 
 
+async def test_a_damaged_message_says_what_is_wrong(client: httpx.AsyncClient, port: FakePort) -> None:
+    whole = record(b"hello")
+    damaged = whole.replace(b"hello", b"jello")
+    port.replies[commands.ViewMessage] = commands.Records(records=whole)
+    assert "problem" not in (await client.get("/api/v1/messages/ID0")).json()
+    port.replies[commands.ViewMessage] = commands.Records(records=damaged)
+    assert "checksum" in (await client.get("/api/v1/messages/ID0")).json()["problem"]
+
+
 async def test_large_numbers_as_text(client: httpx.AsyncClient) -> None:
     message = (await client.post(PATH + "?int64=string", json={"body": "x"})).json()["messages"][0]
     assert (message["physical_offset"], message["queue_id"]) == ("0", 0)

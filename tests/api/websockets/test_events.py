@@ -32,6 +32,13 @@ async def test_a_snapshot_comes_first(page: WebsocketCommunicator) -> None:
     assert (frame["seq"], len(frame["holds"]), frame["counters"]["messages_stored"]) == (41, 2, 9)
 
 
+async def test_an_unknown_panel_is_refused_with_the_known_ones(page: WebsocketCommunicator) -> None:
+    await hear(page, "snapshot")
+    await page.send_json_to({"type": "subscribe", "panels": ["holds", "wakeup"]})
+    (error,) = (await hear(page, "problem"))["errors"]
+    assert error["pointer"] == "/panels/1" and "wakeups" in error["detail"]
+
+
 async def test_a_delta_has_every_change(page: WebsocketCommunicator, port: FakePort) -> None:
     await hear(page, "snapshot")
     port.send_delta(

@@ -101,6 +101,27 @@ def test_without_a_commit_only_an_empty_queue_has_a_known_lag() -> None:
     assert queues(bench, "offset", "lag", "lag_ms") == [(None, None, None), (None, 0, 0)]
 
 
+def listed_lag(bench: Bench) -> int | None:
+    reply = bench.call(c.GetConsumerGroups())
+    assert isinstance(reply, c.ConsumerGroups)
+    return next(view.lag for view in reply.groups if view.group == "g")
+
+
+def test_the_list_of_groups_has_no_lag_where_none_is_known() -> None:
+    bench = orders()
+    join(bench, "A")
+    assert listed_lag(bench) is None, "no offset is committed"
+    commit(bench, 3)
+    assert listed_lag(bench) == 0
+    commit(bench, 1)
+    assert listed_lag(bench) == 2
+    entry = c.QueueOffset(topic="never-created", queue_id=0, offset=7)
+    bench.context.offsets.commit("h", entry.topic, entry.queue_id, entry.offset)
+    reply = bench.call(c.GetConsumerGroups())
+    assert isinstance(reply, c.ConsumerGroups)
+    assert [(view.group, view.lag) for view in reply.groups] == [("g", 2), ("h", None)], "the topic does not exist"
+
+
 def test_a_member_that_stops_asking_is_seen() -> None:
     bench = orders()
     join(bench, "A")

@@ -49,6 +49,18 @@ def dump(*arguments: Any) -> list[str]:
     return lines
 
 
+def test_a_folder_that_is_not_a_store_is_named_without_a_header(tmp_path: Path) -> None:
+    out = io.StringIO()
+    with pytest.raises(CommandError, match="is not a store"):
+        call_command("logdump", str(tmp_path), stdout=out)
+    assert out.getvalue() == ""
+
+
+def test_an_empty_store_has_a_header_only(tmp_path: Path) -> None:
+    store_of(tmp_path)
+    assert dump(tmp_path) == []
+
+
 def test_one_line_a_record_without_control_characters(tmp_path: Path) -> None:
     begins = store_of(tmp_path, "orders", "others")
     size = begins[1]

@@ -1,8 +1,10 @@
 """Daphne with limits. Daphne alone reads whole bodies, accepts any number of clients, and buffers whole answers.
 
     body         more than ``max_body`` bytes, announced or received: 413, and nothing more is read
-    connections  more than ``max_connections``: closed as soon as they are accepted
+    connections  more than ``max_connections``: the longest open one without a whole request is closed in favour of the
+                 new one; where each has a whole request, the new one is closed
     headers      Twisted's own: 16 KiB of request line and headers, 500 headers; 400 for more
+    time         a request that arrives too slowly (``ArrivalLimits``): 408
     answers      the application's ``send`` waits while more than 64 KiB of an answer are unsent; a client that reads
                  nothing for ``stall_seconds`` is cut off, a slow one is not
 
@@ -21,8 +23,10 @@ import logging
 import sys
 import termios
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
+import msgspec
 from daphne.http_protocol import WebRequest
 from daphne.server import Server
 from daphne.ws_protocol import WebSocketProtocol
@@ -45,15 +49,72 @@ PART_BYTES = 64 * 1024
 when it is empty."""
 MAX_CLOSE_REASON = 123
 """Bytes; a close frame has up to 125, two of them for the code."""
+CANDIDATES = 64
+"""How many connections are looked at for one that can be closed in favour of a new one."""
+
+
+class ArrivalLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How slowly a request may arrive. Times in seconds."""
+
+    head: float = 10
+    """For the request line and the headers, from their first byte, or from the start of a new connection."""
+    body: float = 10
+    """For the body, from the end of the headers; longer by one second for each ``body_rate`` bytes received of it."""
+    body_rate: int = 16 * 1024
+
+
+class Arrival:
+    """The request that arrives on one connection, if any. Times are in seconds, of any clock."""
+
+    def __init__(self, limits: ArrivalLimits, now: float) -> None:
+        """A new connection, whose first request is expected at once."""
+        self._limits = limits
+        self._head_since: float | None = now
+        self._body_since: float | None = None
+
+    def begin(self, now: float) -> None:
+        """Bytes came in. The first ones after ``expect`` begin a request."""
+        if self._head_since is None:
+            self._head_since = now
+
+    def end_head(self, now: float) -> None:
+        """The headers are complete."""
+        self._body_since = now
+
+    def expect(self) -> None:
+        """The previous request is answered; the client may take its time before it begins the next one."""
+        self._head_since = self._body_since = None
+
+    def lateness(self, now: float, received: int) -> str:
+        """What is late, as the reason for a 408; empty if nothing is. ``received`` is the body's size until now."""
+        limits = self._limits
+        if self._body_since is not None:
+            if now - self._body_since >= limits.body + received / limits.body_rate:
+                return (
+                    f"the request body arrived too slowly: after {limits.body:g} s, at least {limits.body_rate} bytes "
+                    "are expected each second"
+                )
+        elif self._head_since is not None and now - self._head_since >= limits.head:
+            return f"the request's headers did not arrive within {limits.head:g} s"
+        return ""
 
 
 class LimitedServer(Server):  # type: ignore[misc]
     """Daphne's server with ``max_body`` in bytes and ``max_connections``; ``open_connections`` counts the open ones."""
 
     def __init__(
-        self, *arguments: Any, max_body: int, max_connections: int, stall_seconds: float = STALL_S, **options: Any
+        self,
+        *arguments: Any,
+        max_body: int,
+        max_connections: int,
+        stall_seconds: float = STALL_S,
+        arrival_limits: ArrivalLimits | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
+        self.arrival_limits = arrival_limits or ArrivalLimits()
+        self.without_request: dict[LimitedChannel, None] = {}
+        """Connections that have not sent a whole request since their last answer; the longest waiting one first."""
         self.stall_seconds = stall_seconds
         self.max_body = max_body
         self.max_connections = max_connections
@@ -87,12 +148,33 @@ class LimitedServer(Server):  # type: ignore[misc]
         is_full = self.open_connections > self.max_connections
         if is_full and not self._is_full:
             logger.warning(
-                "%d connections are open, which is the limit; further ones are closed (%s)",
+                "%d connections are open, which is the limit; each further one replaces one that has sent no whole "
+                "request, or is closed (%s)",
                 self.max_connections,
                 "GLASSMQ_MAX_CONNECTIONS, or the limit of open files",
             )
         self._is_full = is_full
-        return not is_full
+        return not is_full or self._close_one_without_request()
+
+    def _close_one_without_request(self) -> bool:
+        """Close the longest waiting connection that has no whole request; False if there is none.
+
+        One whose client still reads the previous answer stays.
+        """
+        for channel in list(islice(self.without_request, CANDIDATES)):
+            del self.without_request[channel]
+            if not unsent_bytes(channel.transport):
+                channel.transport.abortConnection()  # type: ignore[union-attr]
+                return True
+            self.without_request[channel] = None
+        return False
+
+    def timeout_checker(self) -> None:
+        """Daphne's hook, called every 2 s."""
+        now = reactor.seconds()
+        for channel in list(self.without_request):
+            channel.check_arrival(now)
+        super().timeout_checker()
 
     def connection_closed(self) -> None:
         self.open_connections -= 1
@@ -115,13 +197,55 @@ class LimitedChannel(HTTPChannel):
         self.requestFactory = LimitedRequest
         self._has_room = asyncio.Event()
         self._has_room.set()
-        if self.factory.server.connection_opened():
+        self._server: LimitedServer = self.factory.server
+        self._arrival = Arrival(self._server.arrival_limits, reactor.seconds())
+        if self._server.connection_opened():
+            self._server.without_request[self] = None
             super().connectionMade()  # type: ignore[no-untyped-call]
         else:
             self.transport.abortConnection()  # type: ignore[union-attr]
 
+    def dataReceived(self, data: bytes) -> None:
+        if self in self._server.without_request:
+            self._arrival.begin(reactor.seconds())
+        super().dataReceived(data)  # type: ignore[no-untyped-call]
+
+    def allHeadersReceived(self) -> None:
+        self._arrival.end_head(reactor.seconds())
+        super().allHeadersReceived()  # type: ignore[no-untyped-call]
+
+    def allContentReceived(self) -> None:
+        """The request is complete; the connection keeps its place until the request is answered."""
+        self._server.without_request.pop(self, None)
+        super().allContentReceived()  # type: ignore[no-untyped-call]
+
+    def requestDone(self, request: Any) -> None:
+        """The request is answered. Twisted reads the next one now, if it has arrived already."""
+        self._arrival.expect()
+        if self.persistent:
+            self._server.without_request[self] = None
+            if self._dataBuffer:
+                self._arrival.begin(reactor.seconds())
+        super().requestDone(request)  # type: ignore[no-untyped-call]
+
+    def check_arrival(self, now: float) -> None:
+        """Answer 408 and close if a request arrives too slowly. ``now`` is ``reactor.seconds()``."""
+        lateness = self._arrival.lateness(now, self.requests[-1].received if self.requests else 0)
+        if lateness:
+            self.refuse(problem(HTTPStatus.REQUEST_TIMEOUT, "SYSTEM_BUSY", lateness))
+
+    def refuse(self, answer: bytes) -> None:
+        """Send a whole answer to a request that has not arrived completely, and close."""
+        self._server.without_request.pop(self, None)
+        transport: Any = self.transport
+        transport.write(answer)
+        transport.loseWriteConnection()
+        transport.pauseProducing()
+        reactor.callLater(LINGER_S, transport.abortConnection)
+
     def connectionLost(self, reason: Any = None) -> None:
-        self.factory.server.connection_closed()
+        self._server.connection_closed()
+        self._server.without_request.pop(self, None)
         self._has_room.set()
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
 
@@ -140,7 +264,7 @@ class LimitedChannel(HTTPChannel):
         while not self._has_room.is_set():
             unsent = unsent_bytes(self.transport)
             try:
-                async with asyncio.timeout(self.factory.server.stall_seconds):
+                async with asyncio.timeout(self._server.stall_seconds):
                     await self._has_room.wait()
             except TimeoutError:
                 if unsent_bytes(self.transport) >= unsent:
@@ -149,6 +273,7 @@ class LimitedChannel(HTTPChannel):
 
     def loseConnection(self) -> None:
         """Close when everything is sent. Twisted sets no time limit for a client that does not read it."""
+        self._server.without_request.pop(self, None)
         self.setTimeout(self.timeOut)  # type: ignore[no-untyped-call]
         super().loseConnection()  # type: ignore[no-untyped-call]
 
@@ -164,7 +289,8 @@ class LimitedChannel(HTTPChannel):
 class LimitedRequest(WebRequest):  # type: ignore[misc]
     """One request, refused while it arrives if its body is too large."""
 
-    _received = 0
+    received = 0
+    """Bytes of the body until now."""
     _is_refused = False
 
     async def write_buffer_empty(self) -> None:
@@ -180,8 +306,8 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
             super().gotLength(length)
 
     def handleContentChunk(self, data: bytes) -> None:
-        self._received += len(data)
-        if self._received > self.server.max_body and not self._is_refused:
+        self.received += len(data)
+        if self.received > self.server.max_body and not self._is_refused:
             self._refuse()
         if not self._is_refused:
             super().handleContentChunk(data)
@@ -194,10 +320,7 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
     def _refuse(self) -> None:
         self._is_refused = True
         self.requestHeaders.removeHeader(b"expect")  # otherwise Twisted would ask for the body (100 Continue)
-        self.transport.write(too_large(self.server.max_body))
-        self.transport.loseWriteConnection()
-        self.transport.pauseProducing()
-        reactor.callLater(LINGER_S, self.transport.abortConnection)
+        self.channel.refuse(too_large(self.server.max_body))
 
 
 class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
@@ -240,15 +363,20 @@ def unsent_bytes(transport: Any) -> int:
 
 
 def too_large(limit: int) -> bytes:
-    """The complete HTTP answer to a body of more than ``limit`` bytes, with a problem as in RFC 9457."""
-    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    """The answer to a body of more than ``limit`` bytes."""
+    detail = f"the request body is larger than {limit} bytes"
+    return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "MESSAGE_ILLEGAL", detail)
+
+
+def problem(status: HTTPStatus, code: str, detail: str) -> bytes:
+    """A complete HTTP answer with a problem as in RFC 9457, after which the connection is closed."""
     body = json.dumps(
         {
             "type": "about:blank",
             "title": status.phrase,
             "status": status.value,
-            "code": "MESSAGE_ILLEGAL",
-            "detail": f"the request body is larger than {limit} bytes",
+            "code": code,
+            "detail": detail,
             "instance": "",
             "errors": [],
         }

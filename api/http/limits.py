@@ -13,8 +13,6 @@ MAX_REQUEST_BODY: Final = 8 * MIB
 MAX_SMALL_BODY: Final = 64 * KIB
 """Largest request body where no messages are sent, bytes."""
 MAX_MESSAGES_PER_PUBLISH: Final = 1024
-BODY_READ_SECONDS: Final = 30.0
-"""A request body must arrive within this time."""
 MAX_HEADERS: Final = 100
 MAX_HEADER_BYTES: Final = 32 * KIB
 MAX_PATH_BYTES: Final = 4 * KIB

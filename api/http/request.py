@@ -1,6 +1,5 @@
 """What handlers receive and return, and how a request is read."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -9,7 +8,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import msgspec
 
 from api.http.asgi import Message, Receive, Scope, Send
-from api.http.limits import BODY_READ_SECONDS, MAX_QUERY_BYTES
+from api.http.limits import MAX_QUERY_BYTES
 from api.http.problems import Problem, invalid
 from bridge.port import EnginePort, ResponseCode, commands
 
@@ -153,31 +152,21 @@ def too_large(limit: int) -> Problem:
     )
 
 
+class ClientGone(Exception):
+    """The client disconnected before it had sent its request."""
+
+
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
-    """The whole body. Problem 413 as soon as it is known to be too large, 408 when it does not arrive in time."""
+    """The whole body. Problem 413 as soon as it is known to be too large.
+
+    The server limits how slowly it may arrive (``bridge.daphne_limits``).
+    """
     length = headers.get(b"content-length", b"")
     if length:
         if not length.isdigit():
             raise Problem(400, "Content-Length is not a number", pointer="/Content-Length")
         if len(length) > 15 or int(length) > limit:
             raise too_large(limit)
-    try:
-        async with asyncio.timeout(BODY_READ_SECONDS):
-            return await _read_all(receive, limit)
-    except TimeoutError as error:
-        raise Problem(
-            408,
-            f"the request body did not arrive within {BODY_READ_SECONDS:.0f} s",
-            code=ResponseCode.SYSTEM_BUSY,
-            headers={"connection": "close"},
-        ) from error
-
-
-class ClientGone(Exception):
-    """The client disconnected before it had sent its request."""
-
-
-async def _read_all(receive: Receive, limit: int) -> bytes:
     message: Message = await receive()
     body: bytes = message.get("body", b"")
     if not message.get("more_body"):

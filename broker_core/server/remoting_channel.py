@@ -61,6 +61,7 @@ class Channel(asyncio.Protocol):
         self.remote_port = 0
         self.unfinished = 0
         """Bytes of an incomplete frame."""
+        self._is_incomplete = True  # no frame has arrived yet, or part of one
         self.unsent_counted = 0
         """Unsent bytes that are part of ``SharedLimits.unsent``."""
         self._server = server
@@ -164,6 +165,8 @@ class Channel(asyncio.Protocol):
             self.cut(f"did not read for {self._sizes.stalled:g} s: {self.unsent} bytes are unsent")
         elif self._limits.state is State.HANDSHAKE:
             self._refuse(f"TLS was not established within {self._sizes.handshake:g} s")
+        elif self._limits.state is State.RECEIVING:
+            self.cut(f"sends a frame too slowly: {self.unfinished} bytes of it have arrived")
         else:
             self._shared.counters.idle += 1
             self.abort()
@@ -180,12 +183,12 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
-        self._limits.note_activity(self._server.loop.time())
         if self._tls is not None:
             data = self._decrypt(data)
         elif self._session is None:
             data = self._begin(data)
-        if data:
+        if data:  # part of a TLS record is none, and no activity
+            self._limits.note_activity(self._server.loop.time())
             self._take(data)
 
     def pause_writing(self) -> None:
@@ -247,10 +250,8 @@ class Channel(asyncio.Protocol):
             commands = self._decoder.feed(data)
         except RemotingProtocolError as error:
             commands, broken = error.commands, str(error)
-        growth = self._decoder.unfinished - self.unfinished
-        if growth:
-            self.unfinished += growth
-            self._shared.count_unfinished(growth)
+        if self._decoder.unfinished or self._is_incomplete:
+            self._count_unfinished(self._decoder.unfinished, is_new=bool(commands) or not self.unfinished)
         if (
             self._waiting
             or len(commands) > self._sizes.questions
@@ -262,6 +263,12 @@ class Channel(asyncio.Protocol):
             self._give(commands)
         if broken:
             self._refuse(broken)
+
+    def _count_unfinished(self, unfinished: int, *, is_new: bool) -> None:
+        growth, self.unfinished = unfinished - self.unfinished, unfinished
+        self._is_incomplete = unfinished > 0
+        self._limits.note_unfinished(unfinished, is_new, self._server.loop.time())
+        self._shared.count_unfinished(self, growth)
 
     def _give(self, commands: list[RemotingCommand]) -> None:
         """Give frames to the session. A defect of it ends this connection only."""
@@ -294,8 +301,10 @@ class Channel(asyncio.Protocol):
         if reading != self._reading and not self._transport.is_closing():
             self._reading = reading
             if reading:
+                self._limits.resume(self._server.loop.time())
                 self._transport.resume_reading()
             else:
+                self._limits.pause()
                 self._transport.pause_reading()
 
     def _refuse(self, why: str) -> None:

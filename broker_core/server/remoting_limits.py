@@ -19,13 +19,18 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What clients may cost. Times in seconds, sizes in bytes."""
 
     connections: int = 20_000
-    """Further connections are closed as soon as they are accepted."""
+    """A further connection takes the place of one that is sending its first frame, or part of a frame: the one that has
+    done so for the longest time. If there is none, the new one is closed as soon as it is accepted."""
     idle: float = 120
     """A connection without a byte in or out for so long is closed; RocketMQ's value."""
     handshake: float = 10
     """A connection on which TLS is not established after so long is closed."""
     stalled: float = 15
     """A client that is behind with reading and takes nothing for so long is cut off."""
+    frame: float = 10
+    """A connection is cut off when a frame is incomplete so long after its first byte; one second later for each
+    ``frame_rate`` bytes of it that have arrived."""
+    frame_rate: int = 16 * 1024
     behind: int = MIB
     """A client with more unsent than this is behind: nothing is read from it until it has caught up."""
     unsent: int = 64 * MIB
@@ -48,11 +53,11 @@ class RemotingCounters(msgspec.Struct):
 
     accepted: int = 0
     refused: int = 0
-    """Closed because there were too many."""
+    """Closed because there were too many, and none could make room."""
     protocol_errors: int = 0
     """Closed because they sent no frames or invalid TLS, or used plain text or TLS where only the other is allowed."""
     cut: int = 0
-    """Cut off because they did not read, or sent too much of incomplete frames."""
+    """Cut off because they did not read, or sent incomplete frames: too slowly, too much, or in the place of others."""
     idle: int = 0
     """Closed because they were silent."""
 
@@ -70,6 +75,7 @@ class State(Enum):
     ---------  ------------------------------------  -------------------  ------------------------------------------
     BEHIND     more than ``behind`` bytes unsent     no                   ``stalled`` s after it last took a byte
     HANDSHAKE  TLS began and is not established      yes                  ``handshake`` s after it was opened
+    RECEIVING  part of a frame has arrived           yes                  ``frame`` s after its first byte, or later
     OPEN       everything else                       if no frames wait    ``idle`` s after the last byte in or out
 
     The first state that applies is the connection's.
@@ -77,6 +83,7 @@ class State(Enum):
 
     BEHIND = "behind"
     HANDSHAKE = "handshake"
+    RECEIVING = "receiving"
     OPEN = "open"
 
 
@@ -86,18 +93,36 @@ class ChannelLimits:
     def __init__(self, limits: RemotingLimits, now: float) -> None:
         self._limits = limits
         self._opened_at = self._active_at = self._behind_since = now
-        self._is_behind = self._shakes_hands = False
+        self._is_behind = self._shakes_hands = self._is_paused = False
         self._taken = 0
+        self._frame_since = now
+        self._unfinished = 0
 
     @property
     def state(self) -> State:
         if self._is_behind:
             return State.BEHIND
-        return State.HANDSHAKE if self._shakes_hands else State.OPEN
+        if self._shakes_hands:
+            return State.HANDSHAKE
+        return State.RECEIVING if self._unfinished and not self._is_paused else State.OPEN
 
     def note_activity(self, now: float) -> None:
         """Bytes came in or are written."""
         self._active_at = now
+
+    def note_unfinished(self, unfinished: int, is_new: bool, now: float) -> None:
+        """So many bytes of an incomplete frame have arrived. ``is_new``: they are the frame's first."""
+        self._unfinished = unfinished
+        if is_new:
+            self._frame_since = now
+
+    def pause(self) -> None:
+        """Nothing is read any more, so the rest of a frame is not late."""
+        self._is_paused = True
+
+    def resume(self, now: float) -> None:
+        """The rest of a frame is read again. Its time begins anew."""
+        self._is_paused, self._frame_since = False, now
 
     def begin_handshake(self) -> None:
         self._shakes_hands = True
@@ -117,6 +142,9 @@ class ChannelLimits:
         state = self.state
         if state is State.HANDSHAKE:
             return now - self._opened_at >= self._limits.handshake
+        if state is State.RECEIVING:
+            limits = self._limits
+            return now - self._frame_since >= limits.frame + self._unfinished / limits.frame_rate
         if state is State.OPEN:
             return now - self._active_at >= self._limits.idle
         if taken != self._taken:
@@ -149,20 +177,37 @@ class SharedLimits:
         """Unsent bytes of all clients that are behind, as of when each was last written to."""
         self._largest_answer = largest_answer
         self._connections: set[Costly] = set()
+        self._incomplete: dict[Costly, None] = {}
+        """Connections that have sent no frame yet, or have sent part of one; the longest waiting one first."""
 
     def add(self, connection: Costly) -> None:
         self._connections.add(connection)
+        self._incomplete[connection] = None
 
     def remove(self, connection: Costly) -> None:
         self._connections.discard(connection)
-        self.count_unfinished(-connection.unfinished)
+        self._incomplete.pop(connection, None)
+        self.unfinished -= connection.unfinished
+
+    def cut_incomplete(self) -> bool:
+        """Cut off one connection in favour of a new one; False if all have sent only whole frames."""
+        connection = next(iter(self._incomplete), None)
+        if connection is None:
+            return False
+        del self._incomplete[connection]
+        connection.cut("has not sent a whole frame yet, and others need its place")
+        return True
 
     def max_unsent(self) -> int:
         """What one client may have unsent: as many of the largest answers as it may ask for at once, or ``unsent``."""
         return max(self.limits.unsent, self.limits.questions * self._largest_answer())
 
-    def count_unfinished(self, change: int) -> None:
-        """Incomplete frames grew or shrank. Above the limit, the connection with most of them is cut off."""
+    def count_unfinished(self, connection: Costly, change: int) -> None:
+        """An incomplete frame grew, or is complete now. Above the limit, the connection with most is cut off."""
+        if connection.unfinished:
+            self._incomplete.setdefault(connection)
+        else:
+            self._incomplete.pop(connection, None)
         self.unfinished += change
         if self.unfinished > self.limits.unfinished:
             max(self._connections, key=lambda connection: connection.unfinished).cut(

@@ -122,9 +122,10 @@ class RemotingServer:
     # --- For channels ---
 
     def opened(self, channel: Channel) -> bool:
-        """Whether there is room for one more."""
+        """Whether there is room for one more, or can be."""
         self.counters.accepted += 1
-        if len(self.channels) >= self.limits.connections or self._last_closed is not None:
+        is_full = len(self.channels) >= self.limits.connections
+        if self._last_closed is not None or (is_full and not self.shared.cut_incomplete()):
             self.counters.refused += 1
             note(self.counters.refused, "%s is refused: there are %d connections already", channel, len(self.channels))
             return False
@@ -155,4 +156,6 @@ class RemotingServer:
         limits, now = self.limits, self.loop.time()
         for channel in list(self.channels):
             channel.check(now)
-        self._sweep_timer = self.loop.call_later(min(limits.idle, limits.handshake, limits.stalled) / 4, self._sweep)
+        self._sweep_timer = self.loop.call_later(
+            min(limits.idle, limits.handshake, limits.stalled, limits.frame) / 4, self._sweep
+        )

@@ -11,7 +11,7 @@ import time
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
@@ -21,7 +21,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from bridge.daphne_limits import LimitedServer, too_large
+from bridge.daphne_limits import Arrival, ArrivalLimits, LimitedServer, too_large
 from bridge.management.commands.broker import WEBSOCKET_MAX_BYTES
 from bridge.message_view import INFLATED_BYTES_MAX
 from broker_core.codes import RequestCode
@@ -208,31 +208,18 @@ def test_headers_have_the_limits_of_twisted(broker: Broker, headers: list[str]) 
     assert received.startswith(b"HTTP/1.1 400 ") or received == b""
 
 
-def test_one_connection_too_many_is_closed_and_the_others_go_on(start: Callable[..., Broker]) -> None:
-    broker = start(GLASSMQ_MAX_CONNECTIONS="3")
-    staying = HTTPConnection("127.0.0.1", broker.port, timeout=PATIENCE_S)
-    staying.connect()
-
-    def is_served(client: HTTPConnection) -> bool:
-        try:
-            client.request("GET", "/livez")
-            return json.load(client.getresponse()) == {"status": "ok"}
-        except OSError:
-            client.close()
-            return False
-
-    wait_until(lambda: is_served(staying))
-    others = [HTTPConnection("127.0.0.1", broker.port, timeout=PATIENCE_S) for _ in range(3)]
-    wait_until(lambda: is_served(others[0]) and is_served(others[1]))
-    assert not is_served(others[2])
-    assert is_served(staying)
-    others[0].close()
-    wait_until(lambda: is_served(others[2]))
-    for client in (staying, *others):
-        client.close()
+def test_a_new_client_takes_the_place_of_one_that_asks_nothing(start: Callable[..., Broker]) -> None:
+    broker = start(GLASSMQ_MAX_CONNECTIONS="1")
+    idle = HTTPConnection("127.0.0.1", broker.port, timeout=PATIENCE_S)
+    for _ in range(3):
+        with suppress(OSError):
+            idle.request("GET", "/livez")
+            idle.getresponse().read()
+        assert broker.get("/livez") == {"status": "ok"}
+        idle.close()
     broker.process.terminate()
     output, _ = broker.process.communicate(timeout=PATIENCE_S)
-    assert "3 connections are open, which is the limit" in output
+    assert "1 connections are open, which is the limit" in output
 
 
 async def test_a_websocket_counts_once_and_gives_its_place_back(start: Callable[..., Broker]) -> None:
@@ -357,11 +344,14 @@ SOCKET_BUFFERS = 16
 
 
 @contextmanager
-def limited_server(stall_seconds: float) -> Iterator[int]:
+def limited_server(
+    stall_seconds: float = PATIENCE_S, arrival_seconds: float = PATIENCE_S, connections: int = 100
+) -> Iterator[int]:
     """A LimitedServer in a process of its own; its port."""
     port = unused_ports(1)[0]
+    options = map(str, (stall_seconds, arrival_seconds, connections, port))
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.bridge.limited_server", str(stall_seconds), str(port)],
+        [sys.executable, "-m", "tests.bridge.limited_server", *options],
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
@@ -375,13 +365,13 @@ def limited_server(stall_seconds: float) -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def patient() -> Iterator[int]:
-    with limited_server(PATIENCE_S) as port:
+    with limited_server() as port:
         yield port
 
 
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[int]:
-    with limited_server(0.5) as port:
+    with limited_server(stall_seconds=0.5) as port:
         yield port
 
 
@@ -446,3 +436,103 @@ def test_a_slow_client_is_not_cut(impatient: int) -> None:
             size += len(data)
             time.sleep(0.05)
     assert size > 6 * MIB
+
+
+# --- Requests that arrive slowly ---
+
+SLOTS = 200
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n"
+BEGINNINGS = {"nothing": b"", "head": GET[:-2] + b"x-slow: ", "body": POST + b"x", "next": GET + GET[:10]}
+"""What a slow sender sends of a request, by what is incomplete."""
+
+
+def test_a_connection_is_late_when_its_first_request_does_not_come() -> None:
+    arrival = Arrival(ArrivalLimits(head=10), 1000)
+    arrival.begin(1009)
+    assert arrival.lateness(1009.9, 0) == ""
+    assert "headers did not arrive within 10 s" in arrival.lateness(1010, 0)
+
+
+def test_a_connection_may_be_silent_between_requests() -> None:
+    arrival = Arrival(ArrivalLimits(head=10), 1000)
+    arrival.end_head(1001)
+    arrival.expect()
+    assert arrival.lateness(5000, 0) == ""
+    arrival.begin(5000)
+    arrival.begin(5009)
+    assert arrival.lateness(5009, 0) == "" != arrival.lateness(5010, 0)
+
+
+def test_a_body_is_late_when_it_is_slower_than_the_minimum_rate() -> None:
+    arrival = Arrival(ArrivalLimits(head=10, body=5, body_rate=100), 1000)
+    arrival.end_head(1009)
+    assert arrival.lateness(1013.9, 0) == ""
+    assert "arrived too slowly" in arrival.lateness(1014, 0)
+    assert arrival.lateness(1014, 1) == ""
+    assert arrival.lateness(2013, 100_000) == "" != arrival.lateness(2014, 100_000)
+
+
+@pytest.mark.parametrize("kind", BEGINNINGS)
+def test_a_sender_that_drips_is_answered_408_and_closed(kind: str) -> None:
+    with (
+        limited_server(arrival_seconds=0.2) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client,
+    ):
+        client.sendall(BEGINNINGS[kind])
+        if kind == "next":
+            assert answer_on(client)[0].status == 200
+        client.settimeout(0.05)
+        received = b""
+        for _ in range(200):  # for ten seconds at most
+            with suppress(TimeoutError):
+                received = client.recv(4096)
+                break
+            with suppress(OSError):
+                client.send(b"x" if kind != "nothing" else b"")
+        assert received.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        answered = json.loads(received.partition(b"\r\n\r\n")[2])
+        assert (answered["status"], answered["code"]) == (408, "SYSTEM_BUSY")
+        wait_until(lambda: number_at(port, "/open") == 1)
+
+
+@pytest.mark.parametrize("kind", BEGINNINGS)
+def test_others_are_served_while_slow_senders_have_every_place(kind: str) -> None:
+    with limited_server(connections=SLOTS) as port, ExitStack() as attack:
+        for _ in range(SLOTS):
+            client = attack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S))
+            client.sendall(BEGINNINGS[kind])
+            if kind == "next":
+                assert answer_on(client)[0].status == 200
+        for _ in range(20):
+            assert number_at(port, "/open") in (SLOTS, SLOTS + 1)
+
+
+def test_a_connection_keeps_its_place_while_its_request_is_handled() -> None:
+    with limited_server(connections=3) as port, ExitStack() as holds:
+        holding = [holds.enter_context(asking(port, "/hold")) for _ in range(3)]
+        for client in holding:
+            assert client.recv(MIB).startswith(b"HTTP/1.1 200 ")
+        for _ in range(5):
+            with pytest.raises(ConnectionError):
+                number_at(port, "/open")
+        for client in holding:
+            client.settimeout(0.01)
+            with suppress(TimeoutError):
+                assert client.recv(MIB), "it was closed"
+
+
+def test_a_client_that_still_reads_its_answer_keeps_its_place() -> None:
+    with limited_server(connections=1) as port, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+        client.settimeout(PATIENCE_S)
+        client.connect(("127.0.0.1", port))
+        client.sendall(b"GET /whole?n=1 HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert client.recv(1) == b"H"
+        with pytest.raises(ConnectionError):
+            number_at(port, "/open")
+        size = 1
+        while size < MIB:
+            data = client.recv(MIB)
+            assert data, "it was cut"
+            size += len(data)

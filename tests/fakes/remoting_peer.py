@@ -17,7 +17,7 @@ from broker_core.server.remoting_server import RemotingServer
 from broker_core.server.tls import TlsOptions
 from tests.fakes.ports import unused_ports
 
-PATIENT = RemotingLimits(idle=60, handshake=60, stalled=60)
+PATIENT = RemotingLimits(idle=60, handshake=60, stalled=60, frame=60)
 """Long enough that a slow machine closes no connection in a test about something else."""
 
 

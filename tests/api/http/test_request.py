@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http import request as request_module
 from api.http.problems import Problem
 from api.http.request import (
     ClientGone,
@@ -112,13 +111,6 @@ async def test_content_length_is_believed_before_anything_is_read(length: bytes,
     with pytest.raises(Problem) as caught:
         await read_body(receiver(), {b"content-length": length}, 3)  # type: ignore[arg-type]
     assert caught.value.status == status
-
-
-async def test_a_body_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_module, "BODY_READ_SECONDS", 0.0)
-    with pytest.raises(Problem) as caught:
-        await read_body(receiver(chunk(b"a", True)), {}, 3)  # type: ignore[arg-type]
-    assert caught.value.status == 408
 
 
 @pytest.mark.parametrize("messages", [[{"type": "http.disconnect"}], [chunk(b"a", True), {"type": "http.disconnect"}]])

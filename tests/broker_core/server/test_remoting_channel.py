@@ -401,6 +401,32 @@ async def test_frames_with_a_body_do_not_count_as_questions() -> None:
         assert running.sessions[0].reads == [list(range(20)), list(range(20, 40)), list(range(40, 60))]
 
 
+@pytest.mark.parametrize("context", [None, trusting()], ids=["plain", "tls"])
+async def test_a_sender_that_drips_is_cut_off(context: ssl.SSLContext | None) -> None:
+    async with serving(tls=TlsOptions(), frame=0.05) as running:
+        peer = await running.connect(context=context)
+        await peer.ask(1)
+        for byte in request(2, bytes(2000)).encode():  # for some seconds, if it were not cut off
+            if running.sessions[0].closings:
+                break
+            peer.writer.write(bytes([byte]))
+            await asyncio.sleep(0.002)
+        assert running.sessions[0].closings == 1
+        assert running.server.counters.cut == 1
+        await peer.rest()
+
+
+async def test_half_a_tls_record_is_no_activity() -> None:
+    async with serving(tls=TlsOptions()) as running:
+        peer = await running.connect(context=trusting())
+        await peer.ask(1)
+        channel = running.sessions[0].channel
+        active_at = channel._limits._active_at
+        channel.data_received(bytes.fromhex("17 0303 1000 00"))
+        assert channel._limits._active_at == active_at
+        peer.writer.transport.abort()
+
+
 # --- TLS --------------------------------------------------------------------------------------------------------------
 
 
@@ -475,7 +501,7 @@ async def test_garbage_within_tls_is_closed() -> None:
 # --- Idle connections -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", [b"", GOLDEN[0], GOLDEN[0][:30]])
+@pytest.mark.parametrize("first", [b"", GOLDEN[0]])
 async def test_a_connection_without_any_traffic_is_closed(first: bytes) -> None:
     async with serving(idle=0.02) as running:
         peer = await running.connect()

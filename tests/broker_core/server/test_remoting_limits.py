@@ -4,7 +4,7 @@ import pytest
 
 from broker_core.server.remoting_limits import ChannelLimits, RemotingLimits, SharedLimits, State
 
-LIMITS = RemotingLimits(idle=100, handshake=10, stalled=20, unsent_in_all=100, unfinished=50)
+LIMITS = RemotingLimits(idle=100, handshake=10, stalled=20, frame=5, frame_rate=100, unsent_in_all=100, unfinished=50)
 
 
 @pytest.fixture
@@ -38,6 +38,27 @@ def test_a_client_that_is_behind_is_overdue_when_it_takes_nothing(channel: Chann
     assert channel.state is State.HANDSHAKE
 
 
+def test_an_incomplete_frame_is_overdue_when_its_rest_is_slow(channel: ChannelLimits) -> None:
+    channel.note_unfinished(3, True, 1050)
+    channel.note_activity(1054)
+    assert channel.state is State.RECEIVING
+    assert not channel.is_overdue(1055, 0) and channel.is_overdue(1055.1, 0)
+    channel.note_unfinished(1000, False, 1055)
+    assert not channel.is_overdue(1064.9, 0) and channel.is_overdue(1065, 0)
+    channel.note_unfinished(10, True, 1065)
+    assert not channel.is_overdue(1070, 0)
+    channel.note_unfinished(0, False, 1070)
+    assert channel.state is State.OPEN and not channel.is_overdue(1080, 0)
+
+
+def test_the_rest_of_a_frame_is_not_late_while_nothing_is_read(channel: ChannelLimits) -> None:
+    channel.note_unfinished(3, True, 1000)
+    channel.pause()
+    assert channel.state is State.OPEN and not channel.is_overdue(1050, 0)
+    channel.resume(1050)
+    assert not channel.is_overdue(1055, 0) and channel.is_overdue(1056, 0)
+
+
 class Connection:
     """A connection with so many bytes of an incomplete frame, and so many unsent."""
 
@@ -58,9 +79,9 @@ class Connection:
 def test_the_connection_with_most_of_incomplete_frames_is_cut_off() -> None:
     shared = SharedLimits(LIMITS, lambda: 0)
     small, large = Connection(shared, unfinished=20), Connection(shared, unfinished=30)
-    shared.count_unfinished(50)
+    shared.count_unfinished(large, 50)
     assert small.reasons == large.reasons == []
-    shared.count_unfinished(1)
+    shared.count_unfinished(large, 1)
     assert (small.reasons, large.reasons) == ([], ["sent too much of an incomplete frame"])
     shared.remove(large)
     assert shared.unfinished == 21
@@ -91,3 +112,24 @@ def test_totals_that_are_out_of_date_cut_nobody_off() -> None:
 def test_one_client_may_have_the_largest_answers_unsent_that_it_may_ask_for() -> None:
     assert SharedLimits(LIMITS, lambda: 1000).max_unsent() == LIMITS.unsent
     assert SharedLimits(LIMITS, lambda: 10 << 20).max_unsent() == LIMITS.questions * (10 << 20)
+
+
+def test_the_longest_incomplete_connection_makes_room() -> None:
+    shared = SharedLimits(LIMITS, lambda: 0)
+    first, second, third = (Connection(shared, unfinished=unfinished) for unfinished in (0, 7, 0))
+    shared.count_unfinished(first, 0)
+    first.unfinished = 9
+    shared.count_unfinished(first, 9)
+    shared.remove(third)
+    assert shared.cut_incomplete()
+    assert (first.reasons, len(second.reasons)) == ([], 1), "the second one has waited since it was accepted"
+    assert shared.cut_incomplete() and not shared.cut_incomplete()
+    assert (len(first.reasons), len(second.reasons), third.reasons) == (1, 1, [])
+
+
+def test_connections_that_sent_whole_frames_keep_their_places() -> None:
+    shared = SharedLimits(LIMITS, lambda: 0)
+    first, second = Connection(shared), Connection(shared)
+    shared.count_unfinished(first, 0)
+    assert shared.cut_incomplete() and not shared.cut_incomplete()
+    assert (first.reasons, len(second.reasons)) == ([], 1)

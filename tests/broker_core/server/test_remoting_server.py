@@ -15,6 +15,8 @@ from broker_core.server.tls import TlsOptions
 from tests.fakes.ports import unused_ports
 from tests.fakes.remoting_peer import NotingSession, request, serving, until
 
+SLOTS = 200
+
 
 async def test_all_ports_are_alike() -> None:
     async with serving() as running:
@@ -92,6 +94,24 @@ async def test_one_connection_too_many_is_closed(caplog: pytest.LogCaptureFixtur
         assert (await fourth.ask(1)).opaque == 1
         assert (await second.ask(2)).opaque == 2
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+@pytest.mark.parametrize("first", ["nothing", "part", "whole and part"])
+async def test_others_are_served_while_slow_senders_have_every_place(first: str) -> None:
+    frame = request(1, b"body").encode()
+    async with serving(connections=SLOTS) as running:
+        attackers = [await running.connect() for _ in range(SLOTS)]
+        for attacker in attackers:
+            if first == "whole and part":
+                await attacker.ask(1)
+            attacker.writer.write(frame[: 0 if first == "nothing" else 9])
+        await until(lambda: running.server.shared.unfinished == (0 if first == "nothing" else 9 * SLOTS))
+        others = [await running.connect() for _ in range(20)]
+        for number, peer in enumerate(others):
+            assert (await peer.ask(number)).opaque == number
+        assert (running.server.counters.cut, running.server.counters.refused) == (20, 0)
+        for peer in attackers + others:
+            peer.writer.transport.abort()
 
 
 async def test_frames_that_never_become_whole_have_a_bound_over_all_connections() -> None:

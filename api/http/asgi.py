@@ -11,6 +11,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Close codes of WebSockets; docs/asyncapi.yaml explains them
 CLOSE_BAD_FRAME = 4400
+CLOSE_NOT_AUTHENTICATED = 4401
 CLOSE_FORBIDDEN = 4403
 CLOSE_IDLE = 4408
 CLOSE_TOO_LARGE = 4413

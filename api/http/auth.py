@@ -7,6 +7,7 @@ and a logout, which deletes the session, ends it in every web process that share
 import asyncio
 import logging
 from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
 from http.cookies import CookieError, SimpleCookie
@@ -26,6 +27,8 @@ from api.http.failed_logins import FailedLogins
 from api.http.limits import KIB
 from api.http.problems import Problem
 from api.http.request import ClientGone, read_body, read_headers
+from api.http.session_watch import SCOPE_KEY, SessionWatch
+from bridge.port import ResponseCode
 
 COOKIE = "glassmq_session"
 SESSION_SECONDS = 12 * 3600
@@ -48,26 +51,66 @@ class Gate:
         salt = "api.session." + sha256(self._token).hexdigest()
         self._signer = TimestampSigner(key=secret_key, salt=salt)
         self._failed = FailedLogins()
+        self.sessions = SessionWatch(_does_session_exist)
 
     async def admits(self, scope: Scope) -> bool:
-        """Whether the request has the token, or the cookie of a session that has not ended."""
-        if self.open or self._bearer(header(scope, b"authorization")):
+        """Whether the request has the token, or the cookie of a session that has not ended.
+
+        A session can then be watched through the scope (see ``session_watch``). Raises Problem 429 for a token from an
+        address that must wait after failed logins.
+        """
+        if self.open:
             return True
+        refusal: Problem | None = None
+        scheme, _, token = header(scope, b"authorization").partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            try:
+                if self._check_token(scope, token.strip()):
+                    return True
+            except Problem as problem:
+                refusal = problem
+        if await self._has_session(scope):
+            return True
+        if refusal is not None:
+            raise refusal
+        return False
+
+    async def _has_session(self, scope: Scope) -> bool:
         key = self._session_key(header(scope, b"cookie"))
         if not key:
             return False
         try:
-            return bool(await database_sync_to_async(_session_exists)(key))
+            exists = await _does_session_exist(key)
         except DatabaseError as error:
             log.error("a session cannot be checked, so its request is refused: the database fails: %s", error)
             return False
+        if exists:
+            scope[SCOPE_KEY] = partial(self.sessions.add, key)
+        return exists
+
+    def _check_token(self, scope: Scope, token: str) -> bool:
+        """Whether ``token`` is the access token. A failure is logged with its address.
+
+        Problem 429 for an address that must wait. Its token is not looked at, so that waiting cannot be skipped.
+        """
+        address, now = self._address(scope), asyncio.get_running_loop().time()
+        wait_s = ceil(self._failed.wait_seconds(address, now))
+        if wait_s:
+            raise Problem(
+                429,
+                f"Too many failed logins from your address. Try again in {wait_s} s.",
+                code=ResponseCode.FLOW_CONTROL,
+                headers={"retry-after": str(wait_s)},
+            )
+        if self._is_token(token):
+            self._failed.clear(address)
+            return True
+        failures = self._failed.add(address, now)
+        log.warning("failed login from %s (%d in a row)", address, failures)
+        return False
 
     def _is_token(self, text: str) -> bool:
         return compare_digest(sha256(text.encode("utf-8", "replace")).digest(), sha256(self._token).digest())
-
-    def _bearer(self, authorization: str) -> bool:
-        scheme, _, token = authorization.partition(" ")
-        return scheme.lower() == "bearer" and self._is_token(token.strip())
 
     def _session_key(self, cookies: str) -> str:
         """The session key of a cookie with a valid signature of the last 12 hours; otherwise empty."""
@@ -109,25 +152,22 @@ class Gate:
             await self._check_login(scope, send, target, form.get("token", [""])[0].strip())
 
     async def _check_login(self, scope: Scope, send: Send, target: str, token: str) -> None:
-        """An address that must wait is refused without a look at its token, so that waiting cannot be skipped."""
-        address, now = self._address(scope), asyncio.get_running_loop().time()
-        wait_s = ceil(self._failed.wait_seconds(address, now))
-        if wait_s:
-            error = f"Too many failed logins from your address. Try again in {wait_s} s."
-            await _page(scope, send, target, error, 429, [(b"retry-after", str(wait_s).encode("ascii"))])
-        elif not self._is_token(token):
-            failures = self._failed.add(address, now)
-            log.warning("failed login from %s (%d in a row)", address, failures)
+        try:
+            is_token = self._check_token(scope, token)
+        except Problem as problem:
+            headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in problem.headers.items()]
+            await _page(scope, send, target, problem.detail, problem.status, headers)
+            return
+        if not is_token:
             await _page(scope, send, target, "This is not the access token of this broker.", 401)
-        else:
-            self._failed.clear(address)
-            try:
-                key = await database_sync_to_async(_create_session)()
-            except DatabaseError as error:
-                log.error("a login failed, because the database fails: %s", error)
-                await _page(scope, send, target, "You cannot be signed in: the database of this broker fails.", 503)
-                return
-            await _redirect(send, target, self._cookie(self._signer.sign(key)))
+            return
+        try:
+            key = await database_sync_to_async(_create_session)()
+        except DatabaseError as error:
+            log.error("a login failed, because the database fails: %s", error)
+            await _page(scope, send, target, "You cannot be signed in: the database of this broker fails.", 503)
+            return
+        await _redirect(send, target, self._cookie(self._signer.sign(key)))
 
     def _address(self, scope: Scope) -> str:
         """The client's address, at most 64 printable characters."""
@@ -139,7 +179,7 @@ class Gate:
         return address[:64]
 
     async def logout(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Ends the session in all web processes; by POST only, so that no link can do it."""
+        """Ends the session and closes what it opened, in all web processes; by POST only, so that no link can do it."""
         if scope["method"] != "POST":
             await _answer(send, 405, [(b"allow", b"POST")])
             return
@@ -147,6 +187,7 @@ class Gate:
         try:
             if key:
                 await database_sync_to_async(_delete_session)(key)
+                self.sessions.end(key)
         except DatabaseError as error:
             log.error("a logout failed, because the database fails: %s", error)
             await _page(scope, send, "/", "You are still signed in: the database of this broker fails.", 503)
@@ -171,6 +212,10 @@ def _create_session() -> str:
 
 def _session_exists(key: str) -> bool:
     return bool(_session().exists(key))
+
+
+async def _does_session_exist(key: str) -> bool:
+    return bool(await database_sync_to_async(_session_exists)(key))
 
 
 def _delete_session(key: str) -> None:

@@ -1,5 +1,7 @@
 """Failed logins by client address: after some failures the address must wait before its next attempt.
 
+A wrong token counts, whether it was sent by the login page or as a bearer token.
+
 The table is in the memory of one web process, so several processes allow as many times the attempts.
 """
 
@@ -23,6 +25,8 @@ class FailedLogins:
 
     def wait_seconds(self, address: str, now: float) -> float:
         """Seconds until ``address`` may try again; 0 if it may now."""
+        if not self._failures:
+            return 0.0
         failures, last = self._failures.get(_network(address), (0, 0.0))
         return max(0.0, last + _wait_after(failures) - now)
 
@@ -38,7 +42,8 @@ class FailedLogins:
 
     def clear(self, address: str) -> None:
         """Forgets the failures of ``address``, after a successful login."""
-        self._failures.pop(_network(address), None)
+        if self._failures:
+            self._failures.pop(_network(address), None)
 
 
 def _wait_after(failures: int) -> float:

@@ -15,7 +15,7 @@ import msgspec
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
-from api.http.asgi import CLOSE_FORBIDDEN, Application, Message, Receive, Scope, Send, header
+from api.http.asgi import CLOSE_FORBIDDEN, CLOSE_NOT_AUTHENTICATED, Application, Message, Receive, Scope, Send, header
 from api.http.auth import LOGIN_PATH, Gate, to_login, wants_page
 from api.http.limits import MAX_HEADER_BYTES, MAX_HEADERS, MAX_PATH_BYTES
 from api.http.outbox import SCOPE_KEY, server_buffer
@@ -27,7 +27,6 @@ PROBES = ("/livez", "/readyz")
 OPEN_PATHS = (*PROBES, LOGIN_PATH, "/favicon.ico")
 OPEN_PREFIX = "/static/"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
-CLOSE_NOT_AUTHENTICATED = 4401
 
 
 class SecurityMiddleware:
@@ -69,9 +68,16 @@ class SecurityMiddleware:
         path = scope["path"]
         if path == LOGIN_PATH:
             await self._gate.login(scope, receive, send)
-        elif path == "/logout":
+            return
+        if path == "/logout":
             await self._gate.logout(scope, receive, send)
-        elif path in OPEN_PATHS or path.startswith(OPEN_PREFIX) or await self._gate.admits(scope):
+            return
+        try:
+            is_admitted = path in OPEN_PATHS or path.startswith(OPEN_PREFIX) or await self._gate.admits(scope)
+        except Problem as problem:
+            await send_problem(problem, scope, send)
+            return
+        if is_admitted:
             await self._app(scope, receive, send)
         elif wants_page(scope):
             await to_login(scope, send)
@@ -109,13 +115,17 @@ class SecurityMiddleware:
             await receive()
             await send({"type": "websocket.close", "code": CLOSE_FORBIDDEN})  # before accept: HTTP 403
             return
-        if await self._gate.admits(scope):
-            await self._app(scope, receive, send)
-            return
+        reason = "not authenticated"
+        try:
+            if await self._gate.admits(scope):
+                await self._app(scope, receive, send)
+                return
+        except Problem as problem:
+            reason = problem.detail
         await receive()
         # Accepted first, because a browser gives its page only the close code of a socket that was open.
         await send({"type": "websocket.accept"})
-        await send({"type": "websocket.close", "code": CLOSE_NOT_AUTHENTICATED, "reason": "not authenticated"})
+        await send({"type": "websocket.close", "code": CLOSE_NOT_AUTHENTICATED, "reason": reason})
 
     def _check(self, scope: Scope, *, unsafe: bool) -> None:
         """Raises Problem for a request that is refused."""

@@ -19,6 +19,7 @@ from api.http.problems import Problem
 from api.http.request import Params, Request, ask
 from api.http.routes import Header, Route
 from api.http.schemas import with_int64_as_text
+from api.http.session_watch import watch_session
 from bridge.port import BrokerError, Delta, EnginePort, EventBatch, commands, event_types, start_task
 
 HEARTBEAT_S = 10.0
@@ -58,6 +59,7 @@ class EventStream:
     def __init__(self, request: Request[EventsParams]) -> None:
         self._params: EventsParams = request.params
         self._types = requested_types(request.params.types)
+        self._scope = request.scope
         self._receive = request.receive
         self._over = asyncio.Event()
         self._epoch = -1
@@ -90,6 +92,7 @@ class EventStream:
 
     async def run(self, port: EnginePort, last_event_id: str) -> None:
         stop = port.watch(self, events=True)
+        unwatch_session = watch_session(self._scope, self._over.set)
         tasks = [
             start_task(work, f"{name} of an event stream", on_failure=lambda error: self._over.set())
             for name, work in {
@@ -103,6 +106,7 @@ class EventStream:
             await self._over.wait()
         finally:
             stop()
+            unwatch_session()
             for task in tasks:
                 task.cancel()
 

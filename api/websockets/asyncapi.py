@@ -25,7 +25,7 @@ client leaves the group with `unsubscribe`, or when its socket closes.
 Frames of the server are as large as `max_sent_frame_bytes` at most: many WebSocket libraries need a limit of their own
 raised to that. Messages are delivered whole, up to 16 MiB. A `pulled` carries 4 MiB of bodies, or one message.
 
-Close codes: 4400 frames that are not of this protocol, 4401 not authenticated, 4403 forbidden, 4408 idle,
+Close codes: 4400 frames that are not of this protocol, 4401 not authenticated or logged out, 4403 forbidden, 4408 idle,
 4413 a frame too large, 4429 the client does not read, 1011 the server failed, 1012 the server restarts.""",
         "receive": frames.ConsumerRequest,
         "send": frames.ConsumerAnswer,

@@ -14,6 +14,7 @@ from api.http.asgi import (
     CLOSE_BAD_FRAME,
     CLOSE_FAILED,
     CLOSE_IDLE,
+    CLOSE_NOT_AUTHENTICATED,
     CLOSE_RESTART,
     CLOSE_TOO_LARGE,
     CLOSE_TOO_SLOW,
@@ -25,6 +26,7 @@ from api.http.limits import IDLE_SECONDS, MAX_BAD_FRAMES, MAX_FRAME
 from api.http.outbox import Outbox
 from api.http.problems import Problem, invalid, problem_of
 from api.http.schemas import with_int64_as_text
+from api.http.session_watch import watch_session
 from api.websockets.frames import Bye, FrameId, ProblemFrame, SentFrame
 from bridge.port import BrokerError, start_task
 
@@ -145,6 +147,7 @@ class Socket:
         chosen = self.subprotocol if offered else None
         await self._send({"type": "websocket.accept", "subprotocol": chosen})
         self.live.add(self)
+        unwatch = watch_session(self.scope, lambda: self.end(CLOSE_NOT_AUTHENTICATED, "the session has ended"))
         path = self.scope.get("path")
         writer = start_task(self.outbox.run(), f"writer of {path}", on_failure=self._task_failed)
         self._main = start_task(self._serve(), f"reader of {path}", expected=(Closed,))
@@ -157,6 +160,7 @@ class Socket:
         except Closed as closed:
             self._closing = closed
         finally:
+            unwatch()
             await self._finish(writer)
 
     async def _finish(self, writer: asyncio.Task[None]) -> None:

@@ -7,6 +7,7 @@ from django.db import DatabaseError
 
 from api.http import auth, failed_logins
 from api.http.auth import COOKIE, Gate, local_path, wants_page
+from api.http.problems import Problem
 from tests.api.asgi_client import AsgiRequest
 
 TOKEN = "a-token-of-sixteen"
@@ -45,7 +46,7 @@ async def session_of(gate: Gate) -> str:
     ],
 )
 async def test_the_bearer_token(authorization: str, admitted: bool) -> None:
-    assert await GATE.admits(scope(authorization=authorization)) is admitted
+    assert await Gate(TOKEN, "a secret key").admits(scope(authorization=authorization)) is admitted
 
 
 async def test_without_a_token_every_request_is_admitted() -> None:
@@ -147,6 +148,31 @@ async def test_failed_logins_are_logged_and_slowed(caplog: pytest.LogCaptureFixt
     assert 1 <= int(refused.headers["retry-after"]) <= 1000
     assert f"Try again in {refused.headers['retry-after']} s." in refused.body.decode()
     assert (await login(gate, f"token={TOKEN}", address="10.0.0.10")).status == 303
+
+
+@pytest.mark.usefixtures("long_waits")
+async def test_wrong_bearer_tokens_are_logged_and_slowed_like_logins(caplog: pytest.LogCaptureFixture) -> None:
+    gate = Gate(TOKEN, "a secret key")
+    session = await session_of(gate)
+    client = {"client": ("10.0.0.9", 4711)}
+    right, wrong = (scope(authorization=f"Bearer {token}") | client for token in (TOKEN, "wrong"))
+    with caplog.at_level(logging.WARNING, logger="api.http.auth"):
+        assert [await gate.admits(wrong) for _ in range(3)] == [False] * 3
+    assert caplog.messages[-1] == "failed login from 10.0.0.9 (3 in a row)"
+    for request in (right, wrong):
+        with pytest.raises(Problem) as caught:
+            await gate.admits(request)
+        assert caught.value.status == 429 and 1 <= int(caught.value.headers["retry-after"]) <= 1000
+    assert await gate.admits(scope(authorization="Bearer wrong", cookie=session) | client), "a session need not wait"
+    assert await gate.admits(right | {"client": ("10.0.0.10", 4711)})
+
+
+async def test_the_right_bearer_token_ends_the_count_of_failures() -> None:
+    gate = Gate(TOKEN, "a secret key")
+    for _ in range(4):
+        for _ in range(2):
+            assert not await gate.admits(scope(authorization="Bearer wrong"))
+        assert await gate.admits(scope(authorization=f"Bearer {TOKEN}"))
 
 
 @pytest.mark.usefixtures("long_waits")

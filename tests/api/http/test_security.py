@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from api.http import failed_logins
 from api.http.auth import Gate
 from api.http.outbox import SCOPE_KEY
 from api.http.security import SecurityMiddleware
@@ -167,6 +168,22 @@ async def test_a_websocket_without_the_token_is_closed_with_4401() -> None:
     assert accepted
     assert await socket.receive_output() == {"type": "websocket.close", "code": 4401, "reason": "not authenticated"}
     assert (await websocket(TOKEN, Authorization=f"Bearer {TOKEN}"))[0]
+
+
+async def test_an_address_with_failed_logins_waits_for_http_and_websockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failed_logins, "FIRST_WAIT_SECONDS", 50.0)
+    application = middleware(TOKEN)
+    wrong = LOCAL | {"Authorization": "Bearer wrong"}
+    statuses = [(await AsgiRequest(application, "GET", "/api", headers=wrong).done()).status for _ in range(4)]
+    assert statuses == [401, 401, 401, 429]
+    refused = await AsgiRequest(application, "GET", "/api", headers=wrong).done()
+    assert refused.headers["retry-after"] == "50" and refused.json()["code"] == "FLOW_CONTROL"
+    headers = [(name.lower().encode(), value.encode()) for name, value in wrong.items()]
+    socket = WebsocketCommunicator(application, "/ws/v1/events", headers=headers)
+    socket.scope["client"] = ["127.0.0.1", 4711]
+    await socket.connect()
+    closed = await socket.receive_output()
+    assert (closed["code"], "failed logins" in closed["reason"]) == (4401, True)
 
 
 async def test_by_default_the_settings_decide() -> None:

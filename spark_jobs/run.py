@@ -178,8 +178,10 @@ def read_facts(
 ) -> "Iterator[dict[str, DataFrame]]":
     """Have Spark compute the facts, once; they are cached until the context ends.
 
-    Few facts are put into one partition, so that each table is a single task. Facts made ``from_few`` rows become a
-    table of their own, without the plan by which they were made. ``part`` of ``parts``: which of all facts these are.
+    Up to FEW_FACTS facts are put into one partition, so that each table is a single task. Up to FEW_ROWS facts are
+    collected and become a new table: a cached table keeps its plan, and the plan of a report with several steps grows
+    with each of them until planning takes longer than reading. ``from_few``: the input is so small that the facts are
+    collected without being counted first. ``part`` of ``parts``: which of all facts these are.
     """
     cached: list[DataFrame] = []
     ready = {}
@@ -192,10 +194,11 @@ def read_facts(
                 for done in (index, index + 1)
             )
             progress(begin, f"reading: {name.replace('_', ' ')}", until)
+            count = None if from_few else rows.count()
             table = None
-            if from_few:
+            if count is None or count <= FEW_ROWS:
                 table = as_table(rows)
-            elif rows.count() <= FEW_FACTS:
+            elif count <= FEW_FACTS:
                 table = rows.coalesce(1).persist()
             cached.append(rows.persist() if table is None else table)
             ready[name] = rows if table is None else table

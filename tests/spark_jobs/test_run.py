@@ -206,6 +206,14 @@ def test_many_facts_of_few_rows_give_the_same_figures(
     assert (summary["total"], summary["rows"]) == (expected["total"], expected["rows"])
 
 
+def test_facts_that_are_collected_lose_their_plan(spark: "SparkSession") -> None:
+    doubled = spark.range(10).selectExpr("id * 2 AS doubled")
+    with report_run.read_facts({"rows": doubled}, lambda *_: None) as facts:
+        assert facts["rows"].orderBy("doubled").collect() == doubled.collect()
+        plan = facts["rows"]._jdf.queryExecution().logical().toString()
+    assert "Range" not in plan
+
+
 def test_a_topic_that_there_is_not(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path / "store", 5)
     summary = run(spark, tmp_path / "store", tmp_path / "out", topic="os")

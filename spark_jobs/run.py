@@ -248,12 +248,13 @@ def damage_notes(plan: "LogPlan", source: dict[str, Any]) -> list[str]:
 
     ``source`` is the ``input`` of the summary.
     """
+    from spark_jobs.sources.commit_log_bounds import implausible_note
     from spark_jobs.sources.commit_log_damage import find_damage
 
     is_short = plan.end - plan.start > sum(part.stop - part.start for part in plan.ranges)
     if not is_short and not source["torn_segments"]:
         return []
-    found = find_damage(plan, source["torn_segments"])
+    found, left_out = find_damage(plan, source["torn_segments"])
     said = []
     for damage in found[:MOST_DAMAGE]:
         size = damage.end - damage.start
@@ -268,7 +269,7 @@ def damage_notes(plan: "LogPlan", source: dict[str, Any]) -> list[str]:
     if others:
         size = sum(damage.end - damage.start for damage in others)
         said.append(f"{len(others):,} more places of the commit log are missing or damaged, {size:,} bytes in all.")
-    return said
+    return [*said, note] if (note := implausible_note(left_out)) else said
 
 
 def _between(from_ms: int | None, to_ms: int | None) -> str:

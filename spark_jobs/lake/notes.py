@@ -44,6 +44,14 @@ class Torn(msgspec.Struct, frozen=True):
     size: int
 
 
+class LeftOut(msgspec.Struct, frozen=True):
+    """How many records of [start, end) of the commit log were left out, by their implausible field."""
+
+    start: int
+    end: int
+    records: dict[str, int]
+
+
 class Lost(msgspec.Struct, frozen=True):
     """Entries that the broker could not write, in bytes [start, end) of a file of the poll journal."""
 
@@ -83,6 +91,7 @@ class Notes(msgspec.Struct):
     store: str
     gaps: list[LogGap] = []
     torn: list[Torn] = []
+    left_out: list[LeftOut] = []
     lost: list[Lost] = []
     journal: list[JournalFile] = []
     missing_journal_files: list[int] = []
@@ -109,6 +118,7 @@ class Notes(msgspec.Struct):
             self,
             gaps=[gap for gap in self.gaps if gap.start < position],
             torn=[torn for torn in self.torn if torn.end <= position],
+            left_out=[part for part in self.left_out if part.end <= position],
             lost=[lost for lost in self.lost if lost.end <= journal.get(lost.file, 0)],
         )
 

@@ -5,6 +5,7 @@ still has, and what the broker has deleted since the lake was filled.
 """
 
 import os
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from spark_jobs.errors import LakeError
 from spark_jobs.lake.folders import brokers
 from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.notes import CUT_SHORT
+from spark_jobs.sources.commit_log_bounds import implausible_note
 from spark_jobs.sources.commit_log_segments import LogPlan
 from spark_jobs.sources.poll_journal_files import HEAD, JournalSurvey, find_files, name_in, name_of, read_head
 
@@ -132,6 +134,11 @@ def lake_notes(
             f"{lake.notes.torn_bytes:,} bytes of the log that the lake has read were damaged; about {about:,} "
             f"{'message is' if about == 1 else 'messages are'} missing here."
         )
+    left_out = Counter[str]()
+    for part in lake.notes.left_out:
+        left_out.update(part.records)
+    if plan is not None and left_out:
+        said.append(f"When the lake was filled: {implausible_note(left_out)}")
     if plan is not None and plan.ended_by in CUT_SHORT:
         said.append(
             f"The log cannot be read behind byte {plan.end:,}, since {CUT_SHORT[plan.ended_by]}: neither "

@@ -24,6 +24,7 @@ from spark_jobs.lake.lake import find_lake, journal_application, load, record_at
 from spark_jobs.lake.notes import (
     Dropped,
     JournalFile,
+    LeftOut,
     LogGap,
     Lost,
     Notes,
@@ -141,6 +142,8 @@ class Filler:
                 add_gap(notes, one.start, one.end, now_ms)
             if one.torn_bytes:
                 notes.torn = [*notes.torn, Torn(one.start, one.end, one.torn_bytes)]
+            if one.left_out:
+                notes.left_out = [*notes.left_out, LeftOut(one.start, one.end, one.left_out)]
             if one.last_offset >= 0:
                 seen = record_at(self.wanted.store, one.last_offset, one.last_size)
                 notes.last = [*notes.last, *([seen] if seen else [])][-LAST_RECORDS:]
@@ -204,6 +207,7 @@ class Filler:
                 found.start,
                 found.stop,
                 self.wanted.with_bodies,
+                plan.bounds,
             )
             for found in plan.ranges
         ]

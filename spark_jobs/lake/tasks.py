@@ -6,7 +6,7 @@ table, but belong to it only when the driver commits them (see ``sync``).
 
 import os
 import socket
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from pyarrow import parquet
 from broker_core.formats.poll_journal import decode_blocks, decode_header
 from spark_jobs.errors import LakeError
 from spark_jobs.sources import poll_journal_columns
+from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, Source, arrow_schema, parts, record_batch
 from spark_jobs.sources.commit_log_due import DueTimes
 from spark_jobs.sources.commit_log_files import local_path
@@ -99,6 +100,7 @@ class LogWork(msgspec.Struct, frozen=True, tag="log"):
     start: int
     end: int
     with_bodies: bool
+    bounds: Bounds
 
 
 class JournalWork(msgspec.Struct, frozen=True, tag="journal"):
@@ -135,6 +137,8 @@ class LogDone(msgspec.Struct, frozen=True, tag="log"):
     drafts: list[Draft]
     gone: bool = False
     torn_bytes: int = 0
+    left_out: dict[str, int] = {}
+    """Records with an implausible field, by the field."""
     last_offset: int = -1
     last_size: int = 0
 
@@ -180,11 +184,11 @@ def write_log(work: LogWork) -> LogDone:
         return LogDone(work.start, work.end, [], gone=True)
     source = Source(segment, DueTimes(local_path(work.store)))
     walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, resume=True)
-    last_offset, last_size = -1, 0
+    last_offset, last_size, left_out = -1, 0, Counter[str]()
     with DayFiles(work.target, "messages", f"range={work.start:020d}-{work.end:020d}", schema) as files:
         for headers in walk:
             last_offset, last_size = segment.base + int(headers.at[-1]), int(headers.size[-1])
-            for part in parts(source, headers, columns):
+            for part in parts(source, work.bounds.plausible(segment, headers, left_out), columns):
                 files.write(record_batch(part, schema))
         drafts = files.finish()
     return LogDone(
@@ -192,6 +196,7 @@ def write_log(work: LogWork) -> LogDone:
         work.end,
         drafts,
         torn_bytes=sum(gap.stop - gap.start for gap in walk.gaps),
+        left_out=left_out,
         last_offset=last_offset,
         last_size=last_size,
     )

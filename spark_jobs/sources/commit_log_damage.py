@@ -1,10 +1,12 @@
-"""Where a log is damaged: bytes that are not valid records, and missing segments, with the times around them."""
+"""What of a log no report has: damaged bytes and missing segments, and records with implausible fields."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_headers import Segment
 from spark_jobs.sources.commit_log_segments import LogPlan, LogRange
 from spark_jobs.sources.commit_log_walk import RecordWalk
@@ -23,14 +25,22 @@ class Damage(NamedTuple):
     to_ms: int | None
 
 
-def find_damage(plan: LogPlan, torn_segments: Iterable[int]) -> list[Damage]:
-    """The damage in the range of a plan, in order.
+class LogDamage(NamedTuple):
+    """The damaged places of a log in order, and how many records were left out by each implausible field."""
+
+    places: list[Damage]
+    left_out: Counter[str]
+
+
+def find_damage(plan: LogPlan, torn_segments: Iterable[int]) -> LogDamage:
+    """The damage in the range of a plan.
 
     Reads the ``torn_segments`` (by their base) and those beside a missing one again, whole.
     """
     torn = set(torn_segments)
     spans = _spans(plan.ranges)
     found: list[Damage] = []
+    left_out = Counter[str]()
     last_ms: int | None = None
     for index, span in enumerate(spans):
         before = spans[index - 1].stop if index else plan.start
@@ -38,7 +48,7 @@ def find_damage(plan: LogPlan, torn_segments: Iterable[int]) -> list[Damage]:
         if span.base not in torn and before == span.start and after == span.stop:
             last_ms = None  # not needed behind a segment without damage
             continue
-        times, inside = _gaps(span)
+        times, inside = _gaps(span, plan.bounds, left_out)
         first_ms = times[0] if times else None
         if before < span.start:
             found.append(Damage(before, span.start, last_ms, first_ms))
@@ -48,7 +58,7 @@ def find_damage(plan: LogPlan, torn_segments: Iterable[int]) -> list[Damage]:
             found.append(Damage(span.stop, after, last_ms, None))
     if not spans and plan.end > plan.start:
         found.append(Damage(plan.start, plan.end, None, None))
-    return found
+    return LogDamage(found, left_out)
 
 
 def _spans(ranges: Sequence[LogRange]) -> list[LogRange]:
@@ -62,14 +72,15 @@ def _spans(ranges: Sequence[LogRange]) -> list[LogRange]:
     return found
 
 
-def _gaps(span: LogRange) -> tuple[tuple[int, int] | None, list[Damage]]:
+def _gaps(span: LogRange, bounds: Bounds, left_out: Counter[str]) -> tuple[tuple[int, int] | None, list[Damage]]:
     """((first, last) store time of a segment's records, None without any; the damage between them)."""
     try:
         segment = Segment.open(span.path, span.base, span.start, span.stop)
     except FileNotFoundError:
         return None, []
     walk = RecordWalk(segment, span.start - segment.base, span.stop - segment.base, resume=True)
-    parts = [(headers.at.copy(), headers.store_ts.copy()) for headers in walk]
+    kept = (bounds.plausible(segment, headers, left_out) for headers in walk)
+    parts = [(headers.at.copy(), headers.store_ts.copy()) for headers in kept]
     at = np.concatenate([part[0] for part in parts]) if parts else np.empty(0, np.int64)
     times = np.concatenate([part[1] for part in parts]) if parts else np.empty(0, np.int64)
     found = []

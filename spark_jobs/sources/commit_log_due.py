@@ -15,7 +15,7 @@ from broker_core.formats.consume_queue_unit import UNIT_SIZE
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 UNKNOWN = -1
-_UNIT = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+UNIT = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 _LAST_ADDRESS = -(1 << 31) - 1
 """A tagsCode is a 32-bit hash or a time; whatever is below is an address."""
 _TAGS_CODE_AT, _EXT_HEAD = 2, 20
@@ -39,7 +39,7 @@ class DueTimes(NamedTuple):
         due = np.full(len(queue_offsets), UNKNOWN, np.int64)
         folder = Path(SCHEDULE_TOPIC) / str(queue_id)
         for base, octets in _files(self.store / "consumequeue" / folder):
-            units = octets[: len(octets) // UNIT_SIZE * UNIT_SIZE].view(_UNIT)
+            units = octets[: len(octets) // UNIT_SIZE * UNIT_SIZE].view(UNIT)
             index = queue_offsets - base // UNIT_SIZE
             inside = np.flatnonzero((index >= 0) & (index < len(units)))
             found = units[index[inside]]

@@ -18,12 +18,13 @@ CHAINED = "::"
 
 
 class Entry(NamedTuple):
-    """Something in a folder; ``size`` is a file's, in bytes."""
+    """Something in a folder; ``size`` is a file's, in bytes, ``modified_ms`` when it was last changed."""
 
     name: str
     path: str
     is_file: bool
     size: int
+    modified_ms: int = 0
 
 
 class Bytes(NamedTuple):
@@ -72,8 +73,9 @@ def entries(folder: str) -> list[Entry]:
         with os.scandir(local_path(folder)) as listed:
             for entry in listed:
                 try:
-                    is_file = entry.is_file()
-                    found.append(Entry(entry.name, entry.path, is_file, entry.stat().st_size if is_file else 0))
+                    is_file, status = entry.is_file(), entry.stat()
+                    size = status.st_size if is_file else 0
+                    found.append(Entry(entry.name, entry.path, is_file, size, status.st_mtime_ns // 1_000_000))
                 except FileNotFoundError:  # it was removed this very moment
                     continue
     except (FileNotFoundError, NotADirectoryError):
@@ -134,7 +136,13 @@ def _remote_entries(folder: str) -> list[Entry]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(
-        Entry(info.base_name, joined(folder, info.base_name), info.type.name == "File", info.size or 0)
+        Entry(
+            info.base_name,
+            joined(folder, info.base_name),
+            info.type.name == "File",
+            info.size or 0,
+            (info.mtime_ns or 0) // 1_000_000,
+        )
         for info in found
     )
 

@@ -218,6 +218,20 @@ def follow(
 
 
 @compiled
+def legal_topics(octets: Octets, at: Longs, length: Longs) -> NDArray[np.bool_]:
+    """Which of the topics are legal: one letter, digit, ``%``, ``|``, ``-`` or ``_`` at least, and nothing else."""
+    legal = length > 0
+    for row in range(len(at)):
+        for place in range(at[row], at[row] + length[row]):
+            octet = octets[place]
+            letter = octet & 0xDF  # as upper case
+            legal[row] &= (
+                65 <= letter <= 90 or 48 <= octet <= 57 or octet == 37 or octet == 45 or octet == 95 or octet == 124
+            )
+    return legal
+
+
+@compiled
 def copy_slices(longs: Longs, at: Longs, length: Longs, offsets: Ints, values: Longs) -> None:
     """Copy each slice to where ``offsets`` say."""
     for row in range(len(at)):

@@ -8,7 +8,9 @@ segment's size is no end, since segments are preallocated.
 import os
 import re
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 from typing import NamedTuple, TypeVar
 
@@ -16,10 +18,12 @@ import numpy as np
 
 from broker_core.formats import commit_log_record, safe_end
 from spark_jobs.errors import NotAStoreError
-from spark_jobs.sources.commit_log_files import entries, is_file, is_folder, is_local, joined, read_start
+from spark_jobs.sources.commit_log_bounds import Bounds
+from spark_jobs.sources.commit_log_due import UNIT
+from spark_jobs.sources.commit_log_files import entries, is_file, is_folder, is_local, joined, local_path, read_start
 from spark_jobs.sources.commit_log_headers import Segment, first_record, is_blank_at, is_unwritten_at
-from spark_jobs.sources.commit_log_loops import WORD, Longs
-from spark_jobs.sources.commit_log_walk import RecordWalk, positions
+from spark_jobs.sources.commit_log_loops import WORD
+from spark_jobs.sources.commit_log_walk import RecordWalk
 
 SEGMENT_NAME = re.compile(r"\d{20}")
 SMALLEST_SHARE, LARGEST_SHARE = 16 * 1024 * 1024, 1152 * 1024 * 1024
@@ -29,6 +33,9 @@ LARGEST_RECORD = 20 * 1024 * 1024
 """Bytes; looked at behind the place where a split should begin, so that a record is found there."""
 CHECKED_AT_THE_END = 256
 """Records before an end found by walking whose body checksums are compared: a torn write hides there."""
+
+TAIL_BYTES = 1024 * 1024
+"""Bytes before the last record that a consume queue has, from which on records are walked to find the log's end."""
 
 _Piece = TypeVar("_Piece")
 
@@ -64,6 +71,8 @@ class LogPlan(NamedTuple):
     """Segments behind the end that hold something; those made in advance do not count."""
     foreign_files: tuple[str, ...]
     """What lies in the commit log's folder and is no segment."""
+    bounds: Bounds
+    """Records with a field outside are left out."""
 
 
 def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tuple[str, ...]]:
@@ -121,10 +130,10 @@ def plan_log(
     NotAStoreError for a path without a commit log.
     """
     segments, foreign = find_segments(store)
+    bounds = Bounds.of_store(store)
     published = read_safe_end(store)
     if published is not None:
         start = max(start, published.min_offset)
-    begins: Mapping[str, Longs] = {}
     if end is not None:
         ended_by = "the end asked for"
     elif published is not None:
@@ -132,7 +141,7 @@ def plan_log(
         if dispatched:
             end = min(end, published.dispatched_offset)
     else:
-        end, ended_by, begins = find_end(store, segments, start)
+        end, ended_by = find_end(store, segments, start)
     first_offset = max(start, segments[0].base) if segments else start
     last_offset = max(first_offset, min(end, max((s.limit for s in segments), default=end)))
     wanted = split_bytes(last_offset - first_offset) if callable(split_bytes) else split_bytes
@@ -141,41 +150,39 @@ def plan_log(
     for segment in segments:
         first, stop = max(start, segment.base), min(end, segment.limit)
         if stop > first:
-            ranges.extend(split(segment, first, stop, wanted, begins.get(segment.path)))
+            ranges.extend(split(segment, first, stop, wanted))
         elif segment.base >= end and not is_unwritten_at(_opened(segment, segment.base, segment.base + 8), 0):
             unread.append(f"{segment.base:020d}")
-    return LogPlan(os.fspath(store), tuple(ranges), first_offset, last_offset, ended_by, tuple(unread), foreign)
+    return LogPlan(os.fspath(store), tuple(ranges), first_offset, last_offset, ended_by, tuple(unread), foreign, bounds)
 
 
 def _opened(file: SegmentFile, start: int, stop: int) -> Segment:
     return Segment.open(file.path, file.base, start, stop)
 
 
-def find_end(
-    store: str | os.PathLike[str],
-    segments: Sequence[SegmentFile],
-    start: int = 0,
-) -> tuple[int, str, dict[str, Longs]]:
-    """(end of the log, why there, where records begin by segment): behind the last valid record from ``start`` on.
+def find_end(store: str | os.PathLike[str], segments: Sequence[SegmentFile], start: int = 0) -> tuple[int, str]:
+    """(end of the log, why there): behind the last valid record of the last segment that was written to.
 
-    Segments before the last one that was written to are read to their end, whatever is damaged in them.
+    Walks only the end of that segment: the consume queues say about where it is. Without them it walks all of it.
     """
-    begins: dict[str, Longs] = {}
-    end, ended_by = max(start, segments[0].base) if segments else 0, "no segment"
     known = [file for file in segments if file.limit > start]
-    written = [file for file in known if file.limit > file.base and not _is_unwritten(file)]
-    last = written[-1] if written else None
-    for file in known:
-        first = max(start, file.base)
-        segment = _opened(file, first, file.limit)
-        places, stop = walk_over_damage(segment, first - segment.base, file.limit - segment.base, file is not last)
-        begins[file.path] = places + segment.base - file.base
-        end, ended_by = segment.base + stop, "end of the last segment"
-        if file is last or last is None:
-            if stop < segment.size and not is_blank_at(segment, stop):
-                ended_by = "unwritten space" if is_unwritten_at(segment, stop) else "invalid record"
+    if not known:
+        return max(start, segments[0].base) if segments else 0, "no segment"
+    file = next((file for file in reversed(known) if file.limit > file.base and not _is_unwritten(file)), known[0])
+    first = max(start, file.base)
+    segment = _opened(file, first, file.limit)
+    low, stop = first - segment.base, file.limit - segment.base
+    hint = last_dispatched(store, file.base, file.limit) - TAIL_BYTES - segment.base
+    begin = first_record(segment, hint, stop) if hint > low else None
+    last, end = walk_to_end(segment, low if begin is None else begin, stop)
+    ended_by = "end of the last segment"
+    if end < segment.size and not is_blank_at(segment, end):
+        ended_by = "unwritten space" if is_unwritten_at(segment, end) else "invalid record"
+    for at in reversed(last):
+        if commit_log_record.measure(segment.buffer, at, segment.size, segment.base + at):
             break
-    return check_tail(end, ended_by, segments, begins)
+        end, ended_by = at, "invalid record"
+    return segment.base + end, ended_by
 
 
 def _is_unwritten(file: SegmentFile) -> bool:
@@ -183,59 +190,56 @@ def _is_unwritten(file: SegmentFile) -> bool:
     return is_unwritten_at(segment, file.base - segment.base)
 
 
-def walk_over_damage(segment: Segment, start: int, stop: int, over_zeros: bool) -> tuple[Longs, int]:
-    """(where the valid records begin, where the last of them ends), as positions in the segment.
+def last_dispatched(store: str | os.PathLike[str], start: int, stop: int) -> int:
+    """The largest physical offset in [start, stop) with which a consume queue ends; -1 without any.
 
-    Bytes that are not valid records are passed over. Zeros end the walk unless it goes ``over_zeros``: in the last
-    segment that was written to they are the space that is left.
+    Only a hint: consume queues may be incomplete, stale, damaged, or in RocksDB.
     """
-    if over_zeros:
-        walk = RecordWalk(segment, start, stop, resume=True)
-        return positions(walk), walk.end
-    parts, end = [], start
+    largest = -1
+    for queue in local_path(store).glob("consumequeue/*/*") if is_local(store) else ():
+        for file in reversed(entries(str(queue))):
+            try:
+                units = np.memmap(file.path, UNIT, "r", shape=(file.size // UNIT.itemsize,))
+            except (OSError, ValueError):  # deleted, empty, or no file
+                continue
+            # The rest of a file is preallocated, so units that have a size come first.
+            count = bisect_left(range(len(units)), True, key=lambda index: units["size"][index] <= 0)
+            if count:
+                offset = int(units["offset"][count - 1])
+                largest = max(largest, offset if start <= offset < stop else -1)
+                break
+    return largest
+
+
+def walk_to_end(segment: Segment, start: int, stop: int) -> tuple[list[int], int]:
+    """(where the last CHECKED_AT_THE_END valid records begin, where the last of them ends), positions in the segment.
+
+    Bytes that are not valid records are passed over. Zeros end the walk: they are the space that is left.
+    """
+    last: deque[int] = deque(maxlen=CHECKED_AT_THE_END)
+    end = start
     at: int | None = start
     while at is not None:
-        walk = RecordWalk(segment, at, stop, resume=False)
-        parts.append(positions(walk))
-        end = walk.end if len(parts[-1]) or at == start else end
+        walk, count = RecordWalk(segment, at, stop, resume=False), 0
+        for headers in walk:
+            last.extend(headers.at[-CHECKED_AT_THE_END:].tolist())
+            count += len(headers.at)
+        end = walk.end if count else end
         is_torn = walk.end < stop and not is_blank_at(segment, walk.end) and not is_unwritten_at(segment, walk.end)
         at = first_record(segment, walk.end + 1, stop) if is_torn else None
-    return np.concatenate(parts), end
+    return list(last), end
 
 
-def check_tail(
-    end: int, ended_by: str, segments: Sequence[SegmentFile], begins: dict[str, Longs]
-) -> tuple[int, str, dict[str, Longs]]:
-    """``find_end``'s answer, earlier where the last records fail the checksums of their bodies."""
-    for file in reversed(segments):
-        last = begins.get(file.path, np.empty(0, np.int64))[-CHECKED_AT_THE_END:]
-        if not len(last):
-            continue
-        low = file.base + int(last[0])
-        segment = _opened(file, low, file.limit)
-        for at in reversed((last + file.base - segment.base).tolist()):
-            if commit_log_record.measure(segment.buffer, at, segment.size, segment.base + at):
-                break
-            end, ended_by = segment.base + at, "invalid record"
-        break
-    return end, ended_by, begins
-
-
-def split(file: SegmentFile, start: int, stop: int, split_bytes: int, begins: Longs | None) -> list[LogRange]:
+def split(file: SegmentFile, start: int, stop: int, split_bytes: int) -> list[LogRange]:
     """[start, stop) of one segment in pieces of about ``split_bytes``, each beginning with a record."""
     cuts = [start]
     for wanted in range(start + split_bytes, stop, split_bytes):
-        if begins is not None:
-            index = int(np.searchsorted(begins, wanted - file.base))
-            at = file.base + int(begins[index]) if index < len(begins) else None
-        else:
-            segment = _opened(file, wanted, min(stop, wanted + LARGEST_RECORD))
-            found = first_record(segment, wanted - segment.base, stop - segment.base)
-            at = None if found is None else segment.base + found
+        segment = _opened(file, wanted, min(stop, wanted + LARGEST_RECORD))
+        at = first_record(segment, wanted - segment.base, stop - segment.base)
         if at is None:
             break
-        if cuts[-1] < at < stop:
-            cuts.append(at)
+        if cuts[-1] < segment.base + at < stop:
+            cuts.append(segment.base + at)
     return [LogRange(file.path, file.base, low, high) for low, high in zip(cuts, [*cuts[1:], stop], strict=True)]
 
 

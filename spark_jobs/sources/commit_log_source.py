@@ -4,10 +4,13 @@ Reads the store of a GlassMQ broker or of a real RocketMQ one, beside a running 
 URL (see ``commit_log_files``). Spark does not tell a Python source which columns a query needs: name them, as in
 ``.schema(pruned("topic", "total_size"))``, since each one costs.
 
+A record with an implausible field is left out (see ``commit_log_bounds``).
+
 Options: ``start`` and ``end`` (global offsets of records; without ``end``: where the log ends, see
 ``commit_log_segments``), and ``split_bytes``.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, Source, record_batches
 from spark_jobs.sources.commit_log_due import DueTimes
 from spark_jobs.sources.commit_log_files import local_path
@@ -35,10 +39,10 @@ def pruned(*columns: str) -> str:
 
 
 class CommitLogPartition(InputPartition):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
-    """One split: ranges of segments."""
+    """One split: the bounds of the store's fields, and ranges of segments."""
 
-    def __init__(self, ranges: Iterable[LogRange]) -> None:
-        super().__init__(tuple(map(tuple, ranges)))
+    def __init__(self, bounds: Bounds, ranges: Iterable[LogRange]) -> None:
+        super().__init__((tuple(bounds), tuple(map(tuple, ranges))))
 
 
 class CommitLogSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
@@ -81,19 +85,23 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
 
     def partitions(self) -> list[InputPartition]:
         plan = plan_log(self._store, start=self._start, end=self._end, split_bytes=self._split_bytes)
-        return [CommitLogPartition(bundle) for bundle in bundled(plan.ranges, lambda found: found.stop - found.start)]
+        bundles = bundled(plan.ranges, lambda found: found.stop - found.start)
+        return [CommitLogPartition(plan.bounds, bundle) for bundle in bundles]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The split's records. A segment that retention has deleted since the plan was made is read as empty."""
-        for values in partition.value or ():  # None is Spark's stand-in where there is no partition
-            yield from self._read_range(LogRange(*values))
+        if partition.value is None:  # Spark's stand-in where there is no partition
+            return
+        bounds, ranges = partition.value
+        for values in ranges:
+            yield from self._read_range(LogRange(*values), Bounds(*bounds))
 
-    def _read_range(self, log_range: LogRange) -> Iterator[pa.RecordBatch]:
+    def _read_range(self, log_range: LogRange, bounds: Bounds) -> Iterator[pa.RecordBatch]:
         try:
             segment = Segment.open(log_range.path, log_range.base, log_range.start, log_range.stop)
         except FileNotFoundError:
             require_log_folder(log_range.path)
             return
-        source = Source(segment, DueTimes(local_path(self._store)))
+        source, left_out = Source(segment, DueTimes(local_path(self._store))), Counter[str]()
         for headers in RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base, resume=True):
-            yield from record_batches(source, headers, self._columns)
+            yield from record_batches(source, bounds.plausible(segment, headers, left_out), self._columns)

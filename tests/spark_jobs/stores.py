@@ -20,7 +20,7 @@ def make_store(
     root: Path,
     count: int,
     *,
-    topics: tuple[str, ...] = ("orders", "Größe"),
+    topics: tuple[str, ...] = ("orders", "stock"),
     born_host: str = "127.0.0.1",
     body: bytes | None = None,
     segment: int = SEGMENT,

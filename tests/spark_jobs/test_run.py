@@ -249,9 +249,28 @@ def test_an_empty_store_makes_an_empty_report(spark: "SparkSession", tmp_path: P
     assert (tmp_path / "out" / "report.html").exists()
 
 
-def test_a_body_and_a_topic_that_are_no_text(spark: "SparkSession", tmp_path: Path) -> None:
-    make_store(tmp_path / "store", 4, body=b"\xff\x00\xfe", topics=("Größe",))
-    assert run(spark, tmp_path / "store", tmp_path / "out")["rows"][0]["topic"] == "Größe"
+def test_a_body_that_is_no_text(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 4, body=b"\xff\x00\xfe", topics=("orders",))
+    assert run(spark, tmp_path / "store", tmp_path / "out")["rows"][0]["messages"] == 4
+
+
+@pytest.mark.parametrize("report", ["skew", "throughput"])
+def test_records_with_implausible_fields_are_left_out_and_counted(
+    spark: "SparkSession", tmp_path: Path, report: str
+) -> None:
+    written = make_store(tmp_path / "store", 100)
+    for index, place, bit in ((10, 13, 0x40), (40, 12, 0x40), (60, 56, 0x40), (80, 42, 0x80)):
+        offset = written.records[index][2]
+        path = segment_path(tmp_path / "store", offset // SEGMENT)
+        data = bytearray(path.read_bytes())
+        data[offset % SEGMENT + place] ^= bit
+        path.write_bytes(data)
+    summary = run(spark, tmp_path / "store", tmp_path / "out", report)
+    assert summary["notes"] == [
+        "4 records with implausible fields were left out: born time (1), queue id (2), store time (1)."
+    ]
+    assert summary["total"]["messages"] == 96
+    assert all(table["rows"] < 200 for table in summary["tables"].values())
 
 
 def test_what_is_no_store_leaves_no_folder(spark: "SparkSession", tmp_path: Path) -> None:

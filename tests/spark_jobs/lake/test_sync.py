@@ -21,6 +21,7 @@ from spark_jobs.lake.notes import Dropped, Notes
 from spark_jobs.lake.sync import Synced, Wanted, note_journal, rounds, sync
 from spark_jobs.lake.tasks import DAY_MS, Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work, carry_out
 from spark_jobs.sources import commit_log_segments
+from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_files import joined
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
@@ -452,7 +453,7 @@ def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(
 
 def test_works_are_cut_into_rounds_by_their_bytes() -> None:
     def log(size: int) -> LogWork:
-        return LogWork("s", Target("l", "b", "r"), joined("s", "commitlog"), 0, 0, size, False)
+        return LogWork("s", Target("l", "b", "r"), joined("s", "commitlog"), 0, 0, size, False, Bounds())
 
     journal = JournalWork(Target("l", "b", "r"), "p", 0, 0, 0)
     half = log(lake_sync.ROUND_BYTES // 2)

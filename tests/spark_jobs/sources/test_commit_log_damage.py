@@ -18,7 +18,7 @@ def index_of(written: Written, offset: int) -> int:
 def test_an_intact_log_has_none(tmp_path: Path) -> None:
     make_store(tmp_path, 60)
     plan = plan_log(tmp_path)
-    assert find_damage(plan, ()) == find_damage(plan, [0, SEGMENT]) == []
+    assert find_damage(plan, ()) == find_damage(plan, [0, SEGMENT]) == ([], {})
 
 
 def test_torn_records_with_the_times_of_their_neighbours(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_torn_records_with_the_times_of_their_neighbours(tmp_path: Path) -> None
         tear(tmp_path, written.records[index][2], 30)
     torn = {written.records[index][2] // SEGMENT * SEGMENT for index in (3, 30)}
     first, second = written.records[3], written.records[30]
-    assert find_damage(plan_log(tmp_path), torn) == [
+    assert find_damage(plan_log(tmp_path), torn).places == [
         Damage(first[2], written.records[5][2], time_of(2), time_of(5)),
         Damage(second[2], second[2] + second[3], time_of(29), time_of(31)),
     ]
@@ -37,7 +37,7 @@ def test_a_missing_segment(tmp_path: Path) -> None:
     written = make_store(tmp_path, 60)
     segment_path(tmp_path, 1).unlink()
     inside = [index for index, record in enumerate(written.records) if record[2] // SEGMENT == 1]
-    assert find_damage(plan_log(tmp_path), ()) == [
+    assert find_damage(plan_log(tmp_path), ()).places == [
         Damage(SEGMENT, 2 * SEGMENT, time_of(inside[0] - 1), time_of(inside[-1] + 1))
     ]
 
@@ -48,11 +48,11 @@ def test_a_segment_that_is_cut_off(tmp_path: Path) -> None:
     path = segment_path(tmp_path, 0)
     path.write_bytes(path.read_bytes()[:cut])
     behind = next(index for index, record in enumerate(written.records) if record[2] >= SEGMENT)
-    assert find_damage(plan_log(tmp_path), ()) == [Damage(cut, SEGMENT, time_of(4), time_of(behind))]
+    assert find_damage(plan_log(tmp_path), ()).places == [Damage(cut, SEGMENT, time_of(4), time_of(behind))]
 
 
 def test_a_segment_that_is_deleted_meanwhile_is_passed_over(tmp_path: Path) -> None:
     make_store(tmp_path, 60)
     plan = plan_log(tmp_path)
     segment_path(tmp_path, 0).unlink()
-    assert find_damage(plan, [0]) == []
+    assert find_damage(plan, [0]).places == []

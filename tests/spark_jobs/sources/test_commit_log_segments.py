@@ -1,5 +1,6 @@
 """How far a store is read, and in which pieces."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.errors import NotAStoreError
+from spark_jobs.sources import commit_log_segments
+from spark_jobs.sources.commit_log_headers import Segment
 from spark_jobs.sources.commit_log_segments import (
     LARGEST_SHARE,
     SMALLEST_SHARE,
@@ -18,7 +21,8 @@ from spark_jobs.sources.commit_log_segments import (
     require_log_folder,
     share,
 )
-from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_path, tear
+from spark_jobs.sources.commit_log_walk import RecordWalk
+from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
 
 
 def test_without_a_safe_end_the_log_ends_where_nothing_is_written(tmp_path: Path) -> None:
@@ -49,6 +53,48 @@ def test_zeros_in_a_segment_that_others_follow_are_damage(tmp_path: Path) -> Non
     data = bytearray(segment_path(tmp_path, 0).read_bytes())
     data[1000:] = bytes(len(data) - 1000)
     segment_path(tmp_path, 0).write_bytes(data)
+    assert plan_log(tmp_path)[2:5] == (0, written.end, "unwritten space")
+
+
+def dispatch(store: Path, written: Written) -> None:
+    """Write consume queues of all records, each in files of eight units, as preallocated as RocketMQ's."""
+    units: dict[tuple[str, int], list[bytes]] = {}
+    for topic, queue, offset, size in written.records:
+        units.setdefault((topic, queue), []).append(struct.pack(">qiq", offset, size, 0))
+    for (topic, queue), queued in units.items():
+        folder = store / "consumequeue" / topic / str(queue)
+        folder.mkdir(parents=True)
+        for first in range(0, len(queued) + 8, 8):
+            (folder / f"{first * 20:020d}").write_bytes(b"".join(queued[first : first + 8]).ljust(160, b"\0"))
+
+
+def test_of_a_log_with_consume_queues_only_the_end_is_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = make_store(tmp_path, 200)
+    walks: list[int] = []
+
+    def walk(segment: Segment, start: int, stop: int, *, resume: bool) -> RecordWalk:
+        walks.append(segment.base + start)
+        return RecordWalk(segment, start, stop, resume=resume)
+
+    monkeypatch.setattr(commit_log_segments, "RecordWalk", walk)
+    monkeypatch.setattr(commit_log_segments, "TAIL_BYTES", 300)
+    assert plan_log(tmp_path).end == written.end
+    assert walks == [written.end // SEGMENT * SEGMENT], "without them: only the last segment"
+    dispatch(tmp_path, written)
+    walks.clear()
+    assert plan_log(tmp_path)[2:5] == (0, written.end, "unwritten space")
+    (begin,) = walks
+    assert written.end - 800 < begin < written.end - 300
+
+
+@pytest.mark.parametrize("hint", [-5, 0, 700, 1 << 50])
+def test_wrong_consume_queues_do_not_change_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hint: int) -> None:
+    written = make_store(tmp_path, 10, segment=1 << 14)
+    queue = tmp_path / "consumequeue" / "orders" / "0"
+    queue.mkdir(parents=True)
+    (queue / f"{0:020d}").write_bytes(struct.pack(">qiq", hint if hint < 700 else written.end + hint, 1, 0))
+    (queue / f"{20:020d}").write_bytes(b"")
+    monkeypatch.setattr(commit_log_segments, "TAIL_BYTES", 10)
     assert plan_log(tmp_path)[2:5] == (0, written.end, "unwritten space")
 
 

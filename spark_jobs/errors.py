@@ -29,17 +29,9 @@ class PassingError(ReportError):
     """What may be otherwise in a minute: the report is tried again by itself, a few times."""
 
 
-class ClusterError(ReportError):
-    """The machines of the cluster lack what the tasks need."""
-
-
 class LakeError(ReportError):
     """A lake cannot be read or filled."""
 
 
 class LakeBusyError(LakeError):
     """Somebody else is filling it."""
-
-
-class LakeCancelledError(LakeError):
-    """Somebody does not want it filled any more; what was made to count before is in the lake."""

@@ -13,7 +13,7 @@ from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, with_lak
 from spark_jobs.reports.shape import OFFSETS, TOPICS, Inputs, Report
 from spark_jobs.sources.commit_log_segments import SMALLEST_SHARE, LogPlan, filler_size, plan_log, share
 from spark_jobs.sources.poll_journal_files import JournalSurvey, survey
-from spark_jobs.spark.cluster import parallelism
+from spark_jobs.spark.session import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -77,10 +77,8 @@ MAY_TOUCH_THE_ENVIRONMENT = {
     "spark_jobs/spark/session.py": "JAVA_HOME: Spark's launcher reads it from there and nowhere else",
 }
 MAY_KNOW_WHERE_SPARK_IS = {
-    "spark_jobs/spark/cluster.py",
-    "spark_jobs/spark/job_group.py",
+    "spark_jobs/spark/progress.py",
     "spark_jobs/spark/session.py",
-    "spark_jobs/hosting/spark_child.py",
 }
 CLOCK = re.compile(
     r"\btime\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns)\b"

@@ -9,12 +9,12 @@ from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.http.schemas import Body, Model
 from api.resources.reports import ReportName, ReportParams, ScheduleView, ask, schedule_view
-from spark_jobs.hosting import runs, timetable
+from spark_jobs.hosting import runs, schedules
 
 Cron = Annotated[
     str,
     Meta(
-        max_length=timetable.LONGEST_CRON,
+        max_length=schedules.LONGEST_CRON,
         description="Minute, hour, day of the month, month and day of the week, UTC: "
         "`30 2 * * *` is every day at 02:30.",
     ),
@@ -48,7 +48,7 @@ class Schedules(Model, frozen=True, kw_only=True, gc=False):
 async def get_schedules(request: Request[ReportParams]) -> Answer:
     def read_schedules() -> Schedules:
         runs.require_report(request.params.name)
-        return Schedules(schedules=[schedule_view(entry) for entry in timetable.schedules_of(request.params.name)])
+        return Schedules(schedules=[schedule_view(entry) for entry in schedules.schedules_of(request.params.name)])
 
     return Answer(body=await ask(read_schedules))
 
@@ -59,7 +59,7 @@ async def post_schedule(request: Request[ReportParams]) -> Answer:
 
     def add() -> ScheduleView:
         runs.require_report(name)
-        return schedule_view(timetable.add(name, body.cron, enabled=body.enabled))
+        return schedule_view(schedules.add(name, body.cron, enabled=body.enabled))
 
     view = await ask(add)
     return Answer(body=view, status=201, headers={"location": f"/api/v1/reports/{name}/schedules/{view.id}"})
@@ -73,7 +73,7 @@ async def patch_schedule(request: Request[ScheduleParams]) -> Answer:
 
     def change() -> ScheduleView:
         runs.require_report(params.name)
-        return schedule_view(timetable.change(params.name, params.id, cron=body.cron, enabled=body.enabled))
+        return schedule_view(schedules.change(params.name, params.id, cron=body.cron, enabled=body.enabled))
 
     return Answer(body=await ask(change))
 
@@ -83,7 +83,7 @@ async def delete_schedule(request: Request[ScheduleParams]) -> Answer:
 
     def remove() -> None:
         runs.require_report(params.name)
-        timetable.remove(params.name, params.id)
+        schedules.remove(params.name, params.id)
 
     await ask(remove)
     return Answer(status=204)

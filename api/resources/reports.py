@@ -13,7 +13,7 @@ from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.http.schemas import Body, Milliseconds, Model
 from bridge.port import ResponseCode
-from spark_jobs.hosting import runs, timetable
+from spark_jobs.hosting import runs, schedules
 from spark_jobs.models import ReportRun
 
 ReportName = Annotated[str, Meta(max_length=64, description="Name of a report.")]
@@ -238,11 +238,11 @@ async def ask(question: Callable[[], T]) -> T:
     """The result of ``question``, asked in Django's thread. Its errors become problems."""
     try:
         return await sync_to_async(question)()
-    except (runs.UnknownReportError, timetable.NoScheduleError) as error:
+    except (runs.UnknownReportError, schedules.NoScheduleError) as error:
         raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND) from error
-    except timetable.BadCronError as error:
+    except schedules.BadCronError as error:
         raise Problem(400, str(error), pointer="/cron") from error
-    except (runs.RunActiveError, timetable.ScheduleExistsError) as error:
+    except (runs.RunActiveError, schedules.ScheduleExistsError) as error:
         raise Problem(409, str(error), code=ResponseCode.SYSTEM_BUSY) from error
     except runs.NoWorkerError as error:
         raise Problem(503, str(error), code=ResponseCode.SERVICE_NOT_AVAILABLE, retry_after_s=10) from error
@@ -252,8 +252,8 @@ def _ms(when: datetime | None) -> int | None:
     return None if when is None else int(when.timestamp() * 1000)
 
 
-def schedule_view(schedule: timetable.Schedule) -> ScheduleView:
-    """An entry of the timetable."""
+def schedule_view(schedule: schedules.Schedule) -> ScheduleView:
+    """An entry of the schedules."""
     return ScheduleView(
         id=schedule.id,
         cron=schedule.cron,

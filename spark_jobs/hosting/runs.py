@@ -1,4 +1,7 @@
-"""What the web does with reports: list, start, watch, cancel, fetch files. Imports nothing of Spark."""
+"""Runs of reports, and of fills of the lake, as the web sees them: start, find, cancel, remove, their files and logs.
+
+A run is a row of ReportRun. Imports no pyspark.
+"""
 
 import logging
 import re
@@ -14,14 +17,16 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from spark_jobs.catalogue import REPORTS, ReportInfo
-from spark_jobs.hosting.environment import Environment, read_environment
-from spark_jobs.hosting.timetable import Schedule, schedules_of
+from spark_jobs.hosting.schedules import Schedule, schedules_of
+from spark_jobs.hosting.setup import Environment, read_environment
 from spark_jobs.models import ACTIVE, ReportRun, SparkState, Status
 from spark_jobs.output.folders import remove_folder
 
 logger = logging.getLogger(__name__)
 
 RUN_TASK = "spark_jobs.run_report"
+LAKE = "lake"
+"""The name of the runs that fill the lake."""
 LAST_RUNS = 5
 LISTED_RUNS = 100
 LOST_AFTER = timedelta(seconds=60)
@@ -78,8 +83,9 @@ def require_report(name: str) -> ReportInfo:
 
 
 def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person") -> ReportRun:
-    """A new run, handed to the workers. RunActiveError while another one of that report is under way."""
-    require_report(name)
+    """A new run, handed to the workers. RunActiveError while another one of that report is under way; NoWorkerError."""
+    if name != LAKE:
+        require_report(name)
     take_up_lost_runs()
     ready = read_environment().state == SparkState.READY
     try:
@@ -139,15 +145,20 @@ def list_runs(name: str) -> list[ReportRun]:
 def cancel_or_remove(name: str, run_id: int) -> ReportRun | None:
     """Cancel an active run and return it; remove one that has ended, with its files, and return None."""
     run = find_run(name, run_id)
-    not_begun = ReportRun.objects.filter(pk=run.pk, status__in=(Status.QUEUED, Status.WAITING))
-    if not_begun.update(status=Status.CANCELLED, finished=timezone.now(), doing=""):
-        run.refresh_from_db()
-        return run
-    if ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING).update(cancel_requested=True):
+    if cancel(run):
         run.refresh_from_db()
         return run
     remove(run)
     return None
+
+
+def cancel(run: ReportRun) -> bool:
+    """End a run that has not begun, or ask its worker to. False if it has ended."""
+    not_begun = ReportRun.objects.filter(pk=run.pk, status__in=(Status.QUEUED, Status.WAITING))
+    return bool(
+        not_begun.update(status=Status.CANCELLED, finished=timezone.now(), doing="")
+        or ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING).update(cancel_requested=True)
+    )
 
 
 def log_of(run: ReportRun) -> Path:

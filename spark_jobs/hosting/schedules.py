@@ -1,32 +1,165 @@
-"""How a schedule of django-celery-beat says which report it runs, and of what time such a run is."""
+"""When reports run by themselves: entries of django-celery-beat, as people see and change them.
+
+An entry is a cron expression of five fields, in UTC: minute, hour, day of the month, month, day of the week.
+"""
 
 import json
+import re
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+
+from celery.schedules import crontab
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
 from spark_jobs.catalogue import REPORTS
 
-_DAY_MS = 86_400_000
-
 RUN_SCHEDULED_TASK = "spark_jobs.run_scheduled"
-DAILY_HOUR = "2"
-DAILY_MINUTE = "30"
-"""When the schedules that are there from the beginning run, UTC; people change them in the admin."""
+DAY_MS = 86_400_000
+MOST = 20
+"""Entries that a report may have."""
+LONGEST_CRON = 120
+FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
+_FIELD = re.compile(r"[0-9a-z*,/-]+", re.IGNORECASE)
+
+
+class Schedule(NamedTuple):
+    """One entry. ``cron`` is None for one of another kind, made in the admin; ``when`` says it in words."""
+
+    id: int
+    name: str
+    cron: str | None
+    when: str
+    enabled: bool
+    last_run: datetime | None
+
+
+class NoScheduleError(LookupError):
+    """The report has no such entry; a sentence."""
+
+
+class BadCronError(ValueError):
+    """It is no cron expression, or one of no time; a sentence."""
+
+
+class ScheduleExistsError(RuntimeError):
+    """The report has that entry already, or too many; a sentence."""
 
 
 def arguments_for(report: str) -> str:
-    """The task's arguments as the schedule keeps them."""
+    """The arguments of a report's entries, as django-celery-beat keeps them."""
     return json.dumps([report])
 
 
 def parameters_at(report: str, now: datetime) -> dict[str, Any]:
-    """What a run by schedule is about: everything there is, or the last whole day (UTC) beside the one before it."""
+    """The parameters of a run by schedule: none, or the last whole day (UTC) beside the one before it."""
     if not REPORTS[report].is_daily:
         return {}
-    today = int(now.timestamp() * 1000) // _DAY_MS * _DAY_MS
-    return {"from_ms": today - _DAY_MS, "to_ms": today, "compare": True}
+    today = int(now.timestamp() * 1000) // DAY_MS * DAY_MS
+    return {"from_ms": today - DAY_MS, "to_ms": today, "compare": True}
 
 
-def name_for(report: str) -> str:
-    """The name of the schedule that is there from the beginning."""
-    return f"Report {report}, daily"
+def schedules_of(report: str) -> list[Schedule]:
+    """Entries that run this report, in the order in which they were made."""
+    return [described(task) for task in tasks_of(report)]
+
+
+def tasks_of(report: str) -> "list[PeriodicTask]":
+    """The same, as django-celery-beat keeps them."""
+    return list(
+        PeriodicTask.objects.filter(task=RUN_SCHEDULED_TASK, args=arguments_for(report))
+        .select_related("crontab")
+        .order_by("id")
+    )
+
+
+def described(task: PeriodicTask) -> Schedule:
+    """An entry for people."""
+    plain = task.crontab if task.crontab and str(task.crontab.timezone) == "UTC" else None
+    cron = " ".join(getattr(plain, field) for field in FIELDS) if plain else None
+    when = task.crontab.human_readable if task.crontab else task.scheduler
+    return Schedule(task.pk, task.name, cron, str(when), task.enabled, task.last_run_at)
+
+
+def add(report: str, cron: str, *, enabled: bool = True) -> Schedule:
+    """One more entry. BadCronError, ScheduleExistsError."""
+    with transaction.atomic():
+        schedule = crontab_of(cron)
+        there = tasks_of(report)
+        if len(there) >= MOST:
+            raise ScheduleExistsError(f"{report} has {MOST} schedules; that is as many as there may be.")
+        _refuse_twice(report, there, schedule)
+        task = PeriodicTask(task=RUN_SCHEDULED_TASK, args=arguments_for(report), enabled=enabled, crontab=schedule)
+        _save(report, task)
+    return described(task)
+
+
+def change(report: str, number: int, *, cron: str | None = None, enabled: bool | None = None) -> Schedule:
+    """Change when an entry runs, or whether; None leaves that as it is. It runs next when it is next due from now on.
+
+    NoScheduleError, BadCronError, ScheduleExistsError.
+    """
+    changed = {"date_changed"}
+    with transaction.atomic():
+        task = _find(report, number)
+        if cron is not None:
+            schedule = crontab_of(cron)
+            _refuse_twice(report, [other for other in tasks_of(report) if other.pk != number], schedule)
+            task.crontab, task.interval, task.solar, task.clocked, task.last_run_at = schedule, None, None, None, None
+            changed |= {"name", "crontab", "interval", "solar", "clocked", "last_run_at"}
+        if enabled is not None and enabled != task.enabled:
+            task.enabled, task.last_run_at = enabled, None
+            changed |= {"enabled", "last_run_at"}
+        _save(report, task, changed)
+    return described(task)
+
+
+def remove(report: str, number: int) -> None:
+    """Remove an entry. NoScheduleError."""
+    _find(report, number).delete()
+
+
+def crontab_of(cron: str) -> CrontabSchedule:
+    """The schedule of a cron expression. BadCronError."""
+    parts = cron.split() if len(cron) <= LONGEST_CRON else []
+    if len(parts) != len(FIELDS) or not all(_FIELD.fullmatch(part) for part in parts):
+        raise BadCronError(
+            f"{cron[:LONGEST_CRON]!r} is no cron expression: it has five fields of digits, names, * , - and /, as in "
+            "30 2 * * * for every day at 02:30."
+        )
+    fields = dict(zip(FIELDS, parts, strict=True))
+    try:
+        crontab(**fields).remaining_estimate(timezone.now())
+    except (ValueError, KeyError, RuntimeError) as error:
+        raise BadCronError(f"{cron!r} is no time at which anything could run: {str(error).rstrip('.')}.") from error
+    known = CrontabSchedule.objects.filter(**fields, timezone="UTC").first()
+    return known or CrontabSchedule.objects.create(**fields, timezone="UTC")
+
+
+def _find(report: str, number: int) -> PeriodicTask:
+    for task in tasks_of(report):
+        if task.pk == number:
+            return task
+    raise NoScheduleError(f"{report} has no schedule {number}.")
+
+
+def _refuse_twice(report: str, others: "list[PeriodicTask]", schedule: CrontabSchedule) -> None:
+    if any(other.crontab_id == schedule.pk for other in others):
+        raise ScheduleExistsError(f"{report} has that schedule already.")
+
+
+def _save(report: str, task: PeriodicTask, fields: set[str] | None = None) -> None:
+    """Write the entry, or only these fields of it: a beat may be writing when it ran last.
+
+    Its name, which no other may have, is made of what it does.
+    """
+    cron = described(task).cron
+    if cron is not None and (fields is None or "name" in fields):
+        task.name = f"Report {report}, {cron}"
+    try:
+        with transaction.atomic():
+            task.save(update_fields=fields)
+    except (IntegrityError, ValidationError) as error:
+        raise ScheduleExistsError(f"{report} has that schedule already.") from error

@@ -1,44 +1,40 @@
 """The process that has the Spark session: ``python -m spark_jobs.hosting.spark_child``, started by ``spark_process``.
 
-It takes lines of JSON from standard input, one job at a time, and answers in its output, where each line of JSON has
-MARK before it; everything else there, Java's words among them, is log.
+Lines of JSON come in on standard input, one job after the other; lines of JSON go out on standard output. Everything
+else that the process and its Java print is the log, on standard error.
 
-    in     {"job": "report", "master": "local[*]", "scratch": "/…", "group": "…", "arguments": {…}}
-           {"cancel": true}
+    in     {"job": "report", "master": "local[*]", "scratch": "/…", "arguments": {…}}
     out    {"progress": [40, "reading the log"]}        any number of these, then one of
-           {"done": {…}, "memory": 1400000000}
+           {"done": {…}}
            {"failed": "a sentence", "passing": false}
-           {"cancelled": true}
 
-Standard input is a leash as well: when it ends, so does this process, and its Java with it.
+The process ends on SIGTERM, and when its standard input does, which is when the report worker has died. Its Java ends
+with it.
 """
 
 import json
 import logging
 import os
 import queue
-import resource
+import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from spark_jobs.spark import connect
+from django.utils import timezone
+
 from spark_jobs.spark.failures import is_passing, sentence
-from spark_jobs.spark.job_group import JobGroup, job_group
-from spark_jobs.spark.session import end_spark, get_session
+from spark_jobs.spark.progress import watch_tasks
+from spark_jobs.spark.session import get_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
 
-MARK = "\x1e"
-LOOK_S = 0.2
-GIVE_UP_S = 15.0
-
+END_GRACE_S = 5.0
 Say = Callable[[dict[str, Any]], None]
 
 
@@ -46,17 +42,35 @@ class Progress(Protocol):
     """Whom to tell how far a job is."""
 
     def __call__(self, percent: int, doing: str, until: int = 0) -> None:
-        """``until``: up to there the percent bar is the scan that begins now, and goes on as its tasks end."""
+        """``until``: Spark reads from now on, and the percentage grows to this as its tasks end."""
 
 
-class CancelledError(Exception):
-    """Somebody does not want the result any more."""
+class ProgressLines:
+    """Says how far a job is, in percent that never go back. Two threads call it."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._lock = threading.Lock()
+        self._percent = self._start = self._until = 0
+        self._doing = ""
+
+    def __call__(self, percent: int, doing: str, until: int = 0) -> None:
+        with self._lock:
+            self._start, self._until, self._doing = percent, until, doing
+            self._percent = max(self._percent, percent)
+            self._say({"progress": [self._percent, doing]})
+
+    def tell_tasks(self, finished: int, tasks: int) -> None:
+        """The tasks of the scan under way, if there is one."""
+        with self._lock:
+            percent = self._start + (self._until - self._start) * finished // max(tasks, 1)
+            if percent > self._percent:
+                self._percent = percent
+                self._say({"progress": [percent, self._doing]})
 
 
 def report(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -> dict[str, Any]:
-    """One report; the arguments are ``Job``'s."""
-    from django.utils import timezone
-
+    """Run one report. ``arguments`` are the fields of ``Job``."""
     from spark_jobs.run import Job, run_report
 
     paths: dict[str, Any] = {name: Path(arguments[name]) for name in ("store", "folder", "lakes") if name in arguments}
@@ -68,164 +82,62 @@ def report(arguments: dict[str, Any], spark: "SparkSession", progress: Progress)
 
 
 def lake(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -> dict[str, Any]:
-    """One round of filling the lake of a store: ``store``, ``lakes``, ``with_bodies``, and ``keep_days`` if not all."""
-    from django.utils import timezone
+    """Fill the lake of a store for one round; returns ``messages`` written, and ``is_all`` if no round has to follow.
 
+    ``arguments``: ``store``, ``lakes``, ``with_bodies``, ``keep_days``.
+    """
     from spark_jobs.lake.tables import fill
-
-    def told(percent: int, doing: str) -> None:
-        progress(percent, doing, until=99)  # of this round, as its tasks end
 
     synced = fill(
         spark,
         arguments["store"],
         Path(arguments["lakes"]),
         lambda: int(timezone.now().timestamp() * 1000),
-        told,
+        lambda percent, doing: progress(percent, doing, until=99),
         with_bodies=arguments["with_bodies"],
         rounds=1,
-        keep_days=arguments.get("keep_days", 0),
+        keep_days=arguments["keep_days"],
     )
-    return synced._asdict() | {"lake": str(synced.lake)}
+    return {"messages": synced.messages, "is_all": synced.is_all}
 
 
 JOBS: dict[str, Callable[[dict[str, Any], "SparkSession", Progress], dict[str, Any]]] = {"report": report, "lake": lake}
-"""What can be asked for: each gets its arguments, the session and whom to tell how far it is."""
 
 
-class Child:
-    """One job after the other. ``say`` sends an answer; ``cancel`` is called by another thread."""
-
-    def __init__(self, say: Say) -> None:
-        self._say = say
-        self._wanted = True
-        self._jobs: JobGroup | None = None
-        self._idle = threading.Event()
-        self._idle.set()
-        self._percent = 0
-        self._scan = (0, 0)
-        self._doing = ""
-
-    def prepare(self) -> None:
-        """A job comes; a cancel from now on is its."""
-        self._wanted = True
-        self._idle.clear()
-
-    def cancel(self) -> None:
-        """End the job under way, if there is one."""
-        self._wanted = False
-        jobs = self._jobs
-        if jobs is not None:
-            jobs.cancel()
-
-    def give_up(self) -> None:
-        """The process ends. What a job keeps at a server, which goes on for others, it takes away before that."""
-        if connect.current_session() is not None:
-            self.cancel()
-            self._idle.wait(GIVE_UP_S)
-
-    def run(self, order: dict[str, Any]) -> None:
-        """Carry the order out, whatever comes of it."""
-        self._percent, self._scan = 0, (0, 0)
-        try:
-            self._progress(0, "starting Spark")
-            spark = get_session(order["master"], Path(order["scratch"]))
-            with job_group(spark, order["group"]) as self._jobs:
-                self._progress(1, "Spark is there")
-                with self._scan_watched(self._jobs):
-                    done = JOBS[order["job"]](order["arguments"], spark, self._progress)
-            self._say({"done": done, "memory": memory(spark)})
-        except Exception as error:
-            if self._wanted:
-                logger.exception("%s failed.", order["group"])
-                self._say({"failed": sentence(error), "passing": is_passing(error)})
-            else:
-                self._say({"cancelled": True})
-        finally:
-            self._jobs = None
-            self._idle.set()
-
-    def _progress(self, percent: int, doing: str, until: int = 0) -> None:
-        if not self._wanted:
-            raise CancelledError
-        if until and self._jobs is not None:
-            self._jobs.begin_scan()
-        self._percent, self._doing, self._scan = max(self._percent, percent), doing, (percent, until)
-        self._say({"progress": [self._percent, doing]})
-
-    @contextmanager
-    def _scan_watched(self, jobs: JobGroup) -> Iterator[None]:
-        """Meanwhile, tell how far the scan is."""
-        over = threading.Event()
-
-        def watch() -> None:
-            while not over.wait(LOOK_S):
-                begin, until = self._scan
-                if self._percent < until:
-                    with suppress(Exception):  # a session that ends says so elsewhere
-                        done, total = jobs.scan_progress()
-                        percent = begin + (until - begin) * done // max(total, 1)
-                        if percent > self._percent:
-                            self._percent = percent
-                            self._say({"progress": [percent, self._doing]})
-
-        thread = threading.Thread(target=watch, name="scan", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+def carry_out(order: dict[str, Any], say: Say) -> None:
+    """Do one job, and say its result or its error."""
+    progress = ProgressLines(say)
+    try:
+        progress(0, "starting Spark")
+        spark = get_session(order["master"], Path(order["scratch"]))
+        progress(1, "Spark is there")
+        with watch_tasks(spark, progress.tell_tasks):
+            done = JOBS[order["job"]](order["arguments"], spark, progress)
+        say({"done": done})
+    except Exception as error:
+        logger.exception("The job %s failed.", order["job"])
+        say({"failed": sentence(error), "passing": is_passing(error)})
 
 
-def memory(spark: "SparkSession") -> int:
-    """Bytes that this process had at most and that its Java's heap takes, if it has one."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    if connect.is_of_connect(spark):
-        return own
-    java: Any = spark.sparkContext._jvm
-    heap: int = java.java.lang.Runtime.getRuntime().totalMemory()
-    return own + heap
-
-
-def serve(orders: BinaryIO, say: Say) -> None:
-    """Carry out what comes until nothing comes any more."""
-    child = Child(say)
-    waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-
-    def listen() -> None:
-        for line in orders:
-            order = json.loads(line)
-            if "cancel" in order:
-                with suppress(Exception):  # a session that ends has nothing to cancel
-                    child.cancel()
-            else:
-                child.prepare()
-                waiting.put(order)
-        with suppress(Exception):
-            child.give_up()  # whoever asked is gone, or needs this process no more
-        end_spark()
-        os._exit(0)
-
-    threading.Thread(target=listen, name="orders", daemon=True).start()
-    while True:
-        child.run(waiting.get())
+def read_orders(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
+    """Pass on the orders on standard input; when it ends, end the process, within END_GRACE_S."""
+    for line in sys.stdin:
+        orders.put(json.loads(line))
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+    threading.Event().wait(END_GRACE_S)
+    os._exit(1)
 
 
 def main() -> None:
-    """The process."""
+    """Carry out orders until the process is ended."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    speaking = threading.Lock()
-
-    def say(answer: dict[str, Any]) -> None:
-        line = f"{MARK}{json.dumps(answer)}\n".encode()
-        with speaking, suppress(BrokenPipeError):  # whoever asked is gone
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os.write(1, line)
-
-    serve(sys.stdin.buffer, say)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what Java and libraries print is not for whoever reads the answers
+    orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=read_orders, args=(orders,), name="orders", daemon=True).start()
+    while True:
+        carry_out(orders.get(), lambda answer: print(json.dumps(answer), file=answers))
 
 
 if __name__ == "__main__":

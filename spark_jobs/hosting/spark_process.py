@@ -1,8 +1,7 @@
-"""The process that has the Spark session, as the report worker sees it.
+"""The child process that has the Spark session (``spark_child``), as the report worker sees it.
 
-A session takes seconds to start and a gigabyte to keep, and what runs in it may hang, or take its Java down. So it
-lives in a child (``spark_child``), which serves run after run and is ended by policy; whatever becomes of it, the
-worker is still there to say so.
+A session takes seconds to start and a gigabyte to keep, and what runs in it may hang or lose its Java. So it lives in a
+process group of its own, which serves one job after the other and which the worker can end at any moment.
 """
 
 import json
@@ -17,56 +16,42 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, Any, Protocol
 
 from django.utils import timezone
-
-from spark_jobs.hosting.spark_child import MARK
 
 logger = logging.getLogger(__name__)
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 COMMAND = (sys.executable, "-m", "spark_jobs.hosting.spark_child")
 LOOK_S = 0.1
-"""How often a run is asked whether it is still wanted, and so how long a cancel takes to get through."""
+"""How often a watcher is asked whether the job is still wanted."""
 END_GRACE_S = 5.0
+"""How long Java may take to remove its files, and a Connect server to hear that its session is over."""
 LOG_BYTES = 1024 * 1024
-"""What is kept of a run's log, from its beginning."""
-
-
-class Policy(NamedTuple):
-    """When a session is ended: after ``idle``, after so many runs, or above so much memory (bytes) after one.
-
-    And when it is killed: ``cancel`` after it was asked to end what it does, and has not answered.
-    """
-
-    idle: timedelta = timedelta(minutes=10)
-    runs: int = 50
-    memory: int = 3 * 1024**3
-    cancel: timedelta = timedelta(seconds=3)
+"""What is kept of a job's log, from its beginning."""
 
 
 class Watcher(Protocol):
     """Whoever wants a job's result."""
 
     def progress(self, percent: int, doing: str) -> None:
-        """How far it is."""
+        """How far the job is."""
 
     def is_wanted(self) -> bool:
-        """Asked every LOOK_S; the job is cancelled when it is not wanted any more."""
+        """Asked every LOOK_S. When it is False, the child is ended."""
 
 
 class SparkProcess:
-    """The child, started when there is something to do. Threads may share it: one job at a time."""
+    """Starts the child when there is a job, and ends it when it has been idle. Threads share it: one job at a time."""
 
-    def __init__(self, policy: Policy | None = None, command: Sequence[str] = COMMAND) -> None:
-        self._policy = policy or Policy()
+    def __init__(self, idle: timedelta = timedelta(minutes=10), command: Sequence[str] = COMMAND) -> None:
+        self._idle = idle
         self._command = command
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._log: IO[bytes] | None = None
-        self._runs = 0
         self._used: datetime = timezone.now()
 
     @property
@@ -75,28 +60,28 @@ class SparkProcess:
         return None if self._child is None else self._child.pid
 
     def run(self, order: dict[str, Any], log: Path, watcher: Watcher) -> dict[str, Any]:
-        """Have ``order`` carried out, what is said meanwhile written to ``log``.
+        """Have the child do a job; what it prints meanwhile is written to ``log``.
 
-        Returns ``spark_child``'s last answer, or ``{"gone": exit code}`` when the child ended without one. OSError
-        when it cannot be started.
+        Returns ``spark_child``'s last answer, or ``{"gone": exit code}`` when the child ended without one, as it does
+        when the watcher does not want the result any more. OSError when the child cannot be started.
         """
         with self._lock:
             log.parent.mkdir(parents=True, exist_ok=True)
             with open(log, "ab") as self._log:
                 try:
-                    self._start()
-                    self._send(order)
-                    answer = self._follow(watcher)
+                    answer = self._do(order, watcher)
                 finally:
                     self._log = None
-            self._settle(answer)
+            self._used = timezone.now()
+            if "gone" in answer or answer.get("passing"):
+                self._end()
             return answer
 
     def end_if_idle(self) -> None:
         """End a child that has had nothing to do for too long."""
         if self._lock.acquire(blocking=False):
             try:
-                if self._child is not None and timezone.now() - self._used >= self._policy.idle:
+                if timezone.now() - self._used >= self._idle:
                     self._end()
             finally:
                 self._lock.release()
@@ -106,100 +91,67 @@ class SparkProcess:
         with self._lock:
             self._end()
 
-    def _start(self) -> None:
-        if self._child is not None and self._child.poll() is not None:
+    def _do(self, order: dict[str, Any], watcher: Watcher) -> dict[str, Any]:
+        if self._child is None or self._child.poll() is not None:
             self._end()
-        if self._child is None:
-            self._answers, self._runs = queue.SimpleQueue(), 0
-            # A group of its own, so that all of it can be killed; when this process dies, standard input ends it.
-            self._child = subprocess.Popen(
-                self._command,
-                cwd=PROJECT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            threading.Thread(
-                target=self._listen, args=(self._child, self._answers), name="spark's words", daemon=True
-            ).start()
-
-    def _listen(self, child: "subprocess.Popen[bytes]", answers: "queue.SimpleQueue[dict[str, Any]]") -> None:
-        """Take apart what the child says: answers, and words for the log and whoever reads the worker's output."""
-        assert child.stdout is not None
-        for line in child.stdout:
-            words, mark, answer = line.partition(MARK.encode())
-            if words:
-                self._write_log(words if words.endswith(b"\n") else words + b"\n")
-            if mark:
-                try:
-                    answers.put(json.loads(answer))
-                except ValueError:
-                    self._write_log(answer)
-        answers.put({"gone": child.wait()})
-
-    def _write_log(self, words: bytes) -> None:
-        with suppress(OSError, ValueError):  # a log that cannot be written, or was closed a moment ago
-            if self._log is not None and self._log.tell() < LOG_BYTES:
-                self._log.write(words)
-                self._log.flush()
-        with suppress(OSError, ValueError):
-            sys.stderr.write(words.decode("utf-8", "replace"))
-
-    def _send(self, order: dict[str, Any]) -> None:
+            self._start()
         assert self._child is not None
         assert self._child.stdin is not None
-        with suppress(OSError):  # a child that has ended says so where answers are taken
+        with suppress(OSError):  # a child that has ended says so among its answers
             self._child.stdin.write(json.dumps(order).encode() + b"\n")
             self._child.stdin.flush()
-
-    def _follow(self, watcher: Watcher) -> dict[str, Any]:
-        """The last answer; the child is asked to stop, then made to, once the result is not wanted any more."""
-        asked: datetime | None = None
         while True:
             with suppress(queue.Empty):
                 answer = self._answers.get(timeout=LOOK_S)
                 if "progress" not in answer:
                     return answer
                 watcher.progress(*answer["progress"])
-            if asked is None and not watcher.is_wanted():
-                asked = timezone.now()
-                self._send({"cancel": True})
-            elif asked is not None and timezone.now() - asked > self._policy.cancel:
-                self._kill()
+            if not watcher.is_wanted():
+                self._end()
 
-    def _settle(self, answer: dict[str, Any]) -> None:
-        """Keep the child for the next run, or not."""
-        self._runs += 1
-        self._used = timezone.now()
-        if (
-            "gone" in answer
-            or answer.get("passing")
-            or self._runs >= self._policy.runs
-            or answer.get("memory", 0) > self._policy.memory
-        ):
-            self._end()
+    def _start(self) -> None:
+        self._answers = queue.SimpleQueue()
+        self._child = subprocess.Popen(
+            self._command,
+            cwd=PROJECT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        for target in (self._read_answers, self._read_log):
+            threading.Thread(
+                target=target, args=(self._child, self._answers), name=target.__name__, daemon=True
+            ).start()
+
+    def _read_answers(self, child: "subprocess.Popen[bytes]", answers: "queue.SimpleQueue[dict[str, Any]]") -> None:
+        assert child.stdout is not None
+        for line in child.stdout:
+            with suppress(ValueError):  # the last line of a child that was killed
+                answers.put(json.loads(line))
+        answers.put({"gone": child.wait()})
+
+    def _read_log(self, child: "subprocess.Popen[bytes]", _: object) -> None:
+        """Write what the child prints to the log of the job under way, and to the worker's own output."""
+        assert child.stderr is not None
+        for line in child.stderr:
+            with suppress(OSError, ValueError):  # the log was closed a moment ago, or its disk is full
+                if self._log is not None and self._log.tell() < LOG_BYTES:
+                    self._log.write(line)
+                    self._log.flush()
+            with suppress(OSError, ValueError):
+                sys.stderr.write(line.decode("utf-8", "replace"))
 
     def _end(self) -> None:
+        """End the child, by SIGTERM so that Spark removes its files, and then all that is left of its group."""
         child, self._child = self._child, None
         if child is None:
             return
-        assert child.stdin is not None
-        with suppress(OSError):
-            child.stdin.close()
+        child.terminate()
         try:
             child.wait(END_GRACE_S)
         except subprocess.TimeoutExpired:
             logger.warning("Spark's process did not end within %g s and is killed.", END_GRACE_S)
-        _kill_group(child)
-
-    def _kill(self) -> None:
-        if self._child is not None:
-            _kill_group(self._child)
-
-
-def _kill_group(child: "subprocess.Popen[bytes]") -> None:
-    """End the child and its Java, at once."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()

@@ -16,7 +16,7 @@ from spark_jobs.lake.sync import Progress, Synced, Wanted, sync
 from spark_jobs.lake.tasks import Done, LogWork, Work, carry_out_in_spark
 from spark_jobs.sources import commit_log_source, poll_journal_source
 from spark_jobs.sources.commit_log_segments import bundled
-from spark_jobs.spark.cluster import parallelism
+from spark_jobs.spark.session import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -3,18 +3,18 @@
 
 from django.db import migrations
 
-from spark_jobs.hosting.schedules import DAILY_HOUR, DAILY_MINUTE, RUN_SCHEDULED_TASK, arguments_for, name_for
+NAME = "Report throughput, daily"
 
 
 def add(apps, schema_editor):
     crontab, _ = apps.get_model("django_celery_beat", "CrontabSchedule").objects.get_or_create(
-        minute=DAILY_MINUTE, hour=DAILY_HOUR, day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC"
+        minute="30", hour="2", day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC"
     )
     apps.get_model("django_celery_beat", "PeriodicTask").objects.get_or_create(
-        name=name_for("throughput"),
+        name=NAME,
         defaults={
-            "task": RUN_SCHEDULED_TASK,
-            "args": arguments_for("throughput"),
+            "task": "spark_jobs.run_scheduled",
+            "args": '["throughput"]',
             "crontab": crontab,
             "description": "Throughput over the stored commit log. Remove or change it as you like.",
         },
@@ -22,7 +22,7 @@ def add(apps, schema_editor):
 
 
 def remove(apps, schema_editor):
-    apps.get_model("django_celery_beat", "PeriodicTask").objects.filter(name=name_for("throughput")).delete()
+    apps.get_model("django_celery_beat", "PeriodicTask").objects.filter(name=NAME).delete()
 
 
 class Migration(migrations.Migration):

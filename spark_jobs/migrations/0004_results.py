@@ -3,18 +3,18 @@
 
 from django.db import migrations, models
 
-from spark_jobs.hosting.schedules import DAILY_HOUR, DAILY_MINUTE, RUN_SCHEDULED_TASK, arguments_for, name_for
+NAME = "Report daily_summary, daily"
 
 
 def add(apps, schema_editor):
     crontab, _ = apps.get_model("django_celery_beat", "CrontabSchedule").objects.get_or_create(
-        minute=DAILY_MINUTE, hour=DAILY_HOUR, day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC"
+        minute="30", hour="2", day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC"
     )
     apps.get_model("django_celery_beat", "PeriodicTask").objects.get_or_create(
-        name=name_for("daily_summary"),
+        name=NAME,
         defaults={
-            "task": RUN_SCHEDULED_TASK,
-            "args": arguments_for("daily_summary"),
+            "task": "spark_jobs.run_scheduled",
+            "args": '["daily_summary"]',
             "crontab": crontab,
             "description": "The summary of the day before, beside that of the day before it.",
         },
@@ -22,7 +22,7 @@ def add(apps, schema_editor):
 
 
 def remove(apps, schema_editor):
-    apps.get_model("django_celery_beat", "PeriodicTask").objects.filter(name=name_for("daily_summary")).delete()
+    apps.get_model("django_celery_beat", "PeriodicTask").objects.filter(name=NAME).delete()
 
 
 class Migration(migrations.Migration):

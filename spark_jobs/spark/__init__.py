@@ -1,1 +1,1 @@
-"""Spark itself: the session, the cluster or server that it runs on, its Java, its jobs."""
+"""Spark itself: the session, its Java, its progress and its errors."""

@@ -14,8 +14,6 @@ SENT_TO_TASKS = (
     "spark_jobs/lake/__init__.py",
     "spark_jobs/lake/tasks.py",
     "spark_jobs/sources/*.py",
-    "spark_jobs/spark/__init__.py",
-    "spark_jobs/spark/cluster_workers.py",
 )
 """What tasks import: the data sources where they read, the lake where it is filled."""
 REPORTS = ("spark_jobs/reports/*.py", "spark_jobs/output/*.py", "spark_jobs/inputs.py", "spark_jobs/run.py")

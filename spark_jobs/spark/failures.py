@@ -1,9 +1,8 @@
-"""What is said of a job that failed, and whether another try may end otherwise. The log has the rest."""
+"""The sentence for people about a job that failed, and whether another try may succeed. The log has the rest."""
 
 import re
 
 from spark_jobs.errors import PassingError, ReportError
-from spark_jobs.spark.connect import grpc_status, is_of_server
 
 LONGEST = 1000
 _FULL = "No space left on device"
@@ -11,25 +10,27 @@ _OURS = re.compile(r"^spark_jobs\.errors\.(\w+): (.+)$", re.MULTILINE)
 _OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\]|Python in worker has different version")
 REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _OF_SERVER = {
-    "UNAVAILABLE": "The Spark server (GLASSMQ_SPARK_MASTER) does not answer any more.",
+    "UNAVAILABLE": "The Spark server does not answer. With use_ssl=true, or with a token and another host than "
+    "localhost, it has to speak TLS.",
 } | dict.fromkeys(
     REFUSED,
     "The Spark server refuses the token that it was given, or wants one: a parameter of "
     "GLASSMQ_SPARK_MASTER, or SPARK_CONNECT_AUTHENTICATE_TOKEN.",
 )
+_PASSING = ("SparkConnectException", "SparkConnectGrpcException", "SparkException", "UnknownException")
 _DETAILS = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception)\b(?:: .+)?)$", re.MULTILINE)
 
 
 def sentence(error: Exception) -> str:
-    """Why it failed, for the reader."""
+    """Why a job failed, in at most LONGEST letters."""
     text = str(error).strip() or type(error).__name__
     if isinstance(error, ReportError):
         return text[:LONGEST]
-    said_in_a_task = _OURS.search(text)
-    if said_in_a_task is not None:
-        return said_in_a_task[2][:LONGEST]
+    task_error = _OURS.search(text)
+    if task_error is not None:
+        return task_error[2][:LONGEST]
     if _FULL in text:
         where = f" of {error.filename}" if isinstance(error, OSError) and error.filename else ""
         return f"There is no space left on the disk{where}; nothing of the result was kept."
@@ -51,22 +52,31 @@ def sentence(error: Exception) -> str:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether it is worth another try: what Spark and its machines say is, what the job's own code says is not."""
+    """Whether another try may succeed. It may after an error of Spark or its machines, not after one of our code."""
     text = str(error)
-    said_in_a_task = _OURS.search(text)
-    if isinstance(error, ReportError) or said_in_a_task:
-        return isinstance(error, PassingError) or (
-            said_in_a_task is not None and said_in_a_task[1] == PassingError.__name__
-        )
+    task_error = _OURS.search(text)
+    if isinstance(error, ReportError) or task_error:
+        return isinstance(error, PassingError) or (task_error is not None and task_error[1] == PassingError.__name__)
     if _FULL in text or _TRACEBACK in text or _OTHER_PYTHON.search(text) or grpc_status(error) in REFUSED:
         return False
     return isinstance(error, ConnectionError) or is_sparks(error)
 
 
 def is_sparks(error: Exception) -> bool:
-    """Whether Spark's Java or its server, or the way to it, is where the error comes from."""
+    """Whether the error comes from Spark's Java, from its Connect server, or from the connection to one of them."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.errors.exceptions.captured import UnknownException
 
     return isinstance(error, Py4JError | PySparkRuntimeError | UnknownException) or is_of_server(error)
+
+
+def grpc_status(error: Exception) -> str:
+    """The name of the status in an answer of a Connect server; "" for other errors."""
+    status = getattr(error, "getGrpcStatusCode", None)
+    return "" if status is None else str(status().name)
+
+
+def is_of_server(error: Exception) -> bool:
+    """Whether a Connect server or the way to it failed, rather than what it was asked for."""
+    return type(error).__module__ == "pyspark.errors.exceptions.connect" and type(error).__name__ in _PASSING

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_jobs import tasks
-from spark_jobs.hosting import report_worker, runs, setup
+from spark_jobs.hosting import lake_state, runs, setup, worker
 from spark_jobs.spark.session import is_running
 from tests.conftest import PROJECT, Manage
 from tests.fakes.redis_server import RedisServer
@@ -36,25 +36,41 @@ def test_a_schedule_passes_over_a_report_that_is_running(
     assert "Run 3 of throughput is under way" in caplog.text
 
 
+def test_the_schedule_of_the_lake_starts_a_fill(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    started: list[dict[str, Any]] = []
+    monkeypatch.setattr(lake_state, "begin_sync", lambda **asked: started.append(asked))
+    tasks.lake_sync(with_bodies=True)
+    assert started == [{"with_bodies": True, "requested_by": "schedule"}]
+
+    def refuse(**_: Any) -> None:
+        raise runs.RunActiveError("The lake is being filled already.")
+
+    monkeypatch.setattr(lake_state, "begin_sync", refuse)
+    tasks.lake_sync()
+    assert "The lake is being filled already." in caplog.text
+
+
 def test_a_worker_sets_spark_up_and_takes_up_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     monkeypatch.setattr(setup, "begin", lambda: done.append("set-up"))
-    monkeypatch.setattr(report_worker, "enqueue_forgotten", lambda: done.append("forgotten"))
-    monkeypatch.setattr(report_worker, "keep_house", lambda: done.append("house"))
+    monkeypatch.setattr(worker, "enqueue_forgotten", lambda: done.append("forgotten"))
+    monkeypatch.setattr(worker, "keep_house", lambda: done.append("house"))
     tasks.on_worker_ready()
     assert done == ["set-up", "forgotten", "house"]
 
 
 def test_a_worker_that_ends_ends_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[bool] = []
-    monkeypatch.setattr(report_worker, "spark", lambda: SimpleNamespace(end=lambda: ended.append(True)))
+    monkeypatch.setattr(worker, "spark", lambda: SimpleNamespace(end=lambda: ended.append(True)))
     tasks.on_worker_shutdown()
     assert ended == [True]
 
 
 def test_a_worker_carries_out_the_run_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     carried: list[int] = []
-    monkeypatch.setattr(report_worker, "carry_out", carried.append)
+    monkeypatch.setattr(worker, "carry_out", carried.append)
     tasks.run_report(5)
     assert carried == [5]
 

@@ -1,31 +1,26 @@
-"""``manage.py lake``: fill a lake, or look what is in it, without a worker, a schedule or a page."""
+"""``manage.py lake``: fill a lake, or print what is in it, without a worker, a schedule or a page."""
 
 from argparse import ArgumentParser
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from spark_jobs.errors import LakeCancelledError
-from spark_jobs.hosting import setup
+from spark_jobs.hosting.setup import scratch_folder
 from spark_jobs.lake.folders import TABLES
 from spark_jobs.lake.notes import CUT_SHORT
 from spark_jobs.sources.commit_log_files import local_folder
-from spark_jobs.spark.ctrl_c import cancelled_by_ctrl_c
 from spark_jobs.spark.failures import sentence
-from spark_jobs.spark.job_group import job_group
 from spark_jobs.spark.session import get_session, require_packages
 
 if TYPE_CHECKING:
     from spark_jobs.lake.lake import Lake
-    from spark_jobs.lake.sync import Synced
 
 INTERRUPTED = 130
-"""What a shell calls a command that Ctrl-C has ended."""
+"""The exit code of a command that Ctrl-C has ended."""
 CANCELLED = "Cancelled. What was written before counts, and the next `lake sync` goes on from there."
 
 
@@ -63,78 +58,56 @@ class Command(BaseCommand):
             if options["action"] == "sync":
                 self.sync(options["store"], lakes, options["bodies"])
             elif options["action"] == "status":
-                self.status(found(options["store"], lakes))
+                self.status(require_lake(options["store"], lakes))
             else:
-                lake = found(options["store"], lakes)
+                lake = require_lake(options["store"], lakes)
                 for file in lake.messages if options["table"] == "messages" else lake.polls:
                     self.stdout.write(file.path)
-        except (LakeCancelledError, KeyboardInterrupt) as error:
-            said = CANCELLED if options["action"] == "sync" else "Interrupted."
-            raise CommandError(said, returncode=INTERRUPTED) from error
+        except KeyboardInterrupt as error:  # pyspark has cancelled its jobs
+            raise CommandError(
+                CANCELLED if options["action"] == "sync" else "Interrupted.", returncode=INTERRUPTED
+            ) from error
         except CommandError:
             raise
         except Exception as error:
             raise CommandError(sentence(error)) from error
 
     def sync(self, store: str, lakes: Path, with_bodies: bool) -> None:
-        """Fill the lake in this process, and say what is new."""
+        """Fill the lake in this process, and print what is new."""
         require_packages(settings.GLASSMQ_SPARK_MASTER)
+        from spark_jobs.lake.tables import fill
         from spark_jobs.sources.commit_log_segments import find_segments
 
         find_segments(store)  # before Spark takes its seconds to start
-        done = self.fill(store, lakes, with_bodies)
+        done = fill(
+            get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder()),
+            store,
+            lakes,
+            lambda: int(timezone.now().timestamp() * 1000),
+            lambda percent, doing: self.stderr.write(f"{percent:3d} %  {doing}"),
+            with_bodies=with_bodies,
+            keep_days=settings.GLASSMQ_LAKE_KEEP_DAYS,
+        )
         self.stdout.write(
             f"{done.messages} messages and {done.polls} ends of pulls of {done.broker} are new in {done.lake}, which "
             f"has the log up to byte {done.position}."
         )
-        if done.merged_files:
-            self.stdout.write(f"{counted(done.merged_files)} were compacted into larger ones.")
-        if done.dropped_messages:
-            self.stdout.write(
-                f"{done.dropped_messages} messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS."
-            )
-        if done.gap_bytes:
-            self.stdout.write(f"{done.gap_bytes} bytes of the log were deleted before they were read.")
-        if done.ended_by in CUT_SHORT:
-            self.stdout.write(
-                f"The log cannot be read behind that, since {CUT_SHORT[done.ended_by]}: "
-                f"{done.segments_unread} segments are not read."
-            )
-        if done.awaited_lake:
-            self.stdout.write(
-                f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of "
-                "this one. If it is to wait for this one, remove the file lakePosition from the store."
-            )
-
-    def fill(self, store: str, lakes: Path, with_bodies: bool) -> "Synced":
-        """Fill it, until Ctrl-C: then LakeCancelledError."""
-        from spark_jobs.lake.tables import fill
-
-        spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())
-        with job_group(spark, f"lake-{uuid4().hex[:8]}") as jobs, cancelled_by_ctrl_c(jobs) as is_cancelled:
-
-            def progress(percent: int, doing: str) -> None:
-                if is_cancelled():
-                    raise LakeCancelledError(CANCELLED)
-                self.progress(percent, doing)
-
-            try:
-                return fill(
-                    spark,
-                    store,
-                    lakes,
-                    lambda: int(timezone.now().timestamp() * 1000),
-                    progress,
-                    with_bodies=with_bodies,
-                    keep_days=settings.GLASSMQ_LAKE_KEEP_DAYS,
-                )
-            except Exception as error:
-                if is_cancelled():
-                    raise LakeCancelledError(CANCELLED) from error
-                raise
+        lines = {
+            f"{counted(done.merged_files)} were compacted into larger ones.": done.merged_files,
+            f"{done.dropped_messages} messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS.": (
+                done.dropped_messages
+            ),
+            f"{done.gap_bytes} bytes of the log were deleted before they were read.": done.gap_bytes,
+            f"The log cannot be read behind that, since {CUT_SHORT.get(done.ended_by)}: "
+            f"{done.segments_unread} segments are not read.": done.ended_by in CUT_SHORT,
+            f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of this one. If it is "
+            "to wait for this one, remove the file lakePosition from the store.": done.awaited_lake,
+        }
+        for line in (line for line, is_so in lines.items() if is_so):
+            self.stdout.write(line)
 
     def status(self, lake: "Lake") -> None:
-        """What is in it."""
+        """Print what is in the lake."""
         notes = lake.notes
         self.stdout.write(f"{lake.folder}, broker {lake.broker}")
         self.stdout.write(
@@ -164,13 +137,9 @@ class Command(BaseCommand):
             files = counted(len(notes.missing_journal_files))
             self.stdout.write(f"gap       {files} of the poll journal were deleted before they were read")
 
-    def progress(self, percent: int, doing: str) -> None:
-        """How far it is, for whoever waits."""
-        self.stderr.write(f"{percent:3d} %  {doing}")
 
-
-def found(store: str, lakes: Path) -> "Lake":
-    """The lake of a store. CommandError where there is none."""
+def require_lake(store: str, lakes: Path) -> "Lake":
+    """The lake of a store. CommandError if there is none."""
     from spark_jobs.lake.lake import find_lake
 
     lake = find_lake(lakes, store)
@@ -180,10 +149,10 @@ def found(store: str, lakes: Path) -> "Lake":
 
 
 def day(at_ms: int) -> str:
-    """As ``2026-01-31``, of UTC."""
+    """The day of that time, in UTC, as ``2026-01-31``."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()
 
 
 def counted(files: int) -> str:
-    """As ``1 file`` and ``2,000 files``."""
+    """The number in words, as ``1 file`` and ``2,000 files``."""
     return f"{files:,} file{'' if files == 1 else 's'}"

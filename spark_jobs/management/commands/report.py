@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import UnsupportedUrlError
-from spark_jobs.hosting import setup
+from spark_jobs.hosting.setup import scratch_folder
 from spark_jobs.run import Job, periods, run_report
 from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.spark.failures import sentence
@@ -94,7 +94,7 @@ class Command(BaseCommand):
             from spark_jobs.sources.commit_log_segments import find_segments
 
             find_segments(job.store)  # before Spark takes its seconds to start
-            spark = get_session(settings.GLASSMQ_SPARK_MASTER, setup.scratch_folder())
+            spark = get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder())
             summary = run_report(job, spark, timezone.now, self.progress)
         except OSError as error:
             raise CommandError(f"The report could not be written: {error}.") from error

@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.hosting import lake_state
 from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError
 from spark_jobs.hosting.runs import NoWorkerError
-from spark_jobs.hosting.timetable import BadCronError, Schedule
+from spark_jobs.hosting.schedules import BadCronError, Schedule
 from spark_jobs.lake.notes import Dropped, Rows
 
 HOURLY = Schedule(4, "Lake, hourly", "15 * * * *", "Every hour at :15", False, None)

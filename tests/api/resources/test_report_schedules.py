@@ -1,12 +1,12 @@
-"""Schedules over HTTP; what answers is a stand-in for the timetable."""
+"""Schedules over HTTP; what answers is a stand-in for the schedules."""
 
 from typing import Any
 
 import httpx
 import pytest
 
-from spark_jobs.hosting import timetable
-from spark_jobs.hosting.timetable import BadCronError, NoScheduleError, Schedule, ScheduleExistsError
+from spark_jobs.hosting import schedules
+from spark_jobs.hosting.schedules import BadCronError, NoScheduleError, Schedule, ScheduleExistsError
 
 SCHEDULES = "/api/v1/reports/throughput/schedules"
 DAILY = Schedule(4, "daily", "30 2 * * *", "At 02:30 AM UTC", True, None)
@@ -23,7 +23,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             calls.append((_name, *args, more))
             return [DAILY] if _name == "schedules_of" else DAILY
 
-        monkeypatch.setattr(timetable, name, answer)
+        monkeypatch.setattr(schedules, name, answer)
     return calls
 
 
@@ -72,7 +72,7 @@ async def test_refusals(
     def refuse(*_: Any, **__: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(timetable, "change", refuse)
+    monkeypatch.setattr(schedules, "change", refuse)
     answer = await client.patch(f"{SCHEDULES}/4", json={"cron": "x"})
     assert (answer.status_code, answer.json()["detail"]) == (status, str(error))
 

@@ -10,8 +10,8 @@ import pytest
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.hosting import runs
-from spark_jobs.hosting.environment import Environment
-from spark_jobs.hosting.timetable import Schedule
+from spark_jobs.hosting.schedules import Schedule
+from spark_jobs.hosting.setup import Environment
 from spark_jobs.models import ReportRun, SparkState, Status
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -1,26 +1,22 @@
 """The lake as the page shows it, and its schedule."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
-from django_celery_results.models import TaskResult
-from kombu.exceptions import OperationalError
 
 from broker_core.formats import lake_position
-from spark_jobs.hosting import lake_state
+from spark_jobs.hosting import lake_state, runs
 from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError, begin_sync, cancel_sync, change_schedule
-from spark_jobs.hosting.runs import NoWorkerError, RunActiveError
-from spark_jobs.hosting.timetable import BadCronError
+from spark_jobs.hosting.runs import RunActiveError
+from spark_jobs.hosting.schedules import BadCronError
 from spark_jobs.lake import tasks as lake_tasks
 from spark_jobs.lake.folders import brokers, lake_name, notes_path
 from spark_jobs.lake.notes import Dropped, Rows
 from spark_jobs.lake.sync import Wanted, sync
+from spark_jobs.models import ReportRun, Status
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import Written, make_store, publish_end
 
@@ -125,24 +121,6 @@ def test_a_lake_that_cannot_be_read_is_a_sentence(settings: Any, store: Written,
     assert f"{broker}.json is damaged" in state().problem
 
 
-@pytest.mark.parametrize(
-    ("status", "result", "said"),
-    [
-        ("SUCCESS", "{}", ""),
-        ("FAILURE", json.dumps({"exc_type": "LakeError", "exc_message": ["The disk is full."]}), "The disk is full."),
-        ("FAILURE", "nonsense", "It failed; the report worker's log says why."),
-        ("FAILURE", None, "It failed; the report worker's log says why."),
-    ],
-)
-@pytest.mark.usefixtures("store")
-def test_how_the_last_try_ended(status: str, result: str | None, said: str) -> None:
-    TaskResult.objects.create(task_id="a", task_name=lake_state.SYNC_TASK, status=status, result=result)
-    TaskResult.objects.create(task_id="b", task_name="another", status="FAILURE", result=None)
-    found = state()
-    assert found.last_failure == said
-    assert found.last_try is not None and found.last_try <= timezone.now()
-
-
 def test_its_schedule_is_there_and_can_be_changed(store: Written) -> None:
     first = state().schedule
     assert first is not None and (first.cron, first.enabled) == ("15 * * * *", False)
@@ -153,190 +131,62 @@ def test_its_schedule_is_there_and_can_be_changed(store: Written) -> None:
         change_schedule("now", None)
     PeriodicTask.objects.all().delete()
     assert state().schedule is None
-    assert change_schedule(None, True).cron == lake_state.FROM_THE_BEGINNING
+    assert change_schedule(None, True).cron == lake_state.FIRST_CRON
     assert PeriodicTask.objects.get().task == lake_state.SYNC_TASK
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the worker is told; it cannot be when there is a failure at the end."""
-    said: list[Any] = []
-
-    class Sender:
-        def send_task(self, name: str, kwargs: dict[str, Any], **more: Any) -> None:
-            if said and isinstance(said[-1], Exception):
-                raise said[-1]
-            said.append((name, kwargs, more["task_id"]))
-
-    monkeypatch.setattr(lake_state, "sender", Sender)
-    return said
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of the runs that were handed to the worker."""
+    numbers: list[int] = []
+    monkeypatch.setattr(runs, "enqueue", lambda run_id, delay_s=0: numbers.append(run_id))
+    return numbers
 
 
 @pytest.mark.usefixtures("store")
-def test_the_worker_is_told_once(told: list[Any]) -> None:
-    assert not state().under_way
-    begin_sync(with_bodies=True)
-    ((name, kwargs, task_id),) = told
-    assert (name, kwargs) == (lake_state.SYNC_TASK, {"with_bodies": True})
-    assert (state().under_way, state().last_try) == (True, None)
+def test_one_fill_at_a_time(sent: list[int]) -> None:
+    assert (state().status, state().under_way) == ("", False)
+    begin_sync(with_bodies=True, requested_by="schedule")
+    run = ReportRun.objects.get()
+    assert (run.report, run.parameters, run.requested_by) == (runs.LAKE, {"with_bodies": True}, "schedule")
+    assert (state().status, state().under_way, state().last_try) == ("queued", True, None)
     with pytest.raises(RunActiveError, match="being filled already"):
         begin_sync()
-    assert lake_state.go_on("another", with_bodies=False)
-    assert len(told) == 1, "one waits"
-    assert lake_state.take_up(task_id)
-    with pytest.raises(RunActiveError):
-        begin_sync()
-    assert lake_state.go_on(task_id, with_bodies=False)
-    assert len(told) == 2, "one runs, and asks for the next one"
+    assert sent == [run.pk]
+    runs.start_run("throughput", {})
 
 
 @pytest.mark.usefixtures("store")
-def test_what_is_done_or_lost_is_not_under_way(told: list[Any]) -> None:
+def test_how_far_a_fill_is_and_how_the_last_one_ended(sent: list[int]) -> None:
     begin_sync()
-    TaskResult.objects.update(date_done=timezone.now() - lake_state.LOST_AFTER)
-    assert not state().under_way
-    begin_sync()
-    TaskResult.objects.update(status="SUCCESS", date_done=timezone.now())
-    begin_sync()
-    assert len(told) == 3
-
-
-@pytest.mark.usefixtures("store")
-def test_a_worker_that_cannot_be_told(told: list[Any]) -> None:
-    told.append(OperationalError("nobody there"))
-    with pytest.raises(NoWorkerError, match="nobody there"):
-        begin_sync()
-    assert not state().under_way
-
-
-def status_of(task_id: str) -> str:
-    return str(TaskResult.objects.get(task_id=task_id).status)
-
-
-@pytest.mark.usefixtures("store")
-def test_how_far_a_fill_is(told: list[Any]) -> None:
-    assert (state().status, state().percent, state().doing) == ("", 0, "")
-    begin_sync()
-    task_id = told[0][2]
-    assert (state().status, state().percent, state().doing) == ("queued", 0, "")
-    assert lake_state.take_up(task_id)
-    assert (state().status, state().percent, state().doing) == ("running", 0, "")
-    lake_state.tell(task_id, 40, "writing")
+    ReportRun.objects.update(status=Status.RUNNING, heartbeat=timezone.now(), percent=40, doing="writing")
     assert (state().status, state().percent, state().doing, state().last_try) == ("running", 40, "writing", None)
-    for nonsense in ("nonsense", "[]", '{"percent": "x", "doing": 1}'):
-        TaskResult.objects.update(result=nonsense)
-        assert (state().percent, state().doing) == (0, "")
-    lake_state.tell(task_id, 40, "writing")
-    lake_state.go_on(task_id, with_bodies=False)
-    assert (state().status, state().percent) == ("running", 40), "what runs tells, not what waits"
-    TaskResult.objects.update(status="SUCCESS", date_done=timezone.now())
-    assert (state().status, state().percent, state().doing, state().under_way) == ("done", 0, "", False)
-    TaskResult.objects.update(status="FAILURE")
-    assert state().status == "failed"
-
-
-@pytest.mark.usefixtures("store")
-def test_a_round_of_the_schedule_is_known_once_it_begins() -> None:
-    assert lake_state.take_up("scheduled")
-    assert (state().under_way, state().status) == (True, "running")
-    assert lake_state.take_up("scheduled"), "its worker was killed, another one has it"
-    assert TaskResult.objects.count() == 1
-
-
-@pytest.mark.usefixtures("store")
-def test_a_fill_that_runs_is_cancelled(told: list[Any]) -> None:
-    lake_state.take_up("a")
-    lake_state.tell("a", 40, "writing")
-    assert not lake_state.is_to_stop("a")
-    cancel_sync()
-    assert lake_state.is_to_stop("a")
-    found = state()
-    assert (found.under_way, found.status, found.cancel_requested, found.percent) == (True, "running", True, 40)
-    with pytest.raises(RunActiveError):
-        begin_sync()
-    asked = TaskResult.objects.get().date_done
-    cancel_sync()
-    assert TaskResult.objects.get().date_done == asked, "who asks again does not begin the wait anew"
-    lake_state.tell("a", 60, "writing")
-    assert state().percent == 40
-    assert not lake_state.take_up("a"), "its worker was killed, and nobody wants it any more"
-    lake_state.end_cancelled("a")
-    found = state()
-    assert (found.under_way, found.status, found.cancel_requested) == (False, "cancelled", False)
-    assert found.last_failure == "" and found.last_try is not None
-    with pytest.raises(NotUnderWayError, match=r"is not filling the lake.*Ctrl-C"):
-        cancel_sync()
+    ReportRun.objects.update(status=Status.FAILED, finished=timezone.now(), error="The disk is full.")
+    assert (state().status, state().percent, state().last_failure) == ("failed", 0, "The disk is full.")
     begin_sync()
-    assert len(told) == 1
+    assert (state().status, state().last_failure) == ("queued", "The disk is full.")
 
 
 @pytest.mark.usefixtures("store")
-def test_a_fill_that_waits_is_cancelled(told: list[Any]) -> None:
-    with pytest.raises(NotUnderWayError):
+def test_a_fill_is_cancelled_whether_it_runs_or_waits(sent: list[int]) -> None:
+    with pytest.raises(NotUnderWayError, match=r"is not filling the lake.*Ctrl-C"):
         cancel_sync()
     begin_sync()
     cancel_sync()
     assert (state().under_way, state().status) == (False, "cancelled")
-    assert not lake_state.take_up(told[0][2])
-    assert state().status == "cancelled"
-
-
-@pytest.mark.usefixtures("store")
-def test_no_round_follows_one_that_is_cancelled(told: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    lake_state.take_up("first")
-    assert lake_state.go_on("first", with_bodies=False)
+    begin_sync()
+    ReportRun.objects.filter(pk=sent[1]).update(status=Status.RUNNING, heartbeat=timezone.now())
     cancel_sync()
-    assert (status_of("first"), status_of(told[0][2])) == (lake_state.STOPPING, lake_state.CANCELLED)
-    assert not lake_state.go_on("first", with_bodies=False)
-    assert len(told) == 1
-    lake_state.take_up("second")
-    send = lake_state._send
-
-    def send_and_cancel(with_bodies: bool) -> str:
-        TaskResult.objects.filter(task_id="second").update(status=lake_state.STOPPING)  # a cancel before it was there
-        return send(with_bodies)
-
-    monkeypatch.setattr(lake_state, "_send", send_and_cancel)
-    assert not lake_state.go_on("second", with_bodies=False)
-    assert (len(told), status_of(told[1][2])) == (2, lake_state.CANCELLED)
-
-
-@pytest.mark.usefixtures("store")
-def test_a_worker_that_is_gone_does_not_stop_for_ever(told: list[Any]) -> None:
-    lake_state.take_up("a")
     cancel_sync()
-    TaskResult.objects.update(date_done=timezone.now() - lake_state.STOPS_WITHIN)
-    assert (state().under_way, state().status, state().cancel_requested) == (False, "cancelled", False)
-    with pytest.raises(NotUnderWayError):
-        cancel_sync()
-    begin_sync()
-    assert state().status == "queued"
+    assert (state().under_way, state().status, state().cancel_requested) == (True, "running", True)
 
 
 @pytest.mark.usefixtures("store")
-def test_a_round_that_stops_late_takes_no_other_fill_with_it(told: list[Any]) -> None:
-    lake_state.take_up("late")
-    cancel_sync()
-    TaskResult.objects.update(date_done=timezone.now() - lake_state.STOPS_WITHIN)
+def test_a_fill_whose_worker_is_gone_makes_room_for_the_next(sent: list[int]) -> None:
     begin_sync()
-    assert not lake_state.go_on("late", with_bodies=False)
-    assert status_of(told[0][2]) == lake_state.WAITING
-
-
-@pytest.mark.usefixtures("store")
-def test_all_rounds_are_cancelled_at_once(told: list[Any]) -> None:
+    ReportRun.objects.update(
+        status=Status.RUNNING, cancel_requested=True, heartbeat=timezone.now() - 2 * runs.LOST_AFTER
+    )
+    assert (state().under_way, state().status) == (False, "cancelled")
     begin_sync()
-    lake_state.take_up("a")
-    with CaptureQueriesContext(connection) as asked:
-        cancel_sync()
-    assert sum(query["sql"].startswith("UPDATE") for query in asked) == 1, "none can be taken up between two"
-    assert (status_of("a"), status_of(told[0][2])) == (lake_state.STOPPING, lake_state.CANCELLED)
-
-
-@pytest.mark.usefixtures("store")
-def test_a_worker_that_says_nothing_any_more_is_gone(told: list[Any]) -> None:
-    lake_state.take_up("a")
-    TaskResult.objects.update(date_done=timezone.now() - lake_state.SILENT_FOR)
-    assert not state().under_way
-    begin_sync()
-    assert len(told) == 1
+    assert len(sent) == 2

@@ -10,7 +10,7 @@ from kombu.exceptions import OperationalError
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.hosting import runs
-from spark_jobs.hosting.environment import write_environment
+from spark_jobs.hosting.setup import write_environment
 from spark_jobs.models import ReportRun, SparkState, Status
 
 pytestmark = pytest.mark.django_db

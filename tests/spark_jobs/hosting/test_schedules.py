@@ -1,23 +1,131 @@
-"""The schedule that is there from the beginning."""
+"""Schedules as people see and change them."""
+
+from datetime import timedelta
 
 import pytest
-from django_celery_beat.models import PeriodicTask
+from django.utils import timezone
+from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask, PeriodicTasks
 
 from config.celery import app
-from spark_jobs.hosting import runs
-from spark_jobs.hosting.schedules import RUN_SCHEDULED_TASK, arguments_for, name_for
+from spark_jobs.hosting import lake_state, runs, schedules
+from spark_jobs.hosting.schedules import (
+    RUN_SCHEDULED_TASK,
+    BadCronError,
+    NoScheduleError,
+    ScheduleExistsError,
+    add,
+    arguments_for,
+    change,
+    remove,
+    schedules_of,
+)
+
+pytestmark = pytest.mark.django_db
+
+DAILY = "30 2 * * *"
 
 
-@pytest.mark.django_db
-def test_throughput_runs_daily_and_can_be_changed() -> None:
-    task = PeriodicTask.objects.get(name=name_for("throughput"))
-    assert (task.task, task.args, task.enabled) == (RUN_SCHEDULED_TASK, arguments_for("throughput"), True)
-    found = runs.schedules_of("throughput")
-    assert [(schedule.when, schedule.enabled) for schedule in found] == [("At 02:30 AM UTC", True)]
-    PeriodicTask.objects.filter(pk=task.pk).update(enabled=False)
-    assert not runs.schedules_of("throughput")[0].enabled
+def test_what_is_there_from_the_beginning_can_be_changed_and_removed() -> None:
+    [daily] = schedules_of("throughput")
+    assert (daily.cron, daily.when, daily.enabled, daily.last_run) == (DAILY, "At 02:30 AM UTC", True, None)
+    changed = change("throughput", daily.id, cron="15 * * * *")
+    assert (changed.id, changed.when) == (daily.id, "At 15 minutes past the hour UTC")
+    assert schedules_of("throughput") == [changed]
+    remove("throughput", daily.id)
+    assert schedules_of("throughput") == []
 
 
-def test_what_the_schedule_names_is_a_task() -> None:
+def test_a_schedule_is_added_for_beat_to_find() -> None:
+    before = PeriodicTasks.last_change()
+    made = add("hold_time", " */5  8-17 * * mon-fri")
+    assert made.cron == "*/5 8-17 * * mon-fri"
+    task = PeriodicTask.objects.get(pk=made.id)
+    assert (task.task, task.args, task.enabled) == (RUN_SCHEDULED_TASK, arguments_for("hold_time"), True)
+    assert task.crontab.schedule.is_due(timezone.now()) is not None
+    assert before is None or PeriodicTasks.last_change() > before
+    assert not add("hold_time", DAILY, enabled=False).enabled
+    assert [schedule.cron for schedule in schedules_of("hold_time")] == ["*/5 8-17 * * mon-fri", DAILY]
+    assert len(schedules_of("throughput")) == 1
+
+
+def test_one_that_is_switched_on_runs_when_it_is_next_due_and_not_for_the_time_it_was_off() -> None:
+    made = add("hold_time", DAILY, enabled=False)
+    PeriodicTask.objects.filter(pk=made.id).update(last_run_at=timezone.now() - timedelta(days=3))
+    assert change("hold_time", made.id, enabled=True) == made._replace(enabled=True)
+
+
+def test_switching_on_what_is_on_forgets_nothing() -> None:
+    made = add("hold_time", DAILY)
+    PeriodicTask.objects.filter(pk=made.id).update(last_run_at=timezone.now())
+    assert change("hold_time", made.id, enabled=True).last_run is not None
+
+
+@pytest.mark.parametrize(
+    "cron",
+    [
+        "",
+        "* * * *",
+        "* * * * * *",
+        "61 * * * *",
+        "* 24 * * *",
+        "0 0 31 2 *",
+        "a b c d e",
+        "*/0 * * * *",
+        "$(x) * * * *",
+        "1," * 80 + "1 * * * *",
+    ],
+)
+def test_what_is_no_time_is_refused(cron: str) -> None:
+    kept = CrontabSchedule.objects.count()
+    with pytest.raises(BadCronError, match=r"(is no cron expression|is no time at which).*[^.]\.$"):
+        add("throughput", cron)
+    with pytest.raises(BadCronError):
+        change("throughput", schedules_of("throughput")[0].id, cron=cron)
+    assert schedules_of("throughput")[0].cron == DAILY
+    assert CrontabSchedule.objects.count() == kept
+
+
+def test_no_schedule_twice_and_no_more_than_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ScheduleExistsError, match="already"):
+        add("throughput", DAILY)
+    other = add("throughput", "0 3 * * *")
+    with pytest.raises(ScheduleExistsError, match="already"):
+        change("throughput", other.id, cron=DAILY)
+    monkeypatch.setattr(schedules, "MOST", 2)
+    with pytest.raises(ScheduleExistsError, match="as many as there may be"):
+        add("throughput", "0 4 * * *")
+
+
+def test_a_name_that_somebody_else_took_is_no_failure_of_ours() -> None:
+    every_minute = CrontabSchedule.objects.create(minute="*", timezone="UTC")
+    PeriodicTask.objects.create(name="Report throughput, 0 5 * * *", task="other", crontab=every_minute)
+    with pytest.raises(ScheduleExistsError):
+        add("throughput", "0 5 * * *")
+
+
+def test_only_a_reports_own_schedules_are_found() -> None:
+    [daily] = schedules_of("throughput")
+    for act in (
+        lambda: change("hold_time", daily.id, enabled=False),
+        lambda: remove("hold_time", daily.id),
+        lambda: remove("throughput", 99_999),
+    ):
+        with pytest.raises(NoScheduleError, match="has no schedule"):
+            act()
+
+
+def test_what_was_made_in_the_admin_is_shown_and_can_be_made_plain() -> None:
+    hours = IntervalSchedule.objects.create(every=6, period=IntervalSchedule.HOURS)
+    berlin = CrontabSchedule.objects.create(minute="0", hour="4", timezone="Europe/Berlin")
+    for name, more in (("a", {"interval": hours}), ("b", {"crontab": berlin})):
+        PeriodicTask.objects.create(name=name, task=RUN_SCHEDULED_TASK, args=arguments_for("skew"), **more)
+    every, local = schedules_of("skew")
+    assert (every.cron, every.when) == (None, "every 6 hours")
+    assert (local.cron, local.when) == (None, "At 04:00 AM Europe/Berlin")
+    assert change("skew", every.id, enabled=False).when == "every 6 hours"
+    assert change("skew", every.id, cron="0 */6 * * *").cron == "0 */6 * * *"
+
+
+def test_tasks_of_schedules_exist() -> None:
     app.loader.import_default_modules()
-    assert {RUN_SCHEDULED_TASK, runs.RUN_TASK} <= set(app.tasks)
+    assert {RUN_SCHEDULED_TASK, runs.RUN_TASK, lake_state.SYNC_TASK} <= set(app.tasks)

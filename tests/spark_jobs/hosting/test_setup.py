@@ -1,18 +1,21 @@
 """Getting Spark, with a stand-in for the program that installs."""
 
+import fcntl
 import os
 import subprocess
 import sys
-import threading
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from spark_jobs.errors import NoJavaError
 from spark_jobs.hosting import setup
-from spark_jobs.hosting.environment import read_environment
-from spark_jobs.models import SparkState
+from spark_jobs.hosting.setup import SILENCE, read_environment, write_environment
+from spark_jobs.models import SparkEnvironment, SparkState
 from tests.conftest import PROJECT
 
 
@@ -21,17 +24,23 @@ def says(*lines: str, code: int = 0) -> list[str]:
     return [sys.executable, "-c", f"import sys; print({chr(10).join(lines)!r}); sys.exit({code})"]
 
 
-def test_an_installation_that_succeeds_has_no_failure() -> None:
-    assert setup.install(says("Collecting x", "Successfully installed x")) == ""
+@pytest.fixture
+def lock(tmp_path: Path) -> Iterator[int]:
+    with open(tmp_path / "lock", "w") as file:
+        yield file.fileno()
 
 
-def test_an_installation_that_fails_says_why() -> None:
-    failure = setup.install(says("Collecting x", "ERROR: No space left on device", code=1))
+def test_an_installation_that_succeeds_has_no_failure(lock: int) -> None:
+    assert setup.install(says("Collecting x", "Successfully installed x"), lock) == ""
+
+
+def test_an_installation_that_fails_says_why(lock: int) -> None:
+    failure = setup.install(says("Collecting x", "ERROR: No space left on device", code=1), lock)
     assert "(ERROR: No space left on device)" in failure
 
 
-def test_without_pip_and_uv_there_is_a_sentence() -> None:
-    assert "neither pip nor uv" in setup.install([])
+def test_without_pip_and_uv_there_is_a_sentence(lock: int) -> None:
+    assert "neither pip nor uv" in setup.install([], lock)
 
 
 def test_only_what_is_pinned_by_hash_is_installed() -> None:
@@ -50,29 +59,33 @@ def test_where_pip_is_missing_uv_installs(monkeypatch: pytest.MonkeyPatch) -> No
     assert setup.install_command() == []
 
 
-def test_the_second_installer_waits_for_the_first(tmp_path: Path) -> None:
-    order: list[str] = []
+@pytest.mark.django_db
+def test_a_silent_installation_gives_signs_of_life(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lock: int) -> None:
+    write_environment(SparkState.INSTALLING, "")
+    SparkEnvironment.objects.update(updated=timezone.now() - timedelta(days=1))
+    now, is_alive = timezone.now, tmp_path / "alive"
 
-    def second() -> None:
-        with setup.only_one(tmp_path):
-            order.append("second")
+    def write_sign() -> Any:
+        is_alive.touch()
+        return now()
 
-    with setup.only_one(tmp_path):
-        thread = threading.Thread(target=second)
-        thread.start()
-        order.append("first")
-    thread.join()
-    assert order == ["first", "second"]
+    monkeypatch.setattr(setup, "SIGN_OF_LIFE_S", 0.01)
+    monkeypatch.setattr(setup.timezone, "now", write_sign)
+    code = f"import pathlib, time\nwhile not pathlib.Path({str(is_alive)!r}).exists(): time.sleep(0.01)"
+    assert setup.install([sys.executable, "-c", code], lock) == ""
+    assert read_environment().state == SparkState.INSTALLING
 
 
-def test_an_installation_that_is_silent_is_still_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    beats = threading.Semaphore(0)
-    monkeypatch.setattr(setup, "SIGN_OF_LIFE_S", 0.001)
-    monkeypatch.setattr(setup, "touch_environment", beats.release)
-    with setup.signs_of_life():
-        assert beats.acquire(timeout=30)
-        assert beats.acquire(timeout=30)
-    assert "spark set-up is alive" not in [thread.name for thread in threading.enumerate()]
+@pytest.mark.django_db
+def test_the_environment_is_what_was_written_last() -> None:
+    assert read_environment() == (SparkState.ABSENT, "No report worker has started yet.")
+    write_environment(SparkState.INSTALLING, "Downloading")
+    assert read_environment() == (SparkState.INSTALLING, "Downloading")
+    SparkEnvironment.objects.update(updated=timezone.now() - SILENCE - timedelta(seconds=1))
+    assert read_environment().state == SparkState.FAILED
+    write_environment(SparkState.READY, "Spark 4 is ready.")
+    assert read_environment() == (SparkState.READY, "Spark 4 is ready.")
+    assert SparkEnvironment.objects.count() == 1
 
 
 @pytest.mark.django_db
@@ -103,7 +116,7 @@ def test_where_something_is_missing_it_is_said_that_it_comes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(setup, "problem", lambda: "No pyspark.")
-    monkeypatch.setattr(setup, "_install_and_say", lambda: None)
+    monkeypatch.setattr(setup, "set_up", lambda: None)
     caplog.set_level("INFO")
     installing = setup.begin()
     assert installing is not None
@@ -137,10 +150,10 @@ def test_an_installation_ends_in_a_state_and_says_so(
     problems = ["No pyspark.", after]
     settings.GLASSMQ_DATA_DIR = tmp_path
     monkeypatch.setattr(setup, "problem", lambda: problems.pop(0))
-    monkeypatch.setattr(setup, "install", lambda lock: failure)
+    monkeypatch.setattr(setup, "install", lambda command, lock: failure)
     monkeypatch.setattr(setup.connection, "close", lambda: None)
     caplog.set_level("INFO")
-    setup._install_and_say()
+    setup.set_up()
     assert read_environment() == (state, text)
     assert caplog.messages == [said]
 
@@ -165,3 +178,33 @@ logging.getLogger("spark_jobs.hosting.setup").info("Spark is ready.")
     )
     assert said.stderr.strip().endswith("INFO    spark_jobs.hosting.setup: Spark is ready.")
     assert "something else" not in said.stderr
+
+
+@pytest.mark.django_db
+def test_the_second_installer_waits_for_the_first(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.GLASSMQ_DATA_DIR = tmp_path
+    steps: list[str] = []
+
+    def problem() -> str:
+        steps.append("second")
+        return ""
+
+    monkeypatch.setattr(setup, "problem", problem)
+    monkeypatch.setattr(setup.connection, "close", lambda: None)
+    setup.scratch_folder().mkdir()
+    with open(setup.scratch_folder() / "setup.lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        flock = fcntl.flock
+
+        def release_first(file: Any, how: int) -> None:
+            with pytest.raises(BlockingIOError):
+                flock(file, how | fcntl.LOCK_NB)
+            steps.append("first")
+            flock(held, fcntl.LOCK_UN)
+            flock(file, how)
+
+        monkeypatch.setattr(setup.fcntl, "flock", release_first)
+        setup.set_up()
+    assert steps[:2] == ["first", "second"]

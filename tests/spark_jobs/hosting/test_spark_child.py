@@ -1,8 +1,9 @@
-"""The process with the Spark session, from its inside; its session is the one that all tests share."""
+"""The child process from its inside, in the session that all tests share, and how a real one ends."""
 
-import io
 import json
-import threading
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,191 +11,107 @@ import pytest
 
 from spark_jobs.errors import PassingError
 from spark_jobs.hosting import spark_child
-from spark_jobs.hosting.spark_child import Child
-from spark_jobs.spark import connect
-from spark_jobs.spark.job_group import OwnJobGroup
+from spark_jobs.hosting.spark_child import ProgressLines, carry_out
+from tests.conftest import PROJECT
 from tests.spark_jobs.stores import make_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FOR_EVER = 1_000_000_000_000
 
-
-class Said(list[dict[str, Any]]):
-    """Answers, and a way to wait for one."""
-
-    def __init__(self) -> None:
-        self.new = threading.Condition()
-
-    def __call__(self, answer: dict[str, Any]) -> None:
-        with self.new:
-            self.append(answer)
-            self.new.notify_all()
-
-
-def order(tmp_path: Path, job: str = "report", group: str = "asked", **arguments: Any) -> dict[str, Any]:
-    return {"job": job, "group": group, "master": "local[2]", "scratch": str(tmp_path), "arguments": arguments}
+def order(tmp_path: Path, job: str = "report", **arguments: Any) -> dict[str, Any]:
+    return {"job": job, "master": "local[2]", "scratch": str(tmp_path), "arguments": arguments}
 
 
 def test_a_report_is_carried_out_and_its_progress_told(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path / "store", 50)
-    said = Said()
-    Child(said).run(
-        order(
-            tmp_path,
-            report="throughput",
-            group="asked",
-            store=str(tmp_path / "store"),
-            folder=str(tmp_path / "out"),
-            from_ms=None,
-            to_ms=None,
-        )
-    )
-    assert said[-1]["done"]["messages"] == 50
-    result = said[-1]["done"]["result"]
-    assert set(result) == {"words", "headlines", "notes"}
-    assert result["words"][0].startswith("50 messages")
-    assert said[-1]["memory"] > 100_000_000
-    steps = [answer["progress"][0] for answer in said[:-1]]
+    answers: list[dict[str, Any]] = []
+    arguments = {"report": "throughput", "store": str(tmp_path / "store"), "folder": str(tmp_path / "out")}
+    carry_out(order(tmp_path, **arguments), answers.append)
+    done = answers[-1]["done"]
+    assert done["messages"] == 50
+    assert set(done["result"]) == {"words", "headlines", "notes"}
+    steps = [answer["progress"][0] for answer in answers[:-1]]
     assert steps == sorted(steps)
-    assert said[0] == {"progress": [0, "starting Spark"]}
+    assert answers[0] == {"progress": [0, "starting Spark"]}
     assert (tmp_path / "out" / "summary.json").exists()
+
+
+def test_the_lake_is_filled_for_a_round(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 50)
+    answers: list[dict[str, Any]] = []
+    arguments = {"store": str(tmp_path / "store"), "lakes": str(tmp_path / "lakes"), "with_bodies": False}
+    carry_out(order(tmp_path, "lake", **arguments, keep_days=0), answers.append)
+    assert answers[-1] == {"done": {"messages": 50, "is_all": True}}
 
 
 def test_a_failure_is_said_and_logged(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(*_: Any) -> Any:
+    def fail(*_: Any) -> Any:
         raise PassingError("Not now.")
 
-    monkeypatch.setitem(spark_child.JOBS, "fails", fails)
-    said = Said()
-    Child(said).run(order(tmp_path, "fails"))
-    assert said[-1] == {"failed": "Not now.", "passing": True}
-    assert "asked failed" in caplog.text
+    monkeypatch.setitem(spark_child.JOBS, "fails", fail)
+    answers: list[dict[str, Any]] = []
+    carry_out(order(tmp_path, "fails"), answers.append)
+    assert answers[-1] == {"failed": "Not now.", "passing": True}
+    assert "The job fails failed" in caplog.text
     assert "Traceback" in caplog.text
 
 
-def test_a_cancel_reaches_spark_and_the_session_goes_on(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = Said()
-    child = Child(said)
-
-    def endless(arguments: Any, session: "SparkSession", progress: Any) -> dict[str, Any]:
-        progress(5, "reading")
-        session.range(FOR_EVER, numPartitions=2).selectExpr("sum(hash(id))").collect()
-        return {}
-
-    def cancel() -> None:
-        tracker = spark.sparkContext.statusTracker()
-        while not tracker.getActiveJobsIds():
-            threading.Event().wait(0.02)
-        child.cancel()
-
-    monkeypatch.setitem(spark_child.JOBS, "endless", endless)
-    canceller = threading.Thread(target=cancel)
-    canceller.start()
-    child.run(order(tmp_path, "endless", "endless"))
-    canceller.join()
-    assert said[-1] == {"cancelled": True}
-    child.prepare()
-    monkeypatch.setitem(spark_child.JOBS, "small", lambda _, session, progress: {"rows": session.range(5).count()})
-    child.run(order(tmp_path, "small", "small"))
-    assert said[-1]["done"] == {"rows": 5}
+def test_progress_grows_with_the_tasks_of_a_scan_and_never_goes_back() -> None:
+    answers: list[dict[str, Any]] = []
+    progress = ProgressLines(answers.append)
+    progress(1, "looking")
+    progress.tell_tasks(3, 4)
+    progress(5, "reading", until=85)
+    for tasks in ((0, 0), (0, 4), (1, 4), (1, 4), (0, 2), (2, 4)):
+        progress.tell_tasks(*tasks)
+    progress(40, "comparing")
+    progress.tell_tasks(4, 4)
+    assert [answer["progress"] for answer in answers] == [
+        [1, "looking"],
+        [5, "reading"],
+        [25, "reading"],
+        [45, "reading"],
+        [45, "comparing"],
+    ]
 
 
-def test_what_is_cancelled_between_two_steps_takes_no_other(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said, steps = Said(), []
-    child = Child(said)
+CHILD = """
+import atexit, json, signal, sys
+from spark_jobs.hosting import spark_child
 
-    def in_steps(arguments: Any, session: "SparkSession", progress: Any) -> dict[str, Any]:
-        for step in (10, 20, 30):
-            progress(step, "on")
-            steps.append(step)
-            child.cancel()
-        return {}
+def wait(order, say):
+    print("for the log", flush=True)
+    say({"progress": [0, order["job"]]})
+    signal.pause()
 
-    monkeypatch.setitem(spark_child.JOBS, "steps", in_steps)
-    child.run(order(tmp_path, "steps", "steps"))
-    assert (steps, said[-1]) == ([10], {"cancelled": True})
+spark_child.carry_out = wait
+atexit.register(lambda: print("session closed", file=sys.stderr))
+spark_child.main()
+"""
 
 
-def test_the_scan_is_told_while_it_goes_on(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said, counts = Said(), iter([(0, 4), (1, 4), (1, 4), (2, 4)])
-    monkeypatch.setattr(spark_child, "LOOK_S", 0.001)
-    monkeypatch.setattr(OwnJobGroup, "scan_progress", lambda _: next(counts, (2, 4)))
-
-    def scans(arguments: Any, session: "SparkSession", progress: Any) -> dict[str, Any]:
-        progress(5, "reading", until=90)
-        with said.new:
-            assert said.new.wait_for(lambda: {"progress": [47, "reading"]} in said, timeout=30)
-        return {}
-
-    monkeypatch.setitem(spark_child.JOBS, "scans", scans)
-    Child(said).run(order(tmp_path, "scans"))
-    assert [answer["progress"][0] for answer in said[:-1]] == [0, 1, 5, 26, 47]
-
-
-class Ended(BaseException):
-    """Instead of the end of the process."""
-
-
-def test_orders_come_as_lines_and_the_end_of_them_is_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[Any] = []
-    over = threading.Event()
-
-    def run(child: Child, order: dict[str, Any]) -> None:
-        done.append(order["job"])
-        if order["job"] == "second":
-            over.wait()
-            raise Ended
-
-    monkeypatch.setattr(Child, "run", run)
-    monkeypatch.setattr(Child, "cancel", lambda child: done.append("cancel"))
-    monkeypatch.setattr(spark_child, "end_spark", lambda: done.append("java"))
-    monkeypatch.setattr(spark_child.os, "_exit", lambda code: over.set())
-    orders = io.BytesIO(
-        b"".join(json.dumps(line).encode() + b"\n" for line in ({"job": "first"}, {"cancel": True}, {"job": "second"}))
+@pytest.mark.parametrize("how", ["terminated", "left alone"])
+def test_the_process_ends_in_order_when_it_is_told_to_and_when_its_parent_has_died(how: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD],
+        cwd=PROJECT,
+        env=os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    with pytest.raises(Ended):
-        spark_child.serve(orders, done.append)
-    assert sorted(done) == ["cancel", "first", "java", "second"]
-
-
-@pytest.mark.parametrize("is_at_a_server", [True, False])
-def test_before_the_process_ends_a_job_takes_away_what_it_keeps_at_a_server(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_at_a_server: bool
-) -> None:
-    said, steps, given_up = Said(), [], threading.Event()
-    child = Child(said)
-
-    def in_steps(arguments: Any, session: "SparkSession", progress: Any) -> dict[str, Any]:
-        try:
-            steps.append("begins")
-            giving_up.start()
-            if is_at_a_server:
-                session.range(FOR_EVER, numPartitions=2).selectExpr("sum(hash(id))").collect()
-            assert given_up.wait(30)
-        finally:
-            steps.append("ends")
-        return {}
-
-    def give_up() -> None:
-        child.give_up()
-        steps.append("given up")
-        given_up.set()
-
-    giving_up = threading.Thread(target=give_up)
-    monkeypatch.setattr(connect, "current_session", lambda: spark if is_at_a_server else None)
-    monkeypatch.setitem(spark_child.JOBS, "steps", in_steps)
-    child.prepare()
-    child.run(order(tmp_path, "steps", f"given up {is_at_a_server}"))
-    giving_up.join()
-    assert steps == (["begins", "ends", "given up"] if is_at_a_server else ["begins", "given up", "ends"])
-    assert ({"cancelled": True} in said) == is_at_a_server
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write('{"job": "first"}\n')
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline()) == {"progress": [0, "first"]}
+    if how == "terminated":
+        process.terminate()
+    output, log = process.communicate(timeout=60)  # closes its standard input
+    assert process.returncode == 0
+    assert output == ""
+    assert log.splitlines() == ["for the log", "session closed"]

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.errors.exceptions.captured import UnknownException
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
-from spark_jobs.errors import ClusterError, NotAStoreError, PassingError
+from spark_jobs.errors import NotAStoreError, PassingError
 from spark_jobs.spark.failures import is_passing, sentence
 
 IN_A_TASK = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3
@@ -44,7 +44,6 @@ class JavaError(UnknownException):
     ("error", "said", "passing"),
     [
         (PassingError("The master is away."), "The master is away.", True),
-        (ClusterError("No pyarrow there."), "No pyarrow there.", False),
         (NotAStoreError("No log."), "No log.", False),
         (JavaError(IN_A_TASK.format("NotAStoreError")), "It is said here.", False),
         (JavaError(IN_A_TASK.format("PassingError")), "It is said here.", True),
@@ -85,7 +84,8 @@ class JavaError(UnknownException):
         ),
         (
             SparkConnectGrpcException("<_MultiThreadedRendezvous", grpc_status_code=grpc.StatusCode.UNAVAILABLE),
-            "The Spark server (GLASSMQ_SPARK_MASTER) does not answer any more.",
+            "The Spark server does not answer. With use_ssl=true, or with a token and another host than localhost, it "
+            "has to speak TLS.",
             True,
         ),
         (

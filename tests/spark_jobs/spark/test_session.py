@@ -1,6 +1,5 @@
 """One session per process, and what it is told."""
 
-import logging
 import os
 import subprocess
 import sys
@@ -11,10 +10,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from spark_jobs.errors import NoSparkError
+from spark_jobs.errors import NoSparkError, PassingError
 from spark_jobs.spark import session
-from spark_jobs.spark.cluster_workers import PACKAGES
-from spark_jobs.spark.leftovers import UNUSED_S
 from tests.conftest import PROJECT
 
 if TYPE_CHECKING:
@@ -31,7 +28,7 @@ def test_without_pyspark_a_sentence_says_so(tmp_path: Path, monkeypatch: pytest.
         session.get_session("local[2]", tmp_path)
 
 
-@pytest.mark.parametrize("package", [*session.OWN_PACKAGES, *PACKAGES])
+@pytest.mark.parametrize("package", session.PACKAGES)
 def test_what_else_is_missing_is_named_as_well(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else find_spec(name))
     with pytest.raises(NoSparkError, match=rf"^{package} is not installed here"):
@@ -59,44 +56,6 @@ def test_tasks_get_the_modules_that_they_import(tmp_path: Path) -> None:
     )
     assert str(tmp_path / "sent") in said.stdout
     assert session.pack_sources(tmp_path) in list(tmp_path.iterdir())
-
-
-def test_what_was_sent_of_older_sources_is_removed_after_a_month(tmp_path: Path) -> None:
-    current = session.pack_sources(tmp_path)
-    old, recent = (tmp_path / f"glassmq_sources_{digit * 12}.zip" for digit in "01")
-    then = current.stat().st_mtime - UNUSED_S - 60
-    for path in (current, old, recent):
-        path.touch()
-    for path in (current, old):
-        os.utime(path, (then, then))
-    assert session.pack_sources(tmp_path) == current
-    assert current.stat().st_mtime > then
-    assert sorted(tmp_path.iterdir()) == sorted((current, recent))
-
-
-LOST_JAVA = """
-import os, signal, sys
-from pathlib import Path
-from spark_jobs.spark.session import get_session, is_alive
-
-first = get_session("local[1]", Path(sys.argv[1]))
-os.kill(first.sparkContext._gateway.proc.pid, signal.SIGKILL)
-first.sparkContext._gateway.proc.wait()
-assert not is_alive()
-print("rows", get_session("local[1]", Path(sys.argv[1])).range(5).count())
-"""
-
-
-def test_a_session_whose_java_died_is_made_again(tmp_path: Path) -> None:
-    said = subprocess.run(
-        [sys.executable, "-c", LOST_JAVA, str(tmp_path)],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert said.stdout.strip().endswith("rows 5"), said.stderr
 
 
 TOLD = """
@@ -133,11 +92,40 @@ def test_who_configures_what_java_says_is_left_alone(tmp_path: Path) -> None:
     assert session.java_options(str(tmp_path)) == session.JAVA_OPTIONS
 
 
-def test_what_py4j_gives_to_the_root_logger_is_known() -> None:
-    for path, kept in (("/x/site-packages/py4j/java_gateway.py", False), ("/x/py4j.py", True)):
-        assert session.is_not_py4js(logging.makeLogRecord({"pathname": path})) is kept
+def test_folders_of_processes_that_were_killed_are_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    own = session.local_folder(tmp_path)
+    assert own.name == str(os.getpid())
+    for name in (own.name, str(os.getppid()), str(ended.pid), f"host-{ended.pid}", "mine"):
+        (tmp_path / name).mkdir()
+    assert session.local_folder(tmp_path) == own
+    assert {path.name for path in tmp_path.iterdir()} == {own.name, str(os.getppid()), "mine"}
 
 
-def test_without_pyspark_there_is_nothing_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
-    session.end_spark()
+@pytest.mark.parametrize(
+    ("master", "shown"),
+    [
+        ("sc://spark.example:443/;use_ssl=true;token=hush", "sc://spark.example:443"),
+        ("sc://[::1]:7/;token=a/;b", "sc://[::1]:7"),
+        ("spark://one:7077,two:7077", "spark://one:7077,two:7077"),
+    ],
+)
+def test_a_token_in_the_url_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str, shown: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ConnectionRefusedError("nobody there")
+
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(session, "connect", refuse)
+    monkeypatch.setattr(session, "start", refuse)
+    with pytest.raises(PassingError) as raised:
+        session.get_session(master, tmp_path)
+    assert str(raised.value).startswith(f"Spark did not start on {shown} (GLASSMQ_SPARK_MASTER): ConnectionRefused")
+
+
+def test_tasks_run_on_as_many_cores_as_there_are(spark: "SparkSession") -> None:
+    assert session.parallelism(spark) == 2

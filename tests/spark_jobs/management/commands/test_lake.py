@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
-from contextlib import nullcontext
 from io import StringIO
 from itertools import repeat
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from spark_jobs.lake import tables as lake_tables
 from spark_jobs.lake.sync import Wanted, sync
 from spark_jobs.lake.tasks import carry_out
 from spark_jobs.management.commands import lake
@@ -75,27 +72,6 @@ def test_ctrl_c_before_spark_is_there(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(CommandError, match="goes on from there") as raised:
         called("lake", "sync", "--store", str(tmp_path / "store"), "--lake", str(tmp_path / "lakes"))
     assert raised.value.returncode == 130
-
-
-@pytest.mark.parametrize("meanwhile", [lambda progress: progress(5, "writing"), lambda progress: 1 / 0])
-def test_ctrl_c_ends_it_at_the_next_step_or_with_its_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Any], None]
-) -> None:
-    make_store(tmp_path / "store", 3)
-    pressed = [True]
-    monkeypatch.setattr(lake, "get_session", lambda *_: None)
-    monkeypatch.setattr(lake, "job_group", lambda spark, name: nullcontext())
-    monkeypatch.setattr(lake, "cancelled_by_ctrl_c", lambda jobs: nullcontext(lambda: pressed[0]))
-    monkeypatch.setattr(lake_tables, "fill", lambda *given, **more: meanwhile(given[4]))
-    arguments = ("lake", "sync", "--store", str(tmp_path / "store"), "--lake", str(tmp_path / "lakes"))
-    with pytest.raises(CommandError, match="Cancelled") as raised:
-        called(*arguments)
-    assert raised.value.returncode == 130
-    pressed[0] = False
-    monkeypatch.setattr(lake_tables, "fill", lambda *given, **more: 1 / 0)
-    with pytest.raises(CommandError, match="division by zero") as raised:
-        called(*arguments)
-    assert raised.value.returncode == 1
 
 
 def test_one_file_is_called_one() -> None:

@@ -9,10 +9,10 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from spark_jobs.hosting import report_worker, runs, setup
-from spark_jobs.hosting.environment import write_environment
-from spark_jobs.hosting.report_worker import Watch, carry_out
-from spark_jobs.hosting.spark_process import Policy
+from spark_jobs.hosting import runs, setup, worker
+from spark_jobs.hosting.lake_state import NotUnderWayError, begin_sync, cancel_sync, lake_state
+from spark_jobs.hosting.setup import write_environment
+from spark_jobs.hosting.worker import Watch, carry_out
 from spark_jobs.models import ReportRun, SparkState, Status
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float]]:
     handed: list[tuple[int, float]] = []
-    monkeypatch.setattr(report_worker, "enqueue", lambda run_id, delay_s=0: handed.append((run_id, delay_s)))
+    monkeypatch.setattr(runs, "enqueue", lambda run_id, delay_s=0: handed.append((run_id, delay_s)))
     return handed
 
 
@@ -51,9 +51,8 @@ def fake(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, handed_
     settings.GLASSMQ_DATA_DIR = tmp_path
     settings.GLASSMQ_REPORTS_DIR = tmp_path / "reports"
     monkeypatch.setattr(setup, "is_ready", lambda: True)
-    monkeypatch.setattr(runs, "enqueue", report_worker.enqueue)
     spark = FakeSpark()
-    monkeypatch.setattr(report_worker, "spark", lambda: spark)
+    monkeypatch.setattr(worker, "spark", lambda: spark)
     return spark
 
 
@@ -75,7 +74,7 @@ def test_a_run_that_succeeds(fake: FakeSpark, settings: Any) -> None:
     assert run.started is not None
     assert run.finished is not None
     [order] = fake.orders
-    assert (order["job"], order["group"]) == ("report", f"report-run-{run.pk}-1")
+    assert order["job"] == "report"
     assert (order["arguments"]["from_ms"], order["arguments"]["to_ms"]) == (7, None)
     assert "older" not in order["arguments"]
     assert order["arguments"]["store"] == str(settings.GLASSMQ_STORE_DIR)
@@ -110,7 +109,7 @@ def test_what_may_pass_is_tried_again_a_few_times(
     run.refresh_from_db()
     assert (run.status, run.attempt, run.error) == (Status.FAILED, 3, f"{why} (It was tried 3 times.)")
     assert handed_over == [(run.pk, 5), (run.pk, 60)]
-    assert [order["group"] for order in fake.orders] == [f"report-run-{run.pk}-{attempt}" for attempt in (1, 2, 3)]
+    assert len(fake.orders) == 3
 
 
 def test_the_next_attempt_may_succeed(fake: FakeSpark) -> None:
@@ -128,7 +127,7 @@ def test_a_process_that_cannot_be_started_is_told_of(fake: FakeSpark) -> None:
     assert (run.status, run.error) == (Status.FAILED, "Spark's process cannot be started: no more processes.")
 
 
-@pytest.mark.parametrize("answer", [{"cancelled": True}, {"gone": -9}, {"failed": "In the middle.", "passing": True}])
+@pytest.mark.parametrize("answer", [{"gone": -15}, {"failed": "In the middle.", "passing": True}])
 def test_a_run_that_was_cancelled(fake: FakeSpark, answer: dict[str, Any]) -> None:
     def cancel(watch: Watch) -> None:
         assert watch.is_wanted()
@@ -146,31 +145,25 @@ def test_a_cancel_that_came_too_late_changes_nothing(fake: FakeSpark) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "why"),
+    ("percent", "minutes", "why"),
     [
-        ({"limit_s": -1}, "It took longer than -0.0166667 minutes and was stopped."),
-        ({"start_limit_s": -1}, "Spark did not start within -0.0166667 minutes."),
+        (1, 61, "It took longer than 60 minutes and was stopped."),
+        (0, 5, "Spark did not start within 4 minutes. (A cluster needs an executor with free cores and memory.)"),
+        (1, 5, ""),
     ],
 )
-def test_limits_of_time(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any], why: str) -> None:
-    monkeypatch.setattr(report_worker, "Watch", lambda run: Watch(run, **limits))
-    fake.answer, fake.meanwhile = {"cancelled": True}, lambda watch: watch.is_wanted() and None
+def test_limits_of_time(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch, percent: int, minutes: int, why: str) -> None:
+    def pass_time(watch: Watch) -> None:
+        watch.progress(percent, "reading")
+        assert watch.is_wanted()
+        later = timezone.now() + timedelta(minutes=minutes)
+        monkeypatch.setattr(worker.timezone, "now", lambda: later)
+        assert watch.is_wanted() == (not why)
+
+    fake.answer, fake.meanwhile = {"gone": -15}, pass_time
     run = carried_out()
-    assert (run.status, run.attempt, run.error) == (Status.FAILED, 1, why)
-
-
-def test_the_wait_for_another_run_is_not_the_start_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch, now = Watch(queued(status=Status.RUNNING)), timezone.now()
-    monkeypatch.setattr(report_worker.timezone, "now", lambda: now + timedelta(hours=2))
-    assert watch.is_wanted()
-    monkeypatch.setattr(report_worker.timezone, "now", lambda: now + timedelta(hours=2, minutes=5))
-    assert not watch.is_wanted()
-
-
-def test_once_spark_has_started_its_start_takes_no_longer() -> None:
-    watch = Watch(queued(status=Status.RUNNING), start_limit_s=-1)
-    watch.progress(1, "Spark is there")
-    assert watch.is_wanted()
+    assert run.error == why
+    assert (run.status, run.attempt) == ((Status.FAILED, 1) if why else (Status.QUEUED, 2))
 
 
 def test_an_attempt_whose_place_was_taken_stops_and_says_nothing(fake: FakeSpark) -> None:
@@ -197,7 +190,7 @@ def test_without_spark_it_waits(handed_over: list[tuple[int, float]], monkeypatc
     carry_out(run.pk)
     run.refresh_from_db()
     assert (run.status, run.doing) == (Status.WAITING, "Downloading pyspark")
-    assert handed_over == [(run.pk, report_worker.LOOK_AGAIN_S)]
+    assert handed_over == [(run.pk, worker.LOOK_AGAIN_S)]
 
 
 def test_where_nobody_sets_spark_up_it_begins_to(
@@ -222,7 +215,7 @@ def test_with_spark_that_cannot_be_had_it_fails(
 
 
 def test_old_runs_make_room(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_worker, "KEPT_RUNS", 2)
+    monkeypatch.setattr(worker, "KEPT_RUNS", 2)
     old = [queued(status=Status.DONE).pk for _ in range(3)]
     run = carried_out()
     assert list(ReportRun.objects.values_list("pk", flat=True)) == [run.pk, old[-1]]
@@ -231,19 +224,18 @@ def test_old_runs_make_room(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch) ->
 def test_forgotten_runs_are_handed_over_again(handed_over: list[tuple[int, float]]) -> None:
     queued(status=Status.DONE)
     waiting = queued(status=Status.WAITING)
-    report_worker.enqueue_forgotten()
+    worker.enqueue_forgotten()
     assert handed_over == [(waiting.pk, 0)]
 
 
-def test_progress_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_worker, "TELL_S", -1)
+def test_progress_and_a_sign_of_life_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "HEARTBEAT_S", -1)
     run = queued(status=Status.RUNNING)
     watch = Watch(run)
     watch.progress(40, "reading")
-    watch.progress(30, "still reading")
     assert watch.is_wanted()
     run.refresh_from_db()
-    assert (run.percent, run.doing) == (40, "still reading")
+    assert (run.percent, run.doing) == (40, "reading")
     assert run.heartbeat is not None
     assert (timezone.now() - run.heartbeat).total_seconds() < 60
 
@@ -253,7 +245,7 @@ def test_a_database_that_is_busy_for_a_moment_stops_nothing(monkeypatch: pytest.
         raise OperationalError("database is locked")
 
     watch = Watch(queued(status=Status.RUNNING))
-    monkeypatch.setattr(report_worker, "mine", busy)
+    monkeypatch.setattr(worker, "attempt_of", busy)
     assert watch.is_wanted()
 
 
@@ -266,10 +258,10 @@ def test_the_house_is_kept_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> 
         twice.release()
         raise OperationalError("not now")
 
-    monkeypatch.setattr(report_worker, "HOUSEKEEPING_S", 0.001)
-    monkeypatch.setattr(report_worker, "close_old_connections", lambda: None)
+    monkeypatch.setattr(worker, "HOUSEKEEPING_S", 0.001)
+    monkeypatch.setattr(worker, "close_old_connections", lambda: None)
     monkeypatch.setattr(runs, "take_up_lost_runs", lost)
-    over = report_worker.keep_house()
+    over = worker.keep_house()
     assert twice.acquire(timeout=30)
     assert twice.acquire(timeout=30)
     over.set()
@@ -277,13 +269,60 @@ def test_the_house_is_kept_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_spark_is_ended_when_it_has_been_idle_for_as_long_as_is_set(settings: Any) -> None:
     settings.GLASSMQ_SPARK_IDLE_MINUTES = 7
-    report_worker.spark.cache_clear()
+    worker.spark.cache_clear()
     try:
-        assert report_worker.spark() is report_worker.spark()
-        assert report_worker.spark()._policy.idle.total_seconds() == 420
-        assert report_worker.spark()._policy.cancel == Policy().cancel
-        settings.GLASSMQ_SPARK_MASTER = "sc://spark"
-        report_worker.spark.cache_clear()
-        assert report_worker.spark()._policy.cancel == report_worker.SERVER_CANCEL
+        assert worker.spark() is worker.spark()
+        assert worker.spark()._idle.total_seconds() == 420
     finally:
-        report_worker.spark.cache_clear()
+        worker.spark.cache_clear()
+
+
+def fill(fake: FakeSpark, *rounds: dict[str, Any]) -> ReportRun:
+    """A fill of the lake after these rounds."""
+    begin_sync(with_bodies=True)
+    run = ReportRun.objects.get(report=runs.LAKE)
+    for done in rounds:
+        fake.answer = {"done": done}
+        carry_out(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def test_the_lake_of_this_brokers_store_is_filled_in_rounds(
+    fake: FakeSpark, handed_over: list[tuple[int, float]], settings: Any
+) -> None:
+    settings.GLASSMQ_LAKE_KEEP_DAYS = 31
+    run = fill(fake, {"messages": 5, "is_all": False})
+    assert (run.status, run.messages, handed_over) == (Status.QUEUED, 5, [(run.pk, 0)] * 2)
+    fake.answer = {"done": {"messages": 4, "is_all": True}}
+    carry_out(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.messages, run.folder) == (Status.DONE, 9, "")
+    assert not runs.has_log(run)
+    assert [order["job"] for order in fake.orders] == ["lake", "lake"]
+    assert fake.orders[0]["arguments"] == {
+        "store": str(settings.GLASSMQ_STORE_DIR),
+        "lakes": str(settings.GLASSMQ_LAKE_DIR),
+        "with_bodies": True,
+        "keep_days": 31,
+    }
+
+
+def test_no_round_follows_one_in_which_the_fill_was_cancelled(
+    fake: FakeSpark, handed_over: list[tuple[int, float]]
+) -> None:
+    fake.meanwhile = lambda watch: cancel_sync()
+    run = fill(fake, {"messages": 5, "is_all": False})
+    assert (run.status, run.messages, len(handed_over)) == (Status.CANCELLED, 5, 1)
+    with pytest.raises(NotUnderWayError):
+        cancel_sync()
+
+
+def test_a_fill_that_fails_says_why(fake: FakeSpark) -> None:
+    begin_sync()
+    fake.answer = {"failed": "There is no space left on the disk.", "passing": False}
+    carry_out(ReportRun.objects.get().pk)
+    state = lake_state()
+    assert (state.status, state.last_failure) == ("failed", "There is no space left on the disk.")
+    assert not state.under_way
+    assert state.last_try is not None

@@ -1,0 +1,223 @@
+"""Runs on the report worker's side: a Celery task has the child process carry one out, with a limit of time."""
+
+import logging
+import threading
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections, connection
+from django.utils import timezone
+
+from spark_jobs.hosting import runs, setup
+from spark_jobs.hosting.spark_process import SparkProcess
+from spark_jobs.models import ACTIVE, ReportRun, SparkState, Status
+from spark_jobs.output.folders import remove_drafts
+from spark_jobs.run import Job
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+logger = logging.getLogger(__name__)
+
+TIME_LIMIT_S = 3600
+START_LIMIT_S = 240
+"""How long Spark may take to start, with the wait for a cluster's executors."""
+KEPT_RUNS = 30
+"""Ended runs of a report that are kept, with their files."""
+LOOK_AGAIN_S = 2.0
+HEARTBEAT_S = 0.5
+PARAMETERS = frozenset(Job._fields) - {"report", "store", "folder", "lakes"}
+"""The fields of a job that people may set. The others are set here."""
+HOUSEKEEPING_S = 5.0
+
+
+@cache
+def spark() -> SparkProcess:
+    """The worker's only child process with a Spark session."""
+    return SparkProcess(timedelta(minutes=settings.GLASSMQ_SPARK_IDLE_MINUTES))
+
+
+def carry_out(run_id: int) -> None:
+    """Carry out the run with that number. Nothing happens if it is not waiting any more."""
+    waiting = ReportRun.objects.filter(pk=run_id, status__in=(Status.QUEUED, Status.WAITING))
+    run = waiting.first()
+    if run is None or not has_spark(run):
+        return
+    now = timezone.now()
+    if not waiting.filter(attempt=run.attempt).update(
+        status=Status.RUNNING, started=run.started or now, heartbeat=now, doing="starting Spark", percent=0
+    ):
+        return  # another worker has it
+    remove_drafts(Path(settings.GLASSMQ_REPORTS_DIR) / run.report)
+    watch = Watch(run)
+    try:
+        answer = spark().run(order_for(run), runs.log_of(run), watch)
+    except OSError as error:
+        logger.exception("Spark's process cannot be started.")
+        answer = {"failed": f"Spark's process cannot be started: {error}.", "passing": False}
+    conclude(run, watch, answer)
+    remove_old_runs(run.report)
+
+
+def has_spark(run: ReportRun) -> bool:
+    """Whether the run may begin. If not, it is carried out again in a moment, or has failed as Spark's set-up has."""
+    if setup.is_ready():
+        return True
+    environment = setup.read_environment()
+    still = ReportRun.objects.filter(pk=run.pk, status__in=(Status.QUEUED, Status.WAITING))
+    if environment.state == SparkState.FAILED:
+        still.update(status=Status.FAILED, error=environment.text, finished=timezone.now(), doing="")
+        return False
+    if environment.state != SparkState.INSTALLING:
+        setup.begin()
+    still.update(status=Status.WAITING, doing=environment.text[:200], heartbeat=timezone.now())
+    runs.enqueue(run.pk, LOOK_AGAIN_S)
+    return False
+
+
+def folder_of(run: ReportRun) -> str:
+    """Where the files of a run are, below GLASSMQ_REPORTS_DIR."""
+    return f"{run.report}/{run.pk}"
+
+
+def order_for(run: ReportRun) -> dict[str, Any]:
+    """The order for the child process, as ``spark_child`` describes it."""
+    arguments = {"store": str(settings.GLASSMQ_STORE_DIR), "lakes": str(settings.GLASSMQ_LAKE_DIR)}
+    if run.report == runs.LAKE:
+        arguments |= {"keep_days": settings.GLASSMQ_LAKE_KEEP_DAYS} | run.parameters
+    else:
+        arguments |= {name: value for name, value in run.parameters.items() if name in PARAMETERS}
+        arguments |= {"report": run.report, "folder": str(Path(settings.GLASSMQ_REPORTS_DIR) / folder_of(run))}
+    return {
+        "job": "lake" if run.report == runs.LAKE else "report",
+        "master": settings.GLASSMQ_SPARK_MASTER,
+        "scratch": str(setup.scratch_folder()),
+        "arguments": arguments,
+    }
+
+
+def conclude(run: ReportRun, watch: "Watch", answer: dict[str, Any]) -> None:
+    """Write how the run ended, or have it carried out again."""
+    if "done" in answer:
+        conclude_done(run, answer["done"])
+    elif watch.stopped_by == "cancel":
+        attempt_of(run).update(status=Status.CANCELLED, finished=timezone.now(), doing="")
+    elif watch.stopped_by:
+        runs.end_attempt(run, watch.stopped_by, passing=False)
+        return
+    elif "failed" in answer:
+        runs.end_attempt(run, answer["failed"], passing=answer["passing"])
+        return
+    else:
+        why = f"Spark's process ended in the middle of this run (code {answer.get('gone')})."
+        runs.end_attempt(run, why, passing=True)
+        return
+    runs.log_of(run).unlink(missing_ok=True)
+
+
+def conclude_done(run: ReportRun, done: dict[str, Any]) -> None:
+    """The job is done. A fill of the lake with more to read waits behind the reports that wait now."""
+    messages = done["messages"]
+    if run.report == runs.LAKE:
+        messages += run.messages or 0
+        waiting = attempt_of(run).filter(cancel_requested=False)
+        if not done["is_all"]:
+            if waiting.update(status=Status.QUEUED, heartbeat=timezone.now(), messages=messages):
+                runs.enqueue(run.pk)
+            else:
+                attempt_of(run).update(status=Status.CANCELLED, finished=timezone.now(), doing="", messages=messages)
+            return
+    attempt_of(run).update(
+        status=Status.DONE,
+        percent=100,
+        folder="" if run.report == runs.LAKE else folder_of(run),
+        messages=messages,
+        result=done.get("result", {}),
+        finished=timezone.now(),
+        doing="",
+    )
+
+
+def attempt_of(run: ReportRun) -> "QuerySet[ReportRun]":
+    """The run, while no other attempt has taken the place of this one."""
+    return ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING, attempt=run.attempt)
+
+
+class Watch:
+    """Writes a run's progress and heartbeat to the database, and ends the run when it is cancelled or takes too long.
+
+    ``stopped_by`` is "cancel", or the sentence that says which limit the run has passed.
+    """
+
+    def __init__(self, run: ReportRun) -> None:
+        self.stopped_by = ""
+        self._run = run
+        self._begun = self._written = timezone.now()
+        self._percent = 0
+        self._doing = "starting Spark"
+
+    def progress(self, percent: int, doing: str) -> None:
+        """How far the run is."""
+        self._percent, self._doing = percent, doing
+
+    def is_wanted(self) -> bool:
+        """Whether the run may go on."""
+        if self.stopped_by:
+            return False
+        seconds = (timezone.now() - self._begun).total_seconds()
+        if seconds > TIME_LIMIT_S:
+            self.stopped_by = f"It took longer than {TIME_LIMIT_S / 60:g} minutes and was stopped."
+        elif self._percent == 0 and seconds > START_LIMIT_S:
+            self.stopped_by = (
+                f"Spark did not start within {START_LIMIT_S / 60:g} minutes. (A cluster needs an executor with free "
+                "cores and memory.)"
+            )
+        else:
+            try:
+                self._look()
+            except DatabaseError:
+                logger.exception("Run %d could not be watched for a moment.", self._run.pk)
+        return not self.stopped_by
+
+    def _look(self) -> None:
+        cancelled = attempt_of(self._run).values_list("cancel_requested", flat=True).first()
+        if cancelled is not False:  # asked to stop, or another attempt has taken this one's place
+            self.stopped_by = "cancel"
+        elif timezone.now() - self._written > timedelta(seconds=HEARTBEAT_S):
+            self._written = timezone.now()
+            attempt_of(self._run).update(heartbeat=self._written, percent=self._percent, doing=self._doing[:200])
+
+
+def remove_old_runs(report: str) -> None:
+    """Remove all but the newest ended runs of a report."""
+    for run in ReportRun.objects.filter(report=report).exclude(status__in=ACTIVE)[KEPT_RUNS:]:
+        runs.remove(run)
+
+
+def enqueue_forgotten() -> None:
+    """Enqueue again the runs that wait, because their messages may have died with a worker."""
+    for run in ReportRun.objects.filter(status__in=(Status.QUEUED, Status.WAITING)):
+        runs.enqueue(run.pk)
+
+
+def keep_house() -> threading.Event:
+    """Start a thread that takes up the runs of dead workers and ends an idle Spark, until the event is set."""
+    over = threading.Event()
+
+    def keep() -> None:
+        try:
+            while not over.wait(HOUSEKEEPING_S):
+                try:
+                    close_old_connections()
+                    runs.take_up_lost_runs()
+                    spark().end_if_idle()
+                except Exception:
+                    logger.exception("The report worker's housekeeping failed; it is tried again.")
+        finally:
+            connection.close()
+
+    threading.Thread(target=keep, name="housekeeping", daemon=True).start()
+    return over

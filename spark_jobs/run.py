@@ -27,6 +27,10 @@ class Progress(Protocol):
 
 
 MINUTE_MS = 60_000
+NO_JOURNAL = (
+    "This store has no poll journal, so {}: how pulls are answered and what is committed is written there alone. "
+    "GlassMQ keeps one while pollJournalEnable is true; RocketMQ keeps none."
+)
 MOST_DAMAGE = 5
 """Damaged places of a log that have a sentence each."""
 SCAN_FROM, SCAN_TO = 5, 80
@@ -298,10 +302,7 @@ def notes(
     empty = not any(table.num_rows for table in found.tables.values())
     if journal is not None and not journal.files:
         missing = "there is nothing to report" if info.needs_journal else "a part of this report is missing"
-        said.append(
-            f"This store has no poll journal, so {missing}: how pulls are answered and what is committed is "
-            "written there alone. GlassMQ keeps one while pollJournalEnable is true; RocketMQ keeps none."
-        )
+        said.append(NO_JOURNAL.format(missing))
     elif journal is not None and not journal.entries:
         said.append("The poll journal of this store is empty: no pull has ended yet.")
     elif empty and plan is None:

@@ -19,7 +19,8 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -36,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 END_GRACE_S = 5.0
 Say = Callable[[dict[str, Any]], None]
+StartSpark = Callable[[], "AbstractContextManager[SparkSession]"]
 
 
 class Progress(Protocol):
@@ -69,51 +71,61 @@ class ProgressLines:
                 self._say({"progress": [percent, self._doing]})
 
 
-def report(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -> dict[str, Any]:
+def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
     """Run one report. ``arguments`` are the fields of ``Job``."""
+    from spark_jobs.no_journal import report_without_journal
     from spark_jobs.run import Job, run_report
 
     paths: dict[str, Any] = {name: Path(arguments[name]) for name in ("store", "folder", "lakes") if name in arguments}
-    summary = run_report(Job(**arguments | paths), spark, timezone.now, progress)
+    job = Job(**arguments | paths)
+    summary = report_without_journal(job, timezone.now)
+    if summary is None:
+        with start_spark() as spark:
+            summary = run_report(job, spark, timezone.now, progress)
     return {
         "messages": summary["input"].get("messages"),
         "result": {name: summary[name] for name in ("words", "headlines", "notes")},
     }
 
 
-def lake(arguments: dict[str, Any], spark: "SparkSession", progress: Progress) -> dict[str, Any]:
+def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
     """Fill the lake of a store for one round; returns ``messages`` written, and ``is_all`` if no round has to follow.
 
     ``arguments``: ``store``, ``lakes``, ``with_bodies``, ``keep_days``.
     """
     from spark_jobs.lake.tables import fill
 
-    synced = fill(
-        spark,
-        arguments["store"],
-        Path(arguments["lakes"]),
-        lambda: int(timezone.now().timestamp() * 1000),
-        lambda percent, doing: progress(percent, doing, until=99),
-        with_bodies=arguments["with_bodies"],
-        rounds=1,
-        keep_days=arguments["keep_days"],
-    )
+    with start_spark() as spark:
+        synced = fill(
+            spark,
+            arguments["store"],
+            Path(arguments["lakes"]),
+            lambda: int(timezone.now().timestamp() * 1000),
+            lambda percent, doing: progress(percent, doing, until=99),
+            with_bodies=arguments["with_bodies"],
+            rounds=1,
+            keep_days=arguments["keep_days"],
+        )
     return {"messages": synced.messages, "is_all": synced.is_all}
 
 
-JOBS: dict[str, Callable[[dict[str, Any], "SparkSession", Progress], dict[str, Any]]] = {"report": report, "lake": lake}
+JOBS: dict[str, Callable[[dict[str, Any], StartSpark, Progress], dict[str, Any]]] = {"report": report, "lake": lake}
 
 
 def carry_out(order: dict[str, Any], say: Say) -> None:
     """Do one job, and say its result or its error."""
     progress = ProgressLines(say)
-    try:
+
+    @contextmanager
+    def start_spark() -> "Iterator[SparkSession]":
         progress(0, "starting Spark")
         spark = get_session(order["master"], Path(order["scratch"]))
         progress(1, "Spark is there")
         with watch_tasks(spark, progress.tell_tasks):
-            done = JOBS[order["job"]](order["arguments"], spark, progress)
-        say({"done": done})
+            yield spark
+
+    try:
+        say({"done": JOBS[order["job"]](order["arguments"], start_spark, progress)})
     except Exception as error:
         logger.exception("The job %s failed.", order["job"])
         say({"failed": sentence(error), "passing": is_passing(error)})

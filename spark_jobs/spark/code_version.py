@@ -16,7 +16,13 @@ SENT_TO_TASKS = (
     "spark_jobs/sources/*.py",
 )
 """What tasks import: the data sources where they read, the lake where it is filled."""
-REPORTS = ("spark_jobs/reports/*.py", "spark_jobs/output/*.py", "spark_jobs/inputs.py", "spark_jobs/run.py")
+REPORTS = (
+    "spark_jobs/reports/*.py",
+    "spark_jobs/output/*.py",
+    "spark_jobs/inputs.py",
+    "spark_jobs/run.py",
+    "spark_jobs/no_journal.py",
+)
 
 
 def sources(patterns: tuple[str, ...]) -> list[Path]:

@@ -1,6 +1,8 @@
 """``manage.py report``: reports without a worker, a schedule or a page."""
 
-from argparse import ArgumentParser
+import re
+from argparse import ArgumentParser, ArgumentTypeError
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,25 +11,29 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.errors import UnsupportedUrlError
 from spark_jobs.hosting.setup import scratch_folder
-from spark_jobs.run import Job, periods, run_report
+from spark_jobs.no_journal import report_without_journal
+from spark_jobs.run import MINUTE_MS, Job, periods, run_report
 from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.spark.failures import sentence
 from spark_jobs.spark.session import get_session, require_packages
 
+UNITS_MS = {"m": MINUTE_MS, "h": 60 * MINUTE_MS, "d": 1440 * MINUTE_MS}
+MOST_DAYS = 3660
+
 
 class Command(BaseCommand):
-    """``report list`` and ``report run NAME``."""
+    """``report list`` and ``report run NAME…``."""
 
-    help = "List the reports, or run one over a stored commit log and write its files into a folder."
+    help = "List the reports, or run some over a stored commit log and write their files into a folder."
     requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        actions.add_parser("list", help="the reports there are")
-        run = actions.add_parser("run", help="run one report")
-        run.add_argument("name", help="which report: " + ", ".join(REPORTS))
+        actions.add_parser("list", help="print the names of all reports")
+        run = actions.add_parser("run", help="run reports, one after the other")
+        run.add_argument("names", nargs="*", metavar="NAME", help="which reports: " + ", ".join(REPORTS))
+        run.add_argument("--all", action="store_true", help="all reports")
         run.add_argument(
             "--store",
             default=str(settings.GLASSMQ_STORE_DIR),
@@ -39,16 +45,18 @@ class Command(BaseCommand):
             type=Path,
             required=True,
             metavar="DIR",
-            help="the folder for summary.json, report.html, CSV, JSON and Parquet; made if it is not there",
+            help="the folder for summary.json, report.html, CSV, JSON and Parquet, which is created; each of several "
+            "reports has a folder of its name in it",
         )
-        run.add_argument("--from-ms", type=int, metavar="MS", help="only from this whole minute on")
-        run.add_argument("--to-ms", type=int, metavar="MS", help="only before this whole minute")
+        run.add_argument("--last", type=span_ms, metavar="SPAN", help="only the time before now: 30m, 24h or 7d")
+        run.add_argument("--from", dest="from_ms", type=time_ms, metavar="TIME", help=f"only from then on: {FORMS}")
+        run.add_argument("--to", dest="to_ms", type=time_ms, metavar="TIME", help="only before then")
         run.add_argument("--topic", metavar="NAME", help="only this topic")
         run.add_argument(
             "--group",
             dest="consumer_group",
             metavar="NAME",
-            help="only this group, where the report tells groups apart",
+            help="only this group, in reports that distinguish groups",
         )
         run.add_argument(
             "--lake",
@@ -59,60 +67,116 @@ class Command(BaseCommand):
         run.add_argument(
             "--compare",
             action="store_true",
-            help="with the period of the same length before; needs --from-ms and --to-ms",
+            help="with the period of the same length before; needs --last, or --from and --to",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["action"] == "list":
             for info in REPORTS.values():
                 self.stdout.write(f"{info.name:<22} {info.description}")
-        else:
-            asked = {name: options[name] for name in ("from_ms", "to_ms", "topic", "consumer_group", "compare")}
-            try:
-                store = local_folder(options["store"])
-                lakes = local_folder(options["lakes"]) if options["lakes"] else None
-            except UnsupportedUrlError as error:
-                raise CommandError(str(error)) from error
-            self.run(
-                Job(
-                    options["name"],
-                    store,
-                    options["out"],
-                    **asked,
-                    lakes=lakes,
-                    source="lake" if lakes else "log",
-                )
-            )
-
-    def run(self, job: Job) -> None:
-        """Run one report in this process."""
-        if job.report not in REPORTS:
-            raise CommandError(f"There is no report {job.report!r}, but {', '.join(REPORTS)}.")
+            return
         try:
-            periods(job)
-            require_packages(settings.GLASSMQ_SPARK_MASTER)
-            from spark_jobs.sources.commit_log_segments import find_segments
-
-            find_segments(job.store)  # before Spark takes its seconds to start
-            spark = get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder())
-            summary = run_report(job, spark, timezone.now, self.progress)
-        except OSError as error:
-            raise CommandError(f"The report could not be written: {error}.") from error
+            jobs = jobs_for(options)
+            for job in jobs:
+                periods(job)
+            self.run(jobs)
+        except KeyboardInterrupt as error:  # pyspark has cancelled its jobs
+            raise CommandError("Interrupted.", returncode=130) from error
+        except CommandError:
+            raise
         except Exception as error:
             raise CommandError(sentence(error)) from error
-        for note in summary["notes"]:
-            self.stderr.write(note)
-        self.stdout.write(
-            f"{summary['title']} of {read(summary['input'])}, in {summary['duration_s']:.1f} s: "
-            f"{job.folder / 'report.html'}"
-        )
+
+    def run(self, jobs: list[Job]) -> None:
+        """Run the reports in this process. One Spark session serves all of them, and starts when one needs it."""
+        failed = []
+        require_packages(settings.GLASSMQ_SPARK_MASTER)
+        from spark_jobs.sources.commit_log_segments import find_segments
+
+        find_segments(jobs[0].store)  # before Spark takes its seconds to start
+        for job in jobs:
+            try:
+                summary = report_without_journal(job, timezone.now) or run_report(
+                    job, get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder()), timezone.now, self.progress
+                )
+            except OSError as error:
+                raise CommandError(f"The report could not be written: {error}.") from error
+            except Exception as error:
+                if len(jobs) == 1:
+                    raise
+                self.stderr.write(f"{job.report}: {sentence(error)}")
+                failed.append(job.report)
+                continue
+            for note in summary["notes"]:
+                self.stderr.write(note)
+            self.stdout.write(
+                f"{summary['title']} of {describe_input(summary['input'])}, in {summary['duration_s']:.1f} s: "
+                f"{job.folder / 'report.html'}"
+            )
+        if failed:
+            raise CommandError(f"{len(failed)} of {len(jobs)} reports failed: {', '.join(failed)}.")
 
     def progress(self, percent: int, doing: str, until: int = 0) -> None:
-        """How far it is, for whoever waits."""
+        """Print how far a report is."""
         self.stderr.write(f"{percent:3d} %  {doing}")
 
 
-def read(source: dict[str, Any]) -> str:
+def jobs_for(options: dict[str, Any]) -> list[Job]:
+    """What the options ask for. CommandError, UnsupportedUrlError."""
+    names = list(dict.fromkeys(options["names"]))
+    unknown = [name for name in names if name not in REPORTS]
+    if unknown:
+        raise CommandError(f"There is no report {unknown[0]!r}, but {', '.join(REPORTS)}.")
+    if bool(names) == options["all"]:
+        raise CommandError("Name the reports to run, or give --all; `manage.py report list` prints their names.")
+    from_ms, to_ms = options["from_ms"], options["to_ms"]
+    if options["last"] is not None:
+        if from_ms is not None or to_ms is not None:
+            raise CommandError("Give either --last, or --from and --to.")
+        now_ms = int(timezone.now().timestamp() * 1000)
+        to_ms = now_ms - now_ms % MINUTE_MS
+        from_ms = to_ms - options["last"]
+    lakes = local_folder(options["lakes"]) if options["lakes"] else None
+    out: Path = options["out"]
+    return [
+        Job(
+            name,
+            local_folder(options["store"]),
+            out if len(names) == 1 else out / name,
+            from_ms,
+            to_ms,
+            options["topic"],
+            options["consumer_group"],
+            options["compare"],
+            lakes,
+            "lake" if lakes else "log",
+        )
+        for name in names or REPORTS
+    ]
+
+
+FORMS = "2026-01-31 or 2026-01-31T10:30, UTC"
+
+
+def span_ms(text: str) -> int:
+    """A span such as ``24h`` in ms: whole minutes, at most MOST_DAYS. ArgumentTypeError."""
+    match = re.fullmatch(r"(\d{1,7})([mhd])", text)
+    found = int(match[1]) * UNITS_MS[match[2]] if match else 0
+    if not 0 < found <= MOST_DAYS * UNITS_MS["d"]:
+        raise ArgumentTypeError(f"{text!r} is no span of time: give minutes, hours or days, as in 30m, 24h or 7d.")
+    return found
+
+
+def time_ms(text: str) -> int:
+    """A date or a time in ms since 1970; UTC where it names no time zone. ArgumentTypeError."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} is no time: give {FORMS}.") from error
+    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def describe_input(source: dict[str, Any]) -> str:
     """What a report was made of, as ``3319 messages, up to byte 2075752 (unwritten space)``."""
     parts = []
     if "messages" in source:

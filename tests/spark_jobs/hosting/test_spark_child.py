@@ -45,6 +45,16 @@ def test_the_lake_is_filled_for_a_round(spark: "SparkSession", tmp_path: Path) -
     assert answers[-1] == {"done": {"messages": 50, "is_all": True}}
 
 
+def test_a_report_without_a_journal_needs_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_child, "get_session", lambda *_: pytest.fail("Spark was started"))
+    make_store(tmp_path / "store", 3)
+    answers: list[dict[str, Any]] = []
+    arguments = {"report": "hold_time", "store": str(tmp_path / "store"), "folder": str(tmp_path / "out")}
+    carry_out(order(tmp_path, **arguments), answers.append)
+    [answer] = answers
+    assert answer["done"]["result"]["notes"][0].startswith("This store has no poll journal")
+
+
 def test_a_failure_is_said_and_logged(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,15 +1,23 @@
 """``manage.py report`` as people type it, and the refusals without a Spark."""
 
 import json
+import re
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.management.commands import report
+from spark_jobs.run import Job
 from spark_jobs.spark import session
 from tests.fakes import golden_store
+from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.sources.test_commit_log_source import COUNTS
+from tests.spark_jobs.stores import make_store
 
 
 def test_it_lists_the_reports() -> None:
@@ -37,7 +45,7 @@ def test_an_unsupported_url_is_refused(option: str, tmp_path: Path) -> None:
 
 def test_a_window_that_is_not_of_whole_minutes(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="whole minute: a multiple of 60,000 ms"):
-        call_command("report", "run", "throughput", "--out", str(tmp_path / "out"), "--to-ms", "1700000000000")
+        call_command("report", "run", "throughput", "--out", str(tmp_path / "out"), "--to", "2026-01-31T10:00:30")
     assert not (tmp_path / "out").exists()
 
 
@@ -65,3 +73,109 @@ def test_the_golden_store_from_the_command_line(golden: Path, tmp_path: Path) ->
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert {row["topic"]: row["messages"] for row in summary["rows"]} == COUNTS
     assert golden_store.fingerprint(golden) == before
+
+
+NOW = datetime(2026, 2, 1, 12, 34, 56, tzinfo=UTC)
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Job]:
+    """The jobs that were run, without a Spark, at NOW. The store has no poll journal; ``skew`` fails."""
+    jobs: list[Job] = []
+    sessions: list[object] = []
+
+    def run_report(job: Job, session: object, now: Any, progress: Any) -> dict[str, Any]:
+        sessions.append(session)
+        assert session is sessions[0]
+        jobs.append(job)
+        if job.report == "skew":
+            raise ValueError("not this one")
+        return {"notes": [], "title": job.report, "input": {}, "duration_s": 1.0}
+
+    session = object()
+    monkeypatch.setattr(report, "run_report", run_report)
+    monkeypatch.setattr(report, "get_session", lambda *_: session)
+    monkeypatch.setattr(report.timezone, "now", lambda: NOW)
+    make_store(tmp_path / "store", 3)
+    return jobs
+
+
+def run(tmp_path: Path, *arguments: str) -> str:
+    out = StringIO()
+    where = ("--store", str(tmp_path / "store"), "--out", str(tmp_path / "out"))
+    call_command("report", "run", *arguments, *where, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def test_several_reports_each_have_a_folder(ran: list[Job], tmp_path: Path) -> None:
+    run(tmp_path, "throughput", "retries", "throughput")
+    assert [(job.report, job.folder) for job in ran] == [
+        ("throughput", tmp_path / "out" / "throughput"),
+        ("retries", tmp_path / "out" / "retries"),
+    ]
+
+
+def test_one_report_that_fails_does_not_stop_the_others(ran: list[Job], tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"^1 of 11 reports failed: skew\.$"):
+        run(tmp_path, "--all")
+    of_log = [info.name for info in REPORTS.values() if not info.needs_journal]
+    assert [job.report for job in ran] == of_log
+    with pytest.raises(CommandError, match="not this one"):
+        run(tmp_path, "skew")
+
+
+def test_a_store_without_a_journal_is_answered_without_spark(
+    ran: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "get_session", lambda *_: pytest.fail("Spark was started"))
+    said = run(tmp_path, "hold_time", "empty_polls")
+    assert said.startswith("Hold time of 0 entries of the poll journal, in 0.0 s: ")
+    for name in ("hold_time", "empty_polls"):
+        summary = json.loads((tmp_path / "out" / name / "summary.json").read_text())
+        assert summary["notes"][0].startswith("This store has no poll journal, so there is nothing to report:")
+        assert {headline["value"] for headline in summary["headlines"]} == {None}
+        assert (tmp_path / "out" / name / "report.html").exists()
+    make_journal(tmp_path / "store", [entry(1)])
+    with pytest.raises(pytest.fail.Exception, match="Spark was started"):
+        run(tmp_path, "hold_time")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "window"),
+    [
+        ((), (None, None)),
+        (("--last", "90m"), ("2026-02-01T11:04", "2026-02-01T12:34")),
+        (("--last", "7d", "--compare"), ("2026-01-25T12:34", "2026-02-01T12:34")),
+        (("--from", "2026-01-31"), ("2026-01-31T00:00", None)),
+        (("--from", "2026-01-31T10:30", "--to", "2026-01-31T12:00+01:00"), ("2026-01-31T10:30", "2026-01-31T11:00")),
+    ],
+)
+def test_windows(ran: list[Job], tmp_path: Path, arguments: tuple[str, ...], window: tuple[str | None, ...]) -> None:
+    run(tmp_path, "throughput", *arguments, "--topic", "orders", "--group", "g")
+    [job] = ran
+    found = (
+        None if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M}"
+        for at_ms in (job.from_ms, job.to_ms)
+    )
+    assert (tuple(found), job.compare) == (window, "--compare" in arguments)
+    assert (job.topic, job.consumer_group) == ("orders", "g")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("throughput", "--last", "24"), "'24' is no span of time: give minutes, hours or days, as in 30m, 24h or 7d"),
+        (("throughput", "--last", "0h"), "no span of time"),
+        (("throughput", "--last", "9999999d"), "no span of time"),
+        (("throughput", "--from", "yesterday"), "'yesterday' is no time: give 2026-01-31 or 2026-01-31T10:30, UTC"),
+        (("throughput", "--last", "1h", "--from", "2026-01-31"), "either --last, or --from and --to"),
+        (("throughput", "--from", "2026-01-31", "--to", "2026-01-31"), "must be later than its beginning"),
+        (("throughput", "--compare"), "needs the beginning and the end"),
+        ((), "Name the reports to run, or give --all"),
+        (("throughput", "--all"), "Name the reports to run, or give --all"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(ran: list[Job], tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    with pytest.raises(CommandError, match=re.escape(said)):
+        run(tmp_path, *arguments)
+    assert ran == []

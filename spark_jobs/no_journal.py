@@ -1,0 +1,51 @@
+"""Reports on pulls, of a store that has no poll journal: there is nothing to read, so Spark need not start."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.run import MINUTE_MS, NO_JOURNAL, Job, headlines, parameters, periods
+from spark_jobs.spark.code_version import code_version
+
+
+def report_without_journal(job: Job, now: Callable[[], datetime]) -> dict[str, Any] | None:
+    """Write the report's folder with a note and without tables, and return the summary.
+
+    None if there is something to read, or if the report also reads the log. NotAStoreError, LakeError, WindowError.
+    """
+    from spark_jobs.lake.report_lake import lake_for
+    from spark_jobs.output.files import write_folder
+    from spark_jobs.reports import load
+    from spark_jobs.sources.commit_log_segments import find_segments
+    from spark_jobs.sources.poll_journal_files import find_files, survey
+
+    info = REPORTS[job.report]
+    if not info.needs_journal:
+        return None
+    periods(job)
+    find_segments(job.store)
+    lake, lake_notes = lake_for(job.store, job.lakes, job.source)
+    if find_files(job.store)[0] or (lake is not None and lake.polls):
+        return None
+    report, started = load(job.report), now()
+    journal = survey(job.store)._asdict()
+    total = {figure.name: None for figure in report.headlines}
+    summary = {
+        "report": job.report,
+        "title": info.title,
+        "rows": [],
+        "total": total,
+        "parameters": parameters(job),
+        "input": {"store": str(job.store), "journal": journal | {"foreign_files": list(journal["foreign_files"])}},
+        "words": [],
+        "step_ms": MINUTE_MS,
+        "left_out": {},
+        "notes": [*lake_notes, NO_JOURNAL.format("there is nothing to report")],
+        "code_version": code_version(),
+        "started_ms": int(started.timestamp() * 1000),
+        "finished_ms": int(now().timestamp() * 1000),
+        "duration_s": round((now() - started).total_seconds(), 3),
+        "headlines": headlines(report, total),
+    }
+    return write_folder(job.folder, summary, {}, ())

@@ -135,4 +135,3 @@ def test_a_master_that_is_away_is_told_of(run: Any, cluster: SparkCluster, proce
     answer = run(Watching())
     assert answer["passing"]
     assert f"Spark did not start on {cluster.url} (GLASSMQ_SPARK_MASTER): " in answer["failed"]
-    print(answer)

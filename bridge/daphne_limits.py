@@ -3,7 +3,7 @@
     body         more than ``max_body`` bytes, announced or received: 413, and nothing more is read
     connections  more than ``max_connections``: the longest open one without a whole request is closed in favour of the
                  new one; where each has a whole request, the new one is closed
-    headers      Twisted's own: 16 KiB of request line and headers, 500 headers; 400 for more
+    headers      Twisted's own: 16 KiB of request line and headers, 500 headers; 431 for more
     time         a request that arrives too slowly (``ArrivalLimits``): 408
     answers      the application's ``send`` waits while more than 64 KiB of an answer are unsent; a client that reads
                  nothing for ``stall_seconds`` is cut off, a slow one is not
@@ -234,6 +234,22 @@ class LimitedChannel(HTTPChannel):
         if lateness:
             self.refuse(problem(HTTPStatus.REQUEST_TIMEOUT, "SYSTEM_BUSY", lateness))
 
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        """Twisted's hook for a request that it does not accept. Twisted's own answer is lost in a reset connection."""
+        has_large_headers = (
+            self._receivedHeaderSize > self.totalHeadersSize or self._receivedHeaderCount > self.maxHeaders
+        )
+        self._refuse_head(LARGE_HEADERS if has_large_headers else BAD_HEAD)
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        """Twisted's hook for a line of the headers that is longer than all of them may be."""
+        self._refuse_head(LARGE_HEADERS)
+
+    def _refuse_head(self, answer: bytes) -> None:
+        """Refuse a request because of its head, and ignore whatever the client still sends."""
+        self.dataReceived = self.lineReceived = self.rawDataReceived = _ignore  # type: ignore[method-assign]
+        self.refuse(answer)
+
     def refuse(self, answer: bytes) -> None:
         """Send a whole answer to a request that has not arrived completely, and close."""
         self._server.without_request.pop(self, None)
@@ -349,6 +365,10 @@ class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
         super().connectionLost(reason)
 
 
+def _ignore(data: bytes) -> None:
+    """Takes the place of a method that handles received data."""
+
+
 def unsent_bytes(transport: Any) -> int:
     """Bytes that the client has not acknowledged yet: in Twisted's buffer and, on Linux, in the system's.
 
@@ -394,3 +414,12 @@ def problem(status: HTTPStatus, code: str, detail: str) -> bytes:
             body,
         ]
     )
+
+
+LARGE_HEADERS = problem(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "INVALID_PARAMETER",
+    f"the request line and the headers have more than {HTTPChannel.totalHeadersSize} bytes, or there are more than "
+    f"{HTTPChannel.maxHeaders} headers",
+)
+BAD_HEAD = problem(HTTPStatus.BAD_REQUEST, "INVALID_PARAMETER", "the request line or a header is not valid HTTP/1.1")

@@ -287,7 +287,7 @@ DEBUG = False
 SECRET_KEY = text("GLASSMQ_SECRET_KEY") or keep_secret_key(GLASSMQ_DATA_DIR / "secret-key")
 if len(SECRET_KEY) < 32:
     raise ImproperlyConfigured("GLASSMQ_SECRET_KEY must have at least 32 characters; `openssl rand -hex 32` makes one.")
-ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]"]
+ALLOWED_HOSTS = ["127.0.0.1", "localhost", ".localhost", "[::1]"]
 ALLOWED_HOSTS += [host.strip() for host in text("GLASSMQ_ALLOWED_HOSTS").split(",") if host.strip()]
 if "*" in ALLOWED_HOSTS and not GLASSMQ_ALLOW_INSECURE:
     raise ImproperlyConfigured(

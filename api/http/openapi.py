@@ -25,28 +25,35 @@ Errors are `application/problem+json` (RFC 9457) with RocketMQ's name for the co
 need 64 bits are strings with `?int64=string`. The WebSockets `/ws/v1/consumer` and `/ws/v1/events` are described in
 docs/asyncapi.yaml."""
 ALWAYS = (400,)
-WITH_BROKER = (503,)
+WITH_BROKER = (404, 503)
+"""404: no broker has the name in ``?broker=``."""
 
 
 def schemas_of(types: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Schemas of the types and the components that they refer to, with details that msgspec does not know."""
     schemas, components = msgspec.json.schema_components(list(types), ref_template=REF)
     for component in components.values():
+        is_answer = component.get("additionalProperties") is not False  # requests refuse unknown fields
         if "description" in component:  # a docstring; Python 3.13 removes its indentation, older versions do not
             component["description"] = cleandoc(component["description"])
         for name, field in component.get("properties", {}).items():
-            _mark_int64(name, field)
+            _mark_int64(name, field, or_text=is_answer)
     for name in ("PublishMessage", "Publish"):
         if name in components:
             components[name]["properties"]["body"] = {"description": "Text, base64, or with `json` any value."}
     return list(schemas), components
 
 
-def _mark_int64(name: str, field: dict[str, Any]) -> None:
+def _mark_int64(name: str, field: dict[str, Any], *, or_text: bool = False) -> None:
+    """Mark a number of 64 bits. With ``or_text`` it may also be text, as it is in answers with ``?int64=string``."""
     if name in INT64_FIELDS:
         for part in (field, *field.get("anyOf", ())):
             if part.get("type") == "integer":
                 part["format"] = "int64"
+                if or_text:
+                    part["type"] = ["integer", "string"]
+    elif name == "counters" and or_text:
+        field["additionalProperties"]["type"] = ["integer", "string"]
 
 
 def changeable_options() -> dict[str, Any]:

@@ -43,7 +43,7 @@ def delay(context: Context, message: PendingMessage, pointer: str = "") -> int:
             raise RequestError(
                 "this broker does not deliver at any time (TIMER_DELIVER_MS, TIMER_DELAY_MS, "
                 "TIMER_DELAY_SEC); set a delay level (DELAY) instead",
-                code=ResponseCode.MESSAGE_ILLEGAL,
+                code=ResponseCode.SYSTEM_ERROR,
                 pointer=pointer,
             )
         return 0

@@ -148,7 +148,7 @@ def _check(context: Context, topic: TopicConfig, message: OutgoingMessage, index
     if message.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
         raise RequestError(
             "this broker does not support transactional messages",
-            code=ResponseCode.MESSAGE_ILLEGAL,
+            code=ResponseCode.NO_PERMISSION,
             pointer=f"/messages/{index}/sys_flag",
         )
     if message.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):

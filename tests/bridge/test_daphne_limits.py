@@ -198,14 +198,23 @@ def test_a_body_as_large_as_allowed_reaches_the_application(broker: Broker) -> N
 
 
 @pytest.mark.parametrize(
-    "headers", [[f"x-long: {'x' * 20_000}"], [f"x-{n}: y" for n in range(600)]], ids=["long", "many"]
+    "headers",
+    [[f"x-long: {'x' * 20_000}"], [f"x-{n}: {'y' * 1000}" for n in range(64)], [f"x-{n}: y" for n in range(600)]],
+    ids=["long", "large", "many"],
 )
-def test_headers_have_the_limits_of_twisted(broker: Broker, headers: list[str]) -> None:
+def test_too_large_headers_are_answered_431(broker: Broker, headers: list[str]) -> None:
     with broker.posting("content-length: 0", *headers) as client:
-        received = b""
-        while data := client.recv(4096):
-            received += data
-    assert received.startswith(b"HTTP/1.1 400 ") or received == b""
+        answer, body = answer_on(client)
+        assert client.recv(1) == b"", "one answer, and then an orderly end"
+    assert (answer.status, answer.headers["connection"]) == (431, "close")
+    assert "16384 bytes" in json.loads(body)["detail"]
+
+
+def test_what_is_not_http_is_answered_400(broker: Broker) -> None:
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE_S) as client:
+        client.sendall(b"hello\r\n\r\n" + b"x" * 100_000)
+        answer, body = answer_on(client)
+    assert (answer.status, json.loads(body)["code"]) == (400, "INVALID_PARAMETER")
 
 
 def test_a_new_client_takes_the_place_of_one_that_asks_nothing(start: Callable[..., Broker]) -> None:

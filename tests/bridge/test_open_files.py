@@ -2,7 +2,13 @@ import resource
 
 import pytest
 
-from bridge.open_files import OPEN_FILES, most_connections, open_files_limit, raise_open_files_limit
+from bridge.open_files import (
+    OPEN_FILES,
+    most_connections,
+    open_files_limit,
+    open_files_warning,
+    raise_open_files_limit,
+)
 
 
 @pytest.fixture
@@ -41,3 +47,14 @@ def test_connections_leave_room_for_other_files(limits: list[int]) -> None:
     assert most_connections(20_000) == 1
     limits[0] = resource.RLIM_INFINITY
     assert most_connections(20_000) == 20_000
+
+
+def test_a_limit_that_allows_few_connections_is_worth_a_warning(limits: list[int]) -> None:
+    limits[0] = 256
+    warning = open_files_warning(20_000)
+    assert "only 256 files" in warning and "at most 1 web connection is" in warning and "40256" in warning
+    limits[0] = 1200
+    assert "at most 944 web connections are" in open_files_warning(20_000)
+    for soft, wanted in ((1256, 20_000), (400, 100), (resource.RLIM_INFINITY, 20_000)):
+        limits[0] = soft
+        assert open_files_warning(wanted) == ""

@@ -359,7 +359,7 @@ def test_django_has_no_warnings_behind_https(tmp_path: Path) -> None:
 
 
 def test_hosts_that_are_answered(tmp_path: Path) -> None:
-    assert read(tmp_path, "ALLOWED_HOSTS") == {"ALLOWED_HOSTS": ["127.0.0.1", "localhost", "[::1]"]}
+    assert read(tmp_path, "ALLOWED_HOSTS") == {"ALLOWED_HOSTS": ["127.0.0.1", "localhost", ".localhost", "[::1]"]}
     shown = read(
         tmp_path,
         "ALLOWED_HOSTS",
@@ -367,7 +367,7 @@ def test_hosts_that_are_answered(tmp_path: Path) -> None:
         GLASSMQ_API_TOKEN="t" * 16,
         GLASSMQ_ALLOWED_HOSTS="mq.example.org, mq2.example.org",
     )["ALLOWED_HOSTS"]
-    assert shown[3:] == ["mq.example.org", "mq2.example.org", "10.0.0.5"]
+    assert shown[4:] == ["mq.example.org", "mq2.example.org", "10.0.0.5"]
     assert "*" not in shown
 
 

@@ -1,4 +1,5 @@
 import re
+from typing import Any
 
 import pytest
 from django.template.loader import render_to_string
@@ -34,6 +35,15 @@ def test_an_unknown_address_has_a_404_page() -> None:
     response = Client(headers={"host": "localhost"}).get("/there/is/nothing")
     assert response.status_code == 404
     assert "Page not found" in response.content.decode()
+
+
+@pytest.mark.parametrize("host", ["localhost:8000", "foo.localhost:8000", "127.0.0.1", "[::1]:8000"])
+def test_pages_accept_the_hosts_that_the_security_middleware_accepts(
+    host: str, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.ALLOWED_HOSTS = [name for name in settings.ALLOWED_HOSTS if name != "testserver"]
+    assert Client(headers={"host": host}).get("/groups").status_code == 200
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("template", ["403.html", "404.html", "500.html", "login.html"])

@@ -33,7 +33,7 @@ from twisted.internet import reactor as _reactor
 from bridge.cluster import BrokerPlace, cluster, lone_broker
 from bridge.connect import make_ports
 from bridge.daphne_limits import LimitedServer
-from bridge.open_files import most_connections, raise_open_files_limit
+from bridge.open_files import most_connections, open_files_warning, raise_open_files_limit
 from bridge.port import BrokerError, EnginePort, commands, set_ports
 from bridge.processes import ChildProcess
 from broker_core.errors import StoreError
@@ -99,6 +99,8 @@ class Command(BaseCommand):
                 for place in places:
                     check_folder_is_free(place.socket, ORPHAN_PATIENCE_S)
             raise_open_files_limit()
+            if warning := open_files_warning(settings.GLASSMQ_MAX_CONNECTIONS):
+                self.stderr.write(f"Warning: {warning}")
             if not options["no_migrate"]:
                 call_command("migrate", interactive=False, verbosity=0)
             process = BrokerProcess(places, schedules=not options["no_schedules"])

@@ -69,8 +69,6 @@ def decode_send_message_v2(request: RemotingCommand, peer: Peer) -> SendMessage:
 
 
 def _command(header: SendHeader, request: RemotingCommand, peer: Peer) -> SendMessage:
-    if not request.body:
-        raise _illegal("the message has no body")
     messages = (
         _batch(header, request.body)
         if header.batch

@@ -137,3 +137,21 @@ def test_answers_are_described_field_by_field(name: str) -> None:
     schema = DOCUMENT["components"]["schemas"][name]
     assert schema["type"] == "object"
     assert len(schema["properties"]) >= 5
+
+
+def test_numbers_of_64_bits_may_be_text_in_answers_but_not_in_requests() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    offset = schemas["MessageView"]["properties"]["queue_offset"]
+    assert (offset["type"], offset["format"]) == (["integer", "string"], "int64")
+    assert schemas["GroupQueue"]["properties"]["lag"]["anyOf"][0]["type"] == ["integer", "string"]
+    assert schemas["SnapshotView"]["properties"]["counters"]["additionalProperties"]["type"] == ["integer", "string"]
+    assert schemas["OffsetToCommit"]["properties"]["offset"]["type"] == "integer"
+    pull = DOCUMENT["paths"]["/api/v1/topics/{topic}/queues/{queue_id}/messages"]["get"]
+    offset = next(parameter for parameter in pull["parameters"] if parameter["name"] == "offset")
+    assert offset["schema"]["type"] == "integer"
+
+
+def test_a_request_for_an_unknown_broker_may_be_404() -> None:
+    for route in ROUTES:
+        responses = DOCUMENT["paths"][route.path][route.method.lower()]["responses"]
+        assert not route.needs_broker or "404" in responses, route.path

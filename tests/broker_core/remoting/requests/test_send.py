@@ -13,6 +13,7 @@ from broker_core.formats import message_properties
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests import decode, encode
 from broker_core.remoting.requests.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from tests.fakes.engine import Bench
 from tests.fakes.remoting import BATCH_OF_ONE, IDENTITY, PEER, PROPERTIES, SEND, SEND_V2, command_of, go, java
 
 EXPECTED = c.SendMessage(
@@ -109,10 +110,14 @@ def test_what_may_be_left_out() -> None:
     assert (message.properties, message.reconsume_times) == ("", 0)
 
 
-def test_a_message_without_a_body() -> None:
-    for fields in (SEND_V2, SEND_V2 | {"m": "true"}):
-        failed = refused(fields, b"")
-        assert failed.code == ResponseCode.MESSAGE_ILLEGAL and "no body" in failed.remark
+@pytest.mark.covers("no-body")
+def test_a_message_may_be_without_a_body() -> None:
+    """As over HTTP and in a batch."""
+    command = decode(RemotingCommand.request(310, SEND_V2, b"", opaque=1), PEER)
+    assert isinstance(command, c.SendMessage) and [message.body for message in command.messages] == [b""]
+    batch = decode(RemotingCommand.request(310, SEND_V2 | {"m": "true"}, b"", opaque=1), PEER)
+    refused_batch = Bench().call(batch) if isinstance(batch, c.SendMessage) else batch
+    assert isinstance(refused_batch, c.Failed) and refused_batch.code == ResponseCode.MESSAGE_ILLEGAL
 
 
 def test_a_compressed_body_stays_as_it_is() -> None:

@@ -1,13 +1,16 @@
 """What every test may use."""
 
+import functools
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.fakes.ports import unused_broker_port, unused_ports
 
@@ -37,9 +40,36 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(metafunc.config.getoption("--seeds") or marker.args[0]))
 
 
+class LoadFileOneSpark(LoadFileScheduling):
+    """pytest-xdist's ``loadfile``, but one worker runs all files of the shared Spark session: one Java is enough."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        """The group that a worker runs as a whole: a file, or ``spark``."""
+        file: str = super()._split_scope(nodeid)
+        return "spark" if takes_shared_spark(file) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileOneSpark | None:
+    """Take the place of pytest-xdist's own ``--dist loadfile``; other ways to distribute tests stay."""
+    return LoadFileOneSpark(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@functools.cache
+def takes_shared_spark(file: str) -> bool:
+    """Whether tests of ``file``, relative to the project, take the Spark session that tests share."""
+    text = (PROJECT / file).read_text()
+    return file.startswith("tests/spark_jobs/") and ('spark: "SparkSession"' in text or "finished_report" in text)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long ones first, so that at the end no worker is left with one of them while the others have nothing to do."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Start the longest first, so that no worker is left with one of them at the end: shared Spark, then ``slow``."""
+
+    def order(item: pytest.Item) -> int:
+        if takes_shared_spark(str(item.path.relative_to(PROJECT))):
+            return 0
+        return 2 if item.get_closest_marker("slow") is None else 1
+
+    items.sort(key=order)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from channels.exceptions import ChannelFull
 from bridge.channel_port import Backoff, engine_channel
 from bridge.engine_host import EngineHost
 from bridge.engine_worker import EngineWorker
+from bridge.processes import report_serving
 from bridge.socket_port import EngineSocket
 from broker_core.errors import StoreError
 from broker_core.server.remoting_server import CannotServe
@@ -46,6 +47,7 @@ async def serve_socket(host: EngineHost, path: Path) -> None:
     except OSError as error:
         await host.stop()
         raise CannotStart(f"The engine cannot listen on {path}: {error.strerror or error}.") from error
+    report_serving()
     log.info("the engine serves %s", path)
     await stopped.wait()
     server.stop_listening()

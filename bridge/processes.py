@@ -4,7 +4,8 @@ This module has both ends. In the parent, ``ChildProcess`` starts a program, res
 increasing pauses), and stops it. In the child, ``python -m bridge.processes PROGRAM ARGUMENTS...`` runs the program
 with a pipe as standard input. The parent has the other end of that pipe and writes nothing. When the parent has ended,
 in whatever way, the pipe is closed and the child ends itself. This needs no signal from the kernel, so it works the
-same on Linux and macOS.
+same on Linux and macOS. A second pipe leads the other way: the child writes to it when it serves, because a program
+that fails before that will probably fail again.
 """
 
 import asyncio
@@ -24,21 +25,29 @@ from broker_core.server.tasks import start_task
 
 logger = logging.getLogger(__name__)
 
+SERVING_PIPE = "--serving-pipe="
+
 _PROJECT = Path(__file__).resolve().parent.parent
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
+"""For a child that keeps ending before it serves: an engine that dies in recovery finds the same store again."""
+LONGEST_PAUSE_AFTER_SERVING_S = 4.0
 SETTLED_S = 60.0
 """After a child has run this long, the pauses before a restart begin with the shortest again."""
 ORPHAN_GRACE_S = 8.0
 """How long a child may take to stop cleanly after its parent has ended."""
 
 
-def next_pause(previous_s: float, ran_s: float, first_s: float = FIRST_PAUSE_S) -> float:
-    """Seconds to wait before restarting a child that ended by itself after ``ran_s``; ``previous_s`` 0: first pause."""
+def next_pause(previous_s: float, ran_s: float, first_s: float = FIRST_PAUSE_S, *, served: bool = False) -> float:
+    """Seconds to wait before restarting a child that ended by itself after ``ran_s``.
+
+    ``previous_s`` is the pause before that run, 0 if there was none or if the child ended in the other state, where
+    the states are serving and not yet serving.
+    """
     if previous_s == 0 or ran_s >= SETTLED_S:
         return first_s
-    return min(previous_s * 2, LONGEST_PAUSE_S)
+    return min(previous_s * 2, LONGEST_PAUSE_AFTER_SERVING_S if served else LONGEST_PAUSE_S)
 
 
 class ChildProcess:
@@ -68,6 +77,7 @@ class ChildProcess:
         self._environment = {**os.environ, **environment} if environment else None
         self._first_pause_s = first_pause_s
         self._process: Process | None = None
+        self._serving_pipe = -1
         self._keeper: asyncio.Task[None] | None = None
         self._stopping = False
 
@@ -97,6 +107,7 @@ class ChildProcess:
             self._keeper.cancel()
             with suppress(asyncio.CancelledError):
                 await self._keeper
+        self._take_served()
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the child, if it runs."""
@@ -112,37 +123,74 @@ class ChildProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _spawn(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "bridge.processes",
-            *self._program,
-            stdin=PIPE,
-            start_new_session=True,
-            cwd=_PROJECT,
-            env=self._environment,
-        )
+        serving_pipe, child_end = os.pipe()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "bridge.processes",
+                f"{SERVING_PIPE}{child_end}",
+                *self._program,
+                stdin=PIPE,
+                pass_fds=(child_end,),
+                start_new_session=True,
+                cwd=_PROJECT,
+                env=self._environment,
+            )
+        except BaseException:
+            os.close(serving_pipe)
+            raise
+        finally:
+            os.close(child_end)
+        os.set_blocking(serving_pipe, False)
+        self._serving_pipe = serving_pipe
         if self._stopping:  # stop() was called while the child was being started
             self.kill()
 
+    def _take_served(self) -> bool:
+        """Whether the child that has ended served before that."""
+        pipe, self._serving_pipe = self._serving_pipe, -1
+        try:
+            return bool(os.read(pipe, 1))
+        except OSError:  # nothing was written, and a process that the child started still has the other end
+            return False
+        finally:
+            if pipe >= 0:
+                os.close(pipe)
+
     async def _keep(self) -> None:
         loop = asyncio.get_running_loop()
-        pause_s = 0.0
+        pause_s, first_run, served_before = 0.0, True, False
         while not self._stopping and self._process is not None:
             started = loop.time()
             code = await self._process.wait()
+            served = self._take_served()
             if self._stopping:
                 return
-            if pause_s == 0 and code == 1 and self._on_refusal is not None:
+            if first_run and code == 1 and self._on_refusal is not None:
                 self._on_refusal()
                 return
-            pause_s = next_pause(pause_s, loop.time() - started, self._first_pause_s)
+            if served != served_before:
+                pause_s = 0.0
+            first_run, served_before = False, served
+            pause_s = next_pause(pause_s, loop.time() - started, self._first_pause_s, served=served)
             logger.error("%s ended with code %s; restarting it in %g s.", self.name, code, pause_s)
             await asyncio.sleep(pause_s)
             try:
                 await self._spawn()
             except OSError:
                 logger.exception("%s cannot be started.", self.name)
+
+
+_parents_pipe = -1
+"""In a child: the pipe for ``report_serving``; -1 if there is none."""
+
+
+def report_serving() -> None:
+    """Report to the parent, if it is a ``ChildProcess``, that this program serves now."""
+    if _parents_pipe >= 0:
+        with suppress(OSError):  # the parent has ended
+            os.write(_parents_pipe, b"s")
 
 
 def end_with_parent(leash: int) -> None:
@@ -159,7 +207,15 @@ def end_with_parent(leash: int) -> None:
 
 
 def run_program(arguments: Sequence[str]) -> None:
-    """Run ``-m MODULE ...`` or ``FILE.py ...`` as ``python`` would, and end it when the parent ends."""
+    """Run ``-m MODULE ...`` or ``FILE.py ...`` as ``python`` would, and end it when the parent ends.
+
+    A first argument ``--serving-pipe=N`` is the descriptor for ``report_serving``.
+    """
+    if arguments[0].startswith(SERVING_PIPE):
+        from bridge import processes  # this module is __main__; the program will import it under its name
+
+        processes._parents_pipe = int(arguments[0].removeprefix(SERVING_PIPE))
+        arguments = arguments[1:]
     threading.Thread(target=end_with_parent, args=(sys.stdin.fileno(),), name="leash", daemon=True).start()
     if arguments[0] == "-m":
         sys.argv = list(arguments[1:])

@@ -65,6 +65,8 @@ class Counters:
     __slots__ = (
         "bytes_stored",
         "connections_now",
+        "damaged_bytes_now",
+        "damaged_ranges_now",
         "delays_elapsed",
         "groups_now",
         "held_ms",
@@ -113,6 +115,8 @@ class Counters:
         self.journal_entries = 0
         self.journal_lost = 0
         self.journal_write_errors = 0
+        self.damaged_ranges_now = 0
+        self.damaged_bytes_now = 0
         self.holds_now = 0
         self.connections_now = 0
         self.groups_now = 0

@@ -129,6 +129,8 @@ class Engine:
         )
         for step, detail in store.recovery_steps:
             context.events.emit(RecoveryStep, now, step, detail)
+            if step in ("damage", "tail"):
+                log.warning("Recovery of the store: %s.", detail)
         for topic in unknown:
             context.events.emit(RecoveryStep, now, "topic", f"{topic} has queues but was not in topics.json")
         return cls(context)

@@ -21,10 +21,14 @@ offset  bytes  field (big-endian, signed)
           2+n  PROPERTIESLENGTH, properties
 
 The filler at the end of a segment:  bytes left (4), 0xCBD43194 (4); the bytes after these have no meaning.
+
+A placeholder covers bytes that recovery could not read: a record with the SYSFLAG of a transaction that was rolled back
+(12), which no queue and no index contains, an empty topic, and a body of zeros.
 """
 
 import mmap
 import zlib
+from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import ip_address
 from struct import Struct
@@ -45,6 +49,9 @@ PROPERTIES_LENGTH_MAX = 32_767
 TOPIC_LENGTH_MAX = 255
 BLANK_SIZE = 8
 RECORD_SIZE_MIN = 91
+PLACEHOLDER_SIZE_MAX = 4 << 20
+MAGIC_BYTES = b"\xda\xa3\x20"
+"""The bytes that both magic codes begin with."""
 
 HEADS = tuple(Struct(f">iIIiiqqiq{born}siq{store}siiqi") for store in (4, 16) for born in (4, 16))
 """Everything up to BODYLENGTH, by ``head_kind``: 0 both IPv4, 1 born IPv6, 2 store IPv6, 3 both."""
@@ -193,6 +200,30 @@ def blank(size: int) -> bytes:
 def is_blank(data: Buffer, position: int) -> bool:
     """Whether a segment's filler begins at ``position``."""
     return len(data) >= position + BLANK_SIZE and SIZE_AND_MAGIC.unpack_from(data, position)[1] == MAGIC_BLANK
+
+
+def placeholders(start: int, end: int, store_timestamp: int) -> Iterator[bytes]:
+    """Records that cover the physical offsets from ``start`` to ``end``, at least ``RECORD_SIZE_MIN`` bytes."""
+    while start < end:
+        size = min(end - start, PLACEHOLDER_SIZE_MAX)
+        if 0 < end - start - size < RECORD_SIZE_MIN:
+            size -= RECORD_SIZE_MIN
+        yield encode(
+            topic="",
+            queue_id=0,
+            queue_offset=0,
+            physical_offset=start,
+            body=bytes(size - RECORD_SIZE_MIN),
+            sys_flag=TRANSACTION_ROLLBACK,
+            store_timestamp=store_timestamp,
+            store_port=0,
+        )
+        start += size
+
+
+def is_rolled_back(data: Buffer, position: int) -> bool:
+    """Whether a valid record belongs to a rolled back transaction, as placeholders do: it is no message."""
+    return data[position + SYS_FLAG_AT + 3] & TRANSACTION_MASK == TRANSACTION_ROLLBACK
 
 
 def measure(data: Buffer, position: int, end: int, physical_offset: int = -1, *, check_crc: bool = True) -> int:

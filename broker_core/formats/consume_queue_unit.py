@@ -6,7 +6,8 @@
          8      4  size of the record
         12      8  tagsCode, or the address of a consume queue ext unit
 
-If a queue does not begin at 0, its first file is filled with (0, 0x7FFFFFFF, 0) up to its first unit.
+A hole, (0, 0x7FFFFFFF, 0), stands for a message that the log does not contain. If a queue does not begin at 0, its
+first file is filled with holes up to its first unit. A message that recovery could not read leaves a hole too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,5 +53,5 @@ def is_valid(physical_offset: int, size: int) -> bool:
 
 
 def is_hole(physical_offset: int, size: int) -> bool:
-    """Whether a unit is only filler before a queue's first unit."""
+    """Whether a unit stands for a message that the log does not contain."""
     return physical_offset == 0 and size == HOLE_SIZE

@@ -116,6 +116,7 @@ class Context:
         self.prefix_of_ids = offset_message_id_prefix(options.broker_ip1, options.listen_port)
         self.events = EventLog()
         self.counters = Counters()
+        self.counters.damaged_ranges_now, self.counters.damaged_bytes_now = store.damaged
         self.stats = BrokerStatsManager(self.started)
         self.holds = PullRequestHold()
         self.waking: deque[Waking] = deque()

@@ -25,6 +25,7 @@ from broker_core.formats.commit_log_record import (
     blank,
     head_kind,
     host_flags,
+    is_rolled_back,
     measure,
     packed_host,
     store_timestamp_at,
@@ -318,13 +319,15 @@ class CommitLog:
         return bytes(file.buffer[start : start + size])
 
     def record(self, position: int) -> bytes | None:
-        """The record that begins at ``position``; None if no record begins there."""
+        """The message that begins at ``position``; None if none begins there."""
         file = self.mapped_files.find(position) if position >= 0 else None
         if file is None:
             return None
         start, buffer = position - file.base, file.buffer
         size = measure(buffer, start, min(file.size, self.max_offset - file.base), position, check_crc=False)
-        return bytes(buffer[start : start + size]) if size else None
+        if not size or is_rolled_back(buffer, start):
+            return None
+        return bytes(buffer[start : start + size])
 
     def store_timestamp(self, position: int) -> int | None:
         """When the record that begins at ``position`` was stored, ms; None when its segment is gone."""

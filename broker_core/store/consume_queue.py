@@ -1,6 +1,7 @@
 """The queue of one topic and queue id: the position of each of its messages in the commit log."""
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from broker_core.formats.consume_queue_unit import HOLE, UNIT, UNIT_SIZE, encode_units, is_hole, is_valid
@@ -10,6 +11,9 @@ from broker_core.store.mapped_file_queue import MappedFileQueue
 
 ALLOCATE_CHUNK = 1 << 16
 FILES_CHECKED = 3
+HOLES_READ = 4096
+HOLES = HOLE * HOLES_READ
+MAX_OFFSET = 1 << 63
 
 
 class ConsumeQueue:
@@ -122,23 +126,22 @@ class ConsumeQueue:
 
     @property
     def max_physical_offset(self) -> int:
-        """End of the last unit's record in the log; 0 without units."""
-        physical_offset, size, _ = self.unit(self.max_offset - 1) if self.max_offset else (0, 0, 0)
-        return 0 if is_hole(physical_offset, size) else physical_offset + size
+        """End of the last message's record in the log; 0 without messages."""
+        for offset in range(self.max_offset - 1, self.first_file_offset - 1, -1):
+            physical_offset, size, _ = self.unit(offset)
+            if not is_hole(physical_offset, size):
+                return physical_offset + size
+        return 0
 
     def min_offset(self, min_physical_offset: int) -> int:
         """First offset with a record at or after ``min_physical_offset``, where the log begins."""
         if self._min_for < min_physical_offset:
             self._min_offset = self.first_offset_where(
                 max(self._min_offset, self.first_file_offset),
-                lambda offset: self._is_at_or_after(offset, min_physical_offset),
+                lambda offset: self.unit(offset)[0] >= min_physical_offset,
             )
             self._min_for = min_physical_offset
         return self._min_offset
-
-    def _is_at_or_after(self, offset: int, physical_offset: int) -> bool:
-        unit_physical_offset, size, _ = self.unit(offset)
-        return unit_physical_offset >= physical_offset and not is_hole(unit_physical_offset, size)
 
     @property
     def first_file_offset(self) -> int:
@@ -147,18 +150,26 @@ class ConsumeQueue:
         return first.base // UNIT_SIZE if first else self.max_offset
 
     def first_offset_where(self, start: int, reached: Callable[[int], bool]) -> int:
-        """First offset from ``start`` on for which ``reached`` is true; ``max_offset`` if there is none.
+        """Offset of the first message from ``start`` on for which ``reached`` is true; ``max_offset`` if there is none.
 
-        ``reached`` must be true for all offsets after the first one.
+        ``reached`` must be true for all messages after the first one. It is not called with the offset of a hole.
         """
         low, high = start, self.max_offset
         while low < high:
             middle = (low + high) // 2
-            if reached(middle):
+            message = self._after_holes(middle)
+            if message >= high or reached(message):
                 high = middle
             else:
-                low = middle + 1
-        return low
+                low = message + 1
+        return self._after_holes(low)
+
+    def _after_holes(self, offset: int) -> int:
+        """Offset of the first message at or after ``offset``; ``max_offset`` if there is none."""
+        while offset < self.max_offset and is_hole(*self.unit(offset)[:2]):
+            units = self.read(offset, HOLES_READ)
+            offset += len(units) // UNIT_SIZE if units == HOLES[: len(units)] else 1
+        return offset
 
     def next_file_offset(self, offset: int) -> int:
         """First offset of the file after the one that ``offset`` belongs to."""
@@ -186,11 +197,7 @@ class ConsumeQueue:
             if count * UNIT_SIZE < file.size:
                 break
         self._set_end(self.max_offset)
-        self._min_offset = (
-            self.first_offset_where(self.first_file_offset, lambda offset: self._is_at_or_after(offset, 0))
-            if files
-            else 0
-        )
+        self._min_offset = self.first_offset_where(self.first_file_offset, lambda offset: True) if files else 0
         self._min_for = 0
         return steps
 
@@ -238,6 +245,24 @@ class ConsumeQueue:
         units_checked = FILES_CHECKED * self.mapped_files.file_size // UNIT_SIZE
         self.flushed_offset = max(self.first_file_offset, end - units_checked)
         return old_end - end
+
+    def make_holes(self, ranges: Sequence[tuple[int, int]]) -> int:
+        """Replace the units of records in these ranges of the log by holes; returns their number.
+
+        ``ranges`` are physical offsets, in order.
+        """
+        made = 0
+        for offset in range(self.max_offset - 1, self.first_file_offset - 1, -1):
+            physical_offset, size, _ = self.unit(offset)
+            if is_hole(physical_offset, size):
+                continue
+            if physical_offset < ranges[0][0]:
+                break
+            _, end = ranges[bisect_right(ranges, (physical_offset, MAX_OFFSET)) - 1]
+            if physical_offset < end:
+                self._write(offset * UNIT_SIZE, HOLE)
+                made += 1
+        return made
 
     def _set_end(self, end: int) -> None:
         self.max_offset = self.next_offset = self.flushed_offset = self.reserved = end

@@ -1,5 +1,6 @@
 """All consume queues of a store."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from broker_core.errors import RequestError
@@ -76,6 +77,10 @@ class ConsumeQueueStore:
                 if file.changed:
                     file.flush(0, file.size)
         return dropped
+
+    def make_holes(self, ranges: Sequence[tuple[int, int]]) -> int:
+        """Replace the units of records in these ranges of the log by holes; returns their number."""
+        return sum(queue.make_holes(ranges) for queue in self.table.values())
 
     @property
     def unit_count(self) -> int:

@@ -24,6 +24,7 @@ from broker_core.store.files import CopyingFiles, Files, Lock, ReadOnlyFiles
 from broker_core.store.flush import Flush, FlushSchedule
 from broker_core.store.get_message import GetMessageResult, MessageReader
 from broker_core.store.index_service import IndexService
+from broker_core.store.log_repair import damaged_files
 from broker_core.store.mapped_file import OpenMaps
 from broker_core.store.mapped_file_queue import NAME_DIGITS
 from broker_core.store.query_message import MessageQuery
@@ -51,6 +52,8 @@ class MessageStore:
         self.root = root
         self.read_only = read_only
         self.recovery_steps: list[tuple[str, str]] = []
+        self.damaged = (0, 0)
+        """Number and bytes of damaged ranges of the log that the quarantine had when the store was opened."""
         self.flushed_offset = 0
         """Physical offset up to which the log is on the disk."""
         self._options = options
@@ -126,16 +129,20 @@ class MessageStore:
                 raise StoreLockedError(f"the store in {root} is in use by another broker; stop that one first")
         try:
             store = cls(root, options, ReadOnlyFiles(files) if read_only else files, now, lock, read_only=read_only)
-            if marker is None and not read_only:
-                files.write(root / MARKER, f"{FORMAT_VERSION}\n".encode())
-            store._recover(now)
+            mark = f"{FORMAT_VERSION}\n".encode()
+            if marker is None and not has_log:
+                files.write(root / MARKER, mark)
+            store._recover(now, foreign=marker is None)
+            if marker is None and has_log and not read_only:
+                files.write(root / MARKER, mark)
+                files.sync_folder(root)
         except BaseException:
             if lock is not None:
                 lock.release()
             raise
         return store
 
-    def _recover(self, now: Now) -> None:
+    def _recover(self, now: Now, *, foreign: bool) -> None:
         clean = not self._files.exists(self.root / "abort")
         recovery = Recovery(
             self._files,
@@ -144,13 +151,16 @@ class MessageStore:
             self._queues,
             self._index,
             self._reput,
+            wall_ms=now.wall_ms,
             clean=clean,
+            foreign=foreign,
             read_only=self.read_only,
         )
         checkpoint, safe_end = self._store_checkpoint.read()
         recovery.run(checkpoint, safe_end)
         self.build_index()
         self.recovery_steps = recovery.steps
+        self.damaged = damaged_files(self._files, self.root)
         self.flushed_offset = min(recovery.start, self._log.max_offset)
         if self.read_only:
             self.flushed_offset = self._log.max_offset

@@ -5,6 +5,7 @@ from typing import Literal
 
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import properties_at, store_timestamp_at, topic_at
+from broker_core.formats.consume_queue_unit import is_hole
 from broker_core.formats.index_unit import key_hash
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue import ConsumeQueue
@@ -79,5 +80,5 @@ class MessageQuery:
     def _store_time(self, queue: ConsumeQueue, offset: int) -> int:
         """Store time of a queue's message, ms; -1 when its record is gone."""
         physical_offset, size, _ = queue.unit(offset)
-        stored_ms = self._log.store_timestamp(physical_offset) if size else None
+        stored_ms = self._log.store_timestamp(physical_offset) if size and not is_hole(physical_offset, size) else None
         return -1 if stored_ms is None else stored_ms

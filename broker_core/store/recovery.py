@@ -2,54 +2,35 @@
 
     1  find the files and the ends of the queues                     (MappedFileQueue, ConsumeQueue.recover)
     2  choose where to begin reading the log                         (_start_position)
-    3  read records up to the first invalid one                      (_find_end)
-    4  copy the bytes after them to a file, then cut the log there   (_cut_log)
+    3  read all records; placeholders replace damaged ones           (_find_end, LogRepair)
+    4  copy the bytes after the last record to a file and cut them   (_cut_log)
     5  drop the queue units and index entries of cut records         (ConsumeQueueStore.truncate, IndexService.cut)
     6  dispatch the messages that queues or index lack               (ReputMessageService)
 
 The log is authoritative: queues and index can always be rebuilt from it. RocketMQ's CommitLog.recoverNormally and
-recoverAbnormally take the same steps.
+recoverAbnormally take the same steps, but they cut the log at the first damaged record.
 """
 
 from pathlib import Path
 
 from broker_core.formats.checkpoint import Checkpoint
-from broker_core.formats.commit_log_record import fields_at, is_blank, measure, store_timestamp_at
+from broker_core.formats.commit_log_record import is_blank, is_rolled_back, measure, store_timestamp_at
 from broker_core.formats.safe_end import SafeEnd
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.files import Files
 from broker_core.store.index_service import IndexService
+from broker_core.store.log_repair import COPY_MAX, FOLDER, LogRepair, has_lost_sector
 from broker_core.store.mapped_file import MappedFile
 from broker_core.store.reput_message import MissingUnits, ReputMessageService
 
 FULL_SCAN_MAX = 4 << 30
 """A log up to this size is read from its beginning when there is no valid safe end."""
 
-TAIL_MAX = 64 << 20
-"""Bytes of an invalid tail that are copied to a file; the rest is lost, and the recovery steps report it."""
-
 REPUT_BATCH = 10_000
-SECTOR = 512
+STEPS_REPORTED = 20
+MAX_OFFSET = 1 << 63
 Step = tuple[str, str]
-
-
-def has_lost_sector(data: memoryview, start: int, length: int) -> bool:
-    """Whether a power cut destroyed a part of a record's properties, which no checksum covers.
-
-    If so, all property bytes in some sector are zero: either up to the record's end, or 16 bytes or more, which is
-    longer than any property value that consists of zeros.
-    """
-    properties_start = fields_at(data, start)[2] + 2
-    end = start + length
-    text = bytes(data[properties_start:end])
-    if b"\0" not in text:
-        return False
-    for sector in range(properties_start - properties_start % SECTOR, end, SECTOR):
-        share = text[max(sector - properties_start, 0) : sector + SECTOR - properties_start]
-        if not share.strip(b"\0") and (sector + SECTOR >= end or len(share) >= 16):
-            return True
-    return False
 
 
 class Recovery:
@@ -64,7 +45,9 @@ class Recovery:
         index: IndexService | None,
         reput: ReputMessageService,
         *,
+        wall_ms: int,
         clean: bool,
+        foreign: bool,
         read_only: bool,
     ) -> None:
         self._files = files
@@ -75,6 +58,9 @@ class Recovery:
         self._reput = reput
         self._clean = clean
         self._read_only = read_only
+        self._repair = LogRepair(files, root, log, wall_ms, clean=clean, foreign=foreign, read_only=read_only)
+        self._lost: list[tuple[int, int]] = []
+        """Ranges of the log that contain placeholders, in order."""
         self.steps: list[Step] = []
         self.start = 0
         """Physical offset from which the log was read. Bytes after it may not be on the disk yet."""
@@ -93,6 +79,7 @@ class Recovery:
         end, records = self._find_end(start)
         how = "after a clean shutdown" if self._clean else "after an unclean stop"
         self._report("log", f"{how} the log was read from {start} ({why}): {records} records, it ends at {end}")
+        self._report_damage()
         self._cut_log(end)
         dropped = self._queues.truncate(end)
         if dropped:
@@ -152,29 +139,55 @@ class Recovery:
 
     # --- 3 and 4: the end of the log --------------------------------------------------------------------------------
 
-    def _find_end(self, position: int) -> tuple[int, int]:
-        """(end of the last valid record, records read). A record costs a few integers and no other objects."""
+    def _find_end(self, position: int, stop: int = MAX_OFFSET) -> tuple[int, int]:
+        """(end of the last valid record before ``stop``, messages read). Placeholders replace damaged records.
+
+        A record costs a few integers and no other objects.
+        """
         records, last = 0, -1
         segment_size = self._log.mapped_files.file_size
-        while True:
+        while position < stop:
             file = self._log.mapped_files.find(position)
             if file is None:
                 break
             with memoryview(file.buffer) as buffer:
-                base, size = file.base, file.size
+                base, size = file.base, min(file.size, stop - file.base)
                 start = position - base
                 while length := measure(buffer, start, size, base + start):
                     if not self._clean and has_lost_sector(buffer, start, length):
                         break
+                    if is_rolled_back(buffer, start):
+                        self._lost.append((base + start, base + start + length))
+                    else:
+                        records += 1
                     last, start = start, start + length
-                    records += 1
             if last >= 0:
                 self._log.last_store_timestamp = store_timestamp_at(file.buffer, last)
                 last = -1
-            if not is_blank(file.buffer, start):
-                return base + start, records
-            position = base + segment_size
+            position = base + start
+            if is_blank(file.buffer, start) or start == segment_size:
+                position = base + segment_size
+            elif position < stop:
+                end = self._repair.pass_over(position, self._log.last_store_timestamp)
+                if end is None:
+                    break
+                self._lost.append((position, end))
+                position = end
         return position, records
+
+    def _report_damage(self) -> None:
+        """Report damage, and make holes of the queue units that point at it."""
+        for step in self._repair.steps[:STEPS_REPORTED]:
+            self._report(*step)
+        more = len(self._repair.steps) - STEPS_REPORTED
+        if more > 0:
+            self._report("damage", f"{more} more ranges of the log are damaged; those kept are in {FOLDER}")
+        self._repair.steps.clear()
+        if self._lost:
+            holes = self._queues.make_holes(self._lost)
+            if holes:
+                self._report("damage", f"{holes} messages in queues were damaged; consumers pass over their offsets")
+        self._lost.clear()
 
     def _cut_log(self, end: int) -> None:
         """End the log here. Non-zero bytes after the end are kept in other files, because recovery cannot read them."""
@@ -194,13 +207,13 @@ class Recovery:
             self._report(
                 "tail",
                 f"segment {file.path.name} lies beyond the end of the log; "
-                + ("it is not read" if self._read_only else f"it was moved to recovered-tail/{file.path.name}"),
+                + ("it is not read" if self._read_only else f"it was moved to {FOLDER}/{file.path.name}"),
             )
         if self._read_only:
             return
         if used:
-            self._files.make_folders(self._root / "recovered-tail")
-            self._files.rename(file.path, self._root / "recovered-tail" / file.path.name)
+            self._files.make_folders(self._root / FOLDER)
+            self._files.rename(file.path, self._root / FOLDER / file.path.name)
         else:
             self._files.remove(file.path)
         self._files.sync_folder(self._log.mapped_files.folder)
@@ -210,12 +223,12 @@ class Recovery:
         tail_end = file.data_end(start)
         if tail_end == start:
             return
-        kept = min(tail_end - start, TAIL_MAX)
+        kept = min(tail_end - start, COPY_MAX)
         end = file.base + start
         if self._read_only:
             self._report("tail", f"{tail_end - start} bytes after {end} are not valid records; they are not read")
             return
-        folder = self._root / "recovered-tail"
+        folder = self._root / FOLDER
         self._files.make_folders(folder)
         self._files.write(folder / f"{end:020d}.tail", bytes(file.buffer[start : start + kept]))
         self._files.sync_folder(folder)
@@ -225,7 +238,7 @@ class Recovery:
         self._report(
             "tail",
             f"{tail_end - start} bytes after {end} are not valid records; "
-            f"they are kept in recovered-tail/{end:020d}.tail" + (f", except for the last {lost}" if lost else ""),
+            f"they are kept in {FOLDER}/{end:020d}.tail" + (f", except for the last {lost}" if lost else ""),
         )
 
     # --- 6: dispatch ------------------------------------------------------------------------------------------------
@@ -240,6 +253,8 @@ class Recovery:
             self._drain(end)
         except MissingUnits as missing:
             self._report("queues", f"{missing}; all queues are rebuilt from the beginning of the log")
+            self._find_end(begin, start)
+            self._report_damage()
             reput.position, reput.holes_allowed = begin, True
             self._drain(end)
         reput.holes_allowed = True
@@ -247,7 +262,10 @@ class Recovery:
         if added:
             self._report("queues", f"{added} queue units were missing and were rebuilt from the log")
         if reput.unreadable:
-            self._report("log", f"{reput.unreadable} records have an invalid topic name; they stay in the log only")
+            self._report(
+                "damage",
+                f"{reput.unreadable} records have a damaged topic or queue offset; they stay in the log only",
+            )
 
     def _drain(self, end: int) -> None:
         while self._reput.position < end:

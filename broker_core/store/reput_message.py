@@ -7,6 +7,7 @@ from struct import Struct
 from broker_core.errors import RequestError
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import (
+    RECORD_SIZE_MIN,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
@@ -26,6 +27,9 @@ from broker_core.store.index_service import IndexService
 
 PENDING_BYTES = 64 * 1024 * 1024
 """Bytes of undispatched batches kept in memory. Beyond that, when flushes are slow, they are read from the log."""
+
+RECORDS_AHEAD = 1000
+"""Records that are read to check a QUEUEOFFSET that does not follow the one before it."""
 
 _FRONT = Struct(">12xi4xq8xi")
 """QUEUEID, QUEUEOFFSET, SYSFLAG of a record."""
@@ -56,7 +60,9 @@ class ReputMessageService:
         """Queues written to since the last flush was made."""
         self.holes_allowed = True
         self.unreadable = 0
-        """Records that are in no queue, because their topic name cannot be the name of a folder."""
+        """Records that are in no queue, because their topic or their queue offset is damaged."""
+        self._covered_bytes = 0
+        """Bytes of placeholders: recovery could not read the records that were there."""
         self._unindexed: list[DispatchRequest] = []
         self._arrivals: list[Arrival] = []
 
@@ -157,10 +163,12 @@ class ReputMessageService:
                     break
                 position = self._next_segment(position)
                 continue
-            place = self._place_of(buffer, start, arrivals)
+            place = self._place_of(buffer, start, position, size, arrivals)
             if place is None:
                 break
             queue, queue_id, queue_offset, transaction = place
+            if transaction == TRANSACTION_ROLLBACK:
+                self._covered_bytes += size
             indexed = transaction != TRANSACTION_ROLLBACK and position > indexed_up_to
             if queue is not None or indexed:
                 requests.append(self._request(buffer, start, position, size, queue_id, queue_offset, indexed))
@@ -175,7 +183,7 @@ class ReputMessageService:
         return position - position % size + size
 
     def _place_of(
-        self, buffer: MutableBuffer, start: int, arrivals: dict[ConsumeQueue, Arrival]
+        self, buffer: MutableBuffer, start: int, position: int, size: int, arrivals: dict[ConsumeQueue, Arrival]
     ) -> tuple[ConsumeQueue | None, int, int, int] | None:
         """(queue that lacks the record or None, queue id, queue offset, transaction state).
 
@@ -197,11 +205,48 @@ class ReputMessageService:
         if queue_offset < next_offset:
             return no_queue
         if queue_offset > next_offset:
-            if not self.holes_allowed:
+            known = queue_offset - next_offset <= self._covered_bytes // RECORD_SIZE_MIN + self.unreadable
+            if not known and not self._is_plausible(queue, queue_offset, next_offset, position, position + size):
+                self.unreadable += 1
+                return no_queue
+            if not known and not self.holes_allowed:
                 raise MissingUnits(f"{queue.topic}@{queue.queue_id} lacks units before {queue_offset}")
             if arrival is not None:
                 return None
         return queue, queue_id, queue_offset, transaction
+
+    def _is_plausible(self, queue: ConsumeQueue, queue_offset: int, next_offset: int, position: int, end: int) -> bool:
+        """Whether a record may lie so far after the end of its queue. No checksum covers its QUEUEOFFSET.
+
+        The records between must have been in the log. And the queue's next record, if it is near, has a higher offset.
+        """
+        if (queue_offset - next_offset) * RECORD_SIZE_MIN > position - queue.max_physical_offset:
+            return False
+        if next_offset == 0 and self._log.min_offset > 0:  # its first records may have expired
+            return True
+        following = self._queue_offset_after(queue, end)
+        return following is None or following > queue_offset
+
+    def _queue_offset_after(self, queue: ConsumeQueue, position: int) -> int | None:
+        """QUEUEOFFSET of the next record of a queue from ``position`` on; None if it is far or there is none."""
+        name = queue.topic.encode()
+        for _ in range(RECORDS_AHEAD):
+            file = self._log.mapped_files.find(position)
+            if file is None:
+                return None
+            start = position - file.base
+            size = measure(file.buffer, start, file.size, position, check_crc=False)
+            if size:
+                queue_id, queue_offset, sys_flag = _FRONT.unpack_from(file.buffer, start)
+                rolled_back = sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+                if queue_id == queue.queue_id and not rolled_back and topic_at(file.buffer, start) == name:
+                    return int(queue_offset)
+                position += size
+            elif is_blank(file.buffer, start):
+                position = self._next_segment(position)
+            else:
+                return None
+        return None
 
     @staticmethod
     def _request(

@@ -21,6 +21,7 @@ Ints: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
 
 MAGIC_V1, MAGIC_V2, MAGIC_BLANK = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
+ROLLED_BACK = 12
 BORN_HOST_V6, STORE_HOST_V6 = 1 << 4, 1 << 5
 V6_EXTRA = 12
 HEADER_SIZE = 88
@@ -91,8 +92,8 @@ def copy(longs: Longs, at: int, size: int, to_longs: Longs, to: int) -> None:
 def put_header(octets: Octets, longs: Longs, base: int, at: int, stop: int, headers: Longs, row: int) -> int:
     """The size of the record at ``at``, whose header is then in ``row``; 0 where no valid one ends by ``stop``.
 
-    Valid is what ``commit_log_record.measure`` calls so, the checksum of the body aside. ``base``: the log's offset of
-    the first byte.
+    Valid is what ``commit_log_record.measure`` calls so, the checksum of the body aside, except for rolled back
+    records without a topic: those are placeholders for damage. ``base``: the log's offset of the first byte.
     """
     if at + RECORD_SIZE_MIN > stop:
         return 0
@@ -122,7 +123,7 @@ def put_header(octets: Octets, longs: Longs, base: int, at: int, stop: int, head
         topic_at += 1
     properties_at = topic_at + topic_length + 2
     properties_length = last - properties_at
-    if properties_length < 0:
+    if properties_length < 0 or (topic_length == 0 and sys_flag & ROLLED_BACK == ROLLED_BACK):
         return 0
     if np.int64(octets[properties_at - 2]) << 8 | octets[properties_at - 1] != properties_length:
         return 0

@@ -70,6 +70,57 @@ def test_pauses_double_up_to_a_limit_and_start_over_after_a_good_run() -> None:
     assert next_pause(0, ran_s=0, first_s=0.5) == 0.5
 
 
+def test_pauses_of_a_child_that_served_stay_short() -> None:
+    """An engine that dies in recovery meets the same store again; one that served does not."""
+    pause, pauses = 0.0, []
+    for _ in range(6):
+        pause = next_pause(pause, ran_s=1, served=True)
+        pauses.append(pause)
+    assert pauses == [1, 2, 4, 4, 4, 4]
+
+
+async def test_pauses_start_over_when_a_child_ends_for_another_cause(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It fails twice before it serves, then twice while it serves."""
+    program = Program(
+        tmp_path,
+        "from bridge.processes import report_serving\n"
+        + SAY_AND_WAIT.replace(
+            "time.sleep(60)",
+            "starts = len(open(sys.argv[1]).readlines())\n"
+            "if starts > 2: report_serving()\n"
+            "if starts > 4: time.sleep(60)\n"
+            "sys.exit(3)",
+        ),
+    )
+    child = ChildProcess("The child", program.command, first_pause_s=0.001)
+    await child.start()
+    await program.started(5)
+    await child.stop(grace_s=30)
+    pauses = [float(record.getMessage().split(" in ")[1].split(" s.")[0]) for record in caplog.records]
+    assert pauses == [0.001, 0.002, 0.001, 0.002]
+
+
+async def test_a_child_that_ends_with_code_1_later_is_restarted(tmp_path: Path) -> None:
+    """Only the first run can be a refusal, also when the pauses start over."""
+    program = Program(
+        tmp_path,
+        "from bridge.processes import report_serving\n"
+        + SAY_AND_WAIT.replace(
+            "time.sleep(60)",
+            "starts = len(open(sys.argv[1]).readlines())\n"
+            "if starts == 1: report_serving(); sys.exit(3)\n"
+            "if starts > 2: time.sleep(60)\n"
+            "sys.exit(1)",
+        ),
+    )
+    child = ChildProcess("child", program.command, first_pause_s=0.001, on_refusal=lambda: pytest.fail("refused"))
+    await child.start()
+    await program.started(3)
+    await child.stop(grace_s=30)
+
+
 async def test_a_child_runs_until_it_is_stopped(tmp_path: Path) -> None:
     program = Program(tmp_path)
     child = ChildProcess("child", program.command)

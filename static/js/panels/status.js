@@ -13,6 +13,8 @@ export function statusPanel({ reconnect }) {
   const { part } = panel("status");
   const banner = document.querySelector('[data-part="problem-banner"]');
   const problem = document.querySelector('[data-part="problem"]');
+  const damageBanner = document.querySelector('[data-part="damage-banner"]');
+  const damage = document.querySelector('[data-part="damage"]');
   const toggle = part("long-polling");
   const broker = { epoch: null, startedAtMs: null, about: "" };
   const requested = { value: null, until: 0 };
@@ -71,6 +73,16 @@ export function statusPanel({ reconnect }) {
     }
   }
 
+  /** Damage stays shown as long as its copies are in the store's quarantine. */
+  function showDamage(counters) {
+    const ranges = counters?.damaged_ranges_now ?? 0;
+    damageBanner.hidden = !ranges;
+    if (ranges) {
+      setText(damage, `${ranges === 1 ? "One range" : `${count(ranges)} ranges`} of it (${count(counters.damaged_bytes_now)} `
+        + "bytes) could not be read and was left out. Copies are in the folder quarantine of the store.");
+    }
+  }
+
   function tick(view) {
     const { state } = view;
     showLive({ ...view, first: state.seq === null, knownAt: state.receivedAt }, broker.about);
@@ -91,6 +103,7 @@ export function statusPanel({ reconnect }) {
       figure("woken", rate(counterRate(state.history, WAKE_COUNTERS)));
       banner.hidden = !state.problem;
       setText(problem, state.problem);
+      showDamage(state.counters);
       showLongPolling(view);
       tick(view);
     },

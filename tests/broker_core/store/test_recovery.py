@@ -10,8 +10,8 @@ from broker_core.formats.checkpoint import encode as encode_checkpoint
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.commit_log_record import encode as encode_record
 from broker_core.formats.message_properties import encode
+from broker_core.store.log_repair import has_lost_sector
 from broker_core.store.message_store import MessageStore
-from broker_core.store.recovery import has_lost_sector
 from tests.fakes.store_cases import BEGIN_MS, at, body_of, flush, message, open_store
 
 COUNT = 300
@@ -143,7 +143,7 @@ def test_a_damaged_last_record_is_cut_off_and_kept_in_a_file(root: Path, damage:
     damaged = last.read_bytes()[start:].rstrip(b"\0")
     store = open_store(root, ms=1000)
     assert bodies(store) == [body_of(number, 500) for number in range(COUNT - 1)]
-    tail = next((root / "recovered-tail").iterdir())
+    tail = next((root / "quarantine").iterdir())
     assert tail.read_bytes() == damaged
     assert int(tail.name.split(".")[0]) == int(last.name) + start == store.appended_offset
     assert any("are not valid records" in sentence for sentence in store.recovery)
@@ -163,28 +163,29 @@ def test_garbage_after_the_end_never_becomes_a_message(root: Path) -> None:
     kill(store)
     again = open_store(root, ms=2000)
     assert len(bodies(again)) == COUNT
-    assert len(list((root / "recovered-tail").iterdir())) == 1
+    assert len(list((root / "quarantine").iterdir())) == 1
 
 
-def test_segments_after_a_damaged_one_are_moved_not_deleted(root: Path) -> None:
+def test_segments_without_any_whole_record_are_moved_not_deleted(root: Path) -> None:
     (root / "safe_end").unlink()
     second, third = segment(root, 1), segment(root, 2)
-    content = third.read_bytes()
-    change(second, 0, b"\xff" * 100)
+    content = b"\xff" * 65_536
+    second.write_bytes(content)
+    third.write_bytes(content)
     store = open_store(root, ms=1000)
     assert store.appended_offset == int(second.name)
-    assert (root / "recovered-tail" / third.name).read_bytes() == content
+    assert (root / "quarantine" / third.name).read_bytes() == content
     assert not third.exists()
     assert any(third.name in sentence for sentence in store.recovery)
     assert store.max_offset("T", 0) == len(bodies(store)) < COUNT
 
 
 def test_a_tail_is_copied_up_to_a_limit_and_the_rest_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_core.store.recovery.TAIL_MAX", 100)
+    monkeypatch.setattr("broker_core.store.recovery.COPY_MAX", 100)
     last = segment(root)
     change(last, end_of_log(last), b"\xff" * 150)
     store = open_store(root, ms=1000)
-    assert next((root / "recovered-tail").iterdir()).stat().st_size == 100
+    assert next((root / "quarantine").iterdir()).stat().st_size == 100
     assert any("except for the last 50" in sentence for sentence in store.recovery)
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from broker_core.formats.commit_log_record import placeholders
 from spark_jobs.sources.commit_log_damage import Damage, find_damage
 from spark_jobs.sources.commit_log_segments import plan_log
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, segment_path, tear
@@ -56,3 +57,13 @@ def test_a_segment_that_is_deleted_meanwhile_is_passed_over(tmp_path: Path) -> N
     plan = plan_log(tmp_path)
     segment_path(tmp_path, 0).unlink()
     assert find_damage(plan, [0]).places == []
+
+
+def test_a_placeholder_is_damage_and_no_message(tmp_path: Path) -> None:
+    """Recovery covers what it could not read by a record without a topic."""
+    written = make_store(tmp_path, 60)
+    _, _, start, size = written.records[3]
+    with segment_path(tmp_path, 0).open("r+b") as file:
+        file.seek(start)
+        file.write(b"".join(placeholders(start, start + size, time_of(4))))
+    assert find_damage(plan_log(tmp_path), [0]).places == [Damage(start, start + size, time_of(2), time_of(4))]

@@ -199,14 +199,15 @@ def test_a_record_inside_a_message_body_never_becomes_a_message() -> None:
     files = SimulatedFiles()
     store = open_store(ROOT, files=files)
     store.append([message(1)], at(0))
-    inner_at = store.appended_offset + 88
+    outer_at = store.appended_offset
+    inner_at = outer_at + 88 + 20
     inner = encode(topic="forged", queue_id=0, queue_offset=0, physical_offset=inner_at, body=b"x" * 50)
     outer = message(2)
-    outer.body = inner
+    outer.body = bytes(20) + inner
     store.append([outer, message(3)], at(0))
     store.reput()
     files.kill()
-    damage(files, inner_at - 60, bytes([byte_at(files, inner_at - 60) ^ 1]))
+    damage(files, outer_at + 28, bytes([byte_at(files, outer_at + 28) ^ 1]))
     store = open_store(ROOT, files=files, ms=1000)
     assert store.queues() == [("T", 0)]
     assert consume(store) == {("T", 0, 0): 1, ("T", 0, 2): 3}

@@ -63,9 +63,12 @@ MAX_BAD_FRAMES: Final = 5
 IDLE_SECONDS: Final = 120.0
 
 # Bytes and frames that wait for one client
-ROOMY: Final = 4 * MIB
+ROOMY: Final = 2 * MIB
 """Below this many unsent bytes further pulls of the same socket are read, bytes."""
-MAX_UNSENT: Final = 64 * MIB
+LARGE_FRAME: Final = 1 * MIB
+"""One frame above this size may wait beside MAX_UNSENT, bytes: a message may be larger than MAX_UNSENT."""
+MAX_UNSENT: Final = 4 * MIB
+"""A client is cut when more than this waits for it, bytes, apart from one large frame."""
 STALL_SECONDS: Final = 20.0
 """A client that reads nothing for this long is cut."""
 SERVER_BUFFER: Final = 1 * MIB

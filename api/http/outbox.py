@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from api.http.asgi import Message, Scope, Send
-from api.http.limits import MAX_UNSENT, ROOMY, SERVER_BUFFER, STALL_SECONDS
+from api.http.limits import LARGE_FRAME, MAX_UNSENT, ROOMY, SERVER_BUFFER, STALL_SECONDS
 
 SCOPE_KEY = "glassmq.server_buffer"
 _POLL_S = (0.001, 0.05)
@@ -45,7 +45,8 @@ class Outbox:
     """Frames for one client, sent in order by one task: ``run``.
 
     ``on_slow`` is called once, with the reason, when the client has read nothing for ``STALL_SECONDS`` or when more
-    than ``max_unsent`` bytes or ``max_frames`` frames wait. Then the client is cut: all its frames are dropped.
+    than ``max_unsent`` bytes or ``max_frames`` frames wait. Then the client is cut: all its frames are dropped. The
+    largest waiting frame above ``LARGE_FRAME`` is not counted in ``max_unsent``.
     """
 
     def __init__(
@@ -66,6 +67,8 @@ class Outbox:
         self._stall_seconds = stall_seconds
         self._frames: deque[tuple[Message, int]] = deque()
         self._waiting = 0
+        self._largest = 0
+        """Bytes of the largest waiting frame above ``LARGE_FRAME``, or 0."""
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -89,7 +92,9 @@ class Outbox:
         self._empty.clear()
         if self._waiting > ROOMY:
             self._room.clear()
-        if self._waiting > self._max_unsent or len(self._frames) > self._max_frames:
+        if size > LARGE_FRAME:
+            self._largest = max(self._largest, size)
+        if self._waiting - self._largest > self._max_unsent or len(self._frames) > self._max_frames:
             self._cut_off(f"{self._waiting} bytes in {len(self._frames)} frames wait to be read")
 
     async def room(self) -> None:
@@ -133,6 +138,8 @@ class Outbox:
             if self._frames:
                 self._frames.popleft()
                 self._waiting -= size
+                if size == self._largest:
+                    self._largest = 0
                 if self._waiting <= ROOMY:
                     self._room.set()
                 if not self._frames:
@@ -169,7 +176,7 @@ class Outbox:
     def _drop_all(self) -> None:
         self._is_cut = True
         self._frames.clear()
-        self._waiting = 0
+        self._waiting = self._largest = 0
         self._room.set()
         self._empty.set()
         self._arrived.set()

@@ -10,8 +10,8 @@ def test_one_message_fits_into_one_frame_and_one_request_as_base64() -> None:
     assert as_base64 < limits.MAX_FRAME < limits.MAX_REQUEST_BODY
 
 
-def test_the_largest_frame_fits_into_what_may_be_unsent() -> None:
-    assert limits.ROOMY + limits.MAX_SENT_FRAME < limits.MAX_UNSENT
+def test_a_client_is_not_cut_for_frames_that_waited_for_room() -> None:
+    assert limits.ROOMY + limits.LARGE_FRAME < limits.MAX_UNSENT
 
 
 def test_a_pull_may_wait_longer_than_its_default() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
+from api.http.limits import MAX_SENT_FRAME
 from api.http.outbox import SCOPE_KEY, Outbox, server_buffer
 from tests.conftest import PROJECT
 
@@ -67,6 +68,41 @@ async def test_a_client_is_cut_once_when_too_much_waits(limits: dict[str, Any]) 
     assert box.unsent == 0
     await box.run()  # has nothing left to do
     assert wire.sent == []
+
+
+@pytest.mark.parametrize("large", [0, MAX_SENT_FRAME], ids=["alone", "behind a large frame"])
+async def test_at_most_4_mib_of_small_frames_wait(large: int) -> None:
+    wire, slow = Wire(), list[str]()
+    box = outbox(wire, slow)
+    if large:
+        box.put({"n": 0}, large)
+    for number in range(4096):
+        box.put({"n": number}, 1024)
+    assert (box.unsent, slow) == (large + (4 << 20), [])
+    box.put({"n": 0}, 1)
+    assert (box.unsent, len(slow)) == (0, 1)
+
+
+async def test_only_one_large_frame_waits_beside_the_limit() -> None:
+    wire, slow = Wire(), list[str]()
+    box = outbox(wire, slow)
+    for _ in range(2):
+        box.put({"n": 0}, 3 << 20)
+    assert (box.unsent, slow) == (6 << 20, [])
+    box.put({"n": 0}, 3 << 20)
+    assert (box.unsent, len(slow)) == (0, 1)
+
+
+async def test_a_large_frame_that_was_sent_makes_no_more_room() -> None:
+    wire, slow = Wire(), list[str]()
+    box = outbox(wire, slow)
+    task = asyncio.ensure_future(box.run())
+    box.put({"n": 0}, MAX_SENT_FRAME)
+    await box.flush(5)
+    for _ in range(5):
+        box.put({"n": 1}, 1 << 20)
+    assert len(slow) == 1
+    await task
 
 
 async def test_there_is_room_again_when_enough_was_sent() -> None:

@@ -8,7 +8,7 @@ from celery.signals import worker_ready, worker_shutdown
 from django.utils import timezone
 
 from spark_jobs.hosting import lake_state, runs, setup, worker
-from spark_jobs.hosting.schedules import RUN_SCHEDULED_TASK, parameters_at
+from spark_jobs.hosting.schedules import RUN_SCHEDULED_TASK, Parameters, parameters_at
 
 logger = logging.getLogger(__name__)
 
@@ -26,11 +26,14 @@ def run_report(run_id: int) -> None:
 
 
 @shared_task(name=RUN_SCHEDULED_TASK, ignore_result=True)  # type: ignore[untyped-decorator, unused-ignore]
-def run_scheduled(report: str) -> None:
+def run_scheduled(
+    report: str, last_hours: int | None = None, topic: str | None = None, consumer_group: str | None = None
+) -> None:
     """Start a run by schedule, unless one is under way."""
+    about = Parameters(last_hours, topic, consumer_group)
     try:
         runs.require_report(report)
-        runs.start_run(report, parameters_at(report, timezone.now()), requested_by="schedule")
+        runs.start_run(report, parameters_at(report, timezone.now(), about), requested_by="schedule")
     except (runs.RunActiveError, runs.UnknownReportError, runs.NoWorkerError) as error:
         logger.warning("The schedule's run of %s did not start: %s", report, error)
 

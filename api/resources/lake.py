@@ -8,7 +8,7 @@ from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.http.schemas import Body, Model
-from api.resources.report_schedules import ChangedSchedule
+from api.resources.report_schedules import ChangedTime
 from api.resources.reports import ScheduleView, ask, schedule_view
 from bridge.port import ResponseCode
 from spark_jobs.hosting import lake_state
@@ -177,7 +177,7 @@ ROUTES = (
         handler=patch_schedule,
         group="Reports",
         summary="Change the schedule of fills",
-        bodies=(ChangedSchedule,),
+        bodies=(ChangedTime,),
         response=ScheduleView,
         needs_broker=False,
     ),

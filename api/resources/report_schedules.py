@@ -8,7 +8,7 @@ from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.http.schemas import Body, Model
-from api.resources.reports import ReportName, ReportParams, ScheduleView, ask, schedule_view
+from api.resources.reports import Name, ReportName, ReportParams, ScheduleView, ask, schedule_view
 from spark_jobs.hosting import runs, schedules
 
 Cron = Annotated[
@@ -22,6 +22,17 @@ Cron = Annotated[
 ScheduleId = Annotated[int, Meta(ge=1, le=(1 << 31) - 1, description="Number of a schedule.")]
 
 
+class NewParameters(Body, frozen=True, kw_only=True, gc=False):
+    """What the runs of a schedule are about: the last hours before each of them, one topic, one group; null is all."""
+
+    last_hours: Annotated[int, Meta(ge=1, le=schedules.MOST_HOURS)] | None = None
+    topic: Name | None = None
+    consumer_group: Name | None = None
+
+    def decoded(self) -> schedules.Parameters:
+        return schedules.Parameters(self.last_hours, self.topic, self.consumer_group)
+
+
 class ScheduleParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: ReportName
     id: ScheduleId
@@ -32,13 +43,22 @@ class NewSchedule(Body, frozen=True, kw_only=True, gc=False):
 
     cron: Cron
     enabled: bool = True
+    parameters: NewParameters = NewParameters()
 
 
-class ChangedSchedule(Body, frozen=True, kw_only=True, gc=False):
-    """The changes of a schedule; null leaves a field unchanged."""
+class ChangedTime(Body, frozen=True, kw_only=True, gc=False):
+    """The changes of the schedule of fills; null leaves a field unchanged."""
 
     cron: Cron | None = None
     enabled: bool | None = None
+
+
+class ChangedSchedule(Body, frozen=True, kw_only=True, gc=False):
+    """The changes of a schedule; null leaves a field unchanged. `parameters` are replaced as a whole."""
+
+    cron: Cron | None = None
+    enabled: bool | None = None
+    parameters: NewParameters | None = None
 
 
 class Schedules(Model, frozen=True, kw_only=True, gc=False):
@@ -59,21 +79,24 @@ async def post_schedule(request: Request[ReportParams]) -> Answer:
 
     def add() -> ScheduleView:
         runs.require_report(name)
-        return schedule_view(schedules.add(name, body.cron, enabled=body.enabled))
+        return schedule_view(schedules.add(name, body.cron, enabled=body.enabled, parameters=body.parameters.decoded()))
 
     view = await ask(add)
     return Answer(body=view, status=201, headers={"location": f"/api/v1/reports/{name}/schedules/{view.id}"})
 
 
 async def patch_schedule(request: Request[ScheduleParams]) -> Answer:
-    """Changes the time of a schedule, or switches it on or off. It runs at its next time from now on."""
+    """Changes a schedule, or switches it on or off. It runs at its next time from now on."""
     params, body = request.params, request.body
-    if body.cron is None and body.enabled is None:
-        raise Problem(400, "nothing to change: send cron, enabled, or both", pointer="")
+    if body.cron is None and body.enabled is None and body.parameters is None:
+        raise Problem(400, "nothing to change: send cron, enabled or parameters", pointer="/")
+    parameters = None if body.parameters is None else body.parameters.decoded()
 
     def change() -> ScheduleView:
         runs.require_report(params.name)
-        return schedule_view(schedules.change(params.name, params.id, cron=body.cron, enabled=body.enabled))
+        return schedule_view(
+            schedules.change(params.name, params.id, cron=body.cron, enabled=body.enabled, parameters=parameters)
+        )
 
     return Answer(body=await ask(change))
 

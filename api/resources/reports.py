@@ -115,6 +115,17 @@ class RunView(Model, frozen=True, kw_only=True, gc=False):
     files: list[str]
 
 
+class ScheduleParameters(Model, frozen=True, kw_only=True, gc=False):
+    """The runs of a schedule: about the last `last_hours` before each of them, one topic, one group.
+
+    Without `last_hours` a run is about all stored data; of the daily summary about the day before (UTC).
+    """
+
+    last_hours: Annotated[int, Meta(ge=1, le=schedules.MOST_HOURS)] | None = None
+    topic: Name | None = None
+    consumer_group: Name | None = None
+
+
 class ScheduleView(Model, frozen=True, kw_only=True, gc=False):
     """A schedule; `when` is it in words. `cron` is null if only the admin can change the schedule."""
 
@@ -123,14 +134,16 @@ class ScheduleView(Model, frozen=True, kw_only=True, gc=False):
     when: str
     enabled: bool
     last_run_ms: int | None
+    parameters: ScheduleParameters
 
 
 class ReportView(Model, frozen=True, kw_only=True, gc=False):
-    """One report with its schedules and its newest runs."""
+    """One report with its schedules and its newest runs. Schedules of an `is_daily` report are about the day before."""
 
     name: str
     title: str
     description: str
+    is_daily: bool
     schedules: list[ScheduleView]
     runs: list[RunView]
 
@@ -165,6 +178,7 @@ def _reports() -> Reports:
                 name=report.info.name,
                 title=report.info.title,
                 description=report.info.description,
+                is_daily=report.info.is_daily,
                 schedules=[schedule_view(schedule) for schedule in report.schedules],
                 runs=[_view(run) for run in report.runs],
             )
@@ -253,13 +267,14 @@ def _ms(when: datetime | None) -> int | None:
 
 
 def schedule_view(schedule: schedules.Schedule) -> ScheduleView:
-    """An entry of the schedules."""
+    """A schedule as the API sends it."""
     return ScheduleView(
         id=schedule.id,
         cron=schedule.cron,
         when=schedule.when,
         enabled=schedule.enabled,
         last_run_ms=_ms(schedule.last_run),
+        parameters=ScheduleParameters(**schedule.parameters._asdict()),
     )
 
 

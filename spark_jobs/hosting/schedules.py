@@ -3,6 +3,7 @@
 An entry is a cron expression of five fields, in UTC: minute, hour, day of the month, month, day of the week.
 """
 
+import hashlib
 import json
 import re
 from datetime import datetime
@@ -17,12 +18,38 @@ from django_celery_beat.models import CrontabSchedule, PeriodicTask
 from spark_jobs.catalogue import REPORTS
 
 RUN_SCHEDULED_TASK = "spark_jobs.run_scheduled"
-DAY_MS = 86_400_000
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+MOST_HOURS = 24 * 366
+"""The longest period of a schedule."""
 MOST = 20
 """Entries that a report may have."""
-LONGEST_CRON = 120
+LONGEST_CRON, LONGEST_NAME = 120, 200
 FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 _FIELD = re.compile(r"[0-9a-z*,/-]+", re.IGNORECASE)
+
+
+class Parameters(NamedTuple):
+    """What the runs of an entry are about: the ``last_hours`` before them, one topic, one group; None is everything."""
+
+    last_hours: int | None = None
+    topic: str | None = None
+    consumer_group: str | None = None
+
+    def encode(self) -> str:
+        """The keyword arguments of the task, as django-celery-beat keeps them."""
+        return json.dumps({name: value for name, value in self._asdict().items() if value is not None})
+
+    @classmethod
+    def decode(cls, text: str) -> "Parameters":
+        """The parameters of an entry. Keyword arguments of other names, made in the admin, are left out."""
+        try:
+            found = json.loads(text)
+            return cls(**{name: found[name] for name in cls._fields if name in found})
+        except (ValueError, TypeError):
+            return cls()
+
+
+EVERYTHING = Parameters()
 
 
 class Schedule(NamedTuple):
@@ -34,6 +61,7 @@ class Schedule(NamedTuple):
     when: str
     enabled: bool
     last_run: datetime | None
+    parameters: Parameters = EVERYTHING
 
 
 class NoScheduleError(LookupError):
@@ -53,12 +81,21 @@ def arguments_for(report: str) -> str:
     return json.dumps([report])
 
 
-def parameters_at(report: str, now: datetime) -> dict[str, Any]:
-    """The parameters of a run by schedule: none, or the last whole day (UTC) beside the one before it."""
-    if not REPORTS[report].is_daily:
-        return {}
-    today = int(now.timestamp() * 1000) // DAY_MS * DAY_MS
-    return {"from_ms": today - DAY_MS, "to_ms": today, "compare": True}
+def parameters_at(report: str, now: datetime, about: Parameters = EVERYTHING) -> dict[str, Any]:
+    """The parameters of a run that an entry starts now.
+
+    The period ends with the last whole minute. Without ``last_hours`` a daily report is about the last whole day (UTC),
+    beside the day before it, and any other report about all stored data.
+    """
+    now_ms = int(now.timestamp() * 1000)
+    found: dict[str, Any] = {"topic": about.topic, "consumer_group": about.consumer_group}
+    if about.last_hours is not None:
+        to_ms = now_ms // MINUTE_MS * MINUTE_MS
+        return found | {"from_ms": to_ms - about.last_hours * HOUR_MS, "to_ms": to_ms}
+    if REPORTS[report].is_daily:
+        today = now_ms // DAY_MS * DAY_MS
+        return found | {"from_ms": today - DAY_MS, "to_ms": today, "compare": True}
+    return found
 
 
 def schedules_of(report: str) -> list[Schedule]:
@@ -80,38 +117,54 @@ def described(task: PeriodicTask) -> Schedule:
     plain = task.crontab if task.crontab and str(task.crontab.timezone) == "UTC" else None
     cron = " ".join(getattr(plain, field) for field in FIELDS) if plain else None
     when = task.crontab.human_readable if task.crontab else task.scheduler
-    return Schedule(task.pk, task.name, cron, str(when), task.enabled, task.last_run_at)
+    about = Parameters.decode(task.kwargs)
+    return Schedule(task.pk, task.name, cron, str(when), task.enabled, task.last_run_at, about)
 
 
-def add(report: str, cron: str, *, enabled: bool = True) -> Schedule:
+def add(report: str, cron: str, *, enabled: bool = True, parameters: Parameters = EVERYTHING) -> Schedule:
     """One more entry. BadCronError, ScheduleExistsError."""
     with transaction.atomic():
-        schedule = crontab_of(cron)
         there = tasks_of(report)
         if len(there) >= MOST:
             raise ScheduleExistsError(f"{report} has {MOST} schedules; that is as many as there may be.")
-        _refuse_twice(report, there, schedule)
-        task = PeriodicTask(task=RUN_SCHEDULED_TASK, args=arguments_for(report), enabled=enabled, crontab=schedule)
+        task = PeriodicTask(
+            task=RUN_SCHEDULED_TASK,
+            args=arguments_for(report),
+            kwargs=parameters.encode(),
+            enabled=enabled,
+            crontab=crontab_of(cron),
+        )
+        _refuse_twice(report, there, task)
         _save(report, task)
     return described(task)
 
 
-def change(report: str, number: int, *, cron: str | None = None, enabled: bool | None = None) -> Schedule:
-    """Change when an entry runs, or whether; None leaves that as it is. It runs next when it is next due from now on.
+def change(
+    report: str,
+    number: int,
+    *,
+    cron: str | None = None,
+    enabled: bool | None = None,
+    parameters: Parameters | None = None,
+) -> Schedule:
+    """Change when an entry runs, whether, or about what; None leaves that as it is.
 
-    NoScheduleError, BadCronError, ScheduleExistsError.
+    It runs next when it is next due from now on. NoScheduleError, BadCronError, ScheduleExistsError.
     """
     changed = {"date_changed"}
     with transaction.atomic():
         task = _find(report, number)
         if cron is not None:
-            schedule = crontab_of(cron)
-            _refuse_twice(report, [other for other in tasks_of(report) if other.pk != number], schedule)
-            task.crontab, task.interval, task.solar, task.clocked, task.last_run_at = schedule, None, None, None, None
+            task.crontab, task.interval, task.solar, task.clocked = crontab_of(cron), None, None, None
+            task.last_run_at = None
             changed |= {"name", "crontab", "interval", "solar", "clocked", "last_run_at"}
+        if parameters is not None:
+            task.kwargs = parameters.encode()
+            changed |= {"name", "kwargs"}
         if enabled is not None and enabled != task.enabled:
             task.enabled, task.last_run_at = enabled, None
             changed |= {"enabled", "last_run_at"}
+        _refuse_twice(report, [other for other in tasks_of(report) if other.pk != number], task)
         _save(report, task, changed)
     return described(task)
 
@@ -145,19 +198,25 @@ def _find(report: str, number: int) -> PeriodicTask:
     raise NoScheduleError(f"{report} has no schedule {number}.")
 
 
-def _refuse_twice(report: str, others: "list[PeriodicTask]", schedule: CrontabSchedule) -> None:
-    if any(other.crontab_id == schedule.pk for other in others):
-        raise ScheduleExistsError(f"{report} has that schedule already.")
+def _refuse_twice(report: str, others: "list[PeriodicTask]", task: PeriodicTask) -> None:
+    about = Parameters.decode(task.kwargs)
+    for other in others:
+        if task.crontab and other.crontab_id == task.crontab.pk and Parameters.decode(other.kwargs) == about:
+            raise ScheduleExistsError(f"{report} has that schedule already.")
 
 
 def _save(report: str, task: PeriodicTask, fields: set[str] | None = None) -> None:
     """Write the entry, or only these fields of it: a beat may be writing when it ran last.
 
-    Its name, which no other may have, is made of what it does.
+    Its name, which no other may have, consists of its report, its times and its parameters.
     """
-    cron = described(task).cron
-    if cron is not None and (fields is None or "name" in fields):
-        task.name = f"Report {report}, {cron}"
+    entry = described(task)
+    if entry.cron is not None and (fields is None or "name" in fields):
+        about = [f"{name} {value}" for name, value in entry.parameters._asdict().items() if value is not None]
+        name = ", ".join([f"Report {report}", entry.cron, *about])
+        task.name = (
+            name if len(name) <= LONGEST_NAME else f"{name[:180]} {hashlib.sha256(name.encode()).hexdigest()[:16]}"
+        )
     try:
         with transaction.atomic():
             task.save(update_fields=fields)

@@ -19,6 +19,8 @@ _OF_SERVER = {
 )
 _PASSING = ("SparkConnectException", "SparkConnectGrpcException", "SparkException", "UnknownException")
 _DETAILS = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
+_JAVA = re.compile(r"^: (?:\w+\.)*(\w+: .+)$", re.MULTILINE)
+"""The error in a Py4JJavaError, whose first line only says that a call failed."""
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception)\b(?:: .+)?)$", re.MULTILINE)
 
@@ -46,7 +48,7 @@ def sentence(error: Exception) -> str:
         return f"The Spark server broke off: {details[1][:400]} (the run's log has the rest)"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename or 'the result could not be written'}."
-    raised = _RAISED.findall(text) if _TRACEBACK in text else []
+    raised = _RAISED.findall(text) if _TRACEBACK in text else _JAVA.findall(text)[:1]
     what = raised[-1] if raised else f"{type(error).__name__}: {text.splitlines()[0]}"
     return f"{what[:400]} (the run's log has the rest)"
 

@@ -63,7 +63,7 @@ function createReport(report) {
     section.showsAll = !section.showsAll;
     refresh();
   });
-  section.schedules = new Schedules(partOf(section, "schedules"), report.name, report.title,
+  section.schedules = new Schedules(partOf(section, "schedules"), report,
     (control, action, options) => act(section, control, action, options));
   section.runs = new KeyedRows(partOf(section, "runs"), { create: (run) => createRun(section, run), update: showRun });
   return section;

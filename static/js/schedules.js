@@ -4,13 +4,15 @@ import { choiceOf, cronOf } from "./cron.js";
 import { KeyedRows, el, setAttribute, setText } from "./dom.js";
 import { request } from "./http.js";
 
+const PERIODS = { 1: "the last hour", 24: "the last 24 hours", 168: "the last 7 days" };
 const CHOICES = { day: "every day at", hour: "every hour, at minute", cron: "cron expression" };
 
 export class Schedules {
   /** `act(button, action)` runs an action and shows its error; with `{throws: true}` it throws the error instead. */
-  constructor(root, report, title, act) {
+  constructor(root, { name: report, title, is_daily: isDaily }, act) {
     this.path = `/reports/${encodeURIComponent(report)}/schedules`;
     this.title = title;
+    this.wholeRange = isDaily ? "the day before (UTC)" : "all stored data";
     this.act = act;
     this.editing = null;
     this.none = el("span", {}, "Not scheduled.");
@@ -18,7 +20,7 @@ export class Schedules {
     this.add = el("button", { type: "button", class: "button small", "aria-label": `Add a schedule to ${title}` }, "Add a schedule");
     this.add.addEventListener("click", () => this.open(null));
     this.form = this.createForm(`schedule-${report}`);
-    this.rows = new KeyedRows(this.list, { create: (schedule) => this.createRow(schedule), update: showRow });
+    this.rows = new KeyedRows(this.list, { create: (schedule) => this.createRow(schedule), update: (row, schedule) => showRow(row, schedule, this.wholeRange) });
     root.classList.add("schedules");
     root.replaceChildren(this.none, this.list, this.add, this.form);
   }
@@ -47,11 +49,15 @@ export class Schedules {
     this.time = el("input", { class: "input", type: "time", name: "time", value: "02:30" });
     this.minute = el("input", { class: "input", type: "number", name: "minute", min: 0, max: 59, value: 15 });
     this.cron = el("input", { class: "input", type: "text", name: "cron", maxlength: 120, placeholder: "30 2 * * mon-fri", spellcheck: "false", autocomplete: "off" });
+    this.period = el("select", { class: "input", name: "period" });
+    this.topic = el("input", { class: "input", type: "text", name: "topic", maxlength: 255, placeholder: "all topics", spellcheck: "false", autocomplete: "off" });
+    this.group = el("input", { class: "input", type: "text", name: "group", maxlength: 255, placeholder: "all groups", spellcheck: "false", autocomplete: "off" });
     this.save = el("button", { type: "submit", class: "button primary small" }, "Save");
     const cancel = el("button", { type: "button", class: "button small" }, "Cancel");
     const form = el("form", { id, class: "schedule-form", hidden: true, novalidate: true },
       field("every", "How often", this.every), field("day", "Time of day, UTC", this.time), field("hour", "Minute of the hour", this.minute),
-      field("cron", "Minute, hour, day of the month, month, day of the week", this.cron), el("span", {}, "UTC"), this.save, cancel,
+      field("cron", "Minute, hour, day of the month, month, day of the week", this.cron), el("span", {}, "UTC"),
+      field("period", "Time range of each run", this.period), field("topic", "Topic", this.topic), field("group", "Group", this.group), this.save, cancel,
       el("p", { class: "schedule-problem", role: "alert", hidden: true }));
     this.problem = form.lastElementChild;
     this.every.addEventListener("change", () => this.showFields());
@@ -70,6 +76,12 @@ export class Schedules {
     this.time.value = choice.time ?? this.time.value;
     this.minute.value = choice.minute ?? this.minute.value;
     this.cron.value = choice.cron ?? schedule?.cron ?? "";
+    const about = schedule?.parameters ?? { last_hours: null, topic: null, consumer_group: null };
+    const periods = { "": this.wholeRange, ...PERIODS, [about.last_hours ?? ""]: periodText(about.last_hours, this.wholeRange) };
+    this.period.replaceChildren(...Object.entries(periods).map(([value, text]) => el("option", { value }, text)));
+    this.period.value = about.last_hours ?? "";
+    this.topic.value = about.topic ?? "";
+    this.group.value = about.consumer_group ?? "";
     setAttribute(this.form, "aria-label", schedule ? `Change the schedule “${schedule.when}” of ${this.title}` : `A new schedule of ${this.title}`);
     this.showProblem("");
     this.showFields();
@@ -99,9 +111,10 @@ export class Schedules {
       this.showProblem("Enter a time.");
       return;
     }
+    const parameters = { last_hours: Number(this.period.value) || null, topic: this.topic.value.trim() || null, consumer_group: this.group.value.trim() || null };
     const path = this.editing ? `${this.path}/${this.editing.id}` : this.path;
     try {
-      await this.act(this.save, () => request(this.editing ? "PATCH" : "POST", path, { cron }), { throws: true });
+      await this.act(this.save, () => request(this.editing ? "PATCH" : "POST", path, { cron, parameters }), { throws: true });
       this.close();
     } catch (error) {
       this.showProblem(error.message);
@@ -109,11 +122,18 @@ export class Schedules {
   }
 }
 
-function showRow(row, schedule) {
+const periodText = (hours, wholeRange) => hours === null ? wholeRange : PERIODS[hours] ?? `the last ${hours} hours`;
+
+/** "At 02:30 AM UTC: the last 24 hours, topic orders". */
+export function scheduleText({ when, parameters: { last_hours: hours, topic, consumer_group: group } }, wholeRange) {
+  return `${when}: ${[periodText(hours, wholeRange), topic && `topic ${topic}`, group && `group ${group}`].filter(Boolean).join(", ")}`;
+}
+
+function showRow(row, schedule, wholeRange) {
   row.schedule = schedule;
   const box = row.querySelector("input");
   if (!box.disabled) box.checked = schedule.enabled;
-  setText(row.querySelector('[data-part="when"]'), schedule.when);
+  setText(row.querySelector('[data-part="when"]'), scheduleText(schedule, wholeRange));
   setAttribute(row, "data-enabled", schedule.enabled);
   const [change, remove] = row.querySelectorAll("button");
   setAttribute(change, "aria-label", `Change the schedule “${schedule.when}”`);

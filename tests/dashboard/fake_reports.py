@@ -17,6 +17,7 @@ SCHEDULE = {
     "cron": "*/5 1-4 1,15 * 1-5",
     "enabled": False,
     "last_run_ms": None,
+    "parameters": {"last_hours": None, "topic": None, "consumer_group": None},
     "when": "Every 5 minutes, between 01:00 AM and 04:59 AM, on day 1 and 15 of the month, and Monday through Friday",
 }
 LAKE: dict[str, Any] = {
@@ -88,7 +89,10 @@ def overview(runs: dict[str, list[dict[str, Any]]], spark: dict[str, str]) -> di
                 "name": name,
                 "title": title,
                 "description": f"What there is to say of {title.lower()}, in a sentence.",
-                "schedules": [SCHEDULE] if name == "skew" else [],
+                "is_daily": name == "consumer_lag",
+                "schedules": [SCHEDULE | {"parameters": {"last_hours": 36, "topic": "orders", "consumer_group": None}}]
+                if name == "skew"
+                else [],
                 "runs": runs.get(name, []),
             }
             for name, title in REPORTS.items()

@@ -71,3 +71,30 @@ def test_no_panel_is_cut_or_overlaps(open_page: OpenPage, width: int) -> None:
         .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => `${box.className} ${box.textContent}`)""")
     assert wide == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_schedule_shows_its_parameters_and_lets_them_be_changed(open_page: OpenPage) -> None:
+    page = open_page("idle", path="/reports")
+    report = page.locator('[data-report="skew"]')
+    expect(report).to_contain_text("Monday through Friday: the last 36 hours, topic orders")
+    report.get_by_role("button", name=re.compile("Change the schedule")).click()
+    period = report.get_by_label("Time range of each run")
+    expect(period).to_have_value("36")
+    expect(report.get_by_label("Topic", exact=True)).to_have_value("orders")
+    period.select_option("the last 24 hours")
+    report.get_by_label("Topic", exact=True).fill(" ")
+    report.get_by_label("Group", exact=True).fill("billing")
+    with page.expect_request(lambda request: request.method == "PATCH") as asked:
+        report.get_by_role("button", name="Save").click()
+    assert asked.value.post_data_json == {
+        "cron": "*/5 1-4 1,15 * 1-5",
+        "parameters": {"last_hours": 24, "topic": None, "consumer_group": "billing"},
+    }
+
+
+def test_a_new_schedule_is_about_the_whole_range_of_its_report(open_page: OpenPage) -> None:
+    page = open_page("idle", path="/reports")
+    for name, text in (("skew", "all stored data"), ("consumer_lag", "the day before (UTC)")):
+        report = page.locator(f'[data-report="{name}"]')
+        report.get_by_role("button", name=re.compile("Add a schedule")).click()
+        expect(report.get_by_label("Time range of each run").locator("option:checked")).to_have_text(text)

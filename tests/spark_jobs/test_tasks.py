@@ -22,7 +22,11 @@ def test_a_schedule_starts_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[Any, ...]] = []
     monkeypatch.setattr(runs, "start_run", lambda *args, requested_by: started.append((*args, requested_by)))
     tasks.run_scheduled("throughput")
-    assert started == [("throughput", {}, "schedule")]
+    tasks.run_scheduled("throughput", topic="orders")
+    assert [(report, asked["topic"], by) for report, asked, by in started] == [
+        ("throughput", None, "schedule"),
+        ("throughput", "orders", "schedule"),
+    ]
 
 
 def test_a_schedule_passes_over_a_report_that_is_running(

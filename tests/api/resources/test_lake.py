@@ -65,7 +65,8 @@ async def test_how_far_it_is(client: httpx.AsyncClient, monkeypatch: pytest.Monk
         "cancel_requested": False,
         "last_try_ms": 1_767_225_600_000,
         "last_failure": "The disk is full.",
-        "schedule": {"id": 4, "cron": "15 * * * *", "when": "Every hour at :15", "enabled": False, "last_run_ms": None},
+        "schedule": {"id": 4, "cron": "15 * * * *", "when": "Every hour at :15", "enabled": False, "last_run_ms": None}
+        | {"parameters": {"last_hours": None, "topic": None, "consumer_group": None}},
     }
     bare = STATE._replace(schedule=None, last_try=None, dropped=Dropped())
     monkeypatch.setattr(lake_state, "lake_state", lambda: bare)

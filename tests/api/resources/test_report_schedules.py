@@ -6,16 +6,18 @@ import httpx
 import pytest
 
 from spark_jobs.hosting import schedules
-from spark_jobs.hosting.schedules import BadCronError, NoScheduleError, Schedule, ScheduleExistsError
+from spark_jobs.hosting.schedules import BadCronError, NoScheduleError, Parameters, Schedule, ScheduleExistsError
 
 SCHEDULES = "/api/v1/reports/throughput/schedules"
 DAILY = Schedule(4, "daily", "30 2 * * *", "At 02:30 AM UTC", True, None)
-VIEW = {"id": 4, "cron": "30 2 * * *", "when": "At 02:30 AM UTC", "enabled": True, "last_run_ms": None}
+VIEW = {"id": 4, "cron": "30 2 * * *", "when": "At 02:30 AM UTC", "enabled": True, "last_run_ms": None} | {
+    "parameters": {"last_hours": None, "topic": None, "consumer_group": None}
+}
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the timetable was asked."""
+    """The calls of the functions of ``schedules``."""
     calls: list[Any] = []
     for name in ("schedules_of", "add", "change", "remove"):
 
@@ -35,14 +37,34 @@ async def test_a_schedule_is_added(client: httpx.AsyncClient, asked: list[Any]) 
     answer = await client.post(SCHEDULES, json={"cron": "30 2 * * *"})
     assert (answer.status_code, answer.json()) == (201, VIEW)
     assert answer.headers["location"] == f"{SCHEDULES}/4"
-    assert asked == [("add", "throughput", "30 2 * * *", {"enabled": True})]
+    more = {"cron": "0 * * * *", "parameters": {"last_hours": 24, "topic": "orders", "consumer_group": "g"}}
+    assert (await client.post(SCHEDULES, json=more)).status_code == 201
+    assert asked == [
+        ("add", "throughput", "30 2 * * *", {"enabled": True, "parameters": Parameters()}),
+        ("add", "throughput", "0 * * * *", {"enabled": True, "parameters": Parameters(24, "orders", "g")}),
+    ]
+
+
+async def test_the_parameters_of_a_schedule_are_shown(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = DAILY._replace(parameters=Parameters(24, "orders"))
+    monkeypatch.setattr(schedules, "schedules_of", lambda report: [entry])
+    [view] = (await client.get(SCHEDULES)).json()["schedules"]
+    assert view["parameters"] == {"last_hours": 24, "topic": "orders", "consumer_group": None}
 
 
 async def test_a_schedule_is_changed_and_removed(client: httpx.AsyncClient, asked: list[Any]) -> None:
     assert (await client.patch(f"{SCHEDULES}/4", json={"enabled": False})).json() == VIEW
     removed = await client.delete(f"{SCHEDULES}/4")
     assert (removed.status_code, removed.content) == (204, b"")
-    assert asked == [("change", "throughput", 4, {"cron": None, "enabled": False}), ("remove", "throughput", 4, {})]
+    topic = {"parameters": {"topic": "orders"}}
+    assert (await client.patch(f"{SCHEDULES}/4", json=topic)).json() == VIEW
+    assert asked == [
+        ("change", "throughput", 4, {"cron": None, "enabled": False, "parameters": None}),
+        ("remove", "throughput", 4, {}),
+        ("change", "throughput", 4, {"cron": None, "enabled": None, "parameters": Parameters(topic="orders")}),
+    ]
 
 
 async def test_a_report_that_there_is_not_has_no_schedules(client: httpx.AsyncClient, asked: list[Any]) -> None:
@@ -84,6 +106,9 @@ async def test_refusals(
         ("POST", SCHEDULES, {"cron": "1" * 121}),
         ("POST", SCHEDULES, {"cron": "* * * * *", "x": 1}),
         ("PATCH", f"{SCHEDULES}/4", {}),
+        ("PATCH", f"{SCHEDULES}/4", {"parameters": {"last_hours": 0}}),
+        ("POST", SCHEDULES, {"cron": "* * * * *", "parameters": {"last_hours": 24 * 366 + 1}}),
+        ("POST", SCHEDULES, {"cron": "* * * * *", "parameters": {"topic": ""}}),
         ("PATCH", f"{SCHEDULES}/0", {"enabled": True}),
         ("PATCH", f"{SCHEDULES}/4", {"enabled": "yes"}),
     ],

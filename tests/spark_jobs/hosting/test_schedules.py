@@ -1,6 +1,6 @@
 """Schedules as people see and change them."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.utils import timezone
@@ -12,10 +12,12 @@ from spark_jobs.hosting.schedules import (
     RUN_SCHEDULED_TASK,
     BadCronError,
     NoScheduleError,
+    Parameters,
     ScheduleExistsError,
     add,
     arguments_for,
     change,
+    parameters_at,
     remove,
     schedules_of,
 )
@@ -124,6 +126,60 @@ def test_what_was_made_in_the_admin_is_shown_and_can_be_made_plain() -> None:
     assert (local.cron, local.when) == (None, "At 04:00 AM Europe/Berlin")
     assert change("skew", every.id, enabled=False).when == "every 6 hours"
     assert change("skew", every.id, cron="0 */6 * * *").cron == "0 */6 * * *"
+
+
+def test_a_schedule_has_parameters() -> None:
+    made = add("skew", DAILY, parameters=Parameters(24, "orders", "g"))
+    assert made.parameters == Parameters(24, "orders", "g")
+    assert made.name == "Report skew, 30 2 * * *, last_hours 24, topic orders, consumer_group g"
+    assert schedules_of("skew") == [made]
+    task = PeriodicTask.objects.get(pk=made.id)
+    assert task.kwargs == '{"last_hours": 24, "topic": "orders", "consumer_group": "g"}'
+    changed = change("skew", made.id, parameters=Parameters(topic="orders"))
+    assert (changed.parameters, changed.cron) == (Parameters(None, "orders"), DAILY)
+    assert change("skew", made.id, enabled=False).parameters == Parameters(None, "orders")
+
+
+def test_schedules_of_the_same_time_differ_in_their_parameters() -> None:
+    about = Parameters(topic="orders")
+    first, second = add("skew", DAILY), add("skew", DAILY, parameters=about)
+    with pytest.raises(ScheduleExistsError, match="already"):
+        add("skew", DAILY, parameters=about)
+    with pytest.raises(ScheduleExistsError, match="already"):
+        change("skew", first.id, parameters=about)
+    assert change("skew", second.id, cron=DAILY, parameters=about) == second
+    long = [add("skew", DAILY, parameters=Parameters(1, "t" * 254 + end)) for end in "ab"]
+    assert len({entry.name for entry in long}) == 2
+    assert max(len(entry.name) for entry in long) <= 200
+
+
+@pytest.mark.parametrize("kwargs", ["", "[]", "{", '{"older": 1}'])
+def test_keyword_arguments_made_in_the_admin_may_be_anything(kwargs: str) -> None:
+    assert Parameters.decode(kwargs) == Parameters()
+
+
+NOON = datetime(2026, 2, 1, 12, 0, 59, tzinfo=UTC)
+DAY_MS = 86_400_000
+
+
+def test_a_run_is_about_the_last_hours_before_it() -> None:
+    noon = int(NOON.timestamp()) // 60 * 60_000
+    about = Parameters(36, "orders", "g")
+    for report in ("throughput", "daily_summary"):
+        assert parameters_at(report, NOON, about) == {
+            "from_ms": noon - 36 * 3_600_000,
+            "to_ms": noon,
+            "topic": "orders",
+            "consumer_group": "g",
+        }
+
+
+def test_without_last_hours_a_run_is_about_everything_or_the_day_before() -> None:
+    assert parameters_at("throughput", NOON) == {"topic": None, "consumer_group": None}
+    midnight = int(datetime(2026, 2, 1, tzinfo=UTC).timestamp() * 1000)
+    found = parameters_at("daily_summary", NOON, Parameters(topic="orders"))
+    assert (found["from_ms"], found["to_ms"], found["compare"]) == (midnight - DAY_MS, midnight, True)
+    assert found["topic"] == "orders"
 
 
 def test_tasks_of_schedules_exist() -> None:

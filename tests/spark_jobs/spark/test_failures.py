@@ -55,6 +55,13 @@ class JavaError(UnknownException):
             True,
         ),
         (
+            JavaError(
+                "An error occurred while calling None.Session.\n: java.lang.IllegalStateException: Stopped.\n\tat x"
+            ),
+            "IllegalStateException: Stopped. (the run's log has the rest)",
+            True,
+        ),
+        (
             JavaError("java.io.IOException: No space left on device"),
             "There is no space left on the disk; nothing of the result was kept.",
             False,

@@ -6,17 +6,14 @@ table, but belong to it only when the driver commits them (see ``sync``).
 
 import os
 import socket
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
-from pyarrow import parquet
+from pyarrow import dataset
 
 from broker_core.formats.poll_journal import decode_blocks, decode_header
 from spark_jobs.errors import LakeError
@@ -25,9 +22,8 @@ from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, Source, arrow_schema, parts, record_batch
 from spark_jobs.sources.commit_log_due import DueTimes
 from spark_jobs.sources.commit_log_files import local_path
-from spark_jobs.sources.commit_log_headers import Segment
+from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import require_log_folder
-from spark_jobs.sources.commit_log_walk import RecordWalk
 from spark_jobs.sources.poll_journal_files import read_file
 
 BODIES = ("properties", "body")
@@ -36,47 +32,11 @@ POLL_COLUMNS = tuple(name for name in poll_journal_columns.COLUMN_TYPES if name 
 """All but the name in the journal's header: ``broker`` is the table's partition."""
 TIMES = {"messages": "store_ts", "polls": "at_ms"}
 """By which a row of a table belongs to a day."""
-DELTAS = frozenset(
-    (
-        "physical_offset",
-        "queue_offset",
-        "queue_id",
-        "total_size",
-        "body_length",
-        "born_ts",
-        "store_ts",
-        "due_ts",
-        "prepared_offset",
-        "at_ms",
-        "from_offset",
-        "next_offset",
-        "max_offset",
-        "oldest_store_ms",
-        "latency_ms",
-    )
-)
-"""Numbers that differ little from the one before: the difference is stored."""
-DENSE = frozenset(("physical_offset", "queue_offset", "queue_id", "total_size", "body_length"))
-"""Of those, what a compressor would only take time for."""
-PREFIXES = frozenset(("origin_message_id", "properties"))
-"""Texts that begin as the one before: what is different is stored."""
 DICTIONARIES = ("topic", "born_host")
-SPLIT = frozenset(("body_crc",))
-"""Numbers that are like nothing before: their bytes are stored apart, those that are always 0 take no room."""
-PLAIN = frozenset(("body", "keys", "uniq_key", "sys_flag", "flag", "reconsume_times"))
-"""Values that are all different or nearly all the same: the compressor does best with them as they are."""
-UNORDERED = PREFIXES | SPLIT | frozenset(("body", "keys", "uniq_key", "topic", "born_host", "tags"))
-"""Columns of which it says nothing what their smallest and their largest value are."""
 GROUP_ROWS = 262_144
-GROUP_BYTES = 64 * 1024 * 1024
-"""Rows, and bytes of them in memory, that are written as one group of rows."""
-WRITTEN_ROWS = 16_384
-"""Rows of a column that are encoded at a time."""
+"""Rows of a row group. With bodies each batch is a row group, so that few bodies wait in memory."""
 MOST_DATES = 64
-"""Files that a task has open at once: a log may tell of as many days as it likes."""
-DAY_MS = 86_400_000
-FIRST_DAY, LAST_DAY = 0, 2_932_896
-"""1970-01-01 and 9999-12-31, as days: where times go that are before and behind."""
+"""Files that a task has open at once: a log may have as many days as it likes."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -185,12 +145,16 @@ def write_log(work: LogWork) -> LogDone:
     source = Source(segment, DueTimes(local_path(work.store)))
     walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, resume=True)
     last_offset, last_size, left_out = -1, 0, Counter[str]()
-    with DayFiles(work.target, "messages", f"range={work.start:020d}-{work.end:020d}", schema) as files:
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal last_offset, last_size
         for headers in walk:
             last_offset, last_size = segment.base + int(headers.at[-1]), int(headers.size[-1])
             for part in parts(source, work.bounds.plausible(segment, headers, left_out), columns):
-                files.write(record_batch(part, schema))
-        drafts = files.finish()
+                yield record_batch(part, schema)
+
+    name = f"range={work.start:020d}-{work.end:020d}"
+    drafts = write_files(work.target, "messages", name, schema, batches(), 0 if work.with_bodies else GROUP_ROWS)
     return LogDone(
         work.start,
         work.end,
@@ -210,8 +174,8 @@ def schema_of(table: str, with_bodies: bool = False) -> pa.Schema:
 
 
 def as_written(schema: pa.Schema) -> pa.Schema:
-    """The schema of batches for a file: topics and addresses as dictionaries, since there are few different ones, and
-    these and numbers as never null, so that no row is asked."""
+    """The schema of batches for a file. Topics and addresses, of which there are few different ones, are dictionaries;
+    these and numbers are never null."""
     fields = []
     for field in schema:
         kind = pa.dictionary(pa.int32(), pa.string()) if field.name in DICTIONARIES else field.type
@@ -230,151 +194,83 @@ def write_journal(work: JournalWork) -> JournalDone:
         lost += block.lost if block.end > work.start else 0
         end, closed = max(end, block.end), block.closes
     name = f"file={work.number:020d}-{work.created_ms:013d}-{work.start:010d}-{end:010d}"
-    with DayFiles(work.target, "polls", name, schema_of("polls")) as files:
-        for batch in poll_journal_columns.record_batches(data, POLL_COLUMNS, start=work.start, stop=end):
-            files.write(batch)
-        drafts = files.finish()
+    batches = poll_journal_columns.record_batches(data, POLL_COLUMNS, start=work.start, stop=end)
+    drafts = write_files(work.target, "polls", name, schema_of("polls"), batches, GROUP_ROWS)
     return JournalDone(work.number, work.created_ms, work.start, end, drafts, closed, lost)
 
 
-class DayFiles:
-    """A Parquet file for each day; rows of days that were closed to make room go to another file of that day.
+def write_files(
+    target: Target, table: str, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], group_rows: int
+) -> list[Draft]:
+    """Write rows, in their order, into a Parquet file for each day (UTC) of their times, and wait for the disk.
 
-    LakeError on a machine that does not see the lake: what it writes would be nowhere.
+    Days that were closed to make room for others go on in another file. Row groups have at least ``group_rows`` rows,
+    but for the last one of a file. LakeError on a machine that does not see the lake: its files would be nowhere.
     """
+    root = Path(target.lakes) / table
+    if not root.is_dir():
+        raise LakeError(
+            f"{socket.gethostname()} does not see {root}: the machines of a cluster need the lake under the same path, "
+            "on storage that they share."
+        )
+    days = pa.schema([("date", pa.date32()), ("broker", pa.string())])
+    whole = pa.unify_schemas([schema, days])
+    time, parquet = TIMES[table], dataset.ParquetFileFormat()
+    written: list[Any] = []
 
-    def __init__(self, target: Target, table: str, name: str, schema: pa.Schema) -> None:
-        self._broker = target.broker
-        self._root = Path(target.lakes) / table
-        self._name = f"{name}-{target.round}"
-        self._schema = schema
-        self._time = TIMES[table]
-        self._open: OrderedDict[int, DayFile] = OrderedDict()
-        self._done: list[Draft] = []
-        if not self._root.is_dir():
-            raise LakeError(
-                f"{socket.gethostname()} does not see {self._root}: the machines of a cluster need the lake "
-                "under the same path, on storage that they share."
-            )
+    def with_day(batch: pa.RecordBatch) -> pa.RecordBatch:
+        date = batch.column(time).cast(pa.timestamp("ms")).cast(pa.date32())
+        broker = pa.repeat(target.broker, batch.num_rows)
+        return pa.RecordBatch.from_arrays([*batch.columns, date, broker], schema=whole)
 
-    def __enter__(self) -> "DayFiles":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove files that were not finished."""
-        for file in self._open.values():
-            file.remove()
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Rows, in their order, to the days of their times."""
-        times: NDArray[np.int64] = batch.column(self._time).to_numpy()
-        days = np.clip(times // DAY_MS, FIRST_DAY, LAST_DAY)
-        if not len(days):
-            return
-        if days[0] == days[-1] and (days == days[0]).all():
-            self._file(int(days[0])).write(batch, times)
-            return
-        for day in np.unique(days).tolist():
-            mine = np.flatnonzero(days == day)
-            self._file(day).write(batch.take(pa.array(mine)), times[mine])
-
-    def finish(self) -> list[Draft]:
-        """All files, on the disk."""
-        while self._open:
-            self._close()
-        return self._done
-
-    def _file(self, day: int) -> "DayFile":
-        if day not in self._open:
-            if len(self._open) == MOST_DATES:
-                self._close()
-            date = datetime.fromtimestamp(day * DAY_MS / 1000, UTC).date().isoformat()
-            path = f"date={date}/broker={self._broker}/{self._name}"
-            again = sum(done.path.startswith(path) for done in self._done)
-            path = f"{path}{f'-{again}' if again else ''}.parquet"
-            self._open[day] = DayFile(self._root / path, path, date, self._schema)
-        return self._open[day]
-
-    def _close(self) -> None:
-        day, file = next(iter(self._open.items()))
-        self._done.append(file.finish())
-        del self._open[day]
+    try:
+        dataset.write_dataset(
+            (with_day(batch) for batch in batches),
+            root,
+            schema=whole,
+            format=parquet,
+            file_options=parquet.make_write_options(compression="zstd", compression_level=1, store_schema=False),
+            partitioning=dataset.partitioning(days, flavor="hive"),
+            basename_template=f"{name}-{target.round}-{{i}}.parquet",
+            existing_data_behavior="overwrite_or_ignore",  # of this range by an attempt that failed
+            use_threads=False,
+            min_rows_per_group=group_rows,
+            max_rows_per_group=GROUP_ROWS,
+            max_open_files=MOST_DATES,
+            file_visitor=written.append,
+        )
+        for file in written:
+            descriptor = os.open(file.path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    except BaseException:
+        for path in root.glob(f"date=*/broker={target.broker}/{name}-{target.round}-*.parquet"):
+            path.unlink(missing_ok=True)
+        raise
+    return sorted(
+        (draft_of(root, file.path, file.size, file.metadata, time) for file in written), key=lambda draft: draft.path
+    )
 
 
-class DayFile:
-    """One Parquet file while it is written."""
+def draft_of(root: Path, path: str, size: int, metadata: Any, time: str) -> Draft:
+    """A file that was written, with what its statistics say of it."""
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    names = metadata.schema.names
 
-    def __init__(self, file: Path, path: str, date: str, schema: pa.Schema) -> None:
-        self._path = path
-        self._date = date
-        self._on_disk = file
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(file, "wb")  # noqa: SIM115 - closed by finish or remove
-        try:
-            self._writer = parquet.ParquetWriter(self._file, schema, **settings(schema.names))
-        except BaseException:
-            self._discard()
-            raise
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = self._waiting_bytes = self._rows = 0
-        self._min_ms, self._max_ms = 1 << 62, -(1 << 62)
-        self._offsets: list[int] = []
-        """The first and the last physical offset, if the rows have any; they ascend."""
+    def smallest_and_largest(name: str) -> tuple[int, int]:
+        if name not in names:
+            return 0, 0
+        found = [group.column(names.index(name)).statistics for group in groups]
+        return min(each.min for each in found), max(each.max for each in found)
 
-    def write(self, batch: pa.RecordBatch, times: NDArray[np.int64]) -> None:
-        """Rows with their times."""
-        self._min_ms = min(self._min_ms, int(times.min()))
-        self._max_ms = max(self._max_ms, int(times.max()))
-        if "physical_offset" in batch.schema.names:
-            offsets = batch.column("physical_offset")
-            self._offsets = [*self._offsets[:1], offsets[0].as_py(), offsets[-1].as_py()]
-        self._waiting.append(batch)
-        self._waiting_rows += batch.num_rows
-        self._waiting_bytes += batch.nbytes
-        if self._waiting_rows >= GROUP_ROWS or self._waiting_bytes >= GROUP_BYTES:
-            self._write_group()
-
-    def finish(self) -> Draft:
-        """The file is on the disk."""
-        self._write_group()
-        self._writer.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        size = self._file.tell()
-        self._file.close()
-        first, last = (self._offsets[0], self._offsets[-1]) if self._offsets else (0, 0)
-        return Draft(self._path, self._date, self._rows, size, self._min_ms, self._max_ms, first, last)
-
-    def remove(self) -> None:
-        """Remove the file."""
-        self._writer.is_open = False  # or it would write the end of its file when it is collected
-        self._discard()
-
-    def _discard(self) -> None:
-        self._file.close()
-        self._on_disk.unlink(missing_ok=True)
-
-    def _write_group(self) -> None:
-        if self._waiting:
-            self._writer.write_table(
-                pa.Table.from_batches(self._waiting).unify_dictionaries(), row_group_size=self._waiting_rows
-            )
-            self._rows += self._waiting_rows
-            self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
-
-
-def settings(columns: Sequence[str]) -> dict[str, Any]:
-    """How pyarrow is to write these columns."""
-    encodings = {name: "DELTA_BINARY_PACKED" for name in columns if name in DELTAS}
-    encodings |= {name: "DELTA_BYTE_ARRAY" for name in columns if name in PREFIXES}
-    encodings |= {name: "BYTE_STREAM_SPLIT" for name in columns if name in SPLIT}
-    return {
-        "store_schema": False,
-        "data_page_version": "2.0",
-        "write_batch_size": WRITTEN_ROWS,
-        "column_encoding": encodings,
-        "compression": {name: "none" if name in DENSE else "zstd" for name in columns},
-        "compression_level": {name: 1 for name in columns if name not in DENSE},
-        "use_dictionary": [name for name in columns if name not in encodings and name not in PLAIN],
-        "write_statistics": [name for name in columns if name not in UNORDERED],
-    }
+    below = Path(path).relative_to(root)
+    return Draft(
+        below.as_posix(),
+        below.parts[0].removeprefix("date="),
+        metadata.num_rows,
+        size,
+        *smallest_and_largest(time),
+        *smallest_and_largest("physical_offset"),
+    )

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from broker_core.formats import rocketmq_json
 from spark_jobs.sources.commit_log_files import entries, joined, read_start
-from spark_jobs.sources.commit_log_headers import Headers, Segment
 from spark_jobs.sources.commit_log_loops import legal_topics
-from spark_jobs.sources.commit_log_walk import RecordWalk
+from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -59,7 +58,7 @@ class Bounds(NamedTuple):
         from_ms = 0 if self.from_ms is None else self.from_ms
         to_ms = LAST_MS if self.to_ms is None else self.to_ms
         return {
-            "topic": ~legal_topics(headers.texts.octets, headers.topic_at, headers.topic_length),
+            "topic": ~legal_topics(headers.texts, headers.topic_at, headers.topic_length),
             "queue id": _outside(headers.queue_id, 0, self.queues - 1),
             "queue offset": (headers.queue_offset < 0) | (headers.queue_offset > headers.at + segment.base),
             "store time": _outside(headers.store_ts, from_ms, to_ms),

@@ -7,12 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from broker_core.formats import message_properties
+from broker_core.formats.commit_log_record import BORN_HOST_V6, host_text
 from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
-from spark_jobs.sources.commit_log_headers import Headers, Segment
-from spark_jobs.sources.commit_log_hosts import born_hosts
-from spark_jobs.sources.commit_log_loops import Longs
-from spark_jobs.sources.commit_log_properties import Properties
-from spark_jobs.sources.commit_log_slices import as_text, slices
+from spark_jobs.sources.commit_log_loops import NONE, Longs, Octets, copy_slices, find_properties
+from spark_jobs.sources.commit_log_records import Headers, Segment
 
 BATCH_BYTES = 16 * 1024 * 1024
 """Bodies of one batch, bytes; a single record may have more."""
@@ -34,6 +32,8 @@ NUMBERS = {
 }
 """Columns that are numbers, and their types in Spark."""
 
+BORN_HOST_AT = 48
+"""Where in a record the producer's address is."""
 TEXTS = ("topic", "tags", "keys")
 PROPERTIES = {
     "tags": message_properties.TAGS,
@@ -152,7 +152,7 @@ class Columns:
         if name == "properties":
             return as_text(slices(headers.texts, headers.properties_at, headers.properties_length))
         if name == "body":
-            return slices(segment, headers.body_at, headers.body_length)
+            return slices(segment.octets, headers.body_at, headers.body_length)
         if name == "born_host":
             return born_hosts(segment, headers)
         if name == "due_ts":
@@ -191,3 +191,64 @@ class Columns:
                 part.number("queue_id"), part.number("queue_offset"), part.number("physical_offset")
             )
         return pa.array(times, mask=times == UNKNOWN)
+
+
+class Properties:
+    """Some properties of some records, read as ``formats.message_properties`` reads each."""
+
+    def __init__(self, headers: Headers, names: Sequence[str]) -> None:
+        self._headers = headers
+        self._names = tuple(names)
+        keys = [(name + message_properties.NAME_END).encode() for name in names]
+        self._places = np.empty((2, len(names), len(headers.at)), np.int32)
+        find_properties(
+            headers.texts,
+            headers.properties_at,
+            headers.properties_length,
+            np.frombuffer(b"".join(keys), np.uint8),
+            np.cumsum([len(key) for key in keys], dtype=np.int64),
+            *self._places,
+        )
+
+    def value(self, name: str) -> pa.Array:
+        """One property of each record, null where it has none; of two with one name the last one counts.
+
+        ValueError for a name that was not given.
+        """
+        place = self._names.index(name)
+        return as_text(slices(self._headers.texts, *self._places[:, place]))
+
+
+def born_hosts(segment: Segment, headers: Headers) -> pa.DictionaryArray:
+    """The address of each record's producer, without its port. There are few, so each is converted to text once."""
+    is_v6 = headers.sys_flag & BORN_HOST_V6 != 0
+    length = np.where(is_v6, 16, 4).astype(np.int64)
+    addresses = slices(segment.octets, headers.at + BORN_HOST_AT, length).dictionary_encode()
+    texts = [host_text(address) for address in addresses.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(addresses.indices, pa.array(texts, pa.string()))
+
+
+def slices(octets: Octets, at: Longs, length: Longs) -> pa.Array:
+    """Bytes [at, at + length) of each record as one Arrow column of binary; null where ``length`` is NONE."""
+    if not len(at) or length.max() == NONE:
+        return pa.nulls(len(at), pa.binary())
+    nulls = pa.py_buffer(np.packbits(length != NONE, bitorder="little")) if length.min() == NONE else None
+    offsets = np.zeros(len(at) + 1, np.int32)
+    np.cumsum(np.maximum(length, 0), out=offsets[1:])
+    size = int(offsets[-1])
+    values = np.empty(size, np.uint8)
+    copy_slices(octets, at, length, offsets, values)
+    return pa.Array.from_buffers(pa.binary(), len(at), [nulls, pa.py_buffer(offsets), pa.py_buffer(values)])
+
+
+def as_text(binary: pa.Array) -> pa.Array:
+    """The column as text; bytes that are not UTF-8 are replaced, as a reader of a single message sees them."""
+    values = binary.buffers()[2]
+    if values is None or np.frombuffer(values, np.uint8).max(initial=0) < 0x80:  # all at once, not one by one
+        return binary.view(pa.string())
+    try:
+        return binary.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array(
+            [None if item is None else item.decode("utf-8", "replace") for item in binary.to_pylist()], pa.string()
+        )

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.sources.commit_log_bounds import Bounds
-from spark_jobs.sources.commit_log_headers import Segment
+from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import LogPlan, LogRange
-from spark_jobs.sources.commit_log_walk import RecordWalk
 
 
 class Damage(NamedTuple):

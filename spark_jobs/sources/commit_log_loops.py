@@ -1,20 +1,26 @@
-"""The loops over the bytes of a log, compiled.
+"""The loops over the bytes of a log, compiled to machine code by Numba where they first run.
 
-What a report reads is found record by record: each one says where the next begins. In Python such a step takes
-microseconds; compiled, as long as the memory takes. No index is looked at (see ``compiled``): what could lie outside is
-held against its bounds before it is read. All loops are in this file, with the numbers that they are made of: those of
-``broker_core.formats.commit_log_record``, whose layout this is.
+A record's size says where the next one begins: NumPy has no such step, and in Python it takes microseconds. Machine
+code does not check whether an index is within its array, except with ``NUMBA_BOUNDSCHECK=1``; such a run needs a cache
+of its own (``NUMBA_CACHE_DIR``). Here every length is compared with its bounds before it is used.
+
+Numba compiles a function anew only when the function's own file has changed. So all loops are in this file, with the
+numbers that they use; the layout is that of ``broker_core.formats.commit_log_record``.
 
 ``np.uint64`` stands where bits are meant: ``>>`` of a signed number repeats its sign, and a signed and an unsigned one
 together would become a float.
 """
 
-from typing import TypeAlias
+import logging
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from spark_jobs.sources.compiled import compiled, inlined
+logger = logging.getLogger(__name__)
 
 Octets: TypeAlias = NDArray[np.uint8]
 Ints: TypeAlias = NDArray[np.int32]
@@ -51,12 +57,34 @@ WORD = 8
     PROPERTIES_AT,
     PROPERTIES_LENGTH,
 ) = range(18)
-"""The columns of headers, as ``commit_log_headers.Headers`` has them."""
+"""The columns of headers, as ``commit_log_records.Headers`` has them."""
 
-AHEAD, SPARSE = 64 * 1024, 4096
-"""Bytes that are fetched ahead, unless records are larger on average than so many."""
 NONE = -1
 """The length of what is not there."""
+ENTRY_END = 2
+"""The byte behind each property."""
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def compiled(function: _Function) -> _Function:
+    """The function as machine code; other threads run meanwhile.
+
+    Where Numba finds no folder for its cache, each process compiles the function for itself, in some seconds.
+    """
+    try:
+        return cast("_Function", njit(nogil=True, cache=True)(function))
+    except RuntimeError:  # no folder for the cache
+        warn_once()
+        return cast("_Function", njit(nogil=True)(function))
+
+
+@cache
+def warn_once() -> None:
+    """Log that nothing is cached."""
+    logger.warning(
+        "Compiled loops are not cached, so each of Spark's Python processes compiles them anew, in some seconds. "
+        "Set NUMBA_CACHE_DIR to a folder that can be written to."
+    )
 
 
 @compiled
@@ -70,22 +98,6 @@ def big_endian(longs: Longs, at: int) -> np.int64:
         value >> np.uint64(16) & np.uint64(0x0000FFFF0000FFFF)
     )
     return np.int64(value << np.uint64(32) | value >> np.uint64(32))
-
-
-@inlined
-def eight_bytes(longs: Longs, at: int) -> np.int64:
-    """The eight bytes at ``at`` as a number, the first the lowest; anything for those behind the last one."""
-    near = min(at, len(longs) - 1)
-    return np.int64(np.uint64(longs[near]) >> np.uint64(8 * (at - near) & 63))
-
-
-@inlined
-def copy(longs: Longs, at: int, size: int, to_longs: Longs, to: int) -> None:
-    """Copy so many bytes from ``at`` to ``to``, eight at a time; up to eight more are written behind them."""
-    words = size >> 3
-    for word in range(words):
-        to_longs[to + (word << 3)] = longs[at + (word << 3)]
-    to_longs[to + (words << 3)] = eight_bytes(longs, at + (words << 3))
 
 
 @compiled
@@ -165,42 +177,35 @@ def is_blank(longs: Longs, at: int) -> bool:
 
 
 @compiled
-def fetch(octets: Octets, at: int, stop: int) -> np.uint8:
-    """Have these bytes in the processor's cache: all at once, while from record to record each would be waited for.
-
-    Returned is something that is made of them: what nobody needs is not read.
-    """
-    seen = np.uint8(0)
-    for place in range(at, stop, 64):
-        seen ^= octets[place]
-    return seen
-
-
-@compiled
 def follow(
-    octets: Octets, longs: Longs, base: int, at: int, stop: int, resume: bool, headers: Longs, texts: Longs, gaps: Longs
+    octets: Octets,
+    longs: Longs,
+    base: int,
+    at: int,
+    stop: int,
+    resume: bool,
+    headers: Longs,
+    texts: Octets,
+    gaps: Longs,
 ) -> tuple[int, int, int, bool]:
     """Records from ``at`` on, until there is no room for more of them, of their texts, or of gaps.
 
     (records, gaps, where the last record ended or the next one begins, whether there may be more)
 
-    Topics and properties are copied to ``texts``: TOPIC_AT and PROPERTIES_AT are places there, BODY_AT is one in the
-    segment. ``first`` and ``fetched`` only steer what is fetched ahead.
+    Topics and properties are copied to ``texts``, so that columns are made of bytes that lie close together: TOPIC_AT
+    and PROPERTIES_AT are places there, BODY_AT is one in the segment.
     """
-    row, passed, first, fetched, text_end = 0, 0, at, at, 0
+    row, passed, text_end = 0, 0, 0
     while row < headers.shape[1] and passed < len(gaps):
         if at >= stop or is_blank(longs, at):
             return row, passed, at, False
-        if at >= fetched and at - first <= row * SPARSE:
-            headers[AT, row] = fetch(octets, at, min(at + AHEAD, stop))  # overwritten by the header
-            fetched = at + AHEAD
         size = put_header(octets, longs, base, at, stop, headers, row)
         if size:
             text_at = headers[TOPIC_AT, row]
             text_size = at + size - text_at
-            if text_end + text_size >= len(texts):
+            if text_end + text_size > len(texts):
                 break
-            copy(longs, text_at, text_size, texts, text_end)
+            texts[text_end : text_end + text_size] = octets[text_at : text_at + text_size]
             headers[TOPIC_AT, row] = text_end
             headers[PROPERTIES_AT, row] += text_end - text_at
             text_end += text_size
@@ -233,56 +238,36 @@ def legal_topics(octets: Octets, at: Longs, length: Longs) -> NDArray[np.bool_]:
 
 
 @compiled
-def copy_slices(longs: Longs, at: Longs, length: Longs, offsets: Ints, values: Longs) -> None:
+def copy_slices(octets: Octets, at: Longs, length: Longs, offsets: Ints, values: Octets) -> None:
     """Copy each slice to where ``offsets`` say."""
     for row in range(len(at)):
         if length[row] > 0:
-            copy(longs, at[row], length[row], values, offsets[row])
-
-
-@inlined
-def lowest(bits: np.int64) -> np.int64:
-    """The place of the lowest bit that is set: the bits below it, counted, for which processors have an instruction."""
-    below = np.uint64(~bits & bits - np.int64(1))
-    below -= below >> np.uint64(1) & np.uint64(0x5555555555555555)
-    below = (below & np.uint64(0x3333333333333333)) + (below >> np.uint64(2) & np.uint64(0x3333333333333333))
-    below = below + (below >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64(below * np.uint64(0x0101010101010101) >> np.uint64(56))
+            values[offsets[row] : offsets[row] + length[row]] = octets[at[row] : at[row] + length[row]]
 
 
 @compiled
 def find_properties(
     octets: Octets,
-    entry_ends: Longs,
     at: Longs,
     length: Longs,
     keys: Octets,
     key_ends: Longs,
-    beginning_with: Longs,
     value_at: Ints,
     value_length: Ints,
 ) -> None:
     """Where each record's value of each key is and how long, NONE where it has none. The strings are at ``at``.
 
-    ``entry_ends`` has a bit for each byte, whether it is an 0x02; the keys are as ``commit_log_properties.Keys`` has
-    them.
+    ``keys``: the names, each with its 0x01, one behind the other; ``key_ends``: where each of them ends.
     """
     value_length[:] = NONE
     for row in range(len(at)):
         begin, stop = at[row], at[row] + length[row]
-        word = begin >> 6
-        bits = entry_ends[word] & np.int64(-1) << (begin & 63)
         while begin < stop:
-            while not bits and word < stop >> 6:
-                word += 1
-                bits = entry_ends[word]
-            end = min((word << 6) + lowest(bits), stop) if bits else stop
-            bits &= bits - 1
-            candidates = beginning_with[octets[begin]]
-            while candidates:
-                key = lowest(candidates)
-                candidates &= candidates - 1
-                first = key_ends[key - 1] if key else 0
+            end = begin
+            while end < stop and octets[end] != ENTRY_END:
+                end += 1
+            first = 0
+            for key in range(len(key_ends)):
                 size = key_ends[key] - first
                 equal = 0
                 if size < end - begin:  # an entry without a value does not count
@@ -290,4 +275,5 @@ def find_properties(
                         equal += 1
                 if equal == size:
                     value_at[key, row], value_length[key, row] = begin + size, end - begin - size
+                first += size
             begin = end + 1

@@ -21,9 +21,8 @@ from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_due import UNIT
 from spark_jobs.sources.commit_log_files import entries, is_file, is_folder, is_local, joined, local_path, read_start
-from spark_jobs.sources.commit_log_headers import Segment, first_record, is_blank_at, is_unwritten_at
 from spark_jobs.sources.commit_log_loops import WORD
-from spark_jobs.sources.commit_log_walk import RecordWalk
+from spark_jobs.sources.commit_log_records import RecordWalk, Segment, first_record, is_blank_at, is_unwritten_at
 
 SEGMENT_NAME = re.compile(r"\d{20}")
 SMALLEST_SHARE, LARGEST_SHARE = 16 * 1024 * 1024, 1152 * 1024 * 1024

@@ -22,20 +22,16 @@ from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, Source, record_batches
 from spark_jobs.sources.commit_log_due import DueTimes
 from spark_jobs.sources.commit_log_files import local_path
-from spark_jobs.sources.commit_log_headers import Segment
+from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import LARGEST_SHARE, LogRange, bundled, plan_log, require_log_folder
-from spark_jobs.sources.commit_log_walk import RecordWalk
-from spark_jobs.sources.source_options import whole_number
+from spark_jobs.sources.source_options import ddl_of, require_schema, whole_number
 
 FORMAT = "rocketmq_commitlog"
 
 
 def pruned(*columns: str) -> str:
     """The schema, as DDL, of only these columns. ValueError for a column that there is not."""
-    unknown = [name for name in columns if name not in COLUMN_TYPES]
-    if unknown:
-        raise ValueError(f"a commit log has no column {', '.join(unknown)}, but {', '.join(COLUMN_TYPES)}")
-    return ", ".join(f"{name} {COLUMN_TYPES[name]}" for name in columns)
+    return ddl_of("commit log", COLUMN_TYPES, columns)
 
 
 class CommitLogPartition(InputPartition):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
@@ -56,19 +52,8 @@ class CommitLogSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspa
         return pruned(*DEFAULT_COLUMNS)
 
     def reader(self, schema: StructType) -> "CommitLogReader":
-        require_schema(schema, COLUMN_TYPES)
+        require_schema("commit log", COLUMN_TYPES, schema)
         return CommitLogReader(schema, dict(self.options))
-
-
-def require_schema(schema: StructType, types: Mapping[str, str]) -> None:
-    """ValueError when a field is none of these names, or of another type."""
-    for field in schema.fields:
-        kind = types.get(field.name, "")
-        if {"long": "bigint"}.get(kind, kind) != field.dataType.simpleString():
-            raise ValueError(
-                f"a commit log has no column {field.name} of type {field.dataType.simpleString()}; "
-                f"it has {', '.join(f'{name} {kind}' for name, kind in types.items())}"
-            )
 
 
 class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from spark_jobs.sources.poll_journal_columns import COLUMN_TYPES, record_batches
 from spark_jobs.sources.poll_journal_files import JournalFile, begins_behind, find_files, read_file
-from spark_jobs.sources.source_options import whole_number
+from spark_jobs.sources.source_options import ddl_of, require_schema, whole_number
 
 FORMAT = "glassmq_poll_journal"
 DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
@@ -27,10 +27,7 @@ DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
 
 def pruned(*columns: str) -> str:
     """The schema, as DDL, of only these columns. ValueError for a column that there is not."""
-    unknown = [name for name in columns if name not in COLUMN_TYPES]
-    if unknown:
-        raise ValueError(f"a poll journal has no column {', '.join(unknown)}, but {', '.join(COLUMN_TYPES)}")
-    return ", ".join(f"`{name}` {COLUMN_TYPES[name]}" for name in columns)
+    return ddl_of("poll journal", COLUMN_TYPES, columns)
 
 
 class PollJournalPartition(InputPartition):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
@@ -59,13 +56,7 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
 
     def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
         self._columns = tuple(schema.fieldNames())
-        for field in schema.fields:
-            wanted = COLUMN_TYPES.get(field.name)
-            if {"long": "bigint"}.get(wanted or "", wanted) != field.dataType.simpleString():
-                raise ValueError(
-                    f"a poll journal has no column {field.name} of type {field.dataType.simpleString()}; "
-                    f"it has {pruned(*COLUMN_TYPES)}"
-                )
+        require_schema("poll journal", COLUMN_TYPES, schema)
         if "path" not in options:
             raise ValueError("say which store: .load(PATH)")
         self._store = options["path"].removeprefix("file:")

@@ -3,12 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from broker_core.formats import commit_log_record
 from broker_core.formats.commit_log_record import HEADS, LENGTH, MAGIC_V1, MAGIC_V2
-from spark_jobs.sources.commit_log_headers import Headers, Segment, Texts, longs_of
-from spark_jobs.sources.commit_log_walk import RecordWalk
+from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
 
 
 def segment_of(data: bytes, base: int = 0) -> Segment:
@@ -51,14 +48,7 @@ def raw_record(at: int, topic: bytes, properties: bytes = b"", body: bytes = b""
     return head + body + length + topic + LENGTH.pack(len(properties)) + properties
 
 
-def texts_of(data: bytes) -> Texts:
-    """These bytes, eight or more, and nothing behind them."""
-    octets = np.frombuffer(data, np.uint8).copy()
-    return Texts(octets, longs_of(octets))
-
-
 def headers_of(segment: Segment) -> Headers:
     """All records of a segment that has some and nothing else; behind their texts there is nothing."""
     (headers,) = RecordWalk(segment, 0, segment.size, resume=False)
-    used = headers.texts.octets[: headers.texts_end].tobytes()
-    return headers._replace(texts=texts_of(used.ljust(8, b"\x02")))
+    return headers._replace(texts=headers.texts[: headers.texts_end].copy())

@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 from pyarrow import parquet
 
 from spark_jobs.errors import LakeBusyError, LakeError
-from spark_jobs.lake.delta import READ_ON_HOURS, Table, begin_of, counted, first_kept
+from spark_jobs.lake.delta import DAY_MS, READ_ON_HOURS, Table, begin_of, counted, first_kept
 from spark_jobs.lake.notes import Rows
-from spark_jobs.lake.tasks import DAY_MS, Draft
+from spark_jobs.lake.tasks import Draft
 
 DAY = date(2026, 1, 31)
 BEGIN = begin_of(DAY)

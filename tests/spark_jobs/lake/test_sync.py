@@ -15,11 +15,12 @@ from pyarrow import parquet
 from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeBusyError, LakeError, NotAStoreError
 from spark_jobs.lake import sync as lake_sync
+from spark_jobs.lake.delta import DAY_MS
 from spark_jobs.lake.folders import TABLES, lake_name, notes_path
 from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.notes import Dropped, Notes
 from spark_jobs.lake.sync import Synced, Wanted, note_journal, rounds, sync
-from spark_jobs.lake.tasks import DAY_MS, Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work, carry_out
+from spark_jobs.lake.tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work, carry_out
 from spark_jobs.sources import commit_log_segments
 from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_files import joined

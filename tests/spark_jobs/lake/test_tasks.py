@@ -70,7 +70,7 @@ def test_a_range_becomes_a_file_with_its_records(tmp_path: Path, written: Writte
     done = carry_out(log_work(tmp_path, start, end))
     assert isinstance(done, LogDone)
     (draft,) = done.drafts
-    assert draft.path == f"date=2023-11-14/broker=b/range={start:020d}-{end:020d}-12345678.parquet"
+    assert draft.path == f"date=2023-11-14/broker=b/range={start:020d}-{end:020d}-12345678-0.parquet"
     assert draft.date == "2023-11-14"
     rows = rows_of(tmp_path, done)
     assert [row["physical_offset"] for row in rows] == [record[2] for record in written.records[10:50]]
@@ -137,7 +137,7 @@ def test_every_day_has_a_file_also_when_the_clock_goes_back(tmp_path: Path) -> N
 
 def test_more_days_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_tasks, "MOST_DATES", 2)
-    monkeypatch.setattr("spark_jobs.sources.commit_log_walk.ROWS", 2)
+    monkeypatch.setattr("spark_jobs.sources.commit_log_records.ROWS", 2)
     times = [day * DAY for day in (0, 1, 2, 3, 0, 1, 0, 3)]
     store_at(tmp_path, times)
     done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
@@ -156,7 +156,7 @@ def day_of(path: str) -> int:
 
 def test_rows_are_written_in_groups(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_tasks, "GROUP_ROWS", 20)
-    monkeypatch.setattr("spark_jobs.sources.commit_log_walk.ROWS", 10)
+    monkeypatch.setattr("spark_jobs.sources.commit_log_records.ROWS", 10)
     (draft,) = carry_out(log_work(tmp_path, 0, written.end)).drafts
     metadata = parquet.read_metadata(tmp_path / "lake" / "messages" / draft.path)
     assert [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)] == [20, 20, 20]
@@ -195,7 +195,7 @@ def test_a_journal_file_becomes_a_file_and_goes_on_where_it_ended(tmp_path: Path
     assert [row["client_id"] for row in rows] == [entry(number).client_id for number in range(20)]
     assert list(rows[0]) == list(POLL_COLUMNS)
     assert first.drafts[0].path == (
-        f"date=2023-11-14/broker=b/file={0:020d}-{BEGIN_MS:013d}-{0:010d}-{first.end:010d}-12345678.parquet"
+        f"date=2023-11-14/broker=b/file={0:020d}-{BEGIN_MS:013d}-{0:010d}-{first.end:010d}-12345678-0.parquet"
     )
     third = carry_out(journal_work(tmp_path, path, second.end))
     assert (third.drafts, third.end) == ([], second.end)

@@ -11,9 +11,8 @@ import pytest
 
 from spark_jobs.sources.commit_log_bounds import DAY_MS, MOST_QUEUES, QUEUES, Bounds, implausible_note
 from spark_jobs.sources.commit_log_damage import find_damage
-from spark_jobs.sources.commit_log_headers import Headers, Segment
+from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import LogPlan, plan_log
-from spark_jobs.sources.commit_log_walk import RecordWalk
 from tests.spark_jobs.segments import headers_of, log_of, segment_of
 from tests.spark_jobs.stores import make_store, segment_path
 

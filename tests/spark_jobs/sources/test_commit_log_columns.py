@@ -22,8 +22,7 @@ from spark_jobs.sources.commit_log_columns import (
     record_batches,
 )
 from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC, DueTimes
-from spark_jobs.sources.commit_log_headers import Headers, Segment
-from spark_jobs.sources.commit_log_walk import RecordWalk
+from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
 from tests.spark_jobs.segments import headers_of, log_of, raw_record, segment_of
 from tests.spark_jobs.stores import make_store, segment_path
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.sources.commit_log_hosts import born_hosts
+from spark_jobs.sources.commit_log_columns import born_hosts
 from tests.spark_jobs.segments import headers_of, log_of, segment_of
 
 HOSTS = ["10.0.0.1", "2001:db8::ff", "10.0.0.255", "10.0.0.1", "::1", "2001:db8::ff", "255.255.255.255", "::a00:1"]

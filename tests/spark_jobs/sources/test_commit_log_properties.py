@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.formats import message_properties
-from spark_jobs.sources.commit_log_properties import Properties, entry_ends
+from spark_jobs.sources.commit_log_columns import Properties
 from tests.spark_jobs.segments import headers_of, raw_record, segment_of
 
 NAMES = ("TAGS", "KEYS", "UNIQ_KEY", "REAL_TOPIC", "A_NAME_OF_MORE_THAN_SIXTEEN_LETTERS", "KEY")
@@ -158,13 +158,3 @@ def test_bytes_of_topics_and_of_other_records_are_no_properties() -> None:
     found = Properties(headers_of(segment_of(data)), ("TAGS", "KEYS"))
     assert found.value("TAGS").to_pylist() == [None, None, None, "t"]
     assert found.value("KEYS").to_pylist() == [None] * 4
-
-
-@given(st.binary(max_size=300) | st.lists(st.sampled_from([b"\x02", b"x"]), max_size=300).map(b"".join))
-def test_each_byte_that_ends_an_entry_has_its_bit(data: bytes) -> None:
-    words = entry_ends(np.frombuffer(data, np.uint8)).view(np.uint64).tolist()
-    assert len(words) == len(data) // 64 + 1
-    bits = sum(word << 64 * place for place, word in enumerate(words))
-    assert [place for place in range(len(words) * 64) if bits >> place & 1] == [
-        place for place, byte in enumerate(data) if byte == 2
-    ]

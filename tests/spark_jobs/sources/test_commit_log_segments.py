@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources import commit_log_segments
-from spark_jobs.sources.commit_log_headers import Segment
+from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import (
     LARGEST_SHARE,
     SMALLEST_SHARE,
@@ -21,7 +21,6 @@ from spark_jobs.sources.commit_log_segments import (
     require_log_folder,
     share,
 )
-from spark_jobs.sources.commit_log_walk import RecordWalk
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
 
 

@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.sources.commit_log_loops import NONE, copy_slices
-from spark_jobs.sources.commit_log_slices import as_text, slices
-from tests.spark_jobs.segments import segment_of, texts_of
+from spark_jobs.sources.commit_log_columns import as_text, slices
+from spark_jobs.sources.commit_log_loops import NONE, Octets
+
+
+def octets_of(data: bytes) -> Octets:
+    return np.frombuffer(data, np.uint8)
+
 
 PLACES = st.lists(st.tuples(st.integers(0, 80), st.integers(NONE, 20)), max_size=30)
 
@@ -22,14 +26,13 @@ def within(data: bytes, drawn: list[tuple[int, int]]) -> tuple[list[int], list[i
 @given(
     data=st.binary(min_size=8, max_size=80),
     drawn=PLACES,
-    of_segment=st.booleans(),
     kind=st.sampled_from([np.int64, np.int32]),
 )
 def test_a_column_has_the_bytes_of_each_place(
-    data: bytes, drawn: list[tuple[int, int]], of_segment: bool, kind: type[np.int64 | np.int32]
+    data: bytes, drawn: list[tuple[int, int]], kind: type[np.int64 | np.int32]
 ) -> None:
     at, length = within(data, drawn)
-    found = slices(segment_of(data) if of_segment else texts_of(data), np.array(at, kind), np.array(length, kind))
+    found = slices(octets_of(data), np.array(at, kind), np.array(length, kind))
     assert found.type == pa.binary()
     assert found.to_pylist() == [
         None if size == NONE else data[begin : begin + size] for begin, size in zip(at, length, strict=True)
@@ -38,20 +41,9 @@ def test_a_column_has_the_bytes_of_each_place(
     found.validate(full=True)
 
 
-@given(data=st.binary(min_size=8, max_size=80), drawn=PLACES)
-def test_nothing_is_written_beyond_the_room_for_a_copy(data: bytes, drawn: list[tuple[int, int]]) -> None:
-    at, length = within(data, drawn)
-    ends = np.cumsum([0, *np.maximum(np.array(length, np.int64), 0).tolist()]).astype(np.int32)
-    room = texts_of(b"\xee" * (int(ends[-1]) + 30))
-    copy_slices(segment_of(data).longs, np.array(at, np.int64), np.array(length, np.int64), ends, room.longs)
-    whole = b"".join(data[begin : begin + size] for begin, size in zip(at, length, strict=True) if size > 0)
-    assert room.octets.tobytes()[: len(whole)] == whole
-    assert room.octets.tobytes()[len(whole) + 8 :] == b"\xee" * 22
-
-
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 65])
 def test_what_is_not_there_is_null_in_columns_of_any_length(count: int) -> None:
-    source, at = segment_of(b"12345678"), np.zeros(count, np.int64)
+    source, at = octets_of(b"12345678"), np.zeros(count, np.int64)
     assert slices(source, at, np.full(count, NONE)).to_pylist() == [None] * count
     length = np.where(np.arange(count) % 3 == 1, NONE, np.arange(count) % 9)
     assert slices(source, at, length).to_pylist() == [
@@ -62,17 +54,17 @@ def test_what_is_not_there_is_null_in_columns_of_any_length(count: int) -> None:
 
 def test_no_slices_are_an_empty_column() -> None:
     nothing = np.empty(0, np.int64)
-    for source in (segment_of(b""), texts_of(b"12345678")):
+    for source in (octets_of(b""), octets_of(b"12345678")):
         assert slices(source, nothing, nothing).equals(pa.array([], pa.binary()))
 
 
 def test_bytes_that_are_no_text_are_replaced() -> None:
-    binary = slices(texts_of(b"ok\xffend\xc3at"), np.array([0, 2, 0, 3, 3]), np.array([2, 1, NONE, 3, 4]))
+    binary = slices(octets_of(b"ok\xffend\xc3at"), np.array([0, 2, 0, 3, 3]), np.array([2, 1, NONE, 3, 4]))
     assert as_text(binary).to_pylist() == ["ok", "\ufffd", None, "end", "end\ufffd"]
 
 
 def test_bytes_that_are_text_are_taken_as_they_are() -> None:
     text = "größe€𝄞"
     data = text.encode()
-    binary = slices(texts_of(data), np.array([0, 0, len(data)]), np.array([len(data), NONE, 0]))
+    binary = slices(octets_of(data), np.array([0, 0, len(data)]), np.array([len(data), NONE, 0]))
     assert as_text(binary).to_pylist() == [text, None, ""]

@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.types import LongType, StructType
 
 from broker_core.formats import commit_log_record
+from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_source import (
     CommitLogPartition,
     CommitLogReader,
@@ -124,7 +125,7 @@ def test_small_ranges_are_read_with_the_one_before(tmp_path: Path) -> None:
     publish_end(tmp_path, next(at for _, _, at, _ in written.records if at > (1 << 15) + 1000))
     reader = reader_of(tmp_path)
     (part,) = reader.partitions()
-    assert [begin for _, _, begin, _ in part.value] == [0, 1 << 15]
+    assert [begin for _, _, begin, _ in part.value[1]] == [0, 1 << 15]
     found = [row["physical_offset"] for batch in reader.read(part) for row in batch.to_pylist()]
     assert found == [at for _, _, at, _ in written.records if at <= (1 << 15) + 1000]
     parts = reader_of(tmp_path, split_bytes="8000").partitions()
@@ -141,4 +142,4 @@ def test_a_segment_that_is_deleted_meanwhile_is_read_as_empty(tmp_path: Path) ->
     segment_path(tmp_path, 0).unlink()
     found = [row["physical_offset"] for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     assert found == [at for _, _, at, _ in written.records if at >= SEGMENT]
-    assert list(reader.read(CommitLogPartition(()))) == []
+    assert list(reader.read(CommitLogPartition(Bounds(), ()))) == []

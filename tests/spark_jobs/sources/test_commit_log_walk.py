@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.formats import commit_log_record
-from spark_jobs.sources import commit_log_walk
-from spark_jobs.sources.commit_log_headers import Headers, Segment, first_record
-from spark_jobs.sources.commit_log_walk import Gap, RecordWalk, positions
+from spark_jobs.sources import commit_log_records
+from spark_jobs.sources.commit_log_records import Gap, Headers, RecordWalk, Segment, first_record
 from tests.spark_jobs.segments import raw_record, segment_of
 from tests.spark_jobs.stores import encode, make_store, segment_path, tear
 
@@ -32,7 +31,7 @@ def walked(root: Path, *, resume: bool, start: int = 0, stop: int = SIZE) -> Wal
 
 def walked_in(segment: Segment, start: int, stop: int, *, resume: bool) -> Walked:
     walk = RecordWalk(segment, start, stop, resume=resume)
-    return Walked(positions(walk).tolist(), walk.end, walk.gaps)
+    return Walked([at for headers in walk for at in headers.at.tolist()], walk.end, walk.gaps)
 
 
 @pytest.mark.parametrize("resume", [True, False])
@@ -124,8 +123,8 @@ def test_texts_of_the_largest_size_are_whole(monkeypatch: pytest.MonkeyPatch) ->
     largest, data = 0xFFFF, b""
     for topic, properties in ((255, largest), (largest, largest), (0, largest), (largest, 0), (1, 1)):
         data += raw_record(len(data), b"t" * topic, b"p" * properties, b"body", v2=topic > 255)
-    for room in (commit_log_walk.TEXT_BYTES, 2 * largest + 2):
-        monkeypatch.setattr(commit_log_walk, "TEXT_BYTES", room)
+    for room in (commit_log_records.TEXT_BYTES, 2 * largest + 2):
+        monkeypatch.setattr(commit_log_records, "TEXT_BYTES", room)
         found = records(segment_of(data), resume=True)
         assert found == expected(data, resume=True)
         assert len(found.records) == 5
@@ -156,9 +155,9 @@ def records(segment: Segment, *, resume: bool) -> Found:
 
 def texts(headers: Headers) -> list[Record]:
     """The records with their texts."""
-    octets = headers.texts.octets.tobytes()
-    assert 0 < len(headers.at) <= commit_log_walk.ROWS
-    assert headers.texts_end <= commit_log_walk.TEXT_BYTES
+    octets = headers.texts.tobytes()
+    assert 0 < len(headers.at) <= commit_log_records.ROWS
+    assert headers.texts_end <= commit_log_records.TEXT_BYTES
     return [
         Record(at, octets[topic : topic + topic_length], octets[properties : properties + properties_length])
         for at, topic, topic_length, properties, properties_length in zip(
@@ -238,7 +237,7 @@ def test_of_any_log_there_is_found_what_the_format_finds(data: bytes, resume: bo
 def test_what_is_looked_at_together_changes_nothing(data: bytes, rows: int, gaps: int, text_bytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("ROWS", rows), ("GAPS", gaps), ("TEXT_BYTES", text_bytes)):
-            patch.setattr(commit_log_walk, name, value)
+            patch.setattr(commit_log_records, name, value)
         assert records(segment_of(data), resume=True) == expected(data, resume=True)
 
 
@@ -251,16 +250,16 @@ def test_as_many_records_and_texts_are_given_at_a_time_as_there_is_room_for(monk
         return [len(headers.at) for headers in RecordWalk(segment_of(data), 0, len(data), resume=False)]
 
     assert sizes() == [10]
-    monkeypatch.setattr(commit_log_walk, "ROWS", 4)
+    monkeypatch.setattr(commit_log_records, "ROWS", 4)
     assert sizes() == [4, 4, 2]
     for room, together in ((299, 2), (300, 3), (100, 1)):
-        monkeypatch.setattr(commit_log_walk, "TEXT_BYTES", room)
+        monkeypatch.setattr(commit_log_records, "TEXT_BYTES", room)
         assert sizes() == [together] * (10 // together) + [10 % together] * (10 % together > 0)
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 10, 11, 1000])
 def test_as_many_gaps_as_there_are_at_a_time_are_all_noted(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(commit_log_walk, "GAPS", most)
+    monkeypatch.setattr(commit_log_records, "GAPS", most)
     data, at, gaps = b"", [], []
     for number in range(10):
         gaps.append((len(data), len(data) + 1 + number))

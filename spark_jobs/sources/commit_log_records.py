@@ -1,12 +1,23 @@
-"""The fields of records, and where their parts lie: in a segment in memory, topics and properties in ``Texts``."""
+"""The records of a part of the log: their fields, and where their parts lie.
 
-from collections.abc import Iterable
+A record begins where the one before it ends. A valid record may also lie inside another one (a body that holds a
+copy of it), so only what is reached from a known start, record by record, counts.
+"""
+
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spark_jobs.sources.commit_log_files import read_range
-from spark_jobs.sources.commit_log_loops import WORD, Longs, Octets, is_blank, next_header
+from spark_jobs.sources.commit_log_loops import WORD, Longs, Octets, follow, is_blank, next_header
+
+ROWS = 16_200
+"""Records that are looked at together. Columns of a power of two would lie in the same few places of the cache."""
+TEXT_BYTES = 4 * 1024 * 1024
+"""Bytes of their topics and properties; a single record has at most 131 kB of them."""
+GAPS = 1024
+"""Places without a record that are passed over together."""
 
 
 class Segment(NamedTuple):
@@ -37,24 +48,11 @@ class Segment(NamedTuple):
         return longs_of(self.buffer)
 
 
-class Texts(NamedTuple):
-    """What follows the bodies of some records, topics and properties, one behind the other."""
-
-    octets: Octets
-    longs: Longs
-
-    @classmethod
-    def room(cls, size: int) -> "Texts":
-        """For so many bytes, and what ``copy`` writes behind them."""
-        octets = np.empty(size + WORD, np.uint8)
-        return cls(octets, longs_of(octets))
-
-
 class Headers(NamedTuple):
     """The numbers in n valid records, and where their parts lie; all columns have the same length.
 
-    Bodies lie in the segment, topics and properties in ``texts``. ``born_host`` is the address where that is IPv4, else
-    a part of it.
+    Bodies lie in the segment, topics and properties one behind the other in ``texts``. ``born_host`` is the address
+    where that is IPv4, else a part of it.
     """
 
     at: Longs
@@ -75,10 +73,10 @@ class Headers(NamedTuple):
     topic_length: Longs
     properties_at: Longs
     properties_length: Longs
-    texts: Texts
+    texts: Octets
 
     @classmethod
-    def of(cls, columns: Iterable[Longs], texts: Texts) -> "Headers":
+    def of(cls, columns: Iterable[Longs], texts: Octets) -> "Headers":
         """Those of all columns, in the order of the fields."""
         return cls._make((*columns, texts))
 
@@ -117,3 +115,38 @@ def is_blank_at(segment: Segment, at: int) -> bool:
 def is_unwritten_at(segment: Segment, at: int) -> bool:
     """Whether nothing was ever written here: segments are made full of zeros, and no record begins with a zero."""
     return not any(segment.buffer[at : at + 8])
+
+
+class Gap(NamedTuple):
+    """Bytes [start, stop), as positions in the segment, that hold no record and are no filler."""
+
+    start: int
+    stop: int
+
+
+class RecordWalk:
+    """The records of [start, stop) of a segment, beginning with the one at ``start``: iterate over it, once.
+
+    With ``resume`` bytes that are no record are passed over, without it they end the walk. Afterwards ``end`` says
+    where the last record ended, and ``gaps`` what was passed over.
+    """
+
+    def __init__(self, segment: Segment, start: int, stop: int, *, resume: bool) -> None:
+        self.end = start
+        self.gaps: list[Gap] = []
+        self._segment = segment
+        self._stop = min(stop, segment.size)
+        self._resume = resume
+
+    def __iter__(self) -> Iterator[Headers]:
+        """Records in order, some ten thousand at a time."""
+        gaps = np.empty((GAPS, 2), np.int64)
+        segment, goes_on = self._segment, True
+        while goes_on:
+            room, texts = Headers.room(ROWS), np.empty(TEXT_BYTES, np.uint8)
+            rows, passed, self.end, goes_on = follow(
+                segment.octets, segment.longs, segment.base, self.end, self._stop, self._resume, room, texts, gaps
+            )
+            self.gaps += [Gap(start, stop) for start, stop in gaps[:passed].tolist()]
+            if rows:
+                yield Headers.of(room[:, :rows], texts)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from broker_core.formats import commit_log_record
 from broker_core.formats.commit_log_record import MAGIC_V1, MAGIC_V2
-from spark_jobs.sources.commit_log_headers import Headers, Segment, first_record, is_blank_at, is_unwritten_at
 from spark_jobs.sources.commit_log_loops import put_header
+from spark_jobs.sources.commit_log_records import Headers, Segment, first_record, is_blank_at, is_unwritten_at
 from tests.spark_jobs.segments import headers_of, log_of, raw_record, segment_of
 from tests.spark_jobs.stores import encode, make_store, segment_path
 

@@ -30,11 +30,11 @@ from numpy_yardstick import yardstick
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-from spark_jobs.inputs import StoreInputs
+from spark_jobs.inputs import RunInputs, StoreInputs
 from spark_jobs.lake.lake import find_lake
 from spark_jobs.lake.tables import fill
 from spark_jobs.reports import throughput
-from spark_jobs.run import Job, run_report
+from spark_jobs.run import BrokerStore, Job, run_report
 from spark_jobs.sources.commit_log_segments import plan_log
 from spark_jobs.spark.session import get_session, stop_session
 
@@ -154,12 +154,15 @@ class Bench:
     def facts(self, store: Path, *, of_lake: bool) -> None:
         """Compute the sums for the report ``throughput``."""
         lake = self.lake(store) if of_lake else None
-        inputs = StoreInputs(self.spark, store, throughput.REPORT, (), None, lake)
+        inputs = RunInputs(
+            self.spark, [StoreInputs(self.spark, "a", store, throughput.REPORT, lake)], throughput.REPORT
+        )
         throughput.facts(inputs.of(throughput.REPORT))["stored"].toArrow()
 
     def report(self, store: Path, *, of_lake: bool) -> int:
         """Make the whole report: its tables, page and files."""
-        job = Job("throughput", store, self.folder / "report", lakes=self.lakes, source="lake" if of_lake else "log")
+        source = "lake" if of_lake else "log"
+        job = Job("throughput", (BrokerStore("a", store),), self.folder / "report", lakes=self.lakes, source=source)
         summary = run_report(job, self.spark, lambda: datetime.now(UTC), lambda percent, doing, until=0: None)
         return int(summary["total"]["messages"])
 

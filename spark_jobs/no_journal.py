@@ -1,4 +1,4 @@
-"""Reports on pulls, of a store that has no poll journal: there is nothing to read, so Spark need not start."""
+"""Reports on pulls, of stores that have no poll journal: there is nothing to read, so Spark need not start."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -24,24 +24,30 @@ def report_without_journal(job: Job, now: Callable[[], datetime]) -> dict[str, A
     if not info.needs_journal:
         return None
     periods(job)
-    find_segments(job.store)
-    lake, lake_notes = lake_for(job.store, job.lakes, job.source)
-    if find_files(job.store)[0] or (lake is not None and lake.polls):
-        return None
+    lake_problems, sources = [], []
+    for broker, store in job.stores:
+        find_segments(store)
+        lake, problems = lake_for(store, job.lakes, job.source)
+        if find_files(store)[0] or (lake is not None and lake.polls):
+            return None
+        lake_problems += problems
+        journal = survey(store)._asdict()
+        journal["foreign_files"] = list(journal["foreign_files"])
+        sources.append({"broker": broker, "store": str(store), "journal": journal})
     report, started = load(job.report), now()
-    journal = survey(job.store)._asdict()
     total = {figure.name: None for figure in report.headlines}
     summary = {
         "report": job.report,
         "title": info.title,
+        "brokers": [broker for broker, _ in job.stores],
         "rows": [],
         "total": total,
         "parameters": parameters(job),
-        "input": {"store": str(job.store), "journal": journal | {"foreign_files": list(journal["foreign_files"])}},
+        "inputs": sources,
         "words": [],
         "step_ms": MINUTE_MS,
-        "left_out": {},
-        "notes": [*lake_notes, NO_JOURNAL.format("there is nothing to report")],
+        "left_out": [],
+        "notes": [*lake_problems, NO_JOURNAL.format("there is nothing to report")],
         "code_version": code_version(),
         "started_ms": int(started.timestamp() * 1000),
         "finished_ms": int(now().timestamp() * 1000),

@@ -188,7 +188,8 @@ def _reports() -> Reports:
 
 
 async def post_run(request: Request[ReportParams]) -> Answer:
-    """Starts a run: 202, the run. 409 while another run of the report is under way.
+    """Starts a run over the stores of all brokers, or of `?broker=`: 202, the run. 409 while another run of the report
+    is under way, 404 for a broker without a store here.
 
     400 if `to_ms` is not later than `from_ms`, and for `compare` without both.
     """
@@ -201,7 +202,8 @@ async def post_run(request: Request[ReportParams]) -> Answer:
     if body.compare and (body.from_ms is None or body.to_ms is None):
         raise Problem(400, "a comparison with the period before needs from_ms and to_ms", pointer="/compare")
     name = request.params.name
-    view = await ask(lambda: _view(runs.start_run(name, to_builtins(body))))
+    parameters = to_builtins(body) | {"broker": request.params.broker or None}
+    view = await ask(lambda: _view(runs.start_run(name, parameters)))
     return Answer(body=view, headers={"location": f"/api/v1/reports/{name}/runs/{view.id}"})
 
 
@@ -254,6 +256,8 @@ async def ask(question: Callable[[], T]) -> T:
         return await sync_to_async(question)()
     except (runs.UnknownReportError, schedules.NoScheduleError) as error:
         raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND) from error
+    except runs.UnknownBrokerError as error:
+        raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND, pointer="/broker") from error
     except schedules.BadCronError as error:
         raise Problem(400, str(error), pointer="/cron") from error
     except (runs.RunActiveError, schedules.ScheduleExistsError) as error:

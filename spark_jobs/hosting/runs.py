@@ -40,6 +40,10 @@ class UnknownReportError(LookupError):
     """There is no report of that name, no such run of it, or no such file of the run; a sentence."""
 
 
+class UnknownBrokerError(LookupError):
+    """There is no store of a broker of that name; a sentence."""
+
+
 class RunActiveError(RuntimeError):
     """A run of that report is under way; a sentence."""
 
@@ -82,10 +86,30 @@ def require_report(name: str) -> ReportInfo:
     return REPORTS[name]
 
 
+def stores(broker: str = "") -> list[tuple[str, Path]]:
+    """(name, store) of the brokers of this installation, or of one of them; empty for a name that there is not.
+
+    The settings name the first broker's store. ``manage.py broker --cluster`` puts those of the others below
+    ``brokers`` in the data folder (``bridge/cluster.py``).
+    """
+    folders = sorted((settings.GLASSMQ_DATA_DIR / "brokers").glob("*/store/commitlog"))
+    found = {settings.GLASSMQ_OPTIONS.broker_name: Path(settings.GLASSMQ_STORE_DIR)}
+    found |= {folder.parent.parent.name: folder.parent for folder in folders}
+    return [(name, path) for name, path in found.items() if broker in ("", name)]
+
+
 def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person") -> ReportRun:
-    """A new run, handed to the workers. RunActiveError while another one of that report is under way; NoWorkerError."""
+    """A new run, handed to the workers. RunActiveError while another one of that report is under way; NoWorkerError.
+
+    UnknownBrokerError for a ``broker`` in the parameters that has no store here.
+    """
     if name != LAKE:
         require_report(name)
+    broker = parameters.get("broker")
+    if broker and not stores(broker):
+        raise UnknownBrokerError(
+            f"There is no store of a broker {broker!r} here, but of {', '.join(name for name, _ in stores())}."
+        )
     take_up_lost_runs()
     ready = read_environment().state == SparkState.READY
     try:

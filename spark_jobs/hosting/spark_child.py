@@ -74,16 +74,18 @@ class ProgressLines:
 def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
     """Run one report. ``arguments`` are the fields of ``Job``."""
     from spark_jobs.no_journal import report_without_journal
-    from spark_jobs.run import Job, run_report
+    from spark_jobs.run import BrokerStore, Job, run_report
 
-    paths: dict[str, Any] = {name: Path(arguments[name]) for name in ("store", "folder", "lakes") if name in arguments}
-    job = Job(**arguments | paths)
+    paths: dict[str, Any] = {name: Path(arguments[name]) for name in ("folder", "lakes") if name in arguments}
+    stores = tuple(BrokerStore(broker, Path(store)) for broker, store in arguments["stores"])
+    job = Job(**arguments | paths | {"stores": stores})
     summary = report_without_journal(job, timezone.now)
     if summary is None:
         with start_spark() as spark:
             summary = run_report(job, spark, timezone.now, progress)
+    messages = [source["messages"] for source in summary["inputs"] if "messages" in source]
     return {
-        "messages": summary["input"].get("messages"),
+        "messages": sum(messages) if messages else None,
         "result": {name: summary[name] for name in ("words", "headlines", "notes")},
     }
 

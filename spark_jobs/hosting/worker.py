@@ -29,7 +29,7 @@ KEPT_RUNS = 30
 """Ended runs of a report that are kept, with their files."""
 LOOK_AGAIN_S = 2.0
 HEARTBEAT_S = 0.5
-PARAMETERS = frozenset(Job._fields) - {"report", "store", "folder", "lakes"}
+PARAMETERS = frozenset(Job._fields) - {"report", "stores", "folder", "lakes"}
 """The fields of a job that people may set. The others are set here."""
 HOUSEKEEPING_S = 5.0
 
@@ -85,11 +85,15 @@ def folder_of(run: ReportRun) -> str:
 
 def order_for(run: ReportRun) -> dict[str, Any]:
     """The order for the child process, as ``spark_child`` describes it."""
-    arguments = {"store": str(settings.GLASSMQ_STORE_DIR), "lakes": str(settings.GLASSMQ_LAKE_DIR)}
+    arguments: dict[str, Any] = {"lakes": str(settings.GLASSMQ_LAKE_DIR)}
     if run.report == runs.LAKE:
-        arguments |= {"keep_days": settings.GLASSMQ_LAKE_KEEP_DAYS} | run.parameters
+        arguments |= {
+            "store": str(settings.GLASSMQ_STORE_DIR),
+            "keep_days": settings.GLASSMQ_LAKE_KEEP_DAYS,
+        } | run.parameters
     else:
         arguments |= {name: value for name, value in run.parameters.items() if name in PARAMETERS}
+        arguments["stores"] = [(name, str(path)) for name, path in runs.stores(run.parameters.get("broker") or "")]
         arguments |= {"report": run.report, "folder": str(Path(settings.GLASSMQ_REPORTS_DIR) / folder_of(run))}
     return {
         "job": "lake" if run.report == runs.LAKE else "report",

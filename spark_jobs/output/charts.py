@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.reports.shape import Chart
+from spark_jobs.reports.shape import ALL_BROKERS, Chart
 
 SHOWN_ROWS = 500
 MOST_SERIES = 8
@@ -44,8 +44,13 @@ def shown_table(table: pa.Table) -> dict[str, Any]:
 
 
 def drawn(chart: Chart, table: pa.Table) -> dict[str, Any]:
-    """What the page needs to draw a chart: its rows, and how many lines, bars or choices are left out."""
-    rows, left_out = table, 0
+    """What the page needs to draw a chart: its rows, and how many lines, bars or choices are left out.
+
+    It shows all brokers together; where a table has each of several brokers only, they are told apart.
+    """
+    rows, left_out = across_brokers(table), 0
+    if chart.split and pc.count_distinct(rows["broker"]).as_py() > 1:
+        chart = chart._replace(split=("broker", *chart.split))
     kinds = {name: kind_of(name, table.schema.field(name).type) for name in table.column_names}
     choices: list[Any] = []
     if chart.choose:
@@ -71,6 +76,12 @@ def drawn(chart: Chart, table: pa.Table) -> dict[str, Any]:
         "place": places(chart, rows),
         "columns": rows.to_pydict(),
     }
+
+
+def across_brokers(table: pa.Table) -> pa.Table:
+    """The rows about all brokers together, where the table has such rows."""
+    rows = table.filter(pc.equal(table["broker"], ALL_BROKERS))
+    return rows if rows.num_rows else table
 
 
 def places(chart: Chart, rows: pa.Table) -> list[str]:

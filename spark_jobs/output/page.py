@@ -41,7 +41,7 @@ ENDS = {
 
 
 def page(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]) -> str:
-    """The page for a run's summary, its tables and the pictures of them."""
+    """The page for a run's summary, its tables and the charts of them."""
     # The page's own part is a block, so that its names are not uPlot's.
     script = f"{read(_UPLOT / 'uPlot.esm.js')}\n{{\n{read(_ASSETS / 'report.js')}}}\n"
     style = read(_UPLOT / "uPlot.min.css") + read(_ASSETS / "report.css")
@@ -89,17 +89,18 @@ def data(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[
 
 
 def lead(summary: dict[str, Any]) -> str:
-    """What of it is looked at."""
-    parameters = summary["parameters"]
+    """Which time, which brokers, which topic and group the report is about."""
+    parameters, brokers = summary["parameters"], summary["brokers"]
     words = [window(parameters["from_ms"], parameters["to_ms"])]
+    words.append(f"at {f'{len(brokers)} brokers: ' if len(brokers) > 1 else ''}{', '.join(brokers)}")
     words += [
         f"{what} {parameters[name]} only"
         for name, what in (("topic", "topic"), ("consumer_group", "group"))
         if parameters[name]
     ]
     if "previous" in summary:
-        before = summary["previous"]
-        words.append(f"compared with the time {window(before['from_ms'], before['to_ms'])}")
+        previous = summary["previous"]
+        words.append(f"compared with the time {window(previous['from_ms'], previous['to_ms'])}")
     return "; ".join(words)
 
 
@@ -110,14 +111,27 @@ def words(summary: dict[str, Any]) -> str:
 
 def notes(summary: dict[str, Any]) -> str:
     """What the reader has to know before the figures."""
-    said = [*summary["notes"], *(f"{part['count']:,} left out: {part['text']}." for part in summary["left_out"])]
-    return "".join(f'<p class="told" role="note">{escape(sentence)}</p>\n' for sentence in said)
+    left_out = [f"{part['count']:,} left out: {part['text']}." for part in summary["left_out"]]
+    return "".join(
+        f'<p class="note-line" role="note">{escape(sentence)}</p>\n' for sentence in [*summary["notes"], *left_out]
+    )
 
 
 def facts(summary: dict[str, Any]) -> str:
-    """The list of what was read, how far, by what and how long it took."""
-    source = summary["input"]
-    lines = {"Store": source["store"]}
+    """The list of what was read of each broker, how far, by which version, and how long it took."""
+    lines = [line for source in summary["inputs"] for line in source_read(source).items()]
+    lines.append(
+        (
+            "Made",
+            f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, by GlassMQ {summary['code_version']}",
+        )
+    )
+    return "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in lines)
+
+
+def source_read(source: dict[str, Any]) -> dict[str, str]:
+    """What was read of one broker's store."""
+    lines = {"Store": f"{source['store']} of {source['broker']}"}
     if "segments_read" in source:
         ends = ENDS.get(source["ended_by"], source["ended_by"])
         lines |= {
@@ -133,10 +147,7 @@ def facts(summary: dict[str, Any]) -> str:
         lines["Lake"] = lake_read(source["lake"])
     if "journal" in source:
         lines["Poll journal"] = journal_read(source["journal"])
-    lines["Made"] = (
-        f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, by GlassMQ {summary['code_version']}"
-    )
-    return "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in lines.items())
+    return lines
 
 
 def lake_read(lake: dict[str, Any]) -> str:

@@ -7,18 +7,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.reports.shape import LEFT_OUT, Report
+from spark_jobs.reports.shape import ALL_BROKERS, LEFT_OUT, Report, Table
 from spark_jobs.reports.steps import MINUTE_MS, about, coarser, in_window, step_for
 from spark_jobs.run import Period
 
 MOST_ROWS = 1_000_000
 """Rows of one table; how many more there are is not counted."""
 
+TIMES = ("day_ts", "minute_ts")
 Facts = Mapping[str, DataFrame]
 
 
 class Result(NamedTuple):
-    """What is told of one period."""
+    """The figures of one period."""
 
     tables: dict[str, pa.Table]
     total: dict[str, Any]
@@ -28,32 +29,41 @@ class Result(NamedTuple):
     """Tables that had more than MOST_ROWS rows."""
 
 
-def concerning(facts: Facts, topic: str | None, group: str | None) -> dict[str, DataFrame]:
-    """Facts of one topic or group, where they are asked for."""
+def restrict(facts: Facts, topic: str | None, group: str | None) -> dict[str, DataFrame]:
+    """The facts of one topic or group, where they are asked for."""
     return {name: about(rows, topic, group) for name, rows in facts.items()}
 
 
-def result(report: Report, facts: Facts, period: Period, doing: Callable[[str], None]) -> Result:
-    """Everything of one period."""
+def compute(report: Report, facts: Facts, period: Period, brokers: int, doing: Callable[[str], None]) -> Result:
+    """All tables and totals of one period, from the facts of so many brokers."""
     inside = {name: in_window(rows, *period) for name, rows in facts.items()}
     step_ms = step_of(inside, period)
     tables, cut = {}, []
     for name, table in report.tables.items():
         doing(f"making {name}")
-        made = table.make(coarser(inside[table.of], step_ms)).limit(MOST_ROWS + 1).toArrow()
-        if made.num_rows > MOST_ROWS:
-            made = made.slice(0, MOST_ROWS)
+        rows = _rows_of(table, coarser(inside[table.of], step_ms), brokers).limit(MOST_ROWS + 1).toArrow()
+        if rows.num_rows > MOST_ROWS:
+            rows = rows.slice(0, MOST_ROWS)
             cut.append(name)
-        tables[name] = made
+        tables[name] = rows
     doing("adding up")
     return Result(tables, total(report, inside), left_out(inside), step_ms, cut)
 
 
-def before(report: Report, facts: Facts, period: Period) -> tuple[dict[str, Any], pa.Table]:
-    """Of the period before only what is compared: the totals and the first table."""
+def compute_previous(report: Report, facts: Facts, period: Period, brokers: int) -> tuple[dict[str, Any], pa.Table]:
+    """(totals, first table) of the period before: that is all that is compared."""
     inside = {name: in_window(rows, *period) for name, rows in facts.items()}
     first = next(iter(report.tables.values()))
-    return total(report, inside), first.make(inside[first.of]).limit(MOST_ROWS).toArrow()
+    return total(report, inside), _rows_of(first, inside[first.of], brokers).limit(MOST_ROWS).toArrow()
+
+
+def _rows_of(table: Table, facts: DataFrame, brokers: int) -> DataFrame:
+    """The table's rows in their order: those of all brokers together first, then by time, or the worst first."""
+    if table.across and brokers > 1:
+        facts = facts.withColumn("broker", F.explode(F.array("broker", F.lit(ALL_BROKERS))))
+    rows = table.make(facts)
+    first = [F.desc_nulls_last(table.worst)] if table.worst else [F.col(name) for name in TIMES if name in rows.columns]
+    return rows.orderBy(F.col("broker") != ALL_BROKERS, *first, *rows.columns)
 
 
 def step_of(facts: Facts, period: Period) -> int:
@@ -68,21 +78,21 @@ def step_of(facts: Facts, period: Period) -> int:
         all_of_them = ends[0]
         for other in ends[1:]:
             all_of_them = all_of_them.unionByName(other)
-        found = all_of_them.agg(F.min("first").alias("first"), F.max("last").alias("last")).collect()[0]
-        if found["first"] is None:
+        span = all_of_them.agg(F.min("first").alias("first"), F.max("last").alias("last")).collect()[0]
+        if span["first"] is None:
             return MINUTE_MS
-        start = found["first"] if start is None else start
-        stop = found["last"] + MINUTE_MS if stop is None else stop
+        start = span["first"] if start is None else start
+        stop = span["last"] + MINUTE_MS if stop is None else stop
     return step_for(stop - start)
 
 
 def total(report: Report, facts: Facts) -> dict[str, Any]:
-    """The figures of all of it."""
-    found: dict[str, Any] = {}
+    """The figures over all brokers, topics and groups."""
+    values: dict[str, Any] = {}
     for name, figures in report.figures.items():
         for row in figures(facts[name]).toArrow().to_pylist():
-            found |= row
-    return found
+            values |= row
+    return values
 
 
 def left_out(facts: Facts) -> list[dict[str, Any]]:

@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.output.charts import across_brokers
+
 Total = Mapping[str, Any]
 Tables = Mapping[str, pa.Table]
 _BAD_STATES = ("falling behind", "stalled", "stopped")
@@ -35,7 +37,8 @@ def words(report: str, total: Total, tables: Tables) -> list[str]:
 
     ``total`` has the ``step_ms`` of the tables over time too.
     """
-    return [sentence for sentence in _SAY[report](total, tables) if sentence]
+    over_brokers = {name: across_brokers(table) for name, table in tables.items()}
+    return [sentence for sentence in _SAY[report](total, over_brokers) if sentence]
 
 
 def throughput(total: Total, tables: Tables) -> list[str]:

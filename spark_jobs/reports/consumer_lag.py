@@ -20,8 +20,9 @@ LOOKED_AT = 10
 """Steps from which a queue's state is told."""
 PULLED_IN = 3
 """Of them, those without a pull in which tell that the group has stopped."""
-_QUEUE = ("topic", "queue_id")
+_QUEUE = ("broker", "topic", "queue_id")
 _KEYS = ("group", *_QUEUE)
+_GROUP = ("broker", "topic", "group")
 
 
 def stored(messages: DataFrame) -> DataFrame:
@@ -61,15 +62,16 @@ def seen(polls: DataFrame) -> DataFrame:
 
 
 def of_topics(seen: DataFrame, topics: DataFrame) -> DataFrame:
-    """What is about topics that there are; all of it when nothing says which ones those are."""
-    return seen if topics.isEmpty() else seen.join(F.broadcast(topics), "topic", "left_semi")
+    """What is about topics that exist; everything of a broker of which no table says which topics it has."""
+    unknown = seen.join(F.broadcast(topics), "broker", "left_anti")
+    return seen.join(F.broadcast(topics), ["broker", "topic"], "left_semi").unionByName(unknown)
 
 
 def with_offsets(seen: DataFrame, offsets: DataFrame, stored: DataFrame) -> DataFrame:
     """The same, and for what never was committed the offset that the broker stored, as of the log's end."""
-    at_the_end = stored.agg(F.max("last_ts").alias("last_ts")).where("last_ts is not null")
+    log_ends = stored.groupBy("broker").agg(F.max("last_ts").alias("last_ts"))
     known = seen.where("offset is not null").select(*_KEYS).distinct()
-    others = offsets.join(known, [*_KEYS], "left_anti").crossJoin(at_the_end)
+    others = offsets.join(known, [*_KEYS], "left_anti").join(log_ends, "broker")
     nothing = F.lit(0).cast("long")
     return seen.unionByName(
         others.select(
@@ -189,6 +191,7 @@ def by_step(states: DataFrame, timeline: DataFrame) -> DataFrame:
         .withColumn("minute_ts", F.explode(F.sequence(F.col("step_ts"), until, step)))
         .select(
             *_KEYS,
+            F.col("broker").alias("home"),
             "minute_ts",
             *(F.when(is_first, F.col(name)).otherwise(0).alias(name) for name in ("commits", "pulls")),
             "offset",
@@ -221,9 +224,11 @@ def with_states(lag: DataFrame) -> DataFrame:
     did become larger; with the same offset all the time ``stalled`` or, when nothing was pulled of late, ``stopped``;
     ``unknown`` with less than two steps.
     """
-    newest = lag.withColumn("nth", F.row_number().over(Window.partitionBy(*_KEYS).orderBy(F.desc("minute_ts"))))
-    before = F.lead("lag").over(Window.partitionBy(*_KEYS).orderBy(F.desc("minute_ts")))
-    looked_at = newest.withColumn("grown", F.col("lag") - before).where(F.col("nth") <= LOOKED_AT)
+    newest_first = Window.partitionBy(*_KEYS, "home").orderBy(F.desc("minute_ts"))
+    newest = lag.withColumn("nth", F.row_number().over(newest_first))
+    looked_at = newest.withColumn("grown", F.col("lag") - F.lead("lag").over(newest_first)).where(
+        F.col("nth") <= LOOKED_AT
+    )
     grown = F.when(F.col("nth") < LOOKED_AT, F.col("grown"))
     pulled = F.sum(F.when(F.col("nth") <= PULLED_IN, F.col("pulls")).otherwise(0))
     state = (
@@ -233,7 +238,7 @@ def with_states(lag: DataFrame) -> DataFrame:
         .when((F.min(grown) >= 0) & (F.max(grown) > 0), "falling behind")
         .otherwise("ok")
     )
-    return looked_at.groupBy(*_KEYS).agg(
+    return looked_at.groupBy(*_KEYS, "home").agg(
         *(F.max_by(name, "minute_ts").alias(name) for name in ("offset", "end_offset", "lag", "lag_ms")),
         state.alias("state"),
     )
@@ -244,17 +249,16 @@ def by_group(lag: DataFrame) -> DataFrame:
     order = F.array(*(F.lit(state) for state in ("ok", "unknown", "falling behind", "stalled", "stopped")))
     worst = (
         with_states(lag)
-        .groupBy("topic", "group")
+        .groupBy(*_GROUP)
         .agg(
             F.count("*").alias("queues"),
             F.element_at(order, F.max(F.array_position(order, F.col("state"))).cast("int")).alias("state"),
         )
     )
     return (
-        _over_time(lag, "topic", "group")
-        .join(worst, ["topic", "group"])
-        .orderBy("topic", "group")
-        .select("topic", "group", "queues", "lag", "lag_ms", "most_lag", "most_lag_ms", "commits", "state")
+        _over_time(lag, *_GROUP)
+        .join(worst, [*_GROUP])
+        .select(*_GROUP, "queues", "lag", "lag_ms", "most_lag", "most_lag_ms", "commits", "state")
     )
 
 
@@ -281,20 +285,12 @@ def _by_minute(lag: DataFrame, *keys: str) -> DataFrame:
 
 def by_queue(lag: DataFrame) -> DataFrame:
     """One row per topic, group and queue, at the end."""
-    return (
-        with_states(lag)
-        .orderBy("topic", "group", "queue_id")
-        .select("topic", "group", "queue_id", "offset", "end_offset", "lag", "lag_ms", "state")
-    )
+    return with_states(lag).select(*_GROUP, "queue_id", "offset", "end_offset", "lag", "lag_ms", "state")
 
 
 def by_minute(lag: DataFrame) -> DataFrame:
     """One row per step, topic and group: the lag at its end."""
-    return (
-        _by_minute(lag, "topic", "group")
-        .orderBy("minute_ts", "topic", "group")
-        .select("minute_ts", "topic", "group", "lag", "lag_ms", "commits")
-    )
+    return _by_minute(lag, *_GROUP).select("broker", "minute_ts", "topic", "group", "lag", "lag_ms", "commits")
 
 
 def figures(lag: DataFrame, *keys: str) -> DataFrame:
@@ -310,17 +306,22 @@ REPORT = Report(
         "by_group": Table(
             "lag",
             by_group,
-            "topic string, group string, queues long, lag long, lag_ms long, "
+            "broker string, topic string, group string, queues long, lag long, lag_ms long, "
             "most_lag long, most_lag_ms long, commits long, state string",
+            worst="lag",
         ),
         "by_queue": Table(
             "lag",
             by_queue,
-            "topic string, group string, queue_id int, offset long, end_offset long, "
+            "broker string, topic string, group string, queue_id int, offset long, end_offset long, "
             "lag long, lag_ms long, state string",
+            worst="lag",
+            across=False,
         ),
         "by_minute": Table(
-            "lag", by_minute, "minute_ts long, topic string, group string, lag long, lag_ms long, commits long"
+            "lag",
+            by_minute,
+            "broker string, minute_ts long, topic string, group string, lag long, lag_ms long, commits long",
         ),
     },
     figures={"lag": figures},

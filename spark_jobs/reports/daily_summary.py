@@ -12,14 +12,14 @@ from pyspark.sql import functions as F
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.reports import load
-from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
+from spark_jobs.reports.shape import ALL_BROKERS, Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.steps import DAY_MS, about, floored, in_window
 
 NAME = "daily_summary"
 PARTS = {name: load(name) for name in REPORTS if name != NAME}
 READS = tuple(dict.fromkeys(column for part in PARTS.values() for column in part.reads))
 POLLS = tuple(dict.fromkeys(column for part in PARTS.values() for column in part.polls))
-_KEYS = ("since_ts", "day_ts", "about")
+_KEYS = ("broker", "since_ts", "day_ts", "about")
 
 
 class DailyFigure(NamedTuple):
@@ -63,8 +63,8 @@ DAILY = (
 _TYPES = ", ".join(f"{figure.name} {figure.kind}" for figure in DAILY)
 
 
-ALL_TOPICS, ALL_DAYS = "*", -1
-"""In place of a topic and a day; no topic is called that, and no day begins then."""
+ALL_TOPICS, ALL_DAYS, TOTAL = "*", -1, ""
+"""In place of a topic, a day and a broker; no topic and no broker has such a name, and no day begins then."""
 
 
 def by_day_and_topic(facts: DataFrame, bounds: tuple[int, ...]) -> DataFrame:
@@ -83,9 +83,16 @@ def by_day_and_topic(facts: DataFrame, bounds: tuple[int, ...]) -> DataFrame:
     )
 
 
-def told(figures: DataFrame, *wanted: str) -> DataFrame:
+def by_broker(facts: DataFrame, brokers: int) -> DataFrame:
+    """Facts of their broker, of all brokers if there are several, and once more for the total."""
+    others = [F.lit(ALL_BROKERS)] if brokers > 1 else []
+    return facts.withColumn("broker", F.explode(F.array("broker", F.lit(TOTAL), *others)))
+
+
+def as_rows(figures: DataFrame, *wanted: str) -> DataFrame:
     """A row for each figure, its value as a double; it counts in the minute in which its day or period begins."""
     return figures.select(
+        "broker",
         F.col("since_ts").alias("minute_ts"),
         "day_ts",
         "about",
@@ -98,23 +105,24 @@ def told(figures: DataFrame, *wanted: str) -> DataFrame:
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
-    """Every figure by day and topic. Part is read after part: one plan of all would take longer than what it is for."""
-    made, found = [], {}
+    """Every figure by day and topic. The parts are read one by one: planning all at once would take too long."""
+    figures, stored = [], {}
     for index, (name, part) in enumerate(PARTS.items()):
         facts_of = part.facts(inputs.of(part)._replace(read=inputs.read) if inputs.of else inputs)
         needed = {fact: facts_of[fact] for fact in part.figures}
         facts_of = inputs.read(needed, index, len(PARTS)) if inputs.read else needed
         if name == "throughput":
-            found["stored"] = facts_of["stored"]
-        for fact, figures in part.figures.items():
+            stored["stored"] = facts_of["stored"]
+        for fact, figures_of in part.figures.items():
             if wanted := [figure.name for figure in DAILY if (figure.report, figure.fact) == (name, fact)]:
                 inside = about(
                     in_window(facts_of[fact], inputs.bounds[0] if inputs.bounds else None, inputs.to_ms),
                     inputs.topic,
                     inputs.group,
                 )
-                made.append(told(figures(by_day_and_topic(inside, inputs.bounds), *_KEYS), *wanted))
-    return found | {"figures": reduce(DataFrame.unionByName, made)}
+                inside = by_broker(by_day_and_topic(inside, inputs.bounds), inputs.brokers)
+                figures.append(as_rows(figures_of(inside, *_KEYS), *wanted))
+    return stored | {"figures": reduce(DataFrame.unionByName, figures)}
 
 
 def _wide(figures: DataFrame, *keys: str) -> DataFrame:
@@ -127,20 +135,20 @@ def _wide(figures: DataFrame, *keys: str) -> DataFrame:
 
 def by_topic(figures: DataFrame) -> DataFrame:
     """One row per day and topic of which there is anything to say."""
-    days = figures.where((F.col("about") != ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS))
-    return _wide(days, "day_ts", "about").withColumnRenamed("about", "topic").orderBy("day_ts", "topic")
+    days = figures.where((F.col("about") != ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS) & (F.col("broker") != TOTAL))
+    return _wide(days, "broker", "day_ts", "about").withColumnRenamed("about", "topic")
 
 
 def by_day(figures: DataFrame) -> DataFrame:
     """One row per day, all topics together."""
-    days = figures.where((F.col("about") == ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS))
-    return _wide(days, "day_ts").orderBy("day_ts")
+    days = figures.where((F.col("about") == ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS) & (F.col("broker") != TOTAL))
+    return _wide(days, "broker", "day_ts")
 
 
 def total(figures: DataFrame, *keys: str) -> DataFrame:
     """All days and topics together."""
-    found = _wide(figures.where((F.col("about") == ALL_TOPICS) & (F.col("day_ts") == ALL_DAYS)), *keys)
-    return found.fillna(0, [figure.name for figure in DAILY if figure.is_count])
+    everything = (F.col("about") == ALL_TOPICS) & (F.col("day_ts") == ALL_DAYS) & (F.col("broker") == TOTAL)
+    return _wide(figures.where(everything), *keys).fillna(0, [figure.name for figure in DAILY if figure.is_count])
 
 
 def headlines() -> tuple[Figure, ...]:
@@ -157,8 +165,8 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_topic": Table("figures", by_topic, f"day_ts long, topic string, {_TYPES}"),
-        "by_day": Table("figures", by_day, f"day_ts long, {_TYPES}"),
+        "by_topic": Table("figures", by_topic, f"broker string, day_ts long, topic string, {_TYPES}", across=False),
+        "by_day": Table("figures", by_day, f"broker string, day_ts long, {_TYPES}", across=False),
     },
     figures={"figures": total},
     headlines=headlines(),

@@ -7,7 +7,7 @@ from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.steps import floored, share
 
 POLLS = ("at_ms", "kind", "cause", "status", "protocol", "topic", "group", "messages")
-KEYS = ("topic", "group", "protocol", "how", "status", "minute_ts")
+KEYS = ("broker", "topic", "group", "protocol", "how", "status", "minute_ts")
 _SUMS = ("answers", "empty", "messages")
 
 
@@ -20,6 +20,7 @@ def answers(polls: DataFrame) -> DataFrame:
     return (
         polls.where("kind in ('answered_at_once', 'woken')")
         .select(
+            "broker",
             "topic",
             "group",
             "protocol",
@@ -44,10 +45,10 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 
 def _by(facts: DataFrame, *keys: str) -> DataFrame:
     return (
-        facts.groupBy(*keys)
+        facts.groupBy("broker", *keys)
         .agg(*(F.sum(name).alias(name) for name in _SUMS))
-        .orderBy(*keys)
         .select(
+            "broker",
             *keys,
             "answers",
             "empty",
@@ -104,10 +105,12 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_topic": Table("answers", by_topic, f"topic string, {_TYPES}"),
-        "by_group": Table("answers", by_group, f"topic string, group string, protocol string, {_TYPES}"),
-        "by_status": Table("answers", by_status, f"status string, how string, {_TYPES}"),
-        "by_minute": Table("answers", by_minute, f"minute_ts long, how string, {_TYPES}"),
+        "by_topic": Table("answers", by_topic, f"broker string, topic string, {_TYPES}", worst="empty"),
+        "by_group": Table(
+            "answers", by_group, f"broker string, topic string, group string, protocol string, {_TYPES}", worst="empty"
+        ),
+        "by_status": Table("answers", by_status, f"broker string, status string, how string, {_TYPES}", worst="empty"),
+        "by_minute": Table("answers", by_minute, f"broker string, minute_ts long, how string, {_TYPES}"),
     },
     figures={"answers": figures},
     headlines=(

@@ -15,8 +15,8 @@ from spark_jobs.reports.steps import floored, reason
 
 READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "born_ts", "store_ts")
 POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "from_offset", "next_offset", "messages")
-KEYS = ("stage", "topic", "group", "minute_ts")
-_MESSAGE = ("topic", "queue_id", "queue_offset")
+KEYS = ("broker", "stage", "topic", "group", "minute_ts")
+_MESSAGE = ("broker", "topic", "queue_id", "queue_offset")
 
 
 def on_their_way_in(messages: DataFrame) -> DataFrame:
@@ -43,6 +43,7 @@ def ranges(polls: DataFrame) -> DataFrame:
     """Pulls that were given messages; ``whole``: all of the range that they passed over."""
     given = polls.where("kind in ('answered_at_once', 'woken') and messages > 0")
     return given.select(
+        "broker",
         "topic",
         "queue_id",
         "group",
@@ -60,13 +61,14 @@ def first_deliveries(ranges: DataFrame) -> DataFrame:
     return (
         ranges.where("whole")
         .select(
+            "broker",
             "topic",
             "queue_id",
             "group",
             "at_ms",
             F.explode(F.sequence(F.col("from_offset"), F.col("next_offset") - 1)).alias("queue_offset"),
         )
-        .groupBy("topic", "queue_id", "group", "queue_offset")
+        .groupBy(*_MESSAGE, "group")
         .agg(F.min("at_ms").alias("at_ms"))
     )
 

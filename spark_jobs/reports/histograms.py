@@ -121,7 +121,7 @@ def bars(samples: DataFrame, *keys: str, unit: str) -> DataFrame:
     bar = F.col("bar")
     coarse = bucket_of(lowest(F.col("bucket")), BAR_BITS).alias("bar")
     counted = samples.where("bucket >= 0").groupBy(*keys, coarse).agg(F.sum("samples").alias("samples"))
-    return counted.orderBy(*keys, "bar").select(
+    return counted.select(
         *keys,
         lowest(bar, BAR_BITS).alias(f"from_{unit}"),
         (lowest(bar, BAR_BITS) + width(bar, BAR_BITS)).alias(f"to_{unit}"),

@@ -3,7 +3,7 @@
 A hold belongs to the minute in which it ended.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_jobs.reports.histograms import sampled
@@ -12,13 +12,14 @@ from spark_jobs.reports.spreads import bars_table, chosen, spread_table
 from spark_jobs.reports.steps import floored, share
 
 POLLS = ("at_ms", "kind", "cause", "topic", "group", "held_us", "granted_ms")
-KEYS = ("measure", "topic", "group", "cause", "minute_ts")
+KEYS = ("broker", "measure", "topic", "group", "cause", "minute_ts")
 
 
 def holds(polls: DataFrame) -> DataFrame:
     """A row for each hold, with how long it was (us) and how much longer than granted, null unless it timed out."""
     held, granted = F.col("held_us").cast("long"), F.col("granted_ms") * 1000
     return polls.where("kind in ('woken', 'released')").select(
+        "broker",
         "topic",
         "group",
         "cause",
@@ -52,15 +53,14 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 
 
 def by_cause(samples: DataFrame) -> DataFrame:
-    """How holds ended: a row for each cause, and its share of all."""
+    """How holds ended: a row for each cause, and its share of the broker's."""
     held = samples.where("measure = 'held'")
-    all_of_them = held.agg(F.sum("samples").alias("of"))
+    of_broker = F.sum("holds").over(Window.partitionBy("broker"))
     return (
-        held.groupBy("cause")
+        held.groupBy("broker", "cause")
         .agg(F.sum("samples").alias("holds"), F.sum("total").alias("held_us"))
-        .crossJoin(all_of_them)
-        .orderBy(F.desc("holds"), "cause")
-        .select("cause", "holds", share("holds", "of").alias("holds_share"), "held_us")
+        .withColumn("of", of_broker)
+        .select("broker", "cause", "holds", share("holds", "of").alias("holds_share"), "held_us")
     )
 
 
@@ -68,10 +68,9 @@ def over_time(samples: DataFrame) -> DataFrame:
     """A row for each minute and cause: holds that ended in it, and the time that they lasted."""
     return (
         samples.where("measure = 'held'")
-        .groupBy("minute_ts", "cause")
+        .groupBy("broker", "minute_ts", "cause")
         .agg(F.sum("samples").alias("holds"), F.sum("total").alias("held_us"))
-        .orderBy("minute_ts", "cause")
-        .select("minute_ts", "cause", "holds", "held_us")
+        .select("broker", "minute_ts", "cause", "holds", "held_us")
     )
 
 
@@ -98,10 +97,15 @@ REPORT = Report(
     tables={
         "by_topic": spread_table("holds", "topic string, measure string", "us"),
         "by_group": spread_table("holds", "topic string, group string, measure string", "us"),
-        "by_cause": Table("holds", by_cause, "cause string, holds long, holds_share double, held_us long"),
+        "by_cause": Table(
+            "holds",
+            by_cause,
+            "broker string, cause string, holds long, holds_share double, held_us long",
+            worst="holds",
+        ),
         "spread_by_cause": spread_table("holds", "cause string, measure string", "us"),
         "by_minute": spread_table("holds", "minute_ts long, measure string", "us"),
-        "over_time": Table("holds", over_time, "minute_ts long, cause string, holds long, held_us long"),
+        "over_time": Table("holds", over_time, "broker string, minute_ts long, cause string, holds long, held_us long"),
         "histogram": bars_table("holds", "cause string", "us", only="measure = 'held'"),
     },
     figures={"holds": figures},

@@ -21,7 +21,7 @@ from spark_jobs.reports.spreads import names
 from spark_jobs.reports.steps import MINUTE_MS, floored
 
 POLLS = ("at_ms", "kind", "cause", "topic", "group", "messages", "held_us", "wake_us", "granted_ms")
-KEYS = ("method", "topic", "group", "minute_ts")
+KEYS = ("broker", "method", "topic", "group", "minute_ts")
 LONG = "long polling"
 INTERVALS_US = {"short polling, 1 s": 1_000_000, "short polling, 100 ms": 100_000}
 
@@ -34,6 +34,7 @@ def pulls(polls: DataFrame) -> DataFrame:
     return (
         polls.where("kind != 'committed'")
         .select(
+            "broker",
             "topic",
             "group",
             floored(F.col("at_ms")).alias("minute_ts"),
@@ -70,7 +71,7 @@ def asked(pulls: DataFrame) -> DataFrame:
                 F.lit(0).cast("long").alias("open"),
             )
         )
-    return pulls.select("topic", "group", "minute_ts", F.inline(F.array(*methods)))
+    return pulls.select("broker", "topic", "group", "minute_ts", F.inline(F.array(*methods)))
 
 
 def _ceil(value: Column, by: int) -> Column:
@@ -100,8 +101,9 @@ _TYPES = f"requests long, saved_requests long, saved_share double, {spread_schem
 _COLUMNS = names(_TYPES)
 
 
-def _by(facts: DataFrame, *keys: str) -> DataFrame:
+def _by(facts: DataFrame, *more: str) -> DataFrame:
     """Requests and delays; ``saved_requests`` are those that long polling did without, a share of the method's."""
+    keys = ("broker", *more)
     requests = facts.groupBy(*keys, "method").agg(F.sum("requests").alias("requests"))
     beside = F.max(F.when(F.col("method") == LONG, F.col("requests"))).over(Window.partitionBy(*keys))
     saved = requests.select("*", F.when(F.col("method") != LONG, F.col("requests") - beside).alias("saved_requests"))
@@ -110,7 +112,6 @@ def _by(facts: DataFrame, *keys: str) -> DataFrame:
         saved.join(delays, [*keys, "method"], "left")
         .withColumn("samples", F.coalesce("samples", F.lit(0)))
         .withColumn("saved_share", F.round(F.try_divide("saved_requests", "requests"), 4))
-        .orderBy(*keys, "method")
         .select(*keys, "method", *_COLUMNS)
     )
 
@@ -133,16 +134,15 @@ def by_method(facts: DataFrame) -> DataFrame:
 def by_minute(facts: DataFrame) -> DataFrame:
     """One row per minute and method."""
     return (
-        facts.groupBy("minute_ts", "method")
+        facts.groupBy("broker", "minute_ts", "method")
         .agg(F.sum("requests").alias("requests"), F.sum("open_us").alias("open_us"))
-        .orderBy("minute_ts", "method")
-        .select("minute_ts", "method", "requests", "open_us")
+        .select("broker", "minute_ts", "method", "requests", "open_us")
     )
 
 
 def histogram(facts: DataFrame) -> DataFrame:
     """How late messages are given, by method."""
-    return bars(facts, "method", unit="us")
+    return bars(facts, "broker", "method", unit="us")
 
 
 def figures(facts: DataFrame, *keys: str) -> DataFrame:
@@ -178,11 +178,20 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_topic": Table("requests", by_topic, f"topic string, method string, {_TYPES}"),
-        "by_method": Table("requests", by_method, f"method string, {_TYPES}"),
-        "by_group": Table("requests", by_group, f"topic string, group string, method string, {_TYPES}"),
-        "by_minute": Table("requests", by_minute, "minute_ts long, method string, requests long, open_us long"),
-        "histogram": Table("requests", histogram, f"method string, {bars_schema('us')}"),
+        "by_topic": Table(
+            "requests", by_topic, f"broker string, topic string, method string, {_TYPES}", worst="requests"
+        ),
+        "by_method": Table("requests", by_method, f"broker string, method string, {_TYPES}", worst="requests"),
+        "by_group": Table(
+            "requests",
+            by_group,
+            f"broker string, topic string, group string, method string, {_TYPES}",
+            worst="requests",
+        ),
+        "by_minute": Table(
+            "requests", by_minute, "broker string, minute_ts long, method string, requests long, open_us long"
+        ),
+        "histogram": Table("requests", histogram, f"broker string, method string, {bars_schema('us')}"),
     },
     figures={"requests": figures},
     headlines=(

@@ -29,7 +29,11 @@ READS = (
 )
 RETRY, DEAD = "%RETRY%", "%DLQ%"
 _TRIES = ("fate", "topic", "group", "attempt", "minute_ts")
-_LATE = ("topic", "level", "minute_ts")
+_LATE = ("broker", "topic", "level", "minute_ts")
+
+
+_COPY = ("broker", "topic", "uniq_key", "reconsume_times")
+"""What a delayed message and its copy have in common."""
 
 
 def with_fates(messages: DataFrame) -> DataFrame:
@@ -41,6 +45,7 @@ def with_fates(messages: DataFrame) -> DataFrame:
     is_retry, is_dead = name.startswith(RETRY), name.startswith(DEAD)
     prefix = F.when(is_retry, len(RETRY)).when(is_dead, len(DEAD))
     return messages.select(
+        "broker",
         "segment",
         "physical_offset",
         "total_size",
@@ -55,6 +60,7 @@ def with_fates(messages: DataFrame) -> DataFrame:
 def delayed(messages: DataFrame) -> DataFrame:
     """Messages that were put aside: where to, on which level, when they are due."""
     return messages.where(F.col("topic") == SCHEDULE_TOPIC).select(
+        "broker",
         F.coalesce("real_topic", F.lit("")).alias("topic"),
         (F.col("queue_id") + 1).alias("level"),
         "uniq_key",
@@ -66,18 +72,19 @@ def delayed(messages: DataFrame) -> DataFrame:
 
 def copies(messages: DataFrame, delayed: DataFrame) -> DataFrame:
     """When the copies of these were stored in their own topics."""
-    wanted = delayed.select("topic", "uniq_key", "reconsume_times").distinct()
+    wanted = delayed.select(*_COPY).distinct()
     return (
         messages.where(F.col("topic") != SCHEDULE_TOPIC)
-        .join(wanted, ["topic", "uniq_key", "reconsume_times"], "left_semi")
-        .groupBy("topic", "uniq_key", "reconsume_times")
+        .join(wanted, [*_COPY], "left_semi")
+        .groupBy(*_COPY)
         .agg(F.min("store_ts").alias("delivered_ts"))
     )
 
 
 def lateness(delayed: DataFrame, copies: DataFrame) -> DataFrame:
     """Each delayed message and how late its copy was stored (ms), null while there is none or nothing tells."""
-    return delayed.join(copies, ["topic", "uniq_key", "reconsume_times"], "left").select(
+    return delayed.join(copies, [*_COPY], "left").select(
+        "broker",
         "topic",
         "level",
         floored(F.coalesce("delivered_ts", "store_ts")).alias("minute_ts"),
@@ -123,19 +130,16 @@ def _tries(stored: DataFrame, *keys: str) -> DataFrame:
 def by_topic(stored: DataFrame) -> DataFrame:
     """One row per topic: messages stored in it, and copies of them that were sent back or died."""
     return (
-        _tries(stored, "topic")
+        _tries(stored, "broker", "topic")
         .withColumn("retries_share", share("retries", "messages"))
-        .orderBy("topic")
-        .select("topic", "messages", "retries", "retries_share", "dead_letters", "most_attempts")
+        .select("broker", "topic", "messages", "retries", "retries_share", "dead_letters", "most_attempts")
     )
 
 
 def by_group(stored: DataFrame) -> DataFrame:
     """One row per group that sent something back, and topic."""
-    return (
-        _tries(stored.where("fate is not null"), "topic", "group")
-        .orderBy("topic", "group")
-        .select("topic", "group", "retries", "dead_letters", "most_attempts")
+    return _tries(stored.where("fate is not null"), "broker", "topic", "group").select(
+        "broker", "topic", "group", "retries", "dead_letters", "most_attempts"
     )
 
 
@@ -143,34 +147,28 @@ def by_attempt(stored: DataFrame) -> DataFrame:
     """One row per topic, group and number of retries: how many came so far."""
     return (
         stored.where("fate is not null")
-        .groupBy("topic", "group", "attempt", "fate")
+        .groupBy("broker", "topic", "group", "attempt", "fate")
         .agg(F.sum("messages").alias("messages"))
-        .orderBy("topic", "group", "attempt", "fate")
-        .select("topic", "group", "attempt", "fate", "messages")
     )
 
 
 def by_minute(stored: DataFrame) -> DataFrame:
     """One row per minute in which something was sent back or died."""
     return (
-        stored.where("fate is not null")
-        .groupBy("minute_ts", "fate")
-        .agg(F.sum("messages").alias("messages"))
-        .orderBy("minute_ts", "fate")
+        stored.where("fate is not null").groupBy("broker", "minute_ts", "fate").agg(F.sum("messages").alias("messages"))
     )
 
 
 def delayed_by_level(late: DataFrame) -> DataFrame:
     """One row per delay level: put aside, delivered since, and how late (ms)."""
-    counts = late.groupBy("level").agg(
+    counts = late.groupBy("broker", "level").agg(
         F.sum("samples").alias("delayed"),
         F.coalesce(F.sum(F.when(F.col("is_delivered"), F.col("samples"))), F.lit(0)).alias("delivered"),
     )
     return (
-        counts.join(spread(late, "level", unit="ms"), "level", "left")
+        counts.join(spread(late, "broker", "level", unit="ms"), ["broker", "level"], "left")
         .withColumn("samples", F.coalesce("samples", F.lit(0)))
-        .orderBy("level")
-        .select("level", "delayed", "delivered", "samples", *spread_columns("ms"))
+        .select("broker", "level", "delayed", "delivered", "samples", *spread_columns("ms"))
     )
 
 
@@ -197,17 +195,22 @@ REPORT = Report(
         "by_topic": Table(
             "stored",
             by_topic,
-            "topic string, messages long, retries long, retries_share double, dead_letters long, most_attempts int",
+            "broker string, topic string, messages long, retries long, retries_share double, "
+            "dead_letters long, most_attempts int",
+            worst="retries",
         ),
         "by_group": Table(
-            "stored", by_group, "topic string, group string, retries long, dead_letters long, most_attempts int"
+            "stored",
+            by_group,
+            "broker string, topic string, group string, retries long, dead_letters long, most_attempts int",
+            worst="retries",
         ),
         "by_attempt": Table(
-            "stored", by_attempt, "topic string, group string, attempt int, fate string, messages long"
+            "stored", by_attempt, "broker string, topic string, group string, attempt int, fate string, messages long"
         ),
-        "by_minute": Table("stored", by_minute, "minute_ts long, fate string, messages long"),
+        "by_minute": Table("stored", by_minute, "broker string, minute_ts long, fate string, messages long"),
         "delayed_by_level": Table(
-            "late", delayed_by_level, f"level int, delayed long, delivered long, {spread_schema('ms')}"
+            "late", delayed_by_level, f"broker string, level int, delayed long, delivered long, {spread_schema('ms')}"
         ),
         "delayed_by_topic": spread_table("late", "topic string, level int", "ms"),
         "histogram": bars_table("late", "level int", "ms"),

@@ -2,11 +2,15 @@
 
     messages, polls, ...  --facts-->  small tables by minute  --tables, figures-->  what people get
 
-Facts are made by one scan and can be added up further, so that one scan serves every table, a window of time and the
-period before it. Each has the column ``minute_ts``, and ``topic`` and ``group`` where it knows them; what belongs to no
-group has the group ''. Two names have a meaning of their own: ``stored`` has a row at least for every segment of the
-log (``segment``, ``messages``, ``bytes``, ``end``), from which it is known what was not a record; ``left_out`` says
-what the others lack (``reason``, a key of LEFT_OUT, and ``count``).
+Facts are computed by one scan and can be added up further, so that one scan serves every table, a window of time and
+the period before it. Each has the columns ``broker`` and ``minute_ts``, and ``topic`` and ``group`` where it knows
+them; what belongs to no group has the group ''. With several brokers a table gets rows for all of them together,
+computed of the same facts with ALL_BROKERS as their broker. Queues of different brokers are different queues: facts
+that count or rank queues therefore have their broker in a second column, ``home``, as well.
+
+Two names have a meaning of their own. ``stored`` has a row at least for every broker and segment of the log
+(``segment``, ``messages``, ``bytes``, ``end``), from which it is known what was not a record. ``left_out`` says what
+the others lack (``reason``, a key of LEFT_OUT, and ``count``).
 
 What a number is, its column's name says: ``_ts`` a time and ``_ms``, ``_us`` a duration, in ms since 1970, ms and us;
 ``_share`` a part of 1; ``bytes`` and ``size`` in bytes. A null is not known, or there is none.
@@ -18,6 +22,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+ALL_BROKERS = "*"
+"""The broker of rows that are about all brokers together."""
 LEFT_OUT = {
     "clock_back": "times that lie before what they follow: a clock went back, or two clocks differ",
     "filtered": "messages that were given through a filter: which ones of the queue they were, nothing says",
@@ -32,9 +38,9 @@ class Inputs(NamedTuple):
     """What there is to read, as a report asked for it; a table is empty where the store has nothing of the kind."""
 
     messages: "DataFrame"
-    """The commit log, with the report's ``reads``."""
+    """The commit logs, with the report's ``reads`` and ``broker``."""
     polls: "DataFrame"
-    """The poll journal, with the report's ``polls``."""
+    """The poll journals, with the report's ``polls`` and ``broker``."""
     offsets: "Callable[[], DataFrame]"
     """How far each group is, as the broker has last stored it: OFFSETS. Made when it is called for."""
     topics: "Callable[[], DataFrame]"
@@ -43,6 +49,8 @@ class Inputs(NamedTuple):
     """Where a period of time begins that has figures of its own, ms, ascending."""
     to_ms: int | None = None
     """Where the last of them ends."""
+    brokers: int = 1
+    """How many brokers there are."""
     of: "Callable[[Report], Inputs] | None" = None
     """The same as another report asks for it; None: all that any asks for is here."""
     read: "Callable[[dict[str, DataFrame], int, int], dict[str, DataFrame]] | None" = None
@@ -52,16 +60,20 @@ class Inputs(NamedTuple):
     """The topic and the group that the run is about, for facts that are no longer told apart by them."""
 
 
-OFFSETS = "`group` string, topic string, queue_id int, offset long"
-TOPICS = "topic string, queues int"
+OFFSETS = "broker string, `group` string, topic string, queue_id int, offset long"
+TOPICS = "broker string, topic string, queues int"
 
 
 class Table(NamedTuple):
-    """A table of the result: made of the facts of that name, with exactly this schema (DDL)."""
+    """A table of the result: computed of the facts named ``of``, with exactly this schema (DDL)."""
 
     of: str
     make: Callable[["DataFrame"], "DataFrame"]
     schema: str
+    worst: str = ""
+    """The column whose largest values come first; tables without one are ordered by time or by their columns."""
+    across: bool = True
+    """Whether it has rows for all brokers together, where there are several."""
 
 
 class Figure(NamedTuple):

@@ -21,7 +21,7 @@ def on_queues(messages: DataFrame) -> DataFrame:
 
 def with_queues(on_queues: DataFrame, topics: DataFrame) -> DataFrame:
     """The same, each with how many queues its topic has; as many as have messages where nothing says it."""
-    return on_queues.join(F.broadcast(topics), "topic", "left")
+    return on_queues.join(F.broadcast(topics), ["broker", "topic"], "left").withColumn("home", F.col("broker"))
 
 
 def given(polls: DataFrame) -> DataFrame:
@@ -29,11 +29,12 @@ def given(polls: DataFrame) -> DataFrame:
     return (
         polls.where("kind in ('answered_at_once', 'woken')")
         .withColumn("minute_ts", floored(F.col("at_ms")))
-        .groupBy("topic", "queue_id", "group", "client_id", "minute_ts")
+        .groupBy("broker", "topic", "queue_id", "group", "client_id", "minute_ts")
         .agg(
             F.coalesce(F.sum("messages"), F.lit(0)).alias("messages"),
             F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
         )
+        .withColumn("home", F.col("broker"))
     )
 
 
@@ -42,28 +43,34 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 
 
 def queue_amounts(stored: DataFrame, *keys: str) -> DataFrame:
-    """Messages and bytes of each queue, and of those of its topic that have none."""
-    used = stored.groupBy(*keys, "topic", "queue_id").agg(
+    """Messages and bytes of each queue of each broker, ``home``, and of those of its topic that have none."""
+    used = stored.groupBy(*keys, "home", "topic", "queue_id").agg(
         F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes"), F.max("queues").alias("queues")
     )
-    topics = used.groupBy(*keys, "topic").agg(F.greatest(F.max("queues"), (F.max("queue_id") + 1)).alias("queues"))
-    every = topics.select(*keys, "topic", F.explode(F.sequence(F.lit(0), F.col("queues") - 1)).alias("queue_id"))
-    return every.join(used.drop("queues"), [*keys, "topic", "queue_id"], "left").fillna(0, ["messages", "bytes"])
+    topics = used.groupBy(*keys, "home", "topic").agg(
+        F.greatest(F.max("queues"), (F.max("queue_id") + 1)).alias("queues")
+    )
+    every = topics.select(
+        *keys, "home", "topic", F.explode(F.sequence(F.lit(0), F.col("queues") - 1)).alias("queue_id")
+    )
+    return every.join(used.drop("queues"), [*keys, "home", "topic", "queue_id"], "left").fillna(
+        0, ["messages", "bytes"]
+    )
 
 
 def by_topic(stored: DataFrame) -> DataFrame:
     """One row per topic: how unevenly its messages lie on its queues; ``queue_id`` is the fullest one."""
-    amounts = queue_amounts(stored)
-    fullest = amounts.groupBy("topic").agg(
+    amounts = queue_amounts(stored, "broker")
+    fullest = amounts.groupBy("broker", "topic").agg(
         F.max_by("queue_id", F.struct("messages", -F.col("queue_id"))).alias("queue_id"),
         F.count_if(F.col("messages") == 0).alias("idle_queues"),
         F.sum("bytes").alias("bytes"),
     )
     return (
-        uneven(amounts, "topic", amount="messages")
-        .join(fullest, "topic")
-        .orderBy("topic")
+        uneven(amounts, "broker", "topic", amount="messages")
+        .join(fullest, ["broker", "topic"])
         .select(
+            "broker",
             "topic",
             F.col("parts").alias("queues"),
             F.col("total").alias("messages"),
@@ -79,33 +86,33 @@ def by_topic(stored: DataFrame) -> DataFrame:
 
 def by_queue(stored: DataFrame) -> DataFrame:
     """One row per queue and its share of the topic."""
-    amounts = queue_amounts(stored)
-    of = amounts.groupBy("topic").agg(F.sum("messages").alias("of"))
-    return (
-        amounts.join(of, "topic")
-        .orderBy("topic", "queue_id")
-        .select("topic", "queue_id", "messages", "bytes", share("messages", "of").alias("messages_share"))
+    amounts = queue_amounts(stored, "broker")
+    of = amounts.groupBy("broker", "topic").agg(F.sum("messages").alias("of"))
+    return amounts.join(of, ["broker", "topic"]).select(
+        "broker", "topic", "queue_id", "messages", "bytes", share("messages", "of").alias("messages_share")
     )
 
 
 def _client_amounts(given: DataFrame, *keys: str) -> DataFrame:
     return given.groupBy(*keys, "topic", "group", "client_id").agg(
-        F.count_distinct("queue_id").alias("queues"), F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes")
+        F.count_distinct("home", "queue_id").alias("queues"),
+        F.sum("messages").alias("messages"),
+        F.sum("bytes").alias("bytes"),
     )
 
 
 def by_group(given: DataFrame) -> DataFrame:
     """One row per topic and group: how unevenly its clients were given messages; ``client_id`` is the busiest one."""
-    amounts = _client_amounts(given)
-    busiest = amounts.groupBy("topic", "group").agg(
+    amounts = _client_amounts(given, "broker")
+    busiest = amounts.groupBy("broker", "topic", "group").agg(
         F.max_by("client_id", F.struct("messages", "client_id")).alias("client_id"),
         F.count_if(F.col("messages") == 0).alias("idle_clients"),
     )
     return (
-        uneven(amounts, "topic", "group", amount="messages")
-        .join(busiest, ["topic", "group"])
-        .orderBy("topic", "group")
+        uneven(amounts, "broker", "topic", "group", amount="messages")
+        .join(busiest, ["broker", "topic", "group"])
         .select(
+            "broker",
             "topic",
             "group",
             F.col("parts").alias("clients"),
@@ -121,20 +128,17 @@ def by_group(given: DataFrame) -> DataFrame:
 
 def by_client(given: DataFrame) -> DataFrame:
     """One row per topic, group and client, and its share of the group."""
-    amounts = _client_amounts(given)
-    of = amounts.groupBy("topic", "group").agg(F.sum("messages").alias("of"))
-    return (
-        amounts.join(of, ["topic", "group"])
-        .orderBy("topic", "group", "client_id")
-        .select(
-            "topic",
-            "group",
-            "client_id",
-            "queues",
-            "messages",
-            "bytes",
-            share("messages", "of").alias("messages_share"),
-        )
+    amounts = _client_amounts(given, "broker")
+    of = amounts.groupBy("broker", "topic", "group").agg(F.sum("messages").alias("of"))
+    return amounts.join(of, ["broker", "topic", "group"]).select(
+        "broker",
+        "topic",
+        "group",
+        "client_id",
+        "queues",
+        "messages",
+        "bytes",
+        share("messages", "of").alias("messages_share"),
     )
 
 
@@ -160,23 +164,30 @@ REPORT = Report(
         "by_topic": Table(
             "stored",
             by_topic,
-            "topic string, queues long, messages long, bytes long, queue_id int, "
+            "broker string, topic string, queues long, messages long, bytes long, queue_id int, "
             "most_share double, imbalance double, gini double, idle_queues long",
+            worst="imbalance",
         ),
         "by_queue": Table(
-            "stored", by_queue, "topic string, queue_id int, messages long, bytes long, messages_share double"
+            "stored",
+            by_queue,
+            "broker string, topic string, queue_id int, messages long, bytes long, messages_share double",
+            worst="messages_share",
+            across=False,
         ),
         "by_group": Table(
             "given",
             by_group,
-            "topic string, group string, clients long, messages long, "
+            "broker string, topic string, group string, clients long, messages long, "
             "client_id string, most_share double, imbalance double, gini double, idle_clients long",
+            worst="imbalance",
         ),
         "by_client": Table(
             "given",
             by_client,
-            "topic string, group string, client_id string, queues long, "
+            "broker string, topic string, group string, client_id string, queues long, "
             "messages long, bytes long, messages_share double",
+            worst="messages_share",
         ),
     },
     figures={"stored": queue_figures, "given": client_figures},

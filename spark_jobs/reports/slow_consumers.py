@@ -26,11 +26,11 @@ POLLS = (
     "messages",
     "held_us",
 )
-KEYS = ("measure", "topic", "group", "client_id", "minute_ts")
+KEYS = ("broker", "measure", "topic", "group", "client_id", "minute_ts")
 MANY = 10
 SLOWER = 2.0
 NOTICEABLE_MS = 10
-_QUEUE = ("topic", "queue_id", "group")
+_QUEUE = ("broker", "topic", "queue_id", "group")
 
 
 def away(polls: DataFrame) -> DataFrame:
@@ -103,10 +103,8 @@ _TYPES = "answers long, away_p50_ms long, away_p99_ms long, committed_p50_ms lon
 
 def by_client(measures: DataFrame) -> DataFrame:
     """One row per topic, group and client; ``is_slow`` beside its group."""
-    return (
-        _beside_the_group(measures)
-        .orderBy("topic", "group", "client_id")
-        .select("topic", "group", "client_id", *names(_TYPES), "is_slow")
+    return _beside_the_group(measures, "broker").select(
+        "broker", "topic", "group", "client_id", *names(_TYPES), "is_slow"
     )
 
 
@@ -126,7 +124,7 @@ def _slower(measure: str) -> Column:
 
 def by_group(measures: DataFrame) -> DataFrame:
     """One row per topic and group."""
-    return _wide(measures, "topic", "group").orderBy("topic", "group").select("topic", "group", *names(_TYPES))
+    return _wide(measures, "broker", "topic", "group").select("broker", "topic", "group", *names(_TYPES))
 
 
 def figures(measures: DataFrame, *keys: str) -> DataFrame:
@@ -148,9 +146,14 @@ REPORT = Report(
     facts=facts,
     tables={
         "by_client": Table(
-            "measures", by_client, f"topic string, group string, client_id string, {_TYPES}, is_slow boolean"
+            "measures",
+            by_client,
+            f"broker string, topic string, group string, client_id string, {_TYPES}, is_slow boolean",
+            worst="is_slow",
         ),
-        "by_group": Table("measures", by_group, f"topic string, group string, {_TYPES}"),
+        "by_group": Table(
+            "measures", by_group, f"broker string, topic string, group string, {_TYPES}", worst="committed_p99_ms"
+        ),
         "by_minute": spread_table("measures", "minute_ts long, measure string", "ms"),
         "histogram": bars_table("measures", "group string, measure string", "ms"),
     },

@@ -18,23 +18,23 @@ def names(ddl: str) -> tuple[str, ...]:
 
 
 def spread_table(of: str, keys: str, unit: str, only: str = "true") -> Table:
-    """The percentiles by keys, in their order, of those samples that a condition lets in."""
-    columns = names(keys)
+    """The percentiles by broker and keys of the samples for which a condition is true; the largest p99 first."""
+    columns = ("broker", *names(keys))
 
     def spread_by(samples: DataFrame) -> DataFrame:
-        return (
-            spread(samples.where(only), *columns, unit=unit)
-            .orderBy(*columns)
-            .select(*columns, "samples", *spread_columns(unit))
-        )
+        return spread(samples.where(only), *columns, unit=unit).select(*columns, "samples", *spread_columns(unit))
 
-    return Table(of, spread_by, f"{keys}, {spread_schema(unit)}")
+    return Table(of, spread_by, f"broker string, {keys}, {spread_schema(unit)}", worst=f"p99_{unit}")
 
 
 def bars_table(of: str, keys: str, unit: str, only: str = "true") -> Table:
-    """The histogram by keys of those samples that a condition lets in."""
-    columns = names(keys)
-    return Table(of, lambda samples: bars(samples.where(only), *columns, unit=unit), f"{keys}, {bars_schema(unit)}")
+    """The histogram by broker and keys of the samples for which a condition is true."""
+    columns = ("broker", *names(keys))
+    return Table(
+        of,
+        lambda samples: bars(samples.where(only), *columns, unit=unit),
+        f"broker string, {keys}, {bars_schema(unit)}",
+    )
 
 
 def chosen(samples: DataFrame, *keys: str, kind: str, unit: str, wanted: Mapping[str, tuple[str, str]]) -> DataFrame:

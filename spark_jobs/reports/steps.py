@@ -45,8 +45,8 @@ def step_for(span_ms: int, most: int = MOST_STEPS) -> int:
 
 
 def stored(messages: DataFrame, *keys: str) -> DataFrame:
-    """Messages by segment and keys: how many, their bytes, and where the last of them ends."""
-    return messages.groupBy("segment", *keys).agg(
+    """Messages by broker, segment and keys: how many, their bytes, and where the last of them ends."""
+    return messages.groupBy("broker", "segment", *keys).agg(
         F.count("*").alias("messages"),
         F.sum("total_size").alias("bytes"),
         F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
@@ -54,12 +54,12 @@ def stored(messages: DataFrame, *keys: str) -> DataFrame:
 
 
 def reason(rows: DataFrame, name: str, count: str = "samples") -> DataFrame:
-    """Rows of facts that are left out for this reason, counted by topic, group and minute."""
+    """Rows of facts that are left out for this reason, counted by broker, topic, group and minute."""
     group = F.col("group") if "group" in rows.columns else F.lit("")
     return (
-        rows.groupBy("topic", group.alias("group"), "minute_ts")
+        rows.groupBy("broker", "topic", group.alias("group"), "minute_ts")
         .agg(F.sum(count).alias("count"))
-        .select(F.lit(name).alias("reason"), "topic", "group", "minute_ts", "count")
+        .select(F.lit(name).alias("reason"), "broker", "topic", "group", "minute_ts", "count")
     )
 
 

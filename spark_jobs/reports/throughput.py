@@ -18,7 +18,7 @@ READS = (
     "born_host",
     "producer_group",
 )
-_KEYS = ("segment", "topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
+_KEYS = ("broker", "home", "segment", "topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
@@ -30,7 +30,7 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
         F.pow(F.lit(2), F.length(F.bin(F.col("body_length") - 1)))
     )
     messages = inputs.messages.withColumns(
-        {"minute_ts": floored(F.col("store_ts")), "size_class": size_class.cast("long")}
+        {"home": F.col("broker"), "minute_ts": floored(F.col("store_ts")), "size_class": size_class.cast("long")}
     )
     stored = messages.groupBy(*_KEYS).agg(
         F.count("*").alias("messages"),
@@ -47,20 +47,21 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     return {"stored": stored}
 
 
-def _added_up(stored: DataFrame, *keys: str) -> DataFrame:
-    """The facts by fewer keys, in their order."""
-    sums = stored.groupBy(*keys).agg(
+def _sums(stored: DataFrame, *keys: str) -> DataFrame:
+    """The facts by broker and fewer keys."""
+    sums = stored.groupBy("broker", *keys).agg(
         *(F.sum(name).alias(name) for name in ("messages", "bytes", "body_bytes")),
         *(F.min(name).alias(name) for name in ("min_size", "first_store_ts", "min_queue_offset")),
         *(F.max(name).alias(name) for name in ("max_size", "last_store_ts", "max_queue_offset")),
-        F.count_distinct("queue_id").alias("queues"),
+        F.count_distinct("home", "queue_id").alias("queues"),
     )
-    return sums.withColumn("mean_size", F.round(F.col("bytes") / F.col("messages"), 1)).orderBy(*keys)
+    return sums.withColumn("mean_size", F.round(F.col("bytes") / F.col("messages"), 1))
 
 
 def by_topic(stored: DataFrame) -> DataFrame:
     """One row per topic; sizes are those of whole records, in bytes."""
-    return _added_up(stored, "topic").select(
+    return _sums(stored, "topic").select(
+        "broker",
         "topic",
         "messages",
         "bytes",
@@ -76,7 +77,8 @@ def by_topic(stored: DataFrame) -> DataFrame:
 
 def by_queue(stored: DataFrame) -> DataFrame:
     """One row per queue, with the offsets that its messages span."""
-    return _added_up(stored, "topic", "queue_id").select(
+    return _sums(stored, "topic", "queue_id").select(
+        "broker",
         "topic",
         "queue_id",
         "messages",
@@ -91,19 +93,27 @@ def by_queue(stored: DataFrame) -> DataFrame:
 
 def by_producer(stored: DataFrame) -> DataFrame:
     """One row per topic, producer's address, and group where the message says it (those of transactions do)."""
-    return _added_up(stored, "topic", "born_host", "producer_group").select(
-        "topic", "born_host", "producer_group", "messages", "bytes", "body_bytes", "first_store_ts", "last_store_ts"
+    return _sums(stored, "topic", "born_host", "producer_group").select(
+        "broker",
+        "topic",
+        "born_host",
+        "producer_group",
+        "messages",
+        "bytes",
+        "body_bytes",
+        "first_store_ts",
+        "last_store_ts",
     )
 
 
 def by_minute(stored: DataFrame) -> DataFrame:
     """One row per minute and topic in which something was stored."""
-    return _added_up(stored, "minute_ts", "topic").select("minute_ts", "topic", "messages", "bytes", "body_bytes")
+    return _sums(stored, "minute_ts", "topic").select("broker", "minute_ts", "topic", "messages", "bytes", "body_bytes")
 
 
 def by_size(stored: DataFrame) -> DataFrame:
     """One row per topic and class of body size: bodies of at most ``size_class`` bytes, and more than half of it."""
-    return _added_up(stored, "topic", "size_class").select("topic", "size_class", "messages", "body_bytes")
+    return _sums(stored, "topic", "size_class").select("broker", "topic", "size_class", "messages", "body_bytes")
 
 
 def figures(stored: DataFrame, *keys: str) -> DataFrame:
@@ -121,25 +131,33 @@ REPORT = Report(
         "by_topic": Table(
             "stored",
             by_topic,
-            "topic string, messages long, bytes long, body_bytes long, queues long, "
+            "broker string, topic string, messages long, bytes long, body_bytes long, queues long, "
             "min_size int, mean_size double, max_size int, first_store_ts long, last_store_ts long",
+            worst="messages",
         ),
         "by_queue": Table(
             "stored",
             by_queue,
-            "topic string, queue_id int, messages long, bytes long, body_bytes long, "
+            "broker string, topic string, queue_id int, messages long, bytes long, body_bytes long, "
             "min_queue_offset long, max_queue_offset long, first_store_ts long, last_store_ts long",
+            worst="messages",
+            across=False,
         ),
         "by_producer": Table(
             "stored",
             by_producer,
-            "topic string, born_host string, producer_group string, "
+            "broker string, topic string, born_host string, producer_group string, "
             "messages long, bytes long, body_bytes long, first_store_ts long, last_store_ts long",
+            worst="messages",
         ),
         "by_minute": Table(
-            "stored", by_minute, "minute_ts long, topic string, messages long, bytes long, body_bytes long"
+            "stored",
+            by_minute,
+            "broker string, minute_ts long, topic string, messages long, bytes long, body_bytes long",
         ),
-        "by_size": Table("stored", by_size, "topic string, size_class long, messages long, body_bytes long"),
+        "by_size": Table(
+            "stored", by_size, "broker string, topic string, size_class long, messages long, body_bytes long"
+        ),
     },
     figures={"stored": figures},
     headlines=(

@@ -13,7 +13,7 @@ from spark_jobs.reports.spreads import bars_table, chosen, spread_table
 from spark_jobs.reports.steps import floored, reason
 
 POLLS = ("at_ms", "kind", "cause", "topic", "group", "messages", "wake_us", "oldest_store_ms")
-KEYS = ("stage", "topic", "group", "cause", "minute_ts")
+KEYS = ("broker", "stage", "topic", "group", "cause", "minute_ts")
 
 
 def with_stages(polls: DataFrame) -> DataFrame:
@@ -23,6 +23,7 @@ def with_stages(polls: DataFrame) -> DataFrame:
     answered in the turn that stored its message took as long as it took to wake; a time that is negative is a clock's.
     """
     woken = polls.where("kind = 'woken' and messages > 0").select(
+        "broker",
         "topic",
         "group",
         "cause",

@@ -4,14 +4,7 @@ from bridge import port
 from broker_core import commands
 from broker_core.codes import ResponseCode
 from broker_core.commands import Done, Failed
-from broker_core.errors import (
-    BrokerError,
-    ConflictError,
-    NotFoundError,
-    OverloadedError,
-    RequestError,
-    UnavailableError,
-)
+from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, UnavailableError
 
 
 @pytest.mark.parametrize(
@@ -21,8 +14,6 @@ from broker_core.errors import (
         ("not_found", NotFoundError),
         ("conflict", ConflictError),
         ("unavailable", UnavailableError),
-        ("no_room", UnavailableError),
-        ("overload", OverloadedError),
         ("store", BrokerError),
     ],
 )

@@ -42,10 +42,6 @@ class NotingSession:
     def ready(self) -> bool:
         return True
 
-    @property
-    def delayed(self) -> bool:
-        return False
-
     def closed(self) -> None:
         self.closings += 1
 

@@ -67,15 +67,16 @@ class FinishedReport(NamedTuple):
     summary: dict[str, Any]
 
     def table(self, name: str) -> list[dict[str, Any]]:
-        """The rows of one of its tables."""
+        """The rows of one of its tables, without their broker: it is the same in all."""
         rows: list[dict[str, Any]] = json.loads((self.folder / f"{name}.json").read_text())
+        assert {row.pop("broker") for row in rows} <= {"a"}
         return rows
 
 
 @pytest.fixture(scope="session")
 def finished_report(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Callable[..., FinishedReport]:
     """Runs a report on a store, once for equal arguments: ``finished_report("skew", store, topic="orders")``."""
-    from spark_jobs.run import Job, run_report
+    from spark_jobs.run import BrokerStore, Job, run_report
 
     ready: dict[str, FinishedReport] = {}
 
@@ -86,7 +87,7 @@ def finished_report(spark: "SparkSession", tmp_path_factory: pytest.TempPathFact
             ready[key] = FinishedReport(
                 folder,
                 run_report(
-                    Job(report, store, folder, **more),
+                    Job(report, (BrokerStore("a", store),), folder, **more),
                     spark,
                     lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
                     lambda percent, doing, until=0: None,

@@ -9,13 +9,19 @@ import pytest
 from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry, encode_header, file_name
 from spark_jobs import inputs as report_inputs
 from spark_jobs.errors import NotAStoreError
-from spark_jobs.inputs import StoreInputs, stored_offsets, stored_topics
+from spark_jobs.inputs import RunInputs, StoreInputs, stored_offsets, stored_topics
 from spark_jobs.reports import load
 from tests.spark_jobs.frames import rows
 from tests.spark_jobs.stores import make_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def inputs_of(
+    spark: "SparkSession", store: Path, name: str, bounds: tuple[int, ...] = (), to_ms: int | None = None
+) -> RunInputs:
+    return RunInputs(spark, [StoreInputs(spark, "a", store, load(name))], load(name), bounds, to_ms)
 
 
 def write_journal(store: Path, *times: int) -> None:
@@ -29,21 +35,21 @@ def write_journal(store: Path, *times: int) -> None:
 def test_only_what_a_report_asks_for_is_read(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path, 5)
     write_journal(tmp_path, 1, 2)
-    inputs = StoreInputs(spark, tmp_path, load("retries"), (), None)
-    assert inputs.journal is None
+    inputs = inputs_of(spark, tmp_path, "retries")
+    assert inputs.stores[0].journal is None
     of_log = inputs.of(load("retries"))
-    assert tuple(of_log.messages.columns) == load("retries").reads
+    assert set(of_log.messages.columns) == {"broker", *load("retries").reads}
     assert of_log.messages.count() == 5
     assert of_log.polls.count() == 0
-    inputs = StoreInputs(spark, tmp_path, load("hold_time"), (), None)
-    assert inputs.plan is None
+    inputs = inputs_of(spark, tmp_path, "hold_time")
+    assert inputs.stores[0].plan is None
     assert inputs.of(load("hold_time")).polls.count() == 2
 
 
 def test_of_the_journal_only_the_window_unless_a_report_looks_back(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path, 1)
     write_journal(tmp_path, 10, 20, 30)
-    inputs = StoreInputs(spark, tmp_path, load("daily_summary"), (20,), 30)
+    inputs = inputs_of(spark, tmp_path, "daily_summary", (20,), 30)
     assert rows(inputs.of(load("hold_time")).polls, "at_ms") == [(20,)]
     assert rows(inputs.of(load("consumer_lag")).polls, "at_ms") == [(10,), (20,)]
 
@@ -51,14 +57,14 @@ def test_of_the_journal_only_the_window_unless_a_report_looks_back(spark: "Spark
 def test_a_few_rows_are_read_once_for_all_parts(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path, 5)
     write_journal(tmp_path, 1, 2)
-    inputs = StoreInputs(spark, tmp_path, load("daily_summary"), (), None)
+    inputs = inputs_of(spark, tmp_path, "daily_summary")
     assert inputs.are_few
     retries, skew = inputs.of(load("retries")), inputs.of(load("skew"))
     assert (retries.messages.count(), skew.polls.count()) == (5, 2)
     shutil.rmtree(tmp_path / "commitlog")
     shutil.rmtree(tmp_path / FOLDER)
     assert (skew.messages.count(), inputs.of(load("hold_time")).polls.count()) == (5, 2)
-    assert tuple(skew.messages.columns) == load("skew").reads
+    assert set(skew.messages.columns) == {"broker", *load("skew").reads}
     inputs.forget()
     with pytest.raises(Exception, match="NotAStoreError"):  # as one of Spark's
         skew.messages.count()
@@ -68,30 +74,30 @@ def test_many_rows_are_read_as_each_part_asks_for_them(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_store(tmp_path / "long", 100)
-    assert not StoreInputs(spark, tmp_path / "long", load("skew"), (), None).are_few
+    assert not inputs_of(spark, tmp_path / "long", "skew").are_few
     make_store(tmp_path, 5)
     write_journal(tmp_path, 1, 2)
     monkeypatch.setattr(report_inputs, "FEW_ROWS", 1)
-    inputs = StoreInputs(spark, tmp_path, load("daily_summary"), (), None)
+    inputs = inputs_of(spark, tmp_path, "daily_summary")
     assert not inputs.are_few
     throughput, skew = inputs.of(load("throughput")), inputs.of(load("skew"))
-    assert tuple(throughput.messages.columns) == load("throughput").reads
-    assert tuple(skew.messages.columns) == load("skew").reads
+    assert set(throughput.messages.columns) == {"broker", *load("throughput").reads}
+    assert set(skew.messages.columns) == {"broker", *load("skew").reads}
     inputs.forget()  # of nothing
 
 
 def test_a_store_without_a_journal_has_an_empty_one(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path, 1)
-    inputs = StoreInputs(spark, tmp_path, load("hold_time"), (), None)
-    assert inputs.journal is not None
-    assert inputs.journal.files == 0
+    inputs = inputs_of(spark, tmp_path, "hold_time")
+    assert inputs.stores[0].journal is not None
+    assert inputs.stores[0].journal.files == 0
     assert inputs.of(load("hold_time")).polls.count() == 0
 
 
 @pytest.mark.parametrize("report", ["hold_time", "throughput"])
 def test_a_path_that_is_no_store(spark: "SparkSession", tmp_path: Path, report: str) -> None:
     with pytest.raises(NotAStoreError):
-        StoreInputs(spark, tmp_path, load(report), (), None)
+        inputs_of(spark, tmp_path, report)
 
 
 def test_the_brokers_tables(golden: Path) -> None:
@@ -126,6 +132,6 @@ def test_offsets_are_those_of_the_moment_the_inputs_are_made(spark: "SparkSessio
     table = tmp_path / "config" / "consumerOffset.json"
     table.parent.mkdir()
     table.write_text('{"offsetTable": {"orders@g": {0: 1}}}')
-    inputs = StoreInputs(spark, tmp_path, load("consumer_lag"), (), None)
+    inputs = inputs_of(spark, tmp_path, "consumer_lag")
     table.write_text('{"offsetTable": {"orders@g": {0: 99}}}')
     assert rows(inputs.of(load("consumer_lag")).offsets()) == [("g", "orders", 0, 1)]

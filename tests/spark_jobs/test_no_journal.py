@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import NotAStoreError, WindowError
 from spark_jobs.no_journal import report_without_journal
-from spark_jobs.run import Job
+from spark_jobs.run import BrokerStore, Job
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import make_store
 
@@ -21,7 +21,7 @@ def now() -> datetime:
 @pytest.mark.parametrize("report", [info.name for info in REPORTS.values() if info.needs_journal])
 def test_the_result_is_a_note_and_unknown_figures(tmp_path: Path, report: str) -> None:
     make_store(tmp_path / "store", 3)
-    summary = report_without_journal(Job(report, tmp_path / "store", tmp_path / "out"), now)
+    summary = report_without_journal(Job(report, (BrokerStore("a", tmp_path / "store"),), tmp_path / "out"), now)
     assert summary is not None
     assert summary == json.loads((tmp_path / "out" / "summary.json").read_text())
     [note] = summary["notes"]
@@ -32,14 +32,19 @@ def test_the_result_is_a_note_and_unknown_figures(tmp_path: Path, report: str) -
 
 def test_reports_with_something_to_read_are_left_to_spark(tmp_path: Path) -> None:
     make_store(tmp_path / "store", 3)
-    assert report_without_journal(Job("throughput", tmp_path / "store", tmp_path / "out"), now) is None
+    assert (
+        report_without_journal(Job("throughput", (BrokerStore("a", tmp_path / "store"),), tmp_path / "out"), now)
+        is None
+    )
     make_journal(tmp_path / "store", [entry(1)])
-    assert report_without_journal(Job("hold_time", tmp_path / "store", tmp_path / "out"), now) is None
+    assert (
+        report_without_journal(Job("hold_time", (BrokerStore("a", tmp_path / "store"),), tmp_path / "out"), now) is None
+    )
     assert not (tmp_path / "out").exists()
 
 
 def test_bad_paths_and_windows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotAStoreError):
-        report_without_journal(Job("hold_time", tmp_path, tmp_path / "out"), now)
+        report_without_journal(Job("hold_time", (BrokerStore("a", tmp_path),), tmp_path / "out"), now)
     with pytest.raises(WindowError):
-        report_without_journal(Job("hold_time", tmp_path, tmp_path / "out", from_ms=1), now)
+        report_without_journal(Job("hold_time", (BrokerStore("a", tmp_path),), tmp_path / "out", from_ms=1), now)

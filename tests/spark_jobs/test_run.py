@@ -14,7 +14,7 @@ from broker_core.formats.poll_journal import FOLDER, file_name
 from spark_jobs import run as report_run
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import NotAStoreError, WindowError
-from spark_jobs.run import Job, Period, periods, run_report
+from spark_jobs.run import BrokerStore, Job, Period, periods, run_report
 from tests.broker_core.formats.test_poll_journal import with_schema
 from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
@@ -32,14 +32,16 @@ def now() -> datetime:
 
 
 def run(spark: "SparkSession", store: Path, folder: Path, report: str = "throughput", **more: Any) -> dict[str, Any]:
-    return run_report(Job(report, store, folder, **more), spark, now, lambda percent, doing, until=0: None)
+    return run_report(
+        Job(report, (BrokerStore("a", store),), folder, **more), spark, now, lambda percent, doing, until=0: None
+    )
 
 
 def test_the_golden_store_twice_with_one_result(spark: "SparkSession", golden: Path, tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
     store, before = golden / "clean-shutdown", golden_store.fingerprint(golden)
     first = run_report(
-        Job("throughput", store, tmp_path / "1"),
+        Job("throughput", (BrokerStore("a", store),), tmp_path / "1"),
         spark,
         now,
         lambda percent, doing, until=0: steps.append((percent, until)),
@@ -49,7 +51,7 @@ def test_the_golden_store_twice_with_one_result(spark: "SparkSession", golden: P
     assert [percent for percent, _ in steps] == sorted(percent for percent, _ in steps)
     assert (5, 80) in steps  # the scan, which goes on as its tasks end
     assert {row["topic"]: row["messages"] for row in first["rows"]} == COUNTS
-    assert first["input"]["torn_bytes"] == 0
+    assert first["inputs"][0]["torn_bytes"] == 0
     assert json.loads((tmp_path / "1" / "summary.json").read_text()) == first
     for name, table in first["tables"].items():
         stored = parquet.read_table(tmp_path / "1" / table["parquet"])
@@ -74,7 +76,7 @@ def test_every_report_runs_on_a_real_brokers_store(
         assert {figure["value"] for figure in summary["headlines"]} == {None}
     else:
         assert summary["rows"]
-        assert summary["input"]["messages"] == 3319
+        assert summary["inputs"][0]["messages"] == 3319
 
 
 def test_torn_bytes_are_counted_and_fillers_are_not(spark: "SparkSession", tmp_path: Path) -> None:
@@ -84,9 +86,9 @@ def test_torn_bytes_are_counted_and_fillers_are_not(spark: "SparkSession", tmp_p
     tear(tmp_path / "store", torn[2], 40)
     summary = run(spark, tmp_path / "store", tmp_path / "out")
     assert summary["total"]["messages"] == 99
-    assert summary["input"]["torn_bytes"] == torn[3]
-    assert summary["input"]["ended_by"] == "safe end"
-    assert summary["input"]["end_offset"] == written.end
+    assert summary["inputs"][0]["torn_bytes"] == torn[3]
+    assert summary["inputs"][0]["ended_by"] == "safe end"
+    assert summary["inputs"][0]["end_offset"] == written.end
 
 
 @pytest.mark.parametrize("damage", ["flipped", "truncated", "missing", "torn"])
@@ -141,7 +143,7 @@ def test_a_store_that_is_being_written_is_read_up_to_its_safe_end(spark: "SparkS
             make_store(tmp_path / "whole", 100)
             shutil.copytree(tmp_path / "whole" / "commitlog", tmp_path / "store" / "commitlog", dirs_exist_ok=True)
         summary = run(spark, tmp_path / "store", tmp_path / f"{count}")
-        assert (summary["total"]["messages"], summary["input"]["torn_bytes"]) == (count, 0)
+        assert (summary["total"]["messages"], summary["inputs"][0]["torn_bytes"]) == (count, 0)
 
 
 def test_a_store_of_ten_thousand_queues(spark: "SparkSession", tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_a_window_narrows_the_tables_and_not_what_was_read(spark: "SparkSession"
     make_store(tmp_path / "store", 30)
     start = 1_700_000_000_000 - 1_700_000_000_000 % MINUTE
     summary = run(spark, tmp_path / "store", tmp_path / "out", from_ms=start + 120_000, to_ms=start + 300_000)
-    assert summary["input"]["messages"] == 30
+    assert summary["inputs"][0]["messages"] == 30
     assert 0 < summary["total"]["messages"] < 30
     assert summary["parameters"] == {
         "from_ms": start + 120_000,
@@ -176,7 +178,7 @@ def test_the_time_before(finished_report: Callable[..., Any], driven: Path) -> N
     assert (previous["from_ms"], previous["to_ms"]) == (BEGIN_MS, BEGIN_MS + MINUTE)
     assert (report.summary["total"]["answers"], previous["total"]["answers"]) == (3, 2)
     assert (report.summary["rows"][0]["messages"], previous["rows"][0]["messages"]) == (6, 2)
-    assert report.table("previous") == previous["rows"]
+    assert [{"broker": "a"} | row for row in report.table("previous")] == previous["rows"]
     answers = report.summary["headlines"][0]
     assert (answers["value"], answers["before"]) == (3, 2)
 
@@ -217,7 +219,7 @@ def test_facts_that_are_collected_lose_their_plan(spark: "SparkSession") -> None
 def test_a_topic_that_there_is_not(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path / "store", 5)
     summary = run(spark, tmp_path / "store", tmp_path / "out", topic="os")
-    assert (summary["rows"], summary["total"]["messages"], summary["input"]["messages"]) == ([], 0, 5)
+    assert (summary["rows"], summary["total"]["messages"], summary["inputs"][0]["messages"]) == ([], 0, 5)
     assert summary["notes"] == ["The commit log has no message of what was asked for: topic os."]
 
 
@@ -225,7 +227,7 @@ def test_a_journal_that_lost_entries_and_lost_its_end(spark: "SparkSession", dri
     store = shutil.copytree(driven, tmp_path / "store")
     (file,) = (store / FOLDER).iterdir()
     file.write_bytes(file.read_bytes()[:-30])
-    journal = run(spark, store, tmp_path / "out", "hold_time")["input"]["journal"]
+    journal = run(spark, store, tmp_path / "out", "hold_time")["inputs"][0]["journal"]
     assert journal["entries"] < 9
     assert journal["torn_bytes"] > 0
 
@@ -235,8 +237,8 @@ def test_a_journal_of_an_older_schema(spark: "SparkSession", tmp_path: Path) -> 
     (tmp_path / "store" / FOLDER).mkdir()
     (tmp_path / "store" / FOLDER / file_name(0)).write_bytes(with_schema(0, 44))
     summary = run(spark, tmp_path / "store", tmp_path / "out", "hold_time")
-    assert summary["input"]["journal"]["entries"] == 2
-    assert summary["input"]["journal"]["unreadable_files"] == 0
+    assert summary["inputs"][0]["journal"]["entries"] == 2
+    assert summary["inputs"][0]["journal"]["unreadable_files"] == 0
     assert summary["rows"] == []  # what kind of an entry each is, that schema did not say
 
 
@@ -280,7 +282,7 @@ def test_what_is_no_store_leaves_no_folder(spark: "SparkSession", tmp_path: Path
 
 
 def job(**more: Any) -> Job:
-    return Job("throughput", Path("store"), Path("out"), **more)
+    return Job("throughput", (BrokerStore("a", Path("store")),), Path("out"), **more)
 
 
 def test_periods_are_whole_minutes() -> None:

@@ -11,9 +11,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from spark_jobs.catalogue import REPORTS
+from spark_jobs.hosting.runs import stores
 from spark_jobs.hosting.setup import scratch_folder
 from spark_jobs.no_journal import report_without_journal
-from spark_jobs.run import MINUTE_MS, Job, periods, run_report
+from spark_jobs.run import MINUTE_MS, BrokerStore, Job, periods, run_report
 from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.spark.failures import sentence
 from spark_jobs.spark.session import get_session, require_packages
@@ -36,9 +37,14 @@ class Command(BaseCommand):
         run.add_argument("--all", action="store_true", help="all reports")
         run.add_argument(
             "--store",
-            default=str(settings.GLASSMQ_STORE_DIR),
             metavar="PATH",
-            help="the store to read, of GlassMQ or RocketMQ; only read (default: %(default)s)",
+            help="the store to read, of GlassMQ or RocketMQ; only read (default: those of this installation's brokers)",
+        )
+        run.add_argument(
+            "--broker",
+            default="",
+            metavar="NAME",
+            help="only this broker of the installation; with --store, what the store's broker is called",
         )
         run.add_argument(
             "--out",
@@ -93,7 +99,8 @@ class Command(BaseCommand):
         require_packages(settings.GLASSMQ_SPARK_MASTER)
         from spark_jobs.sources.commit_log_segments import find_segments
 
-        find_segments(jobs[0].store)  # before Spark takes its seconds to start
+        for store in jobs[0].stores:
+            find_segments(store.path)  # before Spark takes its seconds to start
         for job in jobs:
             try:
                 summary = report_without_journal(job, timezone.now) or run_report(
@@ -109,9 +116,9 @@ class Command(BaseCommand):
                 continue
             for note in summary["notes"]:
                 self.stderr.write(note)
+            inputs = "; ".join(map(describe_input, summary["inputs"]))
             self.stdout.write(
-                f"{summary['title']} of {describe_input(summary['input'])}, in {summary['duration_s']:.1f} s: "
-                f"{job.folder / 'report.html'}"
+                f"{summary['title']} of {inputs}, in {summary['duration_s']:.1f} s: {job.folder / 'report.html'}"
             )
         if failed:
             raise CommandError(f"{len(failed)} of {len(jobs)} reports failed: {', '.join(failed)}.")
@@ -119,6 +126,22 @@ class Command(BaseCommand):
     def progress(self, percent: int, doing: str, until: int = 0) -> None:
         """Print how far a report is."""
         self.stderr.write(f"{percent:3d} %  {doing}")
+
+
+def stores_for(store: str | None, broker: str) -> tuple[BrokerStore, ...]:
+    """The stores that are asked for. A store of another installation's broker has its folder's name as the broker.
+
+    CommandError for an unknown broker; UnsupportedUrlError.
+    """
+    if store is not None:
+        path = local_folder(store)
+        names = [name for name, known in stores() if known.resolve() == path]
+        return (BrokerStore(broker or (names or [path.name])[0], path),)
+    chosen = tuple(BrokerStore(name, path.resolve()) for name, path in stores(broker))
+    if not chosen:
+        known = ", ".join(name for name, _ in stores())
+        raise CommandError(f"There is no broker {broker!r} in this installation, but {known}.")
+    return chosen
 
 
 def jobs_for(options: dict[str, Any]) -> list[Job]:
@@ -137,11 +160,11 @@ def jobs_for(options: dict[str, Any]) -> list[Job]:
         to_ms = now_ms - now_ms % MINUTE_MS
         from_ms = to_ms - options["last"]
     lakes = local_folder(options["lakes"]) if options["lakes"] else None
-    out: Path = options["out"]
+    chosen, out = stores_for(options["store"], options["broker"]), options["out"]
     return [
         Job(
             name,
-            local_folder(options["store"]),
+            chosen,
             out if len(names) == 1 else out / name,
             from_ms,
             to_ms,
@@ -177,10 +200,10 @@ def time_ms(text: str) -> int:
 
 
 def describe_input(source: dict[str, Any]) -> str:
-    """What a report was made of, as ``3319 messages, up to byte 2075752 (unwritten space)``."""
+    """What a report read of a store, as ``broker-a: 3319 messages, up to byte 2075752 (unwritten space)``."""
     parts = []
     if "messages" in source:
         parts.append(f"{source['messages']} messages, up to byte {source['end_offset']} ({source['ended_by']})")
     if "journal" in source:
         parts.append(f"{source['journal']['entries']} entries of the poll journal")
-    return ", and ".join(parts)
+    return f"{source['broker']}: {', and '.join(parts)}"

@@ -57,6 +57,14 @@ def test_one_at_a_time(sent: list[int]) -> None:
     assert sent == [first.pk]
 
 
+def test_a_broker_without_a_store_here(sent: list[int], settings: Any, tmp_path: Path) -> None:
+    settings.GLASSMQ_DATA_DIR = tmp_path
+    (tmp_path / "brokers" / "broker-b" / "store" / "commitlog").mkdir(parents=True)
+    with pytest.raises(runs.UnknownBrokerError, match="'broker-z' here, but of broker-a, broker-b"):
+        runs.start_run("throughput", {"broker": "broker-z"})
+    assert runs.start_run("throughput", {"broker": "broker-b"}).pk == sent[-1]
+
+
 def test_a_report_that_there_is_not(sent: list[int]) -> None:
     with pytest.raises(runs.UnknownReportError, match="There is no report 'nix', but throughput"):
         runs.start_run("nix", {})

@@ -26,7 +26,7 @@ def order(tmp_path: Path, job: str = "report", **arguments: Any) -> dict[str, An
 def test_a_report_is_carried_out_and_its_progress_told(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path / "store", 50)
     answers: list[dict[str, Any]] = []
-    arguments = {"report": "throughput", "store": str(tmp_path / "store"), "folder": str(tmp_path / "out")}
+    arguments = {"report": "throughput", "stores": [("a", str(tmp_path / "store"))], "folder": str(tmp_path / "out")}
     carry_out(order(tmp_path, **arguments), answers.append)
     done = answers[-1]["done"]
     assert done["messages"] == 50

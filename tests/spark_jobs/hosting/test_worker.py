@@ -67,6 +67,18 @@ def carried_out(**more: Any) -> ReportRun:
     return run
 
 
+def test_a_run_reads_the_stores_of_all_brokers_or_of_the_one_that_is_asked_for(
+    fake: FakeSpark, settings: Any, tmp_path: Path
+) -> None:
+    other = tmp_path / "brokers" / "broker-b" / "store"
+    (other / "commitlog").mkdir(parents=True)
+    first = ("broker-a", str(settings.GLASSMQ_STORE_DIR))
+    for broker, stores in ((None, [first, ("broker-b", str(other))]), ("broker-b", [("broker-b", str(other))])):
+        carried_out(parameters={"broker": broker})
+        assert fake.orders[-1]["arguments"]["stores"] == stores
+        assert "broker" not in fake.orders[-1]["arguments"]
+
+
 def test_a_run_that_succeeds(fake: FakeSpark, settings: Any) -> None:
     run = carried_out(parameters={"from_ms": 7, "to_ms": None, "store": "/etc", "older": 1})
     assert (run.status, run.percent, run.messages, run.folder) == (Status.DONE, 100, 12, f"throughput/{run.pk}")
@@ -77,7 +89,8 @@ def test_a_run_that_succeeds(fake: FakeSpark, settings: Any) -> None:
     assert order["job"] == "report"
     assert (order["arguments"]["from_ms"], order["arguments"]["to_ms"]) == (7, None)
     assert "older" not in order["arguments"]
-    assert order["arguments"]["store"] == str(settings.GLASSMQ_STORE_DIR)
+    assert order["arguments"]["stores"] == [("broker-a", str(settings.GLASSMQ_STORE_DIR))]
+    assert "store" not in order["arguments"]
     assert order["arguments"]["lakes"] == str(settings.GLASSMQ_LAKE_DIR)
     assert order["arguments"]["folder"] == str(settings.GLASSMQ_REPORTS_DIR / "throughput" / str(run.pk))
     assert not runs.has_log(run)

@@ -78,10 +78,10 @@ def test_of_a_lake_that_is_behind_a_report_says_the_same(
         monkeypatch.setattr(report_inputs, "FEW_ROWS", -1)  # the way that many rows go
     lake = finished_report(report, store, lakes=lakes, source="lake")
     same(log, lake)
-    told = lake.summary["input"]["lake"]
-    if "messages" in log.summary["input"]:
-        assert 0 < told["messages"] < lake.summary["input"]["messages"] == log.summary["input"]["messages"]
-    assert lake.summary["input"].get("journal") == log.summary["input"].get("journal")
+    told = lake.summary["inputs"][0]["lake"]
+    if "messages" in log.summary["inputs"][0]:
+        assert 0 < told["messages"] < lake.summary["inputs"][0]["messages"] == log.summary["inputs"][0]["messages"]
+    assert lake.summary["inputs"][0].get("journal") == log.summary["inputs"][0].get("journal")
 
 
 @pytest.mark.parametrize("report", [name for name in REPORTS if name != "daily_summary"])  # it is made of the others
@@ -94,8 +94,8 @@ def test_of_a_lake_of_rocketmqs_store_a_report_says_the_same(
         finished_report(report, store, lakes=golden_lake),
     )  # the lake is there, so it is read
     same(log, lake)
-    if "messages" in log.summary["input"]:
-        assert lake.summary["input"]["lake"]["messages"] == log.summary["input"]["messages"]
+    if "messages" in log.summary["inputs"][0]:
+        assert lake.summary["inputs"][0]["lake"]["messages"] == log.summary["inputs"][0]["messages"]
 
 
 @pytest.mark.parametrize("report", ["throughput", "skew", "end_to_end_latency"])
@@ -116,7 +116,7 @@ def test_what_the_log_has_no_more_the_lake_has(finished_report: Callable[..., An
     segment_path(tmp_path / "store", 0).unlink()
     report = finished_report("throughput", tmp_path / "store", lakes=tmp_path / "lakes")
     assert report.summary["total"]["messages"] == 60
-    source = report.summary["input"]
+    source = report.summary["inputs"][0]
     assert (source["start_offset"], source["end_offset"], source["torn_bytes"]) == (0, written.end, 0)
     assert source["lake"]["messages"] == 55
     assert LAKE_SEGMENT not in [row.get("segment") for row in report.summary["rows"]]
@@ -132,7 +132,7 @@ def test_what_neither_has_is_said(finished_report: Callable[..., Any], tmp_path:
     segment_path(tmp_path / "store", 0).unlink()
     report = finished_report("throughput", tmp_path / "store", lakes=tmp_path / "lakes", source="lake")
     assert report.summary["total"]["messages"] == 3 + sum(at >= second for _, _, at, _ in written.records)
-    assert report.summary["input"]["lake"]["gap_bytes"] == second - position
+    assert report.summary["inputs"][0]["lake"]["gap_bytes"] == second - position
     (note,) = report.summary["notes"]
     assert note.startswith(f"{second - position:,} bytes of the log were deleted before the lake had read them")
 
@@ -183,7 +183,7 @@ def test_what_the_lake_has_dropped_is_said_where_it_is_missing(
         ), window
         if not window:
             assert report.summary["total"]["messages"] == 60 - len(early)
-        assert report.summary["input"]["lake"]["dropped_before_ms"] == midnight
+        assert report.summary["inputs"][0]["lake"]["dropped_before_ms"] == midnight
     report = finished_report("hold_time", tmp_path / "store", lakes=tmp_path / "lakes")
     assert not [note for note in report.summary["notes"] if "KEEP_DAYS" in note], "it had no ends of pulls"
 

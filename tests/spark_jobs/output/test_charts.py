@@ -45,7 +45,7 @@ def test_the_first_rows_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def minutes(**columns: list[Any]) -> pa.Table:
-    return pa.table({"minute_ts": [60_000 * (index // 3) for index in range(6)]} | columns)
+    return pa.table({"broker": ["a"] * 6, "minute_ts": [60_000 * (index // 3) for index in range(6)]} | columns)
 
 
 def test_what_can_be_stacked_has_the_others_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,29 +68,44 @@ def test_of_lines_the_largest_are_drawn_and_the_others_counted(monkeypatch: pyte
     assert (made["left_out"], made["y_kinds"], made["label_kind"]) == (2, {"lag_ms": "ms"}, "text")
 
 
+def test_a_chart_shows_all_brokers_together() -> None:
+    table = pa.table({"broker": ["*", "x", "y"], "topic": ["a"] * 3, "messages": [5, 3, 2]})
+    drawing = drawn(Chart("bars", "By topic", "t", ("messages",), split=("topic",)), table)
+    assert drawing["columns"] == {"label": ["a"], "messages": [5]}
+
+
+def test_a_chart_of_each_broker_tells_them_apart() -> None:
+    table = pa.table({"broker": ["x", "y"], "queue_id": [0, 0], "messages": [3, 2]})
+    drawing = drawn(Chart("bars", "By queue", "t", ("messages",), split=("queue_id",)), table)
+    assert drawing["columns"] == {"label": ["x 0", "y 0"], "messages": [3, 2]}
+    assert drawing["split"] == "broker queue_id"
+
+
 def test_choices_come_with_the_largest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_charts, "MOST_CHOICES", 2)
-    table = pa.table({"topic": ["a", "a", "b", "c"], "queue_id": [0, 1, 0, 0], "messages": [3, 4, 9, 1]})
+    table = pa.table(
+        {"broker": ["x"] * 4, "topic": ["a", "a", "b", "c"], "queue_id": [0, 1, 0, 0], "messages": [3, 4, 9, 1]}
+    )
     made = drawn(Chart("bars", "By queue", "t", ("messages",), split=("queue_id",), choose="topic"), table)
     assert (made["choices"], made["left_out"], made["label_kind"]) == (["b", "a"], 1, "number")
     assert made["columns"] == {"topic": ["a", "a", "b"], "label": [0, 1, 0], "messages": [3, 4, 9]}
 
 
 def test_bars_of_two_columns_that_share_a_name_are_merged_as_the_chart_says() -> None:
-    table = pa.table({"client_id": ["x", "x"], "topic": ["a", "a"], "p50_ms": [3, 8]})
+    table = pa.table({"broker": ["x", "x"], "client_id": ["x", "x"], "topic": ["a", "a"], "p50_ms": [3, 8]})
     chart = Chart("bars", "By client", "t", ("p50_ms",), split=("client_id", "topic"), merge="max")
     assert drawn(chart, table)["columns"] == {"label": ["x a"], "p50_ms": [8]}
 
 
 def test_a_histogram_adds_up_what_it_does_not_tell_apart() -> None:
-    table = pa.table({"group": ["a", "b", "a"], "from_us": [1, 1, 2], "to_us": [2, 2, 4], "samples": [1, 2, 3]})
+    table = pa.table({"broker": ["x"] * 3, "from_us": [1, 1, 2], "to_us": [2, 2, 4], "samples": [1, 2, 3]})
     made = drawn(Chart("histogram", "Took", "t", ("samples",)), table)
     assert made["columns"] == {"from_us": [1, 2], "to_us": [2, 4], "samples": [3, 3]}
     assert made["place"] == ["from_us", "to_us"]
 
 
 def test_ten_thousand_queues_are_no_ten_thousand_bars() -> None:
-    table = pa.table({"queue_id": list(range(10_000)), "messages": list(range(10_000))})
+    table = pa.table({"broker": ["x"] * 10_000, "queue_id": range(10_000), "messages": range(10_000)})
     made = drawn(Chart("bars", "By queue", "t", ("messages",), split=("queue_id",)), table)
     assert made["columns"]["label"] == list(range(9_970, 10_000))
     assert made["left_out"] == 9_970

@@ -34,18 +34,22 @@ SUMMARY: dict[str, Any] = {
         }
     ],
     "parameters": {"from_ms": None, "to_ms": 1_700_000_000_000, "topic": None, "consumer_group": "g", "compare": False},
-    "input": {
-        "store": "/data/<store>",
-        "start_offset": 0,
-        "end_offset": 300,
-        "ended_by": "unwritten space",
-        "messages": 2,
-        "segments_read": 1,
-        "segments_gone": [],
-        "segments_unread": ["x"],
-        "foreign_files": [],
-        "torn_bytes": 0,
-    },
+    "brokers": ["broker-a"],
+    "inputs": [
+        {
+            "broker": "broker-a",
+            "store": "/data/<store>",
+            "start_offset": 0,
+            "end_offset": 300,
+            "ended_by": "unwritten space",
+            "messages": 2,
+            "segments_read": 1,
+            "segments_gone": [],
+            "segments_unread": ["x"],
+            "foreign_files": [],
+            "torn_bytes": 0,
+        }
+    ],
     "words": ["There are <2> messages."],
     "step_ms": 60_000,
     "notes": [],
@@ -55,11 +59,14 @@ SUMMARY: dict[str, Any] = {
     "finished_ms": 1_700_000_000_000,
     "duration_s": 1.25,
 }
+SOURCE: dict[str, Any] = SUMMARY["inputs"][0]
 TABLES = {
-    "by_topic": pa.table({"topic": ["orders"], "messages": [2], "bytes": [300]}),
-    "by_queue": pa.table({"topic": ["orders"], "queue_id": [0], "messages": [2]}),
-    "by_minute": pa.table({"minute_ts": [60_000], "topic": ["orders"], "messages": [2], "bytes": [300]}),
-    "by_size": pa.table({"topic": ["orders"], "size_class": [16], "messages": [2]}),
+    "by_topic": pa.table({"broker": ["broker-a"], "topic": ["orders"], "messages": [2], "bytes": [300]}),
+    "by_queue": pa.table({"broker": ["broker-a"], "topic": ["orders"], "queue_id": [0], "messages": [2]}),
+    "by_minute": pa.table(
+        {"broker": ["broker-a"], "minute_ts": [60_000], "topic": ["orders"], "messages": [2], "bytes": [300]}
+    ),
+    "by_size": pa.table({"broker": ["broker-a"], "topic": ["orders"], "size_class": [16], "messages": [2]}),
 }
 CHARTS = (Chart("stack", "Stored", "by_minute", ("messages", "bytes"), split=("topic",)),)
 JOURNAL = {"files": 2, "entries": 4_000, "lost": 3, "torn_bytes": 0, "cut_off_files": 1, "unreadable_files": 0}
@@ -90,7 +97,9 @@ def test_its_policy_lets_in_exactly_its_script() -> None:
 
 def test_what_comes_from_the_store_cannot_leave_its_place() -> None:
     hostile = "</script><script>alert(1)</script><!--{{ style }}"
-    tables = TABLES | {"by_topic": pa.table({"topic": [hostile], "messages": [1], "bytes": [1]})}
+    tables = TABLES | {
+        "by_topic": pa.table({"broker": ["broker-a"], "topic": [hostile], "messages": [1], "bytes": [1]})
+    }
     parameters = SUMMARY["parameters"] | {"topic": hostile}
     text = page(SUMMARY | {"title": hostile, "parameters": parameters, "notes": [hostile]}, tables, CHARTS)
     assert "<script>alert" not in text
@@ -114,7 +123,7 @@ def test_the_time_before_is_beside_the_first_table() -> None:
 
 def test_it_says_what_was_read() -> None:
     text = facts(SUMMARY)
-    assert "<dd>/data/&lt;store&gt;</dd>" in text
+    assert "<dd>/data/&lt;store&gt; of broker-a</dd>" in text
     assert "<dd>bytes 0 to 300, 2 messages; nothing is written behind that</dd>" in text
     assert "<dd>1 read, 1 behind the end, not read</dd>" in text
     assert "Poll journal" not in text
@@ -129,18 +138,20 @@ def test_it_says_what_was_read() -> None:
     assert (
         "<dt>Lake</dt><dd>1,000 messages of /lake/&lt;s&gt;, which has the log up to byte 2,000, filled "
         "1970-01-01 00:00:00 UTC, 5 bytes of the log deleted unread</dd>"
-    ) in facts(SUMMARY | {"input": SUMMARY["input"] | {"lake": lake}})
+    ) in facts(SUMMARY | {"inputs": [SOURCE | {"lake": lake}]})
     assert "Lake" not in text
-    of_journal = facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL}})
+    of_journal = facts(SUMMARY | {"inputs": [{"broker": "a", "store": "/data", "journal": JOURNAL}]})
     assert (
         "<dd>4,000 entries in 2 files, 3 entries that the broker could not write, "
         "1 file that a crash may have cut off</dd>"
     ) in of_journal
     assert "<dd>4,000 entries in 1 file, 3 entries" in facts(
-        SUMMARY | {"input": {"store": "/data", "journal": JOURNAL | {"files": 1}}}
+        SUMMARY | {"inputs": [{"broker": "a", "store": "/data", "journal": JOURNAL | {"files": 1}}]}
     )
     assert "Segments" not in of_journal
-    assert "<dd>there is none</dd>" in facts(SUMMARY | {"input": {"store": "/data", "journal": JOURNAL | {"files": 0}}})
+    assert "<dd>there is none</dd>" in facts(
+        SUMMARY | {"inputs": [{"broker": "a", "store": "/data", "journal": JOURNAL | {"files": 0}}]}
+    )
 
 
 def test_its_words_stand_before_its_figures() -> None:
@@ -159,7 +170,10 @@ def test_its_script_is_one_that_a_browser_takes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_an_edge_behind_which_a_table_goes_on_is_shaded(tmp_path: Path, theme: str) -> None:
-    wide = pa.table({"topic": ["orders"] * 3} | {f"messages_of_day_{day}": [day] * 3 for day in range(9)})
+    wide = pa.table(
+        {"broker": ["broker-a"] * 3, "topic": ["orders"] * 3}
+        | {f"messages_of_day_{day}": [day] * 3 for day in range(9)}
+    )
     (tmp_path / "report.html").write_text(page(SUMMARY, TABLES | {"by_topic": wide}, CHARTS), encoding="utf-8")
     with sync_playwright() as playwright:
         browser = launch(playwright)
@@ -191,7 +205,7 @@ def test_an_edge_behind_which_a_table_goes_on_is_shaded(tmp_path: Path, theme: s
 
 
 def test_it_says_what_it_is_about_and_what_is_missing() -> None:
-    assert lead(SUMMARY) == "from the beginning to 2023-11-14 22:13:20 UTC; group g only"
+    assert lead(SUMMARY) == "from the beginning to 2023-11-14 22:13:20 UTC; at broker-a; group g only"
     assert lead(SUMMARY | {"previous": {"from_ms": 0, "to_ms": 60_000}}).endswith(
         "compared with the time from 1970-01-01 00:00:00 UTC to 1970-01-01 00:01:00 UTC"
     )
@@ -203,6 +217,6 @@ def test_it_says_what_it_is_about_and_what_is_missing() -> None:
         }
     )
     assert said == (
-        '<p class="told" role="note">There is no &lt;journal&gt;.</p>\n'
-        '<p class="told" role="note">1,200 left out: a clock went back.</p>\n'
+        '<p class="note-line" role="note">There is no &lt;journal&gt;.</p>\n'
+        '<p class="note-line" role="note">1,200 left out: a clock went back.</p>\n'
     )

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from spark_jobs.output import result as report_result
-from spark_jobs.output.result import before, concerning, result, step_of
+from spark_jobs.output.result import compute, compute_previous, restrict, step_of
 from spark_jobs.reports.shape import Figure, Report, Table
 from spark_jobs.reports.steps import DAY_MS, MINUTE_MS
 from spark_jobs.run import Period
@@ -21,13 +21,14 @@ REPORT = Report(
     tables={
         "by_topic": Table(
             "facts",
-            lambda facts: facts.groupBy("topic").agg(F.sum("messages").alias("messages")).orderBy("topic"),
-            "topic string, messages long",
+            lambda facts: facts.groupBy("broker", "topic").agg(F.sum("messages").alias("messages")),
+            "broker string, topic string, messages long",
+            worst="messages",
         ),
         "by_minute": Table(
             "facts",
-            lambda facts: facts.groupBy("minute_ts").agg(F.sum("messages").alias("messages")).orderBy("minute_ts"),
-            "minute_ts long, messages long",
+            lambda facts: facts.groupBy("broker", "minute_ts").agg(F.sum("messages").alias("messages")),
+            "broker string, minute_ts long, messages long",
         ),
     },
     figures={"facts": lambda facts, *keys: facts.groupBy(*keys).agg(F.sum("messages").alias("messages"))},
@@ -39,39 +40,56 @@ OPEN = Period(None, None)
 
 @pytest.fixture(scope="module")
 def facts(spark: "SparkSession") -> "dict[str, DataFrame]":
-    rows = [("a", 0, 1), ("a", MINUTE_MS, 2), ("b", 2 * MINUTE_MS, 4)]
+    rows = [("x", "a", 0, 1), ("x", "a", MINUTE_MS, 2), ("x", "b", 2 * MINUTE_MS, 4)]
     left_out = [("clock_back", "a", 0, 3), ("clock_back", "b", 2 * MINUTE_MS, 4), ("filtered", "b", 2 * MINUTE_MS, 0)]
     return {
-        "facts": spark.createDataFrame(rows, "topic string, minute_ts long, messages long"),
+        "facts": spark.createDataFrame(rows, "broker string, topic string, minute_ts long, messages long"),
         "left_out": spark.createDataFrame(left_out, "reason string, topic string, minute_ts long, count long"),
     }
 
 
 def test_of_everything(facts: "dict[str, DataFrame]") -> None:
     said: list[str] = []
-    found = result(REPORT, facts, OPEN, said.append)
-    assert found.tables["by_topic"].to_pylist() == [{"topic": "a", "messages": 3}, {"topic": "b", "messages": 4}]
+    found = compute(REPORT, facts, OPEN, 1, said.append)
+    assert found.tables["by_topic"].to_pylist() == [
+        {"broker": "x", "topic": "b", "messages": 4},
+        {"broker": "x", "topic": "a", "messages": 3},
+    ]
     assert (found.total, found.step_ms, found.cut) == ({"messages": 7}, MINUTE_MS, [])
     assert [(part["reason"], part["count"]) for part in found.left_out] == [("clock_back", 7)]
     assert said == ["making by_topic", "making by_minute", "adding up"]
 
 
 def test_of_a_period_and_the_one_before(facts: "dict[str, DataFrame]") -> None:
-    found = result(REPORT, facts, Period(2 * MINUTE_MS, 4 * MINUTE_MS), lambda doing: None)
+    found = compute(REPORT, facts, Period(2 * MINUTE_MS, 4 * MINUTE_MS), 1, lambda doing: None)
     assert found.total == {"messages": 4}
     assert [part["count"] for part in found.left_out] == [4]
-    total, rows = before(REPORT, facts, Period(0, 2 * MINUTE_MS))
-    assert (total, rows.to_pylist()) == ({"messages": 3}, [{"topic": "a", "messages": 3}])
+    total, rows = compute_previous(REPORT, facts, Period(0, 2 * MINUTE_MS), 1)
+    assert (total, rows.to_pylist()) == ({"messages": 3}, [{"broker": "x", "topic": "a", "messages": 3}])
 
 
 def test_of_one_topic(facts: "dict[str, DataFrame]") -> None:
-    found = result(REPORT, concerning(facts, "b", "g"), OPEN, lambda doing: None)
+    found = compute(REPORT, restrict(facts, "b", "g"), OPEN, 1, lambda doing: None)
     assert (found.total, found.left_out[0]["count"]) == ({"messages": 4}, 4)
+
+
+def test_several_brokers_have_rows_of_their_own_and_rows_together(facts: "dict[str, DataFrame]") -> None:
+    several = facts | {"facts": facts["facts"].unionAll(facts["facts"].withColumn("broker", F.lit("y")))}
+    result = compute(REPORT, several, OPEN, 2, lambda doing: None)
+    assert [tuple(row.values()) for row in result.tables["by_topic"].to_pylist()] == [
+        ("*", "b", 8),
+        ("*", "a", 6),
+        ("x", "b", 4),
+        ("y", "b", 4),
+        ("x", "a", 3),
+        ("y", "a", 3),
+    ]
+    assert result.total == {"messages": 14}
 
 
 def test_a_table_that_is_too_long_is_cut(facts: "dict[str, DataFrame]", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_result, "MOST_ROWS", 2)
-    found = result(REPORT, facts, OPEN, lambda doing: None)
+    found = compute(REPORT, facts, OPEN, 1, lambda doing: None)
     assert found.cut == ["by_minute"]
     assert found.tables["by_minute"].num_rows == 2
 
@@ -87,4 +105,4 @@ def test_steps_are_as_short_as_the_time_allows(facts: "dict[str, DataFrame]", pe
 def test_nothing_has_the_shortest_step(facts: "dict[str, DataFrame]") -> None:
     nothing = {name: rows.where("false") for name, rows in facts.items()}
     assert step_of(nothing, OPEN) == MINUTE_MS
-    assert result(REPORT, nothing, OPEN, lambda doing: None).total == {"messages": None}
+    assert compute(REPORT, nothing, OPEN, 1, lambda doing: None).total == {"messages": None}

@@ -31,7 +31,7 @@ SAVINGS = {
 
 
 def table(*rows: dict[str, Any]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows))
+    return pa.Table.from_pylist([{"broker": "a"} | row for row in rows])
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -192,5 +192,5 @@ def test_figures_in_words() -> None:
 
 def test_the_first_of_the_largest() -> None:
     rows = table({"name": "a", "n": 1}, {"name": "b", "n": 2}, {"name": "c", "n": 2}, {"name": "d", "n": None})
-    assert top(rows, "n") == {"name": "b", "n": 2}
+    assert top(rows, "n") == {"broker": "a", "name": "b", "n": 2}
     assert top(rows.slice(0, 0), "n") == {}

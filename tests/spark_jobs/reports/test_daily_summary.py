@@ -110,7 +110,7 @@ def test_one_topic_and_one_group(
     total = {name: report.summary["total"][name] for name in ("messages", "answers", "lag")}
     assert total == {"messages": 7, "answers": 3, "lag": 1}
     assert [(row["topic"], row["messages"]) for row in report.summary["rows"]] == [("orders", 7)]
-    assert report.summary["input"]["messages"] == 8
+    assert report.summary["inputs"][0]["messages"] == 8
     assert finished_report("daily_summary", driven, topic="nothing").summary["rows"] == []
 
 

@@ -57,7 +57,15 @@ def test_of_nothing_no_share_is_known(spark: "SparkSession") -> None:
 def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
     report = finished_report("empty_polls", driven)
     assert report.summary["rows"] == [
-        {"topic": "orders", "answers": 5, "empty": 2, "empty_share": 0.4, "messages": 8, "messages_an_answer": 1.6}
+        {
+            "broker": "a",
+            "topic": "orders",
+            "answers": 5,
+            "empty": 2,
+            "empty_share": 0.4,
+            "messages": 8,
+            "messages_an_answer": 1.6,
+        }
     ]
     assert {(row["status"], row["how"]): row["answers"] for row in report.table("by_status")} == {
         ("FOUND", "arrival"): 1,

@@ -30,13 +30,14 @@ def facts_of(spark: "SparkSession") -> FactsOf:
 def test_the_schemas_of_its_tables(spark: "SparkSession", facts_of: FactsOf, name: str) -> None:
     report, facts = load(name), facts_of(name)
     for table in report.tables.values():
+        assert table.schema.startswith("broker string, ")
         made, promised = table.make(facts[table.of]), spark.createDataFrame([], table.schema)
         assert made.schema.simpleString() == promised.schema.simpleString(), table.schema
-    assert all("minute_ts" in rows.columns for rows in facts.values())
+    assert all({"broker", "minute_ts"} <= set(rows.columns) for rows in facts.values())
     if report.reads:
         assert {"segment", "messages", "bytes", "end"} <= set(facts["stored"].columns)
     if "left_out" in facts:
-        assert set(facts["left_out"].columns) == {"reason", "topic", "group", "minute_ts", "count"}
+        assert set(facts["left_out"].columns) == {"reason", "broker", "topic", "group", "minute_ts", "count"}
 
 
 @pytest.mark.parametrize("name", REPORTS)

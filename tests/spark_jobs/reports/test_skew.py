@@ -85,4 +85,4 @@ def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> No
     assert [
         (row["group"], row["clients"], row["messages"], row["client_id"], row["idle_clients"])
         for row in report.table("by_group")
-    ] == [("fast", 1, 2, "c1", 0), ("slow", 2, 6, "c2", 1)]
+    ] == [("slow", 2, 6, "c2", 1), ("fast", 1, 2, "c1", 0)]

@@ -93,7 +93,10 @@ def test_how_uneven(spark: "SparkSession") -> None:
 
 
 def test_reasons_are_counted(spark: "SparkSession") -> None:
-    facts = spark.createDataFrame([("a", 0, 2), ("a", 0, 3), ("b", 0, 1)], "topic string, minute_ts long, samples long")
+    facts = spark.createDataFrame(
+        [("x", "a", 0, 2), ("x", "a", 0, 3), ("x", "b", 0, 1)],
+        "broker string, topic string, minute_ts long, samples long",
+    )
     assert sorted(rows(reason(facts, "clock_back"))) == [("clock_back", "a", "", 0, 5), ("clock_back", "b", "", 0, 1)]
     of_groups = facts.withColumn("group", F.col("samples").cast("string"))
     assert sorted(rows(reason(of_groups, "clock_back"), "topic", "group", "count")) == [

@@ -52,10 +52,10 @@ def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> No
     report = finished_report("wakeup_latency", driven)
     zeros = {f"{name}_us": 0 for name in ("mean", "min", "p50", "p90", "p99", "p999", "max")}
     assert report.summary["rows"] == [
-        {"topic": "orders", "stage": stage, "samples": 1} | zeros
+        {"broker": "a", "topic": "orders", "stage": stage, "samples": 1} | zeros
         for stage in ("stored_to_answered", "stored_to_woken", "woken_to_answered")
     ]
     assert [row["cause"] for row in report.table("by_cause")] == ["arrival"] * 3
     assert report.summary["total"]["wakeups"] == 1
-    assert report.summary["input"]["journal"]["entries"] == 9
+    assert report.summary["inputs"][0]["journal"]["entries"] == 9
     assert report.summary["notes"] == []

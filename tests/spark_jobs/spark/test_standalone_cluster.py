@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from spark_jobs.hosting.spark_process import COMMAND, SparkProcess
 from spark_jobs.output.folders import SUMMARY
-from spark_jobs.run import Job, run_report
+from spark_jobs.run import BrokerStore, Job, run_report
 from tests.fakes.spark_cluster import SparkCluster
 from tests.spark_jobs.stores import make_store
 from tests.spark_jobs.watching import Watching, tables_of
@@ -59,7 +59,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected(spark: "SparkSession", store: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What the same report makes without a cluster."""
     folder = tmp_path_factory.mktemp("local") / "run"
-    run_report(Job("throughput", store, folder), spark, timezone.now, lambda percent, doing, until=0: None)
+    run_report(
+        Job("throughput", (BrokerStore("a", store),), folder), spark, timezone.now, lambda percent, doing, until=0: None
+    )
     return tables_of(folder)
 
 

@@ -40,7 +40,7 @@ def test_a_lake_from_the_command_line_and_a_report_of_it(golden: Path, tmp_path:
     called("report", "run", "throughput", *where, "--out", str(tmp_path / "out"))
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert {row["topic"]: row["messages"] for row in summary["rows"]} == COUNTS
-    assert summary["input"]["lake"]["messages"] == 3319
+    assert summary["inputs"][0]["lake"]["messages"] == 3319
     assert golden_store.fingerprint(golden) == before
 
 

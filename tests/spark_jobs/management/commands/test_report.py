@@ -43,6 +43,11 @@ def test_an_unsupported_url_is_refused(option: str, tmp_path: Path) -> None:
         call_command("report", "run", "throughput", option, "s3://bucket/a", "--out", str(tmp_path / "out"))
 
 
+def test_a_broker_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="There is no broker 'broker-z' in this installation, but broker-a"):
+        call_command("report", "run", "throughput", "--broker", "broker-z", "--out", str(tmp_path / "out"))
+
+
 def test_a_window_that_is_not_of_whole_minutes(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="whole minute: a multiple of 60,000 ms"):
         call_command("report", "run", "throughput", "--out", str(tmp_path / "out"), "--to", "2026-01-31T10:00:30")
@@ -69,7 +74,9 @@ def test_the_golden_store_from_the_command_line(golden: Path, tmp_path: Path) ->
         stdout=out,
         stderr=StringIO(),
     )
-    assert out.getvalue().startswith("Throughput of 3319 messages, up to byte 2075752 (unwritten space), in ")
+    assert out.getvalue().startswith(
+        "Throughput of clean-shutdown: 3319 messages, up to byte 2075752 (unwritten space), in "
+    )
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert {row["topic"]: row["messages"] for row in summary["rows"]} == COUNTS
     assert golden_store.fingerprint(golden) == before
@@ -90,7 +97,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Job]:
         jobs.append(job)
         if job.report == "skew":
             raise ValueError("not this one")
-        return {"notes": [], "title": job.report, "input": {}, "duration_s": 1.0}
+        return {"notes": [], "title": job.report, "inputs": [], "duration_s": 1.0}
 
     session = object()
     monkeypatch.setattr(report, "run_report", run_report)

@@ -1,0 +1,107 @@
+"""The notes of a report: what its reader has to know before the figures, a sentence each."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.catalogue import ReportInfo
+from spark_jobs.inputs import StoreInputs
+from spark_jobs.lake.report_lake import lake_notes
+from spark_jobs.output.result import Result
+from spark_jobs.run import NO_JOURNAL, Job, periods
+from spark_jobs.sources.commit_log_bounds import implausible_note
+from spark_jobs.sources.commit_log_damage import find_damage
+
+if TYPE_CHECKING:
+    from spark_jobs.sources.commit_log_segments import LogPlan
+
+MOST_DAMAGE = 5
+"""Damaged places of a log that have a sentence each."""
+
+
+def notes_of_run(
+    info: ReportInfo, stores: Sequence[StoreInputs], sources: Sequence[dict[str, Any]], result: Result, job: Job
+) -> list[str]:
+    """The notes about every store, with its broker's name where there are several; then those about the tables."""
+    is_empty = not any(table.num_rows for table in result.tables.values())
+    sentences = []
+    for store, source in zip(stores, sources, strict=True):
+        start = f"{store.broker}: " if len(stores) > 1 else ""
+        sentences += [start + sentence for sentence in store_notes(info, store, source, is_empty, job)]
+    return sentences + [
+        f"The table {name} is longer than can be kept here; it has its first rows only." for name in result.cut
+    ]
+
+
+def store_notes(info: ReportInfo, store: StoreInputs, source: dict[str, Any], is_empty: bool, job: Job) -> list[str]:
+    """The notes about one store. ``is_empty``: the report's tables have no rows."""
+    sentences, journal, plan = [], store.journal, store.plan
+    if plan is not None:
+        sentences += damage_notes(plan, source)
+    if journal is not None and not journal.files:
+        missing = "there is nothing to report" if info.needs_journal else "a part of this report is missing"
+        sentences.append(NO_JOURNAL.format(missing))
+    elif journal is not None and not journal.entries:
+        sentences.append("The poll journal of this store is empty: no pull has ended yet.")
+    elif is_empty and plan is None:
+        sentences.append(f"The poll journal has no entry of what was asked for{_restriction(job)}.")
+    if plan is not None and plan.end <= plan.start and store.lake is None:
+        sentences.append("The commit log of this store is empty.")
+    elif plan is not None and is_empty:
+        sentences.append(f"The commit log has no message of what was asked for{_restriction(job)}.")
+    if journal is not None and journal.lost:
+        sentences.append(
+            f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here."
+        )
+    if store.lake is not None:
+        begins = [part.from_ms for part in periods(job) if part.from_ms is not None]
+        sentences += lake_notes(store.lake, plan, journal, min(begins, default=None))
+    return sentences
+
+
+def _restriction(job: Job) -> str:
+    """As ``: topic orders, group a``; empty for everything."""
+    names = (("topic", job.topic), ("group", job.consumer_group))
+    parts = [f"{name} {value}" for name, value in names if value]
+    if job.from_ms is not None or job.to_ms is not None:
+        parts.append("this window of time")
+    return f": {', '.join(parts)}" if parts else ""
+
+
+def damage_notes(plan: "LogPlan", source: dict[str, Any]) -> list[str]:
+    """What is missing because the log is damaged: bytes, offsets, about how many messages, of what time.
+
+    ``source`` describes what was read of the store (``run.describe``).
+    """
+    is_short = plan.end - plan.start > sum(part.stop - part.start for part in plan.ranges)
+    if not is_short and not source["torn_segments"]:
+        return []
+    damaged, left_out = find_damage(plan, source["torn_segments"])
+    sentences = []
+    for damage in damaged[:MOST_DAMAGE]:
+        size = damage.end - damage.start
+        about = round(size / source["mean_size"]) if source["mean_size"] else 0
+        sentences.append(
+            f"{size:,} bytes of the commit log, from offset {damage.start:,} to {damage.end:,}, are missing or damaged"
+            + (f": about {about:,} message{'' if about == 1 else 's'}" if about else "")
+            + _between(damage.from_ms, damage.to_ms)
+            + "."
+        )
+    others = damaged[MOST_DAMAGE:]
+    if others:
+        size = sum(damage.end - damage.start for damage in others)
+        sentences.append(
+            f"{len(others):,} more places of the commit log are missing or damaged, {size:,} bytes in all."
+        )
+    return [*sentences, note] if (note := implausible_note(left_out)) else sentences
+
+
+def _between(from_ms: int | None, to_ms: int | None) -> str:
+    """As ``, stored between 2026-01-31 10:00:00 and 2026-01-31 10:05:00 UTC``."""
+    first, last = (
+        None if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+        for at_ms in (from_ms, to_ms)
+    )
+    if first and last:
+        return f", stored between {first} and {last} UTC"
+    return f", stored after {first} UTC" if first else f", stored before {last} UTC" if last else ""

@@ -1,0 +1,93 @@
+"""Reports over the stores of several brokers: each broker's rows, and those of all together."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from broker_core import commands as c
+from spark_jobs.run import BrokerStore, Job, run_report
+from tests.spark_jobs.driven import Driven
+from tests.spark_jobs.test_run import now
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MINUTE = 60_000
+
+
+def write_store(folder: Path, messages: int, committed: int, end_ms: int) -> Path:
+    """A broker whose group ``g`` has committed so many of the messages in queue 0 of ``orders``."""
+    driven = Driven()
+    driven.bench.call(c.UpdateAndCreateTopic(topic="orders", read_queues=2, write_queues=2))
+    driven.send("orders", messages)
+    driven.at(1_000)
+    driven.pull("orders", 0, "g", "c1")
+    driven.commit("orders", committed, "g", "c1")
+    driven.at(end_ms)
+    driven.send("orders", queue=1)
+    return driven.save(folder)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[BrokerStore, ...]:
+    """Three brokers with 6, 3 and 2 messages, of which ``g`` has not committed 1, 0 and 1 in queue 0."""
+    folder = tmp_path_factory.mktemp("cluster")
+    written = {"broker-a": (5, 4, 5 * MINUTE), "broker-b": (2, 2, MINUTE), "broker-c": (1, 0, 3 * MINUTE)}
+    return tuple(BrokerStore(name, write_store(folder / name, *story)) for name, story in written.items())
+
+
+def run(spark: "SparkSession", report: str, stores: tuple[BrokerStore, ...], folder: Path) -> dict[str, Any]:
+    return run_report(Job(report, stores, folder), spark, now, lambda percent, doing, until=0: None)
+
+
+def amounts(summary: dict[str, Any], column: str) -> dict[str, Any]:
+    return {row["broker"]: row[column] for row in summary["rows"] if row["topic"] == "orders"}
+
+
+def test_topics_have_rows_of_each_broker_and_of_all(
+    spark: "SparkSession", stores: tuple[BrokerStore, ...], tmp_path: Path
+) -> None:
+    summary = run(spark, "throughput", stores, tmp_path / "all")
+    assert amounts(summary, "messages") == {"*": 11, "broker-a": 6, "broker-b": 3, "broker-c": 2}
+    assert amounts(summary, "queues") == {"*": 6, "broker-a": 2, "broker-b": 2, "broker-c": 2}
+    assert [row["broker"] for row in summary["rows"]] == ["*", "broker-a", "broker-b", "broker-c"]
+    assert summary["total"]["messages"] == 11
+    assert [(source["broker"], source["messages"]) for source in summary["inputs"]] == [
+        ("broker-a", 6),
+        ("broker-b", 3),
+        ("broker-c", 2),
+    ]
+    assert (
+        "everything there is; at 3 brokers: broker-a, broker-b, broker-c" in (tmp_path / "all/report.html").read_text()
+    )
+    alone = run(spark, "throughput", stores[1:2], tmp_path / "alone")
+    assert amounts(alone, "messages") == {"broker-b": 3}
+
+
+def test_the_lag_of_a_group_is_that_of_all_its_brokers(
+    spark: "SparkSession", stores: tuple[BrokerStore, ...], tmp_path: Path
+) -> None:
+    """At one common end, though the brokers' logs end at different times."""
+    summary = run(spark, "consumer_lag", stores, tmp_path / "lag")
+    assert amounts(summary, "lag") == {"*": 2, "broker-a": 1, "broker-b": 0, "broker-c": 1}
+    assert amounts(summary, "queues") == {"*": 3, "broker-a": 1, "broker-b": 1, "broker-c": 1}
+    assert summary["total"]["lag"] == 2
+    assert {row["broker"] for row in summary["rows"]} == {"*", "broker-a", "broker-b", "broker-c"}
+
+
+def test_queues_of_the_same_number_at_two_brokers_are_two(
+    spark: "SparkSession", stores: tuple[BrokerStore, ...], tmp_path: Path
+) -> None:
+    summary = run(spark, "skew", stores[:2], tmp_path / "skew")
+    assert amounts(summary, "queues") == {"*": 4, "broker-a": 2, "broker-b": 2}
+    # 5 of 9 messages lie in one of 4 queues
+    assert amounts(summary, "imbalance")["*"] == round(5 * 4 / 9, 3) == summary["total"]["queue_imbalance"]
+
+
+def test_a_day_has_figures_of_each_broker_and_of_all(
+    spark: "SparkSession", stores: tuple[BrokerStore, ...], tmp_path: Path
+) -> None:
+    summary = run(spark, "daily_summary", stores[:2], tmp_path / "daily")
+    assert amounts(summary, "messages") == {"*": 9, "broker-a": 6, "broker-b": 3}
+    assert (summary["total"]["messages"], summary["total"]["lag"]) == (9, 1)

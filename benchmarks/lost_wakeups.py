@@ -13,7 +13,7 @@ MISSED = ("glassmq_pulls_woken_total", 'cause="missed_arrival"')
 
 def measure(broker: Broker) -> None:
     with broker.awake():
-        told = broker.run(
+        result = broker.run(
             "race",
             "--messages",
             str(number("messages", 100_000)),
@@ -23,11 +23,11 @@ def measure(broker: Broker) -> None:
             str(number("jitter", 1500)),
         )
         missed = f"; missed_arrival {broker.metric(*MISSED):.0f}" if broker.name == GLASSMQ else ""
-    slow = told["slow_ns"]
-    print(f"  {broker.name}: {len(slow)} of {told['messages']:,} messages took longer than 1 s{missed}")
+    slow = result["slow_ns"]
+    print(f"  {broker.name}: {len(slow)} of {result['messages']:,} messages took longer than 1 s{missed}")
     print(
-        f"    p50 {told['p50_ns'] / 1e6:.2f}  p99 {told['p99_ns'] / 1e6:.2f}  p99.9 {told['p999_ns'] / 1e6:.2f}  "
-        f"max {told['max_ns'] / 1e6:,.1f} ms, in {told['seconds']:.0f} s"
+        f"    p50 {result['p50_ns'] / 1e6:.2f}  p99 {result['p99_ns'] / 1e6:.2f}  p99.9 {result['p999_ns'] / 1e6:.2f}  "
+        f"max {result['max_ns'] / 1e6:,.1f} ms, in {result['seconds']:.0f} s"
     )
     if slow:
         print("    the slow ones, s: " + ", ".join(f"{value / 1e9:.1f}" for value in slow[:50]), flush=True)

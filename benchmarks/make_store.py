@@ -83,14 +83,14 @@ class Producer:
         queues = chance.choices(range(self._queues), cum_weights=self._queue_weights, k=A_SEND)
         tags = chance.choices(TAGS, k=A_SEND)
         born = now.wall_ms - int(chance.expovariate(0.2))
-        made = []
+        messages = []
         for queue_id, tag in zip(queues, tags, strict=True):
             self._number = number = self._number + 1
             size = low if low == high else low + int(chance.random() * (high - low + 1))
             start = int(chance.random() * (len(text) - size))
             properties = f"TAGS\x01{tag}\x02" + (f"KEYS\x01order-{number}\x02" if number % 3 else "")
-            made.append(OutgoingMessage(text[start : start + size], properties, queue_id, born_timestamp=born))
-        return made
+            messages.append(OutgoingMessage(text[start : start + size], properties, queue_id, born_timestamp=born))
+        return messages
 
 
 def make_store(
@@ -160,8 +160,8 @@ def main() -> None:
         seed=chosen.seed,
         a_second=chosen.per_second,
     )
-    took = time.perf_counter() - began
-    print(f"  {count:,} messages in {took:.1f} s, {count / took:,.0f} a second: {chosen.path}")
+    seconds = time.perf_counter() - began
+    print(f"  {count:,} messages in {seconds:.1f} s, {count / seconds:,.0f} a second: {chosen.path}")
 
 
 if __name__ == "__main__":

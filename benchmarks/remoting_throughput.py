@@ -33,11 +33,11 @@ def main() -> None:
         for broker, counts in in_turn(found, number("rounds", 3)):
             for way, words in WAYS.items():
                 with broker.awake():
-                    told = broker.run("throughput", *words, *arguments)
-                if told["refused"]:
-                    print(f"  {broker.name} refused {told['refused']:,} calls: {way}", flush=True)
+                    result = broker.run("throughput", *words, *arguments)
+                if result["refused"]:
+                    print(f"  {broker.name} refused {result['refused']:,} calls: {way}", flush=True)
                 if counts:
-                    figures[way][broker.name].append(told["messages"] / told["seconds"])
+                    figures[way][broker.name].append(result["messages"] / result["seconds"])
     for way, by_broker in figures.items():
         compare(way, by_broker, "messages/s")
 

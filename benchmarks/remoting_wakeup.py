@@ -19,8 +19,8 @@ def main() -> None:
     with brokers() as found:
         for broker, counts in in_turn(found, number("rounds", 5)):
             with broker.awake():
-                told = broker.run("wakeup", *arguments)
-            for what, values in (("send to listener", told["took_ns"]), ("send()", told["sent_ns"])):
+                result = broker.run("wakeup", *arguments)
+            for what, values in (("send to listener", result["took_ns"]), ("send()", result["sent_ns"])):
                 for name, part in (("p50", 0.5), ("p99", 0.99)):
                     if counts:
                         figures[f"{what}, {name}"][broker.name].append(percentile(values, part) / 1000)

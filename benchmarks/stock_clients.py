@@ -67,8 +67,8 @@ class Broker:
 
     def run(self, program: str, *arguments: str) -> dict[str, Any]:
         """Run a Java program to its end; returns the one line that it prints, as JSON."""
-        (told,) = java_program.run(program, "--namesrv", self.namesrv, *arguments, options=CLIENT_HEAP, seconds=3600)
-        return told
+        (result,) = java_program.run(program, "--namesrv", self.namesrv, *arguments, options=CLIENT_HEAP, seconds=3600)
+        return result
 
     def metric(self, name: str, label: str) -> float:
         """The value of a sample of GlassMQ's /metrics."""
@@ -83,7 +83,7 @@ def ours(running: GlassMQ) -> Broker:
     return Broker(GLASSMQ, running.address.namesrv, running.address.web, running.groups)
 
 
-def theirs(running: RealRocketMQ) -> Broker:
+def rocketmq_broker(running: RealRocketMQ) -> Broker:
     return Broker(ROCKETMQ, running.namesrv.address, "", [running.namesrv.pid, running.broker.pid])
 
 
@@ -94,7 +94,7 @@ def brokers() -> Iterator[list[Broker]]:
     with contextlib.ExitStack() as stack:
         found = []
         if "--compare" in sys.argv[1:]:
-            found.append(theirs(stack.enter_context(real_rocketmq(stock=True))))
+            found.append(rocketmq_broker(stack.enter_context(real_rocketmq(stock=True))))
         found.append(ours(stack.enter_context(glassmq())))
         for broker in found:
             broker.send_signal(signal.SIGSTOP)

@@ -129,7 +129,7 @@ async def publish(port: int, messages: int, seconds: float, connections: int = 3
     return done / (time.perf_counter() - began)
 
 
-async def held(port: int, count: int = 5000) -> None:
+async def measure_holds(port: int, count: int = 5000) -> None:
     """Hold a pull on each of ``count`` sockets, then wake all of them by one message."""
     began = time.perf_counter()
     opened: list[ClientConnection] = []
@@ -180,7 +180,7 @@ def main() -> None:
             median_of("publish, single messages", [asyncio.run(publish(port, 1, 4)) for _ in range(3)], "requests/s")
             median_of("publish, batches of 32  ", [asyncio.run(publish(port, 32, 4)) for _ in range(3)], "messages/s")
         if "held" in wanted:
-            asyncio.run(held(port))
+            asyncio.run(measure_holds(port))
     if "redis" in wanted:
         print("  the engine behind Redis:")
         with tempfile.TemporaryDirectory(prefix="glassmq-bench-") as folder:

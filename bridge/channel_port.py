@@ -32,13 +32,13 @@ def engine_channel(broker_name: str) -> str:
 
 
 class Backoff:
-    """Pauses after failures, which become longer until ``worked`` is called."""
+    """Pauses after failures, which become longer until ``reset`` is called."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._next_ms = limits.reconnect_first_ms
 
-    def worked(self) -> None:
+    def reset(self) -> None:
         self._next_ms = self._limits.reconnect_first_ms
 
     async def pause(self) -> None:
@@ -72,7 +72,7 @@ class ChannelTransport:
         while True:
             try:
                 message = await self._layer.receive(self.reply_to)
-                backoff.worked()
+                backoff.reset()
                 on_message(message["data"])
             except Exception as error:
                 log.warning("reading from the channel layer failed; trying again: %s", error)

@@ -98,7 +98,7 @@ class EngineHost:
         for process in processes:
             process.leaving = True
             process.answer_heartbeat()
-        await asyncio.gather(*(process.pump.rest(self.limits.drain_ms) for process in processes))
+        await asyncio.gather(*(process.pump.finish(self.limits.drain_ms) for process in processes))
         self._processes.clear()
 
     # --- Messages ---

@@ -96,7 +96,7 @@ class EngineWorker:
                 log.warning("reading from the channel layer failed; trying again: %s", error)
                 await self._backoff.pause()
             else:
-                self._backoff.worked()
+                self._backoff.reset()
                 return message
 
 

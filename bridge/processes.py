@@ -89,7 +89,7 @@ class ChildProcess:
     async def start(self) -> None:
         """Start the program, and restart it whenever it ends. OSError if it cannot be started."""
         await self._spawn()
-        self._keeper = start_task(self._keep(), f"keep {self.name}")
+        self._keeper = start_task(self._keep_running(), f"keep {self.name}")
 
     async def stop(self, grace_s: float) -> None:
         """Ask the child to end (SIGTERM); after ``grace_s`` kill it and the processes it started."""
@@ -158,7 +158,7 @@ class ChildProcess:
             if pipe >= 0:
                 os.close(pipe)
 
-    async def _keep(self) -> None:
+    async def _keep_running(self) -> None:
         loop = asyncio.get_running_loop()
         pause_s, first_run, served_before = 0.0, True, False
         while not self._stopping and self._process is not None:

@@ -33,7 +33,7 @@ class Pump:
         finally:
             self._task = None
 
-    async def rest(self, timeout_ms: int) -> None:
+    async def finish(self, timeout_ms: int) -> None:
         """Wait until nothing is left to send, or until the time-out, then stop."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=timeout_ms / 1000)

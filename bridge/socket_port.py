@@ -79,7 +79,7 @@ class SocketTransport:
                 self._tried.set()
                 await backoff.pause()
                 continue
-            backoff.worked()
+            backoff.reset()
             writer.transport.set_write_buffer_limits(WRITE_BUFFER)
             self._writer = writer
             self._tried.set()

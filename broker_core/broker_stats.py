@@ -73,10 +73,10 @@ class Notes:
         """(sum added to each total in the last ``slots`` finished slots, their length in seconds); 0: all slots."""
         end = now_ns - now_ns % self._slot_ns
         begin = max(end - (slots or self._slots) * self._slot_ns, self._born_ns)
-        old_totals, new_totals = self._at(begin, totals), self._at(end, totals)
+        old_totals, new_totals = self._totals_at(begin, totals), self._totals_at(end, totals)
         return [new - old for old, new in zip(old_totals, new_totals, strict=True)], (end - begin) / SECOND
 
-    def _at(self, time_ns: int, totals: Sequence[int]) -> Sequence[int]:
+    def _totals_at(self, time_ns: int, totals: Sequence[int]) -> Sequence[int]:
         rows, width = self._rows, self._width
         for row in range(0, len(rows), width):
             if rows[row] >= time_ns:

@@ -117,7 +117,7 @@ class Demo:
         """Runs until ``count`` messages are published, and half a second longer; without a count, forever."""
         consumers = [
             start_task(
-                self._keep(self._belong if group.members else self._consume, group, client),
+                self._keep_running(self._belong if group.members else self._consume, group, client),
                 f"demo consumer of {group.name}",
                 expected=(DemoError,),
             )
@@ -125,7 +125,7 @@ class Demo:
             for client in range(group.clients)
         ]
         producer = start_task(
-            self._keep(self._produce, itertools.cycle(entries)), "demo producer", expected=(DemoError,)
+            self._keep_running(self._produce, itertools.cycle(entries)), "demo producer", expected=(DemoError,)
         )
         status = start_task(self._report(), "demo report")
         try:
@@ -138,7 +138,7 @@ class Demo:
                 task.cancel()
             await asyncio.gather(producer, status, *consumers, return_exceptions=True)
 
-    async def _keep(self, client: Any, *arguments: Any) -> None:
+    async def _keep_running(self, client: Any, *arguments: Any) -> None:
         """Runs a client, and again after a lost connection. Only the first client reports the loss."""
         while True:
             try:

@@ -38,7 +38,7 @@ class Permits:
         for _ in range(number):
             self._turns.release()
 
-    async def some(self) -> None:
+    async def wait_for_any(self) -> None:
         """Returns when at least one is left, without taking it."""
         await self._some.wait()
 

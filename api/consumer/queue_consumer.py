@@ -140,7 +140,7 @@ class QueueConsumer:
 
     async def _pull_once(self, progress: QueueProgress) -> None:
         shared = self._shared
-        await shared.permits.some()
+        await shared.permits.wait_for_any()
         if progress.span >= MAX_SPAN:
             await self._wait_for_acks(progress)
         await shared.outbox.room()

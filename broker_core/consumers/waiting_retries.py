@@ -41,7 +41,7 @@ class WaitingRetries:
         """(topic, level) -> (offset, due time ms), in order."""
         self._count = 0
 
-    def of(self, topic: str) -> Waiting:
+    def waiting_for(self, topic: str) -> Waiting:
         """The messages that wait for a retry topic."""
         progress = self._delayed.progress()
         self._drop_delivered(progress)

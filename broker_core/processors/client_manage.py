@@ -73,7 +73,7 @@ def close_connection(context: Context, request: Request, now: Now) -> Reply:
     if client is not None:
         context.producers.leave_all(client)
         for group in context.consumers.leave_all(client):
-            _left(context, group, client.client_id, "channel_closed", now)
+            _report_member_left(context, group, client.client_id, "channel_closed", now)
         context.events.keep(ClientLost, now, client.client_id, client.protocol, client.remote, len(holds))
     return Done()
 
@@ -238,7 +238,7 @@ def unregister_client(context: Context, request: Request, now: Now) -> Reply:
     if client is not None and client.client_id in ("", command.client_id):
         context.producers.leave(command.producer_group, command.client_id, client.number)
         if context.consumers.leave(command.consumer_group, command.client_id, client.number):
-            _left(context, command.consumer_group, command.client_id, "unregister", now)
+            _report_member_left(context, command.consumer_group, command.client_id, "unregister", now)
     return Done()
 
 
@@ -246,10 +246,10 @@ def expire_clients(context: Context, now: Now, limit: int) -> None:
     """Remove members without a heartbeat for too long; at most ``limit`` of each kind are looked at."""
     context.producers.take_expired(now.mono_ns, limit)
     for group, client_id in context.consumers.take_expired(now.mono_ns, limit):
-        _left(context, group, client_id, "expired", now)
+        _report_member_left(context, group, client_id, "expired", now)
 
 
-def _left(context: Context, group: str, client_id: str, cause: LeaveCause, now: Now) -> None:
+def _report_member_left(context: Context, group: str, client_id: str, cause: LeaveCause, now: Now) -> None:
     """A member was removed: notify the others, and free its locks."""
     members = context.consumers.members(group)
     context.events.keep(GroupMemberLeft, now, group, client_id, cause, len(members))

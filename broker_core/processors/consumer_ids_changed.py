@@ -39,8 +39,8 @@ def notify_again(context: Context, now: Now, limit: int) -> None:
 
 def notify_consumer_ids_changed(context: Context, now: Now) -> None:
     """Notify all members of the changed groups, new ones too; broadcasting groups have nothing to rebalance."""
-    told = 0
-    while context.changed_groups and told < NOTICES_A_TURN:
+    notified = 0
+    while context.changed_groups and notified < NOTICES_A_TURN:
         group = next(iter(context.changed_groups))
         cause = context.changed_groups.pop(group)
         info, config = context.consumers.get(group), context.subscription_groups.get(group)
@@ -51,6 +51,6 @@ def notify_consumer_ids_changed(context: Context, now: Now) -> None:
         members, notice = context.consumers.members(group), ConsumerIdsChanged(group=group)
         for client in members.values():
             context.reply(client.connection, NOTICE_ID, notice)
-        told += len(members)
+        notified += len(members)
         context.counters.rebalances_notified += 1
         context.events.keep(ConsumerIdsNotified, now, group, cause, len(members))

@@ -115,7 +115,7 @@ def get_consumer_group(context: Context, request: Request, now: Now) -> Reply:
 
 def _retries(context: Context, group: str) -> GroupRetries:
     """Messages that the group could not consume."""
-    waiting, dead = context.retries.of(retry_topic(group)), DLQ_PREFIX + group
+    waiting, dead = context.retries.waiting_for(retry_topic(group)), DLQ_PREFIX + group
     config, store = context.topics.get(dead), context.store
     queues = range(config.read_queue_nums if config else 0)
     return GroupRetries(

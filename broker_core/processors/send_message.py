@@ -255,13 +255,13 @@ def store_gathered(
             return
         stored = batch.requests
         message_stored(context, batch, now)
-    each = iter(stored)
+    dispatched = iter(stored)
     for prepared in gathered:
         reply: Reply
         if type(prepared.request.command) is SendMessage:
-            reply = _sent(context, prepared, each, keys, now)
+            reply = _acknowledge_sent(context, prepared, dispatched, keys, now)
         else:
-            reply = _sent_back(context, prepared, each, now)
+            reply = _acknowledge_back(context, prepared, dispatched, now)
         commit.acknowledge(prepared.request, reply, prepared.wait, now)
 
 
@@ -277,15 +277,15 @@ def _not_stored(
         context.reply(prepared.request.connection, prepared.request.request_id, failed(error))
 
 
-def _sent(
-    context: Context, prepared: Prepared, each: Iterator[DispatchRequest], keys: IdempotencyKeys, now: Now
+def _acknowledge_sent(
+    context: Context, prepared: Prepared, dispatched: Iterator[DispatchRequest], keys: IdempotencyKeys, now: Now
 ) -> Sent:
-    """The acknowledgement of one send; ``each`` yields where its messages were stored."""
+    """The acknowledgement of one send; ``dispatched`` yields where its messages were stored."""
     command: SendMessage = prepared.request.command
     prefix = context.prefix_of_ids
     fresh: list[SentMessage] = []
     for message_id in prepared.message_ids:
-        stored = next(each)
+        stored = next(dispatched)
         fresh.append(
             SentMessage(
                 message_id=message_id,
@@ -308,7 +308,7 @@ def _sent(
     return Sent(code=ResponseCode.SUCCESS, topic=command.topic, messages=fresh)
 
 
-def _sent_back(context: Context, prepared: Prepared, each: Iterator[DispatchRequest], now: Now) -> Done:
+def _acknowledge_back(context: Context, prepared: Prepared, dispatched: Iterator[DispatchRequest], now: Now) -> Done:
     if prepared.retry is not None:
-        report_retry(context, prepared.retry, next(each), now)
+        report_retry(context, prepared.retry, next(dispatched), now)
     return Done()

@@ -91,7 +91,7 @@ class BrokerSessions:
         """The connection that this client sent its last heartbeat on."""
         return self._by_client.get(client_id)
 
-    def heard(self, client_id: str, session: "BrokerSession") -> None:
+    def bind_client(self, client_id: str, session: "BrokerSession") -> None:
         """A heartbeat arrived: this is now the client's connection."""
         self._by_client[client_id] = session
 
@@ -197,7 +197,7 @@ class BrokerSession:
         """A heartbeat names the client of this connection, unless the engine refuses it."""
         if type(reply) is HeartBeatDone:
             self._peer.client_id = waiting.client_id
-            self._sessions.heard(waiting.client_id, self)
+            self._sessions.bind_client(waiting.client_id, self)
             self._speaks = waiting.request.serialize_type
         self._answer(reply, waiting.request)
 
@@ -291,10 +291,10 @@ class BrokerSession:
 
     async def _relay(self, relay: Relay, request: RemotingCommand) -> None:
         """Ask the clients whose answers the request needs, and answer it."""
-        answers = await asyncio.gather(*(self._ask(client_id, relay) for client_id in relay.client_ids))
+        answers = await asyncio.gather(*(self._ask_client(client_id, relay) for client_id in relay.client_ids))
         self._channel.send(_frame(relay.answer(list(answers)), request))
 
-    async def _ask(self, client_id: str, relay: Relay) -> RemotingCommand | Failed:
+    async def _ask_client(self, client_id: str, relay: Relay) -> RemotingCommand | Failed:
         """A client's answer, or Failed with the reason."""
         session = self._sessions.find(client_id)
         if session is None:

@@ -189,7 +189,7 @@ class Channel(asyncio.Protocol):
             data = self._begin(data)
         if data:  # part of a TLS record is none, and no activity
             self._limits.note_activity(self._server.loop.time())
-            self._take(data)
+            self._decode_frames(data)
 
     def pause_writing(self) -> None:
         """The client is behind with reading: it may not ask for more."""
@@ -241,7 +241,7 @@ class Channel(asyncio.Protocol):
             self._refuse(f"its TLS is invalid: {self._tls.refused}")
         return plaintext
 
-    def _take(self, data: bytes) -> None:
+    def _decode_frames(self, data: bytes) -> None:
         """Decode plain bytes, and hand the frames over."""
         if self._session is None:
             self._session = self._server.make_session(self)
@@ -260,7 +260,7 @@ class Channel(asyncio.Protocol):
             self._waiting += commands
             self._hand_over()
         elif commands:
-            self._give(commands)
+            self._pass_to_session(commands)
         if broken:
             self._refuse(broken)
 
@@ -270,7 +270,7 @@ class Channel(asyncio.Protocol):
         self._limits.note_unfinished(unfinished, is_new, self._server.loop.time())
         self._shared.count_unfinished(self, growth)
 
-    def _give(self, commands: list[RemotingCommand]) -> None:
+    def _pass_to_session(self, commands: list[RemotingCommand]) -> None:
         """Give frames to the session. A defect of it ends this connection only."""
         assert self._session is not None
         try:
@@ -290,7 +290,7 @@ class Channel(asyncio.Protocol):
             if self._session.ready:
                 number = _prefix(self._waiting, self._sizes.questions)
                 commands, self._waiting = self._waiting[:number], self._waiting[number:]
-                self._give(commands)
+                self._pass_to_session(commands)
             if self._waiting:
                 self._server.loop.call_soon(self._hand_over)
         self._read_or_not()

@@ -118,7 +118,7 @@ class ScheduleMessageService:
         self._offsets.setdefault(level, 0)
         due_ms = self._due_ms(level, self._offsets[level], now)
         if due_ms is not None:
-            due_ns = _at(due_ms, now)
+            due_ns = _monotonic_ns(due_ms, now)
             self._next_ns = due_ns if self._next_ns is None else min(due_ns, self._next_ns)
 
     def look(self, now: Now) -> None:
@@ -128,7 +128,7 @@ class ScheduleMessageService:
             for level, offset in self._offsets.items()
             if (due_ms := self._due_ms(level, offset, now)) is not None
         ]
-        self._next_ns = _at(min(waiting), now) if waiting else None
+        self._next_ns = _monotonic_ns(min(waiting), now) if waiting else None
 
     def pause(self, now: Now) -> None:
         """Wait before trying again, after the store refused a copy."""
@@ -258,6 +258,6 @@ class ScheduleMessageService:
             table.run()
 
 
-def _at(wall_ms: int, now: Now) -> int:
+def _monotonic_ns(wall_ms: int, now: Now) -> int:
     """Monotonic ns of a wall time by today's clock; a past time is now, a distant one is LOOK_AGAIN_MS from now."""
     return now.mono_ns + min(max(0, wall_ms - now.wall_ms), LOOK_AGAIN_MS) * 1_000_000

@@ -11,27 +11,27 @@ from tests.fakes.websocket import WebsocketCommunicator
 class Client(WebsocketCommunicator):  # type: ignore[misc]
     """Frames as dictionaries."""
 
-    async def say(self, **frame: Any) -> None:
+    async def send(self, **frame: Any) -> None:
         await self.send_json_to(frame)
 
-    async def hear(self, kind: str = "") -> dict[str, Any]:
+    async def receive(self, kind: str = "") -> dict[str, Any]:
         """The next frame, which must be of this type if one is named."""
         frame: dict[str, Any] = await self.receive_json_from()
         assert not kind or frame["type"] == kind, frame
         return frame
 
     async def subscribe(self, **fields: Any) -> dict[str, Any]:
-        """Subscribe as 1 to T in group G unless said otherwise; the answer."""
-        await self.say(**{"type": "subscribe", "id": 1, "topic": "T", "group": "G", "from": "first"} | fields)
-        return await self.hear()
+        """Subscribe as 1 to T in group G by default; returns the answer."""
+        await self.send(**{"type": "subscribe", "id": 1, "topic": "T", "group": "G", "from": "first"} | fields)
+        return await self.receive()
 
     async def permit(self, n: int, frame_id: int | str = 1) -> None:
-        await self.say(type="permit", id=frame_id, n=n)
+        await self.send(type="permit", id=frame_id, n=n)
 
     async def quiet(self) -> None:
-        """Whatever was said so far has been handled, and nothing more was heard than the answer to a ping."""
-        await self.say(type="ping", id="quiet")
-        assert await self.hear() == {"type": "pong", "id": "quiet"}
+        """All frames sent so far were handled; the answer to a ping is the next frame received."""
+        await self.send(type="ping", id="quiet")
+        assert await self.receive() == {"type": "pong", "id": "quiet"}
 
 
 @asynccontextmanager
@@ -45,8 +45,8 @@ async def connected(
     client = Client(consumer_application, path, subprotocols=["rmq.v1.json"])
     client.scope["client"] = ("10.0.0.9", port)
     await client.connect()
-    await client.say(type="hello", client_id=client_id)
-    await client.hear("welcome")
+    await client.send(type="hello", client_id=client_id)
+    await client.receive("welcome")
     try:
         yield client
     finally:

@@ -297,12 +297,12 @@ async def test_a_hold_is_reported_before_the_answer() -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         connection = port.connection()
-        told: list[Held] = []
-        call = asyncio.create_task(connection.call(PULL, request_id=1, on_held=told.append))
+        reported: list[Held] = []
+        call = asyncio.create_task(connection.call(PULL, request_id=1, on_held=reported.append))
         await engine.until(lambda: len(engine.batches) == 1)
         held = Held(hold_id=5, deadline_ms=9)
         engine.say((connection.number, 1, held))
-        assert told == [held]
+        assert reported == [held]
         assert not call.done()
         engine.say((connection.number, 1, Done()))
         assert await call == Done()

@@ -82,9 +82,9 @@ async def holds(port: ChannelPort) -> int:
 
 async def held(port: ChannelPort, **more: Any) -> "asyncio.Task[Reply]":
     """A pull, on a connection of its own, that is in the pullRequestTable now."""
-    told: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
-    call = asyncio.create_task(port.connection().call(pull(1, report_hold=True, **more), on_held=told.set_result))
-    await told
+    reported: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+    call = asyncio.create_task(port.connection().call(pull(1, report_hold=True, **more), on_held=reported.set_result))
+    await reported
     return call
 
 

@@ -65,9 +65,9 @@ async def test_stopping_answers_the_holds_of_its_own_web(tmp_path: Path) -> None
     port = make_port(settings(tmp_path))
     await port.start()
     await port.call(send())
-    told: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
-    call = asyncio.create_task(port.connection().call(pull(1, report_hold=True), on_held=told.set_result))
-    await told
+    reported: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+    call = asyncio.create_task(port.connection().call(pull(1, report_hold=True), on_held=reported.set_result))
+    await reported
     await port.stop()
     pulled = await call
     assert isinstance(pulled, Pulled)

@@ -40,9 +40,9 @@ class Engine:
         self.process = self._start()
 
     async def held(self) -> "asyncio.Task[Reply]":
-        told: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
-        call = asyncio.create_task(self.port.connection().call(pull(1, report_hold=True), on_held=told.set_result))
-        await asyncio.wait([told, call], return_when=asyncio.FIRST_COMPLETED)
+        reported: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+        call = asyncio.create_task(self.port.connection().call(pull(1, report_hold=True), on_held=reported.set_result))
+        await asyncio.wait([reported, call], return_when=asyncio.FIRST_COMPLETED)
         return call
 
     async def ended(self) -> tuple[int, str]:

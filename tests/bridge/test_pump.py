@@ -39,7 +39,7 @@ async def test_lines_of_one_turn_are_sent_together_and_later_ones_gather() -> No
     await asyncio.sleep(0)
     assert lines.sent == [["a", "b"]]
     lines.gate.set()
-    await pump.rest(5000)
+    await pump.finish(5000)
     assert lines.sent == [["a", "b"], ["c", "d"]]
 
 
@@ -50,11 +50,11 @@ async def test_it_can_be_woken_after_a_rest_and_after_a_failure(caplog: pytest.L
     lines.error = ValueError("broken")
     lines.waiting.append("a")
     pump.wake()
-    await pump.rest(5000)
+    await pump.finish(5000)
     lines.error = None
     lines.waiting.append("b")
     pump.wake()
-    await pump.rest(5000)
+    await pump.finish(5000)
     assert lines.sent == [["a"], ["b"]]
     assert "unexpected" in caplog.text
 
@@ -64,6 +64,6 @@ async def test_rest_is_limited_by_its_timeout() -> None:
     pump = Pump(lines.step)
     lines.waiting.append("a")
     pump.wake()
-    await pump.rest(1)
+    await pump.finish(1)
     assert len(asyncio.all_tasks()) == 1
-    await pump.rest(1)  # nothing runs any more
+    await pump.finish(1)  # nothing runs any more

@@ -39,9 +39,9 @@ async def port(server: EngineSocket, path: Path) -> AsyncIterator[SocketPort]:
 
 
 async def held(port: SocketPort) -> "asyncio.Task[object]":
-    told: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
-    call = asyncio.create_task(port.connection().call(pull(1, report_hold=True), on_held=told.set_result))
-    await told
+    reported: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+    call = asyncio.create_task(port.connection().call(pull(1, report_hold=True), on_held=reported.set_result))
+    await reported
     return call
 
 

@@ -161,7 +161,7 @@ async def test_nothing_is_queued_for_a_removed_process(web: Web) -> None:
     web.host.cut_off(process, "a test")
     process.put(1, 1, Failed(code=1, remark="", kind="request"))
     assert web.host.processes_cut_off == 1
-    await process.pump.rest(10_000)
+    await process.pump.finish(10_000)
     assert web.link.messages == {}
 
 

@@ -72,7 +72,7 @@ class GlassMQ:
         until = time.monotonic() + START_SECONDS
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > until:
-                raise AssertionError(f"the broker is not ready:\n{self.said[-4000:]}")
+                raise AssertionError(f"the broker is not ready:\n{self.output[-4000:]}")
             time.sleep(0.05)
 
     def _is_ready(self) -> bool:
@@ -107,8 +107,8 @@ class GlassMQ:
         return sorted({os.getpgid(pid) for pid in _family(self._process.pid)})
 
     @property
-    def said(self) -> str:
-        """What it wrote to its terminal."""
+    def output(self) -> str:
+        """What the broker wrote to its terminal."""
         return self._log.read_text()
 
 
@@ -130,5 +130,5 @@ def glassmq(brokers: int = 1, *, tls: bool = False) -> Iterator[GlassMQ]:
             yield broker
         finally:
             broker.stop()
-        said = broker.said
-        assert "Traceback" not in said, f"the broker's log has an exception:\n{said[-6000:]}"
+        output = broker.output
+        assert "Traceback" not in output, f"the broker's log has an exception:\n{output[-6000:]}"

@@ -37,12 +37,12 @@ def program() -> Path:
     return built
 
 
-def started(*arguments: str, seconds: float = 1800) -> Program:
+def start_program(*arguments: str, seconds: float = 1800) -> Program:
     """The program, running."""
     return Program([str(program()), *arguments], seconds)
 
 
 def run_cases(namesrv: str, broker: str, *words: str, parallel: int = 12) -> Iterator[dict[str, Any]]:
     """A line for each case whose name has one of the words, or for each. RuntimeError when the program fails."""
-    with started("cases", "-namesrv", namesrv, "-broker", broker, "-parallel", str(parallel), *words) as running:
+    with start_program("cases", "-namesrv", namesrv, "-broker", broker, "-parallel", str(parallel), *words) as running:
         yield from running

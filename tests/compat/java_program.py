@@ -65,12 +65,12 @@ def command(program: str, *arguments: str, home: str = "{home}", options: Iterab
     ]
 
 
-def started(program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 1800) -> Program:
+def start_program(program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 1800) -> Program:
     """One that runs."""
     return Program(command(program, *arguments, options=options), seconds)
 
 
 def run(program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 1800) -> Iterator[dict[str, Any]]:
     """The JSON lines that a program prints, as they come; RuntimeError with its last words when it fails."""
-    with started(program, *arguments, options=options, seconds=seconds) as running:
+    with start_program(program, *arguments, options=options, seconds=seconds) as running:
         yield from running

@@ -152,9 +152,9 @@ REPLACED = (
 
 def printed_by(mqadmin: Program, *command: str) -> str:
     """What a command prints: its output, and after it the failure, if there was one."""
-    mqadmin.say(json.dumps(command))
-    told = mqadmin.line()
-    return str(told["out"]) + (f"\n{told['failure']}" if told["failure"] else "")
+    mqadmin.write_line(json.dumps(command))
+    line = mqadmin.line()
+    return str(line["out"]) + (f"\n{line['failure']}" if line["failure"] else "")
 
 
 def own_lines(command: str, lines: list[str]) -> list[str]:
@@ -199,9 +199,9 @@ def normalised(command: tuple[str, ...], printed: str) -> list[str]:
 
 def run(namesrv: str, broker: str) -> dict[str, list[str]]:
     """The story against one broker: what is printed, normalised, by number and command. @ commands are left out."""
-    told: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     names = {"broker": broker, "id": "", "offset_id": ""}
-    with java_program.started("mqadmin", "--namesrv", namesrv) as mqadmin:
+    with java_program.start_program("mqadmin", "--namesrv", namesrv) as mqadmin:
         for number, words in enumerate(STORY):
             command = tuple(word.format(**names) for word in words)
             printed = printed_by(mqadmin, *command)
@@ -215,15 +215,15 @@ def run(namesrv: str, broker: str) -> dict[str, list[str]]:
             if command[0] == "@send":
                 names["id"], names["offset_id"] = printed.split()
             elif not command[0].startswith("@"):
-                told[f"{number:02} {' '.join(words)}"] = normalised(command, printed)
-    return told
+                lines[f"{number:02} {' '.join(words)}"] = normalised(command, printed)
+    return lines
 
 
 def main() -> None:
     with real_rocketmq() as servers:
-        told = run(servers.namesrv.address, servers.broker.address)
-    GOLDEN.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
-    print(f"{len(told)} commands in {GOLDEN}")
+        printed = run(servers.namesrv.address, servers.broker.address)
+    GOLDEN.write_text(json.dumps(printed, indent=1, ensure_ascii=False) + "\n")
+    print(f"{len(printed)} commands in {GOLDEN}")
 
 
 if __name__ == "__main__":

@@ -63,11 +63,11 @@ class Program:
 
     def line(self) -> dict[str, Any]:
         """The next line; RuntimeError when it ends instead."""
-        for told in self:
-            return told
+        for line in self:
+            return line
         raise self._failure()
 
-    def say(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """Write a line to its standard input."""
         self._input.write(line + "\n")
         self._input.flush()

@@ -45,19 +45,19 @@ class Recording:
         self.client = ""
         self.kept: dict[tuple[Any, ...], dict[str, Any]] = {}
 
-    def keep(self, server: str, from_client: bool, frame: bytes, asked: dict[int, int]) -> None:
-        """Look at one frame of a connection; ``asked`` has the request codes of the other side by opaque."""
-        told = header(frame)
-        answer = bool(told["flag"] & 1)
-        code = asked.get(told["opaque"], -1) if answer else told["code"]
+    def record_frame(self, server: str, from_client: bool, frame: bytes, request_codes: dict[int, int]) -> None:
+        """Look at one frame of a connection; ``request_codes`` has those of the other side by opaque."""
+        head = header(frame)
+        answer = bool(head["flag"] & 1)
+        code = request_codes.get(head["opaque"], -1) if answer else head["code"]
         row = {
             "client": self.client,
             "server": server,
             "from": "client" if from_client else server,
-            "kind": "response" if answer else "oneway" if told["flag"] & 2 else "request",
-            "encoding": told["encoding"],
+            "kind": "response" if answer else "oneway" if head["flag"] & 2 else "request",
+            "encoding": head["encoding"],
             "request_code": code,
-        } | ({"response_code": told["code"]} if answer else {})
+        } | ({"response_code": head["code"]} if answer else {})
         if len(frame) <= LARGEST:
             self.kept.setdefault(tuple(row.values()), row | {"hex": (struct.pack(">I", len(frame)) + frame).hex()})
 
@@ -91,17 +91,17 @@ class Proxy:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         from_client: bool,
-        asked: dict[int, int],
+        request_codes: dict[int, int],
         asked_by_other: dict[int, int],
     ) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 length = await reader.readexactly(4)
                 frame = await reader.readexactly(struct.unpack(">I", length)[0])
-                told = header(frame)
-                if not told["flag"] & 1:
-                    asked[told["opaque"]] = told["code"]
-                self._recording.keep(self._name, from_client, frame, asked_by_other)
+                head = header(frame)
+                if not head["flag"] & 1:
+                    request_codes[head["opaque"]] = head["code"]
+                self._recording.record_frame(self._name, from_client, frame, asked_by_other)
                 writer.write(length + (frame if from_client or not self._replace[0] else frame.replace(*self._replace)))
                 await writer.drain()
 

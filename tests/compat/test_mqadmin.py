@@ -11,13 +11,13 @@ from tests.compat.glassmq_broker import Address
 def test_it_prints_what_it_prints_for_rocketmq(server: Address) -> None:
     needs(java_program.classes)
     expected = json.loads(mqadmin_scenario.GOLDEN.read_text())
-    told = mqadmin_scenario.run(server.namesrv, server.broker)
-    assert list(told) == list(expected), "the story is another: run `python -m tests.compat.mqadmin_scenario`"
+    printed = mqadmin_scenario.run(server.namesrv, server.broker)
+    assert list(printed) == list(expected), "the story is another: run `python -m tests.compat.mqadmin_scenario`"
     others = [
         line
         for command in expected
-        if told[command] != expected[command]
-        for line in (f"\n{command}", *difflib.ndiff(expected[command], told[command]))
+        if printed[command] != expected[command]
+        for line in (f"\n{command}", *difflib.ndiff(expected[command], printed[command]))
         if line[:1] != "?"
     ]
     assert not others, "RocketMQ prints the lines with -, this broker those with +:\n" + "\n".join(others)

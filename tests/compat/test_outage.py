@@ -22,11 +22,11 @@ def restartable(name: str) -> Iterator[tuple[Address, Restart]]:
     if name == "glassmq":
         with glassmq() as ours:
 
-            def again(how: signal.Signals) -> None:
+            def restart(how: signal.Signals) -> None:
                 ours.stop(how)
                 ours.start()
 
-            yield ours.address, again
+            yield ours.address, restart
         return
     with tempfile.TemporaryDirectory(prefix="glassmq-real-rocketmq-", ignore_cleanup_errors=True) as folder:
         theirs = RealRocketMQ(Path(folder))
@@ -54,19 +54,19 @@ def test_clients_go_on_and_nothing_acknowledged_is_lost(name: str, how: signal.S
     needs(java_program.classes)
     needs(go_program.program)
     with restartable(name) as (address, restart), ExitStack() as stack:
-        clients = [stack.enter_context(java_program.started("outage", "--namesrv", address.namesrv))]
+        clients = [stack.enter_context(java_program.start_program("outage", "--namesrv", address.namesrv))]
         if everything:  # Go's heartbeats are 30 s apart, and as long its pulls are refused
             clients.append(
                 stack.enter_context(
-                    go_program.started("outage", "-namesrv", address.namesrv, "-broker", address.broker)
+                    go_program.start_program("outage", "-namesrv", address.namesrv, "-broker", address.broker)
                 )
             )
         for client in clients:
             assert client.line() == {"said": "running"}
         restart(how)
         for client in clients:
-            client.say("the broker is back")
+            client.write_line("the broker is back")
         for client in clients:
-            told = client.line()
-            assert told["acknowledged"] >= 300, told  # how many failed is up to how long it was away
-            assert told["lost"] == [0, 0] and told["ordered"], told
+            summary = client.line()
+            assert summary["acknowledged"] >= 300, summary  # how many failed is up to how long it was away
+            assert summary["lost"] == [0, 0] and summary["ordered"], summary

@@ -223,7 +223,7 @@ async def test_rocketmqs_own_tool_sees_the_same(real: Server, tmp_path: Path, ev
         for client in clients:
             await until_route(client, "orders", route_of("glass-d", "127.0.0.1:10911", 3))
 
-        async def both(command: str, *arguments: str) -> list[str]:
+        async def ask_both(command: str, *arguments: str) -> list[str]:
             return list(
                 await asyncio.gather(
                     *(
@@ -233,14 +233,14 @@ async def test_rocketmqs_own_tool_sees_the_same(real: Server, tmp_path: Path, ev
                 )
             )
 
-        theirs, ours = await both("topicRoute", "-t", "orders")
+        theirs, ours = await ask_both("topicRoute", "-t", "orders")
         assert ours == theirs and '"glass-d"' in ours and "127.0.0.1:10911" in ours
         if everything:  # each call of the tool takes seconds
-            theirs, ours = await both("topicList")
+            theirs, ours = await ask_both("topicList")
             assert sorted(ours.split()) == sorted(theirs.split()) and "orders" in ours
-            theirs, ours = await both("updateKvConfig", "-s", "space", "-k", "key", "-v", "value")
+            theirs, ours = await ask_both("updateKvConfig", "-s", "space", "-k", "key", "-v", "value")
             assert ours == theirs and "success" in ours
-        theirs, ours = await both("wipeWritePerm", "-b", "glass-d")
+        theirs, ours = await ask_both("wipeWritePerm", "-b", "glass-d")
         assert ours.replace(str(port), "") == theirs.replace(str(real.port), "") and "glass-d" in ours
         for client in clients:
             await until_route(client, "orders", route_of("glass-d", "127.0.0.1:10911", 3, 4))

@@ -38,7 +38,7 @@ def get(cluster: GlassMQ, path: str) -> Any:
         return json.load(answer)
 
 
-def held(detail: dict[str, Any], topic: str) -> dict[str, list[str]]:
+def pollers_of(detail: dict[str, Any], topic: str) -> dict[str, list[str]]:
     """Who polls which of the topic's queues."""
     by_client: dict[str, list[str]] = {}
     for queue in detail["queues"]:
@@ -49,17 +49,17 @@ def held(detail: dict[str, Any], topic: str) -> dict[str, list[str]]:
 
 def test_two_members_share_the_queues_of_three_brokers(cluster: GlassMQ) -> None:
     everywhere = sorted(f"{broker}/{queue}" for broker in BROKERS for queue in range(4))
-    with java_program.started("sharing", "--namesrv", cluster.address.namesrv, "--brokers", "3") as clients:
-        told = clients.line()
-        assert sorted(queue for queues in told["held"].values() for queue in queues) == everywhere
-        path, topic = f"/api/v1/groups/{told['group']}", told["topic"]
-        until(lambda: held(get(cluster, path), topic) == told["held"])
-        assert {member["client_id"] for member in get(cluster, path)["members"]} == set(told["held"])
+    with java_program.start_program("sharing", "--namesrv", cluster.address.namesrv, "--brokers", "3") as clients:
+        line = clients.line()
+        assert sorted(queue for queues in line["held"].values() for queue in queues) == everywhere
+        path, topic = f"/api/v1/groups/{line['group']}", line["topic"]
+        until(lambda: pollers_of(get(cluster, path), topic) == line["held"])
+        assert {member["client_id"] for member in get(cluster, path)["members"]} == set(line["held"])
         brokers = get(cluster, "/api/v1/brokers")["brokers"]
         assert [broker["broker"] for broker in brokers if broker["available"]] == BROKERS
         assert all(broker["positions"]["appended"] for broker in brokers)
 
-        clients.say("the second one leaves")
-        told = clients.line()
-        assert list(told["held"].values()) == [everywhere]
-        until(lambda: held(get(cluster, path), topic) == told["held"])
+        clients.write_line("the second one leaves")
+        line = clients.line()
+        assert list(line["held"].values()) == [everywhere]
+        until(lambda: pollers_of(get(cluster, path), topic) == line["held"])

@@ -83,15 +83,15 @@ def our_view(engine: Engine) -> Read:
     for queue_id in range(QUEUES):
         records: list[CommitLogRecord] = []
         while True:
-            pulled = call(engine, c.PullMessage(topic=TOPIC, queue_id=queue_id, queue_offset=len(records)))
-            if not pulled.records:
+            pull = call(engine, c.PullMessage(topic=TOPIC, queue_id=queue_id, queue_offset=len(records)))
+            if not pull.records:
                 break
-            records += decode_all(pulled.records)
+            records += decode_all(pull.records)
         found[queue_id] = records
     return found
 
 
-async def pulled(client: RemotingClient, queue_id: int, offset: int) -> RemotingCommand:
+async def pull(client: RemotingClient, queue_id: int, offset: int) -> RemotingCommand:
     return await client.invoke(
         RequestCode.PULL_MESSAGE,
         {
@@ -115,7 +115,7 @@ async def their_view(client: RemotingClient) -> Read:
     found: Read = {}
     for queue_id in range(QUEUES):
         records: list[CommitLogRecord] = []
-        while (answer := await pulled(client, queue_id, len(records))).code == 0:
+        while (answer := await pull(client, queue_id, len(records))).code == 0:
             records += decode_all(answer.body)
         found[queue_id] = records
     return found

@@ -33,7 +33,7 @@ def api(web: str, method: str, path: str, body: Any = None) -> Any:
 
 
 @contextmanager
-def started(command: list[str], home: str) -> Iterator[None]:
+def running_client(command: list[str], home: str) -> Iterator[None]:
     """A stock client that consumes until the end of the test."""
     process = subprocess.Popen(
         command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -82,7 +82,7 @@ async def test_java_go_and_web_members_share_one_group(glassmq: Address) -> None
             "member", "--namesrv", glassmq.namesrv, "--group", GROUP, "--topic", TOPIC, home=home
         )
         for command in (java, [str(go), "member", "-namesrv", glassmq.namesrv, "-group", GROUP, "-topic", TOPIC]):
-            stock.enter_context(started(command, home))
+            stock.enter_context(running_client(command, home))
         alone = await until_shared(web, 2)
         assert sorted(map(len, alone.values())) == [3, 3]
         address = web.replace("http", "ws", 1) + "/ws/v1/consumer"

@@ -376,15 +376,15 @@ class FakePort:
         self.held.append(held)
         if on_held is not None:
             on_held(commands.Held(hold_id=held.hold_id, deadline_ms=1_700_000_015_000))
-        await self._tell()
+        await self._notify_changed()
         try:
             return raise_failed(await future)
         finally:
             if held in self.held:
                 self.held.remove(held)
-            await self._tell()
+            await self._notify_changed()
 
-    async def _tell(self) -> None:
+    async def _notify_changed(self) -> None:
         async with self.changed:
             self.changed.notify_all()
 

@@ -50,9 +50,9 @@ def beats(bench: Bench, client_id: str, *groups: str, connection: Any = None, **
 
 def notices(bench: Bench, connection: Any) -> list[str]:
     """The groups of which the connection got change notices since the last call."""
-    told = bench.replies.pop((connection, c.NOTICE_ID), [])
-    assert all(isinstance(notice, c.ConsumerIdsChanged) for notice in told)
-    return [notice.group for notice in told if isinstance(notice, c.ConsumerIdsChanged)]
+    replies = bench.replies.pop((connection, c.NOTICE_ID), [])
+    assert all(isinstance(notice, c.ConsumerIdsChanged) for notice in replies)
+    return [notice.group for notice in replies if isinstance(notice, c.ConsumerIdsChanged)]
 
 
 def client_ids(bench: Bench, group: str = "g") -> list[str]:

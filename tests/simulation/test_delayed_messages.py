@@ -39,7 +39,7 @@ class World:
         self.bench.call(c.UpdateAndCreateTopic(topic="orders"))  # the other topic is created by a send, and may be lost
         self.bench.file_work()
         self.number = 0
-        self.asked: dict[int, Key] = {}
+        self.unanswered: dict[int, Key] = {}
         self.due: dict[Key, int] = {}
         self.promised: set[Key] = set()
 
@@ -55,7 +55,7 @@ class World:
             queue_id = self.chance.randrange(4) if topic == "orders" else 0
             batch.append(send(topic, body, queue_id=queue_id, properties=encode({"DELAY": str(level)})))
             plan.append((topic, body, self.wall_ms + (LEVELS[level - 1] if level else 0)))
-        self.ask(batch, plan)
+        self.submit(batch, plan)
 
     def send_back(self) -> None:
         """A group sends back some of the messages that it can read."""
@@ -78,22 +78,22 @@ class World:
             wait = 0 if dead else LEVELS[FIRST_RETRY_LEVEL + record.reconsume_times - 1]
             times = b" %d" % (record.reconsume_times + 1)
             plan.append(("%DLQ%g" if dead else "%RETRY%g", record.body + times, self.wall_ms + wait))
-        self.ask(batch, plan)
+        self.submit(batch, plan)
 
-    def ask(self, batch: list[c.Command], plan: list[tuple[str, bytes, int]]) -> None:
+    def submit(self, batch: list[c.Command], plan: list[tuple[str, bytes, int]]) -> None:
         for request, (topic, body, due) in zip(self.bench.submit(*batch), plan, strict=True):
-            self.asked[request] = (topic, body)
+            self.unanswered[request] = (topic, body)
             self.due[topic, body] = min(due, self.due.get((topic, body), due))
         self.note_answers()
 
     def note_answers(self) -> None:
-        for request, key in list(self.asked.items()):
+        for request, key in list(self.unanswered.items()):
             reply = self.bench.final(request)
             if reply is not None:
                 assert isinstance(reply, c.Done) or reply.code in (0, FLUSH_DISK_TIMEOUT), reply
                 if isinstance(reply, c.Done) or reply.code == 0:
                     self.promised.add(key)
-                del self.asked[request]
+                del self.unanswered[request]
 
     # --- the broker ---
 
@@ -146,7 +146,7 @@ class World:
     def on_disk(self) -> set[Key]:
         """The messages in the flushed part of the log, in their own topic or still delayed."""
         end = self.bench.context.store.flushed_offset
-        return {named(record) for record in self.records() if record.physical_offset + record.size <= end}
+        return {key_of(record) for record in self.records() if record.physical_offset + record.size <= end}
 
     def records(self) -> Iterator[CommitLogRecord]:
         """All messages of all queues."""
@@ -164,7 +164,7 @@ class World:
         self.reopen()
 
     def reopen(self) -> None:
-        self.asked.clear()
+        self.unanswered.clear()
         self.bench = Bench(files=self.bench.files, clock=self.bench.clock, seed=self.number, **self.options)
 
     # --- checks ---
@@ -178,12 +178,12 @@ class World:
         appeared = set()
         for record in self.records():
             if record.topic != SCHEDULE_TOPIC:
-                appeared.add(named(record))
-                assert record.store_timestamp >= self.due[named(record)], record
+                appeared.add(key_of(record))
+                assert record.store_timestamp >= self.due[key_of(record)], record
         assert self.promised <= appeared, sorted(self.promised - appeared)[:5]
 
 
-def named(record: CommitLogRecord) -> Key:
+def key_of(record: CommitLogRecord) -> Key:
     """The key of a message as clients know it: under its real topic, with the number of the try."""
     topic = find(record.properties, "REAL_TOPIC") if record.topic == SCHEDULE_TOPIC else record.topic
     return topic, record.body + b" %d" % record.reconsume_times if record.reconsume_times else record.body

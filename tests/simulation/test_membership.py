@@ -35,7 +35,9 @@ class Membership(RuleBasedStateMachine):
         self.members: dict[str, dict[str, list[int]]] = {group: {} for group in GROUPS}
         self.topics: dict[str, set[str]] = {group: set() for group in GROUPS}
         self.changed: set[str] = set()
-        self.told_again_at: dict[str, int] = {}  # groups that ever had a member: ns of their second notice, 0 after it
+        self.second_notice_at: dict[
+            str, int
+        ] = {}  # groups that ever had a member: ns of their second notice, 0 after it
 
     def remove(self, group: str, client: str) -> None:
         del self.members[group][client]
@@ -43,7 +45,7 @@ class Membership(RuleBasedStateMachine):
         if not self.members[group]:
             self.topics[group] = set()
 
-    def told(self) -> None:
+    def check_notices(self) -> None:
         """Each member of each changed group got one notice; broadcasting clients and all others got none."""
         expected: dict[int, list[str]] = {}
         for group in self.changed & set(CLUSTERED):
@@ -71,17 +73,17 @@ class Membership(RuleBasedStateMachine):
             beat(client, group, topics=dict.fromkeys(topics, "*"), model=model, without_sub=without_sub), connection
         )
         if model == "CLUSTERING":
-            self.told_again_at.setdefault(group, self.bench.clock.mono_ns() + SECOND_NOTICE_NS)
-        before = self.members[group].get(client)
-        if before is None or before[0] <= connection:
+            self.second_notice_at.setdefault(group, self.bench.clock.mono_ns() + SECOND_NOTICE_NS)
+        member = self.members[group].get(client)
+        if member is None or member[0] <= connection:
             self.members[group][client] = [connection, self.bench.clock.mono_ns()]
-            if before is None or before[0] != connection:
+            if member is None or member[0] != connection:
                 self.changed.add(group)
             if not without_sub and self.topics[group] != set(topics):
                 self.topics[group] = set(topics)
                 self.changed.add(group)
         assert reply == c.HeartBeatDone(sub_changed=group in self.changed)
-        self.told()
+        self.check_notices()
 
     @rule(data=st.data(), client=CLIENTS, group=st.sampled_from(GROUPS))
     @precondition(lambda self: self.names)
@@ -91,7 +93,7 @@ class Membership(RuleBasedStateMachine):
         self.bench.call(c.UnregisterClient(client_id=client, consumer_group=group), connection)
         if client in self.members[group] and self.members[group][client][0] <= connection:
             self.remove(group, client)
-        self.told()
+        self.check_notices()
 
     @rule(data=st.data())
     @precondition(lambda self: self.names)
@@ -102,7 +104,7 @@ class Membership(RuleBasedStateMachine):
         for group in GROUPS:
             if self.members[group].get(client, [0])[0] == connection:
                 self.remove(group, client)
-        self.told()
+        self.check_notices()
 
     @rule(seconds=st.sampled_from([1, 30, 59, 60, 119, 120]))
     def time_passes(self, seconds: int) -> None:
@@ -112,11 +114,11 @@ class Membership(RuleBasedStateMachine):
             for client, (_, last) in list(self.members[group].items()):
                 if now - last >= CHANNEL_EXPIRED_NS:
                     self.remove(group, client)
-        for group, due in self.told_again_at.items():
+        for group, due in self.second_notice_at.items():
             if 0 < due <= now:
                 self.changed.add(group)
-                self.told_again_at[group] = 0
-        self.told()
+                self.second_notice_at[group] = 0
+        self.check_notices()
 
     @invariant()
     def the_lists_are_the_models(self) -> None:

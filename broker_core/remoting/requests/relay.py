@@ -69,10 +69,10 @@ def _to_consumer(
         return request.response(ResponseCode.SYSTEM_ERROR, _too_old(found[-1]))
 
     def answer(answers: list[RemotingCommand | Failed]) -> RemotingCommand:
-        (said,) = answers
-        if isinstance(said, Failed):
-            return request.response(said.code, said.remark)
-        return request.response(said.code, said.remark, said.ext_fields, said.body)
+        (client_answer,) = answers
+        if isinstance(client_answer, Failed):
+            return request.response(client_answer.code, client_answer.remark)
+        return request.response(client_answer.code, client_answer.remark, client_answer.ext_fields, client_answer.body)
 
     return Relay([client_id], request.code, ext_fields, body, RUNNING_INFO_SECONDS, answer)
 
@@ -110,9 +110,9 @@ def encode_get_consumer_status(reply: Clients, request: RemotingCommand, identit
 
     def answer(answers: list[RemotingCommand | Failed]) -> RemotingCommand:
         table = {
-            client_id: _offsets(said.body)
-            for client_id, said in zip(clients, answers, strict=True)
-            if isinstance(said, RemotingCommand) and said.code == ResponseCode.SUCCESS
+            client_id: _offsets(client_answer.body)
+            for client_id, client_answer in zip(clients, answers, strict=True)
+            if isinstance(client_answer, RemotingCommand) and client_answer.code == ResponseCode.SUCCESS
         }
         return request.response(
             ResponseCode.SUCCESS, body=fastjson.encode({"consumerTable": table, "messageQueueTable": {}})

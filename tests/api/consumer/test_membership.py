@@ -99,7 +99,7 @@ async def test_a_refused_subscription_joins_nothing(
     problem = await client.subscribe()
     assert (problem["type"], problem["id"], problem["status"]) == ("problem", 1, status)
     await client.permit(1)
-    assert (await client.hear("problem"))["status"] == 404
+    assert (await client.receive("problem"))["status"] == 404
     port.replies[kind] = scripted
     assert queues(await client.subscribe()) == [0, 1, 2, 3]
 
@@ -189,13 +189,13 @@ async def test_a_client_id_of_a_member_elsewhere(
 async def test_queues_change_when_members_join_and_leave(client: Client, group: FakeGroup) -> None:
     await client.subscribe()
     group.join("java-1")
-    assigned = await client.hear()
+    assigned = await client.receive()
     assert (queues(assigned), queues(assigned, RETRY), assigned["members"]) == ([2, 3], [], 2)
     group.join("another")
-    assert queues(await client.hear()) == [3]
+    assert queues(await client.receive()) == [3]
     group.leave("java-1")
     group.leave("another")
-    assert queues(await client.hear()) == [0, 1, 2, 3]
+    assert queues(await client.receive()) == [0, 1, 2, 3]
 
 
 async def test_a_notice_without_a_change_sends_no_frame(client: Client, group: FakeGroup) -> None:
@@ -225,14 +225,14 @@ async def test_a_lost_queue_is_committed_and_its_open_messages_are_delivered_els
     await client.subscribe()
     await client.permit(5)
     for _ in range(2):
-        await client.hear("message")
-    await client.say(type="ack", id=1, offsets=[{"queue_id": 0, "offset": 0}])
+        await client.receive("message")
+    await client.send(type="ack", id=1, offsets=[{"queue_id": 0, "offset": 0}])
     await client.quiet()
     group.join("java-1")
-    assert queues(await client.hear()) == [2, 3]
+    assert queues(await client.receive()) == [2, 3]
     await until(lambda: group.committed.get(("T", 0)) == 1)
     assert {held.command.queue_id for held in group.held()} <= {2, 3}
-    await client.say(type="ack", id=1, offsets=[{"queue_id": 0, "offset": 1}])  # too late, and no error
+    await client.send(type="ack", id=1, offsets=[{"queue_id": 0, "offset": 1}])  # too late, and no error
     await client.quiet()
     assert group.committed["T", 0] == 1
 
@@ -241,14 +241,14 @@ async def test_new_queues_are_assigned(client: Client, group: FakeGroup) -> None
     await client.subscribe()
     group.queues["T"] = 5
     group.notify()
-    assert queues(await client.hear()) == [0, 1, 2, 3, 4]
+    assert queues(await client.receive()) == [0, 1, 2, 3, 4]
 
 
 async def test_a_topic_that_is_deleted_leaves_nothing_to_consume(client: Client, group: FakeGroup) -> None:
     await client.subscribe()
     del group.queues["T"]
     group.notify()
-    assert queues(await client.hear()) == []
+    assert queues(await client.receive()) == []
 
 
 async def test_queues_that_are_not_readable_are_not_assigned(client: Client, group: FakeGroup, port: FakePort) -> None:
@@ -266,10 +266,10 @@ async def test_two_topics_of_a_group_are_one_membership(client: Client, group: F
     assert (queues(second, "U"), queues(second, RETRY)) == ([0, 1], [])
     beat = group.sent(commands.HeartBeat)[-1]
     assert [entry.topic for entry in beat.consumers[0].subscriptions] == ["T", "U", RETRY]
-    await client.say(type="unsubscribe", id=1)
-    moved = await client.hear()
+    await client.send(type="unsubscribe", id=1)
+    moved = await client.receive()
     assert (moved["id"], queues(moved, "U"), queues(moved, RETRY)) == (2, [0, 1], [0])
-    assert (await client.hear("unsubscribed"))["id"] == 1
+    assert (await client.receive("unsubscribed"))["id"] == 1
     assert [entry.topic for entry in group.sent(commands.HeartBeat)[-1].consumers[0].subscriptions] == ["U", RETRY]
     assert group.sent(commands.UnregisterClient) == []
 
@@ -281,12 +281,12 @@ async def test_unsubscribing_leaves_the_group(client: Client, group: FakeGroup) 
     await client.subscribe()
     await client.permit(1)
     await until(lambda: len(group.held()) == 4)
-    await client.say(type="unsubscribe", id=1)
-    assert await client.hear() == {"type": "unsubscribed", "id": 1}
+    await client.send(type="unsubscribe", id=1)
+    assert await client.receive() == {"type": "unsubscribed", "id": 1}
     assert group.members == set()
     await until(lambda: not group.held())
     await client.permit(1)
-    assert (await client.hear("problem"))["status"] == 404
+    assert (await client.receive("problem"))["status"] == 404
     assert queues(await client.subscribe()) == [0, 1, 2, 3]
 
 
@@ -299,8 +299,8 @@ async def test_leaving_is_repeated_until_an_engine_answers(
     answers = iter([PortTimeout("no answer"), PortTimeout("no answer")])
     port.replies[commands.UnregisterClient] = lambda command: next(answers, None) or scripted(command)
     port.replies[commands.UpdateConsumerOffset] = UnavailableError("away")
-    await client.say(type="unsubscribe", id=1)
-    await client.hear("unsubscribed")
+    await client.send(type="unsubscribe", id=1)
+    await client.receive("unsubscribed")
     await until(lambda: group.members == set())
     assert len(group.sent(commands.UnregisterClient)) == 3
 
@@ -310,8 +310,8 @@ async def test_a_closed_socket_commits_and_leaves_its_groups(group: FakeGroup, p
     async with connected() as client:
         await client.subscribe()
         await client.permit(1)
-        await client.hear("message")
-        await client.say(type="ack", id=1, offsets=[0])
+        await client.receive("message")
+        await client.send(type="ack", id=1, offsets=[0])
         await client.quiet()
         assert ("T", 0) not in group.committed
     assert group.committed["T", 0] == 1
@@ -334,9 +334,9 @@ async def test_offsets_are_committed_every_few_seconds(group: FakeGroup, monkeyp
     async with connected() as client:
         await client.subscribe()
         await client.permit(1)
-        await client.hear("message")
+        await client.receive("message")
         await until(lambda: group.committed.get(("T", 0)) == 0)
-        await client.say(type="ack", id=1, offsets=[0])
+        await client.send(type="ack", id=1, offsets=[0])
         await until(lambda: group.committed["T", 0] == 1)
         seen = len(group.sent(commands.UpdateConsumerOffset))
         group.notify()
@@ -395,7 +395,7 @@ async def test_assignments_survive_an_absence_of_the_engine(
     await client.quiet()
     port.replies = scripted
     group.members = {"java-1"}
-    assert queues(await client.hear()) == [2, 3]
+    assert queues(await client.receive()) == [2, 3]
 
 
 async def test_a_refused_commit_is_reported_once(
@@ -406,7 +406,7 @@ async def test_a_refused_commit_is_reported_once(
         await client.subscribe()
         port.replies[commands.UpdateConsumerOffset] = RequestError("offsets are not kept here")
         await client.permit(1)
-        assert (await client.hear("problem"))["detail"] == "offsets are not kept here"
+        assert (await client.receive("problem"))["detail"] == "offsets are not kept here"
         seen = len(group.sent(commands.UpdateConsumerOffset))
         await until(lambda: len(group.sent(commands.UpdateConsumerOffset)) > seen + 3)
         await client.quiet()
@@ -426,11 +426,11 @@ async def test_the_queues_of_all_brokers_are_shared(port: FakePort) -> None:
         mine = [(queue["broker"], queue["queue_id"]) for queue in assigned["queues"] if queue["topic"] == "T"]
         assert mine == [("broker-b", 0), ("broker-b", 1)]
         await client.permit(1)
-        message = await client.hear("message")
+        message = await client.receive("message")
         assert (message["broker"], message["body"]) == ("broker-b", "from b")
-        await client.say(type="ack", id=1, offsets=[{"broker": "broker-b", "queue_id": 0, "offset": 0}])
-        await client.say(type="unsubscribe", id=1)
-        await client.hear("unsubscribed")
+        await client.send(type="ack", id=1, offsets=[{"broker": "broker-b", "queue_id": 0, "offset": 0}])
+        await client.send(type="unsubscribe", id=1)
+        await client.receive("unsubscribed")
     assert second.committed["T", 0] == 1
     assert ("T", 0) not in first.committed
     assert not any(connection.is_open for connection in [*port.connections, *other.connections])

@@ -30,12 +30,12 @@ async def test_a_place_is_given_back_once() -> None:
 async def test_permits_are_taken_one_by_one() -> None:
     permits = Permits()
     permits.add(2)
-    await permits.some()
+    await permits.wait_for_any()
     await permits.take()
-    await permits.some()
+    await permits.wait_for_any()
     await permits.take()
     assert permits.left == 0
-    for waiting in (asyncio.ensure_future(permits.some()), asyncio.ensure_future(permits.take())):
+    for waiting in (asyncio.ensure_future(permits.wait_for_any()), asyncio.ensure_future(permits.take())):
         await turn()
         assert not waiting.done()
         waiting.cancel()
@@ -103,7 +103,7 @@ async def test_a_permit_is_used_unless_the_block_fails() -> None:
     with pytest.raises(ValueError, match="broken"):
         await fail()
     assert permits.left == 1
-    await permits.some()
+    await permits.wait_for_any()
     await permits.take()
 
 

@@ -47,12 +47,12 @@ async def test_a_new_group_begins_where_the_subscription_asks(
 
 async def test_the_default_start_is_last(client: Client, group: FakeGroup) -> None:
     group.publish("old")
-    await client.say(type="subscribe", id=1, topic="T", group="G")
-    await client.hear("assigned")
+    await client.send(type="subscribe", id=1, topic="T", group="G")
+    await client.receive("assigned")
     await client.permit(1)
     await until(lambda: len(group.held()) == 1)
     group.publish("new")
-    assert (await client.hear("message"))["body"] == "new"
+    assert (await client.receive("message"))["body"] == "new"
 
 
 async def test_the_retry_topic_is_never_skipped(client: Client, group: FakeGroup) -> None:
@@ -60,7 +60,7 @@ async def test_the_retry_topic_is_never_skipped(client: Client, group: FakeGroup
     group.publish("again", topic="%RETRY%G")
     await client.subscribe(**{"from": "last"})
     await client.permit(1)
-    assert (await client.hear("message"))["body"] == "again"
+    assert (await client.receive("message"))["body"] == "again"
 
 
 async def test_a_group_continues_at_its_committed_offset(client: Client, group: FakeGroup) -> None:
@@ -69,7 +69,7 @@ async def test_a_group_continues_at_its_committed_offset(client: Client, group: 
     group.committed["T", 0] = 2
     await client.subscribe()
     await client.permit(1)
-    assert (await client.hear("message"))["body"] == "2"
+    assert (await client.receive("message"))["body"] == "2"
     assert all(not query.set_zero_if_not_found for query in group.sent(commands.QueryOffset))
 
 
@@ -99,14 +99,14 @@ async def test_a_moved_offset_forgets_open_messages(client: Client, group: FakeG
     await client.subscribe()
     await client.permit(4)
     for _ in range(3):
-        await client.hear("message")
+        await client.receive("message")
     await until(lambda: len(group.held()) == 1)
     port.end(group.held()[0], pulled(ResponseCode.PULL_OFFSET_MOVED, next_offset=1))  # somebody has reset it
-    message = await client.hear("message")
+    message = await client.receive("message")
     assert (message["body"], message["seq"]) == ("1", 4)
-    await client.say(type="ack", id=1, offsets=[0, 2])
-    await client.say(type="unsubscribe", id=1)
-    await client.hear("unsubscribed")
+    await client.send(type="ack", id=1, offsets=[0, 2])
+    await client.send(type="unsubscribe", id=1)
+    await client.receive("unsubscribed")
     assert group.committed["T", 0] == 1
 
 
@@ -116,8 +116,8 @@ async def test_rejected_messages_count_as_done(client: Client, group: FakeGroup,
     await until(lambda: len(group.held()) == 1)
     port.end(group.held()[0], pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=40))
     await until(lambda: len(group.held()) == 1 and group.held()[0].command.queue_offset == 40)
-    await client.say(type="unsubscribe", id=1)
-    await client.hear("unsubscribed")
+    await client.send(type="unsubscribe", id=1)
+    await client.receive("unsubscribed")
     assert group.committed["T", 0] == 40
 
 
@@ -130,15 +130,15 @@ async def test_a_queue_far_ahead_of_an_unacknowledged_message_is_not_pulled(
         group.publish(str(number))
     await client.subscribe()
     await client.permit(10)
-    assert [(await client.hear("message"))["body"] for _ in range(3)] == ["0", "1", "2"]
-    problem = await client.hear("problem")
+    assert [(await client.receive("message"))["body"] for _ in range(3)] == ["0", "1", "2"]
+    problem = await client.receive("problem")
     assert (problem["id"], problem["status"]) == (1, 429)
     assert "T@0: offset 0 is not acknowledged, and the queue is 3 offsets ahead of it" in problem["detail"]
-    await client.say(type="ack", id=1, offsets=[1, 2])
+    await client.send(type="ack", id=1, offsets=[1, 2])
     await client.quiet()
-    await client.say(type="ack", id=1, offsets=[0])
-    assert [(await client.hear("message"))["body"] for _ in range(3)] == ["3", "4", "5"]
-    assert "offset 3 is not acknowledged" in (await client.hear("problem"))["detail"]
+    await client.send(type="ack", id=1, offsets=[0])
+    assert [(await client.receive("message"))["body"] for _ in range(3)] == ["3", "4", "5"]
+    assert "offset 3 is not acknowledged" in (await client.receive("problem"))["detail"]
 
 
 async def test_an_empty_answer_that_was_not_held_causes_a_pause(
@@ -170,11 +170,11 @@ async def test_messages_without_permits_are_bounded_and_pulled_again(
         await until(lambda: len(group.held()) == 3)
         for queue_id in range(3):
             group.publish(f"of {queue_id}", queue_id)
-        bodies = [(await client.hear("message"))["body"]]
+        bodies = [(await client.receive("message"))["body"]]
         await client.quiet()
         for _ in range(2):
             await client.permit(1)
-            bodies.append((await client.hear("message"))["body"])
+            bodies.append((await client.receive("message"))["body"])
         assert sorted(bodies) == ["of 0", "of 1", "of 2"]
 
 
@@ -183,6 +183,6 @@ async def test_an_unreadable_record_is_sent_and_passed_over(client: Client, grou
     await client.permit(2)
     await until(lambda: len(group.held()) == 1)
     port.end(group.held()[0], pulled(records=b"nonsense", next_offset=1))
-    message = await client.hear("message")
+    message = await client.receive("message")
     assert (message["queue_offset"], message["size"]) == (-1, 8)
     await until(lambda: len(group.held()) == 1 and group.held()[0].command.queue_offset == 1)

@@ -88,7 +88,7 @@ async def test_a_reader_goes_on_where_it_was(stream: Any, port: FakePort) -> Non
     assert ids == [f"id: 7-{seq}" for seq in range(1201, 2501)]
 
 
-async def test_what_happens_while_the_ring_is_read_comes_behind_it(stream: Any, port: FakePort) -> None:
+async def test_events_during_the_replay_follow_it(stream: Any, port: FakePort) -> None:
     replay = ring(1, 2)
 
     def answer(command: commands.GetEvents) -> commands.Events:
@@ -102,22 +102,24 @@ async def test_what_happens_while_the_ring_is_read_comes_behind_it(stream: Any, 
 
 
 @pytest.mark.parametrize(
-    ("last_event_id", "first", "told"), [("7-1", 10, "8 events are no longer in the ring"), ("6-1", 1, "restarted")]
+    ("last_event_id", "first", "reason"), [("7-1", 10, "8 events are no longer in the ring"), ("6-1", 1, "restarted")]
 )
-async def test_what_is_lost_is_told(stream: Any, port: FakePort, last_event_id: str, first: int, told: str) -> None:
+async def test_lost_events_are_reported(
+    stream: Any, port: FakePort, last_event_id: str, first: int, reason: str
+) -> None:
     port.replies[commands.GetEvents] = ring(10, 11, first=first)
     request = stream(last_event_id=last_event_id)
-    await request.until_body_has(told)
+    await request.until_body_has(reason)
     assert (await ended(request))[0].startswith("event: lost\n")
 
 
-async def test_an_id_that_is_none_is_passed_over(stream: Any) -> None:
+async def test_an_invalid_last_event_id_is_ignored(stream: Any) -> None:
     request = stream(last_event_id="yesterday")
     await request.until_body_has(": the stream begins")
     assert await ended(request) == []
 
 
-async def test_only_what_was_asked_for(stream: Any, port: FakePort) -> None:
+async def test_only_requested_types_topic_and_group(stream: Any, port: FakePort) -> None:
     request = stream("types=pull_held,pull_woken&topic=T&group=G&int64=string")
     await request.until_body_has(": the stream begins")
     port.send_events(batch(event(42, "flush_done"), event(43, topic="U"), event(44, group="H"), event(45)))
@@ -133,7 +135,7 @@ async def test_an_unknown_type_is_refused_with_the_known_ones(client: httpx.Asyn
     assert "pull_wokken" in error["detail"] and "pull_woken" in error["detail"]
 
 
-async def test_a_gap_and_a_restart_are_told(stream: Any, port: FakePort) -> None:
+async def test_a_gap_and_a_restart_are_reported(stream: Any, port: FakePort) -> None:
     request = stream()
     await request.until_body_has(": the stream begins")
     port.send_events(batch(event(50), dropped=3))

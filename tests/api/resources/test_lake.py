@@ -75,14 +75,14 @@ async def test_how_far_it_is(client: httpx.AsyncClient, monkeypatch: pytest.Monk
 
 
 async def test_it_is_filled(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[bool] = []
-    monkeypatch.setattr(lake_state, "begin_sync", lambda *, with_bodies: told.append(with_bodies))
+    with_bodies_of_syncs: list[bool] = []
+    monkeypatch.setattr(lake_state, "begin_sync", lambda *, with_bodies: with_bodies_of_syncs.append(with_bodies))
     assert (await client.post("/api/v1/lake/sync", json={})).status_code == 202
     assert (await client.post("/api/v1/lake/sync", json={"bodies": True})).status_code == 202
     assert (await client.post("/api/v1/lake/sync")).status_code == 202, "as curl -X POST sends it"
-    assert told == [False, True, False]
+    assert with_bodies_of_syncs == [False, True, False]
     form = await client.post("/api/v1/lake/sync", headers={"content-type": "application/x-www-form-urlencoded"})
-    assert (form.status_code, len(told)) == (415, 3)
+    assert (form.status_code, len(with_bodies_of_syncs)) == (415, 3)
     assert (await client.post("/api/v1/lake/sync", content=b"{}")).status_code == 415
     assert (
         await client.post("/api/v1/lake/sync", content=b"", headers={"content-type": "application/json"})

@@ -20,27 +20,27 @@ async def page(port: FakePort) -> AsyncIterator[WebsocketCommunicator]:
     await socket.disconnect()
 
 
-async def hear(page: WebsocketCommunicator, kind: str) -> dict[str, Any]:
+async def receive(page: WebsocketCommunicator, kind: str) -> dict[str, Any]:
     frame: dict[str, Any] = await page.receive_json_from()
     assert frame["type"] == kind
     return frame
 
 
 async def test_a_snapshot_comes_first(page: WebsocketCommunicator) -> None:
-    frame = await hear(page, "snapshot")
+    frame = await receive(page, "snapshot")
     assert set(frame) == {"type", *commands.Snapshot.__struct_fields__}
     assert (frame["seq"], len(frame["holds"]), frame["counters"]["messages_stored"]) == (41, 2, 9)
 
 
 async def test_an_unknown_panel_is_refused_with_the_known_ones(page: WebsocketCommunicator) -> None:
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     await page.send_json_to({"type": "subscribe", "panels": ["holds", "wakeup"]})
-    (error,) = (await hear(page, "problem"))["errors"]
+    (error,) = (await receive(page, "problem"))["errors"]
     assert error["pointer"] == "/panels/1" and "wakeups" in error["detail"]
 
 
 async def test_a_delta_has_every_change(page: WebsocketCommunicator, port: FakePort) -> None:
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     port.send_delta(
         delta(
             42,
@@ -55,7 +55,7 @@ async def test_a_delta_has_every_change(page: WebsocketCommunicator, port: FakeP
             counters={"messages_stored": 10},
         )
     )
-    assert await hear(page, "delta") == {
+    assert await receive(page, "delta") == {
         "type": "delta",
         "broker": "broker-a",
         "epoch": 7,
@@ -122,53 +122,53 @@ async def test_a_delta_has_every_change(page: WebsocketCommunicator, port: FakeP
 
 
 async def test_a_delta_that_is_older_than_the_snapshot_is_not_sent(page: WebsocketCommunicator, port: FakePort) -> None:
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     port.send_delta(delta(30, 41))
     port.send_delta(delta(42, 41))
-    frame = await hear(page, "delta")
+    frame = await receive(page, "delta")
     assert (frame["seq_from"], frame["seq_to"]) == (42, 41)
 
 
 async def test_a_delta_that_overlaps_the_snapshot_continues_from_it(
     page: WebsocketCommunicator, port: FakePort
 ) -> None:
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     port.send_delta(delta(40, 45, wakeups=[wake_up(41), wake_up(43)]))
-    frame = await hear(page, "delta")
+    frame = await receive(page, "delta")
     assert (frame["seq_from"], frame["seq_to"]) == (42, 45)
     assert [wakeup["seq"] for wakeup in frame["wakeups"]] == [43]
     port.send_delta(delta(46, 46))
-    assert (await hear(page, "delta"))["seq_from"] == 46
+    assert (await receive(page, "delta"))["seq_from"] == 46
 
 
 @pytest.mark.parametrize("change", [delta(50, 60), delta(42, 43, epoch=8)])
 async def test_a_snapshot_follows_a_gap_or_a_restart(page: WebsocketCommunicator, port: FakePort, change: Any) -> None:
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     port.replies[commands.GetSnapshot] = snapshot(seq=60, epoch=8)
     port.send_delta(change)
-    frame = await hear(page, "snapshot")
+    frame = await receive(page, "snapshot")
     assert (frame["seq"], frame["epoch"]) == (60, 8)
 
 
 async def test_a_page_may_ask_for_a_snapshot_again(page: WebsocketCommunicator) -> None:
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     await page.send_json_to({"type": "snapshot"})
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     await page.send_json_to({"type": "ping"})
-    assert await hear(page, "pong") == {"type": "pong"}
+    assert await receive(page, "pong") == {"type": "pong"}
 
 
 async def test_an_engine_that_goes_away_and_returns(
     page: WebsocketCommunicator, port: FakePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events_socket, "_RETRY_S", 0)
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     answers = iter([PortUnavailable("away"), PortUnavailable("away"), snapshot(seq=1, epoch=8)])
     port.replies[commands.GetSnapshot] = lambda command: next(answers)
     port.watchers[0].on_lost("the engine stopped")
-    assert await hear(page, "lost") == {"type": "lost", "reason": "the engine stopped"}
-    assert (await hear(page, "lost"))["reason"] == "away"
-    assert (await hear(page, "snapshot"))["epoch"] == 8
+    assert await receive(page, "lost") == {"type": "lost", "reason": "the engine stopped"}
+    assert (await receive(page, "lost"))["reason"] == "away"
+    assert (await receive(page, "snapshot"))["epoch"] == 8
 
 
 async def test_a_page_that_connects_before_the_engine(port: FakePort, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,9 +176,9 @@ async def test_a_page_that_connects_before_the_engine(port: FakePort, monkeypatc
     set_port(None)
     socket = WebsocketCommunicator(events_application, "/ws/v1/events")
     await socket.connect()
-    await hear(socket, "lost")
+    await receive(socket, "lost")
     set_port(port)
-    await hear(socket, "snapshot")
+    await receive(socket, "snapshot")
     await socket.disconnect()
 
 
@@ -202,9 +202,9 @@ async def test_a_page_gets_the_panels_that_it_asked_for(
     wakeups: list[int],
     counters: bool,
 ) -> None:
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     await page.send_json_to({"type": "subscribe"} | wanted)
-    frame = await hear(page, "snapshot")
+    frame = await receive(page, "snapshot")
     assert [hold["id"] for hold in frame["holds"]] == holds
     assert [queue["topic"] for queue in frame["queues"]] == queues
     assert [wakeup["seq"] for wakeup in frame["wakeups"]] == wakeups
@@ -220,7 +220,7 @@ async def test_a_page_gets_the_panels_that_it_asked_for(
             wakeups=[wake_up(43), wake_up(44, topic="U", group="H")],
         )
     )
-    frame = await hear(page, "delta")
+    frame = await receive(page, "delta")
     assert [hold["id"] for hold in frame["holds"]["added"]] == holds
     assert [queue["topic"] for queue in frame["queues"]["changed"]] == queues
     assert [wakeup["seq"] - 40 for wakeup in frame["wakeups"]] == wakeups
@@ -231,15 +231,15 @@ async def test_a_page_gets_the_panels_that_it_asked_for(
     "frame", [{"type": "subscribe", "panels": ["all"]}, {"type": "subscribe", "topic": "../x"}, {"type": "watch"}]
 )
 async def test_invalid_panels(page: WebsocketCommunicator, frame: dict[str, Any]) -> None:
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     await page.send_json_to(frame)
-    assert (await hear(page, "problem"))["status"] == 400
+    assert (await receive(page, "problem"))["status"] == 400
 
 
 async def test_a_closed_page_is_no_longer_a_watcher(port: FakePort) -> None:
     socket = WebsocketCommunicator(events_application, "/ws/v1/events")
     await socket.connect()
-    await hear(socket, "snapshot")
+    await receive(socket, "snapshot")
     assert len(port.watchers) == 1
     await socket.disconnect()
     assert port.watchers == []
@@ -249,7 +249,7 @@ async def test_a_page_that_does_not_read_is_closed(port: FakePort, monkeypatch: 
     monkeypatch.setattr(EventsSocket, "max_frames", 3)
     socket = WebsocketCommunicator(events_application, "/ws/v1/events")
     await socket.connect()
-    await hear(socket, "snapshot")
+    await receive(socket, "snapshot")
     for number in range(4):  # none leaves, since nothing else runs meanwhile
         port.send_delta(delta(42 + number, 42 + number))
     closing = await socket.receive_output()
@@ -259,10 +259,10 @@ async def test_a_page_that_does_not_read_is_closed(port: FakePort, monkeypatch: 
 
 
 async def test_pages_ignore_single_events(page: WebsocketCommunicator, port: FakePort) -> None:
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     port.send_events(EventBatch(broker="broker-a", epoch=7, events=[(42, "pull_held", b"{}")], dropped=0))
     port.send_delta(delta(42, 42))
-    await hear(page, "delta")
+    await receive(page, "delta")
 
 
 JOINED = {"type": "group_member_joined", "seq": 40, "group": "G", "client_id": "c"}
@@ -286,8 +286,8 @@ async def test_client_events_are_narrowed(
     page: WebsocketCommunicator, port: FakePort, wanted: dict[str, Any], events: list[dict[str, Any]]
 ) -> None:
     port.replies[commands.GetSnapshot] = snapshot(client_events=[CAME, JOINED, TAKEN])
-    await hear(page, "snapshot")
+    await receive(page, "snapshot")
     await page.send_json_to({"type": "subscribe", **wanted})
-    assert (await hear(page, "snapshot"))["client_events"] == events
+    assert (await receive(page, "snapshot"))["client_events"] == events
     port.send_delta(delta(41, 45, client_events=[JOINED, *({**event, "seq": 43} for event in (CAME, JOINED, TAKEN))]))
-    assert (await hear(page, "delta"))["client_events"] == [{**event, "seq": 43} for event in events]
+    assert (await receive(page, "delta"))["client_events"] == [{**event, "seq": 43} for event in events]

@@ -20,87 +20,93 @@ def bench() -> Bench:
     return bench
 
 
-def again(bench: Bench, group: str, delay: str, times: int = 1) -> int:
+def send_retries(bench: Bench, group: str, delay: str, times: int = 1) -> int:
     """Send to a group's retry topic, as its consumers may. Returns the store time."""
     for _ in range(times):
         bench.send(f"%RETRY%{group}", b"x", properties=delay)
     return bench.clock.now().wall_ms
 
 
-def waiting(bench: Bench, group: str = "g") -> Waiting:
-    return bench.context.retries.of(f"%RETRY%{group}")
+def waiting_of(bench: Bench, group: str = "g") -> Waiting:
+    return bench.context.retries.waiting_for(f"%RETRY%{group}")
 
 
 def test_at_first_no_message_waits(bench: Bench) -> None:
-    assert waiting(bench) == (0, None, True)
+    assert waiting_of(bench) == (0, None, True)
 
 
 def test_the_next_due_time_is_the_earliest_of_all_levels(bench: Bench) -> None:
-    first = again(bench, "g", THIRTY_S, 2)
+    first = send_retries(bench, "g", THIRTY_S, 2)
     bench.clock.advance(25_000)
-    second = again(bench, "g", TEN_S, 3)
-    again(bench, "h", TEN_S)
+    second = send_retries(bench, "g", TEN_S, 3)
+    send_retries(bench, "h", TEN_S)
     bench.send("orders", b"x", properties=TEN_S)
-    assert waiting(bench) == (5, first + 30_000, True)
-    assert waiting(bench, "h") == (1, second + 10_000, True)
+    assert waiting_of(bench) == (5, first + 30_000, True)
+    assert waiting_of(bench, "h") == (1, second + 10_000, True)
     bench.tick(5_000)
-    assert waiting(bench) == (3, second + 10_000, True)
+    assert waiting_of(bench) == (3, second + 10_000, True)
     bench.tick(5_000)
-    assert waiting(bench) == (0, None, True) == waiting(bench, "h")
+    assert waiting_of(bench) == (0, None, True) == waiting_of(bench, "h")
 
 
 def test_messages_delivered_before_a_request_are_not_counted(bench: Bench) -> None:
-    again(bench, "g", TEN_S, 3)
+    send_retries(bench, "g", TEN_S, 3)
     bench.tick(10_000)
-    last = again(bench, "g", TEN_S)
-    assert waiting(bench) == (1, last + 10_000, True)
+    last = send_retries(bench, "g", TEN_S)
+    assert waiting_of(bench) == (1, last + 10_000, True)
 
 
 def test_waiting_messages_are_found_after_a_restart(bench: Bench) -> None:
-    first = again(bench, "g", TEN_S, 2)
+    first = send_retries(bench, "g", TEN_S, 2)
     bench.take(bench.engine.close(bench.clock.now()))
-    assert waiting(Bench(files=bench.files, clock=bench.clock)) == (2, first + 10_000, True)
+    assert waiting_of(Bench(files=bench.files, clock=bench.clock)) == (2, first + 10_000, True)
 
 
 def test_waiting_messages_are_counted_in_a_read_only_store(bench: Bench) -> None:
-    again(bench, "g", TEN_S)
+    send_retries(bench, "g", TEN_S)
     bench.tick(10_000)
-    first = again(bench, "g", TEN_S, 2)
+    first = send_retries(bench, "g", TEN_S, 2)
     bench.flush()
     bench.take(bench.engine.close(bench.clock.now()))
     bench.files.remove(ROOT / "glassmq")
     foreign = Bench(files=bench.files, clock=bench.clock)
     assert foreign.context.store.read_only
-    assert waiting(foreign) == (2, first + 10_000, True)
+    assert waiting_of(foreign) == (2, first + 10_000, True)
     foreign.tick(20_000)
-    assert waiting(foreign) == (2, first + 10_000, True)  # a read-only store delivers nothing
+    assert waiting_of(foreign) == (2, first + 10_000, True)  # a read-only store delivers nothing
 
 
 def test_a_request_reads_a_limited_number_of_messages(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting_retries, "MESSAGES_A_REQUEST", 4)
-    again(bench, "g", TEN_S, 3)
-    again(bench, "g", THIRTY_S, 3)
-    assert [(found.messages, found.is_all) for found in (waiting(bench), waiting(bench))] == [(4, False), (6, True)]
+    send_retries(bench, "g", TEN_S, 3)
+    send_retries(bench, "g", THIRTY_S, 3)
+    assert [(found.messages, found.is_all) for found in (waiting_of(bench), waiting_of(bench))] == [
+        (4, False),
+        (6, True),
+    ]
 
 
 def test_a_request_reads_a_limited_number_of_bytes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting_retries, "BYTES_A_REQUEST", 10)
-    again(bench, "g", TEN_S, 2)
-    assert [(found.messages, found.is_all) for found in (waiting(bench), waiting(bench))] == [(1, False), (2, True)]
+    send_retries(bench, "g", TEN_S, 2)
+    assert [(found.messages, found.is_all) for found in (waiting_of(bench), waiting_of(bench))] == [
+        (1, False),
+        (2, True),
+    ]
 
 
 def test_the_number_of_notes_is_limited(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting_retries, "MAX_NOTED", 2)
-    again(bench, "g", TEN_S, 2)
+    send_retries(bench, "g", TEN_S, 2)
     bench.clock.advance(1_000)
-    again(bench, "g", TEN_S, 2)
-    assert (waiting(bench).messages, waiting(bench).is_all) == (2, False)
+    send_retries(bench, "g", TEN_S, 2)
+    assert (waiting_of(bench).messages, waiting_of(bench).is_all) == (2, False)
     bench.tick(9_000)
-    assert waiting(bench)[::2] == (2, True)  # the first two are delivered, so there is room
+    assert waiting_of(bench)[::2] == (2, True)  # the first two are delivered, so there is room
 
 
 def test_a_message_without_its_record_is_skipped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    again(bench, "g", TEN_S, 2)
+    send_retries(bench, "g", TEN_S, 2)
     delayed = bench.context.store.delayed
     whole = delayed.message_at
     monkeypatch.setattr(
@@ -108,4 +114,4 @@ def test_a_message_without_its_record_is_skipped(bench: Bench, monkeypatch: pyte
         "message_at",
         lambda level, offset: whole(level, offset)._replace(record=None) if offset == 0 else whole(level, offset),
     )
-    assert waiting(bench)[::2] == (1, True)
+    assert waiting_of(bench)[::2] == (1, True)

@@ -79,9 +79,9 @@ def test_a_group_that_was_left_meanwhile_is_told_nothing_more() -> None:
     bench = Bench()
     join(bench, "A")
     bench.call(c.CloseConnection(), "A")
-    told = len(events(bench, ConsumerIdsNotified))
+    notified = len(events(bench, ConsumerIdsNotified))
     bench.tick(10_000)
-    assert len(events(bench, ConsumerIdsNotified)) == told
+    assert len(events(bench, ConsumerIdsNotified)) == notified
 
 
 def test_broadcasting_groups_have_no_retry_topic_to_be_told_of() -> None:

@@ -75,10 +75,10 @@ def test_one_queue_to_one_offset(bench: Bench) -> None:
 
 def test_a_member_is_told_once_with_its_next_pull(bench: Bench) -> None:
     reset(bench, "min")
-    told = pull(bench, 2, commit_offset=2)
-    assert isinstance(told, c.Pulled)
-    assert (told.code, told.status, told.next_begin_offset, told.records) == (21, "OFFSET_RESET", 0, b"")
-    assert (told.min_offset, told.max_offset) == (0, 3)
+    answer = pull(bench, 2, commit_offset=2)
+    assert isinstance(answer, c.Pulled)
+    assert (answer.code, answer.status, answer.next_begin_offset, answer.records) == (21, "OFFSET_RESET", 0, b"")
+    assert (answer.min_offset, answer.max_offset) == (0, 3)
     assert committed(bench) == 0  # what came with the pull is not heard
     again = pull(bench, 0)
     assert isinstance(again, c.Pulled) and bodies(again) == [b"1", b"2", b"3"]
@@ -96,8 +96,8 @@ def test_until_then_its_commits_are_not_heard_and_it_is_told_the_new_offset(benc
 def test_a_reset_to_where_the_group_is_makes_members_begin_there_again(bench: Bench) -> None:
     done = reset(bench, queue_id=0, offset=1)
     assert done.changes == [] and [target.offset for target in done.offsets] == [1]
-    told = pull(bench, 3)
-    assert isinstance(told, c.Pulled) and (told.code, told.next_begin_offset) == (21, 1)
+    answer = pull(bench, 3)
+    assert isinstance(answer, c.Pulled) and (answer.code, answer.next_begin_offset) == (21, 1)
 
 
 def test_a_held_pull_of_a_member_is_answered_at_once(bench: Bench) -> None:
@@ -108,8 +108,8 @@ def test_a_held_pull_of_a_member_is_answered_at_once(bench: Bench) -> None:
         bench.pull("orders", 3, "web", consumer_group="g"),
     ]
     reset(bench, "min")
-    told = bench.pulled(held, "A")
-    assert (told.code, told.next_begin_offset, told.suspend_timeout_ms) == (21, 0, 15_000)
+    answer = bench.pulled(held, "A")
+    assert (answer.code, answer.next_begin_offset, answer.suspend_timeout_ms) == (21, 0, 15_000)
     assert bench.final(others[0], "B") is None and bench.final(others[1], "web") is None
     again = pull(bench, 0)
     assert isinstance(again, c.Pulled) and again.code == 0
@@ -122,8 +122,8 @@ def test_who_is_no_member_neither_hears_nor_uses_up_a_reset(bench: Bench) -> Non
     assert bodies(bench.pulled(stranger, "web")) == [b"3"]
     commit(bench, 2, "web")
     assert committed(bench) == 2
-    told = pull(bench, 2)
-    assert isinstance(told, c.Pulled) and told.code == 21
+    answer = pull(bench, 2)
+    assert isinstance(answer, c.Pulled) and answer.code == 21
 
 
 def test_a_group_without_members_is_only_moved(bench: Bench) -> None:

@@ -36,13 +36,13 @@ def events(bench: Bench, kind: type[Event]) -> list[Any]:
     return list(bench.engine.events.after(0, kind))
 
 
-def first(bench: Bench, **more: Any) -> CommitLogRecord:
+def store_message(bench: Bench, **more: Any) -> CommitLogRecord:
     """A message of topic orders, and the record of it."""
     bench.send("orders", b"x", **more)
     return content(bench, "orders")[-1]
 
 
-def back(record: CommitLogRecord, **more: Any) -> c.ConsumerSendMsgBack:
+def send_back_of(record: CommitLogRecord, **more: Any) -> c.ConsumerSendMsgBack:
     return c.ConsumerSendMsgBack(group="g", physical_offset=record.physical_offset, **more)
 
 
@@ -53,8 +53,8 @@ def configure(bench: Bench, **config: Any) -> None:
 
 def test_it_comes_again_after_ten_seconds() -> None:
     bench = Bench()
-    record = first(bench, properties=encode({"KEYS": "k"}), tag="A")
-    assert bench.call(back(record)) == c.Done()
+    record = store_message(bench, properties=encode({"KEYS": "k"}), tag="A")
+    assert bench.call(send_back_of(record)) == c.Done()
     bench.tick(9999)
     assert content(bench, "%RETRY%g") == []
     bench.tick(1)
@@ -81,8 +81,8 @@ def test_it_comes_again_after_ten_seconds() -> None:
 
 def test_a_pull_that_is_held_on_the_retry_topic_wakes() -> None:
     bench = Bench()
-    record = first(bench)
-    bench.call(back(record))
+    record = store_message(bench)
+    bench.call(send_back_of(record))
     pull = bench.pull("%RETRY%g", 0)
     bench.tick(10_000)
     pulled = bench.pulled(pull)
@@ -92,10 +92,10 @@ def test_a_pull_that_is_held_on_the_retry_topic_wakes() -> None:
 
 def test_sixteen_times_with_growing_delays_and_then_it_is_dead() -> None:
     bench = Bench()
-    record = first(bench)
+    record = store_message(bench)
     origin = encode_offset_message_id(record.store_host, record.store_port, record.physical_offset)
     for time in range(16):
-        assert bench.call(back(record)) == c.Done()
+        assert bench.call(send_back_of(record)) == c.Done()
         bench.tick(LEVELS[2 + time] - 1)
         assert len(content(bench, "%RETRY%g")) == time
         bench.tick(1)
@@ -103,7 +103,7 @@ def test_sixteen_times_with_growing_delays_and_then_it_is_dead() -> None:
         assert record.reconsume_times == time + 1
         properties = decode(record.properties)
         assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("orders", origin)
-    assert bench.call(back(record)) == c.Done()
+    assert bench.call(send_back_of(record)) == c.Done()
     (dead,) = content(bench, "%DLQ%g")
     properties = decode(dead.properties)
     assert (dead.body, dead.reconsume_times) == (b"x", 17)
@@ -120,11 +120,11 @@ def test_sixteen_times_with_growing_delays_and_then_it_is_dead() -> None:
 
 def test_events_say_what_and_why() -> None:
     bench = Bench()
-    record = first(bench)
+    record = store_message(bench)
     message_id = decode(record.properties)["UNIQ_KEY"]
-    bench.call(back(record, delay_level=5))
-    bench.call(back(record, delay_level=-1))
-    bench.call(back(record, max_reconsume_times=0))
+    bench.call(send_back_of(record, delay_level=5))
+    bench.call(send_back_of(record, delay_level=-1))
+    bench.call(send_back_of(record, max_reconsume_times=0))
     (aside,) = content(bench, SCHEDULE_TOPIC, 4)
     dead = content(bench, "%DLQ%g")
     assert [
@@ -143,7 +143,7 @@ def test_events_say_what_and_why() -> None:
 @pytest.mark.parametrize(("level", "used"), [(1, 1), (18, 18), (40, 18), (0, 3)])
 def test_the_consumer_may_choose_the_delay(level: int, used: int) -> None:
     bench = Bench()
-    bench.call(back(first(bench), delay_level=level))
+    bench.call(send_back_of(store_message(bench), delay_level=level))
     assert len(content(bench, SCHEDULE_TOPIC, used - 1)) == 1
 
 
@@ -153,16 +153,16 @@ def test_the_groups_limit_or_the_consumers(limit: int, asked: int | None, dead: 
     configure(bench, retryMaxTimes=limit)
     bench.call(c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"x", queue_id=0, reconsume_times=2)]))
     (record,) = content(bench, "orders")
-    bench.call(back(record, max_reconsume_times=asked))
+    bench.call(send_back_of(record, max_reconsume_times=asked))
     assert bool(content(bench, "%DLQ%g")) is dead
 
 
 def test_a_group_that_wants_no_retries_gets_none() -> None:
     bench = Bench()
     configure(bench, retryQueueNums=0)
-    record = first(bench)
+    record = store_message(bench)
     end = bench.context.store.appended_offset
-    assert bench.call(back(record)) == c.Done()
+    assert bench.call(send_back_of(record)) == c.Done()
     assert bench.context.store.appended_offset == end
     assert bench.context.topics.get("%RETRY%g") is None
 
@@ -170,10 +170,10 @@ def test_a_group_that_wants_no_retries_gets_none() -> None:
 def test_topics_are_made_as_rocketmq_makes_them() -> None:
     bench = Bench()
     configure(bench, retryQueueNums=2)
-    record = first(bench)
+    record = store_message(bench)
     for _ in range(4):
-        bench.call(back(record, delay_level=1))
-    bench.call(back(record, delay_level=-1))
+        bench.call(send_back_of(record, delay_level=1))
+    bench.call(send_back_of(record, delay_level=-1))
     bench.tick(1000)
     assert [len(content(bench, "%RETRY%g", queue_id)) for queue_id in (0, 1)] == [2, 2]
     made = [(e.topic, e.read_queues, e.write_queues, e.perm) for e in events(bench, TopicChanged) if e.topic[0] == "%"]
@@ -182,24 +182,24 @@ def test_topics_are_made_as_rocketmq_makes_them() -> None:
 
 def test_what_is_refused() -> None:
     bench = Bench(auto_create_subscription_group=False)
-    record = first(bench)
-    unknown = bench.call(back(record))
+    record = store_message(bench)
+    unknown = bench.call(send_back_of(record))
     assert isinstance(unknown, c.Failed) and unknown.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     configure(bench)
     for offset in (-1, 1, 1 << 62, record.physical_offset + record.size):
         gone = bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=offset))
         assert isinstance(gone, c.Failed) and gone.code == ResponseCode.SYSTEM_ERROR, offset
     bench.call(c.UpdateAndCreateTopic(topic="%RETRY%g", perm=4))
-    closed = bench.call(back(record))
+    closed = bench.call(send_back_of(record))
     assert isinstance(closed, c.Failed) and closed.code == ResponseCode.NO_PERMISSION
     bench.call(c.UpdateBrokerConfig(changes={"brokerPermission": 4}))
-    closed = bench.call(back(record))
+    closed = bench.call(send_back_of(record))
     assert isinstance(closed, c.Failed) and "broker" in closed.remark
     for group in ("", "a/b", "x" * 121):
         named = bench.call(c.ConsumerSendMsgBack(group=group, physical_offset=0))
         assert isinstance(named, c.Failed), group
     bench.take(bench.engine.drain(bench.clock.now()))
-    stopping = bench.call(back(record))
+    stopping = bench.call(send_back_of(record))
     assert isinstance(stopping, c.Failed) and stopping.code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
@@ -209,7 +209,7 @@ def test_a_message_whose_body_is_damaged_is_not_copied() -> None:
     (record,) = content(bench, "orders")
     image = bench.context.store._log.mapped_files.find(0).buffer
     image[image.find(b"abcdefgh")] = 0
-    reply = bench.call(back(record))
+    reply = bench.call(send_back_of(record))
     assert isinstance(reply, c.Failed) and reply.code == ResponseCode.SYSTEM_ERROR
 
 
@@ -218,11 +218,11 @@ def test_under_sync_flush_it_is_acknowledged_when_it_is_on_the_disk() -> None:
     bench.submit(send("orders", b"x", queue_id=0))
     bench.flush()
     (record,) = content(bench, "orders")
-    asked, another = bench.submit(back(record), send("orders", b"y"))
+    asked, another = bench.submit(send_back_of(record), send("orders", b"y"))
     assert bench.final(asked) is None
     bench.flush()
     assert bench.final(asked) == c.Done() and isinstance(bench.final(another), c.Sent)
-    (late,) = bench.submit(back(record))
+    (late,) = bench.submit(send_back_of(record))
     bench.tick(5001)
     reply = bench.final(late)
     assert isinstance(reply, c.Failed) and reply.code == ResponseCode.FLUSH_DISK_TIMEOUT
@@ -230,9 +230,9 @@ def test_under_sync_flush_it_is_acknowledged_when_it_is_on_the_disk() -> None:
 
 def test_many_of_one_read_go_to_the_log_as_one_block() -> None:
     bench = Bench()
-    record = first(bench)
+    record = store_message(bench)
     before = bench.engine.events.seq
-    requests = bench.submit(*(back(record, delay_level=1) for _ in range(40)), send("orders", b"y"))
+    requests = bench.submit(*(send_back_of(record, delay_level=1) for _ in range(40)), send("orders", b"y"))
     assert [bench.final(request) for request in requests[:40]] == [c.Done()] * 40
     stored = [e for e in bench.engine.events.after(before) if type(e).__name__ == "MessagesStored"]
     assert [(e.topic, e.to_offset - e.from_offset) for e in stored] == [(SCHEDULE_TOPIC, 40), ("orders", 1)]
@@ -343,12 +343,12 @@ def test_a_copy_has_the_properties_that_rocketmqs_has(tmp_path: Path) -> None:
     engine = Engine.open(root, options, RealFiles(), clock, lambda ms: "ID", adopt=True)
     store, group = context_of(engine).store, "golden_retry_group"
 
-    def last(topic: str, queue_id: int = 0) -> CommitLogRecord:
+    def last_record(topic: str, queue_id: int = 0) -> CommitLogRecord:
         end = store.max_offset(topic, queue_id)
         (record,) = decode_all(store.get_message(topic, queue_id, end - 1, 1, 1 << 20, None).records)
         return record
 
-    retried, dead = last(f"%RETRY%{group}"), last(f"%DLQ%{group}")
+    retried, dead = last_record(f"%RETRY%{group}"), last_record(f"%DLQ%{group}")
     (origin,) = [
         record for data in store.query_message("debian-ordered", "o7", 9, 0, 1 << 62) for record in decode_all(data)
     ]
@@ -358,7 +358,7 @@ def test_a_copy_has_the_properties_that_rocketmqs_has(tmp_path: Path) -> None:
         assert reply[2] == c.Done()
         clock.advance(3000)
         engine.tick(clock.now())
-        ours = last(theirs.topic)
+        ours = last_record(theirs.topic)
         assert ours.physical_offset > theirs.physical_offset
         assert decode(ours.properties) == decode(theirs.properties)
         assert (ours.body, ours.reconsume_times, ours.flag, ours.sys_flag, ours.born_timestamp, ours.size) == (

@@ -278,8 +278,13 @@ def test_notices_are_one_way_requests_with_numbers_of_their_own(sessions: Broker
     ((request_id, _),) = client.send(30, opaque=1)
     notice = (c.NOTICE_ID, c.ConsumerIdsChanged(group="g"))
     first, answer, second = client.reply(notice, (request_id, c.FoundOffset(offset=1)), notice)
-    for told in (first, second):
-        assert (told.code, told.flag, told.ext_fields, told.serialize_type) == (40, 2, {"consumerGroup": "g"}, kind)
+    for notice in (first, second):
+        assert (notice.code, notice.flag, notice.ext_fields, notice.serialize_type) == (
+            40,
+            2,
+            {"consumerGroup": "g"},
+            kind,
+        )
     assert (first.opaque, second.opaque, answer.opaque) == (1, 2, 1)
 
 
@@ -350,8 +355,8 @@ def ask(admin: Client, code: int, *views: c.ClientView, **fields: str) -> None:
         assert answers == []
 
 
-async def heard(client: Client) -> RemotingCommand:
-    """What comes next, once it has come."""
+async def next_frame(client: Client) -> RemotingCommand:
+    """The next frame that the session sends."""
     async with asyncio.timeout(PATIENCE):
         while not client.channel.sent:
             await asyncio.sleep(0)
@@ -363,10 +368,10 @@ async def test_a_question_is_passed_on_and_so_is_the_answer(sessions: BrokerSess
     admin, client = Client(sessions), Client(sessions, 50_001)
     client.beat("c1", kind="ROCKETMQ")
     ask(admin, 307, client_view("c1"))
-    question = await heard(client)
+    question = await next_frame(client)
     assert (question.code, question.ext_fields, question.serialize_type) == (307, EXAMPLES[307][0], "ROCKETMQ")
     client.answer(question, b"info")
-    answer = await heard(admin)
+    answer = await next_frame(admin)
     assert (answer.code, answer.opaque, answer.body, answer.serialize_type) == (0, 5, b"info", "JSON")
 
 
@@ -375,7 +380,7 @@ async def test_a_message_to_consume_goes_along(sessions: BrokerSessions) -> None
     admin, client = Client(sessions), Client(sessions, 50_001)
     client.beat("c1")
     ask(admin, 309, client_view("c1"))
-    question = await heard(client)
+    question = await next_frame(client)
     assert (question.body, question.ext_fields["brokerName"]) == (b"rec", "broker-a")
 
 
@@ -391,7 +396,7 @@ async def test_a_member_without_a_connection_here(sessions: BrokerSessions) -> N
     """A WebSocket's, say."""
     admin = Client(sessions)
     ask(admin, 307, client_view("c1"))
-    answer = await heard(admin)
+    answer = await next_frame(admin)
     assert answer.code == 1 and "c1" in answer.remark
 
 
@@ -400,14 +405,14 @@ async def test_a_client_that_is_too_late_or_goes(sessions: BrokerSessions, monke
     admin, client = Client(sessions), Client(sessions, 50_001)
     client.beat("c1")
     ask(admin, 307, client_view("c1"))
-    answer = await heard(admin)
+    answer = await next_frame(admin)
     assert answer.code == 207 and "0.001 s" in answer.remark
     monkeypatch.setattr("broker_core.remoting.requests.relay.RUNNING_INFO_SECONDS", PATIENCE)
     client.channel.take()
     ask(admin, 307, client_view("c1"))
-    await heard(client)
+    await next_frame(client)
     client.session.closed()
-    answer = await heard(admin)
+    answer = await next_frame(admin)
     assert answer.code == 1 and "closed" in answer.remark
 
 
@@ -416,11 +421,11 @@ async def test_all_clients_of_a_group_are_asked_at_once(sessions: BrokerSessions
     one.beat("c1")
     two.beat("c2")
     ask(admin, 223, client_view("c1"), client_view("c2"), clientAddr="")
-    questions = [await heard(client) for client in (one, two)]
+    questions = [await next_frame(client) for client in (one, two)]
     table = b'{"messageQueueTable":{{"brokerName":"b","queueId":0,"topic":"T"}:%d}}'
     two.answer(questions[1], table % 2)
     one.answer(questions[0], table % 1)
-    answer = await heard(admin)
+    answer = await next_frame(admin)
     assert answer.body == (
         b'{"consumerTable":{"c1":{{"brokerName":"b","queueId":0,"topic":"T"}:1},'
         b'"c2":{{"brokerName":"b","queueId":0,"topic":"T"}:2}},"messageQueueTable":{}}'
@@ -435,15 +440,15 @@ async def test_too_many_questions_of_one_tool(sessions: BrokerSessions, monkeypa
     ((request_id, _),) = admin.send(307, opaque=6)
     (refused,) = admin.reply((request_id, c.Clients(seq=1, total=1, clients=[client_view("c1")])))
     assert (refused.code, refused.opaque) == (2, 6)
-    client.answer(await heard(client), b"info")
-    assert (await heard(admin)).opaque == 5
+    client.answer(await next_frame(client), b"info")
+    assert (await next_frame(admin)).opaque == 5
 
 
 async def test_a_tool_that_goes_is_not_waited_for(sessions: BrokerSessions) -> None:
     admin, client = Client(sessions), Client(sessions, 50_001)
     client.beat("c1")
     ask(admin, 307, client_view("c1"))
-    question = await heard(client)
+    question = await next_frame(client)
     admin.session.closed()
     async with asyncio.timeout(PATIENCE):
         while client.session._calls or admin.session._relays:
@@ -456,7 +461,7 @@ async def test_a_question_that_has_no_place_in_the_clients_encoding(sessions: Br
     admin, client = Client(sessions), Client(sessions, 50_001)
     client.beat("c1", kind="ROCKETMQ")
     ask(admin, 307, client_view("c1"), **{"x" * 40_000: "y"})
-    answer = await heard(admin)
+    answer = await next_frame(admin)
     assert answer.code == 1 and client.channel.sent == []
 
 

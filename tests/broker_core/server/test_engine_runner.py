@@ -280,23 +280,23 @@ async def test_a_disk_that_refuses_stops_acknowledgement() -> None:
         assert isinstance(refused, c.Failed) and refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
-async def test_a_change_of_topics_is_told_before_the_answer() -> None:
+async def test_a_change_of_topics_is_reported_before_the_answer() -> None:
     async with running() as client:
-        told: list[tuple[set[str], int]] = []
+        notices: list[tuple[set[str], int]] = []
         broken: list[set[str]] = []
 
         def breaks(topics: set[str]) -> None:
             broken.append(topics)
             raise ZeroDivisionError
 
-        client.runner.topic_listeners += [breaks, lambda topics: told.append((topics, client.calls))]
+        client.runner.topic_listeners += [breaks, lambda topics: notices.append((topics, client.calls))]
         await client.ask(send("orders", b"one"))
-        [(topics, calls)] = told
+        [(topics, calls)] = notices
         assert "orders" in topics and calls == client.calls - 1 and broken == [topics]
         await client.ask(send("orders", b"two"))
-        assert len(told) == 1
+        assert len(notices) == 1
         await client.ask(c.DeleteTopic(topic="orders"))
-        assert told[1][0] == {"orders"}
+        assert notices[1][0] == {"orders"}
 
 
 async def test_a_sink_that_fails_harms_no_other() -> None:

@@ -219,9 +219,9 @@ def test_reading_from_an_arrival_equals_reading_from_the_queue(
                 recent += store.reput()
         for arrival in recent[-looks:]:
             for offset in range(arrival.from_offset - 1, arrival.to_offset + 2):
-                told = store.get_arrived(arrival, offset, message_filter)
-                if told is not None:
-                    assert told == store.get_message("T", arrival.queue_id, offset, 32, 1 << 20, message_filter)
+                from_arrival = store.get_arrived(arrival, offset, message_filter)
+                if from_arrival is not None:
+                    assert from_arrival == store.get_message("T", arrival.queue_id, offset, 32, 1 << 20, message_filter)
 
 
 @pytest.mark.parametrize("message_filter", [None, OneTag("a")])
@@ -230,9 +230,9 @@ def test_a_single_arrival_is_returned_without_reading_the_queue(message_filter: 
     for number in range(3):
         store.append([message(number, tag="a")], at(number))
         (arrival,) = store.reput()
-        told = store.get_arrived(arrival, number, message_filter)
-        assert told is not None and flags(told.records) == [number]
-        assert told == store.get_message("T", 0, number, 32, 1 << 20, message_filter)
+        from_arrival = store.get_arrived(arrival, number, message_filter)
+        assert from_arrival is not None and flags(from_arrival.records) == [number]
+        assert from_arrival == store.get_message("T", 0, number, 32, 1 << 20, message_filter)
     assert store.get_arrived(arrival, 2, OneTag("b")) is None
     store.append([message(3, tag="a")], at(3))
     store.reput()

@@ -29,10 +29,10 @@ def test_an_arrival_read_from_the_log_equals_that_of_the_append() -> None:
         for number in range(6):
             store.append([message(number, queue_id=number % 2, tag="ab"[number % 2]), message(number)], at(number))
     stores[1]._reput._pending.clear()
-    told, read = (store.reput() for store in stores)
-    assert [(a.topic, a.queue_id, a.from_offset, a.to_offset, a.store_timestamp, a.size, a.fields) for a in told] == [
-        (a.topic, a.queue_id, a.from_offset, a.to_offset, a.store_timestamp, a.size, a.fields) for a in read
-    ]
+    arrivals, read = (store.reput() for store in stores)
+    assert [
+        (a.topic, a.queue_id, a.from_offset, a.to_offset, a.store_timestamp, a.size, a.fields) for a in arrivals
+    ] == [(a.topic, a.queue_id, a.from_offset, a.to_offset, a.store_timestamp, a.size, a.fields) for a in read]
 
 
 def test_a_limit_leaves_the_rest_for_the_next_turn() -> None:

@@ -11,7 +11,7 @@ from tests.fakes.engine import Bench
 from tests.fakes.remoting import EXAMPLES, IDENTITY, PEER, command_of, java
 
 
-def asked(code: int, body: bytes | None = None, **fields: str) -> Any:
+def decoded(code: int, body: bytes | None = None, **fields: str) -> Any:
     example, example_body = EXAMPLES[code]
     return decode(command_of(java(code, example | fields, example_body if body is None else body)), PEER)
 
@@ -24,12 +24,12 @@ def answer(code: int, reply: c.Reply, **fields: str | None) -> RemotingCommand:
 
 
 def test_figures() -> None:
-    assert asked(28) == c.GetBrokerRuntimeInfo()
+    assert decoded(28) == c.GetBrokerRuntimeInfo()
     assert answer(28, c.RuntimeInfo(table={"putTps": "0.0 0.0 0.0"})).body == b'{"table":{"putTps":"0.0 0.0 0.0"}}'
 
 
 def test_statistics() -> None:
-    assert asked(315) == c.ViewBrokerStatsData(stats_name="TOPIC_PUT_NUMS", stats_key="T")
+    assert decoded(315) == c.ViewBrokerStatsData(stats_name="TOPIC_PUT_NUMS", stats_key="T")
     reply = c.BrokerStatsData(
         minute=c.StatsSnapshot(sum=5, tps=0.5, avgpt=1.0),
         hour=c.StatsSnapshot(sum=6, tps=0.25, avgpt=2.0),
@@ -42,7 +42,7 @@ def test_statistics() -> None:
 
 
 def test_replication() -> None:
-    assert asked(907) == c.GetBroker()
+    assert decoded(907) == c.GetBroker()
     bench = Bench()
     bench.send("T", b"1")
     view = bench.call(c.GetBroker())
@@ -54,7 +54,7 @@ def test_replication() -> None:
 
 
 def test_options() -> None:
-    assert asked(26) == c.GetBrokerConfig()
+    assert decoded(26) == c.GetBrokerConfig()
     reply = c.BrokerConfig(
         config={"fileReservedTime": 72, "autoCreateTopicEnable": True, "brokerName": "broker-a", "namesrvAddr": ""},
         data_version={"counter": 4, "stateVersion": 0, "timestamp": 1_795_277_344_276},
@@ -74,23 +74,23 @@ def test_every_option_is_told() -> None:
 
 @pytest.mark.covers("option-unknown")
 def test_changing_options() -> None:
-    assert asked(25, b"#comment\nfileReservedTime=48\nlongPollingEnable = false\n") == c.UpdateBrokerConfig(
+    assert decoded(25, b"#comment\nfileReservedTime=48\nlongPollingEnable = false\n") == c.UpdateBrokerConfig(
         changes={"fileReservedTime": "48", "longPollingEnable": "false"}
     )
     bench = Bench()
-    reply = bench.call(asked(25, b"fileReservedTime=48\nlongPollingEnable=false"))
+    reply = bench.call(decoded(25, b"fileReservedTime=48\nlongPollingEnable=false"))
     assert isinstance(reply, c.BrokerView) and reply.config["longPollingEnable"] is False
     assert answer(25, reply).body == b""
     for body in (b"", b"none=1\n", b"brokerName=b\n", b"fileReservedTime=soon\n"):
-        refused = bench.call(asked(25, body))
+        refused = bench.call(decoded(25, body))
         assert isinstance(refused, c.Failed) and refused.code == 29
     for body in (b"\xff=1", b"x" * 65_537):
-        refused = asked(25, body)
+        refused = decoded(25, body)
         assert isinstance(refused, c.Failed) and refused.code == 1
 
 
 def test_units_of_a_queue() -> None:
-    assert asked(321) == c.QueryConsumeQueue(topic="T", queue_id=1, index=0, count=10, group="g")
+    assert decoded(321) == c.QueryConsumeQueue(topic="T", queue_id=1, index=0, count=10, group="g")
     units = c.ConsumeQueueUnits(
         min_offset=0,
         max_offset=3,
@@ -111,24 +111,24 @@ def test_units_of_a_queue() -> None:
 
 
 def test_what_is_cleaned() -> None:
-    assert asked(329) == c.DeleteExpiredCommitLog()
-    assert asked(306) == asked(316) == c.Done()
+    assert decoded(329) == c.DeleteExpiredCommitLog()
+    assert decoded(306) == decoded(316) == c.Done()
     for code in (329, 306, 316):
         assert answer(code, c.Done()).body == b""
 
 
 def test_consumers_pull() -> None:
-    assert asked(401) == c.Done()
-    for body, said in ((b'{"mode":"POP","topic":"T"}', "POP"), (b'{"mode":"PULL","topic":"%RETRY%g"}', "retry")):
-        refused = asked(401, body)
-        assert isinstance(refused, c.Failed) and refused.code == 16 and said in refused.remark
-    assert isinstance(asked(401, b'{"mode":"PUSH","topic":"T"}'), c.Failed)
+    assert decoded(401) == c.Done()
+    for body, word in ((b'{"mode":"POP","topic":"T"}', "POP"), (b'{"mode":"PULL","topic":"%RETRY%g"}', "retry")):
+        refused = decoded(401, body)
+        assert isinstance(refused, c.Failed) and refused.code == 16 and word in refused.remark
+    assert isinstance(decoded(401, b'{"mode":"PUSH","topic":"T"}'), c.Failed)
     assert answer(402, c.Done()).body == b'{"messageRequestModeMap":{}}'
 
 
 def test_timers_and_recalls() -> None:
     assert answer(61, c.Done()).body == b'{"timingCount":{}}'
-    refused = asked(370)
+    refused = decoded(370)
     assert isinstance(refused, c.Failed) and (refused.code, refused.remark) == (
         16,
         "recall failed, operation is forbidden",

@@ -14,7 +14,7 @@ VERSION = {"counter": 6, "stateVersion": 0, "timestamp": 1_700_000_000_000}
 CONNECTION = b'{"clientAddr":"10.0.0.2:50000","clientId":"c1","language":"JAVA","version":493}'
 
 
-def asked(code: int, body: bytes | None = None, **fields: str) -> Any:
+def decoded(code: int, body: bytes | None = None, **fields: str) -> Any:
     example, example_body = EXAMPLES[code]
     return decode(command_of(java(code, example | fields, example_body if body is None else body)), PEER)
 
@@ -27,24 +27,24 @@ def answer(code: int, reply: c.Reply) -> RemotingCommand:
 
 def test_configuring_groups() -> None:
     config = {"consumeEnable": True, "groupName": "g", "groupRetryPolicy": {"type": "CUSTOMIZED"}, "retryMaxTimes": 16}
-    assert asked(200) == c.UpdateSubscriptionGroup(config=config)
-    assert asked(225) == c.UpdateSubscriptionGroupList(configs=[config])
+    assert decoded(200) == c.UpdateSubscriptionGroup(config=config)
+    assert decoded(225) == c.UpdateSubscriptionGroupList(configs=[config])
     many = b'{"groupConfigList":[' + b",".join([b"{}"] * 4097) + b"]}"
     for code, body in ((200, b""), (200, b"[]"), (225, b"{}"), (225, many), (225, b'{"groupConfigList":[1]}')):
-        assert isinstance(asked(code, body), c.Failed)
+        assert isinstance(decoded(code, body), c.Failed)
     assert answer(200, c.SubscriptionGroups(data_version=VERSION, configs={}, forbidden={})).body == b""
 
 
 @pytest.mark.covers("group-config")
 def test_configuration_of_one() -> None:
-    assert asked(352) == c.GetSubscriptionGroups(group="g", or_default=True)
-    assert isinstance(asked(352, group=""), c.Failed), "that would be all of them"
+    assert decoded(352) == c.GetSubscriptionGroups(group="g", or_default=True)
+    assert isinstance(decoded(352, group=""), c.Failed), "that would be all of them"
     reply = c.SubscriptionGroups(data_version=VERSION, configs={"g": {"groupName": "g"}}, forbidden={"h": {"T": 4}})
     assert answer(352, reply).body == b'{"groupName":"g"}'
 
 
 def test_configuration_of_all() -> None:
-    assert asked(201) == c.GetSubscriptionGroups() == decode(command_of(java(201, {})), PEER)
+    assert decoded(201) == c.GetSubscriptionGroups() == decode(command_of(java(201, {})), PEER)
     response = answer(
         201, c.SubscriptionGroups(data_version=VERSION, configs={"g": {"groupName": "g"}}, forbidden={"h": {"T": 4}})
     )
@@ -56,12 +56,12 @@ def test_configuration_of_all() -> None:
 
 
 def test_deleting_a_group() -> None:
-    assert asked(207) == c.DeleteSubscriptionGroup(group="g", clean_offset=True)
+    assert decoded(207) == c.DeleteSubscriptionGroup(group="g", clean_offset=True)
     assert decode(command_of(java(207, {"groupName": "g"})), PEER) == c.DeleteSubscriptionGroup(group="g")
 
 
 def test_what_a_group_may_not_read() -> None:
-    assert asked(353) == c.UpdateGroupForbidden(group="g", topic="T", readable=False)
+    assert decoded(353) == c.UpdateGroupForbidden(group="g", topic="T", readable=False)
     assert decode(command_of(java(353, {"group": "g", "topic": "T"})), PEER) == c.UpdateGroupForbidden(
         group="g", topic="T"
     )
@@ -71,7 +71,7 @@ def test_what_a_group_may_not_read() -> None:
 
 
 def test_members_of_a_group() -> None:
-    assert asked(203) == c.GetConsumerConnections(group="g")
+    assert decoded(203) == c.GetConsumerConnections(group="g")
     reply = c.ConsumerConnections(
         group="g",
         consume_type="CONSUME_PASSIVELY",
@@ -89,14 +89,14 @@ def test_members_of_a_group() -> None:
 
 
 def test_members_of_a_producer_group() -> None:
-    assert asked(204) == c.GetProducerConnections(group="pg")
-    assert isinstance(asked(204, producerGroup=""), c.Failed), "that would be all of them"
+    assert decoded(204) == c.GetProducerConnections(group="pg")
+    assert isinstance(decoded(204, producerGroup=""), c.Failed), "that would be all of them"
     reply = c.ProducerConnections(groups={"pg": [client_view("c1")]})
     assert answer(204, reply).body == b'{"connectionSet":[' + CONNECTION + b"]}"
 
 
 def test_all_producers() -> None:
-    assert asked(328) == c.GetProducerConnections()
+    assert decoded(328) == c.GetProducerConnections()
     reply = c.ProducerConnections(groups={"pg": [client_view("c1")], "none": []})
     assert answer(328, reply).body == (
         b'{"data":{"pg":[{"clientId":"c1","language":"JAVA","lastUpdateTimestamp":2,"remoteIP":"/10.0.0.2:50000",'

@@ -25,7 +25,7 @@ STATS_JSON = (
 )
 
 
-def asked(code: int, body: bytes | None = None, **fields: str) -> Any:
+def decoded(code: int, body: bytes | None = None, **fields: str) -> Any:
     example, example_body = EXAMPLES[code]
     return decode(command_of(java(code, example | fields, example_body if body is None else body)), PEER)
 
@@ -54,7 +54,7 @@ def test_progress_of_a_group(fields: dict[str, str], topics: list[str]) -> None:
 
 
 def test_progress_of_all_groups() -> None:
-    assert asked(317, isOrder="true") == c.GetBrokerConsumeStats(is_order=True)
+    assert decoded(317, isOrder="true") == c.GetBrokerConsumeStats(is_order=True)
     reply = c.BrokerConsumeStats(
         broker_addr="127.0.0.1:10911", groups={"g": [STATS], "h": []}, total_diff=2, total_inflight_diff=1
     )
@@ -65,7 +65,7 @@ def test_progress_of_all_groups() -> None:
 
 
 def test_time_spans() -> None:
-    assert asked(303) == c.QueryConsumeTimeSpan(topic="T", group="g")
+    assert decoded(303) == c.QueryConsumeTimeSpan(topic="T", group="g")
     reply = c.ConsumeTimeSpans(
         topic="T",
         spans=[c.QueueTimeSpan(queue_id=0, min_timestamp=1, max_timestamp=3, consume_timestamp=2, delay_time=552)],
@@ -78,16 +78,16 @@ def test_time_spans() -> None:
 
 
 def test_who_consumes_what() -> None:
-    assert asked(300) == c.QueryTopicConsumeByWho(topic="T")
+    assert decoded(300) == c.QueryTopicConsumeByWho(topic="T")
     assert answer(300, c.GroupNames(groups=["g", "h"])) == b'{"groupList":["g","h"]}'
-    assert asked(343) == c.QueryTopicsByConsumer(group="g")
+    assert decoded(343) == c.QueryTopicsByConsumer(group="g")
     assert answer(343, c.TopicNames(broker_addr="127.0.0.1:10911", topics=["T"])) == (
         b'{"brokerAddr":"127.0.0.1:10911","topicList":["T"]}'
     )
 
 
 def test_a_subscription() -> None:
-    assert asked(345) == c.QuerySubscriptionByConsumer(group="g", topic="T")
+    assert decoded(345) == c.QuerySubscriptionByConsumer(group="g", topic="T")
     subscription = c.SubscriptionData(topic="T", sub_version=5)
     assert answer(345, c.FoundSubscription(group="g", topic="T", subscription=subscription)) == (
         b'{"group":"g","topic":"T","subscriptionData":{"classFilterMode":false,"codeSet":[],"expressionType":"TAG",'
@@ -97,8 +97,8 @@ def test_a_subscription() -> None:
 
 
 def test_assignment() -> None:
-    assert asked(400) == c.QueryAssignment(group="g", topic="T", client_id="10.0.0.2@1")
-    odd = asked(
+    assert decoded(400) == c.QueryAssignment(group="g", topic="T", client_id="10.0.0.2@1")
+    odd = decoded(
         400, b'{"clientId":"c","consumerGroup":"g","messageModel":"BROADCASTING","topic":"T","strategyName":null}'
     )
     assert odd == c.QueryAssignment(group="g", topic="T", client_id="c", strategy="", message_model="BROADCASTING")
@@ -122,13 +122,15 @@ def test_assignment() -> None:
     ],
 )
 def test_moving_a_group(fields: dict[str, str], expected: tuple[str, int, int | None]) -> None:
-    command = asked(222, **fields)
+    command = decoded(222, **fields)
     assert (command.group, command.topic, command.dry_run) == ("g", "T", False)
     assert (command.to, command.queue_id, command.offset) == expected
 
 
 def test_where_a_group_was_moved_to() -> None:
-    assert asked(222) == decode(command_of(java(222, {"topic": "T", "group": "g", "timestamp": "1700000000000"})), PEER)
+    assert decoded(222) == decode(
+        command_of(java(222, {"topic": "T", "group": "g", "timestamp": "1700000000000"})), PEER
+    )
     reply = c.OffsetsReset(
         group="g",
         dry_run=False,
@@ -141,7 +143,7 @@ def test_where_a_group_was_moved_to() -> None:
 
 
 def test_cloning() -> None:
-    assert asked(314) == c.CloneGroupOffset(src_group="g", dest_group="h", topic="T", offline=True)
+    assert decoded(314) == c.CloneGroupOffset(src_group="g", dest_group="h", topic="T", offline=True)
     assert decode(command_of(java(314, {"srcGroup": "g", "destGroup": "h"})), PEER) == c.CloneGroupOffset(
         src_group="g", dest_group="h"
     )
@@ -149,13 +151,13 @@ def test_cloning() -> None:
 
 
 def test_correction() -> None:
-    assert asked(308) == c.QueryCorrectionOffset(topic="T", filter_groups=["h", "i"], compare_group="g")
-    assert asked(308, filterGroups="").filter_groups == []
+    assert decoded(308) == c.QueryCorrectionOffset(topic="T", filter_groups=["h", "i"], compare_group="g")
+    assert decoded(308, filterGroups="").filter_groups == []
     assert answer(308, c.CorrectionOffsets(offsets={0: 1, 1: 2})) == b'{"correctionOffsets":{0:1,1:2}}'
 
 
 def test_tables() -> None:
-    assert asked(43) == c.GetAllConsumerOffset() and asked(45) == c.GetAllDelayOffset()
+    assert decoded(43) == c.GetAllConsumerOffset() and decoded(45) == c.GetAllDelayOffset()
     assert answer(43, c.OffsetTable(table={"offsetTable": {"T@g": {0: 1, 1: 1}}})) == (
         b'{"offsetTable":{"T@g":{0:1,1:1}}}'
     )

@@ -26,7 +26,7 @@ CONFIG_JSON = (
 VERSION = {"counter": 13, "stateVersion": 0, "timestamp": 1_700_000_000_000}
 
 
-def asked(code: int, body: bytes | None = None, **fields: str) -> Any:
+def decoded(code: int, body: bytes | None = None, **fields: str) -> Any:
     example, example_body = EXAMPLES[code]
     return decode(command_of(java(code, example | fields, example_body if body is None else body)), PEER)
 
@@ -38,7 +38,7 @@ def answer(code: int, reply: c.Reply) -> RemotingCommand:
 
 
 def test_making_a_topic() -> None:
-    assert asked(17) == c.UpdateAndCreateTopic(
+    assert decoded(17) == c.UpdateAndCreateTopic(
         topic="T",
         read_queues=4,
         write_queues=8,
@@ -48,10 +48,10 @@ def test_making_a_topic() -> None:
         sys_flag=0,
         attributes={"+message.type": "FIFO", "-queue.type": ""},
     )
-    assert asked(17, attributes="", order="true").attributes == {}
-    assert asked(17, order="true").order is True
-    assert asked(17, attributes=" +a = b ,, c=d,-e").attributes == {"+a": "b", "c": "d", "-e": ""}
-    refused = asked(17, topicFilterType="ANY")
+    assert decoded(17, attributes="", order="true").attributes == {}
+    assert decoded(17, order="true").order is True
+    assert decoded(17, attributes=" +a = b ,, c=d,-e").attributes == {"+a": "b", "c": "d", "-e": ""}
+    refused = decoded(17, topicFilterType="ANY")
     assert isinstance(refused, c.Failed) and "topicFilterType" in refused.remark
     old = {name: value for name, value in EXAMPLES[17][0].items() if name not in ("attributes", "order", "force")}
     assert decode(command_of(java(17, old)), PEER).attributes == {}  # type: ignore[union-attr]
@@ -59,7 +59,7 @@ def test_making_a_topic() -> None:
 
 
 def test_making_several() -> None:
-    assert asked(18) == c.UpdateAndCreateTopicList(
+    assert decoded(18) == c.UpdateAndCreateTopicList(
         topics=[
             c.UpdateAndCreateTopic(
                 topic="T",
@@ -73,27 +73,27 @@ def test_making_several() -> None:
             )
         ]
     )
-    (topic,) = asked(18, b'{"topicConfigList":[{"topicName":"T"}]}').topics
+    (topic,) = decoded(18, b'{"topicConfigList":[{"topicName":"T"}]}').topics
     assert (topic.read_queues, topic.write_queues, topic.perm, topic.attributes) == (16, 16, 6, None)
-    assert asked(18, b'{"topicConfigList":[]}') == c.UpdateAndCreateTopicList(topics=[])
+    assert decoded(18, b'{"topicConfigList":[]}') == c.UpdateAndCreateTopicList(topics=[])
     many = b'{"topicConfigList":[' + b",".join([b'{"topicName":"T"}'] * 4097) + b"]}"
     for body in (b"", b"{}", b'{"topicConfigList":[{}]}', many):
-        assert isinstance(asked(18, body), c.Failed)
+        assert isinstance(decoded(18, body), c.Failed)
 
 
 def test_deleting_a_topic() -> None:
-    assert asked(215) == c.DeleteTopic(topic="T", missing_ok=True)
-    assert isinstance(asked(215, topic=""), c.Failed)
+    assert decoded(215) == c.DeleteTopic(topic="T", missing_ok=True)
+    assert isinstance(decoded(215, topic=""), c.Failed)
 
 
 def test_configuration_of_one() -> None:
-    assert asked(351) == c.GetTopicConfigs(topic="T")
-    assert isinstance(asked(351, topic=""), c.Failed), "that would be all of them"
+    assert decoded(351) == c.GetTopicConfigs(topic="T")
+    assert isinstance(decoded(351, topic=""), c.Failed), "that would be all of them"
     assert answer(351, c.TopicConfigs(data_version=VERSION, configs={"T": CONFIG})).body == CONFIG_JSON
 
 
 def test_configuration_of_all() -> None:
-    assert asked(21) == c.GetTopicConfigs() == decode(command_of(java(21, {})), PEER)
+    assert decoded(21) == c.GetTopicConfigs() == decode(command_of(java(21, {})), PEER)
     response = answer(21, c.TopicConfigs(data_version=VERSION, configs={"T": CONFIG}))
     assert response.ext_fields == {"totalTopicNum": "1"}
     assert response.body == (
@@ -104,7 +104,7 @@ def test_configuration_of_all() -> None:
 
 
 def test_what_is_in_a_topic() -> None:
-    assert asked(202) == c.GetTopicStats(topic="T")
+    assert decoded(202) == c.GetTopicStats(topic="T")
     queues = [
         c.QueueView(
             broker="broker-a",
@@ -125,7 +125,7 @@ def test_what_is_in_a_topic() -> None:
 
 
 def test_system_topics() -> None:
-    assert asked(305) == c.GetTopics()
+    assert decoded(305) == c.GetTopics()
     topics = [
         c.TopicView(
             broker="broker-a", topic=name, read_queues=1, write_queues=1, perm=6, system=name != "T", messages=0

@@ -14,7 +14,7 @@ def clients(*views: c.ClientView) -> c.Clients:
     return c.Clients(seq=1, total=len(views), clients=list(views))
 
 
-def asked(code: int, *replies: c.Reply, **fields: str) -> RemotingCommand | Relay:
+def encoded_reply(code: int, *replies: c.Reply, **fields: str) -> RemotingCommand | Relay:
     request = RemotingCommand.request(code, EXAMPLES[code][0] | fields, opaque=9)
     encoded = encode(list(replies) if len(replies) > 1 else replies[0], request, IDENTITY)
     assert not isinstance(encoded, bytes)
@@ -26,7 +26,7 @@ def relayed(encoded: RemotingCommand | Relay) -> Relay:
     return encoded
 
 
-def said(code: int = 0, body: bytes = b"", **more: str) -> RemotingCommand:
+def client_answer(code: int = 0, body: bytes = b"", **more: str) -> RemotingCommand:
     return RemotingCommand(code, {"a": "b"}, body, flag=1, opaque=1234, **more)
 
 
@@ -40,7 +40,7 @@ def test_what_the_engine_is_asked() -> None:
 
 
 def test_running_info_is_the_clients_answer() -> None:
-    relay = relayed(asked(307, clients(client_view("c0"), client_view("c1"))))
+    relay = relayed(encoded_reply(307, clients(client_view("c0"), client_view("c1"))))
     assert (relay.client_ids, relay.code, relay.ext_fields, relay.body, relay.timeout_s) == (
         ["c1"],
         307,
@@ -48,7 +48,7 @@ def test_running_info_is_the_clients_answer() -> None:
         b"",
         10.0,
     )
-    answer = relay.answer([said(3, b"info", remark="so so")])
+    answer = relay.answer([client_answer(3, b"info", remark="so so")])
     assert (answer.code, answer.remark, answer.ext_fields, answer.body, answer.opaque, answer.flag) == (
         3,
         "so so",
@@ -60,38 +60,40 @@ def test_running_info_is_the_clients_answer() -> None:
 
 
 def test_a_message_to_consume_goes_along() -> None:
-    relay = relayed(asked(309, clients(client_view("c1")), c.Records(records=b"record")))
+    relay = relayed(encoded_reply(309, clients(client_view("c1")), c.Records(records=b"record")))
     assert relay.ext_fields == EXAMPLES[309][0] | {"brokerName": "broker-a"} and relay.body == b"record"
 
 
 def test_a_message_that_is_not_there() -> None:
     failed = c.Failed(code=22, remark="no message has the id", kind="not_found")
-    answer = asked(309, clients(client_view("c1")), failed)
+    answer = encoded_reply(309, clients(client_view("c1")), failed)
     assert isinstance(answer, RemotingCommand) and (answer.code, answer.remark) == (22, "no message has the id")
 
 
 @pytest.mark.parametrize("views", [(), (client_view("c2"),), (client_view("c1", version=61),)])
 def test_a_client_that_cannot_be_asked(views: tuple[c.ClientView, ...]) -> None:
-    answer = asked(307, clients(*views))
+    answer = encoded_reply(307, clients(*views))
     assert isinstance(answer, RemotingCommand) and answer.code == 1 and "c1" in answer.remark
 
 
 def test_a_client_that_does_not_answer() -> None:
-    relay = relayed(asked(307, clients(client_view("c1"))))
+    relay = relayed(encoded_reply(307, clients(client_view("c1"))))
     answer = relay.answer([c.Failed(code=207, remark="too late", kind="unavailable")])
     assert (answer.code, answer.remark, answer.opaque) == (207, "too late", 9)
 
 
 def test_the_offsets_of_all_clients_of_a_group() -> None:
     relay = relayed(
-        asked(223, clients(client_view("c1"), client_view("c2"), client_view("c3"), client_view("c1")), clientAddr="")
+        encoded_reply(
+            223, clients(client_view("c1"), client_view("c2"), client_view("c3"), client_view("c1")), clientAddr=""
+        )
     )
     assert (relay.client_ids, relay.code, relay.timeout_s) == (["c1", "c2", "c3"], 221, 5.0)
     answer = relay.answer(
         [
-            said(0, b'{"messageQueueTable":{%b:7}}' % QUEUE),
+            client_answer(0, b'{"messageQueueTable":{%b:7}}' % QUEUE),
             c.Failed(code=207, remark="too late", kind="unavailable"),
-            said(1, b"what?"),
+            client_answer(1, b"what?"),
         ]
     )
     assert answer.code == 0
@@ -111,7 +113,7 @@ def test_the_offsets_of_all_clients_of_a_group() -> None:
     ],
 )
 def test_what_a_client_says_that_makes_no_sense_is_no_offset(body: bytes) -> None:
-    answer = relayed(asked(223, clients(client_view("c1")))).answer([said(0, body)])
+    answer = relayed(encoded_reply(223, clients(client_view("c1")))).answer([client_answer(0, body)])
     assert answer.body == b'{"consumerTable":{"c1":{}},"messageQueueTable":{}}'
 
 
@@ -124,5 +126,5 @@ def test_what_a_client_says_that_makes_no_sense_is_no_offset(body: bytes) -> Non
     ],
 )
 def test_a_group_that_cannot_be_asked(views: tuple[c.ClientView, ...], address: str, remark: str) -> None:
-    answer = asked(223, clients(*views), clientAddr=address)
+    answer = encoded_reply(223, clients(*views), clientAddr=address)
     assert isinstance(answer, RemotingCommand) and answer.code == 1 and remark in answer.remark

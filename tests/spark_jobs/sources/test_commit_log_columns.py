@@ -16,12 +16,17 @@ from spark_jobs.sources.commit_log_columns import (
     COLUMN_TYPES,
     PROPERTIES,
     Columns,
+    Properties,
     Source,
     arrow_schema,
+    as_text,
     batch_slices,
+    born_hosts,
     record_batches,
+    slices,
 )
 from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC, DueTimes
+from spark_jobs.sources.commit_log_loops import NONE, Octets
 from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
 from tests.spark_jobs.segments import headers_of, log_of, raw_record, segment_of
 from tests.spark_jobs.stores import make_store, segment_path
@@ -180,3 +185,219 @@ def test_the_schema_is_the_one_spark_is_promised() -> None:
     assert arrow_schema(["topic", "total_size", "store_ts", "body"]) == pa.schema(
         [("topic", pa.string()), ("total_size", pa.int32()), ("store_ts", pa.int64()), ("body", pa.binary())]
     )
+
+
+HOSTS = ["10.0.0.1", "2001:db8::ff", "10.0.0.255", "10.0.0.1", "::1", "2001:db8::ff", "255.255.255.255", "::a00:1"]
+
+
+def born_hosts_of(hosts: list[str]) -> pa.DictionaryArray:
+    """The addresses in records of these producers; a port is no part of an address."""
+    segment = segment_of(log_of([{"born_host": host, "born_port": 1000 + number} for number, host in enumerate(hosts)]))
+    return born_hosts(segment, headers_of(segment))
+
+
+def test_both_kinds_of_address_in_any_order() -> None:
+    column = born_hosts_of(HOSTS)
+    assert column.to_pylist() == HOSTS
+    assert len(column.dictionary) == len(set(HOSTS))
+
+
+@pytest.mark.parametrize("kind", [".", ":"])
+def test_addresses_of_one_kind(kind: str) -> None:
+    hosts = [host for host in HOSTS if kind in host]
+    column = born_hosts_of(hosts)
+    assert column.to_pylist() == hosts
+    assert len(column.dictionary) == len(set(hosts)) < len(hosts)
+
+
+@given(st.lists(st.ip_addresses().map(str) | st.sampled_from(HOSTS), min_size=1, max_size=20))
+def test_any_addresses(hosts: list[str]) -> None:
+    assert born_hosts_of(hosts).to_pylist() == hosts
+
+
+def test_some_of_the_records() -> None:
+    segment = segment_of(log_of([{"born_host": host} for host in HOSTS]))
+    headers = headers_of(segment)
+    assert born_hosts(segment, headers.part(slice(0))).to_pylist() == []
+    assert born_hosts(segment, headers.part(np.array([4, 6]))).to_pylist() == [HOSTS[4], HOSTS[6]]
+
+
+def octets_of(data: bytes) -> Octets:
+    return np.frombuffer(data, np.uint8)
+
+
+PLACES = st.lists(st.tuples(st.integers(0, 80), st.integers(NONE, 20)), max_size=30)
+
+
+def within(data: bytes, drawn: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """The places, none of which goes beyond the buffer; many of them end with it."""
+    at = [min(begin, len(data)) for begin, _ in drawn]
+    return at, [min(length, len(data) - begin) for begin, (_, length) in zip(at, drawn, strict=True)]
+
+
+@given(
+    data=st.binary(min_size=8, max_size=80),
+    drawn=PLACES,
+    kind=st.sampled_from([np.int64, np.int32]),
+)
+def test_a_column_has_the_bytes_of_each_place(
+    data: bytes, drawn: list[tuple[int, int]], kind: type[np.int64 | np.int32]
+) -> None:
+    at, length = within(data, drawn)
+    found = slices(octets_of(data), np.array(at, kind), np.array(length, kind))
+    assert found.type == pa.binary()
+    assert found.to_pylist() == [
+        None if size == NONE else data[begin : begin + size] for begin, size in zip(at, length, strict=True)
+    ]
+    assert found.null_count == length.count(NONE)
+    found.validate(full=True)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 65])
+def test_what_is_not_there_is_null_in_columns_of_any_length(count: int) -> None:
+    source, at = octets_of(b"12345678"), np.zeros(count, np.int64)
+    assert slices(source, at, np.full(count, NONE)).to_pylist() == [None] * count
+    length = np.where(np.arange(count) % 3 == 1, NONE, np.arange(count) % 9)
+    assert slices(source, at, length).to_pylist() == [
+        None if size == NONE else b"12345678"[:size] for size in length.tolist()
+    ]
+    assert slices(source, at, np.zeros(count, np.int64)).to_pylist() == [b""] * count
+
+
+def test_no_slices_are_an_empty_column() -> None:
+    nothing = np.empty(0, np.int64)
+    for source in (octets_of(b""), octets_of(b"12345678")):
+        assert slices(source, nothing, nothing).equals(pa.array([], pa.binary()))
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    binary = slices(octets_of(b"ok\xffend\xc3at"), np.array([0, 2, 0, 3, 3]), np.array([2, 1, NONE, 3, 4]))
+    assert as_text(binary).to_pylist() == ["ok", "\ufffd", None, "end", "end\ufffd"]
+
+
+def test_bytes_that_are_text_are_taken_as_they_are() -> None:
+    text = "größe€𝄞"
+    data = text.encode()
+    binary = slices(octets_of(data), np.array([0, 0, len(data)]), np.array([len(data), NONE, 0]))
+    assert as_text(binary).to_pylist() == [text, None, ""]
+
+
+NAMES = ("TAGS", "KEYS", "UNIQ_KEY", "REAL_TOPIC", "A_NAME_OF_MORE_THAN_SIXTEEN_LETTERS", "KEY")
+
+
+def properties(texts: Sequence[str], topics: Sequence[int] = (1,), names: Sequence[str] = NAMES) -> Properties:
+    """Of records with these texts, in turn with topics of so many bytes; behind the last text there is nothing."""
+    data = b""
+    for row, text in enumerate(texts):
+        data += raw_record(
+            len(data),
+            b"t" * topics[row % len(topics)],
+            text.encode("utf-8", "surrogateescape"),
+            b"\x02TAGS\x01no\x02",
+            v2=True,
+        )
+    headers = headers_of(segment_of(data))
+    assert len(headers.at) == len(texts)
+    return Properties(headers, names)
+
+
+def expected(text: str, name: str) -> str | None:
+    """What the format reads; what is no text is replaced."""
+    value = message_properties.decode(text).get(name)
+    return None if value is None else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+TEXTS = [
+    "TAGS\x01a\x02",
+    "TAGS\x01a",
+    "X\x01y\x02TAGS\x01a\x02",
+    "TAGS\x01b\x02TAGS\x01a\x02",
+    "MYTAGS\x01a\x02",
+    "",
+    "TAGS\x01\x02",
+    "X\x01TAGS\x01a\x02",
+    "TAGS\x01a\nb\x02",
+    "TAGS\x01a\x01b\x02",
+    "TAGS",
+    "X\x01\x02TAGS\x01a\x02",
+    "TAGS\x01a\x02TAGS\x01\x02",
+    "\x02\x02TAGS\x01größe\x02",
+    "\x01x\x02",
+    "UNIQ_KEY\x01u\x02",
+    "UNIQ_KEYS\x01u\x02",
+    "TAGS\x01",
+    "KEYS\x01\x01\x02",
+    "KEY\x01k\x02KEYS\x01s\x02",
+    "KEYS\x01s\x02KEY\x01k",
+    "T",
+    "TAGS\x01\udcff\x02",
+    "\x02" * 200 + "TAGS\x01a",
+    "KEYS\x01" + "k" * 30_000,
+    "TAGS\x01a\x02" + "X\x01y\x02" * 90,
+    "tags\x01a\x02",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_property_is_found_as_the_format_finds_it(text: str) -> None:
+    for name in NAMES:
+        assert properties([text]).value(name).to_pylist() == [expected(text, name)]
+
+
+VALUES = st.text("ab\x01ü", max_size=10) | st.integers(50, 140).map(lambda size: "v" * size) | st.just("\udcff")
+ENTRIES = st.lists(
+    st.tuples(
+        st.sampled_from([*NAMES, "", "TAG", "KEYSX"]),
+        st.sampled_from(["\x01", ""]),
+        VALUES,
+        st.sampled_from(["\x02", "\x02\x02"]),
+    ),
+    max_size=5,
+)
+
+
+@given(
+    st.lists(st.tuples(ENTRIES, st.booleans()), max_size=12).filter(len),
+    st.lists(st.integers(0, 140), min_size=1, max_size=12),
+    st.lists(st.sampled_from(NAMES), max_size=6, unique=True),
+)
+def test_of_many_records_each_has_its_own(
+    drawn: list[tuple[list[tuple[str, ...]], bool]], topics: list[int], names: list[str]
+) -> None:
+    texts = []
+    for entries, is_cut in drawn:
+        text = "".join("".join(entry) for entry in entries)
+        texts.append(text.rstrip("\x02") if is_cut else text)
+    found = properties(texts, topics, names)
+    for name in names:
+        assert found.value(name).to_pylist() == [expected(text, name) for text in texts]
+
+
+@pytest.mark.parametrize("text", ["TAGS\x01a\x02", ""])
+def test_a_property_that_was_not_asked_for_is_not_said_to_be_missing(text: str) -> None:
+    with pytest.raises(ValueError, match="not in tuple"):
+        properties([text], names=("TAGS",)).value("KEYS")
+
+
+def test_some_of_the_records_have_theirs() -> None:
+    texts = [f"KEYS\x01k{number}\x02TAGS\x01t{number}" for number in range(30)]
+    data = b""
+    for text in texts:
+        data += raw_record(len(data), b"topic", text.encode())
+    headers = headers_of(segment_of(data))
+    for chosen in (slice(3, 9), slice(29, 30), np.arange(30) % 7 == 2, np.array([0, 13])):
+        rows = np.arange(30)[chosen].tolist()
+        found = Properties(headers.part(chosen), ("TAGS", "KEYS"))
+        assert found.value("TAGS").to_pylist() == [f"t{row}" for row in rows]
+        assert found.value("KEYS").to_pylist() == [f"k{row}" for row in rows]
+    assert Properties(headers.part(slice(0)), ("TAGS",)).value("TAGS").to_pylist() == []
+
+
+def test_bytes_of_topics_and_of_other_records_are_no_properties() -> None:
+    data = raw_record(0, b"TAGS\x01topic\x02", b"X\x01y")
+    data += raw_record(len(data), b"\x02TAGS\x01topic\x02", b"TAGS")
+    data += raw_record(len(data), b"\x01z\x02", b"\x01v\x02KEYS\x01")
+    data += raw_record(len(data), b"k", b"TAGS\x01t")
+    found = Properties(headers_of(segment_of(data)), ("TAGS", "KEYS"))
+    assert found.value("TAGS").to_pylist() == [None, None, None, "t"]
+    assert found.value("KEYS").to_pylist() == [None] * 4

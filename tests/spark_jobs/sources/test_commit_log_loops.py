@@ -18,7 +18,7 @@ from spark_jobs.sources.commit_log_loops import big_endian
 from spark_jobs.sources.commit_log_records import Headers, longs_of
 from tests.conftest import PROJECT
 
-OF_BYTES = ("records", "walk", "slices", "properties", "columns", "hosts", "bounds")
+OF_BYTES = ("records", "columns", "bounds")
 
 
 def test_without_a_folder_for_the_cache_they_are_compiled_each_time_and_the_log_says_so_once(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from broker_core.commands import (
     CancelPull,
     CloseConnection,
     Command,
+    Failed,
     Held,
     Notice,
     PullMessage,
@@ -108,6 +109,8 @@ class BatchingPort:
         self._heartbeat_due = asyncio.Event()
         self._heard = asyncio.Event()
         self._engine_left = asyncio.Event()
+        self._reading_again = asyncio.Lock()
+        """Readers whose answers found no room ask again one after the other."""
 
     # --- Starting and stopping ---
 
@@ -183,6 +186,24 @@ class BatchingPort:
         if timeout_ms is None:
             timeout_ms = self.limits.call_timeout_ms
             timeout_ms += command.suspend_timeout_ms if isinstance(command, PullMessage) else 0
+        reply = await self._call_once(connection, request_id, command, timeout_ms, on_held)
+        if isinstance(reply, Failed) and reply.kind == "no_room":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.room_wait_ms / 1000), self._reading_again:
+                    while isinstance(reply, Failed) and reply.kind == "no_room":
+                        reply = await self._call_once(connection, request_id, command, timeout_ms, on_held)
+                        if isinstance(reply, Failed):
+                            await asyncio.sleep(reply.retry_after_ms / 1000)
+        return raise_failed(reply)
+
+    async def _call_once(
+        self,
+        connection: BatchingConnection,
+        request_id: int,
+        command: Command,
+        timeout_ms: int,
+        on_held: OnHeld | None,
+    ) -> Reply:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Reply] = loop.create_future()
         call = Call(
@@ -201,7 +222,7 @@ class BatchingPort:
         connection.calls.add(call)
         timer = loop.call_later(timeout_ms / 1000, _time_out, call, timeout_ms)
         try:
-            return raise_failed(await future)
+            return await future
         finally:
             timer.cancel()
             self._end_call(connection, call)

@@ -44,6 +44,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of replies that wait for one web process; beyond it, its pulls are answered with UnavailableError."""
     reply_count: int = 100_000
     """Replies that wait for one web process; beyond it, its connection is closed, because it does not read."""
+    room_wait_ms: int = 30_000
+    """How long a reader whose answer exceeded ``reply_bytes`` asks again, in turn with others like it."""
     reply_retry_ms: int = 5000
     """How long the engine tries to send one batch of replies before it drops the batch."""
     drain_ms: int = 5000

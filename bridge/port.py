@@ -17,7 +17,15 @@ from broker_core.clock import Clock, SystemClock
 from broker_core.codes import ResponseCode, version_text
 from broker_core.commands import Command, Failed, Held, Histogram, HoldView, Notice, QueueView, Reply, WakeUp
 from broker_core.consumers.allocate_message_queue import allocate_averagely
-from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, TooLargeError, UnavailableError
+from broker_core.errors import (
+    BrokerError,
+    ConflictError,
+    NotFoundError,
+    OverloadedError,
+    RequestError,
+    TooLargeError,
+    UnavailableError,
+)
 from broker_core.events import event_types
 from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
@@ -34,6 +42,7 @@ __all__ = [
     "EventBatch",
     "Message",
     "NotFoundError",
+    "OverloadedError",
     "PortConnection",
     "PortTimeout",
     "PortUnavailable",
@@ -179,7 +188,9 @@ def raise_failed(reply: Reply) -> Reply:
     if not isinstance(reply, Failed):
         return reply
     code = ResponseCode(reply.code)
-    if reply.kind == "unavailable":
+    if reply.kind == "overload":
+        raise OverloadedError(reply.remark, code=code, retry_after_ms=reply.retry_after_ms)
+    if reply.kind in ("unavailable", "no_room"):
         raise UnavailableError(reply.remark, code=code, retry_after_ms=reply.retry_after_ms)
     if reply.kind == "store":
         raise BrokerError(reply.remark, code=code)

@@ -131,8 +131,8 @@ class WebProcess:
             raw = wire.encode_reply(
                 Failed(
                     code=ResponseCode.SYSTEM_BUSY,
-                    kind="unavailable",
-                    retry_after_ms=100,
+                    kind="no_room",
+                    retry_after_ms=20,
                     remark="too many replies of the broker's engine wait to be sent; try again in a moment",
                 )
             )

@@ -302,10 +302,16 @@ class Engine:
         return self._end_turn(now)
 
     def next_file_work(self, now: Now) -> FileWork | None:
-        """The slow work on files that is due, if any: writing a changed table, or deleting expired segments."""
+        """The slow work on files that is due, if any: deleting expired segments, or writing a changed table.
+
+        Deleting comes first: on a full disk no table can be written until it has made room.
+        """
         context = self._context
         if context.store.read_only:
             return None
+        clean = context.store.next_clean(now)
+        if clean is not None:
+            return clean
         if context.topics.dirty:
             context.topics.dirty = False
             return context.store.table_write("topics", context.topics.as_table())
@@ -321,7 +327,7 @@ class Engine:
             if work is not None:
                 self._next_delayed_write_ns = now.mono_ns + context.options.flush_delay_offset_interval * 1_000_000
                 return work
-        return context.store.next_clean(now)
+        return None
 
     def file_work_done(self, work: FileWork, now: Now) -> Out:
         if isinstance(work, Clean):

@@ -6,6 +6,7 @@ BrokerError                 has a code, a remark, and a pointer to a field of th
     ConflictError           the request contradicts existing data
     TooLargeError           a message or the whole request is larger than a limit
   UnavailableError          nobody's fault: try again after ``retry_after_ms``
+    OverloadedError         the request waited too long among others: send less
   StoreError                the broker's or the disk's fault
     StoreLockedError        another process uses the store
     StoreReadOnlyError      the store belongs to another broker and was not adopted
@@ -64,6 +65,10 @@ class UnavailableError(BrokerError):
     def __init__(self, remark: str, *, code: ResponseCode | None = None, retry_after_ms: int = 1000) -> None:
         super().__init__(remark, code=code)
         self.retry_after_ms = retry_after_ms
+
+
+class OverloadedError(UnavailableError):
+    """The request waited too long for the engine and was not executed. All clients together should send less."""
 
 
 class StoreError(BrokerError):

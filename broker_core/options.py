@@ -219,6 +219,22 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
             description="Size of the recent part of the log, in percent of the machine's memory.",
         ),
     ] = 40
+    wait_time_mills_in_send_queue: Annotated[
+        int,
+        Meta(
+            ge=1,
+            extra_json_schema=CHANGEABLE,
+            description="A send that waits longer for the engine is answered SYSTEM_BUSY, or 429 over HTTP.",
+        ),
+    ] = 200
+    wait_time_mills_in_pull_queue: Annotated[
+        int,
+        Meta(
+            ge=1,
+            extra_json_schema=CHANGEABLE,
+            description="A pull that waits longer for the engine is answered SYSTEM_BUSY, or 429 over HTTP.",
+        ),
+    ] = 5000
 
     # Store
     max_message_size: Annotated[int, Meta(ge=1024, le=16 * MIB, description="Largest body, bytes.")] = 4 * MIB

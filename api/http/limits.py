@@ -31,7 +31,7 @@ SMALL_ANSWER: Final = 64 * KIB
 """Larger answers are counted in MAX_UNREAD_ANSWERS, and are sent in parts of about this size, bytes."""
 MAX_UNREAD_ANSWERS: Final = 128 * MIB
 """All answers that are being made, or wait for their clients to read them, bytes."""
-ANSWER_WAIT_SECONDS: Final = 10.0
+ANSWER_WAIT_SECONDS: Final = 30.0
 """How long a request waits for room in MAX_UNREAD_ANSWERS before it is refused with 503."""
 FILE_PART: Final = 128 * KIB
 """A file is read and sent in parts of this size, bytes."""

@@ -14,6 +14,7 @@ from bridge.port import (
     BrokerError,
     ConflictError,
     NotFoundError,
+    OverloadedError,
     PortTimeout,
     PortUnavailable,
     RequestError,
@@ -100,6 +101,8 @@ def _status(error: BrokerError) -> int:
         return 503
     if isinstance(error, TooLargeError):
         return 413
+    if isinstance(error, OverloadedError):
+        return 429
     if error.code in _STATUS_OF_CODE:
         return _STATUS_OF_CODE[error.code]
     if isinstance(error, NotFoundError):

@@ -43,13 +43,14 @@ class Failed(Reply, frozen=True):
     """The command was not carried out. ``code`` is a ResponseCode; ``kind`` is whose fault it is.
 
     ``request``, ``not_found``, ``conflict`` and ``too_large`` are the client's fault. ``unavailable`` is nobody's: try
-    again after ``retry_after_ms``. ``store`` is the broker's. ``pointer`` is the JSON pointer of the wrong field, if
-    known.
+    again after ``retry_after_ms``. So are ``overload``, when the command waited too long among others, and ``no_room``,
+    when the replies of others leave no room for this one. ``store`` is the broker's. ``pointer`` is the JSON pointer of
+    the wrong field, if known.
     """
 
     code: int
     remark: str
-    kind: Literal["request", "not_found", "conflict", "too_large", "unavailable", "store"]
+    kind: Literal["request", "not_found", "conflict", "too_large", "unavailable", "overload", "no_room", "store"]
     pointer: str = ""
     retry_after_ms: int = 0
 

@@ -61,7 +61,9 @@ class Runner(Protocol):
     @property
     def backlog(self) -> int: ...
 
-    def has_waiting_questions(self, connection: Connection) -> bool: ...
+    def has_waiting(self, connection: Connection) -> bool: ...
+
+    def is_delayed(self, connection: Connection) -> bool: ...
 
     def submit(self, connection: Connection, request_id: int, command: Command) -> None: ...
 
@@ -168,7 +170,12 @@ class BrokerSession:
     def ready(self) -> bool:
         """Whether the engine has handled everything received."""
         runner = self._sessions.runner
-        return runner.handled >= self._submitted and not runner.has_waiting_questions(self._connection)
+        return runner.handled >= self._submitted and not runner.has_waiting(self._connection)
+
+    @property
+    def delayed(self) -> bool:
+        """Whether requests of this client wait because it sends more than its share."""
+        return self._sessions.runner.is_delayed(self._connection)
 
     def _take_request(self, request: RemotingCommand) -> None:
         """Submit a request to the engine, or answer it at once if possible."""

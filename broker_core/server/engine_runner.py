@@ -7,9 +7,10 @@
     file thread:  work.run()  ---------------------> engine.file_work_done
     journal thread <------------------------------- what each turn did (``poll_journal``)
 
-A turn is bounded by the weight of its commands. Questions about whole tables, which may take 100 ms each, are set
-aside. One is answered in each turn, the connections taking turns, so other requests are late by at most one of them.
-None is answered before the commands that were submitted before it.
+A turn is bounded by the weight of its commands. Commands that do not fit into it are delayed (``DelayedCommands``): the
+connections take turns then, and a command that waits too long is answered SYSTEM_BUSY. Questions about whole tables,
+which may take 100 ms each, are set aside. One is answered in each turn, the connections taking turns, so other requests
+are late by at most one of them. None is answered before the commands that its connection submitted before it.
 
 Everything but the two ``run`` calls happens on the event loop's thread, so the engine needs no lock. Commands that
 arrive during a turn are handled as one batch in the next one: the busier the engine, the larger the batches.
@@ -27,6 +28,7 @@ from broker_core.clock import Clock
 from broker_core.codes import ResponseCode
 from broker_core.commands import Command, Failed, Reply, SendMessage
 from broker_core.engine import Engine, FileWork, Out
+from broker_core.server.delayed_commands import DelayedCommands
 from broker_core.server.poll_journal import PollJournal
 from broker_core.store.flush import Flush
 
@@ -34,6 +36,9 @@ log = logging.getLogger(__name__)
 
 MAX_BATCH = 512
 """Weight of the commands of a turn: 1 for each message sent, ``WEIGHTS``, 1 for others. One command may have more."""
+
+MAX_DELAYED_BATCH = 128
+"""The same where commands of several connections are delayed: each waits less for its turn then."""
 
 WEIGHTS: dict[type[Command], int] = {
     commands.PullMessage: 8,
@@ -132,21 +137,18 @@ class _WaitingQuestions:
         """Drop the questions of a connection that has closed."""
         self._count -= len(self._by_connection.pop(connection, ()))
 
-    def take(self, handled: int) -> Submission | None:
-        """The next question; None while it waits for commands that were submitted before it.
-
-        The others wait too: they were queued later, so none can be due earlier.
-        """
+    def take(self, delayed: DelayedCommands) -> Submission | None:
+        """The next question; None if its connection has delayed commands that were submitted before it."""
         connection, waiting = next(iter(self._by_connection.items()))
         after, question = waiting[0]
-        if after > handled:
-            return None
-        waiting.popleft()
-        self._count -= 1
         del self._by_connection[connection]
+        is_due = not delayed.has_before(connection, after)
+        if is_due:
+            waiting.popleft()
+            self._count -= 1
         if waiting:
             self._by_connection[connection] = waiting
-        return question
+        return question if is_due else None
 
 
 class EngineRunner:
@@ -157,9 +159,10 @@ class EngineRunner:
         self._clock = clock
         self._journal = journal
         self._inbox: deque[Submission] = deque()
+        self._delayed = DelayedCommands()
         self._questions = _WaitingQuestions()
         self.handled = 0
-        """Commands that were handled, without those set aside."""
+        """Commands that were handled or delayed, without those set aside."""
         self._turn_scheduled = False
         self._tick_waits = False
         self._timer: asyncio.TimerHandle | None = None
@@ -211,16 +214,20 @@ class EngineRunner:
     @property
     def backlog(self) -> int:
         """How many commands wait for their turn."""
-        return len(self._inbox) + len(self._questions)
+        return len(self._inbox) + len(self._delayed) + len(self._questions)
 
     @property
     def submitted(self) -> int:
-        """The value of ``handled`` when all commands submitted so far were handled."""
+        """The value of ``handled`` when all commands submitted so far were handled or delayed."""
         return self.handled + len(self._inbox)
 
-    def has_waiting_questions(self, connection: Connection) -> bool:
-        """Whether questions of the connection wait."""
-        return connection in self._questions
+    def has_waiting(self, connection: Connection) -> bool:
+        """Whether delayed commands or questions of the connection wait."""
+        return connection in self._questions or connection in self._delayed
+
+    def is_delayed(self, connection: Connection) -> bool:
+        """Whether commands of the connection did not fit into their turn and wait."""
+        return connection in self._delayed
 
     def submit(self, connection: Connection, request_id: int, command: Command) -> None:
         """Submit a command to the next turn. Call this on the loop's thread."""
@@ -254,8 +261,11 @@ class EngineRunner:
         now, pause = self._clock.now(), 0.0
         tick_waited, self._tick_waits = self._tick_waits, False
         try:
-            if self._inbox or self._questions:
-                out = self.engine.handle_batch(self._next_batch(), now)
+            if self._inbox or self._delayed or self._questions:
+                batch, refused = self._next_batch(now.mono_ns)
+                out = self.engine.handle_batch(batch, now)
+                if refused:
+                    out.replies.extend(refused)
                 self._tick_waits = bool(out.replies) and not tick_waited
                 self._deliver(out)
             due = self.engine.next_deadline()
@@ -266,29 +276,43 @@ class EngineRunner:
         except Exception:
             log.exception("a turn of the engine failed; the next one follows")
             pause = FAILED_TURN_PAUSE
-        if (self._inbox or self._questions or self._tick_waits) and not self._turn_scheduled:
+        if (self._inbox or self._delayed or self._questions or self._tick_waits) and not self._turn_scheduled:
             self._turn_scheduled = True
             self._loop.call_soon(self._turn)
         self._start_flush()
         if not self._tick_waits:
             self._arm(pause)
 
-    def _next_batch(self) -> list[Submission]:
-        """Take the commands of the next turn out of the inbox."""
-        inbox, room = self._inbox, MAX_BATCH
+    def _next_batch(self, now_ns: int) -> tuple[list[Submission], list[tuple[Connection, int, Reply]]]:
+        """Take the commands of the next turn. Also returns the answers to those that have waited too long."""
+        inbox, delayed, room = self._inbox, self._delayed, MAX_BATCH
         batch: list[Submission] = []
-        while inbox:
-            command = inbox[0][2]
-            weight = len(command.messages) if isinstance(command, SendMessage) else WEIGHTS.get(type(command), 1)
-            room -= weight or 1
-            if room < 0 and batch:
-                break
-            batch.append(inbox.popleft())
+        refused: list[tuple[Connection, int, Reply]] = []
+        is_overloaded = len(delayed) > 0
+        while inbox and not is_overloaded:
+            room -= _weigh(inbox[0][2])
+            is_overloaded = room < 0 and bool(batch)
+            if not is_overloaded:
+                batch.append(inbox.popleft())
         self.handled += len(batch)
-        question = self._questions.take(self.handled) if self._questions else None
+        if is_overloaded:
+            delayed.add(inbox, self.handled, now_ns)
+            self.handled += len(inbox)
+            inbox.clear()
+            if not batch:
+                room = MAX_DELAYED_BATCH if delayed.connections > 1 else MAX_BATCH
+                batch, refused = delayed.take(_weigh, room, now_ns, self._wait_limits_ns())
+        question = self._questions.take(delayed) if self._questions else None
         if question is not None:
             batch.append(question)
-        return batch
+        return batch, refused
+
+    def _wait_limits_ns(self) -> dict[type[Command], int]:
+        options = self.engine.options
+        return {
+            SendMessage: options.wait_time_mills_in_send_queue * 1_000_000,
+            commands.PullMessage: options.wait_time_mills_in_pull_queue * 1_000_000,
+        }
 
     def _arm(self, pause: float = 0.0) -> None:
         """Set the one timer to the engine's next deadline, or ``pause`` seconds from now if that is later."""
@@ -398,3 +422,8 @@ class EngineRunner:
         self.engine.file_work_failed(work, now)
         if not self._stopped:
             self._file_work_timer = self._loop.call_later(RETRY_FILE_WORK_SECONDS, self._look_for_file_work)
+
+
+def _weigh(command: Command) -> int:
+    weight = len(command.messages) if isinstance(command, SendMessage) else WEIGHTS.get(type(command), 1)
+    return weight or 1

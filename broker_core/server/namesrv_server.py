@@ -237,6 +237,11 @@ class NamesrvSession:
         """Always True, because every request is handled when it is received."""
         return True
 
+    @property
+    def delayed(self) -> bool:
+        """Always False, for the same reason."""
+        return False
+
     def closed(self) -> None:
         """The connection has closed: remove the brokers that registered on it."""
         self._name_server.controller.routes.connection_closed(self)

@@ -30,6 +30,10 @@ class Session(Protocol):
     def ready(self) -> bool:
         """Whether everything received was handled, so that what can be answered at once has been answered."""
 
+    @property
+    def delayed(self) -> bool:
+        """Whether the client sends more than can be handled: nothing more is received until everything was handled."""
+
     def closed(self) -> None:
         """The connection has ended. This is the last call."""
 
@@ -255,7 +259,7 @@ class Channel(asyncio.Protocol):
         if (
             self._waiting
             or len(commands) > self._sizes.questions
-            or (not self._session.ready and any(not command.body for command in commands))
+            or (not self._session.ready and (self._session.delayed or any(not command.body for command in commands)))
         ):
             self._waiting += commands
             self._hand_over()

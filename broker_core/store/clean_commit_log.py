@@ -77,10 +77,14 @@ class CleanCommitLogService:
         """Measure how full the disk is."""
         self.disk_used_percent = self._files.disk_used_percent(self._root)
 
+    def look_now(self, now: Now) -> None:
+        """Make the next run due at once."""
+        self._next_ns = now.mono_ns
+
     def execute_delete_files_manually(self, now: Now) -> None:
         """Make the next run, which is due at once, remove expired files whatever ``deleteWhen`` says."""
         self._asked = True
-        self._next_ns = now.mono_ns
+        self.look_now(now)
 
     def next_clean(self, now: Now) -> Clean | None:
         """The files to remove now, or None. This call takes them out of log, queues and index.

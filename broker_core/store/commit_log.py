@@ -192,10 +192,15 @@ class CommitLog:
         self.last_store_timestamp = store_timestamp
         return Batch(start, end, requests, arrivals)
 
-    def prepare(self) -> None:
-        """Map the file for the next message and touch its page. OSError when the disk is full."""
+    def prepare(self, size: int = 1) -> None:
+        """Map the file for the next message, touch its page, and reserve ``size`` bytes. OSError: disk full."""
         file, position, block = self._place(self.max_offset, b"\0")
         file.write(position, block)  # the first write to a mapped file takes a millisecond
+        end = min(position + size, file.size)
+        if end > file.allocated:
+            file.allocate(end, ALLOCATE_CHUNK)
+        if position + size + BLANK_SIZE > file.size:
+            self._place(file.base + file.size, bytes(min(size, file.size)))
 
     def _place(self, offset: int, block: bytes) -> Block:
         """Reserve disk space for a block and return where to write it."""

@@ -37,6 +37,7 @@ __all__ = ["Arrival", "Batch", "Clean", "Flush", "GetMessageResult", "MessageSto
 
 MARKER = "glassmq"
 FORMAT_VERSION = 1
+LOOK_FOR_ROOM_NS = 1_000_000_000
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 READ_ONLY_PROBLEM = (
     "the store was written by another broker and is opened for reading only; set GLASSMQ_STORE_ADOPT=1 to take it over"
@@ -60,6 +61,11 @@ class MessageStore:
         self._files = files
         self._lock = lock
         self._failure = ""
+        self._no_room = ""
+        """Why there is no disk space for the next message, in a sentence; empty if there is."""
+        self._look_for_room_ns = 0
+        self._refused_size = 1
+        """About how many bytes of the log the last refused messages needed."""
         self._dispatch_failed = False
         self._marked_offset = self._marking_offset = 0
         maps = self._maps = OpenMaps(files.map_limit, keep_changed=read_only)
@@ -181,12 +187,26 @@ class MessageStore:
 
     def _prepare(self, now: Now) -> None:
         """Create the files now that the first message, and its consumers, would wait some milliseconds for."""
+        self._reserve_room(now)
+        if self._no_room:
+            self.recovery_steps.append(("prepare", self._no_room))
+
+    def _reserve_room(self, now: Now) -> None:
+        """Reserve disk space for the next message, or note why that is not possible."""
         try:
-            self._log.prepare()
+            self._log.prepare(self._refused_size)
             if self._index is not None:
                 self._index.reserve(now.wall_ms)
-        except OSError as error:  # on a full disk every append will report it
-            self.recovery_steps.append(("prepare", f"the disk has no room for new messages: {error.strerror or error}"))
+        except OSError as error:
+            self._note_no_room(error, now)
+        else:
+            self._no_room, self._refused_size = "", 1
+
+    def _note_no_room(self, error: OSError, now: Now) -> None:
+        """Note that the disk refused space, and make retention look at it at once."""
+        self._no_room = f"the disk accepts no more messages: {error.strerror or error}"
+        self._look_for_room_ns = now.mono_ns + LOOK_FOR_ROOM_NS
+        self.clean.look_now(now)
 
     @property
     def recovery(self) -> list[str]:
@@ -225,7 +245,7 @@ class MessageStore:
                 f"the disk is {self.clean.disk_used_percent:.0f} % full; "
                 f"messages are accepted again below {WARNING_PERCENT} %"
             )
-        return ""
+        return self._no_room
 
     # --- positions: physical offsets ------------------------------------------------------------------------------
 
@@ -266,10 +286,10 @@ class MessageStore:
                 self._index.reserve(now.wall_ms)
             batch = self._log.append(messages, now.wall_ms, self._queues.find)
         except OSError as error:
-            raise UnavailableError(
-                f"the disk accepts no more messages: {error.strerror or error}",
-                code=ResponseCode.SERVICE_NOT_AVAILABLE,
-            ) from error
+            self._refused_size = sum(len(message.body) + len(message.properties) + 500 for message in messages)
+            self._note_no_room(error, now)
+            raise UnavailableError(self._no_room, code=ResponseCode.SERVICE_NOT_AVAILABLE) from error
+        self._no_room = ""
         self._reput.appended(batch)
         return batch
 
@@ -441,7 +461,10 @@ class MessageStore:
         if self.read_only or self._failure:
             return None
         self._dispatch_failed = False
-        return self.clean.next_clean(now)
+        clean = self.clean.next_clean(now)
+        if self._no_room and clean is None and now.mono_ns >= self._look_for_room_ns:
+            self._reserve_room(now)
+        return clean
 
     def cleaned(self, clean: Clean, now: Now) -> list[tuple[int, str]]:
         """After ``clean.run()`` has returned: (physical offset, reason) of each removed segment."""

@@ -91,6 +91,35 @@ async def test_failed_becomes_the_corresponding_error() -> None:
         assert caught.value.code == ResponseCode.TOPIC_NOT_EXIST
 
 
+NO_ROOM = Failed(code=ResponseCode.SYSTEM_BUSY, remark="full", kind="no_room", retry_after_ms=1)
+
+
+async def test_readers_whose_answers_find_no_room_ask_again_until_there_is_some() -> None:
+    room = 0
+
+    def limited(command: Command) -> Reply | None:
+        nonlocal room
+        if not isinstance(command, PullMessage):
+            return Done()
+        room -= 1
+        return Done() if room >= 0 else NO_ROOM
+
+    engine = FakeEngine(limited)
+    async with started(engine) as port:
+        readers = [call_soon(port, PULL) for _ in range(20)]
+        await engine.until(lambda: room < -30)
+        assert not any(reader.done() for reader in readers)
+        room = 100
+        assert await asyncio.gather(*readers) == [Done()] * 20
+
+
+async def test_a_reader_that_finds_no_room_in_time_gives_up() -> None:
+    limits = msgspec.structs.replace(QUICK, room_wait_ms=20)
+    async with started(FakeEngine(lambda command: NO_ROOM), limits) as port:
+        with pytest.raises(UnavailableError, match="full"):
+            await port.connection().call(PULL)
+
+
 async def test_a_lost_reply_is_a_time_out() -> None:
     async with started(FakeEngine(silent)) as port:
         with pytest.raises(PortTimeout):

@@ -4,7 +4,14 @@ from bridge import port
 from broker_core import commands
 from broker_core.codes import ResponseCode
 from broker_core.commands import Done, Failed
-from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, UnavailableError
+from broker_core.errors import (
+    BrokerError,
+    ConflictError,
+    NotFoundError,
+    OverloadedError,
+    RequestError,
+    UnavailableError,
+)
 
 
 @pytest.mark.parametrize(
@@ -14,6 +21,8 @@ from broker_core.errors import BrokerError, ConflictError, NotFoundError, Reques
         ("not_found", NotFoundError),
         ("conflict", ConflictError),
         ("unavailable", UnavailableError),
+        ("no_room", UnavailableError),
+        ("overload", OverloadedError),
         ("store", BrokerError),
     ],
 )

@@ -42,6 +42,10 @@ class NotingSession:
     def ready(self) -> bool:
         return True
 
+    @property
+    def delayed(self) -> bool:
+        return False
+
     def closed(self) -> None:
         self.closings += 1
 

@@ -22,6 +22,7 @@ class SimulatedFile:
         self.volatile = bytearray()
         self.durable = b""
         self.modified_ms = 0
+        self.reserved = 0
 
     def sync(self, start: int, end: int) -> None:
         start, end = start - start % PAGE, min(-(-end // PAGE) * PAGE, len(self.volatile))
@@ -84,6 +85,8 @@ class SimulatedFiles:
         self.memory = 1 << 30
         self.used_percent = 10.0
         self.wall_ms = 0
+        self.full = False
+        """Whether the disk has no free space: what needs more than it has raises ENOSPC."""
 
     # --- faults -------------------------------------------------------------------------------------------------
 
@@ -115,6 +118,10 @@ class SimulatedFiles:
         self._names = dict(self._durable_names)
         for file in dict.fromkeys(self._names.values()):
             file.lose(self._chance)
+
+    def _need_room(self, needed: bool) -> None:
+        if needed and self.full:
+            raise OSError(28, "No space left on device")
 
     def _later(self, folder: Path, step: Callable[[], object]) -> None:
         self._unsynced.setdefault(folder, []).append(step)
@@ -153,6 +160,7 @@ class SimulatedFiles:
 
     def write(self, path: Path, data: bytes) -> None:
         self.called("write")
+        self._need_room(len(data) > (len(self._names[path].volatile) if path in self._names else 0))
         file = self._make(path)
         file.volatile, file.durable = bytearray(data), data
 
@@ -167,6 +175,7 @@ class SimulatedFiles:
             if not create:
                 return None
             self.called("create")
+            self._need_room(True)
         file = self._make(path)
         if len(file.volatile) < size:
             file.volatile.extend(bytes(size - len(file.volatile)))
@@ -179,6 +188,9 @@ class SimulatedFiles:
 
     def allocate(self, path: Path, start: int, end: int) -> None:
         self.called("allocate")
+        file = self._names[path]
+        self._need_room(end > file.reserved)
+        file.reserved = max(file.reserved, end)
 
     def data_start(self, path: Path, start: int) -> int:
         return start

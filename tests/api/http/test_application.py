@@ -12,7 +12,15 @@ from api.http.limits import SMALL_ANSWER
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route, Router
 from api.routing import http_application
-from bridge.port import PortTimeout, PortUnavailable, ResponseCode, UnavailableError, commands, set_port
+from bridge.port import (
+    OverloadedError,
+    PortTimeout,
+    PortUnavailable,
+    ResponseCode,
+    UnavailableError,
+    commands,
+    set_port,
+)
 from tests.api.asgi_client import AsgiRequest
 from tests.fakes.fake_port import FakePort
 
@@ -89,6 +97,7 @@ async def test_a_get_takes_no_body(client: httpx.AsyncClient) -> None:
     ("error", "status", "code", "retry_after"),
     [
         (PortUnavailable("away", retry_after_ms=2500), 503, "SYSTEM_BUSY", "3"),
+        (OverloadedError("waited too long", retry_after_ms=1000), 429, "SYSTEM_BUSY", "1"),
         (PortTimeout("late"), 504, "SYSTEM_ERROR", "1"),
         (UnavailableError("full", code=ResponseCode.FLOW_CONTROL), 429, "FLOW_CONTROL", "1"),
     ],

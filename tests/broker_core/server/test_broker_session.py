@@ -36,7 +36,10 @@ class FakeRunner:
     def backlog(self) -> int:
         return len(self.waiting)
 
-    def has_waiting_questions(self, connection: Connection) -> bool:
+    def is_delayed(self, connection: Connection) -> bool:
+        return False
+
+    def has_waiting(self, connection: Connection) -> bool:
         return connection in self.curious
 
     def submit(self, connection: Connection, request_id: int, command: c.Command) -> None:

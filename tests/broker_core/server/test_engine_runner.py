@@ -10,18 +10,31 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
-from broker_core.clock import SystemClock
+from broker_core.clock import Clock, SystemClock
 from broker_core.codes import ResponseCode
 from broker_core.engine import Engine
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.formats.poll_journal import FOLDER, decode_entries
 from broker_core.options import Options
 from broker_core.processor_table import PROCESSORS
-from broker_core.server.engine_runner import MAX_BATCH, MAX_QUESTIONS, WEIGHTS, WHOLE_TABLES, Connection, EngineRunner
+from broker_core.server.delayed_commands import MAX_REFUSED
+from broker_core.server.engine_runner import (
+    MAX_BATCH,
+    MAX_DELAYED_BATCH,
+    MAX_QUESTIONS,
+    WEIGHTS,
+    WHOLE_TABLES,
+    Connection,
+    EngineRunner,
+)
 from broker_core.server.poll_journal import PollJournal
 from broker_core.store.flush import Flush
+from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import ROOT, SMALL, context_of, send
 from tests.fakes.simulated_files import SimulatedFiles
+
+PATIENT = {"wait_time_mills_in_send_queue": 600_000, "wait_time_mills_in_pull_queue": 600_000}
+"""So that a slow machine refuses nothing in a test about something else."""
 
 
 class Client:
@@ -47,9 +60,11 @@ class Client:
 
 
 @asynccontextmanager
-async def running(files: SimulatedFiles | None = None, **options: Any) -> AsyncIterator[Client]:
-    opened = opener(files or SimulatedFiles(), **options)
-    runner = EngineRunner(opened, SystemClock())
+async def running(
+    files: SimulatedFiles | None = None, clock: Clock | None = None, **options: Any
+) -> AsyncIterator[Client]:
+    opened = opener(files or SimulatedFiles(), **(PATIENT | options))
+    runner = EngineRunner(opened, clock or SystemClock())
     await runner.start()
     try:
         yield Client(runner)
@@ -152,7 +167,7 @@ async def test_a_send_weighs_what_it_brings_and_has_a_turn_however_much_that_is(
 async def test_what_walks_through_whole_tables_lies_aside(question: c.Command) -> None:
     async with running() as client:
         asked = [client.ask(question) for _ in range(3)]
-        assert client.runner.has_waiting_questions(client.connection) and client.runner.backlog == 3
+        assert client.runner.has_waiting(client.connection) and client.runner.backlog == 3
         await asyncio.gather(*asked)
         assert client.calls == 3
 
@@ -176,12 +191,12 @@ async def test_a_question_about_one_thing_is_a_command_like_others() -> None:
                 c.GetTopicStats(topic="orders"),
             )
         ]
-        assert not client.runner.has_waiting_questions(client.connection)
+        assert not client.runner.has_waiting(client.connection)
         assert isinstance(await asked[-1], c.TopicStats) and client.calls == before + 1
         asked = [client.ask(c.GetQueues(topic="orders")) for _ in range(2 * MAX_QUESTIONS)]
         assert all(isinstance(answer, c.Queues) for answer in await asyncio.gather(*asked))
         client.ask(c.GetQueues())
-        assert client.runner.has_waiting_questions(client.connection)
+        assert client.runner.has_waiting(client.connection)
 
 
 async def test_questions_about_whole_tables_are_answered_one_a_turn_and_nobody_else_waits_for_them() -> None:
@@ -218,12 +233,74 @@ async def test_a_question_about_a_whole_table_overtakes_nothing_that_came_before
         assert isinstance(await theirs, c.Topics) and client.runner.backlog == 0
 
 
+async def test_a_flood_of_one_connection_delays_others_by_one_turn() -> None:
+    async with running() as flood:
+        await flood.ask(send("orders", b"warm"))
+        before = flood.calls
+        asked = [flood.ask(send("orders", b"x")) for _ in range(20 * MAX_BATCH)]
+        others = [Client(flood.runner) for _ in range(10)]
+        answers = [asyncio.gather(*[other.ask(send("orders", b"y")) for _ in range(5)]) for other in others]
+        assert flood.runner.backlog == 20 * MAX_BATCH + 50
+        for answered in answers:
+            assert all(isinstance(answer, c.Sent) for answer in await answered)
+        assert flood.calls <= before + 3
+        late = Client(flood.runner)
+        assert isinstance(await late.ask(send("orders", b"z")), c.Sent)
+        assert flood.calls <= before + 5
+        sent = await asyncio.gather(*asked)
+        offsets = [answer.messages[0].physical_offset for answer in sent if isinstance(answer, c.Sent)]
+        assert len(offsets) == len(asked) and offsets == sorted(offsets), "in the order of the connection"
+
+
+async def test_turns_are_short_while_commands_of_several_connections_are_delayed() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"warm"))
+        other = Client(client.runner)
+        before = client.calls
+        both = [each.ask(send("orders", b"x")) for _ in range(MAX_BATCH) for each in (client, other)]
+        await asyncio.gather(*both)
+        assert client.calls == before + 1 + MAX_BATCH // MAX_DELAYED_BATCH
+
+
+async def test_a_question_waits_only_for_its_own_connection() -> None:
+    async with running() as flood:
+        await flood.ask(send("orders", b"warm"))
+        before = flood.calls
+        asked = [flood.ask(send("orders", b"x")) for _ in range(20 * MAX_BATCH)]
+        own, theirs = flood.ask(c.GetTopics()), Client(flood.runner).ask(c.GetTopics())
+        assert isinstance(await theirs, c.Topics) and flood.calls <= before + 4
+        await own
+        assert all(answer.done() for answer in asked)
+
+
+async def test_commands_that_wait_too_long_are_answered_busy() -> None:
+    clock = VirtualClock()
+    options = {"wait_time_mills_in_send_queue": 200, "wait_time_mills_in_pull_queue": 5000}
+    async with running(clock=clock, **options) as client:
+        await client.ask(send("orders", b"warm"))
+        asked = [client.ask(send("orders", b"x")) for _ in range(3 * MAX_BATCH)]
+        pulls = [client.ask(pull(0, wait_ms=0)) for _ in range(3)]
+        other = client.ask(c.GetBroker())
+        await asked[0]
+        clock.advance(201)
+        answers = await asyncio.gather(*asked)
+        failed = [answer for answer in answers if isinstance(answer, c.Failed)]
+        assert all(isinstance(answer, c.Sent) for answer in answers[:MAX_BATCH]) and len(failed) >= MAX_REFUSED
+        for answer in failed:
+            assert (answer.code, answer.kind) == (ResponseCode.SYSTEM_BUSY, "overload")
+            assert answer.remark.startswith("[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period ")
+            assert answer.retry_after_ms > 0
+        assert all(isinstance(answer, c.Pulled) for answer in await asyncio.gather(*pulls))
+        assert not isinstance(await other, c.Failed)
+        assert isinstance(await client.ask(send("orders", b"y")), c.Sent)
+
+
 async def test_too_many_questions_about_whole_tables_are_refused() -> None:
     async with running() as client:
         questions = [client.ask(c.GetTopics()) for _ in range(MAX_QUESTIONS + 2)]
-        assert client.runner.backlog == MAX_QUESTIONS and client.runner.has_waiting_questions(client.connection)
+        assert client.runner.backlog == MAX_QUESTIONS and client.runner.has_waiting(client.connection)
         answers = await asyncio.gather(*questions)
-        assert not client.runner.has_waiting_questions(client.connection)
+        assert not client.runner.has_waiting(client.connection)
         refused = [answer for answer in answers if isinstance(answer, c.Failed)]
         assert [answer.code for answer in refused] == [ResponseCode.SYSTEM_BUSY] * 2
         assert refused == answers[MAX_QUESTIONS:] and isinstance(await client.ask(c.GetTopics()), c.Topics)
@@ -235,7 +312,7 @@ async def test_a_client_that_has_gone_is_told_of_no_tables() -> None:
         for _ in range(MAX_QUESTIONS):
             gone.ask(c.GetTopics())
         await gone.ask(c.CloseConnection())
-        assert client.runner.backlog == 0 and not client.runner.has_waiting_questions(gone.connection)
+        assert client.runner.backlog == 0 and not client.runner.has_waiting(gone.connection)
         assert isinstance(await client.ask(c.GetTopics()), c.Topics)
         assert gone.calls == 1
 

@@ -344,6 +344,32 @@ async def test_questions_of_small_reads_wait_too_and_what_has_a_body_does_not() 
         assert [(await peer.receive()).opaque for _ in range(5)] == [3, 4, 5, 6, 7]
 
 
+class Overloaded(Slow):
+    """Has more requests than its share."""
+
+    @property
+    def delayed(self) -> bool:
+        return not self.handled
+
+
+async def test_nothing_more_comes_from_a_client_that_sends_more_than_its_share() -> None:
+    async with serving(Overloaded) as running:
+        peer = await running.connect()
+        await peer.ask(0, b"body")
+        (session,) = running.sessions
+        assert isinstance(session, Overloaded)
+        session.handled = False
+        for number in range(1, 4):
+            peer.write(request(number, b"body"))
+            for _ in range(20):
+                await asyncio.sleep(0)
+        assert session.reads == [[0]]
+        assert not session.channel._transport.is_reading()
+        session.handled = True
+        assert [(await peer.receive()).opaque for _ in range(3)] == [1, 2, 3]
+        await until(session.channel._transport.is_reading)
+
+
 async def test_too_much_unsent_in_all_ends_the_connection_that_has_most_of_it() -> None:
     async with serving(Flood, **(SMALL | {"unsent": SYSTEM}), unsent_in_all=2 * SYSTEM) as running:
         lazy = [await running.connect() for _ in range(4)]

@@ -1,0 +1,112 @@
+"""Commands that did not fit into the first turn after they arrived. While there are none, this costs nothing."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker_core.codes import ResponseCode
+from broker_core.commands import Command, Failed, Reply
+
+if TYPE_CHECKING:
+    from broker_core.server.engine_runner import Connection, Submission
+
+MAX_REFUSED = 128
+"""Commands that one turn refuses; it handles the others, however late they are."""
+MAX_REFUSED_IN_A_ROW = 16
+"""Commands of one connection that are refused before the next connection has its turn."""
+
+RETRY_AFTER_MS = 1000
+
+
+class _Delayed(NamedTuple):
+    """``number`` counts all submissions; ``since_ns`` is the monotonic time of the turn that it did not fit into."""
+
+    number: int
+    since_ns: int
+    submission: "Submission"
+
+
+class DelayedCommands:
+    """RocketMQ's BrokerFastFailure, with fair shares: the connections take turns, one command each.
+
+    The commands of one connection keep their order. Commands that have waited longer than allowed are refused.
+    """
+
+    def __init__(self) -> None:
+        self._by_connection: dict[Connection, deque[_Delayed]] = {}
+        self._turns: deque[Connection] = deque()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def connections(self) -> int:
+        """How many connections have delayed commands."""
+        return len(self._turns)
+
+    def __contains__(self, connection: "Connection") -> bool:
+        return connection in self._by_connection
+
+    def has_before(self, connection: "Connection", number: int) -> bool:
+        """Whether the connection has a delayed command that is among the first ``number`` submissions of all."""
+        waiting = self._by_connection.get(connection)
+        return waiting is not None and waiting[0].number < number
+
+    def add(self, submissions: "Iterable[Submission]", first: int, now_ns: int) -> None:
+        """Delay submissions, the first of which has the number ``first``."""
+        for number, submission in enumerate(submissions, first):
+            connection = submission[0]
+            waiting = self._by_connection.get(connection)
+            if waiting is None:
+                waiting = self._by_connection[connection] = deque()
+                self._turns.append(connection)
+            waiting.append(_Delayed(number, now_ns, submission))
+            self._count += 1
+
+    def take(
+        self, weigh: Callable[[Command], int], room: int, now_ns: int, limits_ns: Mapping[type[Command], int]
+    ) -> "tuple[list[Submission], list[tuple[Connection, int, Reply]]]":
+        """Take the commands of the next turn, of a total weight of ``room`` or one heavier command.
+
+        Also returns the answers to those that have waited longer than the limit of their type.
+        """
+        batch: list[Submission] = []
+        refused: list[tuple[Connection, int, Reply]] = []
+        refused_in_a_row = 0
+        while self._turns:
+            connection = self._turns[0]
+            waiting = self._by_connection[connection]
+            _, since_ns, submission = waiting[0]
+            command = submission[2]
+            limit_ns = limits_ns.get(type(command))
+            if limit_ns is not None and now_ns - since_ns > limit_ns and len(refused) < MAX_REFUSED:
+                refused.append((connection, submission[1], _busy(now_ns - since_ns, self._count)))
+                refused_in_a_row += 1
+                is_next_turn = refused_in_a_row == MAX_REFUSED_IN_A_ROW
+            else:
+                room -= weigh(command)
+                if room < 0 and batch:
+                    break
+                batch.append(submission)
+                is_next_turn = True
+            waiting.popleft()
+            self._count -= 1
+            if not waiting:
+                del self._by_connection[connection]
+                self._turns.popleft()
+                refused_in_a_row = 0
+            elif is_next_turn:
+                self._turns.rotate(-1)
+                refused_in_a_row = 0
+        return batch, refused
+
+
+def _busy(waited_ns: int, size: int) -> Failed:
+    return Failed(
+        code=ResponseCode.SYSTEM_BUSY,
+        kind="overload",
+        retry_after_ms=RETRY_AFTER_MS,
+        remark="[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: "
+        f"{waited_ns // 1_000_000}ms, size of queue: {size}",
+    )

@@ -1,0 +1,53 @@
+"""What the reader of a report has to know before its figures."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.output.notes import notes_of_run
+from spark_jobs.output.result import Result
+from spark_jobs.run import BrokerStore, Job
+from spark_jobs.sources.commit_log_segments import plan_log
+from spark_jobs.sources.poll_journal_files import survey
+from tests.spark_jobs.stores import make_store
+
+SOURCE = {"torn_segments": [], "mean_size": 0.0}
+
+
+def store(folder: Path, broker: str, count: int) -> Any:
+    """A broker's store with so many messages and no poll journal, as ``StoreInputs`` describes it."""
+    make_store(folder / broker, count)
+    journal = survey(folder / broker)
+    return SimpleNamespace(broker=broker, plan=plan_log(folder / broker), journal=journal, lake=None)
+
+
+def notes(folder: Path, *stores: Any, rows: int = 1, cut: tuple[str, ...] = (), **more: Any) -> list[str]:
+    result = Result({"by_group": pa.table({"lag": [1] * rows})}, {}, [], 60_000, list(cut))
+    job = Job("consumer_lag", tuple(BrokerStore(found.broker, folder) for found in stores), folder, **more)
+    return notes_of_run(REPORTS["consumer_lag"], stores, [SOURCE] * len(stores), result, job)
+
+
+def test_the_notes_of_several_brokers_name_their_broker(tmp_path: Path) -> None:
+    full, empty = store(tmp_path, "a", 3), store(tmp_path, "b", 0)
+    (missing,) = notes(tmp_path, full)
+    assert missing.startswith("This store has no poll journal, so a part of this report is missing:")
+    assert notes(tmp_path, full, empty) == [
+        f"a: {missing}",
+        f"b: {missing}",
+        "b: The commit log of this store is empty.",
+    ]
+
+
+def test_a_restriction_that_nothing_fits_is_repeated(tmp_path: Path) -> None:
+    said = notes(tmp_path, store(tmp_path, "a", 3), rows=0, topic="orders", consumer_group="g", from_ms=0)
+    assert said[-1] == (
+        "The commit log has no message of what was asked for: topic orders, group g, this window of time."
+    )
+
+
+def test_tables_that_were_cut_are_named_last(tmp_path: Path) -> None:
+    said = notes(tmp_path, store(tmp_path, "a", 3), store(tmp_path, "b", 3), cut=("by_queue",))
+    assert said[-1] == "The table by_queue is longer than can be kept here; it has its first rows only."

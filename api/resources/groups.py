@@ -24,13 +24,14 @@ class Groups(Model, frozen=True, kw_only=True, gc=False):
 
 
 class GroupQueue(Model, frozen=True, kw_only=True, gc=False):
-    """One queue as a group sees it.
+    """One queue from a group's point of view. What is unknown, or does not exist, is null.
 
-    `assigned_to` is the member that has it by RocketMQ's default allocation, or null. `polled_by` is the client that
-    pulled from it last, `polled_ms_ago`. `offset` is the committed offset, `pull_offset` that of the next pull.
-    `state`: `held`: a pull is in the pullRequestTable; `polling`: it was pulled from lately; `not_polling`: it is
-    assigned, and nobody pulls from it; `unassigned`: no member has it. `why` explains the state. `locked_by` has its
-    orderly lock. `lag_ms` is the age of the next message, null if unknown.
+    `assigned_to`: the member to which RocketMQ's default allocation gives the queue. `polled_by`: the client that
+    pulled from it last; `polled_ms_ago`: how long ago. `offset`: the committed offset. `pull_offset`: where the next
+    pull will start. `lag_ms`: the age of the next message. `locked_by`: the client that has the queue's orderly lock.
+
+    `state` is `held` (a pull is in the pullRequestTable), `polling` (the last pull is recent), `not_polling` (a member
+    has the queue, but nobody pulls from it) or `unassigned` (no member has it). `why` explains the state in a sentence.
     """
 
     broker: str

@@ -55,6 +55,20 @@ async def test_only_this_user_can_open_the_socket(server: EngineSocket, path: Pa
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+async def test_readers_whose_answers_exceed_the_room_together_all_get_theirs(tmp_path: Path, path: Path) -> None:
+    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_bytes=50_000))
+    await host.start()
+    server, port = EngineSocket(host, path), SocketPort(path, limits=QUICK)
+    await server.start()
+    await port.start()
+    await port.call(send(b"x" * 20_000))
+    answers = await asyncio.gather(*(port.connection().call(pull(0, wait_ms=0)) for _ in range(40)))
+    assert all(isinstance(answer, Pulled) and b"x" * 20_000 in answer.records for answer in answers)
+    await port.stop()
+    await server.stop()
+    await host.stop()
+
+
 async def test_calls_holds_and_large_bodies(port: SocketPort) -> None:
     body = b"x" * 3_000_000
     limits = port.limits

@@ -135,7 +135,7 @@ def test_it_serves_until_a_signal_and_ends_in_order(start: Callable[..., Site], 
     assert "Traceback" not in said + output
 
 
-def test_what_was_published_is_there_after_a_restart(start: Callable[..., Site]) -> None:
+def test_published_messages_survive_a_restart(start: Callable[..., Site]) -> None:
     first = start("--no-schedules")
     assert first.publish("orders", "kept")["messages"][0]["queue_offset"] == 0
     assert first.end(signal.SIGTERM)[0] == 0

@@ -210,7 +210,7 @@ def test_too_large_headers_are_answered_431(broker: Broker, headers: list[str]) 
     assert "16384 bytes" in json.loads(body)["detail"]
 
 
-def test_what_is_not_http_is_answered_400(broker: Broker) -> None:
+def test_a_request_that_is_not_http_is_answered_400(broker: Broker) -> None:
     with socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE_S) as client:
         client.sendall(b"hello\r\n\r\n" + b"x" * 100_000)
         answer, body = answer_on(client)

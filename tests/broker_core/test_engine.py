@@ -359,7 +359,7 @@ def test_a_defect_in_one_command_harms_no_other(
     assert isinstance(bench.final(ids[2]), c.Sent) and bench.final(held) is not None
 
 
-def test_what_arrived_while_long_polling_was_off_is_no_missed_arrival(bench: Bench) -> None:
+def test_an_arrival_while_long_polling_was_off_is_no_missed_arrival(bench: Bench) -> None:
     bench.send("orders", b"one")
     request = bench.pull("orders", 1)
     bench.call(c.UpdateBrokerConfig(changes={"longPollingEnable": False}))

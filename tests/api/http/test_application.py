@@ -59,20 +59,20 @@ async def test_head_is_get_without_its_body(client: httpx.AsyncClient) -> None:
     assert (answer.status_code, answer.content, answer.headers["content-length"]) == (200, b"", "15")
 
 
-async def test_what_is_streamed_has_no_head_and_does_not_offer_it(client: httpx.AsyncClient) -> None:
+async def test_a_stream_has_no_head_and_does_not_offer_it(client: httpx.AsyncClient) -> None:
     answer = await client.head("/api/v1/events")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, OPTIONS")
     assert (await client.options("/api/v1/events")).headers["allow"] == "GET, OPTIONS"
 
 
 @pytest.mark.parametrize("path", ["/api/v1/topics/%2E%2E%2Fx", "/api/v1/topics/%2e%2e", "/api/v1/topics/a%20b"])
-async def test_names_that_are_none(path: str, port: FakePort) -> None:
+async def test_invalid_names_are_refused(path: str, port: FakePort) -> None:
     request = await AsgiRequest(http_application, "GET", path).done()
     assert (request.status, request.json()["code"]) == (400, "INVALID_PARAMETER")
     assert port.commands == []
 
 
-async def test_a_path_that_climbs(port: FakePort) -> None:
+async def test_a_path_with_dots_is_refused(port: FakePort) -> None:
     request = await AsgiRequest(http_application, "GET", "/api/v1/topics/../x/queues").done()
     assert (request.status, request.json()["code"]) == (400, "INVALID_PARAMETER")
 

@@ -131,7 +131,7 @@ async def test_a_new_topic_may_begin_anywhere(client: httpx.AsyncClient, two: tu
         ("GET", "/api/v1/events", None),
     ],
 )
-async def test_what_only_makes_sense_at_one_broker(
+async def test_requests_that_need_one_broker(
     client: httpx.AsyncClient, two: tuple[FakePort, FakePort], method: str, path: str, body: Any
 ) -> None:
     answer = await client.request(method, path, json=body)

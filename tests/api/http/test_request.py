@@ -139,7 +139,7 @@ def test_anything_else_is_415(headers: dict[bytes, bytes]) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"a":1', b'"\xff"', b"[" * 100_000, b"nul", b'{"offset":1}{}'])
-def test_what_is_not_json_is_400(body: bytes) -> None:
+def test_a_body_that_is_not_json_is_400(body: bytes) -> None:
     assert refused(decode_json, body, dict[str, object]).status == 400
 
 

@@ -123,7 +123,7 @@ async def test_a_browser_without_the_token() -> None:
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/static/css/base.css", "/login", "/favicon.ico"])
-async def test_what_is_open(path: str) -> None:
+async def test_paths_that_need_no_token(path: str) -> None:
     assert (await ask(path=path, token=TOKEN)).status == 200
 
 
@@ -191,7 +191,7 @@ async def test_by_default_the_settings_decide() -> None:
     assert answer.body == b"yes"
 
 
-async def test_what_is_neither_http_nor_a_websocket_goes_on() -> None:
+async def test_other_protocols_pass_the_middleware() -> None:
     seen: list[str] = []
 
     async def lifespan(scope: Any, receive: Any, send: Any) -> None:

@@ -64,7 +64,7 @@ async def test_a_value_that_an_option_does_not_take(
     assert answer.json()["errors"][0]["pointer"] == f"/{next(iter(changes))}"
 
 
-async def test_what_the_broker_does_not_change_while_it_runs(client: httpx.AsyncClient, port: FakePort) -> None:
+async def test_options_that_cannot_be_changed_while_the_broker_runs(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.UpdateBrokerConfig] = RequestError("set it in broker.conf", pointer="/brokerName")
     answer = await client.patch("/api/v1/broker/config", json={"brokerName": "b"})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/brokerName")

@@ -150,7 +150,7 @@ async def test_a_group_of_several_brokers_shares_all_their_queues(
     assert (await client.get("/api/v1/groups/G")).json()["unavailable"] == ["broker-b"]
 
 
-async def test_what_is_missing_and_what_could_not_be_consumed(client: httpx.AsyncClient, detailed: FakePort) -> None:
+async def test_missing_topics_and_retries(client: httpx.AsyncClient, detailed: FakePort) -> None:
     detailed.replies[commands.GetConsumerGroup] = group_detail(missing_topics=["typo", "there"])
     other = FakePort()
     set_ports({"broker-a": detailed, "broker-b": other})

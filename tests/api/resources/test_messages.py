@@ -131,7 +131,7 @@ async def test_large_numbers_as_text(client: httpx.AsyncClient) -> None:
         (b'{"body":"' + b"x" * (8 << 20) + b'"}', 413, "MESSAGE_ILLEGAL"),
     ],
 )
-async def test_what_cannot_be_published(
+async def test_invalid_publishes_are_refused(
     client: httpx.AsyncClient, port: FakePort, body: bytes, status: int, code: str
 ) -> None:
     answer = await client.post(PATH, content=body, headers=JSON)
@@ -157,7 +157,7 @@ async def test_a_bad_idempotency_key(client: httpx.AsyncClient) -> None:
         (RequestError("no", code=ResponseCode.NO_PERMISSION), 403),
     ],
 )
-async def test_what_the_broker_refuses(
+async def test_errors_of_the_broker_have_their_status(
     client: httpx.AsyncClient, port: FakePort, error: Exception, status: int
 ) -> None:
     port.replies[commands.SendMessage] = error

@@ -83,7 +83,7 @@ def test_json_is_stored_as_it_was_written() -> None:
         ({"body": "x", "properties": {"a/b~": ""}}, "/properties/a~1b~0"),
     ],
 )
-def test_what_is_wrong_is_pointed_at(message: dict[str, Any], pointer: str) -> None:
+def test_errors_point_at_the_wrong_field(message: dict[str, Any], pointer: str) -> None:
     problem = refused(**message)
     assert (problem.status, problem.errors[0].pointer) == (400, pointer)
     in_a_list = refused({"body": "x"}, message)
@@ -102,7 +102,7 @@ def test_a_delay_level_is_passed_on(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["0", "-1", "1s", "1.5", " 1", "1\n", "٣", "1" * 10])
-def test_what_is_no_delay_level(level: str) -> None:
+def test_invalid_delay_levels_are_refused(level: str) -> None:
     problem = refused(body="x", properties={"DELAY": level})
     assert "delay level" in problem.detail and problem.errors[0].pointer == "/properties/DELAY"
 
@@ -185,7 +185,7 @@ shapes = st.fixed_dictionaries(
         lambda value: json.dumps(value).encode()
     )
 )
-def test_whatever_comes_is_messages_or_a_problem(data: bytes) -> None:
+def test_any_body_is_messages_or_a_problem(data: bytes) -> None:
     try:
         messages, _ = read_publish(data)
     except Problem as problem:

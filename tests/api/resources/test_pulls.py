@@ -132,7 +132,9 @@ def test_rocketmqs_codes_have_names(code: int, status: str) -> None:
         ("/api/v1/topics/T/queues/-1/messages?offset=0", "/queue_id"),
     ],
 )
-async def test_what_is_wrong_is_pointed_at(client: httpx.AsyncClient, port: FakePort, path: str, pointer: str) -> None:
+async def test_errors_point_at_the_wrong_field(
+    client: httpx.AsyncClient, port: FakePort, path: str, pointer: str
+) -> None:
     answer = await client.get(path)
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_PARAMETER")
     assert answer.json()["errors"][0]["pointer"] == pointer
@@ -150,7 +152,7 @@ async def test_what_is_wrong_is_pointed_at(client: httpx.AsyncClient, port: Fake
         ),
     ],
 )
-async def test_what_the_broker_refuses(
+async def test_errors_of_the_broker_have_their_status(
     client: httpx.AsyncClient, port: FakePort, error: Exception, status: int, code: str
 ) -> None:
     port.replies[commands.PullMessage] = error

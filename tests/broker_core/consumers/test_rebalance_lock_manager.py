@@ -43,7 +43,7 @@ def test_a_lock_of_a_gone_connection_ends_when_its_client_stops_to_rely_on_it() 
     assert locks.take_expired(LOCK_LIVE_NS + 20, 10) == [(("g", "t", 2), "B"), (("g", "t", 1), "A")]
 
 
-def test_who_leaves_gives_all_its_locks_back() -> None:
+def test_a_leaving_member_gives_back_all_its_locks() -> None:
     locks = RebalanceLockManager()
     for queue_id, owner in enumerate("AABA"):
         locks.try_lock("g", "t", queue_id, owner, 0)

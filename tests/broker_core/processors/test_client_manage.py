@@ -264,7 +264,7 @@ def test_a_heartbeat_with_more_than_there_is_room_for_changes_nothing(
     assert not beats(bench, "A", "before", "one")  # what is there has room
 
 
-def test_what_is_over_a_limit_already_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_beyond_a_lowered_limit_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     join(bench, "A")
     for module, limit in (

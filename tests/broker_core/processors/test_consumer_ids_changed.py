@@ -26,7 +26,7 @@ def test_each_change_is_an_event_with_its_cause() -> None:
     assert bench.engine.counters.rebalances_notified == 5
 
 
-def test_who_came_and_went_in_one_turn_is_told_nothing() -> None:
+def test_a_member_that_joined_and_left_in_one_turn_gets_no_notice() -> None:
     bench = Bench()
     connect(bench, "A")
     bench.submit(beat("A"), c.CloseConnection(), connection="A")
@@ -65,7 +65,7 @@ def test_a_new_retry_topic_is_told_of_when_its_members_have_shared_their_queues(
     assert notices(bench, "A") == notices(bench, "B") == []
 
 
-def test_who_comes_back_to_a_group_that_has_its_retry_topic_is_told_once() -> None:
+def test_a_returning_member_gets_one_notice_if_the_retry_topic_exists() -> None:
     bench = Bench()
     join(bench, "A")
     bench.tick(2000)

@@ -31,7 +31,7 @@ def test_sync_flush_answers_and_dispatches_only_what_is_on_the_disk(bench: Bench
     assert bodies(bench.pulled(pull)) == [b"one", b"two"]
 
 
-def test_what_arrives_during_a_flush_waits_for_the_next_one(bench: Bench) -> None:
+def test_sends_during_a_flush_wait_for_the_next_one(bench: Bench) -> None:
     (first,) = bench.submit(send("orders", b"one"))
     flush = bench.engine.next_flush(bench.clock.now())
     assert flush is not None

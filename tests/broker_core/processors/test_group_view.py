@@ -183,7 +183,7 @@ def test_a_lock_of_another_member_explains_the_wait() -> None:
     assert why(bench) == "B has it locked; A waits for the lock"
 
 
-def test_what_is_not_allowed_is_named() -> None:
+def test_why_names_the_setting_that_forbids_consuming() -> None:
     bench = orders()
     join(bench, "A")
     bench.call(c.ResetConsumerOffset(group="g", topic="orders", to="max"))
@@ -194,7 +194,7 @@ def test_what_is_not_allowed_is_named() -> None:
     assert "consumeEnable" in why(bench)
 
 
-def test_who_broadcasts_shares_nothing() -> None:
+def test_broadcasting_members_share_no_queues() -> None:
     bench = orders()
     for name in "AB":
         join(bench, name, model="BROADCASTING")

@@ -137,7 +137,7 @@ WHOLE = send("orders", b"a", b"b", b"c", idempotency_key="k1")
 
 @pytest.mark.parametrize("digest", [content_digest(WHOLE.messages), ""], ids=["digest", "older version"])
 @pytest.mark.parametrize("survivors", [1, 2])
-def test_what_a_crash_took_of_a_send_is_stored_by_its_repeat(survivors: int, digest: str) -> None:
+def test_a_repeat_stores_the_messages_of_a_send_that_a_crash_lost(survivors: int, digest: str) -> None:
     """The first messages of a send of three survived: the repeat stores the others, and answers for all three."""
     bench = partly_stored(survivors, digest)
     sent = bench.call(WHOLE)
@@ -201,7 +201,7 @@ def test_a_key_cannot_bring_properties_of_its_own() -> None:
     assert isinstance(reply, c.Failed) and reply.pointer == "/Idempotency-Key"
 
 
-def test_what_memory_had_to_forget_is_found_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_dropped_from_memory_are_found_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "MAX_ANSWERS", 3)
     bench = Bench(idempotency_window_mills=10_000)
     bench.tick(60_000)

@@ -65,7 +65,7 @@ def test_a_lock_that_is_not_renewed_is_taken_over_after_60_s() -> None:
     assert unlocked(bench) == [(0, "A", "expired"), (1, "A", "expired")]
 
 
-def test_who_unregisters_frees_its_locks_at_once() -> None:
+def test_unregistering_frees_the_locks_at_once() -> None:
     bench = Bench()
     bench.send("orders", b"1")
     join(bench, "A")

@@ -25,7 +25,7 @@ def test_kinds(error: errors.BrokerError, kind: str) -> None:
     assert reply.retry_after_ms == (7 if kind == "unavailable" else 0)
 
 
-def test_what_nobody_expected_is_an_answer_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_error_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     reply = failed(KeyError("secret"))
     assert (reply.code, reply.kind) == (ResponseCode.SYSTEM_ERROR, "store") and "secret" not in reply.remark
     assert "secret" in caplog.text

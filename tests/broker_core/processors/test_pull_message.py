@@ -266,7 +266,7 @@ def test_a_hold_left_from_before_a_rebalance_does_not_take_the_queue_back() -> N
     assert (last.client_id, last.pull_offset) == ("B", 2)
 
 
-def test_who_broadcasts_takes_no_queue_from_another() -> None:
+def test_a_broadcasting_member_takes_no_queue_from_another() -> None:
     bench = Bench()
     bench.send("orders", b"1")
     for name in "AB":

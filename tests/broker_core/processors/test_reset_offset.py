@@ -116,7 +116,7 @@ def test_a_held_pull_of_a_member_is_answered_at_once(bench: Bench) -> None:
     assert bench.engine.counters.woken["missed_arrival"] == 0
 
 
-def test_who_is_no_member_neither_hears_nor_uses_up_a_reset(bench: Bench) -> None:
+def test_a_client_that_is_no_member_does_not_use_up_a_reset(bench: Bench) -> None:
     reset(bench, "min")
     stranger = bench.pull("orders", 2, "web", consumer_group="g")
     assert bodies(bench.pulled(stranger, "web")) == [b"3"]

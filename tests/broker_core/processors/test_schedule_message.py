@@ -178,7 +178,7 @@ def test_a_delay_level_wins_over_a_time_and_a_clients_own_real_topic_counts_for_
     ],
 )
 @pytest.mark.covers("timer")
-def test_what_cannot_be_delayed_is_refused(properties: dict[str, str], words: str, code: ResponseCode) -> None:
+def test_invalid_delays_are_refused(properties: dict[str, str], words: str, code: ResponseCode) -> None:
     bench = Bench()
     reply = bench.call(send("orders", b"x", properties=encode(properties)))
     assert isinstance(reply, c.Failed) and words in reply.remark
@@ -609,7 +609,7 @@ def test_a_store_of_rocketmqs_that_delivered_everything_delivers_nothing(root: P
     engine.close(VirtualClock(LATER).now())
 
 
-def test_what_rocketmq_had_not_delivered_is_delivered_as_rocketmq_did(root: Path) -> None:
+def test_delayed_messages_of_a_rocketmq_store_are_delivered(root: Path) -> None:
     """The same messages once more, since its own copies are there to compare with."""
     for name in ("delayOffset.json", "delayOffset.json.bak"):
         (root / "config" / name).unlink()

@@ -81,7 +81,7 @@ def test_a_topic_that_may_not_be_written() -> None:
         send("orders", b"x" * 200_000),
     ],
 )
-def test_what_no_record_can_hold_fails_alone(bad: c.SendMessage) -> None:
+def test_a_message_that_no_record_can_hold_fails_alone(bad: c.SendMessage) -> None:
     bench = Bench(mapped_file_size_commit_log=100_000)
     _, refused, last = bench.submit(send("orders", b"1"), bad, send("orders", b"2"))
     reply = bench.final(refused)
@@ -203,7 +203,7 @@ def test_the_largest_body_and_no_body_at_all() -> None:
     assert [len(record.body) for record in records(bench.pulled(bench.pull("orders", 0)))] == [1024, 0]
 
 
-def test_how_many_messages() -> None:
+def test_the_number_of_messages_of_a_send_is_limited() -> None:
     bench = Bench()
     assert refused(bench, c.SendMessage(topic="orders", messages=[])).code == 13
     many = c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"")] * (MAX_BATCH + 1))
@@ -211,7 +211,7 @@ def test_how_many_messages() -> None:
 
 
 @pytest.mark.parametrize("properties", ["POP_CK\x010 1 2\x02A\x011\x02", "A\x011\x02POP_CK\x010 1 2"])
-def test_what_is_said_of_a_pop_does_not_go_on(properties: str) -> None:
+def test_the_checkpoint_of_a_pop_is_not_stored(properties: str) -> None:
     bench = Bench()
     bench.send("orders", b"x", properties=properties + "\x02POP_CK_OFFSET\x017\x02")
     (record,) = records(bench.pulled(bench.pull("orders", 0)))

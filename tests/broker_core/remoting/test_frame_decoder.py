@@ -108,7 +108,7 @@ def test_the_largest_frame_in_small_pieces() -> None:
     assert len(command.body) == MAX_FRAME - 4 - len(JAVA_ANSWER)
 
 
-def test_what_came_before_the_garbage_is_not_lost() -> None:
+def test_frames_before_the_garbage_are_not_lost() -> None:
     for garbage in (b"GET / HTTP/1.1\r\n", frame(b"no json"), frame(JAVA_ANSWER, kind=7)):
         with pytest.raises(RemotingProtocolError) as caught:
             FrameDecoder().feed(GOLDEN[0] + GOLDEN[1] + garbage)

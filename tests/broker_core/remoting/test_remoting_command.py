@@ -70,7 +70,7 @@ def test_a_java_answer_is_read() -> None:
     assert command.is_response
 
 
-def test_what_is_written_is_byte_for_byte_what_java_writes_but_for_the_language() -> None:
+def test_frames_equal_javas_byte_for_byte_except_for_the_language() -> None:
     request = RemotingCommand.request(105, {"topic": "TopicTest"}, opaque=2)
     assert request.encode()[8:] == JAVA_QUERY_ROUTE.replace(b"JAVA", b"PYTHON")
     answer = decode(0, JAVA_ANSWER.replace(b'"flag":1', b'"flag":0'), b"").response(0)
@@ -187,7 +187,7 @@ def test_every_truncation_of_a_binary_header_is_refused() -> None:
             decode(1, header[:end], b"")
 
 
-def test_what_follows_the_fields_of_a_binary_header_is_passed_over() -> None:
+def test_bytes_after_the_fields_of_a_binary_header_are_ignored() -> None:
     _, header, _ = parts(GO_BINARY_FRAME)
     assert decode(1, header + b"\0\1later", b"").ext_fields == {"topic": "T"}
 
@@ -234,7 +234,7 @@ def test_a_language_that_is_not_in_the_list() -> None:
         RemotingCommand(code=1, ext_fields={"k": "\ud800"}),
     ],
 )
-def test_what_does_not_fit_a_binary_header_is_refused(command: RemotingCommand) -> None:
+def test_fields_too_large_for_a_binary_header_are_refused(command: RemotingCommand) -> None:
     command.serialize_type = "ROCKETMQ"
     with pytest.raises(ValueError, match=r"does not fit|surrogates"):
         command.encode()

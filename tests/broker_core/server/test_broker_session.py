@@ -178,7 +178,7 @@ def test_the_answer_has_the_encoding_of_its_request(sessions: BrokerSessions, ki
     assert answer.serialize_type == kind
 
 
-def test_what_cannot_be_understood_is_answered_without_the_engine(sessions: BrokerSessions) -> None:
+def test_malformed_requests_are_answered_without_the_engine(sessions: BrokerSessions) -> None:
     client = Client(sessions)
     assert client.send(999) == client.send(30, queueId="x") == client.send(15, commitOffset="-1") == []
     unknown, malformed, ignored = client.channel.take()
@@ -204,7 +204,7 @@ def test_what_failed_is_said(sessions: BrokerSessions) -> None:
     assert (answer.code, answer.remark) == (17, "no such topic")
 
 
-def test_who_asks_is_known_from_its_heartbeat_on(sessions: BrokerSessions) -> None:
+def test_a_client_is_known_from_its_first_heartbeat(sessions: BrokerSessions) -> None:
     client = Client(sessions)
     ((_, before),) = client.send(11)
     client.beat("me")

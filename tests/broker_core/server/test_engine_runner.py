@@ -116,7 +116,7 @@ async def test_a_held_pull_is_woken() -> None:
         assert isinstance(answer, c.Pulled) and answer.hold is not None and answer.hold.wake_cause == "arrival"
 
 
-async def test_what_one_turn_of_the_loop_submits_is_one_batch() -> None:
+async def test_commands_of_one_turn_of_the_loop_are_one_batch() -> None:
     async with running() as client:
         await client.ask(send("orders", b"warm"))
         before = client.calls
@@ -164,7 +164,7 @@ async def test_a_send_weighs_what_it_brings_and_has_a_turn_however_much_that_is(
         c.GetConsumerConnections(group="g"),
     ],
 )
-async def test_what_walks_through_whole_tables_lies_aside(question: c.Command) -> None:
+async def test_questions_about_whole_tables_are_set_aside(question: c.Command) -> None:
     async with running() as client:
         asked = [client.ask(question) for _ in range(3)]
         assert client.runner.has_waiting(client.connection) and client.runner.backlog == 3
@@ -172,7 +172,7 @@ async def test_what_walks_through_whole_tables_lies_aside(question: c.Command) -
         assert client.calls == 3
 
 
-def test_whatever_a_command_weighs_it_has_a_turn() -> None:
+def test_a_command_of_any_weight_gets_a_turn() -> None:
     assert all(1 < weight <= MAX_BATCH for weight in WEIGHTS.values())
     assert {*WEIGHTS, *WHOLE_TABLES} <= {*PROCESSORS}
     assert all(one in kind.__struct_fields__ for kind, one in WHOLE_TABLES.items() if one)

@@ -328,7 +328,7 @@ def test_an_answer_is_joined_with_the_wake_up_before_it() -> None:
 # --- bounds and faults ---
 
 
-def test_what_the_queue_does_not_hold_is_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_beyond_the_queue_are_counted_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poll_journal, "MAX_WAITING", 40)
     monkeypatch.setattr(poll_journal, "HURRY_AT", 20)
     journalled = Journalled()
@@ -387,7 +387,7 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost_that_finds_room_later(
     assert bench.engine.counters.journal_write_errors == 3
 
 
-def test_what_a_full_disk_refuses_to_the_end_is_counted(journalled: Journalled) -> None:
+def test_blocks_refused_by_a_full_disk_until_the_end_are_counted(journalled: Journalled) -> None:
     bench = journalled.bench
     bench.send("orders", b"one")
     bench.pull("orders", 0)

@@ -204,7 +204,7 @@ def test_closing_says_what_was_lost_in_the_end() -> None:
 
 
 @pytest.mark.parametrize("nth", [1, 2])
-def test_what_a_full_disk_refuses_is_written_when_there_is_room(nth: int) -> None:
+def test_blocks_refused_by_a_full_disk_are_written_when_there_is_room(nth: int) -> None:
     bench = Bench()
     bench.files.fail("append", nth, errno.ENOSPC)
     refused = 0

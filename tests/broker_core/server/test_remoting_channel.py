@@ -63,7 +63,7 @@ async def test_a_frame_in_many_reads_and_what_follows_it() -> None:
         assert running.server.shared.unfinished == 0
 
 
-async def test_what_one_turn_sends_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_frames_of_one_turn_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
     writes: list[int] = []
     write = Channel._write
     monkeypatch.setattr(Channel, "_write", lambda channel, data: (writes.append(len(data)), write(channel, data)))
@@ -142,7 +142,7 @@ async def test_garbage_closes_its_connection_and_no_other(garbage: bytes, caplog
         assert len(running.server.channels) == 1
 
 
-async def test_what_came_before_the_garbage_is_answered() -> None:
+async def test_requests_before_the_garbage_are_answered() -> None:
     async with serving() as running:
         peer = await running.connect()
         peer.writer.write(request(1).encode() + request(2).encode() + BAD[0])
@@ -481,7 +481,9 @@ async def test_the_server_ends_tls_in_order() -> None:
 
 
 @pytest.mark.parametrize(("mode", "context"), [("disabled", trusting()), ("enforcing", None)])
-async def test_what_the_mode_does_not_allow_is_closed(mode: Any, context: ssl.SSLContext | None) -> None:
+async def test_connections_that_the_tls_mode_does_not_allow_are_closed(
+    mode: Any, context: ssl.SSLContext | None
+) -> None:
     async with serving(tls=TlsOptions(mode=mode)) as running:
         try:
             peer = await running.connect(context=context)

@@ -62,7 +62,7 @@ async def test_answers_come_in_any_order() -> None:
         await client.close()
 
 
-async def test_what_is_one_way_is_not_answered() -> None:
+async def test_one_way_requests_are_not_answered() -> None:
     async with serving(Silent) as running:
         client = client_of(running)
         await client.oneway(10, FIELDS)

@@ -240,7 +240,7 @@ async def test_the_body_is_made_once_for_all_until_something_changes() -> None:
     assert broker.registration.registration()[2] != first[2]
 
 
-async def test_what_never_started_can_be_stopped() -> None:
+async def test_a_registration_that_never_started_can_be_stopped() -> None:
     broker = Broker(1)
     await broker.registration.stop()
     assert broker.states() == ["connecting"]

@@ -116,7 +116,7 @@ def test_half_a_hello_is_waited_for(context: ssl.SSLContext) -> None:
         assert not (records.established or records.ended or records.refused)
 
 
-def test_what_is_no_tls_is_refused_and_told_so(context: ssl.SSLContext) -> None:
+def test_a_client_without_tls_is_refused_with_the_reason(context: ssl.SSLContext) -> None:
     records = TlsRecords(context)
     plaintext, alert = records.receive(b"\x16 nothing of the kind, at some length")
     assert plaintext == b""

@@ -90,6 +90,6 @@ def test_follow_goes_on_until_it_is_interrupted(tmp_path: Path, monkeypatch: pyt
     assert [line.split("\t")[2] for line in dump(tmp_path, "--follow")] == ["orders", "others"]
 
 
-def test_what_is_no_store_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_store_is_refused_with_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="is not a store: it has no commitlog folder"):
         call_command("logdump", str(tmp_path / "nowhere"), stdout=io.StringIO())

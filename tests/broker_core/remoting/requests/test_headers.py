@@ -40,14 +40,14 @@ def test_names_are_rocketmqs_and_others_are_passed_over() -> None:
         ("orNone", "2147483648"),
     ],
 )
-def test_what_is_malformed_is_named(field: str, text: str) -> None:
+def test_the_error_names_the_malformed_field(field: str, text: str) -> None:
     with pytest.raises(RequestError, match=rf"extFields: .*\$\.{field}") as caught:
         read_header(Sample, {"topic": "T", "queueId": "0", field: text})
     assert caught.value.code is ResponseCode.SYSTEM_ERROR
 
 
 @pytest.mark.parametrize("field", ["topic", "queueId"])
-def test_what_is_missing_is_named(field: str) -> None:
+def test_the_error_names_the_missing_field(field: str) -> None:
     fields = {"topic": "T", "queueId": "0"}
     del fields[field]
     with pytest.raises(RequestError, match=f"missing required field `{field}`"):

@@ -24,7 +24,7 @@ def test_the_members_of_a_group_changed(kind: Any) -> None:
     )
 
 
-def test_what_rocketmqs_clients_have_no_ear_for() -> None:
+def test_notices_that_rocketmq_clients_do_not_know() -> None:
     class Whisper(c.Notice, frozen=True):
         pass
 

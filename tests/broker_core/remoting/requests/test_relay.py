@@ -112,7 +112,7 @@ def test_the_offsets_of_all_clients_of_a_group() -> None:
         b"\xff",
     ],
 )
-def test_what_a_client_says_that_makes_no_sense_is_no_offset(body: bytes) -> None:
+def test_a_senseless_client_status_is_no_offset(body: bytes) -> None:
     answer = relayed(encoded_reply(223, clients(client_view("c1")))).answer([client_answer(0, body)])
     assert answer.body == b'{"consumerTable":{"c1":{}},"messageQueueTable":{}}'
 

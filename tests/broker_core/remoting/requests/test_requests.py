@@ -184,7 +184,7 @@ def test_anything_at_all_has_an_answer(code: int, data: Any) -> None:
         assert decoded.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.MESSAGE_ILLEGAL, ResponseCode.NO_PERMISSION)
 
 
-def test_what_failed_is_said_alike_for_every_request() -> None:
+def test_failures_are_answered_alike_for_every_request() -> None:
     command = request(RequestCode.GET_MAX_OFFSET)
     failed = c.Failed(code=ResponseCode.TOPIC_NOT_EXIST, remark="no such topic", kind="not_found")
     for reply in (failed, [c.Done(), failed]):

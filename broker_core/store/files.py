@@ -10,8 +10,12 @@ import mmap
 import os
 import resource
 import shutil
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
+
+AMPLE_ON_TMPFS = 4 << 30
+"""With less free space than this on tmpfs, space for a whole file is reserved when the file is mapped."""
 
 MutableBuffer = mmap.mmap | bytearray
 
@@ -139,6 +143,24 @@ class RealLock:
             _locked.discard(self._name)
 
 
+@lru_cache(64)
+def is_tmpfs(device: int) -> bool:
+    """Whether the file system of this ``st_dev`` is in memory."""
+    name = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # macOS
+        return False
+    rows = (line.split(" - ", 1) for line in mounts.splitlines() if " - " in line)
+    return any(head.split()[2] == name and tail.startswith("tmpfs ") for head, tail in rows)
+
+
+def free_space(descriptor: int) -> int:
+    """Bytes that an unprivileged user can still have in the file system of an open file."""
+    use = os.fstatvfs(descriptor)
+    return use.f_bavail * use.f_frsize
+
+
 class RealFiles:
     """The machine's files."""
 
@@ -198,11 +220,30 @@ class RealFiles:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644)
         try:
-            if os.fstat(descriptor).st_size < size:
+            before = os.fstat(descriptor)
+            if before.st_size < size:
                 os.ftruncate(descriptor, size)
+            if is_tmpfs(before.st_dev) and free_space(descriptor) < AMPLE_ON_TMPFS:
+                self._reserve_all(descriptor, before.st_size, size)
             return RealMapping(mmap.mmap(descriptor, size))
+        except OSError:
+            if create and before.st_size == 0:
+                path.unlink(missing_ok=True)
+            raise
         finally:
             os.close(descriptor)
+
+    @staticmethod
+    def _reserve_all(descriptor: int, old_size: int, size: int) -> None:
+        """Reserve space for a whole file on tmpfs, where even reading a hole through a map takes space.
+
+        Without space such a read would kill the process (SIGBUS). OSError, and the old size, when there is none.
+        """
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError:
+            os.ftruncate(descriptor, old_size)
+            raise
 
     def map_copy(self, path: Path, size: int) -> Mapping:
         """A private copy that is never written back; a page is copied when it is changed."""

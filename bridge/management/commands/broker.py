@@ -14,6 +14,7 @@ import asyncio
 import errno
 import logging
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -28,6 +29,7 @@ from typing import Any
 from daphne.http_protocol import WebRequest
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
+from django.db import DatabaseError
 from twisted.internet import reactor as _reactor
 
 from bridge.cluster import BrokerPlace, cluster, lone_broker
@@ -62,6 +64,9 @@ ORPHAN_PATIENCE_S = 3.0
 PROBE_PAUSE_S = 0.1
 DEFAULT_WEB_PORT = 8000
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+MIGRATION_BYTES = 1 << 20
+"""With less free space than this, a database that cannot be migrated is taken for one on a full disk."""
 
 ENGINE_PLACES = {
     "embedded": "in this process",
@@ -102,13 +107,37 @@ class Command(BaseCommand):
             if warning := open_files_warning(settings.GLASSMQ_MAX_CONNECTIONS):
                 self.stderr.write(f"Warning: {warning}")
             if not options["no_migrate"]:
-                call_command("migrate", interactive=False, verbosity=0)
+                self._migrate()
             process = BrokerProcess(places, schedules=not options["no_schedules"])
             process.run(announce=lambda state: self.stdout.write(banner(places, state)))
         except KeyboardInterrupt:
             sys.exit(130)
         if process.problem:
             raise CommandError(process.problem)
+
+    def _migrate(self) -> None:
+        """Bring the database up to date. A full disk must not keep the broker from serving its messages."""
+        try:
+            call_command("migrate", interactive=False, verbosity=0)
+        except DatabaseError as error:
+            folder = Path(settings.GLASSMQ_DATA_DIR)
+            if not has_no_space(folder):
+                raise CommandError(
+                    f"The database cannot be brought up to date: {str(error).strip()}. See GLASSMQ_DATABASE_URL, or "
+                    f"the file in {folder}."
+                ) from error
+            self.stderr.write(
+                f"Warning: the disk of {folder} is full, so the database cannot be brought up to date ({error}). "
+                "Messages can be read; users and reports may not work. Free some space and start again."
+            )
+
+
+def has_no_space(folder: Path) -> bool:
+    """Whether the file system of a folder is full."""
+    try:
+        return shutil.disk_usage(folder).free < MIGRATION_BYTES
+    except OSError:
+        return False
 
 
 class BrokerProcess:

@@ -1,11 +1,13 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from broker_core.store.files import ReadOnlyFiles, RealFiles
+from broker_core.store.files import ReadOnlyFiles, RealFiles, is_tmpfs
+from tests.conftest import PROJECT
 
 
 @pytest.fixture
@@ -148,3 +150,68 @@ def test_memory_and_disk_use_are_measured(files: RealFiles, tmp_path: Path) -> N
     assert 0 < files.disk_used_percent(tmp_path) <= 100
     assert files.map_limit >= 64
     assert files.modified_ms(tmp_path) > 0
+
+
+@pytest.fixture
+def small_tmpfs(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "tmpfs"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "glassmq-test", str(folder)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"a tmpfs cannot be mounted here: {error}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+USE_EVERY_BYTE = """
+import sys
+from pathlib import Path
+from broker_core.store.files import RealFiles
+folder = Path(sys.argv[1])
+files, maps = RealFiles(), []
+try:
+    for number in range(100):
+        maps.append(files.map(folder / str(number), 1 << 20, create=True))
+except OSError:
+    (folder / "rest").touch()
+for mapping in maps:
+    assert sum(mapping.buffer[:]) == 0
+    mapping.buffer[:] = b"x" * (1 << 20)
+print(len(maps), sorted(path.name for path in folder.iterdir()))
+"""
+
+
+def test_a_map_on_a_full_tmpfs_is_refused_and_those_before_it_can_be_used(small_tmpfs: Path) -> None:
+    """Otherwise reading or writing it would end the process by SIGBUS."""
+    assert is_tmpfs(small_tmpfs.stat().st_dev)
+    assert not is_tmpfs(Path("/proc").stat().st_dev)
+    command = [sys.executable, "-c", USE_EVERY_BYTE, str(small_tmpfs)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PROJECT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() in (
+        "3 ['0', '1', '2', 'rest']",
+        "4 ['0', '1', '2', '3', 'rest']",
+    )
+
+
+def test_space_is_reserved_for_a_whole_map_where_a_hole_takes_space(
+    files: RealFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker_core.store.files.is_tmpfs", lambda device: True)
+    monkeypatch.setattr("broker_core.store.files.free_space", lambda descriptor: 1 << 30)
+    mapping = files.map(tmp_path / "file", 1 << 20, create=True)
+    assert mapping is not None
+    assert (tmp_path / "file").stat().st_blocks * 512 >= 1 << 20
+
+    def refuse(descriptor: int, start: int, length: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", refuse)
+    with pytest.raises(OSError, match="No space"):
+        files.map(tmp_path / "new", 1 << 20, create=True)
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(OSError, match="No space"):
+        files.map(tmp_path / "file", 2 << 20, create=False)
+    assert (tmp_path / "file").stat().st_size == 1 << 20

@@ -1,10 +1,13 @@
-"""What a signal does to the process. tests/test_commands.py runs the command itself."""
+"""What a signal does to the process, and a full disk to its start. tests/test_commands.py runs the command itself."""
 
+import io
 import sys
 
 import pytest
+from django.core.management import CommandError
+from django.db import OperationalError
 
-from bridge.management.commands.broker import BrokerProcess
+from bridge.management.commands.broker import BrokerProcess, Command
 
 
 class ClosedTerminal:
@@ -21,3 +24,26 @@ def test_a_signal_stops_the_broker_though_nobody_reads_its_output(monkeypatch: p
     monkeypatch.setattr(sys, "stderr", ClosedTerminal())
     process._on_signal()
     assert stops == ["stop"]
+
+
+@pytest.fixture
+def failing_migration(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise OperationalError("database or disk is full")
+
+    monkeypatch.setattr("bridge.management.commands.broker.call_command", fail)
+
+
+@pytest.mark.usefixtures("failing_migration")
+def test_a_full_disk_does_not_keep_the_broker_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.management.commands.broker.has_no_space", lambda folder: True)
+    errors = io.StringIO()
+    Command(stderr=errors)._migrate()
+    assert "is full, so the database cannot be brought up to date" in errors.getvalue()
+
+
+@pytest.mark.usefixtures("failing_migration")
+def test_a_database_that_cannot_be_migrated_is_reported_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.management.commands.broker.has_no_space", lambda folder: False)
+    with pytest.raises(CommandError, match="The database cannot be brought up to date: database or disk is full"):
+        Command()._migrate()

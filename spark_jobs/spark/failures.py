@@ -46,6 +46,8 @@ def sentence(error: Exception) -> str:
     details = _DETAILS.search(text) if is_of_server(error) else None
     if details is not None:
         return f"The Spark server broke off: {details[1][:400]} (the run's log has the rest)"
+    if isinstance(error, ConnectionError):
+        return f"Spark's Java has ended or does not answer: {error.strerror or text}."
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename or 'the result could not be written'}."
     raised = _RAISED.findall(text) if _TRACEBACK in text else _JAVA.findall(text)[:1]

@@ -7,7 +7,9 @@ import atexit
 import logging
 import os
 import shutil
+import subprocess
 import sys
+from contextlib import suppress
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,6 +38,7 @@ JAVA_OPTIONS = (
 )
 """Java optimises its code ten times later than by default. Most of a report's time goes into planning queries, in
 methods that run a few thousand times; optimising those takes longer than running them."""
+JAVA_GRACE_S = 4.0
 LOGGING = Path(__file__).parent.parent / "assets" / "log4j2.properties"
 
 
@@ -84,7 +87,7 @@ def get_session(master: str, scratch: Path) -> "SparkSession":
     if session is not None:
         return session
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-    atexit.register(stop_session)  # Java removes its files, and a server what it keeps for the session
+    atexit.register(end_spark)
     try:
         session = connect(master) if is_connect(master) else start(master, scratch)
         prepare(session, master, scratch)
@@ -98,10 +101,16 @@ def get_session(master: str, scratch: Path) -> "SparkSession":
     return session
 
 
+def is_not_py4js(record: logging.LogRecord) -> bool:
+    """Whether a record is not py4j's, which gives some of its stack traces to the root logger."""
+    return Path(record.pathname).parent.name != "py4j"
+
+
 def start(master: str, scratch: Path) -> "SparkSession":
     """A new session whose driver is a Java that this process starts."""
-    # py4j logs each connection that it closes, and a stack trace for each of them when Java ends.
+    # py4j logs each connection that it closes, and a stack trace for each of them when Java ends or Ctrl-C is pressed.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(is_not_py4js)
     # pyspark passes this process's environment on to Java and to its Python workers; it has no other way.
     environment = os.environ  # noqa: TID251
     environment["JAVA_HOME"] = str(find_java_home(current_java_home(), scratch))
@@ -219,3 +228,17 @@ def stop_session() -> None:
     session = SparkSession.getActiveSession()
     if session is not None:
         session.stop()
+
+
+def end_spark() -> None:
+    """End the session at a Connect server, or this process's Java, which removes its files. For the process's end."""
+    from pyspark import SparkContext
+
+    java = getattr(SparkContext._gateway, "proc", None)
+    if java is None:
+        stop_session()
+        return
+    with suppress(OSError):
+        java.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        java.wait(JAVA_GRACE_S)

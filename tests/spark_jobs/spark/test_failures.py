@@ -114,7 +114,11 @@ class JavaError(UnknownException):
             "SparkConnectGrpcException: [INVALID_HANDLE.SESSION_NOT_FOUND] gone (the run's log has the rest)",
             True,
         ),
-        (ConnectionRefusedError("refused"), "ConnectionRefusedError: refused (the run's log has the rest)", True),
+        (
+            ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
+            "Spark's Java has ended or does not answer: Connection refused.",
+            True,
+        ),
         (ValueError("first line\nsecond line"), "ValueError: first line (the run's log has the rest)", False),
         (KeyError(), "KeyError: KeyError (the run's log has the rest)", False),
     ],

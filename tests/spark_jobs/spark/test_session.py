@@ -1,5 +1,6 @@
 """One session per process, and what it is told."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -124,8 +125,40 @@ def test_a_token_in_the_url_is_not_shown(
     monkeypatch.setattr(session, "start", refuse)
     with pytest.raises(PassingError) as raised:
         session.get_session(master, tmp_path)
-    assert str(raised.value).startswith(f"Spark did not start on {shown} (GLASSMQ_SPARK_MASTER): ConnectionRefused")
+    assert str(raised.value).startswith(f"Spark did not start on {shown} (GLASSMQ_SPARK_MASTER): Spark's Java has")
 
 
 def test_tasks_run_on_as_many_cores_as_there_are(spark: "SparkSession") -> None:
     assert session.parallelism(spark) == 2
+
+
+ENDED = """
+import os, signal, sys
+from pathlib import Path
+from spark_jobs.spark.session import get_session
+
+scratch = Path(sys.argv[1])
+session = get_session("local[1]", scratch)
+session.range(5).repartition(2).count()
+print(session.sparkContext._gateway.proc.pid, len(list((scratch / "local").glob("*/blockmgr-*"))))
+"""
+
+
+def test_java_ends_and_removes_its_files_before_the_process_does(tmp_path: Path) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", ENDED, str(tmp_path)],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    java, folders = map(int, said.stdout.split())
+    assert folders == 1
+    assert not session.is_running(java)
+    assert list((tmp_path / "local").glob("*/*")) == []
+
+
+def test_what_py4j_logs_is_known() -> None:
+    for path, kept in (("/x/site-packages/py4j/java_gateway.py", False), ("/x/py4j.py", True)):
+        assert session.is_not_py4js(logging.makeLogRecord({"pathname": path})) is kept

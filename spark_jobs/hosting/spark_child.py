@@ -28,7 +28,7 @@ from django.utils import timezone
 
 from spark_jobs.spark.failures import is_passing, sentence
 from spark_jobs.spark.progress import watch_tasks
-from spark_jobs.spark.session import get_session
+from spark_jobs.spark.session import end_java, get_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,10 +142,16 @@ def read_orders(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
     os._exit(1)
 
 
+def on_terminate(*_: object) -> None:
+    """End Java first: what the job does when it is broken off would else wait for the tasks that still run."""
+    end_java()
+    sys.exit()
+
+
 def main() -> None:
     """Carry out orders until the process is ended."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    signal.signal(signal.SIGTERM, on_terminate)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what Java and libraries print is not for whoever reads the answers
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()

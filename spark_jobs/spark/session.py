@@ -231,14 +231,22 @@ def stop_session() -> None:
 
 
 def end_spark() -> None:
-    """End the session at a Connect server, or this process's Java, which removes its files. For the process's end."""
+    """End the session at a Connect server, or this process's Java. For the process's end."""
+    if not end_java():
+        stop_session()
+
+
+def end_java() -> bool:
+    """End this process's Java, if it has one, and wait until it has removed its files. Returns whether it had one."""
+    if "pyspark" not in sys.modules:
+        return False
     from pyspark import SparkContext
 
     java = getattr(SparkContext._gateway, "proc", None)
     if java is None:
-        stop_session()
-        return
+        return False
     with suppress(OSError):
         java.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         java.wait(JAVA_GRACE_S)
+    return True

@@ -131,6 +131,15 @@ def test_a_machine_that_dies_in_the_middle_changes_nothing(
     assert tables_of(tmp_path / "run") == expected
 
 
+def test_a_cancel_ends_the_driver_in_order(run: Any, process: SparkProcess, tmp_path: Path) -> None:
+    watching = Watching(lambda: watching.give_up())
+    assert run(watching) == {"gone": 0}  # killed by SIGKILL, it would leave Spark's files behind
+    assert watching.is_done
+    assert process.pid is None
+    assert not (tmp_path / "run" / SUMMARY).exists()
+    assert list((tmp_path / "scratch" / "local").glob("*/*")) == []
+
+
 def test_a_master_that_is_away_is_told_of(run: Any, cluster: SparkCluster, process: SparkProcess) -> None:
     cluster.kill("master")
     process.end()  # a session that there is would go on with the workers it has

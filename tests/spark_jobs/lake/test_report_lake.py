@@ -280,3 +280,19 @@ def test_files_of_the_journal_that_were_not_closed(tmp_path: Path) -> None:
     found = with_lake(survey(store, known_of_journal(lake)), store, lake)
     assert (found.files, found.entries, found.lost, found.cut_off_files) == (3, 15, 6, 2)
     assert (found.from_ms, found.to_ms) == (before.from_ms, before.to_ms)
+
+
+def test_records_that_the_lake_left_out_are_counted_in_the_notes_of_reports(tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 20)
+    path = segment_path(tmp_path / "store", 0)
+    data = bytearray(path.read_bytes())
+    for index, place in ((3, 12), (5, 12), (7, 56)):  # the first bytes of two queue ids and a store time
+        data[written.records[index][2] + place] ^= 0x40
+    path.write_bytes(data)
+    fill(tmp_path / "store", tmp_path / "lakes")
+    lake = find_lake(tmp_path / "lakes", tmp_path / "store")
+    assert lake is not None
+    assert sum(file.rows for file in lake.messages) == 17
+    assert lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), None) == [
+        "When the lake was filled: 3 records with implausible fields were left out: queue id (2), store time (1)."
+    ]

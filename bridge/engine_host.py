@@ -167,7 +167,7 @@ class EngineHost:
 
     def cut_off(self, process: WebProcess, reason: str) -> None:
         """Release everything of a web process that does not work correctly, and close its connection."""
-        if process.gone:
+        if process.is_gone:
             return
         log.warning("web process %s is cut off: %s", process.name, reason)
         self.processes_cut_off += 1
@@ -175,9 +175,9 @@ class EngineHost:
         process.link.cut()
 
     def _forget(self, process: WebProcess | None) -> None:
-        if process is None or process.gone:
+        if process is None or process.is_gone:
             return
-        process.gone = True
+        process.is_gone = True
         self._processes.pop(process.name, None)
         for connection in process.connections.values():
             self.runner.submit(connection, 0, CloseConnection())

@@ -41,16 +41,16 @@ class WebProcess:
         self.name = name
         self.link = link
         self.reply_to = reply_to
-        self.first = first
+        self.first_batch = first
         self.deltas = False
         self.events = False
         self.leaving = False
-        self.gone = False
+        self.is_gone = False
         self.heard_ns = 0
         self.connections: dict[int, Connection] = {}
         self._host = host
         self._limits = host.limits
-        self._seen: deque[int] = deque(maxlen=SEEN_BATCHES)
+        self._batches_seen: deque[int] = deque(maxlen=SEEN_BATCHES)
         self._replies: deque[tuple[int, int, Raw]] = deque()
         self._reply_bytes = 0
         self._deltas: deque[Raw] = deque(maxlen=self._limits.delta_backlog)
@@ -63,9 +63,9 @@ class WebProcess:
 
     def is_repeated(self, number: int) -> bool:
         """Whether this batch was received before. Notes that it is received now."""
-        if number in self._seen:
+        if number in self._batches_seen:
             return True
-        self._seen.append(number)
+        self._batches_seen.append(number)
         return False
 
     def connection(self, number: int) -> Connection:
@@ -106,7 +106,7 @@ class WebProcess:
         """Queue one reply for the next batch."""
         if self._snapshots and (connection, request_id) in self._snapshots:
             self._snapshot_answered((connection, request_id))
-        if self.gone:
+        if self.is_gone:
             return
         try:
             raw = wire.encode_reply(reply)
@@ -168,7 +168,7 @@ class WebProcess:
 
     async def _send_next(self) -> bool:
         replies, deltas, events = self._take(), list(self._deltas), list(self._events)
-        if self.gone or (self._heartbeat_answered and not replies and not deltas and not events):
+        if self.is_gone or (self._heartbeat_answered and not replies and not deltas and not events):
             return False
         self._heartbeat_answered = True
         self._deltas.clear()
@@ -176,7 +176,9 @@ class WebProcess:
         engine = self._host.runner.engine
         leaving = self.leaving and not self._replies
         data = wire.encode_to_web(
-            wire.EncodedReplies(engine.options.broker_name, engine.epoch, self.first, leaving, replies, deltas, events)
+            wire.EncodedReplies(
+                engine.options.broker_name, engine.epoch, self.first_batch, leaving, replies, deltas, events
+            )
         )
         if not await self._deliver(data):
             self._host.batches_dropped += 1
@@ -188,7 +190,7 @@ class WebProcess:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + self._limits.reply_retry_ms / 1000
         pause = 0.01
-        while not self.gone:
+        while not self.is_gone:
             try:
                 async with asyncio.timeout_at(give_up):
                     await self.link.send(self.reply_to, data)

@@ -32,11 +32,11 @@ def text(name: str, default: str = "") -> str:
     return value or default
 
 
-def number(name: str, default: int, least: int, most: int) -> int:
-    """A whole number between ``least`` and ``most``."""
+def number(name: str, default: int, minimum: int, maximum: int) -> int:
+    """A whole number between ``minimum`` and ``maximum``."""
     value = text(name, str(default))
-    if not value.isascii() or not value.isdigit() or not least <= int(value) <= most:
-        raise ImproperlyConfigured(f"{name} must be a whole number from {least} to {most}, not {value!r}.")
+    if not value.isascii() or not value.isdigit() or not minimum <= int(value) <= maximum:
+        raise ImproperlyConfigured(f"{name} must be a whole number from {minimum} to {maximum}, not {value!r}.")
     return int(value)
 
 

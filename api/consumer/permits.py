@@ -30,24 +30,24 @@ class Permits:
     def __init__(self) -> None:
         self.left = 0
         self._turns = asyncio.Semaphore(0)
-        self._some = asyncio.Event()
+        self._is_any_left = asyncio.Event()
 
     def add(self, number: int) -> None:
         self.left += number
-        self._some.set()
+        self._is_any_left.set()
         for _ in range(number):
             self._turns.release()
 
     async def wait_for_any(self) -> None:
         """Returns when at least one is left, without taking it."""
-        await self._some.wait()
+        await self._is_any_left.wait()
 
     async def take(self) -> None:
         """Returns with one taken."""
         await self._turns.acquire()
         self.left -= 1
         if not self.left:
-            self._some.clear()
+            self._is_any_left.clear()
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[None]:

@@ -8,13 +8,13 @@ from api.http.limits import MAX_UNREAD_ANSWERS, SMALL_ANSWER
 
 
 class AnswerMemory:
-    """At most ``most`` bytes for all answers that are being made or sent. A single answer may be larger.
+    """At most ``max_bytes`` bytes for all answers that are being made or sent. A single answer may be larger.
 
     Waiting requests get their bytes in the order of their calls.
     """
 
-    def __init__(self, most: int = MAX_UNREAD_ANSWERS) -> None:
-        self.most = most
+    def __init__(self, max_bytes: int = MAX_UNREAD_ANSWERS) -> None:
+        self.max_bytes = max_bytes
         self.taken = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
@@ -47,7 +47,7 @@ class AnswerMemory:
         self._wake()
 
     def _has_room(self, size: int) -> bool:
-        return not self.taken or self.taken + size <= self.most
+        return not self.taken or self.taken + size <= self.max_bytes
 
     def _wake(self) -> None:
         while self._waiting and self._has_room(self._waiting[0][0]):

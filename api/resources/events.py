@@ -61,7 +61,7 @@ class EventStream:
         self._types = requested_types(request.params.types)
         self._scope = request.scope
         self._receive = request.receive
-        self._over = asyncio.Event()
+        self._ended = asyncio.Event()
         self._epoch = -1
         self._seq = 0
         self._early: list[EventBatch] | None = []
@@ -92,9 +92,9 @@ class EventStream:
 
     async def run(self, port: EnginePort, last_event_id: str) -> None:
         stop = port.watch(self, events=True)
-        unwatch_session = watch_session(self._scope, self._over.set)
+        unwatch_session = watch_session(self._scope, self._ended.set)
         tasks = [
-            start_task(work, f"{name} of an event stream", on_failure=lambda error: self._over.set())
+            start_task(work, f"{name} of an event stream", on_failure=lambda error: self._ended.set())
             for name, work in {
                 "writer": self._outbox.run(),
                 "disconnect": self._client_gone(),
@@ -103,7 +103,7 @@ class EventStream:
         ]
         try:
             await self._catch_up(port, last_event_id)
-            await self._over.wait()
+            await self._ended.wait()
         finally:
             stop()
             unwatch_session()
@@ -139,7 +139,7 @@ class EventStream:
     async def _client_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self._over.set()
+        self._ended.set()
 
     async def _heartbeats(self) -> None:
         """Send comments, so that proxies and readers see that the stream is alive."""
@@ -149,7 +149,7 @@ class EventStream:
             self._send(b":\n\n")
 
     def _slow(self, reason: str) -> None:
-        self._over.set()
+        self._ended.set()
 
     def _event(self, seq: int, kind: str, data: bytes) -> None:
         if self._types and kind not in self._types:

@@ -68,7 +68,7 @@ class CleanCommitLogService:
         self._index = index
         self._options = options
         self._next_ns = now.mono_ns
-        self._asked = False
+        self._is_requested = False
         self._unfinished: Clean | None = None
         self.disk_used_percent = 0.0
         self.measure()
@@ -83,7 +83,7 @@ class CleanCommitLogService:
 
     def execute_delete_files_manually(self, now: Now) -> None:
         """Make the next run, which is due at once, remove expired files whatever ``deleteWhen`` says."""
-        self._asked = True
+        self._is_requested = True
         self.look_now(now)
 
     def next_clean(self, now: Now) -> Clean | None:
@@ -114,8 +114,8 @@ class CleanCommitLogService:
         options, mapped_files = self._options(), self._log.mapped_files
         forced = self.disk_used_percent > CLEAN_FORCIBLY_PERCENT
         full = self.disk_used_percent > options.disk_max_used_space_ratio
-        asked, self._asked = self._asked, False
-        if not (forced or full or asked or self._is_hour(now)):
+        is_requested, self._is_requested = self._is_requested, False
+        if not (forced or full or is_requested or self._is_hour(now)):
             return []
         taken = []
         awaited = self._awaited_offset(options)

@@ -426,3 +426,20 @@ def test_a_table_without_rocketmqs_form_is_named_and_left_alone(name: str, text:
     with pytest.raises(StoreCorruptError, match=rf"{name}\.json in "):
         Bench(files=first.files, clock=first.clock)
     assert first.files.read(path) == text
+
+
+def test_damage_of_the_log_is_logged_counted_and_listed(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    for body in (b"one", b"two", b"three"):
+        bench.send("orders", body)
+    bench.files.kill()
+    log = bench.files._names[ROOT / "commitlog" / ("0" * 20)].volatile
+    log[log.index(b"two")] ^= 1
+    again = Bench(files=bench.files, clock=bench.clock)
+    assert bodies(again.pulled(again.pull("orders", 0))) == [b"one"]
+    assert bodies(again.pulled(again.pull("orders", 1))) == [b"three"]
+    assert again.engine.counters.damaged_ranges_now == 1
+    assert again.engine.counters.damaged_bytes_now > 91
+    assert "in the middle of the log are damaged" in caplog.text
+    view = again.call(c.GetBroker())
+    assert isinstance(view, c.BrokerView)
+    assert any("in the middle of the log are damaged" in sentence for sentence in view.recovery)

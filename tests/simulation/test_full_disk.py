@@ -1,12 +1,20 @@
 """A full disk: retention runs first, readiness tells the truth, and the broker recovers by itself."""
 
+import gc
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from broker_core import commands
 from broker_core.commands import BrokerView, Failed
+from broker_core.errors import UnavailableError
 from broker_core.store.clean_commit_log import Clean
 from broker_core.store.config_tables import TableWrite
+from broker_core.store.message_store import MessageStore
 from tests.fakes.engine import Bench, send
+from tests.fakes.store_cases import SMALL, at, message, open_store
 
 
 def full_bench() -> Bench:
@@ -95,3 +103,54 @@ def test_a_start_on_a_full_disk_serves_reads_and_says_why_it_accepts_nothing(cle
     again = Bench(files=bench.files, clock=bench.clock, mapped_file_size_commit_log=65_536)
     assert "full" in problem(again) or "accepts no more messages" in problem(again)
     assert again.context.store.get_message("orders", 0, 0, 32, 1 << 20, None).status == "FOUND"
+
+
+@pytest.fixture
+def small_ext4(tmp_path: Path) -> Iterator[Path]:
+    image, folder = tmp_path / "image", tmp_path / "mounted"
+    folder.mkdir()
+    try:
+        with image.open("wb") as file:
+            file.truncate(16 << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, capture_output=True)
+        subprocess.run(["mount", "-o", "loop", str(image), str(folder)], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"an ext4 file system cannot be mounted here: {error}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(store: MessageStore) -> int:
+    """Store messages until the disk refuses one; returns their number."""
+    for number in range(100_000):
+        try:
+            store.append([message(number, size=3000)], at(number))
+        except UnavailableError as error:
+            assert "No space left on device" in error.remark
+            return number
+        store.reput()
+    raise AssertionError("the disk is never full")
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_real_disk_is_filled_read_restarted_and_emptied_by_retention(small_ext4: Path, clean: bool) -> None:
+    store = open_store(small_ext4 / "store", SMALL)
+    stored = fill(store)
+    assert "No space left on device" in store.problem
+    if clean:
+        store.close(at(stored))
+    elif store._lock is not None:
+        store._lock.release()
+    del store
+    gc.collect()  # maps of removed files would keep their space
+    store = open_store(small_ext4 / "store", SMALL, ms=100_000)
+    assert store.max_offset("T", 0) == stored
+    assert store.get_message("T", 0, 0, 32, 1 << 20, None).status == "FOUND"
+    assert "full" in store.problem
+    for seconds in range(200, 400, 20):
+        clean_up = store.next_clean(at(seconds * 1000))
+        if clean_up is not None:
+            store.cleaned(clean_up.run(), at(seconds * 1000))
+    assert store.problem == ""
+    assert store.append([message(stored)], at(500_000)).requests[0].queue_offset == stored
+    store.close(at(500_001))

@@ -4,6 +4,7 @@ Never start one in the parent of a prefork worker, because a session does not su
 """
 
 import atexit
+import io
 import logging
 import os
 import shutil
@@ -237,7 +238,10 @@ def end_spark() -> None:
 
 
 def end_java() -> bool:
-    """End this process's Java, if it has one, and wait until it has removed its files. Returns whether it had one."""
+    """End this process's Java, if it has one, and wait until it has removed its files. Returns whether it had one.
+
+    Nothing is printed to standard error from then on.
+    """
     if "pyspark" not in sys.modules:
         return False
     from pyspark import SparkContext
@@ -245,6 +249,7 @@ def end_java() -> bool:
     java = getattr(SparkContext._gateway, "proc", None)
     if java is None:
         return False
+    sys.stderr = io.StringIO()  # pyspark's accumulator server prints a traceback when Java closes its connection
     with suppress(OSError):
         java.stdin.close()
     with suppress(subprocess.TimeoutExpired):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from broker_core.formats import rocketmq_json
 from spark_jobs.lake.lake import Lake
 from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, with_lake
-from spark_jobs.reports.shape import OFFSETS, TOPICS, Inputs, Report
+from spark_jobs.reports.shape import GROUPS, OFFSETS, POP_RETRIES, TOPICS, Inputs, Report
+from spark_jobs.reports.topics import pop_retry_owner
 from spark_jobs.sources.commit_log_segments import SMALLEST_SHARE, LogPlan, filler_size, plan_log, share
 from spark_jobs.sources.poll_journal_files import JournalSurvey, survey
 from spark_jobs.spark.session import parallelism
@@ -44,7 +45,14 @@ class StoreInputs:
         if report.polls:
             tail = survey(store, self._known)
             self.journal = with_lake(tail, store, lake) if lake else tail
-        self.offsets, self.topics = stored_offsets(store), stored_topics(store)
+        self.offsets, self.topics, self.groups = stored_offsets(store), stored_topics(store), stored_groups(store)
+
+    @property
+    def pop_retries(self) -> list[tuple[str, str, str]]:
+        """(topic, group, its topic) of the topics for retries of pop."""
+        topics, groups = {topic for topic, _ in self.topics}, {group for (group,) in self.groups}
+        owners = ((topic, pop_retry_owner(topic, topics, groups)) for topic in topics)
+        return [(topic, *owner) for topic, owner in owners if owner is not None]
 
     def messages(self, columns: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> "DataFrame":
         """The log's records, and those of the lake that were stored in [from_ms, to_ms)."""
@@ -139,6 +147,8 @@ class RunInputs:
             polls,
             lambda: self._table(OFFSETS, lambda store: store.offsets),
             lambda: self._table(TOPICS, lambda store: store.topics),
+            lambda: self._table(GROUPS, lambda store: store.groups),
+            lambda: self._table(POP_RETRIES, lambda store: store.pop_retries),
             self._bounds,
             self._to_ms,
             len(self.stores),
@@ -207,6 +217,16 @@ def stored_topics(store: Path) -> list[tuple[str, int]]:
         for name, topic in _table(store, "topics", "topicConfigTable").items()
         if isinstance(topic, dict) and type(topic.get("writeQueueNums")) is int
     ]
+
+
+def stored_groups(store: Path) -> list[tuple[str]]:
+    """(group,) of ``config/subscriptionGroup.json``, and of those that have stored offsets.
+
+    Empty where no group has stored an offset: a broker without consumers does not tell which groups were deleted.
+    """
+    with_offsets = {group for group, *_ in stored_offsets(store)}
+    configured = map(str, _table(store, "subscriptionGroup", "subscriptionGroupTable"))
+    return [(group,) for group in sorted(with_offsets.union(configured))] if with_offsets else []
 
 
 def _table(store: Path, file: str, name: str) -> dict[str | int, Any]:

@@ -27,7 +27,7 @@ const called = (column, others = []) => column.replace(UNITS, "").replaceAll("_"
   + (UNITS.test(column) && others.includes(column.replace(UNITS, "")) ? " in time" : "");
 /** What reports call things, which no name from the store is. */
 const OWN = new Set(["stage", "measure", "method", "cause", "how", "fate", "state"]);
-const worded = (column, kind, value) => OWN.has(column) && value ? value.replaceAll("_", " ") : shown(kind, value);
+const worded = (column, kind, value) => column === "broker" && value === "*" ? "all" : OWN.has(column) && value ? value.replaceAll("_", " ") : shown(kind, value);
 
 function el(tag, options = {}, ...children) {
   const node = document.createElement(tag);

@@ -3,14 +3,16 @@
 What is committed says the journal, where queues end says the log. Between two commits an offset stays what it was, and
 a queue where it was, so every queue has a lag in every step from its group's first commit on. The lag in time is the
 age of the first message that is not committed. A store without a journal has the offsets that its broker stored last:
-one step, at the log's end. A topic that was deleted and made again begins at 0 again: its newest life counts.
+one step, at the log's end. A topic that was deleted and created again begins at 0 again: its newest life counts. Topics
+and groups that were deleted, and the broker's own topics, are left out.
 """
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.steps import DAY_MS, STEPS_MS, floored
+from spark_jobs.reports.steps import DAY_MS, STEPS_MS, floored, reason
+from spark_jobs.reports.topics import is_of_clients
 
 READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "store_ts")
 POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "next_offset", "max_offset")
@@ -61,10 +63,18 @@ def seen(polls: DataFrame) -> DataFrame:
     )
 
 
-def of_topics(seen: DataFrame, topics: DataFrame) -> DataFrame:
-    """What is about topics that exist; everything of a broker of which no table says which topics it has."""
-    unknown = seen.join(F.broadcast(topics), "broker", "left_anti")
-    return seen.join(F.broadcast(topics), ["broker", "topic"], "left_semi").unionByName(unknown)
+def existing(seen: DataFrame, known: DataFrame, key: str) -> DataFrame:
+    """What is about topics or groups that exist; everything of a broker of which no table says what it has."""
+    unknown = seen.join(F.broadcast(known), "broker", "left_anti")
+    return seen.join(F.broadcast(known), ["broker", key], "left_semi").unionByName(unknown)
+
+
+def left_out(seen: DataFrame, kept: DataFrame) -> DataFrame:
+    """The queues of groups that are seen and not kept, with the reason, in the minute in which they are seen last."""
+    queues = seen.groupBy(*_KEYS).agg(F.max("minute_ts").alias("minute_ts"), F.lit(1).cast("long").alias("samples"))
+    dropped = queues.join(kept.select(*_KEYS).distinct(), [*_KEYS], "left_anti")
+    is_own = ~is_of_clients(F.col("topic"))
+    return reason(dropped.where(is_own), "broker_topic").unionByName(reason(dropped.where(~is_own), "deleted"))
 
 
 def with_offsets(seen: DataFrame, offsets: DataFrame, stored: DataFrame) -> DataFrame:
@@ -209,12 +219,17 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 
     scanned = read(0, stored=stored(inputs.messages), seen=seen(inputs.polls))
     of_the_log = scanned["stored"]
-    known = of_topics(with_offsets(scanned["seen"], inputs.offsets(), of_the_log), inputs.topics())
-    known = read(1, known=known)["known"]
+    everything = read(1, seen=with_offsets(scanned["seen"], inputs.offsets(), of_the_log))["seen"]
+    known = existing(existing(everything, inputs.topics(), "topic"), inputs.groups(), "group")
+    known = known.where(is_of_clients(F.col("topic")))
     when = timeline(known, of_the_log, inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
     when = read(2, steps=when)["steps"]
     changed = read(3, states=states(changes(known, of_the_log, when)))["states"]
-    return {"stored": of_the_log, "lag": by_step(with_oldest(changed, inputs.messages), when)}
+    return {
+        "stored": of_the_log,
+        "lag": by_step(with_oldest(changed, inputs.messages), when),
+        "left_out": left_out(everything, known),
+    }
 
 
 def with_states(lag: DataFrame) -> DataFrame:

@@ -1,6 +1,7 @@
 """The report ``retries``: messages that groups sent back, those that died of it, and how late delayed ones were.
 
-Groups get a message again as a copy in ``%RETRY%<group>``; the last copy goes to ``%DLQ%<group>``. A delayed message
+Groups get a message again as a copy in ``%RETRY%<group>``, or for pop in ``%RETRY%<group>+<topic>``; the last copy goes
+to ``%DLQ%<group>``. A delayed message
 lies in SCHEDULE_TOPIC_XXXX until it is due, and is stored again in its own topic then: the same UNIQ_KEY and count of
 retries say which copy is whose.
 """
@@ -12,6 +13,7 @@ from spark_jobs.reports.histograms import sampled, spread, spread_columns, sprea
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import bars_table, spread_table
 from spark_jobs.reports.steps import floored, reason, share, stored
+from spark_jobs.reports.topics import DEAD, RETRY
 from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC
 
 READS = (
@@ -27,7 +29,6 @@ READS = (
     "retry_topic",
     "due_ts",
 )
-RETRY, DEAD = "%RETRY%", "%DLQ%"
 _TRIES = ("fate", "topic", "group", "attempt", "minute_ts")
 _LATE = ("broker", "topic", "level", "minute_ts")
 
@@ -36,7 +37,7 @@ _COPY = ("broker", "topic", "uniq_key", "reconsume_times")
 """What a delayed message and its copy have in common."""
 
 
-def with_fates(messages: DataFrame) -> DataFrame:
+def with_fates(messages: DataFrame, pop_retries: DataFrame) -> DataFrame:
     """Each message with what it is (``retry``, ``dead letter`` or null), whose, of which topic, in which minute.
 
     What was not sent back is of no group; its topic is the one it lies in.
@@ -44,14 +45,14 @@ def with_fates(messages: DataFrame) -> DataFrame:
     name = F.col("topic")
     is_retry, is_dead = name.startswith(RETRY), name.startswith(DEAD)
     prefix = F.when(is_retry, len(RETRY)).when(is_dead, len(DEAD))
-    return messages.select(
+    return messages.join(F.broadcast(pop_retries), ["broker", "topic"], "left").select(
         "broker",
         "segment",
         "physical_offset",
         "total_size",
         F.when(is_retry, "retry").when(is_dead, "dead letter").alias("fate"),
-        F.when(prefix.isNotNull(), F.coalesce("retry_topic", "topic")).otherwise(name).alias("topic"),
-        F.when(prefix.isNotNull(), F.substr(name, prefix + 1)).otherwise("").alias("group"),
+        F.when(prefix.isNotNull(), F.coalesce("pop_topic", "retry_topic", "topic")).otherwise(name).alias("topic"),
+        F.when(prefix.isNotNull(), F.coalesce("pop_group", F.substr(name, prefix + 1))).otherwise("").alias("group"),
         F.when(prefix.isNotNull(), F.col("reconsume_times")).alias("attempt"),
         floored(F.col("store_ts")).alias("minute_ts"),
     )
@@ -106,7 +107,7 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
         value="value",
     )
     return {
-        "stored": stored(with_fates(inputs.messages), *_TRIES),
+        "stored": stored(with_fates(inputs.messages, inputs.pop_retries()), *_TRIES),
         "late": late,
         "left_out": reason(late.where("bucket = -1"), "clock_back")
         .unionByName(reason(late.where("no_due"), "not_due_known"))

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 ALL_BROKERS = "*"
 """The broker of rows that are about all brokers together."""
 LEFT_OUT = {
+    "broker_topic": "queues of the broker's own topics, as those of delays, timers, transactions and pop",
+    "own_messages": "messages in the broker's own topics, whose queues nobody evens out",
+    "deleted": "queues of topics or groups that were deleted",
     "clock_back": "times that lie before what they follow: a clock went back, or two clocks differ",
     "filtered": "messages that were given through a filter: which ones of the queue they were, nothing says",
     "not_in_the_log": "messages that are not in the log any more, or not yet",
@@ -45,6 +48,10 @@ class Inputs(NamedTuple):
     """How far each group is, as the broker has last stored it: OFFSETS. Made when it is called for."""
     topics: "Callable[[], DataFrame]"
     """The topics there are, with or without messages: TOPICS. Made when it is called for."""
+    groups: "Callable[[], DataFrame]"
+    """The consumer groups there are: GROUPS. Made when it is called for."""
+    pop_retries: "Callable[[], DataFrame]"
+    """The topics for retries of pop, with their groups and topics: POP_RETRIES. Made when it is called for."""
     bounds: tuple[int, ...] = ()
     """Where a period of time begins that has figures of its own, ms, ascending."""
     to_ms: int | None = None
@@ -61,6 +68,8 @@ class Inputs(NamedTuple):
 
 
 OFFSETS = "broker string, `group` string, topic string, queue_id int, offset long"
+GROUPS = "broker string, `group` string"
+POP_RETRIES = "broker string, topic string, pop_group string, pop_topic string"
 TOPICS = "broker string, topic string, queues int"
 
 

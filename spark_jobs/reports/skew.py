@@ -1,14 +1,15 @@
 """The report ``skew``: how evenly messages lie on the queues of a topic, and work on the consumers of a group.
 
-A queue that was given nothing counts: how many queues a topic has, the store's table of topics says.
+A queue that was given nothing counts: how many queues a topic has, the store's table of topics says. The queues of the
+broker's own topics have other meanings (those of delayed messages are levels), so they are left out by topic.
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.steps import floored, share, stored, uneven
-from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC
+from spark_jobs.reports.steps import floored, reason, share, stored, uneven
+from spark_jobs.reports.topics import is_of_clients
 
 READS = ("physical_offset", "segment", "topic", "queue_id", "total_size", "store_ts")
 POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "client_id", "messages", "bytes")
@@ -39,7 +40,13 @@ def given(polls: DataFrame) -> DataFrame:
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
-    return {"stored": with_queues(on_queues(inputs.messages), inputs.topics()), "given": given(inputs.polls)}
+    stored_messages = with_queues(on_queues(inputs.messages), inputs.topics())
+    own = stored_messages.where(~is_of_clients(F.col("topic")))
+    return {
+        "stored": stored_messages,
+        "given": given(inputs.polls),
+        "left_out": reason(own, "own_messages", "messages"),
+    }
 
 
 def queue_amounts(stored: DataFrame, *keys: str) -> DataFrame:
@@ -60,7 +67,7 @@ def queue_amounts(stored: DataFrame, *keys: str) -> DataFrame:
 
 def by_topic(stored: DataFrame) -> DataFrame:
     """One row per topic: how unevenly its messages lie on its queues; ``queue_id`` is the fullest one."""
-    amounts = queue_amounts(stored, "broker")
+    amounts = queue_amounts(stored.where(is_of_clients(F.col("topic"))), "broker")
     fullest = amounts.groupBy("broker", "topic").agg(
         F.max_by("queue_id", F.struct("messages", -F.col("queue_id"))).alias("queue_id"),
         F.count_if(F.col("messages") == 0).alias("idle_queues"),
@@ -143,10 +150,9 @@ def by_client(given: DataFrame) -> DataFrame:
 
 
 def queue_figures(stored: DataFrame, *keys: str) -> DataFrame:
-    """The imbalance of the worst topic; the queues of delayed messages are levels, which nobody evens out."""
-    topics = uneven(
-        queue_amounts(stored.where(F.col("topic") != SCHEDULE_TOPIC), *keys), *keys, "topic", amount="messages"
-    )
+    """The imbalance of the worst topic."""
+    of_clients = stored.where(is_of_clients(F.col("topic")))
+    topics = uneven(queue_amounts(of_clients, *keys), *keys, "topic", amount="messages")
     return topics.groupBy(*keys).agg(F.max(F.when(F.col("parts") > 1, F.col("imbalance"))).alias("queue_imbalance"))
 
 

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.steps import floored
+from spark_jobs.reports.topics import kind_of
 
 READS = (
     "physical_offset",
@@ -63,6 +64,7 @@ def by_topic(stored: DataFrame) -> DataFrame:
     return _sums(stored, "topic").select(
         "broker",
         "topic",
+        kind_of(F.col("topic")).alias("kind"),
         "messages",
         "bytes",
         "body_bytes",
@@ -72,6 +74,13 @@ def by_topic(stored: DataFrame) -> DataFrame:
         "max_size",
         "first_store_ts",
         "last_store_ts",
+    )
+
+
+def by_kind(stored: DataFrame) -> DataFrame:
+    """One row per kind of topic: users' messages, retries, and the broker's own, as those of transactions or pop."""
+    return _sums(stored.withColumn("kind", kind_of(F.col("topic"))), "kind").select(
+        "broker", "kind", "messages", "bytes", "body_bytes", "first_store_ts", "last_store_ts"
     )
 
 
@@ -131,8 +140,15 @@ REPORT = Report(
         "by_topic": Table(
             "stored",
             by_topic,
-            "broker string, topic string, messages long, bytes long, body_bytes long, queues long, "
+            "broker string, topic string, kind string, messages long, bytes long, body_bytes long, queues long, "
             "min_size int, mean_size double, max_size int, first_store_ts long, last_store_ts long",
+            worst="messages",
+        ),
+        "by_kind": Table(
+            "stored",
+            by_kind,
+            "broker string, kind string, messages long, bytes long, body_bytes long, "
+            "first_store_ts long, last_store_ts long",
             worst="messages",
         ),
         "by_queue": Table(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.reports.shape import OFFSETS, TOPICS, Inputs, Report
+from spark_jobs.reports.shape import GROUPS, OFFSETS, POP_RETRIES, TOPICS, Inputs, Report
 from spark_jobs.sources import commit_log_source, poll_journal_source
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def inputs(
     journal: Rows = (),
     offsets: Iterable[tuple[str, str, int, int]] = (),
     topics: Iterable[tuple[str, int]] = (),
+    groups: Iterable[str] = (),
+    pop_retries: Iterable[tuple[str, str, str]] = (),
     bounds: tuple[int, ...] = (),
     to_ms: int | None = None,
 ) -> Inputs:
@@ -58,6 +60,8 @@ def inputs(
         polls(spark, report.polls or ("topic",), journal),
         lambda: spark.createDataFrame([("a", *row) for row in offsets], OFFSETS),
         lambda: spark.createDataFrame([("a", *row) for row in topics], TOPICS),
+        lambda: spark.createDataFrame([("a", group) for group in groups], GROUPS),
+        lambda: spark.createDataFrame([("a", *row) for row in pop_retries], POP_RETRIES),
         bounds,
         to_ms,
     )

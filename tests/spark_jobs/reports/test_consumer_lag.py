@@ -45,6 +45,29 @@ def test_a_queue_grows_while_nothing_is_committed(spark: "SparkSession") -> None
     ]  # the log ends 7 ms after the first of them
 
 
+def test_what_was_deleted_and_the_brokers_own_topics_are_left_out(spark: "SparkSession") -> None:
+    journal = [
+        committed(51_000, 0, 2),
+        committed(51_000, 0, 2, group="deleted"),
+        committed(51_000, 0, 2, topic="deleted"),
+        committed(51_000, 0, 2, topic="rmq_sys_wheel_timer"),
+    ]
+    topics = [("orders", 1), ("rmq_sys_wheel_timer", 1)]
+    facts = REPORT.facts(inputs(spark, REPORT, journal=journal, topics=topics, groups=["g"])._replace(read=read))
+    assert rows(consumer_lag.by_group(facts["lag"]), "topic", "group", "lag") == [("orders", "g", 2)]
+    assert rows(facts["left_out"], "reason", "topic", "group", "count") == [
+        ("broker_topic", "rmq_sys_wheel_timer", "g", 1),
+        ("deleted", "deleted", "g", 1),
+        ("deleted", "orders", "deleted", 1),
+    ]
+    unknown = REPORT.facts(inputs(spark, REPORT, journal=journal)._replace(read=read))
+    assert rows(consumer_lag.by_group(unknown["lag"]), "topic", "group") == [
+        ("orders", "g"),
+        ("orders", "deleted"),
+        ("deleted", "g"),
+    ]
+
+
 def test_queues_are_summed_up_and_the_oldest_message_counts(spark: "SparkSession") -> None:
     log = stored(0, 0, 0, 0) + stored(1, 50_000, 50_000, MINUTE)
     lag = lag_of(

@@ -39,6 +39,16 @@ def test_copies_belong_to_the_topic_they_come_from(spark: "SparkSession") -> Non
     facts.unpersist()
 
 
+def test_retries_of_pop_belong_to_their_group_and_topic(spark: "SparkSession") -> None:
+    log = [
+        {"topic": name, "store_ts": 1, "reconsume_times": 1}
+        for name in ("%RETRY%g+orders", "%RETRY%g_orders", "%RETRY%h_orders")
+    ]
+    pop_retries = [("%RETRY%g+orders", "g", "orders"), ("%RETRY%g_orders", "g", "orders")]
+    facts = REPORT.facts(inputs(spark, REPORT, log=log, pop_retries=pop_retries))["stored"]
+    assert rows(retries.by_group(facts)) == [("orders", "g", 2, 0, 1), ("%RETRY%h_orders", "h_orders", 1, 0, 1)]
+
+
 def test_one_group_beside_the_messages_of_all(spark: "SparkSession") -> None:
     log = [{"store_ts": 1}, {"store_ts": 1}, BACK, BACK | {"topic": "%RETRY%h"}]
     facts = about(REPORT.facts(inputs(spark, REPORT, log=log))["stored"], None, "g")

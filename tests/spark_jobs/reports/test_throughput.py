@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from spark_jobs.reports import throughput
 from tests.fakes import golden_store
@@ -47,10 +48,18 @@ def facts(spark: "SparkSession") -> "DataFrame":
 
 def test_by_topic(facts: "DataFrame") -> None:
     assert rows(throughput.by_topic(facts)) == [
-        ("a", 5, 1800, 517, 2, 100, 360.0, 600, 10, 3 * MINUTE),
-        ("b", 1, 300, 2, 1, 300, 300.0, 300, MINUTE, MINUTE),
+        ("a", "messages", 5, 1800, 517, 2, 100, 360.0, 600, 10, 3 * MINUTE),
+        ("b", "messages", 1, 300, 2, 1, 300, 300.0, 300, MINUTE, MINUTE),
     ]
     assert rows(throughput.figures(facts)) == [(6, 2100, 519)]
+
+
+def test_by_kind(facts: "DataFrame") -> None:
+    own = facts.withColumn("topic", F.lit("RMQ_SYS_TRANS_HALF_TOPIC"))
+    assert rows(throughput.by_kind(facts.unionAll(own.select(*facts.columns))), "kind", "messages", "bytes") == [
+        ("messages", 6, 2100),
+        ("transaction", 6, 2100),
+    ]
 
 
 def test_by_queue(facts: "DataFrame") -> None:

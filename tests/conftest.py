@@ -49,6 +49,7 @@ class LoadFileOneSpark(LoadFileScheduling):
         return "spark" if takes_shared_spark(file) else file
 
 
+@pytest.hookimpl(optionalhook=True)  # ``make mutants`` runs without pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileOneSpark | None:
     """Take the place of pytest-xdist's own ``--dist loadfile``; other ways to distribute tests stay."""
     return LoadFileOneSpark(config, log) if config.getvalue("dist") == "loadfile" else None

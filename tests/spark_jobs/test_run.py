@@ -271,7 +271,7 @@ def test_records_with_implausible_fields_are_left_out_and_counted(
     assert summary["notes"][0] == (
         "4 records with implausible fields were left out: born time (1), queue id (2), store time (1)."
     )
-    assert summary["total"]["messages"] == 96
+    assert summary["inputs"][0]["messages"] == 96
     assert all(table["rows"] < 200 for table in summary["tables"].values())
 
 

@@ -52,6 +52,7 @@ TESTS_WITHOUT_A_SOURCE = {
     "tests/spark_jobs/spark/test_connect_server.py": "reports and the lake at a real Spark Connect server",
     "tests/spark_jobs/lake/test_lake_killed.py": "filling a lake, by real processes that are killed",
     "tests/spark_jobs/spark/test_standalone_cluster.py": "reports on a real Spark cluster",
+    "tests/spark_jobs/reports/test_headlines.py": "the headlines of all reports beside their tables",
     "tests/spark_jobs/test_several_brokers.py": "reports over the stores of several brokers",
 }
 """Test files in a room's folder that test something else than a module of the same name."""

@@ -1,0 +1,211 @@
+"""Headlines and tables agree, whatever was stored: at two brokers, with random messages and ends of pulls."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.output.result import compute
+from spark_jobs.reports import load
+from spark_jobs.reports.histograms import ERROR
+from spark_jobs.reports.polling_savings import INTERVALS_US, LONG
+from spark_jobs.reports.shape import ALL_BROKERS
+from spark_jobs.run import Period
+from tests.spark_jobs.frames import MINUTE, Rows, inputs, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Tables = dict[str, list[dict[str, Any]]]
+Total = dict[str, Any]
+TIMES = st.integers(0, 5 * MINUTE)
+PLACES = {
+    "broker": st.sampled_from(["a", "b"]),
+    "topic": st.sampled_from(["orders", "payments"]),
+    "queue_id": st.integers(0, 2),
+}
+PULLS = st.fixed_dictionaries(
+    PLACES
+    | {
+        "at_ms": TIMES,
+        "kind": st.sampled_from(["answered_at_once", "woken", "released", "committed"]),
+        "cause": st.sampled_from(["arrival", "timeout", "channel_gone"]),
+        "status": st.sampled_from(["FOUND", "PULL_NOT_FOUND"]),
+        "protocol": st.sampled_from(["remoting", "http"]),
+        "group": st.sampled_from(["g", "h"]),
+        "client_id": st.sampled_from(["c1", "c2", "c3"]),
+        "messages": st.integers(0, 4),
+        "bytes": st.integers(0, 1_000),
+        "from_offset": st.integers(0, 6),
+        "max_offset": st.integers(0, 12),
+        "held_us": st.integers(0, 20_000_000),
+        "wake_us": st.none() | st.integers(0, 5_000),
+        "granted_ms": st.integers(0, 15_000),
+        "oldest_store_ms": TIMES,
+    }
+).map(lambda row: row | {"next_offset": row["from_offset"] + row["messages"]})
+MESSAGES = st.fixed_dictionaries(
+    PLACES
+    | {
+        "topic": st.sampled_from(["orders", "payments", "%RETRY%g", "%DLQ%g", "SCHEDULE_TOPIC_XXXX"]),
+        "store_ts": TIMES,
+        "born_ts": TIMES,
+        "body_length": st.integers(0, 5_000),
+        "born_host": st.sampled_from(["10.0.0.1", "10.0.0.2"]),
+        "real_topic": st.just("orders"),
+        "uniq_key": st.sampled_from(["A", "B", "C"]),
+        "due_ts": TIMES,
+        "reconsume_times": st.integers(0, 3),
+    }
+)
+
+
+def with_offsets(messages: list[dict[str, Any]]) -> Rows:
+    """The messages, each with the next offset of its queue."""
+    ends: dict[tuple[Any, ...], int] = {}
+    for message in messages:
+        queue = tuple(message[name] for name in PLACES)
+        message["queue_offset"] = ends.get(queue, 0)
+        ends[queue] = message["queue_offset"] + 1
+    return messages
+
+
+def total_of(rows: list[dict[str, Any]], column: str, **only: Any) -> Any:
+    """The sum of a column over the rows with these values."""
+    return sum(row[column] or 0 for row in rows if all(row[name] == value for name, value in only.items()))
+
+
+def require_within(value: Any, rows: list[dict[str, Any]], column: str, **only: Any) -> None:
+    """A percentile of all lies between those of its parts, but for the width of a bucket; none without any."""
+    parts = [row[column] for row in rows if all(row[name] == wanted for name, wanted in only.items())]
+    if not parts:
+        assert value is None
+    else:
+        assert min(parts) * (1 - 2 * ERROR) - 1 <= value <= max(parts) * (1 + 2 * ERROR) + 1
+
+
+def check_throughput(total: Total, tables: Tables) -> None:
+    for name in ("messages", "bytes", "body_bytes"):
+        for table in ("by_topic", "by_kind", "by_producer", "by_minute", "by_size"):
+            if name in {"messages", "body_bytes"} or table != "by_size":
+                assert total[name] == total_of(tables[table], name), table
+
+
+def check_wakeup_latency(total: Total, tables: Tables) -> None:
+    for table in ("by_topic", "by_group", "by_cause", "by_minute", "histogram"):
+        assert total["wakeups"] == total_of(tables[table], "samples", stage="stored_to_answered")
+    for percentile in ("p50_us", "p99_us"):
+        require_within(total[f"wake_{percentile}"], tables["by_group"], percentile, stage="woken_to_answered")
+    require_within(total["stored_to_answered_p99_us"], tables["by_topic"], "p99_us", stage="stored_to_answered")
+
+
+def check_hold_time(total: Total, tables: Tables) -> None:
+    assert total["holds"] == total_of(tables["by_cause"], "holds") == total_of(tables["over_time"], "holds")
+    assert total["holds"] == total_of(tables["by_topic"], "samples", measure="held")
+    for name, measure in (("held_p50_us", "held"), ("held_p99_us", "held"), ("late_p99_us", "late")):
+        require_within(total[name], tables["by_group"], name.removeprefix(f"{measure}_"), measure=measure)
+
+
+def check_empty_polls(total: Total, tables: Tables) -> None:
+    for rows in tables.values():
+        answers = total_of(rows, "answers")
+        assert total["answers"] == answers
+        if answers:
+            assert total["empty_share"] == round(total_of(rows, "empty") / answers, 4)
+            assert total["messages_an_answer"] == pytest.approx(total_of(rows, "messages") / answers, abs=0.006)
+
+
+def check_polling_savings(total: Total, tables: Tables) -> None:
+    assert total["requests"] == total_of(tables["by_topic"], "requests", method=LONG)
+    methods = {row["method"]: row for row in tables["by_method"]}
+    for method, name in zip((LONG, *INTERVALS_US), ("", "_1s", "_100ms"), strict=True):
+        if methods:
+            assert total[f"delay{name}_p50_us"] == methods[method]["p50_us"]
+            assert not name or total[f"saved_requests{name}"] == methods[method]["saved_requests"]
+
+
+def check_consumer_lag(total: Total, tables: Tables) -> None:
+    groups, steps = tables["by_group"], tables["by_minute"]
+    if not groups:
+        assert total["lag"] is None
+        return
+    assert total["lag"] == total_of(groups, "lag") == total_of(steps, "lag", minute_ts=steps[-1]["minute_ts"])
+    assert total["lag_ms"] == max((row["lag_ms"] for row in groups if row["lag_ms"] is not None), default=None)
+    assert total["most_lag"] == max(total_of(steps, "lag", minute_ts=row["minute_ts"]) for row in steps)
+    assert total["most_lag_ms"] == max((row["lag_ms"] for row in steps if row["lag_ms"] is not None), default=None)
+
+
+def check_skew(total: Total, tables: Tables) -> None:
+    for name, table, parts in (("queue", "by_topic", "queues"), ("client", "by_group", "clients")):
+        known = [row["imbalance"] for row in tables[table] if row[parts] > 1 and row["imbalance"] is not None]
+        assert total[f"{name}_imbalance"] == max(known, default=None)
+
+
+def check_end_to_end_latency(total: Total, tables: Tables) -> None:
+    assert total["deliveries"] == total_of(tables["by_group"], "samples", stage="stored_to_delivered")
+    for stage in ("born_to_stored", "stored_to_delivered", "born_to_delivered"):
+        require_within(total[f"{stage}_p99_ms"], tables["by_topic"], "p99_ms", stage=stage)
+
+
+def check_retries(total: Total, tables: Tables) -> None:
+    for name, fate in (("retries", "retry"), ("dead_letters", "dead letter")):
+        assert total[name] == total_of(tables["by_topic"], name) == total_of(tables["by_group"], name)
+        assert total[name] == total_of(tables["by_minute"], "messages", fate=fate)
+    assert total["delayed_delivered"] == total_of(tables["delayed_by_level"], "samples")
+    require_within(total["late_p99_ms"], tables["delayed_by_topic"], "p99_ms")
+
+
+def check_slow_consumers(total: Total, tables: Tables) -> None:
+    assert total["slow_clients"] == total_of(tables["by_client"], "is_slow")
+    for measure in ("away", "committed"):
+        parts = [row for row in tables["by_group"] if row[f"{measure}_p99_ms"] is not None]
+        require_within(total[f"{measure}_p99_ms"], parts, f"{measure}_p99_ms")
+
+
+CHECKS: dict[str, Callable[[Total, Tables], None]] = {
+    check.__name__.removeprefix("check_"): check
+    for check in (
+        check_throughput,
+        check_wakeup_latency,
+        check_hold_time,
+        check_empty_polls,
+        check_polling_savings,
+        check_consumer_lag,
+        check_skew,
+        check_end_to_end_latency,
+        check_retries,
+        check_slow_consumers,
+    )
+}
+
+
+def test_every_report_is_checked() -> None:
+    """``daily_summary`` has the figures of the others: ``test_daily_summary`` compares them."""
+    assert set(CHECKS) == set(REPORTS) - {"daily_summary"}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+@settings(
+    max_examples=2,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(log=st.lists(MESSAGES, min_size=3, max_size=30), journal=st.lists(PULLS, min_size=3, max_size=30))
+def test_headlines_and_tables_agree(
+    spark: "SparkSession", name: str, log: list[dict[str, Any]], journal: list[dict[str, Any]]
+) -> None:
+    report = load(name)
+    facts = report.facts(inputs(spark, report, log=with_offsets(log), journal=journal)._replace(read=read, brokers=2))
+    result = compute(report, read(facts, 0, 1), Period(None, None), 2, lambda doing: None)
+    tables = {
+        table: [row for row in rows.to_pylist() if row["broker"] == ALL_BROKERS]
+        for table, rows in result.tables.items()
+    }
+    CHECKS[name](result.total, tables)
+    for table, rows in result.tables.items():
+        if report.tables[table].across:
+            assert {row["broker"] for row in rows.to_pylist()} <= {ALL_BROKERS, "a", "b"}

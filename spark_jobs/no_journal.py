@@ -34,6 +34,8 @@ def report_without_journal(job: Job, now: Callable[[], datetime]) -> dict[str, A
         journal = survey(store)._asdict()
         journal["foreign_files"] = list(journal["foreign_files"])
         sources.append({"broker": broker, "store": str(store), "journal": journal})
+    note = NO_JOURNAL.format("there is nothing to report")
+    notes = [f"{broker}: {note}" for broker, _ in job.stores] if len(job.stores) > 1 else [note]
     report, started = load(job.report), now()
     total = {figure.name: None for figure in report.headlines}
     summary = {
@@ -47,7 +49,7 @@ def report_without_journal(job: Job, now: Callable[[], datetime]) -> dict[str, A
         "words": [],
         "step_ms": MINUTE_MS,
         "left_out": [],
-        "notes": [*lake_problems, NO_JOURNAL.format("there is nothing to report")],
+        "notes": [*lake_problems, *notes],
         "code_version": code_version(),
         "started_ms": int(started.timestamp() * 1000),
         "finished_ms": int(now().timestamp() * 1000),

@@ -136,9 +136,10 @@ class SparkProcess:
         assert child.stderr is not None
         for line in child.stderr:
             with suppress(OSError, ValueError):  # the log was closed a moment ago, or its disk is full
-                if self._log is not None and self._log.tell() < LOG_BYTES:
-                    self._log.write(line)
-                    self._log.flush()
+                log = self._log  # None from the moment at which the job is over
+                if log is not None and log.tell() < LOG_BYTES:
+                    log.write(line)
+                    log.flush()
             with suppress(OSError, ValueError):
                 sys.stderr.write(line.decode("utf-8", "replace"))
 

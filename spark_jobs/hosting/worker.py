@@ -119,7 +119,8 @@ def conclude(run: ReportRun, watch: "Watch", answer: dict[str, Any]) -> None:
         why = f"Spark's process ended in the middle of this run (code {answer.get('gone')})."
         runs.end_attempt(run, why, passing=True)
         return
-    runs.log_of(run).unlink(missing_ok=True)
+    if not ReportRun.objects.filter(pk=run.pk).exclude(attempt=run.attempt).exists():
+        runs.log_of(run).unlink(missing_ok=True)  # another attempt would still write it
 
 
 def conclude_done(run: ReportRun, done: dict[str, Any]) -> None:

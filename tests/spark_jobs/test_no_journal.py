@@ -30,6 +30,15 @@ def test_the_result_is_a_note_and_unknown_figures(tmp_path: Path, report: str) -
     assert note in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_the_notes_on_several_stores_name_their_brokers(tmp_path: Path) -> None:
+    for broker in ("a", "b"):
+        make_store(tmp_path / broker, 3)
+    stores = tuple(BrokerStore(broker, tmp_path / broker) for broker in ("a", "b"))
+    summary = report_without_journal(Job("hold_time", stores, tmp_path / "out"), now)
+    assert summary is not None
+    assert [note.partition(" store has")[0] for note in summary["notes"]] == ["a: This", "b: This"]
+
+
 def test_reports_with_something_to_read_are_left_to_spark(tmp_path: Path) -> None:
     make_store(tmp_path / "store", 3)
     assert (

@@ -5,7 +5,9 @@ import signal
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,6 +122,21 @@ def test_what_a_child_prints_is_the_log_up_to_a_size(
     process.run({"job": "talks", "passing": False}, tmp_path / "log", FakeWatcher())
     process.end()
     assert (tmp_path / "log").read_text() in ("", "größer\n")
+
+
+def test_the_output_of_a_child_is_read_on_when_its_job_ends_meanwhile(start: Start) -> None:
+    """A child whose output nobody reads stops when the pipe is full."""
+    process, child = start(), SimpleNamespace(stderr=iter([b"one\n", b"two\n"]))
+
+    class LogOfAJobThatEnds(BytesIO):
+        def tell(self) -> int:
+            process._log = None
+            return 0
+
+    log = process._log = LogOfAJobThatEnds()
+    process._read_log(child, None)  # type: ignore[arg-type]
+    assert log.getvalue() == b"one\n"
+    assert next(child.stderr, None) is None
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,7 @@ def test_an_attempt_whose_place_was_taken_stops_and_says_nothing(fake: FakeSpark
     fake.meanwhile = replaced
     run = carried_out()
     assert (run.status, run.attempt, run.messages) == (Status.RUNNING, 2, None)
+    assert runs.log_of(run).exists()  # the other attempt writes it
 
 
 def test_a_run_is_carried_out_once(fake: FakeSpark) -> None:

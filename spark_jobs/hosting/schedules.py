@@ -88,14 +88,14 @@ def parameters_at(report: str, now: datetime, about: Parameters = EVERYTHING) ->
     beside the day before it, and any other report about all stored data.
     """
     now_ms = int(now.timestamp() * 1000)
-    found: dict[str, Any] = {"topic": about.topic, "consumer_group": about.consumer_group}
+    parameters: dict[str, Any] = {"topic": about.topic, "consumer_group": about.consumer_group}
     if about.last_hours is not None:
         to_ms = now_ms // MINUTE_MS * MINUTE_MS
-        return found | {"from_ms": to_ms - about.last_hours * HOUR_MS, "to_ms": to_ms}
+        return parameters | {"from_ms": to_ms - about.last_hours * HOUR_MS, "to_ms": to_ms}
     if REPORTS[report].is_daily:
         today = now_ms // DAY_MS * DAY_MS
-        return found | {"from_ms": today - DAY_MS, "to_ms": today, "compare": True}
-    return found
+        return parameters | {"from_ms": today - DAY_MS, "to_ms": today, "compare": True}
+    return parameters
 
 
 def schedules_of(report: str) -> list[Schedule]:

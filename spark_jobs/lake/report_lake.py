@@ -50,8 +50,8 @@ def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> 
             problem
             or f"There is no lake of {os.fspath(store)} in {lakes}. `.venv/bin/python manage.py lake sync` fills one."
         )
-    said = f"The lake was not read, and what is deleted from the log is missing here: {problem}"
-    return None, [said] if problem else []
+    sentence = f"The lake was not read, and what is deleted from the log is missing here: {problem}"
+    return None, [sentence] if problem else []
 
 
 def known_of_journal(lake: Lake | None) -> dict[str, int]:
@@ -114,23 +114,23 @@ def lake_notes(
     lake: Lake, plan: LogPlan | None, journal: JournalSurvey | None, from_ms: int | None = None
 ) -> list[str]:
     """What the reader of a report has to know of the lake; it begins at ``from_ms``, or with all there is."""
-    said, lost, dropped = [], gap_bytes(lake, plan), lake.notes.dropped
+    sentences, lost, dropped = [], gap_bytes(lake, plan), lake.notes.dropped
     is_read = (plan is not None and dropped.messages) or (journal is not None and dropped.polls)
     if is_read and (from_ms is None or from_ms < dropped.before_ms):
         before = datetime.fromtimestamp(dropped.before_ms / 1000, UTC).date()
-        said.append(
+        sentences.append(
             f"The lake has dropped what it had of before {before} (UTC), as GLASSMQ_LAKE_KEEP_DAYS says; that "
             "is missing here."
         )
     if plan is not None and lost:
-        said.append(
+        sentences.append(
             f"{lost:,} bytes of the log were deleted before the lake had read them; their messages are missing "
             "here. The lake has to be filled more often, or fileReservedTime to be longer."
         )
     if plan is not None and lake.notes.torn_bytes:
         rows, read = sum(file.rows for file in lake.messages), (lake.position or 0) - lake.notes.torn_bytes
         about = round(lake.notes.torn_bytes * rows / read) if read > 0 else 0
-        said.append(
+        sentences.append(
             f"{lake.notes.torn_bytes:,} bytes of the log that the lake has read were damaged; about {about:,} "
             f"{'message is' if about == 1 else 'messages are'} missing here."
         )
@@ -138,15 +138,15 @@ def lake_notes(
     for part in lake.notes.left_out:
         left_out.update(part.records)
     if plan is not None and left_out:
-        said.append(f"When the lake was filled: {implausible_note(left_out)}")
+        sentences.append(f"When the lake was filled: {implausible_note(left_out)}")
     if plan is not None and plan.ended_by in CUT_SHORT:
-        said.append(
+        sentences.append(
             f"The log cannot be read behind byte {plan.end:,}, since {CUT_SHORT[plan.ended_by]}: neither "
             f"report nor lake have what comes then, {len(plan.segments_unread):,} segments among it."
         )
     if journal is not None and lake.notes.missing_journal_files:
-        said.append(
+        sentences.append(
             f"{len(lake.notes.missing_journal_files):,} files of the poll journal were deleted before the "
             "lake had read them; what was in them is missing here."
         )
-    return said
+    return sentences

@@ -122,5 +122,5 @@ def largest_labels(chart: Chart, rows: pa.Table) -> tuple[pa.Table, int]:
 def merged(chart: Chart, rows: pa.Table) -> pa.Table:
     """One row for each place, choice and label, in their order."""
     keys = [*places(chart, rows), *([chart.choose] if chart.choose else []), *([_LABEL] if chart.split else [])]
-    made = rows.group_by(keys).aggregate([(name, chart.merge) for name in chart.y])
-    return made.rename_columns([*keys, *chart.y]).sort_by([(name, "ascending") for name in keys])
+    sums = rows.group_by(keys).aggregate([(name, chart.merge) for name in chart.y])
+    return sums.rename_columns([*keys, *chart.y]).sort_by([(name, "ascending") for name in keys])

@@ -84,11 +84,11 @@ def hold_time(total: Total, tables: Tables) -> list[str]:
         return []
     of, groups = total["holds"], only(tables["by_group"], "measure", "held")
     longest = top(groups, "p50_us")
-    said = [f"{share(causes[cause], of)} {text}" for cause, text in ENDS.items() if cause in causes]
+    endings = [f"{share(causes[cause], of)} {text}" for cause, text in ENDS.items() if cause in causes]
     others = of - sum(causes.get(cause, 0) for cause in ENDS)
-    said += [f"{share(others, of)} until something else ended them"] if others else []
+    endings += [f"{share(others, of)} until something else ended them"] if others else []
     return [
-        f"{many(of, 'pull')} waited: {'; '.join(said)}.",
+        f"{many(of, 'pull')} waited: {'; '.join(endings)}.",
         f"Half of them waited for no longer than {us(total['held_p50_us'])}, 99 % for no longer than "
         f"{us(total['held_p99_us'])}.",
         f"{longest['group']} waits longest on {longest['topic']}, half of the time for {us(longest['p50_us'])} or more."
@@ -127,9 +127,9 @@ def polling_savings(total: Total, tables: Tables) -> list[str]:
             else "."
         ),
         *(
-            f"Asking {every} they would have made {made:,}, {made / total['requests']:,.1f} times as many"
+            f"Asking {every} they would have made {requests:,}, {requests / total['requests']:,.1f} times as many"
             + (f", and half of the messages would have been {us(delay)} late or more." if delay is not None else ".")
-            for every, made, delay in others
+            for every, requests, delay in others
         ),
         f"The price: {total['open_pulls']:,.1f} pulls lay open on average." if total["open_pulls"] else "",
     ]
@@ -167,8 +167,8 @@ def skew(total: Total, tables: Tables) -> list[str]:
     groups = [row for row in tables["by_group"].to_pylist() if row["imbalance"] == total["client_imbalance"]]
     topic, group = (rows[0] if rows and rows[0]["imbalance"] is not None else None for rows in (topics, groups))
     return [
-        f"Queue {topic['queue_id']} of {topic['topic']} has {percent(topic['most_share'])} of its messages, "
-        f"{topic['imbalance']:,.2f} times what a queue has on average; no topic is less even."
+        f"{_fullest_queue(topic, tables['by_queue'])} of {topic['topic']} has {percent(topic['most_share'])} of its "
+        f"messages, {topic['imbalance']:,.2f} times what a queue has on average; no topic is less even."
         if topic
         else "",
         f"Client {group['client_id']} is given {percent(group['most_share'])} of what {group['group']} gets of "
@@ -176,6 +176,13 @@ def skew(total: Total, tables: Tables) -> list[str]:
         if group
         else "",
     ]
+
+
+def _fullest_queue(topic: Mapping[str, Any], queues: pa.Table) -> str:
+    """As ``Queue 3``, or ``Queue 3 at broker-b`` where there are several brokers."""
+    queue = {**topic, **top(only(queues, "topic", topic["topic"]), "messages")}  # of a cut table it may be missing
+    several = pc.count_distinct(queues["broker"]).as_py() > 1
+    return f"Queue {queue['queue_id']}" + (f" at {queue['broker']}" if several else "")
 
 
 def end_to_end_latency(total: Total, tables: Tables) -> list[str]:
@@ -216,11 +223,11 @@ def slow_consumers(total: Total, tables: Tables) -> list[str]:
     slow = clients.filter(clients["is_slow"]).to_pylist()
     if not slow:
         return ["No client is much slower than its group."]
-    told = [
+    clients_named = [
         f"{row['client_id']} on {row['topic']}, where half of its answers take {ms(_slowest(row))} or more"
         for row in slow[:_NAMED]
     ]
-    return [f"Slower than its group is {'; '.join(told)}{more(len(slow))}."]
+    return [f"Slower than its group is {'; '.join(clients_named)}{more(len(slow))}."]
 
 
 def _slowest(row: Mapping[str, Any]) -> int:

@@ -133,13 +133,13 @@ def _batch(
 def _column(
     header: JournalHeader, entries: NDArray[np.void], name: str, texts: pa.Array | None, kind: pa.DataType
 ) -> pa.Array:
-    made: dict[str, Callable[[], Any]] = {
+    constants: dict[str, Callable[[], Any]] = {
         "broker": lambda: header.broker,
         "epoch": lambda: header.epoch,
         "file": lambda: header.number,
     }
-    if name in made:
-        return pa.repeat(pa.scalar(made[name](), kind), len(entries))
+    if name in constants:
+        return pa.repeat(pa.scalar(constants[name](), kind), len(entries))
     if not {*_MADE_OF.get(name, (name,))} <= {*(entries.dtype.names or ())}:
         return pa.nulls(len(entries), kind)  # an older schema
     if name in _NAMES:

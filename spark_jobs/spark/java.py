@@ -31,10 +31,10 @@ exec {java} "$@"
 def java_version(java: Path) -> int | None:
     """The major version of a ``java`` program, None when it does not say."""
     try:
-        said = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
+        answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = _VERSION.search(said.stderr + said.stdout)
+    match = _VERSION.search(answer.stderr + answer.stdout)
     return int(match[1]) if match else None
 
 

@@ -34,6 +34,19 @@ def table(*rows: dict[str, Any]) -> pa.Table:
     return pa.Table.from_pylist([{"broker": "a"} | row for row in rows])
 
 
+@pytest.mark.parametrize(("brokers", "queue"), [(("a",), "Queue 0"), (("a", "b"), "Queue 0 at b")])
+def test_the_fullest_queue_is_named_with_its_broker_if_there_are_several(brokers: tuple[str, ...], queue: str) -> None:
+    topic = {"topic": "orders", "queue_id": 0, "most_share": 0.7, "imbalance": 1.4}
+    queues = [{"broker": name, "topic": "orders", "queue_id": 0, "messages": ord(name)} for name in brokers]
+    tables = {
+        "by_topic": table(topic),
+        "by_queue": pa.Table.from_pylist(queues),
+        "by_group": table({"imbalance": 1.0}),
+    }
+    [sentence] = words("skew", {"queue_imbalance": 1.4, "client_imbalance": None}, tables)
+    assert sentence.startswith(f"{queue} of orders has 70 % of its messages")
+
+
 @pytest.mark.parametrize("name", REPORTS)
 def test_nothing_is_said_of_nothing(name: str) -> None:
     """Of an empty store, and of one without a journal: figures that are not known are None."""

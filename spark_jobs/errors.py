@@ -1,8 +1,8 @@
-"""Why a report cannot run, in words for whoever asked for it."""
+"""Errors of reports and lakes. Their messages are shown to the user."""
 
 
 class ReportError(Exception):
-    """The message is a whole sentence that says what to do about it."""
+    """The message is a whole sentence that also says what to do."""
 
 
 class NoSparkError(ReportError):
@@ -22,11 +22,11 @@ class UnsupportedUrlError(ReportError):
 
 
 class WindowError(ReportError):
-    """The part of time that was asked for is none."""
+    """The requested window of time is impossible."""
 
 
 class PassingError(ReportError):
-    """What may be otherwise in a minute: the report is tried again by itself, a few times."""
+    """The cause may pass within a minute. The report is tried again automatically, a few times."""
 
 
 class LakeError(ReportError):
@@ -34,4 +34,4 @@ class LakeError(ReportError):
 
 
 class LakeBusyError(LakeError):
-    """Somebody else is filling it."""
+    """Another process is filling the lake."""

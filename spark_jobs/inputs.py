@@ -1,4 +1,4 @@
-"""What a report reads of brokers' stores: commit logs, poll journals, and the brokers' own tables."""
+"""The inputs of a report from the brokers' stores: commit logs, poll journals, and the brokers' own tables."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FEW_ROWS, FEW_RANGES = 200_000, 2
-"""Rows of journals and lakes, and ranges of the logs, that are read once and kept for all parts of a report."""
+"""Up to so many rows of journals and lakes, and ranges of a log, are read once and cached for all parts of a report."""
 
 
 class StoreInputs:
-    """One broker's store as of now. What the report does not read is not looked at.
+    """One broker's store as of now. Only what the report reads is examined.
 
-    With a lake its rows come from there, and from log and journal only what is newer. NotAStoreError for a path that
-    is no store.
+    With a lake, log and journal are read from the lake's end only. NotAStoreError for a path that is not a store.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class StoreInputs:
 
     @property
     def pop_retries(self) -> list[tuple[str, str, str]]:
-        """(topic, group, its topic) of the topics for retries of pop."""
+        """(retry topic, group, original topic) of each topic for retries of pop."""
         topics, groups = {topic for topic, _ in self.topics}, {group for (group,) in self.groups}
         owners = ((topic, pop_retry_owner(topic, topics, groups)) for topic in topics)
         return [(topic, *owner) for topic, owner in owners if owner is not None]
@@ -101,14 +100,15 @@ class StoreInputs:
         return lake_polls(self._spark, self.lake, columns, from_ms, to_ms).unionAll(tail)
 
     def _nothing(self, schema: str) -> "DataFrame":
-        """A table without rows; the limit lets Spark know that what is computed of it is empty."""
+        """A table without rows. From the limit Spark knows that everything computed from it is empty."""
         return self._spark.createDataFrame([], schema).limit(0)
 
 
 class RunInputs:
-    """The inputs of a report and its parts: the stores of all its brokers, one below the other.
+    """The inputs of a report and its parts: the rows of all its stores together.
 
-    ``bounds``: where the periods begin that have figures of their own, ms, ascending; ``to_ms``: where the last ends.
+    ``bounds``: the beginnings of the periods that have figures of their own, ms, ascending. ``to_ms``: the end of the
+    last one.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class RunInputs:
 
     @cached_property
     def are_few(self) -> bool:
-        """Whether there is so little to read that to plan and to spread it takes longer than to do it."""
+        """Whether there is so little to read that planning and distributing takes longer than reading."""
         ranges = [part for store in self.stores if store.plan for part in store.plan.ranges]
         lakes = [store.lake for store in self.stores if store.lake]
         of_lakes = sum(file.rows for lake in lakes for file in lake.messages)
@@ -140,7 +140,7 @@ class RunInputs:
         )
 
     def of(self, report: Report) -> Inputs:
-        """What there is for a report: the one that this was made for, or a part of it, which reads no more than it."""
+        """The inputs of the constructor's report, or of a part of that report, which reads no other columns."""
         messages, polls = self._kept_for(report) if self.are_few else self._rows(report)
         return Inputs(
             messages,
@@ -173,7 +173,7 @@ class RunInputs:
         )
 
     def _kept_for(self, report: Report) -> "tuple[DataFrame, DataFrame]":
-        """The same, of what is read once for all parts."""
+        """The same, from the rows that are read once for all parts."""
         messages, polls = self._kept
         if report.polls and not report.looks_back and self._from_ms is not None:
             polls = polls.where(f"at_ms >= {self._from_ms}")
@@ -186,8 +186,8 @@ class RunInputs:
         return messages.coalesce(1).persist(), polls.coalesce(1).persist() if has_polls else polls
 
     def forget(self) -> None:
-        """Give back what was kept for the parts."""
-        with suppress(Exception):  # a session whose Java is gone has nothing to give back
+        """Drop the cached rows."""
+        with suppress(Exception):  # a session whose Java is gone has no cache
             for rows in self.__dict__.pop("_kept", ()):
                 rows.unpersist()
 
@@ -222,7 +222,7 @@ def stored_topics(store: Path) -> list[tuple[str, int]]:
 def stored_groups(store: Path) -> list[tuple[str]]:
     """(group,) of ``config/subscriptionGroup.json``, and of those that have stored offsets.
 
-    Empty where no group has stored an offset: a broker without consumers does not tell which groups were deleted.
+    Empty if no group has stored an offset: then it is not known which groups were deleted.
     """
     with_offsets = {group for group, *_ in stored_offsets(store)}
     configured = map(str, _table(store, "subscriptionGroup", "subscriptionGroupTable"))
@@ -239,7 +239,7 @@ def _table(store: Path, file: str, name: str) -> dict[str | int, Any]:
 
 
 def log_described(plan: LogPlan, segments: list[dict[str, Any]]) -> dict[str, Any]:
-    """What was read of the log, and what could not be: ``torn_bytes`` lie between records and are no filler."""
+    """What was read of the log, and what could not be read. ``torn_bytes`` are neither records nor filler."""
     records = {segment["segment"]: segment for segment in segments}
     stops: dict[int, tuple[str, int, int]] = {}
     for part in plan.ranges:

@@ -1,4 +1,4 @@
-"""Reports on pulls, of stores that have no poll journal: there is nothing to read, so Spark need not start."""
+"""Reports on pulls of stores without a poll journal. There is nothing to read, so Spark is not started."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Whom to tell how far a run is."""
+    """Receives the progress of a run."""
 
     def __call__(self, percent: int, doing: str, until: int = 0) -> None:
-        """Percent never go back. ``until``: what is being done is a scan, and goes as far as that."""
+        """``percent`` is reached, and ``doing`` begins. ``until``: the percentage at the end of a scan."""
 
 
 MINUTE_MS = 60_000
 NO_JOURNAL = (
-    "This store has no poll journal, so {}: how pulls are answered and what is committed is written there alone. "
+    "This store has no poll journal, so {}: only the journal has the ends of pulls and the commits of offsets. "
     "GlassMQ keeps one while pollJournalEnable is true; RocketMQ keeps none."
 )
 SCAN_FROM, SCAN_TO = 5, 80
-"""Percent of a run that go by while the facts are computed."""
+"""The part of a run in which the facts are computed, in percent."""
 FEW_FACTS, FEW_ROWS = 500_000, 50_000
-"""Facts that one task processes; facts of a small store that are collected and become a table of their own."""
+"""Up to so many facts are processed by one task; up to so many are collected and become a table of their own."""
 
 
 class BrokerStore(NamedTuple):
@@ -43,26 +43,26 @@ class BrokerStore(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What to run, in minutes of time that begin in [from_ms, to_ms); None leaves that side open."""
+    """What to run, over the minutes that begin in [from_ms, to_ms); None leaves that side open."""
 
     report: str
     stores: tuple[BrokerStore, ...]
-    """At least one; every broker once."""
+    """At least one. Each broker is there once."""
     folder: Path
     from_ms: int | None = None
     to_ms: int | None = None
     topic: str | None = None
     consumer_group: str | None = None
     compare: bool = False
-    """With the period of the same length before; needs both ends."""
+    """Whether to compare with the period of the same length before; needs both ends."""
     lakes: Path | None = None
-    """The folder in which lakes of the stores may be."""
+    """The folder of lakes, which may contain lakes of the stores."""
     source: str = "auto"
     """What to read, one of ``report_lake.SOURCES``."""
 
 
 class Period(NamedTuple):
-    """A part of time, whole minutes in ms; None is open."""
+    """A span of time, in ms, whole minutes; None leaves that side open."""
 
     from_ms: int | None
     to_ms: int | None
@@ -133,14 +133,14 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
 
 
 def unknown(info: ReportInfo, report: "Report", stores: "Sequence[StoreInputs]") -> list[str]:
-    """Figures of which these stores say nothing, since none has a poll journal."""
+    """Names of the figures that are unknown because none of the stores has a poll journal."""
     if any(store.journal is None or store.journal.files for store in stores):
         return []
     return [figure.name for figure in report.headlines if figure.of_journal or info.needs_journal]
 
 
 def headlines(report: "Report", total: dict[str, Any], previous: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """The most important figures of the report, beside those of the period before."""
+    """The most important figures of the report, each with its value in the period before."""
     from spark_jobs.output.charts import kind_of
 
     return [
@@ -155,13 +155,13 @@ def headlines(report: "Report", total: dict[str, Any], previous: dict[str, Any] 
 
 
 def parameters(job: Job) -> dict[str, Any]:
-    """What was asked for, as the summary has it."""
+    """The parameters of the run, as the summary has them."""
     names = ("from_ms", "to_ms", "topic", "consumer_group", "compare", "source")
     return {name: getattr(job, name) for name in names}
 
 
 def periods(job: Job) -> list[Period]:
-    """The job's period, and the one before it if that is to be compared. WindowError for what cannot be."""
+    """The job's period, and the one before it if the job compares. WindowError for an impossible window."""
     start, stop = job.from_ms, job.to_ms
     if any(bound is not None and bound % MINUTE_MS for bound in (start, stop)):
         raise WindowError(f"A report's window begins and ends with a whole minute: a multiple of {MINUTE_MS:,} ms.")
@@ -178,17 +178,17 @@ def periods(job: Job) -> list[Period]:
 def read_facts(
     facts: "dict[str, DataFrame]", progress: Progress, part: int = 0, parts: int = 1, from_few: bool = False
 ) -> "Iterator[dict[str, DataFrame]]":
-    """Have Spark compute the facts, once; they are cached until the context ends.
+    """Have Spark compute the facts once. They are cached until the context ends.
 
     Up to FEW_FACTS facts are put into one partition, so that each table is a single task. Up to FEW_ROWS facts are
-    collected and become a new table: a cached table keeps its plan, and the plan of a report with several steps grows
-    with each of them until planning takes longer than reading. ``from_few``: the input is so small that the facts are
-    collected without being counted first. ``part`` of ``parts``: which of all facts these are.
+    collected and become a new table. A cached table would keep its plan, and the plan of a report with several steps
+    grows with each step until planning takes longer than reading. ``from_few``: the input is so small that the facts
+    are collected without being counted first. ``part`` of ``parts``: the position of these facts in the whole run.
     """
     cached: list[DataFrame] = []
     ready = {}
     try:
-        if not from_few or len(facts) > 1:  # one may be made of another
+        if not from_few or len(facts) > 1:  # one may be computed from another
             cached += [rows.persist() for rows in facts.values()]
         for index, (name, rows) in enumerate(facts.items()):
             begin, until = (
@@ -206,19 +206,19 @@ def read_facts(
             ready[name] = rows if table is None else table
         yield ready
     finally:
-        with suppress(Exception):  # a session whose Java is gone has nothing to give back
+        with suppress(Exception):  # a session whose Java is gone has no cache
             for rows in cached:
                 rows.unpersist()
 
 
 def as_table(rows: "DataFrame") -> "DataFrame | None":
-    """Their values alone, in one partition; None when they are not that few."""
+    """The rows as a table without a plan, in one partition; None if there are more than FEW_ROWS."""
     table = rows.coalesce(1).limit(FEW_ROWS + 1).toArrow()
     return None if table.num_rows > FEW_ROWS else rows.sparkSession.createDataFrame(table, rows.schema).coalesce(1)
 
 
 def describe(stores: "Sequence[StoreInputs]", facts: "dict[str, DataFrame]") -> list[dict[str, Any]]:
-    """What was read of each store: of its log, if that was read, of its lake and its poll journal if there are any."""
+    """What was read of each store: of its log if the report reads logs, of its lake and its poll journal if any."""
     from pyspark.sql import functions as F
 
     from spark_jobs.inputs import log_described

@@ -1,4 +1,4 @@
-"""The tasks that Celery runs: a run of a report or of the lake, and what schedules ask for."""
+"""Celery's tasks: runs of reports, fills of the lake, and the runs that schedules start."""
 
 import logging
 from typing import Any
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
     time_limit=worker.TIME_LIMIT_S + 120,
 )
 def run_report(run_id: int) -> None:
-    """Carry out one run. Pools that know time limits have these; the worker also watches the time itself."""
+    """Carry out one run. The time limits work in some of Celery's pools only, so the worker also watches the time."""
     worker.carry_out(run_id)
 
 
@@ -29,7 +29,7 @@ def run_report(run_id: int) -> None:
 def run_scheduled(
     report: str, last_hours: int | None = None, topic: str | None = None, consumer_group: str | None = None
 ) -> None:
-    """Start a run by schedule, unless one is under way."""
+    """Start the run of a schedule, unless a run of the report is under way."""
     about = Parameters(last_hours, topic, consumer_group)
     try:
         runs.require_report(report)
@@ -40,7 +40,7 @@ def run_scheduled(
 
 @shared_task(name=lake_state.SYNC_TASK, ignore_result=True)  # type: ignore[untyped-decorator, unused-ignore]
 def lake_sync(with_bodies: bool = False) -> None:
-    """Start filling the lake by schedule, unless that is under way."""
+    """Start the fill of a schedule, unless a fill is under way."""
     try:
         lake_state.begin_sync(with_bodies=with_bodies, requested_by="schedule")
     except (runs.RunActiveError, runs.NoWorkerError) as error:
@@ -49,7 +49,7 @@ def lake_sync(with_bodies: bool = False) -> None:
 
 @worker_ready.connect  # type: ignore[untyped-decorator, unused-ignore]
 def on_worker_ready(**_: Any) -> None:
-    """Set Spark up, and take up the runs whose messages a killed worker took with it."""
+    """Set Spark up, and enqueue the runs whose messages a killed worker took with it."""
     setup.begin()
     worker.enqueue_forgotten()
     worker.keep_house()

@@ -1,6 +1,6 @@
-"""The lake of this broker's store, as the page shows it, and the runs and the schedule that fill it.
+"""The state of the lake of this broker's store for the page, and the runs and the schedule that fill it.
 
-Reads the notes that every fill leaves behind. Imports no pyspark.
+Reads the notes that every fill writes. Does not import pyspark.
 """
 
 from datetime import datetime
@@ -24,47 +24,48 @@ FIRST_CRON = "15 * * * *"
 
 
 class NotUnderWayError(LookupError):
-    """The report worker is not filling the lake; a sentence."""
+    """The report worker is not filling the lake. The message is a sentence."""
 
 
 class LakeState(NamedTuple):
-    """``folder`` is empty while there is no lake; ``problem`` is why it cannot be read."""
+    """``folder`` is empty if there is no lake. ``problem`` says why the lake cannot be read, or is empty."""
 
     folder: str
     position: int
     behind_bytes: int | None
-    """How much of the log the lake has not read; None where the store does not say where its log ends."""
+    """Bytes of the log that the lake has not read; None if the store has no file with the end of its log."""
     synced_ms: int | None
     messages: Rows
     polls: Rows
     gap_bytes: int
     missing_journal_files: int
     retired_bytes: int
-    """In files that were merged or dropped, and that may still be read."""
+    """Bytes of files that were merged or dropped, and not yet deleted."""
     dropped: Dropped
-    """Rows that the lake had, and that it was not to keep any longer."""
+    """Rows that the lake has dropped because of GLASSMQ_LAKE_KEEP_DAYS."""
     ended_by: str
-    """Why the lake has no more of the log, as ``LogPlan.ended_by``; ``segments_unread`` behind that are not empty."""
+    """Why the log ended where it did at the last fill, as ``LogPlan.ended_by``."""
     segments_unread: int
+    """Segments behind that end that are not empty."""
     other_lakes: int
-    """Lakes of stores that were at the same path."""
+    """Lakes of other stores that were at the same path before."""
     problem: str
     under_way: bool
     """Whether a fill runs or waits."""
     status: str
-    """Of the fill under way, else of the last one; empty if there was none."""
+    """The status of the fill under way, otherwise of the last one; empty without any fill."""
     percent: int
-    """Of the round under way."""
+    """Progress of the round under way."""
     doing: str
     cancel_requested: bool
     last_try: datetime | None
     last_failure: str
-    """Why the last fill failed; empty if it did not."""
+    """Why the last fill failed; empty if it did not fail."""
     schedule: Schedule | None
 
 
 def lake_state() -> LakeState:
-    """The state now."""
+    """The current state."""
     store, problem, notes = Path(settings.GLASSMQ_STORE_DIR), "", None
     path = find_notes(store)
     try:
@@ -106,10 +107,10 @@ def lake_state() -> LakeState:
 
 
 def find_notes(store: Path) -> Path | None:
-    """The notes on the lake's broker; None while there is no lake.
+    """The file with the notes on this store; None if there is no lake.
 
-    Of several below GLASSMQ_LAKE_DIR the one that the broker waits for, as the store's ``lakePosition`` names it, else
-    the newest. Where GLASSMQ_LAKE_DIR has none, the lake that ``lakePosition`` names.
+    If GLASSMQ_LAKE_DIR has several, it is the one that the store's ``lakePosition`` names, otherwise the newest. If it
+    has none, it is the one that ``lakePosition`` names.
     """
     position = lake_position.decode(_read(store / lake_position.FILE_NAME))
     noted = Path(position.lake) if position and position.lake.endswith(".json") else None
@@ -118,19 +119,19 @@ def find_notes(store: Path) -> Path | None:
 
 
 def _notes(store: Path) -> list[Path]:
-    """The notes below GLASSMQ_LAKE_DIR on stores that were at that path, oldest first."""
+    """The files below GLASSMQ_LAKE_DIR with notes on stores that were at this path, oldest first."""
     lakes = Path(settings.GLASSMQ_LAKE_DIR)
     return [notes_path(lakes, broker) for broker in brokers(lakes, store)]
 
 
 def find_active() -> ReportRun | None:
-    """The fill that runs or waits."""
+    """The fill that runs or waits, if any."""
     runs.take_up_lost_runs()
     return ReportRun.objects.filter(report=runs.LAKE, status__in=ACTIVE).first()
 
 
 def begin_sync(*, with_bodies: bool = False, requested_by: str = "person") -> None:
-    """Have the report worker fill the lake. RunActiveError while it does; NoWorkerError."""
+    """Have the report worker fill the lake. RunActiveError if it does already; NoWorkerError."""
     try:
         runs.start_run(runs.LAKE, {"with_bodies": with_bodies}, requested_by)
     except runs.RunActiveError as error:
@@ -148,19 +149,19 @@ def cancel_sync() -> None:
 
 
 def read_schedule() -> Schedule | None:
-    """When the lake is filled by itself; None where somebody has removed the entry."""
+    """When the lake is filled automatically; None if somebody has removed the schedule."""
     task = _task()
     return None if task is None else described(task)
 
 
 def change_schedule(cron: str | None, enabled: bool | None) -> Schedule:
-    """Change when, or whether, the lake is filled by itself. BadCronError."""
+    """Change when, or whether, the lake is filled automatically. BadCronError."""
     task = _task() or PeriodicTask(name=SCHEDULE_NAME, task=SYNC_TASK, enabled=False, crontab=crontab_of(FIRST_CRON))
     if cron is not None:
         task.crontab, task.interval, task.solar, task.clocked = crontab_of(cron), None, None, None
     if enabled is not None:
         task.enabled = enabled
-    task.last_run_at = None  # so that it does not run at once for the time that it was off
+    task.last_run_at = None  # otherwise it would run at once for a time at which it was off
     task.save()
     return described(task)
 

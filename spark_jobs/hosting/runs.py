@@ -1,6 +1,6 @@
-"""Runs of reports, and of fills of the lake, as the web sees them: start, find, cancel, remove, their files and logs.
+"""Runs of reports and fills of the lake for the web: start, find, cancel and remove them, and their files and logs.
 
-A run is a row of ReportRun. Imports no pyspark.
+A run is a row of ReportRun. Does not import pyspark.
 """
 
 import logging
@@ -30,26 +30,26 @@ LAKE = "lake"
 LAST_RUNS = 5
 LISTED_RUNS = 100
 LOST_AFTER = timedelta(seconds=60)
-"""A worker that gives no sign of life for so long is gone, and its run with it."""
+"""A worker without a sign of life for so long has ended, and its run with it."""
 RETRY_AFTER_S = (5, 60)
-"""How long after an attempt that failed for something that may pass the next one begins."""
+"""Pauses before the next attempts, if the cause of the failure may pass."""
 _FILE_NAME = re.compile(r"[a-z0-9_]+\.(json|html|csv|parquet)")
 
 
 class UnknownReportError(LookupError):
-    """There is no report of that name, no such run of it, or no such file of the run; a sentence."""
+    """There is no such report, run or file of a run. The message is a sentence."""
 
 
 class UnknownBrokerError(LookupError):
-    """There is no store of a broker of that name; a sentence."""
+    """There is no store of a broker with that name. The message is a sentence."""
 
 
 class RunActiveError(RuntimeError):
-    """A run of that report is under way; a sentence."""
+    """A run of that report is under way. The message is a sentence."""
 
 
 class NoWorkerError(RuntimeError):
-    """The run could not be handed to the workers; a sentence."""
+    """The run could not be handed to the report worker. The message is a sentence."""
 
 
 class ReportOverview(NamedTuple):
@@ -68,7 +68,7 @@ class Overview(NamedTuple):
 
 
 def overview() -> Overview:
-    """What the page shows."""
+    """All that the page ``/reports`` shows."""
     take_up_lost_runs()
     return Overview(
         read_environment(),
@@ -80,14 +80,14 @@ def overview() -> Overview:
 
 
 def require_report(name: str) -> ReportInfo:
-    """UnknownReportError for a name that there is not."""
+    """The report of that name. UnknownReportError if there is none."""
     if name not in REPORTS:
         raise UnknownReportError(f"There is no report {name!r}, but {', '.join(REPORTS)}.")
     return REPORTS[name]
 
 
 def stores(broker: str = "") -> list[tuple[str, Path]]:
-    """(name, store) of the brokers of this installation, or of one of them; empty for a name that there is not.
+    """(name, store) of the brokers of this installation, or of ``broker`` only; empty if there is no such broker.
 
     The settings name the first broker's store. ``manage.py broker --cluster`` puts those of the others below
     ``brokers`` in the data folder (``bridge/cluster.py``).
@@ -99,9 +99,9 @@ def stores(broker: str = "") -> list[tuple[str, Path]]:
 
 
 def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person") -> ReportRun:
-    """A new run, handed to the workers. RunActiveError while another one of that report is under way; NoWorkerError.
+    """Start a run by handing it to the report worker. RunActiveError while a run of the report is under way.
 
-    UnknownBrokerError for a ``broker`` in the parameters that has no store here.
+    NoWorkerError; UnknownBrokerError if the ``broker`` of the parameters has no store here.
     """
     if name != LAKE:
         require_report(name)
@@ -145,17 +145,19 @@ def sender() -> Celery:
 
 
 def enqueue(run_id: int, delay_s: float = 0) -> None:
-    """Hand a run to the workers. One that gets it twice runs it once."""
+    """Hand a run to the report worker. A run that is handed over twice is carried out once."""
     sender().send_task(RUN_TASK, args=[run_id], countdown=delay_s or None, ignore_result=True, retry=False)
 
 
 def find_run(name: str, run_id: int) -> ReportRun:
-    """UnknownReportError when there is no such run of that report."""
+    """The run with that number. UnknownReportError if the report has none."""
     require_report(name)
     take_up_lost_runs()
     run = ReportRun.objects.filter(report=name, pk=run_id).first()
     if run is None:
-        raise UnknownReportError(f"{name} has no run {run_id}: it was removed, is another report's, or never was.")
+        raise UnknownReportError(
+            f"{name} has no run {run_id}. It was removed, belongs to another report, or never existed."
+        )
     return run
 
 
@@ -177,7 +179,7 @@ def cancel_or_remove(name: str, run_id: int) -> ReportRun | None:
 
 
 def cancel(run: ReportRun) -> bool:
-    """End a run that has not begun, or ask its worker to. False if it has ended."""
+    """Cancel a run that has not begun, or ask its worker to end it. False if the run has ended already."""
     not_begun = ReportRun.objects.filter(pk=run.pk, status__in=(Status.QUEUED, Status.WAITING))
     return bool(
         not_begun.update(status=Status.CANCELLED, finished=timezone.now(), doing="")
@@ -186,12 +188,12 @@ def cancel(run: ReportRun) -> bool:
 
 
 def log_of(run: ReportRun) -> Path:
-    """Where the worker keeps what was said while it ran; there is none of a run that went well."""
+    """The file with the log of a run. It is deleted if the run succeeds or is cancelled."""
     return Path(settings.GLASSMQ_REPORTS_DIR) / run.report / f"{run.pk}.log"
 
 
 def log_to_read(name: str, run_id: int) -> Path:
-    """The log of a run that ended badly, or is under way. UnknownReportError when there is none."""
+    """The log of a run that failed or is under way. UnknownReportError if there is none."""
     run = find_run(name, run_id)
     if not has_log(run):
         raise UnknownReportError(f"Run {run_id} of {name} has no log.")
@@ -199,7 +201,7 @@ def log_to_read(name: str, run_id: int) -> Path:
 
 
 def has_log(run: ReportRun) -> bool:
-    """Whether anything was said."""
+    """Whether the run has a log that is not empty."""
     log = log_of(run)
     return log.is_file() and log.stat().st_size > 0
 
@@ -213,7 +215,7 @@ def remove(run: ReportRun) -> None:
 
 
 def files_of(run: ReportRun) -> list[str]:
-    """Names of the run's files, in order."""
+    """The sorted names of the run's files."""
     folder = Path(settings.GLASSMQ_REPORTS_DIR) / run.folder
     if not run.folder or not folder.is_dir():
         return []
@@ -221,7 +223,7 @@ def files_of(run: ReportRun) -> list[str]:
 
 
 def file_of(name: str, run_id: int, file: str) -> Path:
-    """One of the run's own files. UnknownReportError for any other name."""
+    """The path of one of the run's own files. UnknownReportError for any other name."""
     run = find_run(name, run_id)
     if file not in files_of(run):
         raise UnknownReportError(f"Run {run_id} of {name} has no file {file!r}.")
@@ -229,15 +231,15 @@ def file_of(name: str, run_id: int, file: str) -> Path:
 
 
 def take_up_lost_runs() -> None:
-    """A run whose worker is gone is tried again, or has failed; nobody else would ever say so."""
+    """Try the runs again whose worker has ended, or write that they failed. Their own worker no longer can."""
     for run in ReportRun.objects.filter(status=Status.RUNNING, heartbeat__lt=timezone.now() - LOST_AFTER):
         end_attempt(run, "The report worker ended while it ran this report.", passing=True)
 
 
 def end_attempt(run: ReportRun, why: str, *, passing: bool) -> None:
-    """An attempt has failed: the run is tried again if that may pass and there were not too many, else it has failed.
+    """End an attempt that failed. If the cause is ``passing`` and attempts are left, the run is tried again.
 
-    Nothing happens when another attempt has taken this one's place.
+    Otherwise the run has failed. Nothing happens if another attempt has taken this one's place.
     """
     mine = ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING, attempt=run.attempt)
     if mine.filter(cancel_requested=True).update(status=Status.CANCELLED, finished=timezone.now(), doing=""):

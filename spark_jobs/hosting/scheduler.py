@@ -1,8 +1,8 @@
-"""Celery's beat for schedules in the database, of which any number may run: each due time is sent once.
+"""Celery's beat for schedules in the database. Any number of beats may run; each due time is sent once.
 
-django-celery-beat keeps in memory when an entry ran last and writes it down every few minutes, so two beats send
-everything twice, and one that is killed sends again what it sent just before. Here the time in the database decides:
-whoever moves it from the value that makes the entry due has the right to send.
+django-celery-beat keeps the last run of an entry in memory and saves it every few minutes. So two beats would send
+everything twice, and a beat that was killed would send its last entries again. Here the time in the database decides:
+the beat that replaces the old time by the new one sends the entry.
 """
 
 import logging
@@ -18,21 +18,21 @@ logger = logging.getLogger(__name__)
 
 
 class Scheduler(DatabaseScheduler):  # type: ignore[misc, unused-ignore]  # celery has no types
-    """Sends what is due and not sent by another."""
+    """Sends the entries that are due and were not sent by another beat."""
 
     def apply_entry(self, entry: Any, producer: Any = None) -> None:
-        """Send an entry that its own memory says is due. Called after ``reserve``."""
+        """Send an entry that is due according to this process's memory. Called after ``reserve``."""
         try:
             if is_ours(entry):
                 super().apply_entry(entry, producer=producer)
                 return
         except DatabaseError:
-            logger.exception("Whether %s is due cannot be said now; it is not sent.", entry.name)
-        self._dirty.discard(entry.name)  # the time at which somebody else sent it is not to be overwritten
+            logger.exception("The schedule %s is not sent: the database does not say whether it is due.", entry.name)
+        self._dirty.discard(entry.name)  # saving it would overwrite the time at which another beat sent it
 
 
 def is_ours(entry: ScheduleEntry) -> bool:
-    """Whether the entry is due by what the database says, and this process is the one to send it."""
+    """Whether the entry is due according to the database, and this process has claimed it."""
     row = PeriodicTask.objects.filter(pk=entry.model.pk, enabled=True)
     last = row.values_list("last_run_at", flat=True).first()
     if last is not None and not entry.schedule.is_due(last.astimezone(entry.app.timezone))[0]:

@@ -1,6 +1,6 @@
-"""When reports run by themselves: entries of django-celery-beat, as people see and change them.
+"""The schedules of reports: entries of django-celery-beat, as users see and change them.
 
-An entry is a cron expression of five fields, in UTC: minute, hour, day of the month, month, day of the week.
+An entry has a cron expression of five fields, in UTC: minute, hour, day of the month, month, day of the week.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _FIELD = re.compile(r"[0-9a-z*,/-]+", re.IGNORECASE)
 
 
 class Parameters(NamedTuple):
-    """What the runs of an entry are about: the ``last_hours`` before them, one topic, one group; None is everything."""
+    """Restricts the runs of an entry to the ``last_hours`` before them, one topic and one group; None is all."""
 
     last_hours: int | None = None
     topic: str | None = None
@@ -41,10 +41,10 @@ class Parameters(NamedTuple):
 
     @classmethod
     def decode(cls, text: str) -> "Parameters":
-        """The parameters of an entry. Keyword arguments of other names, made in the admin, are left out."""
+        """The parameters of an entry. Other keyword arguments, which the admin allows, are ignored."""
         try:
-            found = json.loads(text)
-            return cls(**{name: found[name] for name in cls._fields if name in found})
+            arguments = json.loads(text)
+            return cls(**{name: arguments[name] for name in cls._fields if name in arguments})
         except (ValueError, TypeError):
             return cls()
 
@@ -53,7 +53,7 @@ EVERYTHING = Parameters()
 
 
 class Schedule(NamedTuple):
-    """One entry. ``cron`` is None for one of another kind, made in the admin; ``when`` says it in words."""
+    """One entry. ``when`` is its time in words. ``cron`` is None for an entry of another kind, from the admin."""
 
     id: int
     name: str
@@ -65,15 +65,15 @@ class Schedule(NamedTuple):
 
 
 class NoScheduleError(LookupError):
-    """The report has no such entry; a sentence."""
+    """The report has no such entry. The message is a sentence."""
 
 
 class BadCronError(ValueError):
-    """It is no cron expression, or one of no time; a sentence."""
+    """The text is no cron expression, or one that never matches. The message is a sentence."""
 
 
 class ScheduleExistsError(RuntimeError):
-    """The report has that entry already, or too many; a sentence."""
+    """The report has that entry already, or too many entries. The message is a sentence."""
 
 
 def arguments_for(report: str) -> str:
@@ -84,8 +84,8 @@ def arguments_for(report: str) -> str:
 def parameters_at(report: str, now: datetime, about: Parameters = EVERYTHING) -> dict[str, Any]:
     """The parameters of a run that an entry starts now.
 
-    The period ends with the last whole minute. Without ``last_hours`` a daily report is about the last whole day (UTC),
-    beside the day before it, and any other report about all stored data.
+    With ``last_hours`` the period ends with the last whole minute. Without it a daily report covers the last whole day
+    (UTC) and compares it with the day before, and any other report covers all stored data.
     """
     now_ms = int(now.timestamp() * 1000)
     parameters: dict[str, Any] = {"topic": about.topic, "consumer_group": about.consumer_group}
@@ -99,7 +99,7 @@ def parameters_at(report: str, now: datetime, about: Parameters = EVERYTHING) ->
 
 
 def schedules_of(report: str) -> list[Schedule]:
-    """Entries that run this report, in the order in which they were made."""
+    """The entries that run this report, oldest first."""
     return [described(task) for task in tasks_of(report)]
 
 
@@ -113,7 +113,7 @@ def tasks_of(report: str) -> "list[PeriodicTask]":
 
 
 def described(task: PeriodicTask) -> Schedule:
-    """An entry for people."""
+    """An entry as users see it."""
     plain = task.crontab if task.crontab and str(task.crontab.timezone) == "UTC" else None
     cron = " ".join(getattr(plain, field) for field in FIELDS) if plain else None
     when = task.crontab.human_readable if task.crontab else task.scheduler
@@ -122,11 +122,11 @@ def described(task: PeriodicTask) -> Schedule:
 
 
 def add(report: str, cron: str, *, enabled: bool = True, parameters: Parameters = EVERYTHING) -> Schedule:
-    """One more entry. BadCronError, ScheduleExistsError."""
+    """Add an entry. BadCronError, ScheduleExistsError."""
     with transaction.atomic():
         there = tasks_of(report)
         if len(there) >= MOST:
-            raise ScheduleExistsError(f"{report} has {MOST} schedules; that is as many as there may be.")
+            raise ScheduleExistsError(f"{report} has {MOST} schedules, the largest allowed number.")
         task = PeriodicTask(
             task=RUN_SCHEDULED_TASK,
             args=arguments_for(report),
@@ -147,9 +147,9 @@ def change(
     enabled: bool | None = None,
     parameters: Parameters | None = None,
 ) -> Schedule:
-    """Change when an entry runs, whether, or about what; None leaves that as it is.
+    """Change the time of an entry, whether it runs, or its parameters; None leaves them unchanged.
 
-    It runs next when it is next due from now on. NoScheduleError, BadCronError, ScheduleExistsError.
+    It runs at its next time from now on. NoScheduleError, BadCronError, ScheduleExistsError.
     """
     changed = {"date_changed"}
     with transaction.atomic():
@@ -206,9 +206,9 @@ def _refuse_twice(report: str, others: "list[PeriodicTask]", task: PeriodicTask)
 
 
 def _save(report: str, task: PeriodicTask, fields: set[str] | None = None) -> None:
-    """Write the entry, or only these fields of it: a beat may be writing when it ran last.
+    """Write the entry, or only these fields of it, because a beat may write its last run at the same time.
 
-    Its name, which no other may have, consists of its report, its times and its parameters.
+    Its unique name consists of its report, its times and its parameters.
     """
     entry = described(task)
     if entry.cron is not None and (fields is None or "name" in fields):

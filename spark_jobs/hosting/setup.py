@@ -1,7 +1,7 @@
-"""Whether this environment has Spark, and its installation while everything else already works.
+"""Checks whether this environment has Spark, and installs it in the background.
 
-pyspark alone is half a gigabyte, so it is not part of ``make setup``: the report worker installs it when it starts, in
-the background, from the hashes in ``requirements/spark.txt``. It keeps in the database how far that is, for the pages.
+pyspark alone is half a gigabyte, so it is not part of ``make setup``. The report worker installs it when it starts, by
+the hashes of ``requirements/spark.txt``. It writes the progress to the database, for the pages.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 REQUIREMENTS = Path(__file__).resolve().parent.parent.parent / "requirements" / "spark.txt"
 SIGN_OF_LIFE_S = 15.0
 SILENCE = timedelta(minutes=2)
-"""An installation without a sign of life for so long has died."""
+"""An installation without a sign of life for so long has ended."""
 INSTALLING = "Installing Spark and its packages: a download of about 690 MB, which takes some minutes."
 
 
@@ -49,28 +49,28 @@ def read_environment() -> Environment:
     if row.state == SparkState.INSTALLING and timezone.now() - row.updated > SILENCE:
         return Environment(
             SparkState.FAILED,
-            "The installation of Spark stopped without a word; it begins again when the report worker starts.",
+            "The installation of Spark ended without a result. It begins again when the report worker starts.",
         )
     return Environment(SparkState(row.state), row.text)
 
 
 def write_environment(state: SparkState, text: str) -> None:
-    """Replace what is known."""
+    """Replace the state and its sentence."""
     SparkEnvironment.objects.update_or_create(
         pk=SparkEnvironment.ROW, defaults={"state": state, "text": text[:2000], "updated": timezone.now()}
     )
 
 
 def scratch_folder() -> Path:
-    """Where Spark keeps what it needs while it runs."""
+    """The folder for Spark's temporary files."""
     return Path(settings.GLASSMQ_DATA_DIR) / "spark"
 
 
 def problem() -> str:
-    """Why reports cannot run in this environment, as a sentence; empty when they can."""
+    """Why reports cannot run in this environment, as a sentence; empty if they can."""
     try:
         require_packages(settings.GLASSMQ_SPARK_MASTER)
-        if not is_connect(settings.GLASSMQ_SPARK_MASTER):  # whose server has the Java
+        if not is_connect(settings.GLASSMQ_SPARK_MASTER):  # a Connect server has its own Java
             find_java_home(current_java_home(), scratch_folder())
     except (NoSparkError, NoJavaError) as error:
         return str(error)
@@ -83,7 +83,7 @@ def is_ready() -> bool:
 
 
 def begin() -> threading.Thread | None:
-    """Write whether Spark is there. If it is not, start to install it; returns the thread that does so."""
+    """Write whether Spark is installed. If it is not, start a thread that installs it, and return the thread."""
     if not problem():
         write_ready()
         return None
@@ -102,7 +102,7 @@ def write_ready() -> str:
 
 
 def set_up() -> None:
-    """Install what is missing, and write how that ended. Of two workers the second waits for the first."""
+    """Install what is missing, and write the outcome. If two workers do this, the second waits for the first."""
     scratch_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with open(scratch_folder() / "setup.lock", "w") as lock:
@@ -122,7 +122,7 @@ def set_up() -> None:
 
 
 def install_command() -> list[str]:
-    """The program that installs, empty when there is none."""
+    """The installation command; empty if there is neither pip nor uv."""
     requirements = ["--require-hashes", "--requirement", str(REQUIREMENTS)]
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install", "--no-input", "--progress-bar", "off", *requirements]
@@ -131,7 +131,7 @@ def install_command() -> list[str]:
 
 
 def install(command: list[str], lock: int) -> str:
-    """Install the requirements. Returns why that failed, or an empty text.
+    """Install the requirements. Returns why this failed, or an empty text.
 
     The program inherits the file descriptor ``lock``, so that the lock holds even when this process dies. The next try
     completes an installation that was killed half-way, because packages are installed by name and hash.

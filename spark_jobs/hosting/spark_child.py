@@ -41,14 +41,14 @@ StartSpark = Callable[[], "AbstractContextManager[SparkSession]"]
 
 
 class Progress(Protocol):
-    """Whom to tell how far a job is."""
+    """Receives the progress of a job."""
 
     def __call__(self, percent: int, doing: str, until: int = 0) -> None:
-        """``until``: Spark reads from now on, and the percentage grows to this as its tasks end."""
+        """``until``: a scan begins, and the percentage grows to this value as Spark's tasks end."""
 
 
 class ProgressLines:
-    """Says how far a job is, in percent that never go back. Two threads call it."""
+    """Sends the progress of a job. The percentage never decreases. Two threads call this."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -91,7 +91,7 @@ def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progres
 
 
 def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
-    """Fill the lake of a store for one round; returns ``messages`` written, and ``is_all`` if no round has to follow.
+    """Fill the lake of a store for one round; returns ``messages`` written, and ``is_all`` if no round must follow.
 
     ``arguments``: ``store``, ``lakes``, ``with_bodies``, ``keep_days``.
     """
@@ -115,14 +115,14 @@ JOBS: dict[str, Callable[[dict[str, Any], StartSpark, Progress], dict[str, Any]]
 
 
 def carry_out(order: dict[str, Any], say: Say) -> None:
-    """Do one job, and say its result or its error."""
+    """Carry out one job, and send its result or its error."""
     progress = ProgressLines(say)
 
     @contextmanager
     def start_spark() -> "Iterator[SparkSession]":
         progress(0, "starting Spark")
         spark = get_session(order["master"], Path(order["scratch"]))
-        progress(1, "Spark is there")
+        progress(1, "Spark has started")
         with watch_tasks(spark, progress.tell_tasks):
             yield spark
 
@@ -134,7 +134,7 @@ def carry_out(order: dict[str, Any], say: Say) -> None:
 
 
 def read_orders(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
-    """Pass on the orders on standard input; when it ends, end the process, within END_GRACE_S."""
+    """Pass on the orders from standard input. At its end, end the process within END_GRACE_S."""
     for line in sys.stdin:
         orders.put(json.loads(line))
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
@@ -143,7 +143,7 @@ def read_orders(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
 
 
 def on_terminate(*_: object) -> None:
-    """End Java first: what the job does when it is broken off would else wait for the tasks that still run."""
+    """End Java first, because the job's clean-up would otherwise wait for the tasks that still run."""
     end_java()
     sys.exit()
 
@@ -153,7 +153,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, on_terminate)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what Java and libraries print is not for whoever reads the answers
+    os.dup2(2, 1)  # what Java and libraries print must not be among the answers
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=read_orders, args=(orders,), name="orders", daemon=True).start()
     while True:

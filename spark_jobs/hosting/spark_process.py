@@ -1,7 +1,7 @@
 """The child process that has the Spark session (``spark_child``), as the report worker sees it.
 
-A session takes seconds to start and a gigabyte to keep, and what runs in it may hang or lose its Java. So it lives in a
-process group of its own, which serves one job after the other and which the worker can end at any moment.
+A session takes seconds to start and a gigabyte of memory, and its jobs may hang or lose their Java. So it lives in its
+own process group, which carries out one job after the other and which the worker can end at any moment.
 """
 
 import json
@@ -27,23 +27,23 @@ COMMAND = (sys.executable, "-m", "spark_jobs.hosting.spark_child")
 LOOK_S = 0.1
 """How often a watcher is asked whether the job is still wanted."""
 END_GRACE_S = 5.0
-"""How long Java may take to remove its files, and a Connect server to hear that its session is over."""
+"""How long Java may take to remove its files, or the session at a Connect server to be closed."""
 LOG_BYTES = 1024 * 1024
-"""What is kept of a job's log, from its beginning."""
+"""The size of the beginning of a job's log that is kept."""
 
 
 class Watcher(Protocol):
-    """Whoever wants a job's result."""
+    """Follows a job, and decides whether it goes on."""
 
     def progress(self, percent: int, doing: str) -> None:
-        """How far the job is."""
+        """Called with the job's progress."""
 
     def is_wanted(self) -> bool:
-        """Asked every LOOK_S. When it is False, the child is ended."""
+        """Whether the job may go on. Called every LOOK_S; after False the child is ended."""
 
 
 class SparkProcess:
-    """Starts the child when there is a job, and ends it when it has been idle. Threads share it: one job at a time."""
+    """Starts the child for the first job, and ends it when it has been idle. Carries out one job at a time."""
 
     def __init__(self, idle: timedelta = timedelta(minutes=10), command: Sequence[str] = COMMAND) -> None:
         self._idle = idle
@@ -60,10 +60,10 @@ class SparkProcess:
         return None if self._child is None else self._child.pid
 
     def run(self, order: dict[str, Any], log: Path, watcher: Watcher) -> dict[str, Any]:
-        """Have the child do a job; what it prints meanwhile is written to ``log``.
+        """Have the child carry out a job, and write its output to ``log``.
 
-        Returns ``spark_child``'s last answer, or ``{"gone": exit code}`` when the child ended without one, as it does
-        when the watcher does not want the result any more. OSError when the child cannot be started.
+        Returns the last answer of ``spark_child``, or ``{"gone": exit code}`` if the child ended without an answer, for
+        example because the watcher did not want the job any more. OSError if the child cannot be started.
         """
         with self._lock:
             log.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class SparkProcess:
             return answer
 
     def end_if_idle(self) -> None:
-        """End a child that has had nothing to do for too long."""
+        """End a child that has been idle for too long."""
         if self._lock.acquire(blocking=False):
             try:
                 if timezone.now() - self._used >= self._idle:
@@ -97,7 +97,7 @@ class SparkProcess:
             self._start()
         assert self._child is not None
         assert self._child.stdin is not None
-        with suppress(OSError):  # a child that has ended says so among its answers
+        with suppress(OSError):  # the child has ended, and "gone" is among its answers
             self._child.stdin.write(json.dumps(order).encode() + b"\n")
             self._child.stdin.flush()
         while True:
@@ -132,7 +132,7 @@ class SparkProcess:
         answers.put({"gone": child.wait()})
 
     def _read_log(self, child: "subprocess.Popen[bytes]", _: object) -> None:
-        """Write what the child prints to the log of the job under way, and to the worker's own output."""
+        """Write the child's output to the log of the job under way, and to the worker's own output."""
         assert child.stderr is not None
         for line in child.stderr:
             with suppress(OSError, ValueError):  # the log was closed a moment ago, or its disk is full
@@ -144,7 +144,7 @@ class SparkProcess:
                 sys.stderr.write(line.decode("utf-8", "replace"))
 
     def _end(self) -> None:
-        """End the child, by SIGTERM so that Spark removes its files, and then all that is left of its group."""
+        """End the child by SIGTERM, so that Spark removes its files, and then kill the rest of its group."""
         child, self._child = self._child, None
         if child is None:
             return

@@ -1,4 +1,4 @@
-"""Runs on the report worker's side: a Celery task has the child process carry one out, with a limit of time."""
+"""Runs on the report worker's side: a Celery task has the child process carry out a run, within a time limit."""
 
 import logging
 import threading
@@ -24,13 +24,13 @@ logger = logging.getLogger(__name__)
 
 TIME_LIMIT_S = 3600
 START_LIMIT_S = 240
-"""How long Spark may take to start, with the wait for a cluster's executors."""
+"""How long Spark may take to start, including the wait for a cluster's executors."""
 KEPT_RUNS = 30
-"""Ended runs of a report that are kept, with their files."""
+"""The number of ended runs of a report that are kept, with their files."""
 LOOK_AGAIN_S = 2.0
 HEARTBEAT_S = 0.5
 PARAMETERS = frozenset(Job._fields) - {"report", "stores", "folder", "lakes"}
-"""The fields of a job that people may set. The others are set here."""
+"""The fields of a job that users may set. The others are set here."""
 HOUSEKEEPING_S = 5.0
 
 
@@ -41,7 +41,7 @@ def spark() -> SparkProcess:
 
 
 def carry_out(run_id: int) -> None:
-    """Carry out the run with that number. Nothing happens if it is not waiting any more."""
+    """Carry out the run with that number, if it is still waiting."""
     waiting = ReportRun.objects.filter(pk=run_id, status__in=(Status.QUEUED, Status.WAITING))
     run = waiting.first()
     if run is None or not has_spark(run):
@@ -63,7 +63,7 @@ def carry_out(run_id: int) -> None:
 
 
 def has_spark(run: ReportRun) -> bool:
-    """Whether the run may begin. If not, it is carried out again in a moment, or has failed as Spark's set-up has."""
+    """Whether the run may begin. If not, it is handed over again in a moment, or fails as Spark's set-up did."""
     if setup.is_ready():
         return True
     environment = setup.read_environment()
@@ -79,7 +79,7 @@ def has_spark(run: ReportRun) -> bool:
 
 
 def folder_of(run: ReportRun) -> str:
-    """Where the files of a run are, below GLASSMQ_REPORTS_DIR."""
+    """The folder of a run's files, relative to GLASSMQ_REPORTS_DIR."""
     return f"{run.report}/{run.pk}"
 
 
@@ -104,7 +104,7 @@ def order_for(run: ReportRun) -> dict[str, Any]:
 
 
 def conclude(run: ReportRun, watch: "Watch", answer: dict[str, Any]) -> None:
-    """Write how the run ended, or have it carried out again."""
+    """Write how the run ended, or have it tried again."""
     if "done" in answer:
         conclude_done(run, answer["done"])
     elif watch.stopped_by == "cancel":
@@ -124,7 +124,7 @@ def conclude(run: ReportRun, watch: "Watch", answer: dict[str, Any]) -> None:
 
 
 def conclude_done(run: ReportRun, done: dict[str, Any]) -> None:
-    """The job is done. A fill of the lake with more to read waits behind the reports that wait now."""
+    """The job is done. A fill of the lake with more to read queues again behind the waiting reports."""
     messages = done["messages"]
     if run.report == runs.LAKE:
         messages += run.messages or 0
@@ -147,14 +147,14 @@ def conclude_done(run: ReportRun, done: dict[str, Any]) -> None:
 
 
 def attempt_of(run: ReportRun) -> "QuerySet[ReportRun]":
-    """The run, while no other attempt has taken the place of this one."""
+    """The run, or an empty query set if another attempt has taken the place of this one."""
     return ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING, attempt=run.attempt)
 
 
 class Watch:
     """Writes a run's progress and heartbeat to the database, and ends the run when it is cancelled or takes too long.
 
-    ``stopped_by`` is "cancel", or the sentence that says which limit the run has passed.
+    ``stopped_by`` is "cancel", or a sentence with the limit that the run has exceeded.
     """
 
     def __init__(self, run: ReportRun) -> None:
@@ -165,7 +165,7 @@ class Watch:
         self._doing = "starting Spark"
 
     def progress(self, percent: int, doing: str) -> None:
-        """How far the run is."""
+        """Remember the progress, for the next write to the database."""
         self._percent, self._doing = percent, doing
 
     def is_wanted(self) -> bool:
@@ -189,7 +189,7 @@ class Watch:
 
     def _look(self) -> None:
         cancelled = attempt_of(self._run).values_list("cancel_requested", flat=True).first()
-        if cancelled is not False:  # asked to stop, or another attempt has taken this one's place
+        if cancelled is not False:  # cancelled, or another attempt has taken this one's place
             self.stopped_by = "cancel"
         elif timezone.now() - self._written > timedelta(seconds=HEARTBEAT_S):
             self._written = timezone.now()
@@ -203,13 +203,13 @@ def remove_old_runs(report: str) -> None:
 
 
 def enqueue_forgotten() -> None:
-    """Enqueue again the runs that wait, because their messages may have died with a worker."""
+    """Enqueue the waiting runs again, because a killed worker may have taken their messages with it."""
     for run in ReportRun.objects.filter(status__in=(Status.QUEUED, Status.WAITING)):
         runs.enqueue(run.pk)
 
 
 def keep_house() -> threading.Event:
-    """Start a thread that takes up the runs of dead workers and ends an idle Spark, until the event is set."""
+    """Start a thread that takes up the runs of ended workers and ends an idle Spark, until the event is set."""
     over = threading.Event()
 
     def keep() -> None:

@@ -1,7 +1,7 @@
-"""What of a run's tables goes into its page: enough to draw and to read, never more than a browser takes.
+"""The part of a run's tables that goes into its page. It is limited to what a browser can show.
 
-A table may have a million rows. The page has the first ones of each, and of every chart the lines, bars and choices
-that are largest; the rest is summed up where it can be, and counted.
+A table may have a million rows. The page has the first rows of each table, and the largest lines, bars and choices of
+each chart. A stacked chart adds up the others. Other charts say how many are left out.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ _NUMBER = pa.int64()
 
 
 def kind_of(name: str, kind: pa.DataType = _NUMBER) -> str:
-    """How a column's values are written: time, day, us, ms, share, bytes, number, flag or text."""
+    """How to format a column's values: time, day, us, ms, share, bytes, number, flag or text."""
     if pa.types.is_string(kind):
         return "text"
     if pa.types.is_boolean(kind):
@@ -35,7 +35,7 @@ def kind_of(name: str, kind: pa.DataType = _NUMBER) -> str:
 
 
 def shown_table(table: pa.Table) -> dict[str, Any]:
-    """The first rows, column by column, how the columns are written, and how many rows there are."""
+    """The first rows by column, the formats of the columns, and the number of all rows."""
     return {
         "kinds": {name: kind_of(name, table.schema.field(name).type) for name in table.column_names},
         "rows": table.num_rows,
@@ -44,9 +44,9 @@ def shown_table(table: pa.Table) -> dict[str, Any]:
 
 
 def drawn(chart: Chart, table: pa.Table) -> dict[str, Any]:
-    """What the page needs to draw a chart: its rows, and how many lines, bars or choices are left out.
+    """The data of a chart: its rows, and how many lines, bars or choices are left out.
 
-    It shows all brokers together; where a table has each of several brokers only, they are told apart.
+    The chart shows all brokers together. If the table has no rows for all brokers, the labels name the broker.
     """
     rows, left_out = across_brokers(table), 0
     if chart.split and pc.count_distinct(rows["broker"]).as_py() > 1:
@@ -79,13 +79,13 @@ def drawn(chart: Chart, table: pa.Table) -> dict[str, Any]:
 
 
 def across_brokers(table: pa.Table) -> pa.Table:
-    """The rows about all brokers together, where the table has such rows."""
+    """The rows for all brokers together if the table has such rows; otherwise all rows."""
     rows = table.filter(pc.equal(table["broker"], ALL_BROKERS))
     return rows if rows.num_rows else table
 
 
 def places(chart: Chart, rows: pa.Table) -> list[str]:
-    """The columns that say where on the axis a row is."""
+    """The columns with a row's position on the axis."""
     if chart.kind == "bars":
         return []
     if chart.kind == "histogram":
@@ -94,7 +94,7 @@ def places(chart: Chart, rows: pa.Table) -> list[str]:
 
 
 def largest(rows: pa.Table, name: str, y: str, most: int) -> tuple[list[Any], int]:
-    """The values of a column that have most of ``y``, most of all first; and how many others there are."""
+    """The values of a column with the largest sums of ``y``, the largest first, and the number of the others."""
     sums = rows.group_by(name).aggregate([(y, "sum")])
     order = pc.sort_indices(sums, [(f"{y}_sum", "descending"), (name, "ascending")])
     values = sums[name].take(order).to_pylist()
@@ -102,7 +102,7 @@ def largest(rows: pa.Table, name: str, y: str, most: int) -> tuple[list[Any], in
 
 
 def labels(rows: pa.Table, split: tuple[str, ...]) -> pa.Array:
-    """What the lines and bars are called; a single column that is a number stays one."""
+    """The labels of lines and bars as text. A single column of numbers stays as it is."""
     if len(split) == 1:
         column = rows[split[0]]
         return pc.fill_null(column, "none") if pa.types.is_string(column.type) else column
@@ -110,7 +110,7 @@ def labels(rows: pa.Table, split: tuple[str, ...]) -> pa.Array:
 
 
 def largest_labels(chart: Chart, rows: pa.Table) -> tuple[pa.Table, int]:
-    """The rows of the largest labels, and how many others there are; ``stack`` has those as one label more."""
+    """The rows of the largest labels, and the number of the others. In a ``stack`` these have one label together."""
     kept, more = largest(rows, _LABEL, chart.y[0], MOST_BARS if chart.kind == "bars" else MOST_SERIES)
     is_kept = pc.is_in(rows[_LABEL], pa.array(kept, rows[_LABEL].type))
     if not more or chart.kind != "stack":
@@ -120,7 +120,7 @@ def largest_labels(chart: Chart, rows: pa.Table) -> tuple[pa.Table, int]:
 
 
 def merged(chart: Chart, rows: pa.Table) -> pa.Table:
-    """One row for each place, choice and label, in their order."""
+    """One row for each place, choice and label, sorted by them."""
     keys = [*places(chart, rows), *([chart.choose] if chart.choose else []), *([_LABEL] if chart.split else [])]
     sums = rows.group_by(keys).aggregate([(name, chart.merge) for name in chart.y])
     return sums.rename_columns([*keys, *chart.y]).sort_by([(name, "ascending") for name in keys])

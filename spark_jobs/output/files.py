@@ -1,7 +1,7 @@
 """The folder of one run: summary.json, report.html, and every table as CSV, JSON and Parquet.
 
-Everything is written into a folder with another name first and renamed at the end. A run that is killed therefore
-leaves nothing that looks like a result: a folder without summary.json is none.
+Everything is first written into a folder with another name, which is renamed at the end. So a run that is killed
+leaves nothing that looks like a result. A folder without summary.json is not a result.
 
 Columns whose names end with ``_ts`` are milliseconds since 1970 in JSON, timestamps (UTC) in Parquet and ISO 8601 in
 CSV.
@@ -25,7 +25,7 @@ from spark_jobs.reports.shape import Chart
 JSON_ROWS = 10_000
 """Rows that are converted to JSON at a time."""
 _FORMULA = r"^[=+\-@\t\r]"
-"""The beginnings of a cell that spreadsheets take for a formula."""
+"""The beginnings by which spreadsheets recognize a formula."""
 
 
 def write_folder(
@@ -33,8 +33,8 @@ def write_folder(
 ) -> dict[str, Any]:
     """Write all files of a run into ``folder``; returns the summary with the files' names.
 
-    A new folder appears at once. One that is there keeps what else lies in it; its files are replaced one by one,
-    the summary last.
+    A new folder appears with all of its files at once. In an existing folder the files are replaced one by one, the
+    summary last. Other files in it stay.
     """
     folder = folder.resolve()
     parent = folder if folder.exists() else folder.parent

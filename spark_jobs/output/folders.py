@@ -1,4 +1,4 @@
-"""The folders of runs, as those see them who only list and remove them: nothing of Arrow or Spark in here."""
+"""The folders of runs, for code that only lists and removes them. Imports neither Arrow nor Spark."""
 
 import shutil
 from contextlib import suppress
@@ -9,13 +9,13 @@ SUMMARY = "summary.json"
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a run's files; nothing happens when they are gone already."""
+    """Remove a run's files, if they still exist."""
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
 
 
 def remove_drafts(folder: Path) -> int:
-    """Remove what killed runs left below ``folder``; returns how many."""
+    """Remove the drafts that killed runs left below ``folder``; returns their number."""
     drafts = list(folder.glob(f"{DRAFT_PREFIX}*")) if folder.is_dir() else []
     for draft in drafts:
         shutil.rmtree(draft, ignore_errors=True)

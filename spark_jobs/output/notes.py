@@ -1,4 +1,4 @@
-"""The notes of a report: what its reader has to know before the figures, a sentence each."""
+"""The notes of a report: sentences that its reader must know before the figures."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_jobs.sources.commit_log_segments import LogPlan
 
 MOST_DAMAGE = 5
-"""Damaged places of a log that have a sentence each."""
+"""Damaged places of a log that get a sentence each."""
 
 
 def notes_of_run(
@@ -29,7 +29,7 @@ def notes_of_run(
         start = f"{store.broker}: " if len(stores) > 1 else ""
         sentences += [start + sentence for sentence in store_notes(info, store, source, is_empty, job)]
     return sentences + [
-        f"The table {name} is longer than can be kept here; it has its first rows only." for name in result.cut
+        f"The table {name} is too long for this report and contains its first rows only." for name in result.cut
     ]
 
 
@@ -69,7 +69,7 @@ def _restriction(job: Job) -> str:
 
 
 def damage_notes(plan: "LogPlan", source: dict[str, Any]) -> list[str]:
-    """What is missing because the log is damaged: bytes, offsets, about how many messages, of what time.
+    """Sentences on what the log's damage cost: bytes, offsets, the estimated number of messages, and their time.
 
     ``source`` describes what was read of the store (``run.describe``).
     """

@@ -1,8 +1,7 @@
 """report.html: one file that needs nothing else, so that it can be mailed and still opens in ten years.
 
 The charts are drawn by the vendored uPlot, which is written into the file. What comes from the store (names of topics)
-gets in only as JSON data and is shown as text; the page's own policy allows its one script, known by its digest, and
-nothing else.
+is in the page only as JSON data and is shown as text. The page's own policy allows only its one script, by its digest.
 """
 
 import base64
@@ -25,7 +24,7 @@ _PROJECT = Path(__file__).resolve().parent.parent.parent
 _UPLOT = _PROJECT / "static" / "vendor" / "uplot"
 _ASSETS = Path(__file__).resolve().parent.parent / "assets"
 _PLACE = re.compile(r"{{ (\w+) }}")
-"""Where a part of the page goes. All are filled at once, so that none is looked for in what comes from the store."""
+"""A placeholder of the page. All are replaced in one pass, so that none is searched for in data from the store."""
 PREVIOUS = "previous"
 """The table that the first one is compared with."""
 
@@ -69,13 +68,13 @@ def page(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[
 
 
 def read(path: Path) -> str:
-    """One of the files that the page is put together from."""
+    """The text of one of the page's parts."""
     return path.read_text(encoding="utf-8")
 
 
 def data(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]) -> str:
-    """What the page's script shows, as JSON that cannot leave its element."""
-    found = {
+    """The data of the page's script, as JSON that cannot end its element."""
+    shown = {
         "headlines": [
             figure | {"report_title": REPORTS[figure["report"]].title if figure["report"] else ""}
             for figure in summary["headlines"]
@@ -85,11 +84,11 @@ def data(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[
         "previous": shown_table(tables[PREVIOUS]) if PREVIOUS in tables else None,
         "step_ms": summary["step_ms"],
     }
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def lead(summary: dict[str, Any]) -> str:
-    """Which time, which brokers, which topic and group the report is about."""
+    """The time, brokers, topic and group of the report, as one line."""
     parameters, brokers = summary["parameters"], summary["brokers"]
     words = [window(parameters["from_ms"], parameters["to_ms"])]
     words.append(f"at {f'{len(brokers)} brokers: ' if len(brokers) > 1 else ''}{', '.join(brokers)}")
@@ -105,12 +104,12 @@ def lead(summary: dict[str, Any]) -> str:
 
 
 def words(summary: dict[str, Any]) -> str:
-    """What the report says, before its figures."""
+    """The sentences of the report, as HTML."""
     return "".join(f'<p class="said">{escape(sentence)}</p>\n' for sentence in summary["words"])
 
 
 def notes(summary: dict[str, Any]) -> str:
-    """What the reader has to know before the figures."""
+    """The notes of the report and what it left out, as HTML."""
     left_out = [f"{part['count']:,} left out: {part['text']}." for part in summary["left_out"]]
     return "".join(
         f'<p class="note-line" role="note">{escape(sentence)}</p>\n' for sentence in [*summary["notes"], *left_out]
@@ -118,11 +117,11 @@ def notes(summary: dict[str, Any]) -> str:
 
 
 def facts(summary: dict[str, Any]) -> str:
-    """The list of what was read of each broker, how far, by which version, and how long it took."""
+    """The list, as HTML, of what was read of each broker, and when, how long and by which version."""
     lines = [line for source in summary["inputs"] for line in source_read(source).items()]
     lines.append(
         (
-            "Made",
+            "Created",
             f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, by GlassMQ {summary['code_version']}",
         )
     )
@@ -179,17 +178,17 @@ def journal_read(journal: dict[str, Any]) -> str:
 
 
 def counted(count: int, words: str, of_one: str = "") -> str:
-    """As ``, 2 deleted meanwhile``; empty when there are none. ``of_one``: what is said of one, if not that."""
+    """As ``, 2 deleted meanwhile``; empty for 0. ``of_one``: the words for 1, if they differ."""
     return f", {count:,} {of_one if of_one and count == 1 else words}" if count else ""
 
 
 def window(start: int | None, stop: int | None) -> str:
-    """A part of time."""
+    """A span of time, in words."""
     if start is None and stop is None:
         return "everything there is"
     return f"from {'the beginning' if start is None else at(start)} to {'the end' if stop is None else at(stop)}"
 
 
 def at(ms: int) -> str:
-    """A time as people read it."""
+    """A time as text."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

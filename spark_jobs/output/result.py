@@ -12,7 +12,7 @@ from spark_jobs.reports.steps import MINUTE_MS, about, coarser, in_window, step_
 from spark_jobs.run import Period
 
 MOST_ROWS = 1_000_000
-"""Rows of one table; how many more there are is not counted."""
+"""Rows of one table. Further rows are not counted."""
 
 TIMES = ("day_ts", "minute_ts")
 Facts = Mapping[str, DataFrame]
@@ -30,12 +30,12 @@ class Result(NamedTuple):
 
 
 def restrict(facts: Facts, topic: str | None, group: str | None) -> dict[str, DataFrame]:
-    """The facts of one topic or group, where they are asked for."""
+    """The facts of one topic or group; None is all."""
     return {name: about(rows, topic, group) for name, rows in facts.items()}
 
 
 def compute(report: Report, facts: Facts, period: Period, brokers: int, doing: Callable[[str], None]) -> Result:
-    """All tables and totals of one period, from the facts of so many brokers."""
+    """All tables and totals of one period, from the facts of ``brokers`` brokers."""
     inside = {name: in_window(rows, *period) for name, rows in facts.items()}
     step_ms = step_of(inside, period)
     tables, cut = {}, []
@@ -51,14 +51,14 @@ def compute(report: Report, facts: Facts, period: Period, brokers: int, doing: C
 
 
 def compute_previous(report: Report, facts: Facts, period: Period, brokers: int) -> tuple[dict[str, Any], pa.Table]:
-    """(totals, first table) of the period before: that is all that is compared."""
+    """(totals, first table) of the period before. Nothing else is compared."""
     inside = {name: in_window(rows, *period) for name, rows in facts.items()}
     first = next(iter(report.tables.values()))
     return total(report, inside), _rows_of(first, inside[first.of], brokers).limit(MOST_ROWS).toArrow()
 
 
 def _rows_of(table: Table, facts: DataFrame, brokers: int) -> DataFrame:
-    """The table's rows in their order: those of all brokers together first, then by time, or the worst first."""
+    """The table's sorted rows: first those of all brokers together, then by time or with the worst first."""
     if table.across and brokers > 1:
         facts = facts.withColumn("broker", F.explode(F.array("broker", F.lit(ALL_BROKERS))))
     rows = table.make(facts)
@@ -67,7 +67,7 @@ def _rows_of(table: Table, facts: DataFrame, brokers: int) -> DataFrame:
 
 
 def step_of(facts: Facts, period: Period) -> int:
-    """How long a step of time is in the tables, ms: as short as can be for so long a period."""
+    """The length of the tables' time steps in ms: the shortest that the period allows."""
     start, stop = period
     if start is None or stop is None:
         ends = [
@@ -96,7 +96,7 @@ def total(report: Report, facts: Facts) -> dict[str, Any]:
 
 
 def left_out(facts: Facts) -> list[dict[str, Any]]:
-    """What the facts lack, and why."""
+    """What the facts left out: ``reason``, ``count`` and the reason as ``text``."""
     if "left_out" not in facts:
         return []
     rows = facts["left_out"].groupBy("reason").agg(F.sum("count").alias("count")).orderBy("reason").collect()

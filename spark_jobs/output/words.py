@@ -1,7 +1,6 @@
-"""What a report says, in sentences: they stand before its figures, for those who have a question and not a table.
+"""The sentences of a report. They come before its figures, for readers who want an answer and no table.
 
-A sentence is made of the totals and tables of the result, so it says nothing that the files do not have. One whose
-figures are not known is not said.
+A sentence uses only the totals and tables of the result. If its figures are unknown, the sentence is left out.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,13 +28,13 @@ ENDS = {
 """How holds end, by cause."""
 MINUTE_MS = 60_000
 _NAMED = 3
-"""How many are named before the others are counted."""
+"""So many are named in a sentence; the others are only counted."""
 
 
 def words(report: str, total: Total, tables: Tables) -> list[str]:
-    """The sentences of a report, the most important one first; none where there is nothing to say.
+    """The sentences of a report, the most important one first; empty without data.
 
-    ``total`` has the ``step_ms`` of the tables over time too.
+    ``total`` also has ``step_ms``, the step of the tables over time.
     """
     over_brokers = {name: across_brokers(table) for name, table in tables.items()}
     return [sentence for sentence in _SAY[report](total, over_brokers) if sentence]
@@ -271,7 +270,7 @@ _SAY: Mapping[str, Callable[[Total, Tables], list[str]]] = {
 
 
 def top(table: pa.Table, column: str) -> dict[str, Any]:
-    """The row that has most in a column, the first of them; empty when the table is."""
+    """The first row with the largest value of a column; empty for an empty table."""
     if not table.num_rows:
         return {}
     row: dict[str, Any] = table.take(pc.sort_indices(table, [(column, "descending")])[:1]).to_pylist()[0]
@@ -289,7 +288,7 @@ def many(count: int, noun: str) -> str:
 
 
 def more(count: int) -> str:
-    """As `` and 4 more``, for those that were not named."""
+    """As `` and 4 more``, for the ones beyond _NAMED."""
     return f" and {count - _NAMED:,} more" if count > _NAMED else ""
 
 
@@ -299,7 +298,7 @@ def share(part: int, whole: int) -> str:
 
 
 def percent(value: float) -> str:
-    """A part of 1, in percent; what is little is not nothing."""
+    """A part of 1, in percent. A small part is not shown as 0."""
     return "under 0.1 %" if 0 < value < 0.001 else f"{100 * value:.3g} %" if value < 0.999 else f"{100 * value:.4g} %"
 
 

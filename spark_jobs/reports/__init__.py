@@ -1,4 +1,4 @@
-"""What the reports are made of: one module each, named as the report, with its steps and, last, its ``REPORT``."""
+"""The reports. Each has a module of its name, with its steps and, at the end, its ``REPORT``."""
 
 from importlib import import_module
 

@@ -1,10 +1,10 @@
 """The report ``consumer_lag``: how far behind each group is, in messages and in time, at the end of every step.
 
-What is committed says the journal, where queues end says the log. Between two commits an offset stays what it was, and
-a queue where it was, so every queue has a lag in every step from its group's first commit on. The lag in time is the
-age of the first message that is not committed. A store without a journal has the offsets that its broker stored last:
-one step, at the log's end. A topic that was deleted and created again begins at 0 again: its newest life counts. Topics
-and groups that were deleted, and the broker's own topics, are left out.
+Committed offsets come from the journal, the ends of queues from the log. Between two entries both stay as they were,
+so every queue has a lag in every step from its group's first commit on. The lag in time is the age of the first message
+that is not committed. Without a journal there are only the offsets that the broker stored last: one step, at the log's
+end. If a topic was deleted and created again, its queues begin at 0 again, and only the newest topic counts. Topics and
+groups that were deleted, and the broker's own topics, are left out.
 """
 
 from pyspark.sql import DataFrame, Window
@@ -17,18 +17,18 @@ from spark_jobs.reports.topics import is_of_clients
 READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "store_ts")
 POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "next_offset", "max_offset")
 MOST_STEPS = 720
-"""Steps between the first commit and the last message: each is a row for every queue of every group."""
+"""Steps between the first commit and the last message. Every queue of every group has a row for each step."""
 LOOKED_AT = 10
-"""Steps from which a queue's state is told."""
+"""The last steps, from which a queue's state is derived."""
 PULLED_IN = 3
-"""Of them, those without a pull in which tell that the group has stopped."""
+"""Steps without a pull after which a group has stopped."""
 _QUEUE = ("broker", "topic", "queue_id")
 _KEYS = ("group", *_QUEUE)
 _GROUP = ("broker", "topic", "group")
 
 
 def stored(messages: DataFrame) -> DataFrame:
-    """By segment, queue and minute: messages and bytes, where the records end, where the queue ends, the last time."""
+    """By segment, queue and minute: messages, bytes, the ends of the records and of the queue, and the last time."""
     return (
         messages.withColumn("minute_ts", floored(F.col("store_ts")))
         .groupBy("segment", *_QUEUE, "minute_ts")
@@ -43,7 +43,7 @@ def stored(messages: DataFrame) -> DataFrame:
 
 
 def seen(polls: DataFrame) -> DataFrame:
-    """By group, queue and minute: the last offset that was committed, where the queue ended, and how often was pulled.
+    """By group, queue and minute: the last committed offset, the end of the queue, and how many commits and pulls.
 
     The offset is null where none was committed in that minute: a commit that changes nothing is no entry.
     """
@@ -64,13 +64,13 @@ def seen(polls: DataFrame) -> DataFrame:
 
 
 def existing(seen: DataFrame, known: DataFrame, key: str) -> DataFrame:
-    """What is about topics or groups that exist; everything of a broker of which no table says what it has."""
+    """The rows of topics or groups that exist; all rows of a broker without a table of them."""
     unknown = seen.join(F.broadcast(known), "broker", "left_anti")
     return seen.join(F.broadcast(known), ["broker", key], "left_semi").unionByName(unknown)
 
 
 def left_out(seen: DataFrame, kept: DataFrame) -> DataFrame:
-    """The queues of groups that are seen and not kept, with the reason, in the minute in which they are seen last."""
+    """The queues in ``seen`` that are not in ``kept``, with the reason, in the last minute in which they were seen."""
     queues = seen.groupBy(*_KEYS).agg(F.max("minute_ts").alias("minute_ts"), F.lit(1).cast("long").alias("samples"))
     dropped = queues.join(kept.select(*_KEYS).distinct(), [*_KEYS], "left_anti")
     is_own = ~is_of_clients(F.col("topic"))
@@ -78,7 +78,7 @@ def left_out(seen: DataFrame, kept: DataFrame) -> DataFrame:
 
 
 def with_offsets(seen: DataFrame, offsets: DataFrame, stored: DataFrame) -> DataFrame:
-    """The same, and for what never was committed the offset that the broker stored, as of the log's end."""
+    """The same rows, and for queues without a commit the offset that the broker stored, as of the log's end."""
     log_ends = stored.groupBy("broker").agg(F.max("last_ts").alias("last_ts"))
     known = seen.where("offset is not null").select(*_KEYS).distinct()
     others = offsets.join(known, [*_KEYS], "left_anti").join(log_ends, "broker")
@@ -97,7 +97,7 @@ def with_offsets(seen: DataFrame, offsets: DataFrame, stored: DataFrame) -> Data
 
 
 def timeline(seen: DataFrame, stored: DataFrame, from_ms: int | None, to_ms: int | None) -> DataFrame:
-    """One row: the first step, the last known time, and how long a step is, so that there are MOST_STEPS at most."""
+    """One row: the first step, the last known time, and the length of a step that gives at most MOST_STEPS."""
     ends = seen.select("last_ts").unionByName(stored.select("last_ts")).agg(F.max("last_ts").alias("last_ts"))
     known = (
         seen.agg(F.min("minute_ts").alias("first_ts"))
@@ -117,9 +117,9 @@ def timeline(seen: DataFrame, stored: DataFrame, from_ms: int | None, to_ms: int
 
 
 def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame) -> DataFrame:
-    """By group, queue and step in which something changed: the offset if it did, the queue's end, commits and pulls.
+    """By group, queue and step with a change: the offset if it changed, the queue's end, commits and pulls.
 
-    What was before the first step is its beginning.
+    Changes before the first step count in the first step.
     """
     known = (
         stored.select(*_QUEUE, "minute_ts", "last_ts", "end_offset")
@@ -157,9 +157,9 @@ def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame) -> DataFram
 
 
 def states(changes: DataFrame) -> DataFrame:
-    """The same from the first known offset on, each with offset, end and lag as they are until the next change.
+    """The same rows from the first known offset on, with the offset, end and lag until the next change.
 
-    A queue of which nothing says where it ends was never written to.
+    A queue without a known end was never written to, and is left out.
     """
     order = Window.partitionBy(*_KEYS).orderBy("step_ts")
     return (
@@ -178,7 +178,7 @@ def states(changes: DataFrame) -> DataFrame:
 
 
 def with_oldest(states: DataFrame, messages: DataFrame) -> DataFrame:
-    """The states with the store time of the first message that is not committed; null when the log has it not."""
+    """The states with the store time of the first message that is not committed; null if the log does not have it."""
     wanted = states.where("lag > 0").select(*_QUEUE, F.col("offset")).distinct()
     found = (
         messages.withColumnRenamed("queue_offset", "offset")
@@ -214,7 +214,7 @@ def by_step(states: DataFrame, timeline: DataFrame) -> DataFrame:
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     def read(part: int, **facts: DataFrame) -> dict[str, DataFrame]:
-        """What follows looks at them again and again: as one plan, it would make them each time."""
+        """Later steps read these facts several times. In a single plan Spark would compute them each time."""
         return inputs.read(facts, part, 5) if inputs.read else facts
 
     scanned = read(0, stored=stored(inputs.messages), seen=seen(inputs.polls))
@@ -233,11 +233,11 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 
 
 def with_states(lag: DataFrame) -> DataFrame:
-    """One row per group and queue: its last step, and ``state``, told from the last steps much as Burrow does.
+    """One row per group and queue: its last step, and ``state``, derived from the last steps much as Burrow does.
 
-    ``ok``: a lag of 0 among them, or one that does not only grow; ``falling behind``: one that never became smaller and
-    did become larger; with the same offset all the time ``stalled`` or, when nothing was pulled of late, ``stopped``;
-    ``unknown`` with less than two steps.
+    ``ok``: the lag was 0, or it also became smaller. ``falling behind``: it became larger and never smaller. If the
+    offset stayed the same, the state is ``stalled``, or ``stopped`` if nothing was pulled lately. ``unknown``: there is
+    only one step.
     """
     newest_first = Window.partitionBy(*_KEYS, "home").orderBy(F.desc("minute_ts"))
     newest = lag.withColumn("nth", F.row_number().over(newest_first))
@@ -260,7 +260,7 @@ def with_states(lag: DataFrame) -> DataFrame:
 
 
 def by_group(lag: DataFrame) -> DataFrame:
-    """One row per topic and group: its lag at the end, the largest one, and its queues' worst state."""
+    """One row per topic and group: its last and largest lag, and the worst state of its queues."""
     order = F.array(*(F.lit(state) for state in ("ok", "unknown", "falling behind", "stalled", "stopped")))
     worst = (
         with_states(lag)
@@ -278,7 +278,7 @@ def by_group(lag: DataFrame) -> DataFrame:
 
 
 def _over_time(lag: DataFrame, *keys: str) -> DataFrame:
-    """The lag of all queues together, in messages and of the worst one in time: at the end, and at most."""
+    """The sum of all queues' lags in messages, and the largest lag in time: at the end, and at most."""
     return (
         _by_minute(lag, *keys)
         .groupBy(*keys)

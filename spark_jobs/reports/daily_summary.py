@@ -1,7 +1,7 @@
 """The report ``daily_summary``: the figures of all other reports, by day and topic, and where to look closer.
 
-Days are those of UTC; a day that a period of time begins within counts from there. Every report's facts are made once
-and looked at by topic and for all topics, by day and for all days.
+Days are those of UTC. If a period begins within a day, that day begins with the period. The facts of every report are
+computed once, and then summed up by topic and for all topics, by day and for all days.
 """
 
 from functools import reduce
@@ -30,9 +30,9 @@ class DailyFigure(NamedTuple):
     """Its type in Spark's DDL."""
     report: str
     fact: str
-    """The facts of that report of which it is made."""
+    """The facts of that report from which it is computed."""
     is_count: bool = False
-    """Whether it is 0 where there is nothing."""
+    """Whether it is 0, not null, without any data."""
 
 
 DAILY = (
@@ -64,11 +64,11 @@ _TYPES = ", ".join(f"{figure.name} {figure.kind}" for figure in DAILY)
 
 
 ALL_TOPICS, ALL_DAYS, TOTAL = "*", -1, ""
-"""In place of a topic, a day and a broker; no topic and no broker has such a name, and no day begins then."""
+"""These stand for a topic, a day and a broker. No topic and no broker has such a name, and no day begins then."""
 
 
 def by_day_and_topic(facts: DataFrame, bounds: tuple[int, ...]) -> DataFrame:
-    """Facts four times: by day and for all days, of their topic and of all topics.
+    """Each fact four times: for its day and for all days, for its topic and for all topics.
 
     ``since_ts`` is the beginning of the day, or of the period of time within the day.
     """
@@ -84,13 +84,13 @@ def by_day_and_topic(facts: DataFrame, bounds: tuple[int, ...]) -> DataFrame:
 
 
 def by_broker(facts: DataFrame, brokers: int) -> DataFrame:
-    """Facts of their broker, of all brokers if there are several, and once more for the total."""
+    """Each fact for its broker, for the total, and for all brokers if there are several."""
     others = [F.lit(ALL_BROKERS)] if brokers > 1 else []
     return facts.withColumn("broker", F.explode(F.array("broker", F.lit(TOTAL), *others)))
 
 
 def as_rows(figures: DataFrame, *wanted: str) -> DataFrame:
-    """A row for each figure, its value as a double; it counts in the minute in which its day or period begins."""
+    """A row for each figure, with its value as a double. Its minute is the beginning of its day or period."""
     return figures.select(
         "broker",
         F.col("since_ts").alias("minute_ts"),
@@ -105,7 +105,7 @@ def as_rows(figures: DataFrame, *wanted: str) -> DataFrame:
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
-    """Every figure by day and topic. The parts are read one by one: planning all at once would take too long."""
+    """Every figure by day and topic. The reports are read one by one, because a single plan of all takes too long."""
     figures, stored = [], {}
     for index, (name, part) in enumerate(PARTS.items()):
         facts_of = part.facts(inputs.of(part)._replace(read=inputs.read) if inputs.of else inputs)
@@ -134,7 +134,7 @@ def _wide(figures: DataFrame, *keys: str) -> DataFrame:
 
 
 def by_topic(figures: DataFrame) -> DataFrame:
-    """One row per day and topic of which there is anything to say."""
+    """One row per day and topic with any figure."""
     days = figures.where((F.col("about") != ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS) & (F.col("broker") != TOTAL))
     return _wide(days, "broker", "day_ts", "about").withColumnRenamed("about", "topic")
 

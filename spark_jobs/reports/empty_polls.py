@@ -1,4 +1,4 @@
-"""The report ``empty_polls``: how many answers to pulls brought nothing, and why."""
+"""The report ``empty_polls``: how many answers to pulls had no messages, and why."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,9 +12,9 @@ _SUMS = ("answers", "empty", "messages")
 
 
 def answers(polls: DataFrame) -> DataFrame:
-    """Answers by topic, group, protocol, minute, status and how they came: at once, or by the cause that ended a hold.
+    """Answers by topic, group, protocol, minute, status and ``how``: at once, or the cause that ended a hold.
 
-    A hold that nobody waits for any more is not answered, so it is none.
+    A hold that nobody waits for any more is not answered, and not counted.
     """
     messages = F.greatest(F.col("messages"), F.lit(0)).cast("long")
     return (
@@ -83,7 +83,7 @@ def by_minute(facts: DataFrame) -> DataFrame:
 
 
 def figures(facts: DataFrame, *keys: str) -> DataFrame:
-    """Answers, and how many of them brought nothing."""
+    """The number of answers, and the share of empty ones."""
     return (
         facts.groupBy(*keys)
         .agg(

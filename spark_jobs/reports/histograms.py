@@ -7,8 +7,8 @@ from there on every power of two is cut into 32 buckets:
     bucket     0   1   2 ...  63 |    64     65 ...      95 |      96 ...
 
 So the middle of a bucket is at most 1/64 (1.6 %) away from any of its values. Sums, smallest and largest values are
-exact. A table of samples has the columns SAMPLES beside its keys; what is not known has the bucket null there, and
-negative values, which no duration has, the bucket -1. Neither counts as a sample where samples are looked at.
+exact. A table of samples has the columns SAMPLES beside its keys. Unknown values have the bucket null, and negative
+values, which no duration has, the bucket -1. Neither is counted as a sample in tables and figures.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -18,7 +18,7 @@ BITS = 5
 """2 ** 5 buckets for each power of two."""
 BAR_BITS = 2
 ERROR = 1 / (1 << BITS + 1)
-"""A percentile is at most this part of its value away from the exact one."""
+"""The largest error of a percentile, as a part of the exact value."""
 SAMPLES = ("bucket", "samples", "total", "least", "most")
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 
@@ -82,7 +82,7 @@ def merged(samples: DataFrame, *keys: str) -> DataFrame:
 
 
 def spread(samples: DataFrame, *keys: str, unit: str) -> DataFrame:
-    """How the values lie, by keys: ``samples``, and ``spread_columns`` in this unit. Percentiles are nearest ranks."""
+    """The distribution by keys: ``samples``, and ``spread_columns`` in this unit. Percentiles are nearest ranks."""
     whole = Window.partitionBy(*keys)
     ranked = merged(samples, *keys).select(
         "*", F.sum("samples").over(whole.orderBy("bucket")).alias("rank"), F.sum("samples").over(whole).alias("of")
@@ -117,7 +117,7 @@ def spread_schema(unit: str) -> str:
 
 
 def bars(samples: DataFrame, *keys: str, unit: str) -> DataFrame:
-    """The histogram for the eye, four bars for each power of two: how many values are in [``from``, ``to``)."""
+    """The histogram for a chart, with four bars for each power of two: the number of values in [``from``, ``to``)."""
     bar = F.col("bar")
     coarse = bucket_of(lowest(F.col("bucket")), BAR_BITS).alias("bar")
     counted = samples.where("bucket >= 0").groupBy(*keys, coarse).agg(F.sum("samples").alias("samples"))

@@ -1,4 +1,4 @@
-"""The report ``hold_time``: how long pulls were held, by how they ended; and how late those were that timed out.
+"""The report ``hold_time``: how long pulls were held, by cause of their end, and how late time-outs were.
 
 A hold belongs to the minute in which it ended.
 """
@@ -16,7 +16,7 @@ KEYS = ("broker", "measure", "topic", "group", "cause", "minute_ts")
 
 
 def holds(polls: DataFrame) -> DataFrame:
-    """A row for each hold, with how long it was (us) and how much longer than granted, null unless it timed out."""
+    """A row for each hold: its length (us), and how much longer than granted it was; null unless it timed out."""
     held, granted = F.col("held_us").cast("long"), F.col("granted_ms") * 1000
     return polls.where("kind in ('woken', 'released')").select(
         "broker",
@@ -75,7 +75,7 @@ def over_time(samples: DataFrame) -> DataFrame:
 
 
 def figures(samples: DataFrame, *keys: str) -> DataFrame:
-    """How many holds, how long, and how late the time-outs."""
+    """The number of holds, their percentiles, and the lateness of time-outs."""
     return chosen(
         samples,
         *keys,

@@ -1,9 +1,8 @@
-"""The report ``retries``: messages that groups sent back, those that died of it, and how late delayed ones were.
+"""The report ``retries``: messages that groups sent back, dead letters, and how late delayed messages were.
 
-Groups get a message again as a copy in ``%RETRY%<group>``, or for pop in ``%RETRY%<group>+<topic>``; the last copy goes
-to ``%DLQ%<group>``. A delayed message
-lies in SCHEDULE_TOPIC_XXXX until it is due, and is stored again in its own topic then: the same UNIQ_KEY and count of
-retries say which copy is whose.
+A group gets a message again as a copy in ``%RETRY%<group>``, or for pop in ``%RETRY%<group>+<topic>``. The last copy
+goes to ``%DLQ%<group>``. A delayed message lies in SCHEDULE_TOPIC_XXXX until it is due, and is then stored again in its
+own topic. A message and its copy have the same UNIQ_KEY and count of retries.
 """
 
 from pyspark.sql import DataFrame
@@ -34,13 +33,13 @@ _LATE = ("broker", "topic", "level", "minute_ts")
 
 
 _COPY = ("broker", "topic", "uniq_key", "reconsume_times")
-"""What a delayed message and its copy have in common."""
+"""The columns that are equal in a delayed message and its copy."""
 
 
 def with_fates(messages: DataFrame, pop_retries: DataFrame) -> DataFrame:
-    """Each message with what it is (``retry``, ``dead letter`` or null), whose, of which topic, in which minute.
+    """Each message with its ``fate`` (``retry``, ``dead letter`` or null), group, topic and minute.
 
-    What was not sent back is of no group; its topic is the one it lies in.
+    A message that was not sent back has the group '' and the topic in which it is stored.
     """
     name = F.col("topic")
     is_retry, is_dead = name.startswith(RETRY), name.startswith(DEAD)
@@ -59,7 +58,7 @@ def with_fates(messages: DataFrame, pop_retries: DataFrame) -> DataFrame:
 
 
 def delayed(messages: DataFrame) -> DataFrame:
-    """Messages that were put aside: where to, on which level, when they are due."""
+    """The delayed messages: their own topic, their level, and when they are due."""
     return messages.where(F.col("topic") == SCHEDULE_TOPIC).select(
         "broker",
         F.coalesce("real_topic", F.lit("")).alias("topic"),
@@ -72,7 +71,7 @@ def delayed(messages: DataFrame) -> DataFrame:
 
 
 def copies(messages: DataFrame, delayed: DataFrame) -> DataFrame:
-    """When the copies of these were stored in their own topics."""
+    """When the copies of the delayed messages were stored in their own topics."""
     wanted = delayed.select(*_COPY).distinct()
     return (
         messages.where(F.col("topic") != SCHEDULE_TOPIC)
@@ -83,7 +82,7 @@ def copies(messages: DataFrame, delayed: DataFrame) -> DataFrame:
 
 
 def lateness(delayed: DataFrame, copies: DataFrame) -> DataFrame:
-    """Each delayed message and how late its copy was stored (ms), null while there is none or nothing tells."""
+    """Each delayed message and how late its copy was stored (ms); null without a copy or a known due time."""
     return delayed.join(copies, [*_COPY], "left").select(
         "broker",
         "topic",
@@ -129,7 +128,7 @@ def _tries(stored: DataFrame, *keys: str) -> DataFrame:
 
 
 def by_topic(stored: DataFrame) -> DataFrame:
-    """One row per topic: messages stored in it, and copies of them that were sent back or died."""
+    """One row per topic: messages stored in it, copies that were sent back, and dead letters."""
     return (
         _tries(stored, "broker", "topic")
         .withColumn("retries_share", share("retries", "messages"))
@@ -145,7 +144,7 @@ def by_group(stored: DataFrame) -> DataFrame:
 
 
 def by_attempt(stored: DataFrame) -> DataFrame:
-    """One row per topic, group and number of retries: how many came so far."""
+    """One row per topic, group and number of retries: the messages that were tried so often."""
     return (
         stored.where("fate is not null")
         .groupBy("broker", "topic", "group", "attempt", "fate")
@@ -161,7 +160,7 @@ def by_minute(stored: DataFrame) -> DataFrame:
 
 
 def delayed_by_level(late: DataFrame) -> DataFrame:
-    """One row per delay level: put aside, delivered since, and how late (ms)."""
+    """One row per delay level: delayed messages, those that were delivered, and how late (ms)."""
     counts = late.groupBy("broker", "level").agg(
         F.sum("samples").alias("delayed"),
         F.coalesce(F.sum(F.when(F.col("is_delivered"), F.col("samples"))), F.lit(0)).alias("delivered"),

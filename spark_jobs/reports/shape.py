@@ -1,19 +1,19 @@
-"""The shape of a report: what it reads, the facts it makes of that, and what is derived from them.
+"""The shape of a report: what it reads, the facts that it computes from this, and the tables and figures of the facts.
 
     messages, polls, ...  --facts-->  small tables by minute  --tables, figures-->  what people get
 
 Facts are computed by one scan and can be added up further, so that one scan serves every table, a window of time and
-the period before it. Each has the columns ``broker`` and ``minute_ts``, and ``topic`` and ``group`` where it knows
-them; what belongs to no group has the group ''. With several brokers a table gets rows for all of them together,
-computed of the same facts with ALL_BROKERS as their broker. Queues of different brokers are different queues: facts
-that count or rank queues therefore have their broker in a second column, ``home``, as well.
+the period before it. Each fact has the columns ``broker`` and ``minute_ts``, and ``topic`` and ``group`` if they are
+known. A fact that belongs to no group has the group ''. With several brokers a table also gets rows for all of them
+together. These rows are computed from the same facts, with ALL_BROKERS as their broker. Queues of different brokers are
+different queues. Facts that count or rank queues therefore repeat their broker in a second column, ``home``.
 
-Two names have a meaning of their own. ``stored`` has a row at least for every broker and segment of the log
-(``segment``, ``messages``, ``bytes``, ``end``), from which it is known what was not a record. ``left_out`` says what
-the others lack (``reason``, a key of LEFT_OUT, and ``count``).
+Two facts have a meaning of their own. ``stored`` has at least one row for every broker and segment of the log
+(``segment``, ``messages``, ``bytes``, ``end``). They show which bytes of a segment are not records. ``left_out`` has
+what the other facts lack (``reason``, a key of LEFT_OUT, and ``count``).
 
-What a number is, its column's name says: ``_ts`` a time and ``_ms``, ``_us`` a duration, in ms since 1970, ms and us;
-``_share`` a part of 1; ``bytes`` and ``size`` in bytes. A null is not known, or there is none.
+The name of a column says what its numbers are. ``_ts`` is a time in ms since 1970, ``_ms`` and ``_us`` are durations,
+``_share`` is a part of 1; ``bytes`` and ``size`` are in bytes. Null means unknown, or none.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,46 +25,47 @@ if TYPE_CHECKING:
 ALL_BROKERS = "*"
 """The broker of rows that are about all brokers together."""
 LEFT_OUT = {
-    "broker_topic": "queues of the broker's own topics, as those of delays, timers, transactions and pop",
-    "own_messages": "messages in the broker's own topics, whose queues nobody evens out",
+    "broker_topic": "queues of the broker's own topics, such as those of delays, timers, transactions and pop",
+    "own_messages": "messages in the broker's own topics, whose queues are not meant to be even",
     "deleted": "queues of topics or groups that were deleted",
     "clock_back": "times that lie before what they follow: a clock went back, or two clocks differ",
-    "filtered": "messages that were given through a filter: which ones of the queue they were, nothing says",
+    "filtered": "messages that were given through a filter: it is not known which messages of the queue they were",
     "not_in_the_log": "messages that are not in the log any more, or not yet",
-    "not_due_known": "delayed messages of which no consume queue says when they were due",
+    "not_due_known": "delayed messages whose due time is unknown, because no consume queue has it",
     "no_unique_key": "delayed messages without a UNIQ_KEY, by which the delivered copy would be found",
 }
 """Why something is missing in a report's figures."""
 
 
 class Inputs(NamedTuple):
-    """What there is to read, as a report asked for it; a table is empty where the store has nothing of the kind."""
+    """What a report can read. A table is empty if the store has nothing of this kind."""
 
     messages: "DataFrame"
     """The commit logs, with the report's ``reads`` and ``broker``."""
     polls: "DataFrame"
     """The poll journals, with the report's ``polls`` and ``broker``."""
     offsets: "Callable[[], DataFrame]"
-    """How far each group is, as the broker has last stored it: OFFSETS. Made when it is called for."""
+    """The offsets of the groups, as the broker last stored them: OFFSETS. The table is created by the call."""
     topics: "Callable[[], DataFrame]"
-    """The topics there are, with or without messages: TOPICS. Made when it is called for."""
+    """All topics, with or without messages: TOPICS. The table is created by the call."""
     groups: "Callable[[], DataFrame]"
-    """The consumer groups there are: GROUPS. Made when it is called for."""
+    """All consumer groups: GROUPS. The table is created by the call."""
     pop_retries: "Callable[[], DataFrame]"
-    """The topics for retries of pop, with their groups and topics: POP_RETRIES. Made when it is called for."""
+    """The topics for retries of pop, with their groups and topics: POP_RETRIES. The table is created by the call."""
     bounds: tuple[int, ...] = ()
-    """Where a period of time begins that has figures of its own, ms, ascending."""
+    """Beginnings of the periods that have figures of their own, ms, ascending."""
     to_ms: int | None = None
-    """Where the last of them ends."""
+    """The end of the last period, ms."""
     brokers: int = 1
-    """How many brokers there are."""
+    """The number of brokers."""
     of: "Callable[[Report], Inputs] | None" = None
-    """The same as another report asks for it; None: all that any asks for is here."""
+    """The inputs of another report. None: these inputs have everything that any report reads."""
     read: "Callable[[dict[str, DataFrame], int, int], dict[str, DataFrame]] | None" = None
-    """(facts, part, parts) -> the same, read now and kept: that part of all that a report reads by and by."""
+    """(facts, part, parts) -> the same facts, computed now and cached. ``part`` of ``parts``: how much of the report's
+    reading this is, for the progress."""
     topic: str | None = None
     group: str | None = None
-    """The topic and the group that the run is about, for facts that are no longer told apart by them."""
+    """The topic and the group of the run, for facts that have no such column."""
 
 
 OFFSETS = "broker string, `group` string, topic string, queue_id int, offset long"
@@ -74,7 +75,7 @@ TOPICS = "broker string, topic string, queues int"
 
 
 class Table(NamedTuple):
-    """A table of the result: computed of the facts named ``of``, with exactly this schema (DDL)."""
+    """A table of the result, computed from the facts named ``of``, with exactly this schema (DDL)."""
 
     of: str
     make: Callable[["DataFrame"], "DataFrame"]
@@ -82,7 +83,7 @@ class Table(NamedTuple):
     worst: str = ""
     """The column whose largest values come first; tables without one are ordered by time or by their columns."""
     across: bool = True
-    """Whether it has rows for all brokers together, where there are several."""
+    """Whether it also has rows for all brokers together if there are several."""
 
 
 class Figure(NamedTuple):
@@ -92,17 +93,17 @@ class Figure(NamedTuple):
     label: str
     better: Literal["", "more", "less"] = ""
     of_journal: bool = False
-    """Whether it is not known of a store without a poll journal."""
+    """Whether it is unknown for a store without a poll journal."""
     report: str = ""
-    """The report that tells more of it, if it is another one."""
+    """The report with the details, if it is another one."""
 
 
 class Chart(NamedTuple):
     """A picture of a table.
 
-    ``time``: a line over ``minute_ts`` for each of ``y``; with ``split`` one for each of its values, and ``y`` is what
-    may be looked at. ``stack``: the same, on top of each other. ``bars``: a bar for each value of ``split``.
-    ``histogram``: a bar for each ``from_...`` to ``to_...``. ``choose``: a column, one of whose values is looked at.
+    ``time``: a line over ``minute_ts`` for each of ``y``; with ``split`` a line for each of its values, and the reader
+    chooses one of ``y``. ``stack``: the same lines, on top of each other. ``bars``: a bar for each value of ``split``.
+    ``histogram``: a bar for each ``from_...`` to ``to_...``. ``choose``: a column of which the reader chooses a value.
     """
 
     kind: Literal["time", "stack", "histogram", "bars"]
@@ -112,29 +113,29 @@ class Chart(NamedTuple):
     split: tuple[str, ...] = ()
     choose: str = ""
     per_second: bool = False
-    """What was counted is divided by the seconds of the step."""
+    """Whether the counts are divided by the seconds of a step."""
     merge: Literal["sum", "max"] = "sum"
-    """How rows that share a place in the picture become one."""
+    """How rows at the same place of the picture are combined."""
 
 
 FiguresOf = Callable[..., "DataFrame"]
-"""(facts, *keys) -> one row for each of the keys, with figures beside them; without keys one row in all."""
+"""(facts, *keys) -> one row for each value of the keys, with its figures; without keys a single row."""
 
 
 class Report(NamedTuple):
-    """Everything about a report that its run needs. The rows of the first table are those of the summary."""
+    """All that a run of the report needs. The rows of the first table are those of the summary."""
 
     reads: tuple[str, ...]
-    """Columns of the commit log; empty when it does not read it."""
+    """Columns of the commit log; empty if the report does not read it."""
     polls: tuple[str, ...]
-    """Columns of the poll journal; empty when it does not read it."""
+    """Columns of the poll journal; empty if the report does not read it."""
     facts: Callable[[Inputs], dict[str, "DataFrame"]]
     tables: Mapping[str, Table]
     figures: Mapping[str, FiguresOf]
-    """By the facts they are made of."""
+    """By the name of the facts that they are computed from."""
     headlines: tuple[Figure, ...]
     charts: tuple[Chart, ...]
     looks_back: bool = False
-    """Whether it needs the journal from before the window as well."""
+    """Whether it also needs the journal from before the window."""
     within_window: bool = False
-    """Whether messages that were stored outside of the window are of no use to it."""
+    """Whether it needs no messages that were stored outside the window."""

@@ -1,7 +1,7 @@
 """The report ``skew``: how evenly messages lie on the queues of a topic, and work on the consumers of a group.
 
-A queue that was given nothing counts: how many queues a topic has, the store's table of topics says. The queues of the
-broker's own topics have other meanings (those of delayed messages are levels), so they are left out by topic.
+Queues without a message count too: the store's table of topics says how many queues a topic has. The queues of the
+broker's own topics have other meanings (those of delayed messages are levels). They are left out of ``by_topic``.
 """
 
 from pyspark.sql import DataFrame
@@ -21,12 +21,12 @@ def on_queues(messages: DataFrame) -> DataFrame:
 
 
 def with_queues(on_queues: DataFrame, topics: DataFrame) -> DataFrame:
-    """The same, each with how many queues its topic has; as many as have messages where nothing says it."""
+    """The same rows, with the number of queues of the topic; null if the table of topics does not have the topic."""
     return on_queues.join(F.broadcast(topics), ["broker", "topic"], "left").withColumn("home", F.col("broker"))
 
 
 def given(polls: DataFrame) -> DataFrame:
-    """Messages and bytes given by topic, queue, group, client and minute; clients that were given none have zeros."""
+    """Messages and bytes given, by topic, queue, group, client and minute; 0 for clients that got none."""
     return (
         polls.where("kind in ('answered_at_once', 'woken')")
         .withColumn("minute_ts", floored(F.col("at_ms")))
@@ -50,7 +50,7 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 
 
 def queue_amounts(stored: DataFrame, *keys: str) -> DataFrame:
-    """Messages and bytes of each queue of each broker, ``home``, and of those of its topic that have none."""
+    """Messages and bytes of each queue of each broker (``home``), with zeros for the queues without messages."""
     used = stored.groupBy(*keys, "home", "topic", "queue_id").agg(
         F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes"), F.max("queues").alias("queues")
     )
@@ -66,7 +66,7 @@ def queue_amounts(stored: DataFrame, *keys: str) -> DataFrame:
 
 
 def by_topic(stored: DataFrame) -> DataFrame:
-    """One row per topic: how unevenly its messages lie on its queues; ``queue_id`` is the fullest one."""
+    """One row per topic: how unevenly its messages lie on its queues. ``queue_id`` is the fullest queue."""
     amounts = queue_amounts(stored.where(is_of_clients(F.col("topic"))), "broker")
     fullest = amounts.groupBy("broker", "topic").agg(
         F.max_by("queue_id", F.struct("messages", -F.col("queue_id"))).alias("queue_id"),

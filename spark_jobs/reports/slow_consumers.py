@@ -1,9 +1,8 @@
 """The report ``slow_consumers``: what clients do between being given messages and asking for more.
 
 ``away``: from an answer with messages to the same client's next pull of the queue. ``committed``: from that answer to
-the first commit of an offset that covers all of it. A client that takes twice as long as half of its group's answers
-do, in at least MANY answers, is slow. Clients that fetch ahead (RocketMQ's push consumer) are hardly ever away: for
-them the commits tell.
+the first commit of an offset that covers all of it. A client with at least MANY answers is slow if its median is twice
+that of its group. Clients that fetch ahead (RocketMQ's push consumer) are hardly ever away; their commits show it.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -34,7 +33,7 @@ _QUEUE = ("broker", "topic", "queue_id", "group")
 
 
 def away(polls: DataFrame) -> DataFrame:
-    """For each answer with messages how long the client was away (ms), null while it has not come back."""
+    """For each answer with messages, how long the client was away (ms); null if it has not come back."""
     pulls = polls.where("kind != 'committed'")
     order = Window.partitionBy(*_QUEUE, "client_id").orderBy("at_ms", "from_offset")
     begun = F.col("at_ms") - F.floor(F.coalesce("held_us", F.lit(0)) / 1000)
@@ -50,10 +49,10 @@ def away(polls: DataFrame) -> DataFrame:
 
 
 def committed(polls: DataFrame) -> DataFrame:
-    """For each answer with messages how long until an offset was committed that covers it (ms), null while none was.
+    """For each answer with messages, the time until an offset was committed that covers it (ms); null without one.
 
-    In the falling order of their offsets, an answer comes after the commits that reach it, the first of them last. One
-    that was committed before it was given (it was given again) tells nothing.
+    Rows are in descending order of their offsets. So the last commit before an answer is the first one that covers it.
+    If that commit is older than the answer, the messages were given again, and the time is null.
     """
     seen = (
         Window.partitionBy(*_QUEUE)
@@ -79,7 +78,7 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 
 
 def _wide(measures: DataFrame, *keys: str) -> DataFrame:
-    """Half and 99 % of both measures side by side, and how many answers with messages there were."""
+    """The p50 and p99 of both measures side by side, and the number of answers with messages."""
     answers = measures.where("measure = 'away'").groupBy(*keys).agg(F.sum("samples").alias("answers"))
     return answers.join(
         chosen(
@@ -102,7 +101,7 @@ _TYPES = "answers long, away_p50_ms long, away_p99_ms long, committed_p50_ms lon
 
 
 def by_client(measures: DataFrame) -> DataFrame:
-    """One row per topic, group and client; ``is_slow`` beside its group."""
+    """One row per topic, group and client; ``is_slow`` compares it with its group."""
     return _beside_the_group(measures, "broker").select(
         "broker", "topic", "group", "client_id", *names(_TYPES), "is_slow"
     )
@@ -128,7 +127,7 @@ def by_group(measures: DataFrame) -> DataFrame:
 
 
 def figures(measures: DataFrame, *keys: str) -> DataFrame:
-    """Clients that are slow beside their groups, and how long 99 % of the answers take."""
+    """The number of slow clients, and the p99 of both measures."""
     slow = _beside_the_group(measures, *keys).groupBy(*keys).agg(F.count_if("is_slow").alias("slow_clients"))
     all_of_them = chosen(
         measures,

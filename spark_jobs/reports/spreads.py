@@ -1,6 +1,6 @@
-"""Tables and figures of samples (``spark_jobs.reports.histograms``): how long something took, by this and by that.
+"""Tables and figures of samples (``spark_jobs.reports.histograms``): how long something took, by various keys.
 
-Samples of several kinds lie in one table, told apart by a column of their own (``stage``, ``measure``, ``method``).
+One table may have samples of several kinds. A column (``stage``, ``measure``, ``method``) says which kind a sample is.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def bars_table(of: str, keys: str, unit: str, only: str = "true") -> Table:
 
 
 def chosen(samples: DataFrame, *keys: str, kind: str, unit: str, wanted: Mapping[str, tuple[str, str]]) -> DataFrame:
-    """Some percentiles as one row: ``{"wake_p99_us": ("woken", "p99_us")}`` is that of the kind ``woken``."""
+    """Some percentiles as one row for the keys. ``{"wake_p99_us": ("woken", "p99_us")}`` takes the p99 of ``woken``."""
     columns = {name: F.max(F.when(F.col(kind) == value, F.col(column))) for name, (value, column) in wanted.items()}
     return (
         spread(samples, *keys, kind, unit=unit)

@@ -1,4 +1,4 @@
-"""Steps that several reports take."""
+"""Steps of the computation that several reports share."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -11,7 +11,7 @@ MOST_STEPS = 4320
 
 
 def floored(ts: Column, step_ms: int = MINUTE_MS) -> Column:
-    """The beginning of the step that a time is in; before 1970 too."""
+    """The beginning of the step that contains a time, also before 1970."""
     return ts - F.pmod(ts, F.lit(step_ms))
 
 
@@ -23,7 +23,7 @@ def in_window(facts: DataFrame, from_ms: int | None, to_ms: int | None) -> DataF
 
 
 def about(facts: DataFrame, topic: str | None, group: str | None) -> DataFrame:
-    """Facts of one topic, of one group, or of both; those that know no groups, or belong to none (''), stay."""
+    """Facts of one topic, of one group, or of both. Facts without a group column, or of no group (''), stay."""
     if topic is not None and "topic" in facts.columns:
         facts = facts.where(F.col("topic") == topic)
     if group is not None and "group" in facts.columns:
@@ -32,12 +32,12 @@ def about(facts: DataFrame, topic: str | None, group: str | None) -> DataFrame:
 
 
 def coarser(facts: DataFrame, step_ms: int) -> DataFrame:
-    """Facts whose minutes are longer steps."""
+    """Facts with the beginnings of longer steps in place of their minutes."""
     return facts if step_ms == MINUTE_MS else facts.withColumn("minute_ts", floored(F.col("minute_ts"), step_ms))
 
 
 def step_for(span_ms: int, most: int = MOST_STEPS) -> int:
-    """The shortest step that cuts so long a time into no more steps than that; whole days when none does."""
+    """The shortest step that divides so long a time into at most ``most`` steps; whole days if STEPS_MS has none."""
     for step_ms in STEPS_MS:
         if span_ms <= step_ms * most:
             return step_ms
@@ -45,7 +45,7 @@ def step_for(span_ms: int, most: int = MOST_STEPS) -> int:
 
 
 def stored(messages: DataFrame, *keys: str) -> DataFrame:
-    """Messages by broker, segment and keys: how many, their bytes, and where the last of them ends."""
+    """By broker, segment and keys: the number of messages, their bytes, and the end of the last one."""
     return messages.groupBy("broker", "segment", *keys).agg(
         F.count("*").alias("messages"),
         F.sum("total_size").alias("bytes"),
@@ -64,15 +64,15 @@ def reason(rows: DataFrame, name: str, count: str = "samples") -> DataFrame:
 
 
 def share(part: str, whole: str) -> Column:
-    """One column as a part of another, of 1."""
+    """One column divided by another, as a part of 1."""
     return F.round(F.try_divide(F.col(part), F.col(whole)), 4)
 
 
 def uneven(amounts: DataFrame, *keys: str, amount: str) -> DataFrame:
-    """How unevenly an amount lies on the rows of the same keys.
+    """How unevenly an amount is distributed over the rows with the same keys.
 
-    ``parts``, ``total``, ``most``; ``imbalance``: the largest amount beside the mean, 1 when all are the same;
-    ``gini``: 0 when all are the same, near 1 when one has everything.
+    ``parts``, ``total`` and ``most`` are the number, the sum and the largest of the amounts. ``imbalance`` is
+    ``most`` divided by the mean: 1 if all are equal. ``gini`` is 0 if all are equal, and near 1 if one has everything.
     """
     ranked = amounts.select("*", F.row_number().over(Window.partitionBy(*keys).orderBy(amount)).alias("rank"))
     sums = ranked.groupBy(*keys).agg(

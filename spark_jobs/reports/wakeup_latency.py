@@ -1,7 +1,7 @@
-"""The report ``wakeup_latency``: from stored over woken to answered, of the pulls that were held and given messages.
+"""The report ``wakeup_latency``: how long held pulls with messages took from stored over woken to answered.
 
-Three stages: ``stored_to_woken`` and ``woken_to_answered`` of holds that an arrival has woken, and, of all holds that
-ended with messages, ``stored_to_answered``. The message that counts is the first one given.
+``stored_to_woken`` and ``woken_to_answered`` are measured for holds that an arrival woke, ``stored_to_answered`` for
+all holds that ended with messages. The first message of the answer counts.
 """
 
 from pyspark.sql import DataFrame
@@ -17,10 +17,11 @@ KEYS = ("broker", "stage", "topic", "group", "cause", "minute_ts")
 
 
 def with_stages(polls: DataFrame) -> DataFrame:
-    """A row for each stage of each hold that ended with messages, its time in us.
+    """A row for each stage of each hold that ended with messages, with its time in us.
 
-    The journal's times of day are those at which the engine began a turn, in whole milliseconds. So a hold that was
-    answered in the turn that stored its message took as long as it took to wake; a time that is negative is a clock's.
+    The journal's times of day are those at which the engine began a turn, in whole milliseconds. If a hold was answered
+    in the turn that stored its message, its time is the time that waking took. A negative time shows that a clock was
+    set back.
     """
     woken = polls.where("kind = 'woken' and messages > 0").select(
         "broker",

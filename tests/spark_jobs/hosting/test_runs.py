@@ -75,7 +75,7 @@ def test_a_run_that_there_is_not(sent: list[int]) -> None:
     for number in (other.pk, other.pk + 1):
         with pytest.raises(
             runs.UnknownReportError,
-            match=f"throughput has no run {number}: it was removed, is another report's, or never was.",
+            match=f"throughput has no run {number}. It was removed, belongs to another report, or never existed.",
         ):
             runs.find_run("throughput", number)
 

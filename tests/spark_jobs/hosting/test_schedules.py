@@ -94,7 +94,7 @@ def test_no_schedule_twice_and_no_more_than_some(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ScheduleExistsError, match="already"):
         change("throughput", other.id, cron=DAILY)
     monkeypatch.setattr(schedules, "MOST", 2)
-    with pytest.raises(ScheduleExistsError, match="as many as there may be"):
+    with pytest.raises(ScheduleExistsError, match="the largest allowed number"):
         add("throughput", "0 4 * * *")
 
 

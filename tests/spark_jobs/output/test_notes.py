@@ -50,4 +50,4 @@ def test_a_restriction_that_nothing_fits_is_repeated(tmp_path: Path) -> None:
 
 def test_tables_that_were_cut_are_named_last(tmp_path: Path) -> None:
     said = notes(tmp_path, store(tmp_path, "a", 3), store(tmp_path, "b", 3), cut=("by_queue",))
-    assert said[-1] == "The table by_queue is longer than can be kept here; it has its first rows only."
+    assert said[-1] == "The table by_queue is too long for this report and contains its first rows only."

@@ -27,7 +27,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc, unused-ignore]  # cele
                 super().apply_entry(entry, producer=producer)
                 return
         except DatabaseError:
-            logger.exception("The schedule %s is not sent: the database does not say whether it is due.", entry.name)
+            logger.exception("The database does not say whether %s is due, so it is not sent.", entry.name)
         self._dirty.discard(entry.name)  # saving it would overwrite the time at which another beat sent it
 
 

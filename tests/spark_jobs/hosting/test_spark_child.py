@@ -49,7 +49,7 @@ def test_a_report_without_a_journal_needs_no_spark(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(spark_child, "get_session", lambda *_: pytest.fail("Spark was started"))
     make_store(tmp_path / "store", 3)
     answers: list[dict[str, Any]] = []
-    arguments = {"report": "hold_time", "store": str(tmp_path / "store"), "folder": str(tmp_path / "out")}
+    arguments = {"report": "hold_time", "stores": [("a", str(tmp_path / "store"))], "folder": str(tmp_path / "out")}
     carry_out(order(tmp_path, **arguments), answers.append)
     [answer] = answers
     assert answer["done"]["result"]["notes"][0].startswith("This store has no poll journal")

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -75,8 +76,9 @@ class HttpApplication:
         """The answer, and its body in parts; None if the handler has sent everything itself."""
         found = self._router.find(path_segments(scope))
         if found is None and self._has_extra_slash(scope):
-            location = (scope.get("raw_path") or scope["path"].encode("ascii"))[:-1] + _question(scope)
-            return Answer(status=308, headers={"location": location.decode("ascii")}), []
+            path = scope.get("raw_path") or scope["path"].encode()
+            location = quote(path[:-1] + _question(scope), safe="/%?=&:;,+@!$'()*~")
+            return Answer(status=308, headers={"location": location}), []
         if found is None:
             raise Problem(
                 404,

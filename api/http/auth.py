@@ -19,7 +19,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.sessions.backends.base import SessionBase
 from django.core.signing import BadSignature, TimestampSigner
-from django.db import DatabaseError
+from django.db import Error as AnyDatabaseError
 from django.template.loader import render_to_string
 
 from api.http.asgi import Receive, Scope, Send, header
@@ -82,7 +82,7 @@ class Gate:
             return False
         try:
             exists = await _does_session_exist(key)
-        except DatabaseError as error:
+        except AnyDatabaseError as error:
             log.error("a session cannot be checked, so its request is refused: the database fails: %s", error)
             return False
         if exists:
@@ -92,7 +92,7 @@ class Gate:
     def _check_token(self, scope: Scope, token: str) -> bool:
         """Whether ``token`` is the access token. A failure is logged with its address.
 
-        Problem 429 for an address that must wait. Its token is not looked at, so that waiting cannot be skipped.
+        Problem 429 for an address that must wait. Its token is not looked at, so that guessing at the login is slow.
         """
         address, now = self._address(scope), asyncio.get_running_loop().time()
         wait_s = ceil(self._failed.wait_seconds(address, now))
@@ -164,7 +164,7 @@ class Gate:
             return
         try:
             key = await database_sync_to_async(_create_session)()
-        except DatabaseError as error:
+        except AnyDatabaseError as error:
             log.error("a login failed, because the database fails: %s", error)
             await _page(scope, send, target, "You cannot be signed in: the database of this broker fails.", 503)
             return
@@ -189,7 +189,7 @@ class Gate:
             if key:
                 await database_sync_to_async(_delete_session)(key)
                 self.sessions.end(key)
-        except DatabaseError as error:
+        except AnyDatabaseError as error:
             log.error("a logout failed, because the database fails: %s", error)
             await _page(scope, send, "/", "You are still signed in: the database of this broker fails.", 503)
             return

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from django.db import DatabaseError
+from django.db import Error as AnyDatabaseError
 
 from api.http.asgi import Scope
 from bridge.port import start_task
@@ -58,7 +58,7 @@ class SessionWatch:
             try:
                 if not await self._exists(key):
                     self.end(key)
-            except DatabaseError:
+            except AnyDatabaseError:
                 return
 
     async def _check_regularly(self) -> None:

@@ -46,6 +46,12 @@ async def test_a_path_with_an_extra_slash_is_redirected(client: httpx.AsyncClien
     problem(await client.get("/api/nothing/"), 404, "REQUEST_CODE_NOT_SUPPORTED")
 
 
+async def test_a_redirected_path_may_have_other_bytes_than_ascii() -> None:
+    scope = {"raw_path": "/api/v1/topics/é/".encode(), "query_string": "a=é".encode()}
+    answer = await AsgiRequest(http_application, "GET", "/api/v1/topics/e/", **scope).done()
+    assert (answer.status, answer.headers["location"]) == (308, "/api/v1/topics/%C3%A9?a=%C3%A9")
+
+
 async def test_a_wrong_method_says_which_are_right(client: httpx.AsyncClient) -> None:
     answer = await client.put("/api/v1/topics", content=b"{}", headers=JSON)
     problem(answer, 405, "REQUEST_CODE_NOT_SUPPORTED")

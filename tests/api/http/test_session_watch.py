@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 
 from api.http import session_watch
 from api.http.auth import Gate
@@ -84,6 +84,8 @@ def watch() -> SessionWatch:
     async def exists(key: str) -> bool:
         if key == "unknown":
             raise DatabaseError("locked")
+        if key == "disconnected":
+            raise InterfaceError("the connection is closed")
         return key == "alive"
 
     return SessionWatch(exists)
@@ -91,7 +93,7 @@ def watch() -> SessionWatch:
 
 async def test_only_ended_sessions_are_reported_and_each_watch_once(watch: SessionWatch) -> None:
     ended: list[str] = []
-    for key in ("alive", "over", "over", "unknown"):
+    for key in ("alive", "over", "over", "disconnected", "unknown"):
         watch.add(key, lambda key=key: ended.append(key))  # type: ignore[misc]
     await watch.check()
     await watch.check()

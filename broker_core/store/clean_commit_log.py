@@ -120,6 +120,8 @@ class CleanCommitLogService:
         taken = []
         awaited = self._awaited_offset(options)
         for file in mapped_files.all()[:-1][:FILES_A_RUN]:
+            if file.base + file.size > self._log.max_offset:
+                break  # the log ends in this segment; the segments after it were created ahead
             age_ms = now.wall_ms - self._files.modified_ms(file.path)
             unread = file.base + file.size > awaited
             if age_ms > options.file_reserved_time * HOUR_MS and not unread:

@@ -1,4 +1,5 @@
 from datetime import datetime
+from errno import ENOSPC
 from pathlib import Path
 
 import msgspec
@@ -92,6 +93,29 @@ def test_a_nearly_full_disk_loses_young_segments_too_but_never_the_last() -> Non
     store.cleaned(clean.run(), now())
     assert len(files.names(ROOT / "commitlog")) == 1
     assert store.next_clean(now(20)) is None
+
+
+def test_the_segment_in_which_the_log_ends_stays_if_a_later_one_was_created() -> None:
+    """A full disk may refuse a message after the file for it was created: that file is not the end of the log."""
+    files = SimulatedFiles()
+    store = store_with_old_segments(files, OTHER)
+    last = store.appended_offset // 65_536 * 65_536
+    number = 600
+    while store.appended_offset < last + 65_536 - 1000:
+        store.append([message(number, size=400, queue_id=number % 2)], now())
+        number += 1
+    store.reput()
+    files.fail("allocate", 1, ENOSPC)
+    with pytest.raises(UnavailableError):
+        store.append([message(number, size=4000)], now())
+    assert int(files.names(ROOT / "commitlog")[-1]) == last + 65_536
+    files.used_percent = 86
+    assert clean(store, now())
+    assert store.min_physical_offset == last
+    assert store.get_message("T", 0, store.min_offset("T", 0), 1, 1000, None).status == "FOUND"
+    assert store.appended_offset > last
+    files.used_percent = 50
+    assert store.append([message(number, size=4000)], now()).requests
 
 
 def test_messages_are_refused_while_the_disk_is_above_the_warning_ratio() -> None:

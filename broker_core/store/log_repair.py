@@ -80,6 +80,8 @@ class LogRepair:
         self._foreign = foreign
         self._read_only = read_only
         self._copies = 0
+        self._data_ends: dict[int, int] = {}
+        """Where a segment's data ends, by the segment's base. To look for it is to read the rest of the segment."""
         self.steps: list[tuple[str, str]] = []
 
     def pass_over(self, start: int, last_store_timestamp: int) -> int | None:
@@ -123,8 +125,10 @@ class LogRepair:
         record. A placeholder must fit in front of the result.
         """
         base = file.base
-        end = file.data_end(at)
-        if end == at:
+        end = self._data_ends.get(base)
+        if end is None:
+            end = self._data_ends[base] = file.data_end(at)
+        if end <= at:
             return None
         if at == 0 and base > damage and self._is_whole(file, 0, oldest_ms):
             return 0
@@ -192,4 +196,6 @@ class LogRepair:
             at += len(record)
         if covered < high:
             file.write(covered, blank(high - covered))
+        if high == file.size:
+            self._data_ends.pop(file.base, None)
         file.flush(low, high)

@@ -16,6 +16,7 @@ from broker_core.formats.commit_log_record import (
     placeholders,
 )
 from broker_core.store.get_message import MESSAGE_WAS_REMOVING, OFFSET_TOO_SMALL
+from broker_core.store.mapped_file import MappedFile
 from broker_core.store.message_store import MessageStore
 from tests.fakes.simulated_files import SimulatedFiles
 from tests.fakes.store_cases import BEGIN_MS, at, flush, message, open_store
@@ -211,6 +212,26 @@ def test_a_record_inside_a_message_body_never_becomes_a_message() -> None:
     store = open_store(ROOT, files=files, ms=1000)
     assert store.queues() == [("T", 0)]
     assert consume(store) == {("T", 0, 0): 1, ("T", 0, 2): 3}
+
+
+def test_the_end_of_a_segments_data_is_not_looked_for_once_per_damaged_record(
+    killed: Killed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To look for it means reading the rest of the segment, which may be 1 GiB, and thousands of records."""
+    searches = []
+    data_end = MappedFile.data_end
+    monkeypatch.setattr(MappedFile, "data_end", lambda file, start: searches.append(start) or data_end(file, start))
+    counts = []
+    candidates = [number for number, stored in enumerate(killed.messages) if stored.start // SEGMENT == 2]
+    for lost in (candidates[1:2], candidates[1:-1:2]):
+        files = deepcopy(killed.files)
+        for number in lost:
+            damage(files, killed.messages[number].start + 95, b"\xff\xff")
+        searches.clear()
+        check(open_store(ROOT, files=files, ms=20_000), killed, set(lost))
+        counts.append(len(searches))
+    assert len(candidates) > 10
+    assert counts[0] == counts[1]
 
 
 def test_what_was_skipped_is_kept_reported_and_counted(killed: Killed) -> None:

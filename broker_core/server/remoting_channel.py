@@ -80,6 +80,7 @@ class Channel(asyncio.Protocol):
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
         self._written = 0
+        self._ends = False  # nothing more is received; the channel closes when the session has the waiting frames
         self._closing = False
 
     _transport: asyncio.Transport
@@ -185,7 +186,7 @@ class Channel(asyncio.Protocol):
             self.abort()
 
     def data_received(self, data: bytes) -> None:
-        if self._closing:
+        if self._closing or self._ends:
             return
         if self._tls is not None:
             data = self._decrypt(data)
@@ -240,7 +241,7 @@ class Channel(asyncio.Protocol):
         if self._tls.established:
             self._limits.end_handshake()
         if self._tls.ended:
-            self._server.loop.call_soon(self.close)  # after its last frames were handled
+            self._end()
         elif self._tls.refused:
             self._refuse(f"its TLS is invalid: {self._tls.refused}")
         return plaintext
@@ -297,6 +298,8 @@ class Channel(asyncio.Protocol):
                 self._pass_to_session(commands)
             if self._waiting:
                 self._server.loop.call_soon(self._hand_over)
+            elif self._ends:
+                self._server.loop.call_soon(self._close_at_end)
         self._read_or_not()
 
     def _read_or_not(self) -> None:
@@ -314,7 +317,16 @@ class Channel(asyncio.Protocol):
     def _refuse(self, why: str) -> None:
         self._shared.counters.protocol_errors += 1
         note(self._shared.counters.protocol_errors, "the connection from %s is closed: %s", self, why)
-        self.close()
+        self._end()
+
+    def _end(self) -> None:
+        """Receive nothing more, and close when the session has all frames that came before."""
+        self._ends = True
+        self._server.loop.call_soon(self._close_at_end)  # frames of this read may still be decoded
+
+    def _close_at_end(self) -> None:
+        if not self._waiting:
+            self.close()
 
     def _write(self, data: bytes) -> None:
         """To the transport."""

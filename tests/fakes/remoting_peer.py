@@ -72,6 +72,7 @@ class Serving:
         raw = socket.socket()
         raw.setblocking(False)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it on its own sockets only
         await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", port or self.ports[0]))
         return Peer(*await asyncio.open_connection(sock=raw, ssl=context, server_hostname="" if context else None))
 

@@ -370,6 +370,34 @@ async def test_nothing_more_comes_from_a_client_that_sends_more_than_its_share()
         await until(session.channel._transport.is_reading)
 
 
+@pytest.mark.parametrize("end", ["end of tls", "invalid tls", "garbage"])
+async def test_what_a_delayed_client_sent_before_its_end_is_handled(end: str) -> None:
+    async with serving(Overloaded, tls=TlsOptions()) as running:
+        peer = await running.connect(context=trusting() if "tls" in end else None)
+        await peer.ask(0, b"body")
+        (session,) = running.sessions
+        assert isinstance(session, Overloaded)
+        session.handled = False
+        session.channel._transport.pause_reading()  # so that all of it is one read
+        peer.write(*(request(number, b"body") for number in range(1, 4)))
+        if end == "end of tls":
+            peer.writer.close()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        if end != "end of tls":
+            os.write(peer.writer.get_extra_info("socket").fileno(), BAD[0])
+        session.channel._transport.resume_reading()
+        await until(lambda: bool(session.channel._waiting) or session.closings > 0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (session.reads, session.closings) == ([[0]], 0)
+        session.handled = True
+        await until(lambda: session.closings == 1)
+        assert session.reads == [[0], [1, 2, 3]]
+        assert running.server.counters.protocol_errors == (end != "end of tls")
+        peer.writer.transport.abort()
+
+
 async def test_too_much_unsent_in_all_ends_the_connection_that_has_most_of_it() -> None:
     async with serving(Flood, **(SMALL | {"unsent": SYSTEM}), unsent_in_all=2 * SYSTEM) as running:
         lazy = [await running.connect() for _ in range(4)]

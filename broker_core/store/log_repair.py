@@ -73,9 +73,9 @@ class LogRepair:
         self, files: Files, root: Path, log: CommitLog, wall_ms: int, *, clean: bool, foreign: bool, read_only: bool
     ) -> None:
         self._files = files
-        self._folder = root / FOLDER
+        self.folder = root / FOLDER
         self._log = log
-        self._wall_ms = wall_ms
+        self.wall_ms = wall_ms
         self._clean = clean
         self._foreign = foreign
         self._read_only = read_only
@@ -98,9 +98,33 @@ class LogRepair:
         at = end - file.base
         stored_ms = last_store_timestamp if is_blank(file.buffer, at) else store_timestamp_at(file.buffer, at)
         for segment, low, high in self._log.mapped_files.ranges(start, end):
+            # A lost page may have no disk space, and a mapped write without it kills the process.
+            self._files.allocate(segment.path, low, high)
             self._quarantine(segment, low, high)
             self._cover(segment, low, high, stored_ms)
         return end
+
+    def keep(self, start: int, data: bytes, suffix: str) -> str:
+        """Copy bytes of the log, which begin at physical offset ``start``, to a file; returns its name.
+
+        The file is on the disk afterwards. A recovery that ends early, and so is repeated, makes one copy only.
+        OSError when the disk is full: then there is no file.
+        """
+        path = self.folder / f"{start:020d}-{self.wall_ms}{suffix}"
+        for copy in [
+            self.folder / name for name in self._files.names(self.folder) if name.startswith(f"{start:020d}-")
+        ]:
+            if self._files.size(copy) == len(data) and self._files.read(copy) == data:
+                path = copy  # written again, because it may not be on the disk
+        self._files.make_folders(self.folder)
+        try:
+            self._files.write(path, data)
+        except OSError:
+            self._files.remove(path)
+            raise
+        self._files.sync_folder(self.folder)
+        self._files.sync_folder(self.folder.parent)
+        return path.name
 
     # --- the next whole record --------------------------------------------------------------------------------------
 
@@ -170,16 +194,12 @@ class LogRepair:
             self.steps.append(("damage", f"{what}. They are lost, because {FILES_MAX} other ranges were copied"))
             return
         self._copies += 1
-        path = self._folder / f"{start:020d}-{self._wall_ms}{SUFFIX}"
-        self._files.make_folders(self._folder)
-        self._files.write(path, bytes(file.buffer[low : min(high, low + COPY_MAX)]))
-        self._files.sync_folder(self._folder)
-        self._files.sync_folder(self._folder.parent)
+        name = self.keep(start, bytes(file.buffer[low : min(high, low + COPY_MAX)]), SUFFIX)
         lost = max(size - COPY_MAX, 0)
         self.steps.append(
             (
                 "damage",
-                f"{what}. They are kept in {FOLDER}/{path.name}" + (f", except for the last {lost}" if lost else ""),
+                f"{what}. They are kept in {FOLDER}/{name}" + (f", except for the last {lost}" if lost else ""),
             )
         )
 
@@ -188,8 +208,6 @@ class LogRepair:
         covered = high
         if high == file.size:
             covered = high - BLANK_SIZE if high - BLANK_SIZE - low >= RECORD_SIZE_MIN else low
-        # A lost page may have no disk space, and a mapped write without it kills the process.
-        self._files.allocate(file.path, low, high)
         at = low
         for record in placeholders(file.base + low, file.base + covered, stored_ms):
             file.write(at, record)

@@ -39,6 +39,10 @@ MARKER = "glassmq"
 FORMAT_VERSION = 1
 LOOK_FOR_ROOM_NS = 1_000_000_000
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL_REMEDY = (
+    ". Recovery needs some space, for example for a copy of damaged bytes before it changes them. "
+    "Free some space and start the broker again; no message was removed"
+)
 READ_ONLY_PROBLEM = (
     "the store was written by another broker and is opened for reading only; set GLASSMQ_STORE_ADOPT=1 to take it over"
 )
@@ -117,7 +121,8 @@ class MessageStore:
         try:
             return cls._open(root, options, files, now, adopt)
         except (OSError, ValueError) as error:
-            raise StoreError(f"the store in {root} cannot be opened: {error}") from error
+            remedy = DISK_FULL_REMEDY if isinstance(error, OSError) and error.errno in DISK_FULL else ""
+            raise StoreError(f"the store in {root} cannot be opened: {error}{remedy}") from error
 
     @classmethod
     def _open(cls, root: Path, options: Options, files: CopyingFiles, now: Now, adopt: bool) -> "MessageStore":

@@ -29,6 +29,8 @@ FULL_SCAN_MAX = 4 << 30
 
 REPUT_BATCH = 10_000
 STEPS_REPORTED = 20
+TAIL = ".tail"
+"""Ends the names of copies of bytes after the last record."""
 MAX_OFFSET = 1 << 63
 Step = tuple[str, str]
 
@@ -51,7 +53,6 @@ class Recovery:
         read_only: bool,
     ) -> None:
         self._files = files
-        self._root = root
         self._log = log
         self._queues = queues
         self._index = index
@@ -202,18 +203,19 @@ class Recovery:
     def _set_aside(self, file: MappedFile) -> None:
         """Remove a segment after the log's end: move it if it has content, delete it if it was only made ahead."""
         used = file.data_end(0) > 0
+        path = self._repair.folder / f"{file.path.name}-{self._repair.wall_ms}"
         self._log.mapped_files.take_out(file)
         if used:
             self._report(
                 "tail",
                 f"segment {file.path.name} lies beyond the end of the log; "
-                + ("it is not read" if self._read_only else f"it was moved to {FOLDER}/{file.path.name}"),
+                + ("it is not read" if self._read_only else f"it was moved to {FOLDER}/{path.name}"),
             )
         if self._read_only:
             return
         if used:
-            self._files.make_folders(self._root / FOLDER)
-            self._files.rename(file.path, self._root / FOLDER / file.path.name)
+            self._files.make_folders(path.parent)
+            self._files.rename(file.path, path)
         else:
             self._files.remove(file.path)
         self._files.sync_folder(self._log.mapped_files.folder)
@@ -228,17 +230,16 @@ class Recovery:
         if self._read_only:
             self._report("tail", f"{tail_end - start} bytes after {end} are not valid records; they are not read")
             return
-        folder = self._root / FOLDER
-        self._files.make_folders(folder)
-        self._files.write(folder / f"{end:020d}.tail", bytes(file.buffer[start : start + kept]))
-        self._files.sync_folder(folder)
+        # The tail may contain pages without disk space, and a mapped write to them kills the process.
+        self._files.allocate(file.path, start, tail_end)
+        name = self._repair.keep(end, bytes(file.buffer[start : start + kept]), TAIL)
         file.clear(start)
         file.flush(start, tail_end)
         lost = tail_end - start - kept
         self._report(
             "tail",
             f"{tail_end - start} bytes after {end} are not valid records; "
-            f"they are kept in {FOLDER}/{end:020d}.tail" + (f", except for the last {lost}" if lost else ""),
+            f"they are kept in {FOLDER}/{name}" + (f", except for the last {lost}" if lost else ""),
         )
 
     # --- 6: dispatch ------------------------------------------------------------------------------------------------

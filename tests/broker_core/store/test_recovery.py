@@ -1,3 +1,4 @@
+import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,11 @@ from broker_core.formats.commit_log_record import encode as encode_record
 from broker_core.formats.message_properties import encode
 from broker_core.store.log_repair import has_lost_sector
 from broker_core.store.message_store import MessageStore
+from tests.fakes.simulated_files import SimulatedFiles
 from tests.fakes.store_cases import BEGIN_MS, at, body_of, flush, message, open_store
 
 COUNT = 300
+ROOT = Path("/store")
 
 
 def bodies(store: MessageStore) -> list[bytes]:
@@ -145,7 +148,8 @@ def test_a_damaged_last_record_is_cut_off_and_kept_in_a_file(root: Path, damage:
     assert bodies(store) == [body_of(number, 500) for number in range(COUNT - 1)]
     tail = next((root / "quarantine").iterdir())
     assert tail.read_bytes() == damaged
-    assert int(tail.name.split(".")[0]) == int(last.name) + start == store.appended_offset
+    assert tail.name == f"{int(last.name) + start:020d}-{BEGIN_MS + 1000}.tail"
+    assert int(last.name) + start == store.appended_offset
     assert any("are not valid records" in sentence for sentence in store.recovery)
     assert end_of_log(last) == start
     store.append([message(299)], at(2000))
@@ -174,10 +178,65 @@ def test_segments_without_any_whole_record_are_moved_not_deleted(root: Path) -> 
     third.write_bytes(content)
     store = open_store(root, ms=1000)
     assert store.appended_offset == int(second.name)
-    assert (root / "quarantine" / third.name).read_bytes() == content
+    assert (root / "quarantine" / f"{third.name}-{BEGIN_MS + 1000}").read_bytes() == content
     assert not third.exists()
     assert any(third.name in sentence for sentence in store.recovery)
     assert store.max_offset("T", 0) == len(bodies(store)) < COUNT
+
+
+def test_a_later_recovery_keeps_the_copies_of_an_earlier_one(root: Path) -> None:
+    """Their names contain positions in the log, which a later recovery may meet again."""
+    (root / "safe_end").unlink()
+    second, third = segment(root, 1), segment(root, 2)
+    valid = second.read_bytes()[:30_000]
+    for attempt, letter in enumerate((b"A", b"B")):
+        second.write_bytes(valid + letter * 35_536)
+        third.write_bytes(letter * 65_536)
+        kill(open_store(root, ms=1000 + attempt))
+    for suffix in (".tail", ""):
+        copies = [path for path in sorted((root / "quarantine").iterdir()) if path.suffix == suffix]
+        assert [path.read_bytes()[-35_536:] for path in copies] == [b"A" * 35_536, b"B" * 35_536]
+
+
+def test_a_recovery_that_is_repeated_makes_one_copy_of_a_tail() -> None:
+    files = SimulatedFiles()
+    store = open_store(ROOT, files=files)
+    store.append([message(1)], at(0))
+    flush(store)
+    end = store.appended_offset
+    files.kill()
+    files._names[ROOT / "commitlog" / ("0" * 20)].volatile[end : end + 5] = b"wrong"
+    for attempt in range(3):
+        files.fail("allocate" if attempt == 2 else "sync_folder", 1, errno.EIO)
+        with pytest.raises(StoreError):
+            open_store(ROOT, files=files, ms=1000 + attempt)
+        files.kill()
+        files.mend()
+    open_store(ROOT, files=files, ms=2000)
+    (name,) = files.names(ROOT / "quarantine")
+    assert files.read(ROOT / "quarantine" / name) == b"wrong"
+
+
+def test_a_full_disk_leaves_a_torn_tail_alone_and_the_error_names_the_remedy() -> None:
+    files = SimulatedFiles()
+    store = open_store(ROOT, files=files)
+    store.append([message(1)], at(0))
+    flush(store)
+    end = store.appended_offset
+    files.kill()
+    log = files._names[ROOT / "commitlog" / ("0" * 20)]
+    log.volatile[end : end + 5] = b"wrong"
+    content = bytes(log.volatile)
+    files.full = True
+    for ms in (1000, 2000):
+        with pytest.raises(StoreError, match="Free some space and start the broker again"):
+            open_store(ROOT, files=files, ms=ms)
+        assert files.names(ROOT / "quarantine") == []
+        assert bytes(log.volatile) == content
+    files.full = False
+    assert open_store(ROOT, files=files, ms=3000).appended_offset == end
+    (name,) = files.names(ROOT / "quarantine")
+    assert files.read(ROOT / "quarantine" / name) == b"wrong"
 
 
 def test_a_tail_is_copied_up_to_a_limit_and_the_rest_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

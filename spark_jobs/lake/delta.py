@@ -48,7 +48,7 @@ class LakeFile(NamedTuple):
 
 
 class Table:
-    """One of the tables, at its newest version when this is made or after a commit of its own."""
+    """One of the tables, at its newest version, or at that of its own last commit."""
 
     def __init__(self, lakes: Path, name: str, delta: DeltaTable) -> None:
         self._root = lakes / name
@@ -57,7 +57,7 @@ class Table:
 
     @classmethod
     def open(cls, lakes: Path, name: str) -> "Table | None":
-        """The table; None where there is none. LakeError for one that cannot be read."""
+        """The table; None if there is none. LakeError if it cannot be read."""
         if not DeltaTable.is_deltatable(str(lakes / name)):
             return None
         try:
@@ -67,7 +67,7 @@ class Table:
 
     @classmethod
     def create(cls, lakes: Path, name: str) -> "Table":
-        """The table, which is created where there is none."""
+        """The table, which is created if there is none."""
         found = cls.open(lakes, name)
         if found is None:
             DeltaTable.create(str(lakes / name), delta_schema(name), partition_by=PARTITIONS, mode="ignore")
@@ -101,7 +101,7 @@ class Table:
         return sorted(found, key=lambda file: (file.day, file.min_offset, file.path))
 
     def append(self, broker: str, drafts: Sequence[Draft], transactions: Mapping[str, int]) -> None:
-        """Make files that were written count, and advance the applications to these versions, in one commit.
+        """Add files that were written, and advance the applications to these versions, in one commit.
 
         LakeBusyError when another process has advanced one of them meanwhile.
         """
@@ -121,7 +121,7 @@ class Table:
         self._sync({self._root / draft.path for draft in drafts})
 
     def days_to_compact(self, broker: str) -> list[date]:
-        """Days of a broker with so many small files that compaction is worth it."""
+        """Days of a broker with enough small files for a compaction."""
         files = self.files(broker)
         newest = max((file.day for file in files), default=None)
         small: dict[date, int] = {}
@@ -130,7 +130,7 @@ class Table:
         return [day for day, count in sorted(small.items()) if count >= (MANY if day == newest else FEW)]
 
     def compact(self, broker: str, day: date) -> int:
-        """Rewrite the small files of a day into larger ones; returns how many files they replace."""
+        """Rewrite the small files of a day into larger ones. Returns the number of replaced files."""
         done = self._delta.optimize.compact(
             partition_filters=[("broker", "=", broker), ("date", "=", day.isoformat())],
             target_size=FILE_BYTES,
@@ -145,7 +145,7 @@ class Table:
         self._delta.update_incremental()
 
     def vacuum(self) -> None:
-        """Delete files that no version of the last READ_ON_HOURS uses, also those that killed writers left behind."""
+        """Delete files that no version of the last READ_ON_HOURS uses, including those of killed writers."""
         self._delta.vacuum(READ_ON_HOURS, dry_run=False, enforce_retention_duration=False, full=True)
 
     def retired_bytes(self, broker: str) -> int:
@@ -186,7 +186,7 @@ class Table:
 
 
 def delta_schema(table: str) -> Schema:
-    """The schema of a table: bodies and property strings are in it, null where they were left out."""
+    """The schema of a table. It includes bodies and property strings, which are null if they were left out."""
     plain = [
         pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
         for field in schema_of(table, with_bodies=True)
@@ -195,12 +195,12 @@ def delta_schema(table: str) -> Schema:
 
 
 def counted(files: Sequence[LakeFile]) -> Rows:
-    """Rows, files and bytes of these."""
+    """The numbers of rows, files and bytes of these files."""
     return Rows(sum(file.rows for file in files), len(files), sum(file.size for file in files))
 
 
 def first_kept(now_ms: int, keep_days: int) -> date:
-    """The first day (UTC) that stays: so many whole days stay beside the current one."""
+    """The first day (UTC) that is kept: ``keep_days`` whole days before the current one."""
     return datetime.fromtimestamp((now_ms // DAY_MS - keep_days) * DAY_MS / 1000, UTC).date()
 
 

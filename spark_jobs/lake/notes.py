@@ -1,8 +1,8 @@
-"""Notes on what a lake has of one broker: what is missing, and counts for pages. Imports nothing that only Spark needs.
+"""Notes on a lake's data of one broker: what is missing, and counts for pages. Does not import packages of Spark.
 
-The Delta tables alone say which rows there are and how far the log was read. The notes add what no row can say: bytes
-that were deleted before they were read, torn bytes, entries that a broker could not write. They are written before the
-commit that they are about; ``as_of`` leaves out what belongs to a commit that never came.
+Only the Delta tables decide which rows exist and how far the log was read. The notes add what no row can contain: bytes
+that were deleted before they were read, torn bytes, entries that a broker could not write. They are written before
+their commit. ``as_of`` leaves out the notes of a commit that never happened.
 """
 
 import os
@@ -17,7 +17,7 @@ from spark_jobs.errors import LakeError
 from spark_jobs.lake.folders import notes_path
 
 CUT_SHORT = {"invalid record": "the bytes there are not a valid record"}
-"""Ends of a log behind which there may be more, by their names; in words."""
+"""In words, the ends of a log behind which there may be more, by their names."""
 
 
 class Rows(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""Reports and the lake: whether there is one to read, and the notes about it.
+"""The lake as an input of reports: which lake to read, and the notes about it.
 
-A report reads the lake, then the log and the journal from where the lake ends. So it reads everything that the store
-still has, and what the broker has deleted since the lake was filled.
+A report reads the lake, then the log and the journal from the lake's end on. So it has everything that the store still
+has, and what the broker has deleted since the lake was filled.
 """
 
 import os
@@ -19,15 +19,15 @@ from spark_jobs.sources.commit_log_segments import LogPlan
 from spark_jobs.sources.poll_journal_files import HEAD, JournalSurvey, find_files, name_in, name_of, read_head
 
 SOURCES = ("auto", "lake", "log")
-"""What a report may be told to read: the lake where there is one, the lake, or only the log and the journal."""
+"""What a report reads: the lake if there is one, always the lake, or only the log and the journal."""
 LAKE_SEGMENT = -1
-"""In the column ``segment``, of messages that come from a lake."""
+"""The value of the column ``segment`` for messages from a lake."""
 
 
 def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> tuple[Lake | None, list[str]]:
-    """The lake to be read, None for the log alone; and what the reader of the report has to know of that.
+    """The lake to read, or None for the log alone, and notes for the reader of the report.
 
-    LakeError where it has to be a lake and there is none. Only where there is none the log alone is nothing to be told.
+    There is a note if a lake exists but cannot be read. LakeError if ``source`` is ``lake`` and there is none.
     """
     if source not in SOURCES:
         raise LakeError(f"A report reads {', '.join(SOURCES)}, not {source!r}.")
@@ -55,12 +55,12 @@ def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> 
 
 
 def known_of_journal(lake: Lake | None) -> dict[str, int]:
-    """What the lake has of each file of the journal, as ``poll_journal_files.begins_behind`` takes it."""
+    """Up to where the lake has each file of the journal, for ``poll_journal_files.begins_behind``."""
     return dict(lake.journal) if lake else {}
 
 
 def with_lake(tail: JournalSurvey, store: str | Path, lake: Lake) -> JournalSurvey:
-    """What is in the journal, the lake's part with what is new in the store."""
+    """The survey of the whole journal: the lake's part, and what is new in the store."""
     on_disk = {name_in(read_head(file.path, HEAD)) for file in find_files(store)[0]}
     read = [file for file in lake.notes.journal if name_of(file.number, file.created_ms) in lake.journal]
     gone = [file for file in read if name_of(file.number, file.created_ms) not in on_disk]
@@ -81,13 +81,13 @@ def with_lake(tail: JournalSurvey, store: str | Path, lake: Lake) -> JournalSurv
 
 
 def gap_bytes(lake: Lake, plan: LogPlan | None) -> int:
-    """Bytes of the log that were deleted before the lake had read them, those behind its end among them."""
+    """Bytes of the log that were deleted before the lake had read them, including those behind the lake's end."""
     behind = max(0, plan.start - lake.position) if plan and lake.position is not None else 0
     return behind + lake.notes.gap_bytes
 
 
 def lake_described(lake: Lake, plan: LogPlan | None, messages: int) -> dict[str, Any]:
-    """What a summary says of the lake; ``messages`` of them were read from it."""
+    """The summary's part about the lake. ``messages``: how many were read from it."""
     notes = lake.notes
     return {
         "folder": str(lake.folder),
@@ -102,7 +102,7 @@ def lake_described(lake: Lake, plan: LogPlan | None, messages: int) -> dict[str,
 
 
 def log_with_lake(log: dict[str, Any], lake: Lake, messages: int) -> dict[str, Any]:
-    """What ``log_described`` says of the part behind the lake, and the lake's part."""
+    """The result of ``log_described``, which is about the log behind the lake, with the lake's part added."""
     return log | {
         "messages": log["messages"] + messages,
         "start_offset": min((file.min_offset for file in lake.messages), default=log["start_offset"]),
@@ -113,7 +113,7 @@ def log_with_lake(log: dict[str, Any], lake: Lake, messages: int) -> dict[str, A
 def lake_notes(
     lake: Lake, plan: LogPlan | None, journal: JournalSurvey | None, from_ms: int | None = None
 ) -> list[str]:
-    """What the reader of a report has to know of the lake; it begins at ``from_ms``, or with all there is."""
+    """Notes about the lake for the reader of a report that begins at ``from_ms``, or with all data."""
     sentences, lost, dropped = [], gap_bytes(lake, plan), lake.notes.dropped
     is_read = (plan is not None and dropped.messages) or (journal is not None and dropped.polls)
     if is_read and (from_ms is None or from_ms < dropped.before_ms):
@@ -141,8 +141,8 @@ def lake_notes(
         sentences.append(f"When the lake was filled: {implausible_note(left_out)}")
     if plan is not None and plan.ended_by in CUT_SHORT:
         sentences.append(
-            f"The log cannot be read behind byte {plan.end:,}, since {CUT_SHORT[plan.ended_by]}: neither "
-            f"report nor lake have what comes then, {len(plan.segments_unread):,} segments among it."
+            f"The log cannot be read behind byte {plan.end:,}, since {CUT_SHORT[plan.ended_by]}. Neither the "
+            f"report nor the lake has what follows, including {len(plan.segments_unread):,} segments."
         )
     if journal is not None and lake.notes.missing_journal_files:
         sentences.append(

@@ -1,9 +1,9 @@
-"""Fills a lake with what is new in its store, each message once, whatever is killed meanwhile.
+"""Fills a lake with what is new in its store: each message once, even if processes are killed.
 
-A round at a time: tasks write files into the folders of the Delta tables, then one commit for each table makes them
-count, with the new position as Delta's transaction identifier. The next round begins there. So a round counts wholly or
-not at all; files of a round that was killed belong to no version and are deleted by vacuum. At last days with many
-small files are compacted.
+A fill has rounds. Tasks write files into the folders of the Delta tables. Then one commit for each table adds the
+files, with the new position as Delta's transaction identifier. The next round begins there. So a round counts
+completely or not at all. Files of a round that was killed belong to no version, and vacuum deletes them. At the end
+days with many small files are compacted.
 """
 
 import logging
@@ -42,10 +42,10 @@ logger = logging.getLogger(__name__)
 ROUND_BYTES = 4 << 30
 """Bytes of the log that are read before they are committed."""
 LAST_RECORDS = 3
-"""Records by which the store is recognised."""
+"""The number of records by which a store is recognized."""
 
 RunTasks = Callable[[Sequence[Work]], Iterable[Done]]
-"""Carries works out, in any order, somewhere."""
+"""Carries out works, in any order."""
 Progress = Callable[[int, str], None]
 _Piece = TypeVar("_Piece")
 
@@ -65,7 +65,7 @@ class Wanted(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """What became of it."""
+    """The result of a fill."""
 
     lake: Path
     broker: str
@@ -77,16 +77,16 @@ class Synced(NamedTuple):
     """Bytes of the log that were deleted before they were read."""
     missing_journal_files: int
     ended_by: str
-    """Why the log ended at ``position``, and how many segments behind that hold something."""
+    """Why the log ended at ``position``, and the number of segments behind it that are not empty."""
     segments_unread: int
     awaited_lake: str = ""
-    """Another lake, for which the broker waits in place of this one."""
+    """Another lake, for which the broker waits instead of this one."""
     is_all: bool = True
-    """Whether everything that there was to read has been read, and small files are compacted."""
+    """Whether everything was read, and small files are compacted."""
     merged_files: int = 0
-    """Files that fewer ones have replaced."""
+    """The number of files that were replaced by fewer, larger ones."""
     dropped_messages: int = 0
-    """Messages of days that the lake was not to keep any longer."""
+    """Messages of days that were dropped because of ``keep_days``."""
 
 
 class Filler:
@@ -109,7 +109,7 @@ class Filler:
         self.target = Target(str(wanted.lakes), broker, uuid4().hex[:8])
 
     def commit(self, done: Sequence[Done], now_ms: int) -> None:
-        """Make the files of a round count."""
+        """Commit the files of a round."""
         log = sorted((one for one in done if isinstance(one, LogDone)), key=lambda one: one.start)
         journal = [one for one in done if isinstance(one, JournalDone) and one.end > one.start]
         self._note_log(log, now_ms)
@@ -132,7 +132,7 @@ class Filler:
         self.publish(now_ms)
 
     def _note_log(self, done: Sequence[LogDone], now_ms: int) -> None:
-        """Note what is missing. LakeError for bytes that a task did not find although they are there."""
+        """Note what is missing. LakeError if a task did not find bytes that exist."""
         notes, position = self.notes, self.position
         for one in done:
             if one.start > position:
@@ -166,7 +166,7 @@ class Filler:
         return gone["messages"]
 
     def compact(self, progress: Progress) -> int:
-        """Compact days with many small files, then delete files that nobody reads; returns how many were replaced."""
+        """Compact days with many small files, then delete unused files. Returns the number of replaced files."""
         days = [(table, day) for table in self.tables.values() for day in table.days_to_compact(self.broker)]
         count = 0
         for index, (table, day) in enumerate(days):
@@ -177,7 +177,7 @@ class Filler:
         return count
 
     def note_counts(self) -> None:
-        """Note what is in the tables, for pages."""
+        """Write counts of the tables into the notes, for pages."""
         self.notes.position = self.position
         self.notes.messages = counted(self.tables["messages"].files(self.broker))
         self.notes.polls = counted(self.tables["polls"].files(self.broker))
@@ -194,10 +194,10 @@ class Filler:
         try:
             write_whole(local_path(store) / lake_position.FILE_NAME, lake_position.encode(position))
         except OSError as error:
-            logger.warning("The broker of %s is not told how far its lake is: %s.", store, error)
+            logger.warning("The lake's position cannot be written for the broker of %s: %s.", store, error)
 
     def log_works(self, plan: LogPlan) -> list[LogWork]:
-        """The ranges of the log that are new."""
+        """The ranges of the log that the lake does not have yet."""
         return [
             LogWork(
                 self.wanted.store,
@@ -213,7 +213,7 @@ class Filler:
         ]
 
     def journal_works(self) -> list[JournalWork]:
-        """Files of the journal that may have something new."""
+        """Files of the journal that may have new entries."""
         if not is_local(self.wanted.store):
             return []
         works = []
@@ -228,7 +228,7 @@ class Filler:
 
     @contextmanager
     def round(self) -> Iterator[None]:
-        """Meanwhile tasks write files. When it fails, they are removed at once: a full disk needs the room."""
+        """A context in which tasks write files. If it fails, they are removed at once, because a disk may be full."""
         self.target = msgspec.structs.replace(self.target, round=uuid4().hex[:8])
         try:
             yield
@@ -239,7 +239,7 @@ class Filler:
 
 
 def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:
-    """Fill the lake. NotAStoreError; LakeBusyError; LakeError; OSError when a disk refuses."""
+    """Fill the lake. NotAStoreError; LakeBusyError; LakeError; OSError if a disk refuses."""
     filler = Filler(wanted)
     before = msgspec.structs.replace(filler.notes)
     dropped = filler.drop(now_ms()) if wanted.keep_days else 0
@@ -288,7 +288,7 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
 
 
 def rounds(works: Sequence[Work]) -> Iterator[list[Work]]:
-    """The works in their order, cut where ROUND_BYTES of the log are reached."""
+    """The works in their order, up to ROUND_BYTES of the log."""
     together: list[Work] = []
     size = 0
     for work in works:
@@ -312,7 +312,7 @@ def remove_round(target: Target) -> None:
 
 
 def require_deleted(store: str, one: LogDone) -> None:
-    """LakeError where a task did not find bytes that are still in the log: the lake would lack them for ever."""
+    """LakeError if a task did not find bytes that are still in the log. The lake would never get them."""
     if log_begin(store) < one.end:
         raise LakeError(
             f"Bytes {one.start:,} to {one.end:,} of the log of {store} are there, but the machine that was "
@@ -322,7 +322,7 @@ def require_deleted(store: str, one: LogDone) -> None:
 
 
 def add_gap(notes: Notes, start: int, end: int, now_ms: int) -> None:
-    """Note bytes of the log that are gone; those that follow on the last ones are one gap with them."""
+    """Note bytes of the log that were deleted. Bytes that follow the last gap extend it."""
     gaps = notes.gaps
     notes.gaps = (
         [*gaps[:-1], LogGap(gaps[-1].start, end, now_ms)]
@@ -351,7 +351,7 @@ def note_journal(notes: Notes, done: Sequence[JournalDone], known: dict[str, int
 
 
 def awaited_lake(store: str, lakes: Path) -> str:
-    """The lake in another folder that the broker waits for; empty where it waits for this one, or for none."""
+    """The lake in another folder that the broker waits for; empty if it waits for this one, or for none."""
     if not is_local(store):
         return ""
     found = lake_position.decode(read_start(joined(store, lake_position.FILE_NAME), lake_position.MOST_BYTES) or b"")

@@ -1,4 +1,4 @@
-"""What a lake's tasks do, each for a range of the commit log or a file of the poll journal: write Parquet files.
+"""The tasks of a lake. Each writes Parquet files from a range of the commit log or a file of the poll journal.
 
 pyarrow writes them where the log is read: none of the data goes through Java. The files are in the folders of a Delta
 table, but belong to it only when the driver commits them (see ``sync``).
@@ -31,12 +31,12 @@ MESSAGE_COLUMNS = tuple(name for name in COLUMN_TYPES if name not in BODIES)
 POLL_COLUMNS = tuple(name for name in poll_journal_columns.COLUMN_TYPES if name != "broker")
 """All but the name in the journal's header: ``broker`` is the table's partition."""
 TIMES = {"messages": "store_ts", "polls": "at_ms"}
-"""By which a row of a table belongs to a day."""
+"""The column of a table that decides to which day a row belongs."""
 DICTIONARIES = ("topic", "born_host")
 GROUP_ROWS = 262_144
 """Rows of a row group. With bodies each batch is a row group, so that few bodies wait in memory."""
 MOST_DATES = 64
-"""Files that a task has open at once: a log may have as many days as it likes."""
+"""Files that a task has open at once, because a log may have any number of days."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class LogDone(msgspec.Struct, frozen=True, tag="log"):
-    """What became of a LogWork. ``gone``: its segment was not there; ``last_offset`` -1: there was no record."""
+    """The result of a LogWork. ``gone``: its segment did not exist. ``last_offset`` -1: it had no record."""
 
     start: int
     end: int
@@ -104,7 +104,7 @@ class LogDone(msgspec.Struct, frozen=True, tag="log"):
 
 
 class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
-    """What became of a JournalWork: it was read up to ``end``. ``closed``: nothing more will come."""
+    """The result of a JournalWork: it was read up to ``end``. ``closed``: the file will not grow."""
 
     number: int
     created_ms: int
@@ -134,7 +134,7 @@ def carry_out_in_spark(bundles: Sequence[bytes], batches: Iterable[pa.RecordBatc
 
 
 def write_log(work: LogWork) -> LogDone:
-    """A range of the log into a file for each day (UTC) of store time. NotAStoreError where no log is to be seen."""
+    """Write a range of the log into a file for each day (UTC) of store time. NotAStoreError if it sees no log."""
     columns = MESSAGE_COLUMNS + (BODIES if work.with_bodies else ())
     schema = schema_of("messages", work.with_bodies)
     try:
@@ -184,7 +184,7 @@ def as_written(schema: pa.Schema) -> pa.Schema:
 
 
 def write_journal(work: JournalWork) -> JournalDone:
-    """What is new in a file of the journal, as far as it can be read now."""
+    """Write the new entries of a file of the journal, as far as it can be read now."""
     data = read_file(work.path) or b""
     header = decode_header(data)
     end, closed, lost = work.start, False, 0
@@ -255,7 +255,7 @@ def write_files(
 
 
 def draft_of(root: Path, path: str, size: int, metadata: Any, time: str) -> Draft:
-    """A file that was written, with what its statistics say of it."""
+    """A file that was written, with the bounds from its statistics."""
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     names = metadata.schema.names
 

@@ -107,7 +107,7 @@ def _first_ms(path: str, base: int) -> int | None:
 
 
 def _queues_of(store: str | os.PathLike[str]) -> int:
-    """The queues of the topic that has most of them; 0 where nothing says so."""
+    """The number of queues of the topic with most of them; 0 if it is not known."""
     try:
         data = read_start(joined(store, "config", "topics.json"), TOPICS_BYTES) or b""
         topics = rocketmq_json.decode(data).get("topicConfigTable")

@@ -1,4 +1,4 @@
-"""Records as Arrow columns: a column is made only when a report asks for it."""
+"""Records as Arrow columns. A column is built only if a report requests it."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -124,9 +124,9 @@ def batch_slices(lengths: Longs) -> Iterator[slice]:
 
 
 class Columns:
-    """The columns of some records; what several of them are made of is read once.
+    """The columns of some records. Data that several columns need is read once.
 
-    Of the properties only those of the columns that are ``wanted`` are there.
+    Only the properties of the ``wanted`` columns are available.
     """
 
     def __init__(self, source: Source, headers: Headers, wanted: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What of a log no report has: damaged bytes and missing segments, and records with implausible fields."""
+"""The parts of a log that reports lack: damaged bytes, missing segments, and records with implausible fields."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,8 @@
-"""Which bytes of a store a report reads: segments found, end of the log known, the range cut into splits.
+"""Which bytes of a store a report reads: finds the segments and the end of the log, and divides the log into splits.
 
-Where the log ends: at ``safe_end`` where the broker publishes one, else, as for a real RocketMQ broker's store, behind
-the last valid record. Damage before that does not end the log: the scan goes on where a valid record begins again. A
-segment's size is no end, since segments are preallocated.
+The log ends at ``safe_end`` if the broker publishes it. Otherwise, as in the store of a real RocketMQ broker, it ends
+behind the last valid record. Damage before that does not end the log: the scan resumes at the next valid record. A
+segment's size is not the end, because segments are preallocated.
 """
 
 import os
@@ -57,7 +57,7 @@ class LogRange(NamedTuple):
 
 
 class LogPlan(NamedTuple):
-    """What of a store is read, and what is not."""
+    """Which part of a store is read, and which is not."""
 
     store: str
     ranges: tuple[LogRange, ...]
@@ -69,9 +69,9 @@ class LogPlan(NamedTuple):
     segments_unread: tuple[str, ...]
     """Segments behind the end that hold something; those made in advance do not count."""
     foreign_files: tuple[str, ...]
-    """What lies in the commit log's folder and is no segment."""
+    """Names in the commit log's folder that are no segments."""
     bounds: Bounds
-    """Records with a field outside are left out."""
+    """Records with a field outside these bounds are left out."""
 
 
 def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tuple[str, ...]]:
@@ -97,7 +97,7 @@ def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tup
 
 
 def read_safe_end(store: str | os.PathLike[str]) -> safe_end.SafeEnd | None:
-    """The published end; read again while a broker is just writing it, None where there is none."""
+    """The published end; None if there is none. It is read again if a broker is writing it at the moment."""
     for _ in range(5):
         data = read_start(joined(store, safe_end.FILE_NAME), safe_end.SIZE)
         if data is None:
@@ -243,7 +243,7 @@ def split(file: SegmentFile, start: int, stop: int, split_bytes: int) -> list[Lo
 
 
 def share(size: int, cores: int) -> int:
-    """How much of a log of so many bytes one task reads, so that each core has about as many tasks as the others."""
+    """The bytes of a log of ``size`` bytes that one task reads, so that all cores have about as many tasks."""
     tasks = cores * max(1, -(-size // (cores * LARGEST_SHARE)))
     return max(SMALLEST_SHARE, -(-size // tasks))
 

@@ -256,7 +256,7 @@ class Channel(asyncio.Protocol):
         except RemotingProtocolError as error:
             commands, broken = error.commands, str(error)
         if self._decoder.unfinished or self._is_incomplete:
-            self._count_unfinished(self._decoder.unfinished, is_new=bool(commands) or not self.unfinished)
+            self._count_unfinished(self._decoder.unfinished, has_whole=bool(commands))
         if (
             self._waiting
             or len(commands) > self._sizes.questions
@@ -269,11 +269,12 @@ class Channel(asyncio.Protocol):
         if broken:
             self._refuse(broken)
 
-    def _count_unfinished(self, unfinished: int, *, is_new: bool) -> None:
+    def _count_unfinished(self, unfinished: int, *, has_whole: bool) -> None:
+        is_new = has_whole or not self.unfinished
         growth, self.unfinished = unfinished - self.unfinished, unfinished
         self._is_incomplete = unfinished > 0
         self._limits.note_unfinished(unfinished, is_new, self._server.loop.time())
-        self._shared.count_unfinished(self, growth)
+        self._shared.count_unfinished(self, growth, has_whole=has_whole)
 
     def _pass_to_session(self, commands: list[RemotingCommand]) -> None:
         """Give frames to the session. A defect of it ends this connection only."""

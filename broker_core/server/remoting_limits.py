@@ -202,8 +202,13 @@ class SharedLimits:
         """What one client may have unsent: as many of the largest answers as it may ask for at once, or ``unsent``."""
         return max(self.limits.unsent, self.limits.questions * self._largest_answer())
 
-    def count_unfinished(self, connection: Costly, change: int) -> None:
-        """An incomplete frame grew, or is complete now. Above the limit, the connection with most is cut off."""
+    def count_unfinished(self, connection: Costly, change: int, *, has_whole: bool) -> None:
+        """An incomplete frame grew, or is complete now. Above the limit, the connection with most is cut off.
+
+        ``has_whole``: a frame was completed by the same read. The connection has waited since then only.
+        """
+        if has_whole:
+            self._incomplete.pop(connection, None)
         if connection.unfinished:
             self._incomplete.setdefault(connection)
         else:

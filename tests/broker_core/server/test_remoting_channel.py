@@ -470,6 +470,23 @@ async def test_a_sender_that_drips_is_cut_off(context: ssl.SSLContext | None) ->
         await peer.rest()
 
 
+async def test_a_silent_client_makes_room_before_a_busy_one_whose_reads_end_within_frames() -> None:
+    async with serving(connections=2) as running:
+        busy = await running.connect()
+        frame = request(1, b"body").encode()
+        busy.writer.write(frame[:10])
+        await until(lambda: running.server.shared.unfinished == 10)
+        silent = await running.connect()
+        await until(lambda: len(running.server.channels) == 2)
+        busy.writer.write(frame[10:] + frame[:7])
+        await busy.receive()
+        third = await running.connect()
+        assert (await third.ask(1)).opaque == 1
+        busy.writer.write(frame[7:])
+        assert (await busy.receive()).opaque == 1
+        assert await silent.rest() == b""
+
+
 async def test_half_a_tls_record_is_no_activity() -> None:
     async with serving(tls=TlsOptions()) as running:
         peer = await running.connect(context=trusting())

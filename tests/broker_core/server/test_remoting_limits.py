@@ -79,9 +79,9 @@ class Connection:
 def test_the_connection_with_most_of_incomplete_frames_is_cut_off() -> None:
     shared = SharedLimits(LIMITS, lambda: 0)
     small, large = Connection(shared, unfinished=20), Connection(shared, unfinished=30)
-    shared.count_unfinished(large, 50)
+    shared.count_unfinished(large, 50, has_whole=False)
     assert small.reasons == large.reasons == []
-    shared.count_unfinished(large, 1)
+    shared.count_unfinished(large, 1, has_whole=False)
     assert (small.reasons, large.reasons) == ([], ["sent too much of an incomplete frame"])
     shared.remove(large)
     assert shared.unfinished == 21
@@ -117,9 +117,9 @@ def test_one_client_may_have_the_largest_answers_unsent_that_it_may_ask_for() ->
 def test_the_longest_incomplete_connection_makes_room() -> None:
     shared = SharedLimits(LIMITS, lambda: 0)
     first, second, third = (Connection(shared, unfinished=unfinished) for unfinished in (0, 7, 0))
-    shared.count_unfinished(first, 0)
+    shared.count_unfinished(first, 0, has_whole=True)
     first.unfinished = 9
-    shared.count_unfinished(first, 9)
+    shared.count_unfinished(first, 9, has_whole=False)
     shared.remove(third)
     assert shared.cut_incomplete()
     assert (first.reasons, len(second.reasons)) == ([], 1), "the second one has waited since it was accepted"
@@ -130,6 +130,15 @@ def test_the_longest_incomplete_connection_makes_room() -> None:
 def test_connections_that_sent_whole_frames_keep_their_places() -> None:
     shared = SharedLimits(LIMITS, lambda: 0)
     first, second = Connection(shared), Connection(shared)
-    shared.count_unfinished(first, 0)
+    shared.count_unfinished(first, 0, has_whole=True)
     assert shared.cut_incomplete() and not shared.cut_incomplete()
     assert (first.reasons, len(second.reasons)) == ([], 1)
+
+
+def test_a_busy_connection_has_waited_only_since_its_last_whole_frame() -> None:
+    shared = SharedLimits(LIMITS, lambda: 0)
+    busy, silent, slow = Connection(shared, unfinished=5), Connection(shared), Connection(shared, unfinished=5)
+    shared.count_unfinished(busy, 5, has_whole=True)
+    shared.count_unfinished(slow, 5, has_whole=False)
+    for connection in (silent, slow, busy):
+        assert shared.cut_incomplete() and len(connection.reasons) == 1

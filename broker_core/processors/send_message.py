@@ -40,7 +40,7 @@ DELAYS = "DEL"
 
 POP_CK = "POP_CK"
 LOST_SECTOR = "\0" * 16
-"""Recovery would take so many NULs in a row for a record damaged by a power cut, and end the log there."""
+"""Recovery would take so many NULs in a row for a record damaged by a power cut, and cover it."""
 
 
 class Prepared(msgspec.Struct, frozen=True, gc=False):

@@ -73,14 +73,23 @@ class ConsumeQueueStore:
         dropped = 0
         for queue in self.table.values():
             dropped += queue.truncate(physical_end)
-            for file in queue.mapped_files.all():
-                if file.changed:
-                    file.flush(0, file.size)
+            self._flush_changed(queue)
         return dropped
 
     def make_holes(self, ranges: Sequence[tuple[int, int]]) -> int:
-        """Replace the units of records in these ranges of the log by holes; returns their number."""
-        return sum(queue.make_holes(ranges) for queue in self.table.values())
+        """Replace the units of records in these ranges of the log by holes, and flush; returns their number."""
+        total = 0
+        for queue in self.table.values():
+            if made := queue.make_holes(ranges):
+                total += made
+                self._flush_changed(queue)
+        return total
+
+    @staticmethod
+    def _flush_changed(queue: ConsumeQueue) -> None:
+        for file in queue.mapped_files.all():
+            if file.changed:
+                file.flush(0, file.size)
 
     @property
     def unit_count(self) -> int:

@@ -158,7 +158,7 @@ class Recovery:
                     if not self._clean and has_lost_sector(buffer, start, length):
                         break
                     if is_rolled_back(buffer, start):
-                        self._lost.append((base + start, base + start + length))
+                        self._add_lost(base + start, base + start + length)
                     else:
                         records += 1
                     last, start = start, start + length
@@ -172,9 +172,15 @@ class Recovery:
                 end = self._repair.pass_over(position, self._log.last_store_timestamp)
                 if end is None:
                     break
-                self._lost.append((position, end))
+                self._add_lost(position, end)
                 position = end
         return position, records
+
+    def _add_lost(self, start: int, end: int) -> None:
+        """Add a range of the log to ``_lost``, joined with the range before it if they are adjacent."""
+        if self._lost and self._lost[-1][1] == start:
+            start = self._lost.pop()[0]
+        self._lost.append((start, end))
 
     def _report_damage(self) -> None:
         """Report damage, and make holes of the queue units that point at it."""

@@ -4,6 +4,7 @@ import pytest
 
 from broker_core.errors import RequestError
 from broker_core.formats.consume_queue_ext_unit import ADDRESS_BASE, encode
+from broker_core.formats.consume_queue_unit import HOLE, UNIT_SIZE
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.mapped_file import OpenMaps
 from broker_core.store.mapped_file_queue import file_name
@@ -36,6 +37,19 @@ def test_queues_are_loaded_from_the_disk() -> None:
     }
     assert again.truncate(100) == 3
     assert again.unit_count == 3
+
+
+def test_holes_are_on_the_disk_at_once() -> None:
+    """No later flush includes them, since they may lie long before the end of their queue."""
+    files = SimulatedFiles()
+    queue = make(files).find("A", 0)
+    for offset in range(250):
+        queue.put(offset, [offset * 100, 100, 0])
+    queues = make(files)
+    queues.load(clean=True)
+    assert queues.make_holes([(500, 700)]) == 2
+    durable = files._names[ROOT / "consumequeue" / "A" / "0" / file_name(0)].durable
+    assert durable[5 * UNIT_SIZE : 7 * UNIT_SIZE] == HOLE * 2
 
 
 @pytest.mark.parametrize(

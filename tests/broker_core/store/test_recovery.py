@@ -8,9 +8,10 @@ import pytest
 from broker_core.errors import StoreError, StoreLockedError
 from broker_core.formats.checkpoint import Checkpoint
 from broker_core.formats.checkpoint import encode as encode_checkpoint
-from broker_core.formats.commit_log_record import decode_all
+from broker_core.formats.commit_log_record import TRANSACTION_ROLLBACK, decode_all
 from broker_core.formats.commit_log_record import encode as encode_record
 from broker_core.formats.message_properties import encode
+from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.log_repair import has_lost_sector
 from broker_core.store.message_store import MessageStore
 from tests.fakes.simulated_files import SimulatedFiles
@@ -215,6 +216,40 @@ def test_a_recovery_that_is_repeated_makes_one_copy_of_a_tail() -> None:
     open_store(ROOT, files=files, ms=2000)
     (name,) = files.names(ROOT / "quarantine")
     assert files.read(ROOT / "quarantine" / name) == b"wrong"
+
+
+def test_space_for_the_zeros_over_a_tail_is_reserved_before_anything_changes() -> None:
+    """A page that a power cut lost has none, and a mapped write to it kills the process if the disk is full."""
+    files = SimulatedFiles()
+    store = open_store(ROOT, files=files)
+    store.append([message(1)], at(0))
+    flush(store)
+    end = store.appended_offset
+    files.kill()
+    log = files._names[ROOT / "commitlog" / ("0" * 20)]
+    log.volatile[end : end + 5] = b"wrong"
+    log.reserved = 0
+    files.fail("write", 1, errno.EIO)
+    with pytest.raises(StoreError):
+        open_store(ROOT, files=files, ms=1000)
+    assert log.reserved >= end + 5
+
+
+def test_adjacent_records_of_rolled_back_transactions_are_one_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each range costs memory, and a log may have many of them in a row."""
+    files = SimulatedFiles()
+    store = open_store(ROOT, files=files)
+    store.append([message(0)], at(0))
+    start = store.appended_offset
+    for number in range(1, 6):
+        store.append([message(number, sys_flag=TRANSACTION_ROLLBACK)], at(0))
+    end = store.appended_offset
+    store.append([message(6)], at(0))
+    files.kill()
+    ranges: list[tuple[int, int]] = []
+    monkeypatch.setattr(ConsumeQueueStore, "make_holes", lambda queues, lost: ranges.extend(lost) or 0)
+    open_store(ROOT, files=files, ms=1000)
+    assert ranges == [(start, end)]
 
 
 def test_a_full_disk_leaves_a_torn_tail_alone_and_the_error_names_the_remedy() -> None:

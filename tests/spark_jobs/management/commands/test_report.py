@@ -136,7 +136,7 @@ def test_a_store_without_a_journal_is_answered_without_spark(
 ) -> None:
     monkeypatch.setattr(report, "get_session", lambda *_: pytest.fail("Spark was started"))
     said = run(tmp_path, "hold_time", "empty_polls")
-    assert said.startswith("Hold time of 0 entries of the poll journal, in 0.0 s: ")
+    assert said.startswith("Hold time of store: 0 entries of the poll journal, in ")
     for name in ("hold_time", "empty_polls"):
         summary = json.loads((tmp_path / "out" / name / "summary.json").read_text())
         assert summary["notes"][0].startswith("This store has no poll journal, so there is nothing to report:")

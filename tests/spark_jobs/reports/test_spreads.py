@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 
 
 def samples(spark: "SparkSession") -> "DataFrame":
-    values = [("a", "x", 1), ("a", "x", 3), ("a", "y", 40), ("b", "x", 2)]
-    return sampled(
-        spark.createDataFrame(values, "topic string, stage string, value long"), "topic", "stage", value="value"
-    )
+    values = [("one", *sample) for sample in (("a", "x", 1), ("a", "x", 3), ("a", "y", 40), ("b", "x", 2))]
+    table = spark.createDataFrame(values, "broker string, topic string, stage string, value long")
+    return sampled(table, "broker", "topic", "stage", value="value")
 
 
 def test_columns_of_a_schema() -> None:
@@ -24,15 +23,15 @@ def test_columns_of_a_schema() -> None:
 def test_tables_by_keys(spark: "SparkSession") -> None:
     table = spread_table("stages", "topic string, stage string", "us")
     assert table.of == "stages"
-    assert rows(table.make(samples(spark)), "topic", "stage", "samples", "mean_us", "max_us") == [
-        ("a", "x", 2, 2.0, 3),
-        ("a", "y", 1, 40.0, 40),
-        ("b", "x", 1, 2.0, 2),
+    assert sorted(rows(table.make(samples(spark)), "broker", "topic", "stage", "samples", "mean_us", "max_us")) == [
+        ("one", "a", "x", 2, 2.0, 3),
+        ("one", "a", "y", 1, 40.0, 40),
+        ("one", "b", "x", 1, 2.0, 2),
     ]
     only_x = spread_table("stages", "topic string", "us", only="stage = 'x'")
-    assert rows(only_x.make(samples(spark)), "topic", "samples") == [("a", 2), ("b", 1)]
+    assert sorted(rows(only_x.make(samples(spark)), "topic", "samples")) == [("a", 2), ("b", 1)]
     bars = bars_table("stages", "topic string", "us", only="stage = 'x'")
-    assert rows(bars.make(samples(spark))) == [("a", 1, 2, 1), ("a", 3, 4, 1), ("b", 2, 3, 1)]
+    assert sorted(rows(bars.make(samples(spark)))) == [("a", 1, 2, 1), ("a", 3, 4, 1), ("b", 2, 3, 1)]
 
 
 def test_some_figures_in_one_row(spark: "SparkSession") -> None:

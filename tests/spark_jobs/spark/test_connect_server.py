@@ -74,6 +74,8 @@ def do(server: Server, process: SparkProcess, tmp_path: Path) -> Callable[..., d
     """Has one job done at the server."""
 
     def do(job: str, watching: Watching | None = None, *, url: str = server.url, **arguments: Any) -> dict[str, Any]:
+        if job == "report":
+            arguments["stores"] = [("a", str(arguments.pop("store")))]
         order = {
             "job": job,
             "master": url,

@@ -76,7 +76,7 @@ def run(
             "job": "report",
             "master": cluster.url,
             "scratch": str(tmp_path / "scratch"),
-            "arguments": {"report": "throughput", "store": str(store), "folder": str(tmp_path / "run")},
+            "arguments": {"report": "throughput", "stores": [("a", str(store))], "folder": str(tmp_path / "run")},
         }
         return process.run(order, tmp_path / "log", watching)
 

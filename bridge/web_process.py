@@ -14,10 +14,12 @@ from bridge.pump import Pump
 from bridge.transport import Link, TransportFull
 from broker_core.codes import ResponseCode
 from broker_core.commands import Failed, Pulled, Records, Reply
-from broker_core.server.engine_runner import MAX_QUESTIONS, Connection, EngineRunner
+from broker_core.server.engine_runner import Connection, EngineRunner
 
 log = logging.getLogger(__name__)
 SEEN_BATCHES = 256  # a layer may deliver a batch twice after a failure, soon after the first time
+PROCESS_SHARE = 32
+"""Commands of all HTTP clients of a web process that are taken in a turn, where a RocketMQ client has one."""
 
 
 class ProcessHost(Protocol):
@@ -71,9 +73,12 @@ class WebProcess:
     def connection(self, number: int) -> Connection:
         connection = self.connections.get(number)
         if connection is None:
-            # Commands that belong to no particular client share one connection, so it may have more questions open.
-            questions = self._limits.waiting_count if number == wire.PROCESS else MAX_QUESTIONS
-            connection = self.connections[number] = Connection(self.sink, number, questions)
+            # Commands that belong to no particular client share one connection, so it may ask and send more.
+            if number == wire.PROCESS:
+                connection = Connection(self.sink, number, self._limits.waiting_count, PROCESS_SHARE)
+            else:
+                connection = Connection(self.sink, number)
+            self.connections[number] = connection
         return connection
 
     # --- Snapshots ---

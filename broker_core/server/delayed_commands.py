@@ -27,7 +27,7 @@ class _Delayed(NamedTuple):
 
 
 class DelayedCommands:
-    """RocketMQ's BrokerFastFailure, with fair shares: the connections take turns, one command each.
+    """RocketMQ's BrokerFastFailure, with fair shares: the connections take turns, ``Connection.share`` commands each.
 
     The commands of one connection keep their order. Commands that have waited longer than allowed are refused.
     """
@@ -36,6 +36,8 @@ class DelayedCommands:
         self._by_connection: dict[Connection, deque[_Delayed]] = {}
         self._turns: deque[Connection] = deque()
         self._count = 0
+        self._taken_in_a_row = 0
+        """Commands taken of the connection whose turn it is. Its turn may continue in the engine's next turn."""
 
     def __len__(self) -> int:
         return self._count
@@ -89,16 +91,17 @@ class DelayedCommands:
                 if room < 0 and batch:
                     break
                 batch.append(submission)
-                is_next_turn = True
+                self._taken_in_a_row += 1
+                is_next_turn = self._taken_in_a_row >= connection.share
             waiting.popleft()
             self._count -= 1
             if not waiting:
                 del self._by_connection[connection]
                 self._turns.popleft()
-                refused_in_a_row = 0
+                refused_in_a_row = self._taken_in_a_row = 0
             elif is_next_turn:
                 self._turns.rotate(-1)
-                refused_in_a_row = 0
+                refused_in_a_row = self._taken_in_a_row = 0
         return batch, refused
 
 

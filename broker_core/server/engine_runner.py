@@ -97,15 +97,17 @@ Sink = Callable[[list[tuple["Connection", int, Reply]]], None]
 class Connection:
     """The source of commands. ``sink`` gets the replies of a turn: one call per turn and sink, on the loop's thread.
 
-    ``key`` is for the creator's own use. At most ``questions`` questions about whole tables may wait.
+    ``key`` is for the creator's own use. At most ``questions`` questions about whole tables may wait. Where connections
+    take turns with delayed commands, ``share`` commands of this one are taken in its turn.
     """
 
-    __slots__ = ("key", "questions", "sink")
+    __slots__ = ("key", "questions", "share", "sink")
 
-    def __init__(self, sink: Sink, key: Any = None, questions: int = MAX_QUESTIONS) -> None:
+    def __init__(self, sink: Sink, key: Any = None, questions: int = MAX_QUESTIONS, share: int = 1) -> None:
         self.sink = sink
         self.key = key
         self.questions = questions
+        self.share = share
 
 
 Submission = tuple[Connection, int, Command]

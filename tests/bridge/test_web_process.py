@@ -7,8 +7,10 @@ import pytest
 from bridge import wire
 from bridge.engine_host import EngineHost
 from bridge.transport import TransportFull
+from bridge.web_process import PROCESS_SHARE
 from broker_core.commands import NOTICE_ID, ConsumerIdsChanged, Done, Failed, GetBroker, GetTopics, Pulled, Topics
-from broker_core.server.engine_runner import MAX_QUESTIONS
+from broker_core.server.delayed_commands import DelayedCommands
+from broker_core.server.engine_runner import MAX_QUESTIONS, Connection
 from tests.bridge.conftest import new_host, pull, send, until
 from tests.fakes.fake_engine import QUICK
 from tests.fakes.fake_web import NotingLink, Web
@@ -66,6 +68,20 @@ async def test_http_callers_together_may_have_more_questions_open_than_one_clien
     for number in range(1, MAX_QUESTIONS + 11):
         assert isinstance(await web.answer(wire.PROCESS, number), Topics)
     assert isinstance(await web.answer(5, MAX_QUESTIONS + 1), Failed)
+
+
+async def test_http_callers_together_have_a_larger_share_of_a_busy_engine_than_one_client(
+    host: EngineHost, web: Web
+) -> None:
+    web.ask((5, 1, GetBroker()))
+    await web.answer(5, 1)
+    http, websocket = map(host._processes["web"].connection, (wire.PROCESS, 5))
+    clients = [http, websocket, Connection(list.clear)]
+    delayed = DelayedCommands()
+    delayed.add([(client, number, send()) for client in clients for number in range(100)], 0, 0)
+    batch, _ = delayed.take(lambda _: 1, 2 * (PROCESS_SHARE + 2), 0, {})
+    taken = [connection for connection, _, _ in batch]
+    assert [taken.count(client) for client in clients] == [2 * PROCESS_SHARE, 2, 2]
 
 
 async def test_a_web_process_that_does_not_read_is_cut_off(tmp_path: Path, link: NotingLink) -> None:

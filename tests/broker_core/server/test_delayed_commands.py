@@ -37,6 +37,21 @@ def test_connections_take_turns_and_each_keeps_its_order() -> None:
     assert len(commands) == 0 and A not in commands
 
 
+def test_a_connection_of_many_clients_has_its_share_in_each_turn() -> None:
+    many = Connection(list.clear, "M", share=3)
+    commands = delayed(*((many, number, SEND) for number in range(1, 8)), (A, 1, SEND), (A, 2, SEND), (A, 3, SEND))
+    assert take(commands, room=2)[0] == ["M1", "M2"]
+    assert take(commands, room=2)[0] == ["M3", "A1"], "its turn continues, and does not begin again"
+    assert take(commands)[0] == ["M4", "M5", "M6", "A2", "M7", "A3"]
+
+
+def test_a_share_that_was_not_used_is_not_the_next_connections() -> None:
+    many, others = (Connection(list.clear, name, share=3) for name in "MN")
+    commands = delayed((many, 1, SEND), (many, 2, SEND), *((C, number, SEND) for number in (1, 2)), (A, 1, SEND))
+    commands.add(((others, number, SEND) for number in range(1, 5)), 200, 1000)
+    assert take(commands)[0] == ["M1", "M2", "C1", "A1", "N1", "N2", "N3", "C2", "N4"]
+
+
 def test_a_turn_has_the_weight_that_is_allowed_or_one_command() -> None:
     commands = delayed((A, 1, PULL), (B, 1, PULL), (C, 1, SEND))
     assert take(commands, room=4)[0] == ["A1"]

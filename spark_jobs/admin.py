@@ -1,4 +1,4 @@
-"""Runs in Django's admin, to look at; schedules are those of django-celery-beat."""
+"""Report runs in Django's admin, read-only. Schedules are in django-celery-beat's own pages."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ else:
 
 @admin.register(ReportRun)
 class ReportRunAdmin(RunAdminBase):
-    """The runs are made by the worker; nothing in them is to be edited."""
+    """The worker writes the runs, so people cannot edit them."""
 
     list_display = ("id", "report", "status", "percent", "requested_by", "created", "finished", "messages")
     list_filter = ("report", "status")

@@ -1,18 +1,18 @@
-"""The reports there are. Imports nothing of Spark, so that the web may read it."""
+"""The list of reports. It imports nothing of Spark, so the web processes can import it."""
 
 from typing import NamedTuple
 
 
 class ReportInfo(NamedTuple):
-    """What people are told about a report. Its module in ``spark_jobs/reports`` has the same name."""
+    """The description of a report for people. Its module in ``spark_jobs/reports`` has the same name."""
 
     name: str
     title: str
     description: str
     needs_journal: bool = False
-    """Whether it has nothing to say of a store without a poll journal."""
+    """Whether it has no figures for a store without a poll journal."""
     is_daily: bool = False
-    """Whether its schedules are about the day before."""
+    """Whether a scheduled run covers the previous day."""
 
 
 REPORTS = {
@@ -26,25 +26,32 @@ REPORTS = {
         ReportInfo(
             "wakeup_latency",
             "Wake-up latency",
-            "How fast held pulls are answered once a message is there: stored, woken, answered.",
+            "How fast a held pull is answered when a message arrives: stored, woken, answered.",
             True,
         ),
         ReportInfo(
-            "hold_time", "Hold time", "How long pulls are held, by how they ended, and how late time-outs are.", True
+            "hold_time",
+            "Hold time",
+            "How long pulls are held, by cause of their end, and how late time-outs are.",
+            True,
         ),
         ReportInfo("empty_polls", "Empty polls", "How many answers bring no messages, and why.", True),
         ReportInfo(
             "polling_savings",
             "Long against short polling",
-            "Requests and waiting that long polling saves beside asking every second, and every 100 ms.",
+            "Requests and waiting that long polling saves, compared with a pull every second and every 100 ms.",
             True,
         ),
         ReportInfo("consumer_lag", "Consumer lag", "How far groups are behind, in messages and in time."),
         ReportInfo(
-            "skew", "Skew", "How evenly messages lie on the queues of a topic, and work on the consumers of a group."
+            "skew",
+            "Skew",
+            "How evenly messages are spread over the queues of a topic, and work over the consumers of a group.",
         ),
         ReportInfo(
-            "end_to_end_latency", "End-to-end latency", "How long messages take from born over stored to delivered."
+            "end_to_end_latency",
+            "End-to-end latency",
+            "How long messages take from birth to storage, and from storage to delivery.",
         ),
         ReportInfo(
             "retries",
@@ -54,7 +61,7 @@ REPORTS = {
         ReportInfo(
             "slow_consumers",
             "Slow consumers",
-            "How long clients take before they ask again and before they commit, and who is slower than its group.",
+            "How long clients wait between pulls and before commits, and which are slower than their group.",
             True,
         ),
         ReportInfo(

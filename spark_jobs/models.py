@@ -1,4 +1,4 @@
-"""Runs of reports, and whether there is a Spark to run them."""
+"""Report runs, and the state of the Spark that runs them."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Status(models.TextChoices):
-    """How far a run is."""
+    """The state of a run."""
 
     QUEUED = "queued", "queued"
     WAITING = "waiting", "waiting for Spark"
@@ -20,7 +20,7 @@ ACTIVE = (Status.QUEUED, Status.WAITING, Status.RUNNING)
 
 
 class ReportRun(models.Model):
-    """One run of a report. At most one of a report is active."""
+    """One run of a report. At most one run of each report is active."""
 
     report = models.CharField(max_length=64)
     parameters = models.JSONField(default=dict)
@@ -62,7 +62,7 @@ class SparkState(models.TextChoices):
 
 
 class SparkEnvironment(models.Model):
-    """What the report worker last said about its Spark: one row."""
+    """The state of its Spark that the report worker wrote last. The table has one row."""
 
     ROW: ClassVar[int] = 1
 

@@ -1,14 +1,14 @@
-"""The loops over the bytes of a log, compiled to machine code by Numba where they first run.
+"""The loops over the bytes of a log. Numba compiles them to machine code when they first run.
 
-A record's size says where the next one begins: NumPy has no such step, and in Python it takes microseconds. Machine
-code does not check whether an index is within its array, except with ``NUMBA_BOUNDSCHECK=1``; such a run needs a cache
-of its own (``NUMBA_CACHE_DIR``). Here every length is compared with its bounds before it is used.
+The size of a record gives the position of the next one. NumPy cannot take such steps, and Python needs microseconds
+for each. Machine code does not check that an index is within its array, except with ``NUMBA_BOUNDSCHECK=1``, which
+needs a cache of its own (``NUMBA_CACHE_DIR``). So these loops compare every length with its bounds before they use it.
 
-Numba compiles a function anew only when the function's own file has changed. So all loops are in this file, with the
-numbers that they use; the layout is that of ``broker_core.formats.commit_log_record``.
+Numba compiles a function again only when the function's own file has changed. So this file holds all loops and the
+constants that they use. The record layout is pictured in ``broker_core.formats.commit_log_record``.
 
-``np.uint64`` stands where bits are meant: ``>>`` of a signed number repeats its sign, and a signed and an unsigned one
-together would become a float.
+Bit patterns are ``np.uint64``: ``>>`` of a signed number repeats its sign, and Numba turns an expression of a signed
+and an unsigned number into a float.
 """
 
 import logging
@@ -60,16 +60,16 @@ WORD = 8
 """The columns of headers, as ``commit_log_records.Headers`` has them."""
 
 NONE = -1
-"""The length of what is not there."""
+"""The length of a property that a record does not have."""
 ENTRY_END = 2
 """The byte behind each property."""
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def compiled(function: _Function) -> _Function:
-    """The function as machine code; other threads run meanwhile.
+    """Return the function compiled to machine code, which runs without the GIL.
 
-    Where Numba finds no folder for its cache, each process compiles the function for itself, in some seconds.
+    If Numba finds no folder for its cache, each process compiles the function again, which takes some seconds.
     """
     try:
         return cast("_Function", njit(nogil=True, cache=True)(function))
@@ -82,14 +82,14 @@ def compiled(function: _Function) -> _Function:
 def warn_once() -> None:
     """Log that nothing is cached."""
     logger.warning(
-        "Compiled loops are not cached, so each of Spark's Python processes compiles them anew, in some seconds. "
+        "Compiled loops are not cached, so each of Spark's Python processes spends some seconds on compiling them. "
         "Set NUMBA_CACHE_DIR to a folder that can be written to."
     )
 
 
 @compiled
 def big_endian(longs: Longs, at: int) -> np.int64:
-    """The signed number of the eight bytes at ``at``: turned round, for which processors have an instruction."""
+    """The signed big-endian number in the eight bytes at ``at``. LLVM turns the shifts into one byte swap."""
     value = np.uint64(longs[at])
     value = (value & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8) | (
         value >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF)
@@ -102,10 +102,11 @@ def big_endian(longs: Longs, at: int) -> np.int64:
 
 @compiled
 def put_header(octets: Octets, longs: Longs, base: int, at: int, stop: int, headers: Longs, row: int) -> int:
-    """The size of the record at ``at``, whose header is then in ``row``; 0 where no valid one ends by ``stop``.
+    """Write the header of the record at ``at`` into ``row``, and return the record's size.
 
-    Valid is what ``commit_log_record.measure`` calls so, the checksum of the body aside, except for rolled back
-    records without a topic: those are placeholders for damage. ``base``: the log's offset of the first byte.
+    Returns 0 if no valid record begins at ``at`` and ends by ``stop``. The rules are those of
+    ``commit_log_record.measure``, without the body's checksum. Rolled back records without a topic are not valid: they
+    are placeholders for damage. ``base`` is the log's offset of the first byte.
     """
     if at + RECORD_SIZE_MIN > stop:
         return 0
@@ -163,7 +164,7 @@ def put_header(octets: Octets, longs: Longs, base: int, at: int, stop: int, head
 
 @compiled
 def next_header(octets: Octets, longs: Longs, base: int, at: int, stop: int, headers: Longs, row: int) -> int:
-    """The first position from ``at`` on where a valid record begins that ends by ``stop``, or -1; it is in ``row``."""
+    """The position of the first valid record from ``at`` on that ends by ``stop``, or -1. Its header is in ``row``."""
     for candidate in range(at, stop - RECORD_SIZE_MIN + 1):
         if octets[candidate + 4] == MAGIC_V1 >> 24 and put_header(octets, longs, base, candidate, stop, headers, row):
             return candidate
@@ -172,7 +173,7 @@ def next_header(octets: Octets, longs: Longs, base: int, at: int, stop: int, hea
 
 @compiled
 def is_blank(longs: Longs, at: int) -> bool:
-    """Whether a segment's filler begins here; fewer than eight bytes that are left count as one."""
+    """Whether the filler at a segment's end begins here. A rest of fewer than eight bytes counts as filler."""
     return at >= len(longs) or big_endian(longs, at) & 0xFFFFFFFF == MAGIC_BLANK
 
 
@@ -188,12 +189,11 @@ def follow(
     texts: Octets,
     gaps: Longs,
 ) -> tuple[int, int, int, bool]:
-    """Records from ``at`` on, until there is no room for more of them, of their texts, or of gaps.
+    """Read records from ``at`` on, until ``headers``, ``texts`` or ``gaps`` is full.
 
-    (records, gaps, where the last record ended or the next one begins, whether there may be more)
-
-    Topics and properties are copied to ``texts``, so that columns are made of bytes that lie close together: TOPIC_AT
-    and PROPERTIES_AT are places there, BODY_AT is one in the segment.
+    Returns (count of records, count of gaps, position after the last record or of the next one, whether more may
+    follow). Topics and properties are copied to ``texts``, so columns are built from bytes that lie close together.
+    TOPIC_AT and PROPERTIES_AT are positions in ``texts``; BODY_AT is a position in the segment.
     """
     row, passed, text_end = 0, 0, 0
     while row < headers.shape[1] and passed < len(gaps):
@@ -225,7 +225,7 @@ def follow(
 
 @compiled
 def legal_topics(octets: Octets, at: Longs, length: Longs) -> NDArray[np.bool_]:
-    """Which of the topics are legal: one letter, digit, ``%``, ``|``, ``-`` or ``_`` at least, and nothing else."""
+    """Which topics are legal: at least one character, and only letters, digits, ``%``, ``|``, ``-`` and ``_``."""
     legal = length > 0
     for row in range(len(at)):
         for place in range(at[row], at[row] + length[row]):
@@ -239,7 +239,7 @@ def legal_topics(octets: Octets, at: Longs, length: Longs) -> NDArray[np.bool_]:
 
 @compiled
 def copy_slices(octets: Octets, at: Longs, length: Longs, offsets: Ints, values: Octets) -> None:
-    """Copy each slice to where ``offsets`` say."""
+    """Copy each slice to its place in ``values``, which ``offsets`` gives."""
     for row in range(len(at)):
         if length[row] > 0:
             values[offsets[row] : offsets[row] + length[row]] = octets[at[row] : at[row] + length[row]]
@@ -255,9 +255,10 @@ def find_properties(
     value_at: Ints,
     value_length: Ints,
 ) -> None:
-    """Where each record's value of each key is and how long, NONE where it has none. The strings are at ``at``.
+    """Find the position and length of each record's value of each key. The length is NONE if it has no such key.
 
-    ``keys``: the names, each with its 0x01, one behind the other; ``key_ends``: where each of them ends.
+    ``at`` and ``length`` locate the records' properties. ``keys`` holds the names, each followed by 0x01, one after the
+    other; ``key_ends`` holds the end of each.
     """
     value_length[:] = NONE
     for row in range(len(at)):

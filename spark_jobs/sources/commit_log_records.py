@@ -1,7 +1,7 @@
-"""The records of a part of the log: their fields, and where their parts lie.
+"""The records of a part of the log: their fields, and the positions of their bodies, topics and properties.
 
-A record begins where the one before it ends. A valid record may also lie inside another one (a body that holds a
-copy of it), so only what is reached from a known start, record by record, counts.
+A record begins where the previous one ends. The body of a record may contain a copy of another valid record. So only
+records that a walk reaches from a known start count.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,11 +13,11 @@ from spark_jobs.sources.commit_log_files import read_range
 from spark_jobs.sources.commit_log_loops import WORD, Longs, Octets, follow, is_blank, next_header
 
 ROWS = 16_200
-"""Records that are looked at together. Columns of a power of two would lie in the same few places of the cache."""
+"""Records that are read together. It is no power of two: such columns would compete for the same cache lines."""
 TEXT_BYTES = 4 * 1024 * 1024
-"""Bytes of their topics and properties; a single record has at most 131 kB of them."""
+"""Bytes of topics and properties that are read together. A single record has at most 131 kB of them."""
 GAPS = 1024
-"""Places without a record that are passed over together."""
+"""Gaps that are passed over together."""
 
 
 class Segment(NamedTuple):
@@ -33,26 +33,26 @@ class Segment(NamedTuple):
 
     @classmethod
     def open(cls, path: str, file_base: int, start: int, stop: int) -> "Segment":
-        """What is needed to read [start, stop) of the log. FileNotFoundError when retention was faster."""
+        """Map [start, stop) of the log. Raises FileNotFoundError if retention has deleted the file."""
         found = read_range(path, start - file_base, stop - file_base)
         return cls(found.buffer, file_base + found.start, len(found.buffer), file_base)
 
     @property
     def octets(self) -> Octets:
-        """Its bytes."""
+        """The bytes of the segment."""
         return np.frombuffer(self.buffer, np.uint8)
 
     @property
     def longs(self) -> Longs:
-        """The eight bytes from each position on."""
+        """The eight bytes from each position on, as ``longs_of``."""
         return longs_of(self.buffer)
 
 
 class Headers(NamedTuple):
-    """The numbers in n valid records, and where their parts lie; all columns have the same length.
+    """The header fields of n valid records, and the positions of their parts. All columns have n elements.
 
-    Bodies lie in the segment, topics and properties one behind the other in ``texts``. ``born_host`` is the address
-    where that is IPv4, else a part of it.
+    Bodies lie in the segment; topics and properties lie one after the other in ``texts``. ``born_host`` is the IPv4
+    address, or the first four bytes of an IPv6 address.
     """
 
     at: Longs
@@ -77,58 +77,60 @@ class Headers(NamedTuple):
 
     @classmethod
     def of(cls, columns: Iterable[Longs], texts: Octets) -> "Headers":
-        """Those of all columns, in the order of the fields."""
+        """The headers in ``columns``, which are in the order of the fields."""
         return cls._make((*columns, texts))
 
     @classmethod
     def room(cls, rows: int) -> Longs:
-        """What ``put_header`` fills: a column for each of them."""
+        """Empty columns for ``put_header`` to fill."""
         return np.empty((len(cls._fields) - 1, rows), np.int64)
 
     @property
     def texts_end(self) -> int:
-        """Where the texts of these records end."""
+        """The position in ``texts`` after the last of these records."""
         return int(self.properties_at[-1] + self.properties_length[-1]) if len(self.at) else 0
 
     def part(self, chosen: Any) -> "Headers":
-        """The same columns for some of the records."""
+        """The headers of the chosen records."""
         return Headers.of([column[chosen] for column in self[:-1]], self.texts)
 
 
 def longs_of(buffer: Any) -> Longs:
-    """The eight bytes from each position of a buffer on: one load, where bytes are eight. Most of them are not aligned,
-    and the first byte is the lowest: the machine has to be one that reads them so."""
+    """The eight bytes from each position of a buffer on, as little-endian numbers that a machine reads with one load.
+
+    Most positions are not aligned, so the processor must allow unaligned loads.
+    """
     return np.ndarray((max(0, len(buffer) - WORD + 1),), "<i8", buffer, strides=(1,))
 
 
 def first_record(segment: Segment, start: int, stop: int) -> int | None:
-    """The first position from ``start`` on where a valid record begins, None when there is none before ``stop``."""
+    """The position of the first valid record from ``start`` on that ends by ``stop``, or None."""
     found = next_header(segment.octets, segment.longs, segment.base, start, min(stop, segment.size), Headers.room(1), 0)
     return None if found < 0 else found
 
 
 def is_blank_at(segment: Segment, at: int) -> bool:
-    """Whether the segment's filler begins here; fewer than eight bytes that are left count as one."""
+    """Whether the filler at the segment's end begins here. A rest of fewer than eight bytes counts as filler."""
     return bool(is_blank(segment.longs, at))
 
 
 def is_unwritten_at(segment: Segment, at: int) -> bool:
-    """Whether nothing was ever written here: segments are made full of zeros, and no record begins with a zero."""
+    """Whether the bytes here were never written. New segments are full of zeros, and no record begins with a zero."""
     return not any(segment.buffer[at : at + 8])
 
 
 class Gap(NamedTuple):
-    """Bytes [start, stop), as positions in the segment, that hold no record and are no filler."""
+    """Bytes [start, stop) of the segment that hold neither records nor filler."""
 
     start: int
     stop: int
 
 
 class RecordWalk:
-    """The records of [start, stop) of a segment, beginning with the one at ``start``: iterate over it, once.
+    """Iterates, once, over the records of [start, stop) of a segment. The first record begins at ``start``.
 
-    With ``resume`` bytes that are no record are passed over, without it they end the walk. Afterwards ``end`` says
-    where the last record ended, and ``gaps`` what was passed over.
+    With ``resume`` the walk passes over bytes that are no record; without it they end the walk. Afterwards ``end`` is
+    the end of the last record, and ``gaps`` lists what was passed over.
     """
 
     def __init__(self, segment: Segment, start: int, stop: int, *, resume: bool) -> None:
@@ -139,7 +141,7 @@ class RecordWalk:
         self._resume = resume
 
     def __iter__(self) -> Iterator[Headers]:
-        """Records in order, some ten thousand at a time."""
+        """Yield the records in order, up to ``ROWS`` at a time."""
         gaps = np.empty((GAPS, 2), np.int64)
         segment, goes_on = self._segment, True
         while goes_on:

@@ -1,4 +1,4 @@
-"""From born over stored to delivered."""
+"""Latency from birth to storage, and from storage to delivery."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How evenly messages lie on queues, and work on consumers."""
+"""How evenly messages are spread over queues, and work over consumers."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -32,7 +32,7 @@ from broker_core.commands import (
     Reply,
 )
 from broker_core.errors import RequestError
-from broker_core.server.tasks import end_task, start_task
+from broker_core.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from bridge.batching_port import BatchingPort
 from bridge.limits import Limits
 from bridge.transport import TransportFull, TransportLost
 from broker_core.clock import Clock
-from broker_core.server.tasks import end_task, start_task
+from broker_core.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
 ENGINE = "broker-engine"

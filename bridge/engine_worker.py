@@ -12,7 +12,7 @@ from channels.consumer import AsyncConsumer
 from bridge.channel_port import Backoff, engine_channel, send
 from bridge.engine_host import EngineHost
 from bridge.transport import Link
-from broker_core.server.tasks import end_task, start_task
+from broker_core.tasks import end_task, start_task
 
 if TYPE_CHECKING:
     import asyncio

@@ -29,7 +29,7 @@ from broker_core.errors import (
 from broker_core.events import event_types
 from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
-from broker_core.server.tasks import start_task
+from broker_core.tasks import start_task
 
 __all__ = [
     "INFLATED_BYTES_MAX",

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from broker_core.server.tasks import start_task
+from broker_core.tasks import start_task
 
 logger = logging.getLogger(__name__)
 

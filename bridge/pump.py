@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from broker_core.server.tasks import end_task, start_task
+from broker_core.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from bridge.engine_worker import EngineConsumer
 from bridge.limits import Limits
 from bridge.transport import TransportLost
 from broker_core.clock import Clock
-from broker_core.server.tasks import end_task, start_task
+from broker_core.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
 LENGTH = struct.Struct(">I")

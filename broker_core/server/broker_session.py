@@ -29,7 +29,7 @@ from broker_core.remoting.remoting_command import RESPONSE_FLAG, RemotingCommand
 from broker_core.remoting.requests import Identity, Peer, Relay, decode, encode
 from broker_core.remoting.requests.notices import encode_notice
 from broker_core.server.engine_runner import Connection
-from broker_core.server.tasks import start_task
+from broker_core.tasks import start_task
 
 log = logging.getLogger(__name__)
 

@@ -23,9 +23,9 @@ from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.server.remoting_channel import Channel
 from broker_core.server.remoting_limits import RemotingLimits
 from broker_core.server.remoting_server import CannotServe, RemotingServer
-from broker_core.server.tasks import start_task
 from broker_core.server.tls import TlsOptions
 from broker_core.store.files import Files, Lock
+from broker_core.tasks import start_task
 
 log = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ from typing import Literal
 
 import msgspec
 
+from broker_core.client.remoting_client import RemotingClient
 from broker_core.clock import Clock
 from broker_core.codes import RequestCode
 from broker_core.namesrv.register_broker import Registration, encode_registration, identity
 from broker_core.options import Options
-from broker_core.server.remoting_client import RemotingClient
-from broker_core.server.tasks import start_task
+from broker_core.tasks import start_task
 
 log = logging.getLogger(__name__)
 

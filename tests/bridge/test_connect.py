@@ -10,12 +10,12 @@ from bridge.channel_port import ChannelPort
 from bridge.connect import EmbeddedPort, make_host, make_port
 from bridge.port import EnginePort, PortUnavailable, get_port, set_port
 from bridge.socket_port import SocketPort
+from broker_core.client.remoting_client import RemotingClient
 from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import BrokerView, GetBroker, GetHolds, Held, Pulled, Sent
 from broker_core.errors import StoreError, StoreLockedError
 from broker_core.formats.poll_journal import decode_entries
 from broker_core.options import make_options
-from broker_core.server.remoting_client import RemotingClient
 from broker_core.server.remoting_server import CannotServe
 from tests.bridge.conftest import in_memory_layer, pull, send
 from tests.fakes.fake_engine import QUICK

@@ -24,9 +24,9 @@ from websockets.typing import Subprotocol
 from bridge.daphne_limits import Arrival, ArrivalLimits, LimitedServer, too_large
 from bridge.management.commands.broker import WEBSOCKET_MAX_BYTES
 from bridge.message_view import INFLATED_BYTES_MAX
+from broker_core.client.remoting_client import RemotingClient
 from broker_core.codes import RequestCode
 from broker_core.formats.message_body import COMPRESSED
-from broker_core.server.remoting_client import RemotingClient
 from tests.conftest import Manage
 from tests.fakes.ports import unused_ports
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from broker_core.client.remoting_client import RemotingClient
 from broker_core.clock import SystemClock
 from broker_core.codes import RequestCode
 from broker_core.formats import rocketmq_json
@@ -19,7 +20,6 @@ from broker_core.namesrv.register_broker import body_crc32, describe_broker
 from broker_core.options import Options
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.server.namesrv_server import NameServer
-from broker_core.server.remoting_client import RemotingClient
 from broker_core.server.route_registration import RouteRegistration
 from broker_core.server.tls import TlsOptions
 from broker_core.store.files import RealFiles

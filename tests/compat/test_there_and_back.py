@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
+from broker_core.client.remoting_client import RemotingClient
 from broker_core.clock import SystemClock
 from broker_core.codes import RequestCode
 from broker_core.engine import Engine
@@ -17,7 +18,6 @@ from broker_core.formats.commit_log_record import CommitLogRecord, decode_all
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.options import Options
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.server.remoting_client import RemotingClient
 from broker_core.store.files import RealFiles
 from tests.compat.conftest import needs
 from tests.compat.real_rocketmq import BROKER_CONF, RealRocketMQ, jars

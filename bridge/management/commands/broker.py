@@ -40,7 +40,7 @@ from bridge.port import BrokerError, EnginePort, commands, set_ports
 from bridge.processes import ChildProcess
 from broker_core.errors import StoreError
 from broker_core.server.remoting_server import CannotServe
-from broker_core.server.tasks import start_task
+from broker_core.tasks import start_task
 
 logger = logging.getLogger(__name__)
 reactor: Any = _reactor  # Twisted replaces this module by an object that is chosen at run time

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from broker_core import commands as c
+from broker_core.client.remoting_client import RemotingClient
 from broker_core.clock import SystemClock
 from broker_core.codes import RequestCode
 from broker_core.engine import Engine
@@ -19,7 +20,6 @@ from broker_core.options import Options
 from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.engine_runner import Connection, EngineRunner
 from broker_core.server.namesrv_server import NameServer
-from broker_core.server.remoting_client import RemotingClient
 from broker_core.server.remoting_server import CannotServe
 from broker_core.server.tls import TlsOptions
 from tests.fakes.engine import ROOT, SMALL, context_of, send

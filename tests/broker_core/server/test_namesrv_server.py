@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from broker_core.client.remoting_client import RemotingClient
 from broker_core.clock import SystemClock
 from broker_core.codes import RequestCode, ResponseCode
 from broker_core.namesrv.register_broker import describe_broker
@@ -17,7 +18,6 @@ from broker_core.options import Options
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.server import namesrv_server
 from broker_core.server.namesrv_server import NameServer
-from broker_core.server.remoting_client import RemotingClient
 from broker_core.server.remoting_server import CannotServe
 from broker_core.server.tls import TlsOptions
 from broker_core.store.files import RealFiles

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from broker_core.client.remoting_client import RemotingClient
 from broker_core.codes import RequestCode
-from broker_core.server.remoting_client import RemotingClient
 from tests.conftest import Manage
 
 KEY = {"namespace": "n", "key": "k", "value": "v"}

@@ -3,8 +3,8 @@ import gc
 
 import pytest
 
-from broker_core.server import tasks
-from broker_core.server.tasks import end_task, start_task
+from broker_core import tasks
+from broker_core.tasks import end_task, start_task
 
 
 async def fail() -> None:

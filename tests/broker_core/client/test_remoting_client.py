@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
+from broker_core.client import remoting_client
+from broker_core.client.remoting_client import RemotingClient
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.server import remoting_client
-from broker_core.server.remoting_client import RemotingClient
 from tests.fakes.ports import unused_ports
 from tests.fakes.remoting_peer import NotingSession, Serving, serving, until
 

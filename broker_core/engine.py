@@ -88,6 +88,7 @@ class Engine:
         self._commit = GroupCommit(context)
         self._keys = IdempotencyKeys(context)
         self._gathered: list[Prepared] = []
+        self._steps_reported = 0
         self._last_check_ns = context.started.mono_ns
         self._next_offsets_write_ns = self._next_delayed_write_ns = 0
 
@@ -127,13 +128,19 @@ class Engine:
             offsets=offsets,
             subscription_groups=groups,
         )
-        for step, detail in store.recovery_steps:
-            context.events.emit(RecoveryStep, now, step, detail)
+        store.recovery_steps += [("topic", f"{topic} has queues but was not in topics.json") for topic in unknown]
+        engine = cls(context)
+        engine._report_recovery(now)
+        return engine
+
+    def _report_recovery(self, now: Now) -> None:
+        """Report the steps of the store's recovery since the last call. Some may wait until the disk has space."""
+        steps = self._context.store.recovery_steps
+        for step, detail in steps[self._steps_reported :]:
+            self._context.events.emit(RecoveryStep, now, step, detail)
             if step in ("damage", "tail"):
                 log.warning("Recovery of the store: %s.", detail)
-        for topic in unknown:
-            context.events.emit(RecoveryStep, now, "topic", f"{topic} has queues but was not in topics.json")
-        return cls(context)
+        self._steps_reported = len(steps)
 
     # --- in ---------------------------------------------------------------------------------------------------
 
@@ -310,6 +317,7 @@ class Engine:
         if context.store.read_only:
             return None
         clean = context.store.next_clean(now)
+        self._report_recovery(now)
         if clean is not None:
             return clean
         if context.topics.dirty:

@@ -20,8 +20,14 @@ WAKE_CAUSES = ("arrival", "filter_advanced", "missed_arrival", "timeout", "short
 
 
 _NOW = {
-    "damaged_ranges_now": ("glassmq_damaged_ranges", "Damaged ranges of the commit log in the store's quarantine."),
-    "damaged_bytes_now": ("glassmq_damaged_bytes", "Bytes of the commit log in the store's quarantine."),
+    "damaged_ranges_now": (
+        "glassmq_damaged_ranges",
+        "Ranges of the commit log that are in the store's quarantine or missing.",
+    ),
+    "damaged_bytes_now": (
+        "glassmq_damaged_bytes",
+        "Bytes of the commit log that are in the store's quarantine or missing.",
+    ),
     "connections_now": ("glassmq_connections", "Open connections of RocketMQ clients and WebSockets."),
     "groups_now": ("glassmq_consumer_groups", "Consumer groups that have members."),
     "members_now": ("glassmq_consumer_group_members", "Members of all consumer groups."),

@@ -116,7 +116,6 @@ class Context:
         self.prefix_of_ids = offset_message_id_prefix(options.broker_ip1, options.listen_port)
         self.events = EventLog()
         self.counters = Counters()
-        self.counters.damaged_ranges_now, self.counters.damaged_bytes_now = store.damaged
         self.stats = BrokerStatsManager(self.started)
         self.holds = PullRequestHold()
         self.waking: deque[Waking] = deque()
@@ -172,8 +171,9 @@ class Context:
         return client.client_id if client is not None else ""
 
     def count(self) -> Counters:
-        """The counters, with the current numbers of holds, connections, groups and members."""
+        """The counters, with the current numbers of holds, connections, groups, members and damaged ranges."""
         counters = self.counters
+        counters.damaged_ranges_now, counters.damaged_bytes_now = self.store.damaged
         counters.holds_now = len(self.holds)
         counters.connections_now = len(self.clients)
         counters.groups_now = len(self.consumers)

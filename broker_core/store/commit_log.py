@@ -160,6 +160,8 @@ class CommitLog:
         self._delay_levels = delay_levels
         self.max_offset = 0
         self.last_store_timestamp = 0
+        self._refused: Sequence[Arrival] = ()
+        """Messages that were refused because a queue could not reserve disk space for them."""
 
     @property
     def min_offset(self) -> int:
@@ -180,9 +182,13 @@ class CommitLog:
             raise _illegal("the properties are not valid Unicode text") from None
         except struct.error as error:
             raise _illegal("a number in the message is too large for its field in a record") from error
-        for arrival in arrivals:
-            if arrival.to_offset > arrival.queue.reserved:
-                arrival.queue.reserve(arrival.to_offset)
+        try:
+            for arrival in arrivals:
+                if arrival.to_offset > arrival.queue.reserved:
+                    arrival.queue.reserve(arrival.to_offset)
+        except OSError:
+            self._refused = arrivals
+            raise
         # From here on nothing can fail.
         for file, position, block in blocks:
             file.write(position, block)
@@ -193,7 +199,14 @@ class CommitLog:
         return Batch(start, end, requests, arrivals)
 
     def prepare(self, size: int = 1) -> None:
-        """Map the file for the next message, touch its page, and reserve ``size`` bytes. OSError: disk full."""
+        """Map the file for the next message, touch its page, and reserve ``size`` bytes. OSError: disk full.
+
+        If a queue had no space for its units in the last ``append``, they are reserved, too.
+        """
+        for arrival in self._refused:
+            if not arrival.queue.deleted:
+                arrival.queue.reserve(arrival.to_offset)
+        self._refused = ()
         file, position, block = self._place(self.max_offset, b"\0")
         file.write(position, block)  # the first write to a mapped file takes a millisecond
         end = min(position + size, file.size)

@@ -1,7 +1,6 @@
 """The queue of one topic and queue id: the position of each of its messages in the commit log."""
 
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from broker_core.formats.consume_queue_unit import HOLE, UNIT, UNIT_SIZE, encode_units, is_hole, is_valid
@@ -13,7 +12,6 @@ ALLOCATE_CHUNK = 1 << 16
 FILES_CHECKED = 3
 HOLES_READ = 4096
 HOLES = HOLE * HOLES_READ
-MAX_OFFSET = 1 << 63
 
 
 class ConsumeQueue:
@@ -246,23 +244,22 @@ class ConsumeQueue:
         self.flushed_offset = max(self.first_file_offset, end - units_checked)
         return old_end - end
 
-    def make_holes(self, ranges: Sequence[tuple[int, int]]) -> int:
-        """Replace the units of records in these ranges of the log by holes; returns their number.
+    def make_holes(self, start: int, is_lost: Callable[[int], bool]) -> int:
+        """Replace the units of lost records from physical offset ``start`` on by holes; returns their number.
 
-        ``ranges`` are physical offsets, in order.
+        ``is_lost`` is called with the physical offset of a record.
         """
-        made = 0
+        count = 0
         for offset in range(self.max_offset - 1, self.first_file_offset - 1, -1):
             physical_offset, size, _ = self.unit(offset)
             if is_hole(physical_offset, size):
                 continue
-            if physical_offset < ranges[0][0]:
+            if physical_offset < start:
                 break
-            _, end = ranges[bisect_right(ranges, (physical_offset, MAX_OFFSET)) - 1]
-            if physical_offset < end:
+            if is_lost(physical_offset):
                 self._write(offset * UNIT_SIZE, HOLE)
-                made += 1
-        return made
+                count += 1
+        return count
 
     def _set_end(self, end: int) -> None:
         self.max_offset = self.next_offset = self.flushed_offset = self.reserved = end

@@ -1,6 +1,6 @@
 """All consume queues of a store."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from broker_core.errors import RequestError
@@ -76,12 +76,12 @@ class ConsumeQueueStore:
             self._flush_changed(queue)
         return dropped
 
-    def make_holes(self, ranges: Sequence[tuple[int, int]]) -> int:
-        """Replace the units of records in these ranges of the log by holes, and flush; returns their number."""
+    def make_holes(self, start: int, is_lost: Callable[[int], bool]) -> int:
+        """``ConsumeQueue.make_holes`` of all queues, and flush; returns the number of holes."""
         total = 0
         for queue in self.table.values():
-            if made := queue.make_holes(ranges):
-                total += made
+            if count := queue.make_holes(start, is_lost):
+                total += count
                 self._flush_changed(queue)
         return total
 

@@ -17,6 +17,9 @@ from typing import Protocol
 AMPLE_ON_TMPFS = 4 << 30
 """With less free space than this on tmpfs, space for a whole file is reserved when the file is mapped."""
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of an OSError that passes when there is space again."""
+
 MutableBuffer = mmap.mmap | bytearray
 
 

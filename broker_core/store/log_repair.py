@@ -8,8 +8,11 @@ of the log, RocketMQ included, can walk from record to record. The file is on th
 power cut in between leaves either damage or placeholders, and the next recovery continues from there.
 
 If no whole record follows, the damage is not inside the log: it is a torn end, which recovery cuts off.
+
+When the disk is full, copy and placeholders wait until there is space, and recovery goes on at the next whole record.
 """
 
+from functools import partial
 from pathlib import Path
 
 from broker_core.formats.commit_log_record import (
@@ -27,6 +30,7 @@ from broker_core.formats.commit_log_record import (
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile
+from broker_core.store.postponed_steps import PostponedSteps
 
 FOLDER = "quarantine"
 """Folder in the store for bytes of the log that recovery could not read."""
@@ -35,6 +39,8 @@ COPY_MAX = 64 << 20
 """Bytes of one damaged range, or of an invalid tail, that are copied to a file. The rest is lost and reported."""
 FILES_MAX = 1000
 """Damaged ranges that one recovery copies to files. Further ones are lost and reported."""
+SENTENCES_MAX = 20
+"""Damaged ranges that are reported one by one. Of further ones, the number is reported."""
 SECTOR = 512
 
 
@@ -70,11 +76,21 @@ class LogRepair:
     """
 
     def __init__(
-        self, files: Files, root: Path, log: CommitLog, wall_ms: int, *, clean: bool, foreign: bool, read_only: bool
+        self,
+        files: Files,
+        root: Path,
+        log: CommitLog,
+        postponed: PostponedSteps,
+        wall_ms: int,
+        *,
+        clean: bool,
+        foreign: bool,
+        read_only: bool,
     ) -> None:
         self._files = files
         self.folder = root / FOLDER
         self._log = log
+        self._postponed = postponed
         self.wall_ms = wall_ms
         self._clean = clean
         self._foreign = foreign
@@ -82,12 +98,15 @@ class LogRepair:
         self._copies = 0
         self._data_ends: dict[int, int] = {}
         """Where a segment's data ends, by the segment's base. To look for it is to read the rest of the segment."""
-        self.steps: list[tuple[str, str]] = []
+        self.uncovered: dict[int, int] = {}
+        """Damaged ranges (start: end) that wait for disk space before placeholders cover them."""
+        self._sentences: list[str] = []
+        self._unreported_ranges = self._uncopied_bytes = 0
 
     def pass_over(self, start: int, last_store_timestamp: int) -> int | None:
         """Cover the damage at physical offset ``start``; returns where the next whole record begins.
 
-        None if no whole record follows, or if a segment is missing before it.
+        None if no whole record follows. Missing segments are passed over, too.
         """
         oldest_ms = last_store_timestamp if self._foreign else 0
         end = self._next_record(start, oldest_ms)
@@ -98,11 +117,30 @@ class LogRepair:
         at = end - file.base
         stored_ms = last_store_timestamp if is_blank(file.buffer, at) else store_timestamp_at(file.buffer, at)
         for segment, low, high in self._log.mapped_files.ranges(start, end):
-            # A lost page may have no disk space, and a mapped write without it kills the process.
-            self._files.allocate(segment.path, low, high)
-            self._quarantine(segment, low, high)
-            self._cover(segment, low, high, stored_ms)
+            if not self._postponed.run(partial(self._repair, segment, low, high, stored_ms)):
+                self.uncovered[start] = end
         return end
+
+    def _repair(self, segment: MappedFile, low: int, high: int, stored_ms: int) -> None:
+        if self._log.mapped_files.find(segment.base) is not segment:
+            return  # retention has removed it while this waited for disk space
+        # A lost page may have no disk space, and a mapped write without it kills the process.
+        self._files.allocate(segment.path, low, high)
+        self._quarantine(segment, low, high)
+        self._cover(segment, low, high, stored_ms)
+
+    def take_sentences(self) -> list[str]:
+        """Sentences about the damage since the last call: one for each of the first ranges, then sums."""
+        sentences, self._sentences = self._sentences, []
+        if self._unreported_ranges:
+            sentences.append(f"{self._unreported_ranges} more ranges of the log are damaged; copies are in {FOLDER}")
+        if self._uncopied_bytes:
+            sentences.append(
+                f"{self._uncopied_bytes} damaged bytes were not copied and are lost, because a recovery copies "
+                f"{FILES_MAX} ranges at most, and of each {COPY_MAX} bytes"
+            )
+        self._unreported_ranges = self._uncopied_bytes = 0
+        return sentences
 
     def keep(self, start: int, data: bytes, suffix: str) -> str:
         """Copy bytes of the log, which begin at physical offset ``start``, to a file; returns its name.
@@ -130,16 +168,14 @@ class LogRepair:
 
     def _next_record(self, start: int, oldest_ms: int) -> int | None:
         mapped_files = self._log.mapped_files
-        file = mapped_files.find(start)
         position = start
-        while file is not None:
-            at = self._next_in_segment(file, position - file.base, start, oldest_ms)
+        while (file := mapped_files.find(position) or mapped_files.next_after(position)) is not None:
+            at = self._next_in_segment(file, max(position - file.base, 0), start, oldest_ms)
             if at is not None:
                 return file.base + at
             position = file.base + file.size
             if 0 < position - start < BLANK_SIZE:  # too small for a filler, so no broker wrote this
                 return None
-            file = mapped_files.find(position)
         return None
 
     def _next_in_segment(self, file: MappedFile, at: int, damage: int, oldest_ms: int) -> int | None:
@@ -188,20 +224,21 @@ class LogRepair:
         start, size = file.base + low, high - low
         what = f"{size} bytes at {start} in the middle of the log are damaged; recovery continued after them"
         if self._read_only:
-            self.steps.append(("damage", f"{what}. Nothing was changed on the disk"))
-            return
-        if self._copies >= FILES_MAX:
-            self.steps.append(("damage", f"{what}. They are lost, because {FILES_MAX} other ranges were copied"))
-            return
-        self._copies += 1
-        name = self.keep(start, bytes(file.buffer[low : min(high, low + COPY_MAX)]), SUFFIX)
-        lost = max(size - COPY_MAX, 0)
-        self.steps.append(
-            (
-                "damage",
-                f"{what}. They are kept in {FOLDER}/{name}" + (f", except for the last {lost}" if lost else ""),
-            )
-        )
+            self._report(f"{what}. Nothing was changed on the disk")
+        elif self._copies >= FILES_MAX:
+            self._uncopied_bytes += size
+            self._report(f"{what}. They were not copied")
+        else:
+            name = self.keep(start, bytes(file.buffer[low : min(high, low + COPY_MAX)]), SUFFIX)
+            self._copies += 1
+            self._uncopied_bytes += max(size - COPY_MAX, 0)
+            self._report(f"{what}. They are kept in {FOLDER}/{name}")
+
+    def _report(self, sentence: str) -> None:
+        if len(self._sentences) < SENTENCES_MAX:
+            self._sentences.append(sentence)
+        else:
+            self._unreported_ranges += 1
 
     def _cover(self, file: MappedFile, low: int, high: int, stored_ms: int) -> None:
         """Write placeholders over a range of a segment. A range at the segment's end ends with a filler."""

@@ -34,11 +34,11 @@ class MappedFileQueue:
         if not bases:
             return []
         sizes = {base: self._files.size(self.folder / file_name(base)) for base in bases}
-        full = [size for size in sizes.values() if size > 0]
-        if len(bases) > 1:
+        largest = max(sizes.values())
+        if largest and not any(base % largest for base in bases):
+            self.file_size = largest
+        elif len(bases) > 1:
             self.file_size = min(next_base - base for base, next_base in pairwise(bases))
-        elif full:
-            self.file_size = full[0]
         for base in bases:
             self.add(base)
         return [
@@ -70,6 +70,15 @@ class MappedFileQueue:
         """The file that contains ``offset``."""
         return self._by_base.get(offset - offset % self.file_size)
 
+    def next_after(self, offset: int) -> MappedFile | None:
+        """The first file that begins after ``offset``."""
+        return next((file for base, file in self._by_base.items() if base > offset), None)
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """(start, end) of each range between two files that no file contains."""
+        size = self.file_size
+        return [(base + size, next_base) for base, next_base in pairwise(self._by_base) if base + size < next_base]
+
     def all(self) -> list[MappedFile]:
         """Oldest first."""
         return list(self._by_base.values())
@@ -94,10 +103,10 @@ class MappedFileQueue:
         """(file, from, to) for every file that contains bytes from ``start`` to ``end``."""
         ranges = []
         while start < end:
-            base = start - start % self.file_size
-            stop = min(end, base + self.file_size)
-            file = self._by_base.get(base)
-            if file is not None:
-                ranges.append((file, start - base, stop - base))
-            start = stop
+            file = self.find(start) or self.next_after(start)
+            if file is None or file.base >= end:
+                break
+            stop = min(end - file.base, file.size)
+            ranges.append((file, max(start - file.base, 0), stop))
+            start = file.base + stop
         return ranges

@@ -20,7 +20,7 @@ from broker_core.store.commit_log import Arrival, Batch, CommitLog, PendingMessa
 from broker_core.store.config_tables import TableWrite, load_table
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.delay_level import DelayLevels
-from broker_core.store.files import CopyingFiles, Files, Lock, ReadOnlyFiles
+from broker_core.store.files import DISK_FULL, CopyingFiles, Files, Lock, ReadOnlyFiles
 from broker_core.store.flush import Flush, FlushSchedule
 from broker_core.store.get_message import GetMessageResult, MessageReader
 from broker_core.store.index_service import IndexService
@@ -38,11 +38,7 @@ __all__ = ["Arrival", "Batch", "Clean", "Flush", "GetMessageResult", "MessageSto
 MARKER = "glassmq"
 FORMAT_VERSION = 1
 LOOK_FOR_ROOM_NS = 1_000_000_000
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-DISK_FULL_REMEDY = (
-    ". Recovery needs some space, for example for a copy of damaged bytes before it changes them. "
-    "Free some space and start the broker again; no message was removed"
-)
+DISK_FULL_REMEDY = ". Free some space and start the broker again; no message was removed"
 READ_ONLY_PROBLEM = (
     "the store was written by another broker and is opened for reading only; set GLASSMQ_STORE_ADOPT=1 to take it over"
 )
@@ -58,7 +54,7 @@ class MessageStore:
         self.read_only = read_only
         self.recovery_steps: list[tuple[str, str]] = []
         self.damaged = (0, 0)
-        """Number and bytes of damaged ranges of the log that the quarantine had when the store was opened."""
+        """Number and bytes of the ranges of the log whose copies are in the quarantine, and of missing segments."""
         self.flushed_offset = 0
         """Physical offset up to which the log is on the disk."""
         self._options = options
@@ -71,6 +67,8 @@ class MessageStore:
         self._refused_size = 1
         """About how many bytes of the log the last refused messages needed."""
         self._dispatch_failed = False
+        self._unfinished: Recovery | None = None
+        """The recovery, if parts of it wait for disk space."""
         self._marked_offset = self._marking_offset = 0
         maps = self._maps = OpenMaps(files.map_limit, keep_changed=read_only)
         delay_levels = DelayLevels(options.message_delay_level)
@@ -171,7 +169,7 @@ class MessageStore:
         recovery.run(checkpoint, safe_end)
         self.build_index()
         self.recovery_steps = recovery.steps
-        self.damaged = damaged_files(self._files, self.root)
+        self._count_damage()
         self.flushed_offset = min(recovery.start, self._log.max_offset)
         if self.read_only:
             self.flushed_offset = self._log.max_offset
@@ -184,11 +182,30 @@ class MessageStore:
             }
             self._maps.new_folders |= {queue.mapped_files.folder for queue in self._queues.table.values()}
             self._reput.touched.update(self._queues.table.values())
-        self._files.write(self.root / "abort", b"")
-        self._files.sync_folder(self.root)
+        recovery.postponed.run(self._mark_as_running)
+        if recovery.postponed or self._reput.position < self._log.max_offset:
+            self._unfinished = recovery
         self._prepare(now)
         self._flush_everything(now)
         self.recovery_steps += self.delayed.load(now)
+
+    def _mark_as_running(self) -> None:
+        self._files.write(self.root / "abort", b"")
+        self._files.sync_folder(self.root)
+
+    def _finish_recovery(self) -> None:
+        """Do what recovery postponed. OSError while the disk is still full."""
+        if self._unfinished is not None:
+            self._unfinished.finish()
+            if self._reput.position < self._log.max_offset:  # the next messages' queue offsets are not known yet
+                raise OSError(errno.ENOSPC, "messages in the log are not in their queues yet")
+            self._unfinished = None
+            self._count_damage()
+
+    def _count_damage(self) -> None:
+        gaps = self._log.mapped_files.gaps()
+        count, size = damaged_files(self._files, self.root)
+        self.damaged = count + len(gaps), size + sum(end - start for start, end in gaps)
 
     def _prepare(self, now: Now) -> None:
         """Create the files now that the first message, and its consumers, would wait some milliseconds for."""
@@ -199,6 +216,7 @@ class MessageStore:
     def _reserve_room(self, now: Now) -> None:
         """Reserve disk space for the next message, or note why that is not possible."""
         try:
+            self._finish_recovery()
             self._log.prepare(self._refused_size)
             if self._index is not None:
                 self._index.reserve(now.wall_ms)
@@ -209,7 +227,8 @@ class MessageStore:
 
     def _note_no_room(self, error: OSError, now: Now) -> None:
         """Note that the disk refused space, and make retention look at it at once."""
-        self._no_room = f"the disk accepts no more messages: {error.strerror or error}"
+        unfinished = " (recovery waits for space too)" if self._unfinished is not None else ""
+        self._no_room = f"the disk accepts no more messages: {error.strerror or error}{unfinished}"
         self._look_for_room_ns = now.mono_ns + LOOK_FOR_ROOM_NS
         self.clean.look_now(now)
 
@@ -226,8 +245,9 @@ class MessageStore:
                     self.reput(1 << 62)
                     self._flush_everything(now)
                 self.delayed.write(self.flushed_offset, now)
-                self._files.remove(self.root / "abort")
-                self._files.sync_folder(self.root)
+                if self._unfinished is None:
+                    self._files.remove(self.root / "abort")
+                    self._files.sync_folder(self.root)
         finally:
             self._failure = self._failure or "the store is closed"
             if self._lock is not None:
@@ -283,7 +303,7 @@ class MessageStore:
         """
         if self.read_only:
             raise StoreReadOnlyError(READ_ONLY_PROBLEM)
-        if self._failure or self.clean.disk_used_percent >= WARNING_PERCENT:
+        if self._failure or self._unfinished is not None or self.clean.disk_used_percent >= WARNING_PERCENT:
             raise UnavailableError(self.problem, code=ResponseCode.SERVICE_NOT_AVAILABLE)
         self._dispatch_failed = False
         try:
@@ -393,7 +413,7 @@ class MessageStore:
 
     def _make_flush(self, now: Now, *, queues_due: bool) -> Flush:
         """Freeze what is dirty. The log is always included: a queue unit must not reach the disk before its record."""
-        queues = queues_due
+        queues = queues_due and self._unfinished is None  # the next start must recover from the same position again
         if queues:
             self.build_index()
             queues = not self._reput.index_is_behind  # messages that the marks count as dispatched must be indexed

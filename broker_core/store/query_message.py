@@ -64,9 +64,9 @@ class MessageQuery:
             return 0
         low = queue.min_offset(self._log.min_offset)
         if boundary == "lower":
-            return queue.first_offset_where(low, lambda offset: self._store_time(queue, offset) >= timestamp_ms)
+            return queue.first_offset_where(low, lambda offset: self._time_in_order(queue, offset) >= timestamp_ms)
         return max(
-            low, queue.first_offset_where(low, lambda offset: self._store_time(queue, offset) > timestamp_ms) - 1
+            low, queue.first_offset_where(low, lambda offset: self._time_in_order(queue, offset) > timestamp_ms) - 1
         )
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
@@ -76,6 +76,12 @@ class MessageQuery:
             return None
         stored_ms = self._store_time(queue, queue_offset)
         return None if stored_ms < 0 else stored_ms
+
+    def _time_in_order(self, queue: ConsumeQueue, offset: int) -> int:
+        """Store time of a queue's message, ms; if its segment is missing, that of the segment after it."""
+        stored_ms = self._store_time(queue, offset)
+        after = self._log.mapped_files.next_after(queue.unit(offset)[0]) if stored_ms < 0 else None
+        return stored_ms if after is None else store_timestamp_at(after.buffer, 0)
 
     def _store_time(self, queue: ConsumeQueue, offset: int) -> int:
         """Store time of a queue's message, ms; -1 when its record is gone."""

@@ -5,12 +5,18 @@
     3  read all records; placeholders replace damaged ones           (_find_end, LogRepair)
     4  copy the bytes after the last record to a file and cut them   (_cut_log)
     5  drop the queue units and index entries of cut records         (ConsumeQueueStore.truncate, IndexService.cut)
-    6  dispatch the messages that queues or index lack               (ReputMessageService)
+    6  make holes of the queue units of damaged records              (ConsumeQueueStore.make_holes)
+    7  dispatch the messages that queues or index lack               (ReputMessageService)
 
 The log is authoritative: queues and index can always be rebuilt from it. RocketMQ's CommitLog.recoverNormally and
 recoverAbnormally take the same steps, but they cut the log at the first damaged record.
+
+What needs disk space while there is none is postponed (``finish``). Until it is done, messages can be read, none can be
+appended, and the next start recovers again.
 """
 
+from bisect import bisect_right
+from functools import partial
 from pathlib import Path
 
 from broker_core.formats.checkpoint import Checkpoint
@@ -18,19 +24,22 @@ from broker_core.formats.commit_log_record import is_blank, is_rolled_back, meas
 from broker_core.formats.safe_end import SafeEnd
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue_store import ConsumeQueueStore
-from broker_core.store.files import Files
+from broker_core.store.files import DISK_FULL, Files
 from broker_core.store.index_service import IndexService
 from broker_core.store.log_repair import COPY_MAX, FOLDER, LogRepair, has_lost_sector
 from broker_core.store.mapped_file import MappedFile
+from broker_core.store.mapped_file_queue import file_name
+from broker_core.store.postponed_steps import PostponedSteps
 from broker_core.store.reput_message import MissingUnits, ReputMessageService
 
 FULL_SCAN_MAX = 4 << 30
 """A log up to this size is read from its beginning when there is no valid safe end."""
 
 REPUT_BATCH = 10_000
-STEPS_REPORTED = 20
+GAPS_REPORTED = 20
 TAIL = ".tail"
 """Ends the names of copies of bytes after the last record."""
+WAITS = f"moving it to {FOLDER} waits until the disk has space"
 MAX_OFFSET = 1 << 63
 Step = tuple[str, str]
 
@@ -59,9 +68,12 @@ class Recovery:
         self._reput = reput
         self._clean = clean
         self._read_only = read_only
-        self._repair = LogRepair(files, root, log, wall_ms, clean=clean, foreign=foreign, read_only=read_only)
-        self._lost: list[tuple[int, int]] = []
-        """Ranges of the log that contain placeholders, in order."""
+        self.postponed = PostponedSteps()
+        self._repair = LogRepair(
+            files, root, log, self.postponed, wall_ms, clean=clean, foreign=foreign, read_only=read_only
+        )
+        self._first_lost = MAX_OFFSET
+        """Where the first placeholder or damage that was read begins."""
         self.steps: list[Step] = []
         self.start = 0
         """Physical offset from which the log was read. Bytes after it may not be on the disk yet."""
@@ -70,7 +82,10 @@ class Recovery:
         self.steps.append((step, detail))
 
     def run(self, checkpoint: Checkpoint, safe_end: SafeEnd | None) -> None:
-        """Run all steps. Afterwards log, queues and index agree, and every message in the log is dispatched."""
+        """Run all steps. Afterwards log, queues and index agree, and every message in the log is dispatched.
+
+        If the disk is full, ``postponed`` contains what is left to do, and messages may be left to be dispatched.
+        """
         self._load()
         if not self._log.mapped_files:
             self._begin_empty()
@@ -80,11 +95,11 @@ class Recovery:
         end, records = self._find_end(start)
         how = "after a clean shutdown" if self._clean else "after an unclean stop"
         self._report("log", f"{how} the log was read from {start} ({why}): {records} records, it ends at {end}")
-        self._report_damage()
         self._cut_log(end)
         dropped = self._queues.truncate(end)
         if dropped:
             self._report("queues", f"{dropped} queue units pointed beyond the end of the log and were dropped")
+        self._make_holes()
         if self._index is not None and not self._clean and not self._read_only:
             trusted = safe_end is not None and start == safe_end.dispatched_offset
             rebuilt = self._index.cut(start, safe_end.index_count if safe_end is not None and trusted else None)
@@ -92,10 +107,28 @@ class Recovery:
                 self._report("index", f"{rebuilt} index entries may not have been on the disk and are rebuilt")
         self._dispatch(start, end)
 
+    def finish(self) -> None:
+        """Do what was postponed. OSError while the disk is still full."""
+        try:
+            self.postponed.finish()
+        finally:
+            self._report_damage()
+
     def _load(self) -> None:
         """Load log, queues and index as they are on the disk."""
-        for sentence in self._log.mapped_files.load():
+        mapped_files = self._log.mapped_files
+        for sentence in mapped_files.load():
             self._report("log", f"segment {sentence}")
+        gaps = mapped_files.gaps()
+        for start, end in gaps[:GAPS_REPORTED]:
+            count, last = (end - start) // mapped_files.file_size, file_name(end - mapped_files.file_size)
+            which = f"segment {last} is" if count == 1 else f"{count} segments, {file_name(start)} to {last}, are"
+            self._report(
+                "damage",
+                f"{which} missing in the middle of the log, {end - start} bytes; only the messages in there are lost",
+            )
+        if len(gaps) > GAPS_REPORTED:
+            self._report("damage", f"segments are missing at {len(gaps) - GAPS_REPORTED} more places of the log")
         for sentence in self._queues.load(clean=self._clean):
             self._report("queues", sentence)
         for sentence in self._index.load() if self._index is not None else ():
@@ -138,96 +171,109 @@ class Recovery:
                 return file.base, "the newest segment older than the checkpoint"
         return files[0].base, "its beginning"
 
-    # --- 3 and 4: the end of the log --------------------------------------------------------------------------------
+    # --- 3, 4 and 6: the end of the log ---------------------------------------------------------------------------
 
     def _find_end(self, position: int, stop: int = MAX_OFFSET) -> tuple[int, int]:
         """(end of the last valid record before ``stop``, messages read). Placeholders replace damaged records.
 
-        A record costs a few integers and no other objects.
+        A record costs a few integers and no other objects. If segments are missing at the end of the records, the
+        result is the end of the last missing one, so that no position in the log is used twice.
         """
-        records, last = 0, -1
-        segment_size = self._log.mapped_files.file_size
+        records, mapped_files = 0, self._log.mapped_files
         while position < stop:
-            file = self._log.mapped_files.find(position)
-            if file is None:
+            file = mapped_files.find(position)
+            if file is not None:
+                position, count = self._read_segment(file, position, stop)
+                records += count
+                if position == file.base + file.size or position >= stop:
+                    continue
+            end = self._repair.pass_over(position, self._log.last_store_timestamp)
+            if end is None:
                 break
-            with memoryview(file.buffer) as buffer:
-                base, size = file.base, min(file.size, stop - file.base)
-                start = position - base
-                while length := measure(buffer, start, size, base + start):
-                    if not self._clean and has_lost_sector(buffer, start, length):
-                        break
-                    if is_rolled_back(buffer, start):
-                        self._add_lost(base + start, base + start + length)
-                    else:
-                        records += 1
-                    last, start = start, start + length
-            if last >= 0:
-                self._log.last_store_timestamp = store_timestamp_at(file.buffer, last)
-                last = -1
-            position = base + start
-            if is_blank(file.buffer, start) or start == segment_size:
-                position = base + segment_size
-            elif position < stop:
-                end = self._repair.pass_over(position, self._log.last_store_timestamp)
-                if end is None:
+            self._first_lost = min(self._first_lost, position)
+            position = end
+        after = mapped_files.next_after(position) if mapped_files.find(position) is None else None
+        return position if after is None else after.base, records
+
+    def _read_segment(self, file: MappedFile, position: int, stop: int) -> tuple[int, int]:
+        """(physical offset up to which a segment's records are valid or its end is reached, messages read)."""
+        records, last, base, size = 0, -1, file.base, min(file.size, stop - file.base)
+        start = position - base
+        with memoryview(file.buffer) as buffer:
+            while length := measure(buffer, start, size, base + start):
+                if not self._clean and has_lost_sector(buffer, start, length):
                     break
-                self._add_lost(position, end)
-                position = end
-        return position, records
+                if is_rolled_back(buffer, start):
+                    self._first_lost = min(self._first_lost, base + start)
+                else:
+                    records += 1
+                last, start = start, start + length
+        if last >= 0:
+            self._log.last_store_timestamp = store_timestamp_at(file.buffer, last)
+        return base + (file.size if is_blank(file.buffer, start) else start), records
 
-    def _add_lost(self, start: int, end: int) -> None:
-        """Add a range of the log to ``_lost``, joined with the range before it if they are adjacent."""
-        if self._lost and self._lost[-1][1] == start:
-            start = self._lost.pop()[0]
-        self._lost.append((start, end))
-
-    def _report_damage(self) -> None:
+    def _make_holes(self) -> None:
         """Report damage, and make holes of the queue units that point at it."""
-        for step in self._repair.steps[:STEPS_REPORTED]:
-            self._report(*step)
-        more = len(self._repair.steps) - STEPS_REPORTED
-        if more > 0:
-            self._report("damage", f"{more} more ranges of the log are damaged; those kept are in {FOLDER}")
-        self._repair.steps.clear()
-        if self._lost:
-            holes = self._queues.make_holes(self._lost)
+        self._report_damage()
+        if self._first_lost < MAX_OFFSET:
+            uncovered = sorted(self._repair.uncovered.items())
+            holes = self._queues.make_holes(self._first_lost, partial(self._is_lost, uncovered))
             if holes:
                 self._report("damage", f"{holes} messages in queues were damaged; consumers pass over their offsets")
-        self._lost.clear()
+        self._first_lost = MAX_OFFSET
+
+    def _is_lost(self, uncovered: list[tuple[int, int]], position: int) -> bool:
+        """Whether the log has no message at this physical offset. One whose segment is missing may come back."""
+        at = bisect_right(uncovered, (position, MAX_OFFSET)) - 1
+        if at >= 0 and position < uncovered[at][1]:
+            return True
+        file = self._log.mapped_files.find(position)
+        if file is None:
+            return False
+        start = position - file.base
+        size = measure(file.buffer, start, file.size, position, check_crc=False)
+        return not size or is_rolled_back(file.buffer, start)
+
+    def _report_damage(self) -> None:
+        for sentence in self._repair.take_sentences():
+            self._report("damage", sentence)
 
     def _cut_log(self, end: int) -> None:
-        """End the log here. Non-zero bytes after the end are kept in other files, because recovery cannot read them."""
+        """End the log here. Non-zero bytes after the end are kept in other files, because recovery cannot read them.
+
+        The newest segment comes first, so that a power cut leaves no gap.
+        """
         mapped_files = self._log.mapped_files
-        for file in mapped_files.all():
+        for file in reversed(mapped_files.all()):
             if file.base >= end and file.base > 0 and file is not mapped_files.first:
-                self._set_aside(file)
+                mapped_files.take_out(file)
+                if not self.postponed.run(partial(self._set_aside, file)):
+                    self._report("tail", f"segment {file.path.name} lies beyond the end of the log; {WAITS}")
             elif file.base <= end < file.base + file.size:
-                self._cut_segment(file, end - file.base)
+                file.allocated = end - file.base
+                if not self.postponed.run(partial(self._cut_segment, file, end - file.base)):
+                    self._report("tail", f"the part after {end} has no valid records; {WAITS}")
         self._log.max_offset = end
 
     def _set_aside(self, file: MappedFile) -> None:
         """Remove a segment after the log's end: move it if it has content, delete it if it was only made ahead."""
         used = file.data_end(0) > 0
         path = self._repair.folder / f"{file.path.name}-{self._repair.wall_ms}"
-        self._log.mapped_files.take_out(file)
-        if used:
-            self._report(
-                "tail",
-                f"segment {file.path.name} lies beyond the end of the log; "
-                + ("it is not read" if self._read_only else f"it was moved to {FOLDER}/{path.name}"),
-            )
+        file.unmap()
+        what = f"segment {file.path.name} lies beyond the end of the log"
         if self._read_only:
+            if used:
+                self._report("tail", f"{what}; it is not read")
             return
         if used:
             self._files.make_folders(path.parent)
             self._files.rename(file.path, path)
+            self._report("tail", f"{what}; it was moved to {FOLDER}/{path.name}")
         else:
             self._files.remove(file.path)
         self._files.sync_folder(self._log.mapped_files.folder)
 
     def _cut_segment(self, file: MappedFile, start: int) -> None:
-        file.allocated = start
         tail_end = file.data_end(start)
         if tail_end == start:
             return
@@ -248,22 +294,29 @@ class Recovery:
             f"they are kept in {FOLDER}/{name}" + (f", except for the last {lost}" if lost else ""),
         )
 
-    # --- 6: dispatch ------------------------------------------------------------------------------------------------
+    # --- 7: dispatch ------------------------------------------------------------------------------------------------
 
     def _dispatch(self, start: int, end: int) -> None:
-        """Dispatch from ``start`` on; if a queue lacks earlier units, from the log's beginning."""
-        reput, begin = self._reput, self._log.min_offset
-        reput.position = start
-        reput.holes_allowed = start <= begin
-        units = self._queues.unit_count
+        """Dispatch from ``start`` on; if a queue lacks earlier units, from the log's beginning.
+
+        If the disk is full, the rest is left to be dispatched later.
+        """
+        reput, units = self._reput, self._queues.unit_count
+        reput.position, reput.holes_allowed = start, start <= self._log.min_offset
+        reput.unreadable_ranges = self._repair.uncovered
         try:
-            self._drain(end)
-        except MissingUnits as missing:
-            self._report("queues", f"{missing}; all queues are rebuilt from the beginning of the log")
-            self._find_end(begin, start)
-            self._report_damage()
-            reput.position, reput.holes_allowed = begin, True
-            self._drain(end)
+            try:
+                self._drain(end)
+            except MissingUnits as missing:
+                self._report("queues", f"{missing}; all queues are rebuilt from the beginning of the log")
+                self._begin_again(start)
+                self._drain(end)
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            if not reput.holes_allowed:  # a queue may lack earlier units; that cannot be found out without space
+                self._begin_again(start)
+            self._report("queues", f"messages from {reput.position} on wait until the disk has space for their queues")
         reput.holes_allowed = True
         added = self._queues.unit_count - units
         if added:
@@ -273,6 +326,13 @@ class Recovery:
                 "damage",
                 f"{reput.unreadable} records have a damaged topic or queue offset; they stay in the log only",
             )
+
+    def _begin_again(self, start: int) -> None:
+        """Go back to the log's beginning; what is before ``start`` was not read yet."""
+        begin = self._log.min_offset
+        self._find_end(begin, start)
+        self._make_holes()
+        self._reput.position, self._reput.holes_allowed = begin, True
 
     def _drain(self, end: int) -> None:
         while self._reput.position < end:

@@ -1,7 +1,7 @@
 """Dispatch from the log to the queues and the index, which makes messages visible to consumers."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from struct import Struct
 
 from broker_core.errors import RequestError
@@ -61,6 +61,8 @@ class ReputMessageService:
         self.holes_allowed = True
         self.unreadable = 0
         """Records that are in no queue, because their topic or their queue offset is damaged."""
+        self.unreadable_ranges: Mapping[int, int] = {}
+        """Ranges of the log (start: end) that are passed over, because they are damaged."""
         self._covered_bytes = 0
         """Bytes of placeholders: recovery could not read the records that were there."""
         self._unindexed: list[DispatchRequest] = []
@@ -150,9 +152,14 @@ class ReputMessageService:
         indexed_up_to = self._index.max_physical_offset if self._index is not None else 1 << 63
         read = 0
         while position < end and read < limit:
+            if position in self.unreadable_ranges:
+                start, position = position, min(self.unreadable_ranges[position], end)
+                self._covered_bytes += position - start
+                continue
             file = self._log.mapped_files.find(position)
             if file is None:
-                position = self._next_segment(position)
+                after = self._log.mapped_files.next_after(position)
+                position = end if after is None else min(after.base, end)
                 continue
             buffer, start = file.buffer, position - file.base
             size = measure(buffer, start, min(file.size, end - file.base), position, check_crc=False)

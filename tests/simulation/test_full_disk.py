@@ -105,6 +105,43 @@ def test_a_start_on_a_full_disk_serves_reads_and_says_why_it_accepts_nothing(cle
     assert again.context.store.get_message("orders", 0, 0, 32, 1 << 20, None).status == "FOUND"
 
 
+def test_a_start_with_a_torn_tail_on_a_full_disk_recovers_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+    bench = full_bench()
+    end = bench.context.store.appended_offset
+    bench.files.kill()
+    segment = max(path for path in bench.files._names if path.parent.name == "commitlog")
+    bench.files._names[segment].volatile[end % 65_536 : end % 65_536 + 5] = b"wrong"
+    bench.files.used_percent = 50.0
+    again = Bench(files=bench.files, clock=bench.clock, mapped_file_size_commit_log=65_536)
+    assert "recovery waits for space" in problem(again)
+    assert isinstance(again.call(send("orders", b"refused")), Failed)
+    assert again.context.store.get_message("orders", 0, 0, 32, 1 << 20, None).status == "FOUND"
+    again.files.full = False
+    again.tick(2000)
+    again.file_work()
+    assert problem(again) == ""
+    assert not isinstance(again.call(send("orders", b"again")), Failed)
+    assert any("are not valid records; they are kept in quarantine" in record.message for record in caplog.records)
+
+
+def test_readiness_does_not_forget_a_queue_without_space() -> None:
+    """The log may have reserved space ahead while a queue's next file has none."""
+    bench = Bench(mapped_file_size_consume_queue=2000)
+    for _ in range(99):
+        bench.call(send("orders", b"x", queue_id=0))
+    bench.flush()
+    bench.files.full = True
+    refused = bench.call(send("orders", b"x", b"y", queue_id=0))
+    assert isinstance(refused, Failed)
+    bench.tick(2000)
+    bench.engine.next_file_work(bench.clock.now())
+    assert problem(bench) == refused.remark
+    bench.files.full = False
+    bench.tick(2000)
+    bench.engine.next_file_work(bench.clock.now())
+    assert problem(bench) == ""
+
+
 @pytest.fixture
 def small_ext4(tmp_path: Path) -> Iterator[Path]:
     image, folder = tmp_path / "image", tmp_path / "mounted"

@@ -73,13 +73,14 @@ export function statusPanel({ reconnect }) {
     }
   }
 
-  /** Damage stays shown as long as its copies are in the store's quarantine. */
+  /** Damage stays shown as long as its copies are in the store's quarantine, or segments are missing. */
   function showDamage(counters) {
     const ranges = counters?.damaged_ranges_now ?? 0;
     damageBanner.hidden = !ranges;
     if (ranges) {
       setText(damage, `${ranges === 1 ? "One range" : `${count(ranges)} ranges`} of it (${count(counters.damaged_bytes_now)} `
-        + "bytes) could not be read and was left out. Copies are in the folder quarantine of the store.");
+        + "bytes) could not be read and was left out. Copies are in the folder quarantine of the store, except for segments "
+        + "that are missing.");
     }
   }
 

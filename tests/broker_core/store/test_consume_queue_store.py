@@ -47,7 +47,7 @@ def test_holes_are_on_the_disk_at_once() -> None:
         queue.put(offset, [offset * 100, 100, 0])
     queues = make(files)
     queues.load(clean=True)
-    assert queues.make_holes([(500, 700)]) == 2
+    assert queues.make_holes(500, lambda position: position < 700) == 2
     durable = files._names[ROOT / "consumequeue" / "A" / "0" / file_name(0)].durable
     assert durable[5 * UNIT_SIZE : 7 * UNIT_SIZE] == HOLE * 2
 

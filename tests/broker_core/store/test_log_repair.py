@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
+from broker_core.errors import UnavailableError
 from broker_core.formats.commit_log_files import read_records
 from broker_core.formats.commit_log_record import (
     RECORD_SIZE_MIN,
@@ -116,7 +117,11 @@ def walk(store: MessageStore) -> None:
     position = store.min_physical_offset
     while position < store.appended_offset:
         file = store._log.mapped_files.find(position)
-        assert file is not None
+        if file is None:
+            after = store._log.mapped_files.next_after(position)
+            assert after is not None
+            position = after.base
+            continue
         size = measure(file.buffer, position - file.base, file.size, position)
         if not size:
             left, magic = file.buffer[position - file.base :][:4], file.buffer[position - file.base + 4 :][:4]
@@ -369,6 +374,140 @@ def test_a_queue_offset_that_cannot_be_right_is_not_dispatched(killed: Killed) -
     store = open_store(ROOT, files=files, ms=20_000)
     check(store, killed, {200})
     assert any("1 records have a damaged topic or queue offset" in sentence for sentence in store.recovery)
+
+
+@pytest.mark.parametrize("with_queues", [True, False])
+@pytest.mark.parametrize("gap", [(1,), (2,), (1, 2, 3), (1, 3)])
+def test_a_missing_segment_costs_only_its_messages(killed: Killed, gap: tuple[int, ...], with_queues: bool) -> None:
+    files = deepcopy(killed.files)
+    end = killed.messages[-1].end
+    lost: set[int] = set()
+    for number in gap:
+        files.remove(segment_of(number * SEGMENT))
+        lost |= overlapping(killed, number * SEGMENT, (number + 1) * SEGMENT)
+    if not with_queues:
+        files.remove_folder(ROOT / "consumequeue")
+    store = open_store(ROOT, files=files, ms=20_000)
+    check(store, killed, lost)
+    assert store.append([message(COUNT)], at(30_000)).start == end
+    (sentence, *others) = [sentence for step, sentence in store.recovery_steps if "missing in the middle" in sentence]
+    assert segment_of(gap[0] * SEGMENT).name in sentence and "bytes" in sentence
+    assert len(others) == len(store._log.mapped_files.gaps()) - 1
+    assert store.damaged == (len(others) + 1, len(gap) * SEGMENT)
+    store.reput()
+    store.close(at(30_001))
+    store = open_store(ROOT, files=files, ms=40_000)
+    assert len(consume(store)) == COUNT + 1 - len(lost)
+    assert any("missing in the middle" in sentence for sentence in store.recovery)
+
+
+def test_a_segment_that_is_put_back_can_be_read_again(killed: Killed) -> None:
+    files = deepcopy(killed.files)
+    segment = segment_of(2 * SEGMENT)
+    elsewhere = files._names.pop(segment)
+    open_store(ROOT, files=files, ms=20_000).close(at(20_001))
+    files._names[segment] = elsewhere
+    store = open_store(ROOT, files=files, ms=30_000)
+    check(store, killed, set())
+    assert store.damaged == (0, 0)
+
+
+def test_a_missing_segment_in_which_the_log_ended_is_not_written_again(killed: Killed) -> None:
+    """Queue units point at positions in it. Other messages there would be delivered under wrong offsets."""
+    files = deepcopy(killed.files)
+    last = segment_of(killed.messages[-1].start)
+    after = segment_of(int(last.name) + SEGMENT)
+    files.write(after, bytes(SEGMENT))
+    files.remove(last)
+    store = open_store(ROOT, files=files, ms=20_000)
+    assert store.append([message(COUNT)], at(30_000)).start == int(after.name)
+
+
+def test_damage_beside_a_missing_segment_costs_only_its_records(killed: Killed) -> None:
+    files = deepcopy(killed.files)
+    files.remove(segment_of(2 * SEGMENT))
+    low, high = 2 * SEGMENT - 300, 3 * SEGMENT + 300
+    damage(files, low, b"\xff" * 300)
+    damage(files, 3 * SEGMENT, b"\xff" * 300)
+    store = open_store(ROOT, files=files, ms=20_000)
+    check(store, killed, overlapping(killed, low, high))
+
+
+def test_searches_by_time_pass_over_a_missing_segment(killed: Killed) -> None:
+    files = deepcopy(killed.files)
+    files.remove(segment_of(2 * SEGMENT))
+    store = open_store(ROOT, files=files, ms=20_000)
+    gone = overlapping(killed, 2 * SEGMENT, 3 * SEGMENT)
+    for number, stored in enumerate(killed.messages):
+        if number not in gone:
+            place = stored.topic, stored.queue_id
+            lower = store.offset_by_time(*place, BEGIN_MS + 10 * number, "lower")
+            between = {offset for *queue, offset, _, _ in map(killed.messages.__getitem__, gone) if queue == [*place]}
+            assert set(range(lower, stored.queue_offset)) <= between
+            assert store.offset_by_time(*place, BEGIN_MS + 10 * number, "upper") == stored.queue_offset
+
+
+def test_a_segment_far_behind_the_others_is_reached_at_once(killed: Killed) -> None:
+    """Not by counting the segments that are missing before it."""
+    files = deepcopy(killed.files)
+    base = 1 << 62
+    record = encode(
+        topic="T",
+        queue_id=0,
+        queue_offset=1000,
+        physical_offset=base,
+        body=b"far",
+        store_timestamp=BEGIN_MS + 10 * COUNT,
+    )
+    files.write(segment_of(base), record.ljust(SEGMENT, b"\0"))
+    store = open_store(ROOT, files=files, ms=20_000)
+    assert store.appended_offset == base + len(record)
+    assert store.get_message("T", 0, 1000, 1, 1 << 20, None).records == record
+    flush(store)
+
+
+def test_many_damaged_ranges_are_reported_in_bounded_memory(killed: Killed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_core.store.log_repair.FILES_MAX", 30)
+    files = deepcopy(killed.files)
+    lost = set(range(100, COUNT - 1, 2))
+    for number in lost:
+        damage(files, killed.messages[number].start + 95, b"\xff\xff")
+    store = open_store(ROOT, files=files, ms=20_000)
+    check(store, killed, lost)
+    sentences = [sentence for step, sentence in store.recovery_steps if step == "damage"]
+    assert len(sentences) == 20 + 3
+    assert f"{len(lost) - 20} more ranges of the log are damaged" in sentences[20]
+    not_copied = sorted(lost)[30:]
+    size = sum(killed.messages[number].end - killed.messages[number].start for number in not_copied)
+    assert f"{size} damaged bytes were not copied and are lost" in sentences[21]
+    assert len(files.names(ROOT / "quarantine")) == 30
+
+
+def test_damage_waits_on_a_full_disk_and_is_covered_when_there_is_space(killed: Killed) -> None:
+    files = deepcopy(killed.files)
+    lost = {FLUSHED + 20, 200, 201}
+    for number in lost:
+        damage(files, killed.messages[number].start + 95, b"\xff\xff")
+    log = {path: bytes(file.volatile) for path, file in files._names.items() if path.parent.name == "commitlog"}
+    files.full = True
+    for ms in (20_000, 21_000):  # a broker that is killed meanwhile recovers again
+        store = open_store(ROOT, files=files, ms=ms)
+        assert len(consume(store)) == COUNT - len(lost)
+        assert {path: bytes(files._names[path].volatile) for path in log} == log
+        assert "recovery waits for space" in store.problem
+        with pytest.raises(UnavailableError, match="recovery waits for space"):
+            store.append([message(COUNT)], at(ms))
+        if ms == 20_000:
+            store.close(at(ms))
+            assert files.exists(ROOT / "abort")
+    files.full = False
+    assert store.next_clean(at(40_000)) is None
+    assert store.problem == ""
+    check(store, killed, lost)
+    assert store.damaged[0] == len(files.names(ROOT / "quarantine")) == 2
+    assert store.append([message(COUNT)], at(50_000)).start == killed.messages[-1].end
+    store.close(at(50_001))
+    assert not files.exists(ROOT / "abort")
 
 
 @pytest.mark.seeds(30)

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_core.errors import StoreError, StoreLockedError
+from broker_core.errors import StoreError, StoreLockedError, UnavailableError
 from broker_core.formats.checkpoint import Checkpoint
 from broker_core.formats.checkpoint import encode as encode_checkpoint
-from broker_core.formats.commit_log_record import TRANSACTION_ROLLBACK, decode_all
+from broker_core.formats.commit_log_record import SYS_FLAG_AT, TRANSACTION_ROLLBACK, decode_all
 from broker_core.formats.commit_log_record import encode as encode_record
 from broker_core.formats.message_properties import encode
-from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.log_repair import has_lost_sector
 from broker_core.store.message_store import MessageStore
 from tests.fakes.simulated_files import SimulatedFiles
@@ -235,43 +234,111 @@ def test_space_for_the_zeros_over_a_tail_is_reserved_before_anything_changes() -
     assert log.reserved >= end + 5
 
 
-def test_adjacent_records_of_rolled_back_transactions_are_one_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each range costs memory, and a log may have many of them in a row."""
+def torn_store() -> tuple[SimulatedFiles, Path, int]:
+    """(files, last segment, end of the log) of a killed store with one message and torn bytes after it."""
     files = SimulatedFiles()
     store = open_store(ROOT, files=files)
-    store.append([message(0)], at(0))
-    start = store.appended_offset
-    for number in range(1, 6):
-        store.append([message(number, sys_flag=TRANSACTION_ROLLBACK)], at(0))
-    end = store.appended_offset
-    store.append([message(6)], at(0))
+    store.append([message(1)], at(0))
+    flush(store)
     files.kill()
-    ranges: list[tuple[int, int]] = []
-    monkeypatch.setattr(ConsumeQueueStore, "make_holes", lambda queues, lost: ranges.extend(lost) or 0)
-    open_store(ROOT, files=files, ms=1000)
-    assert ranges == [(start, end)]
+    path = ROOT / "commitlog" / ("0" * 20)
+    files._names[path].volatile[store.appended_offset : store.appended_offset + 5] = b"wrong"
+    return files, path, store.appended_offset
 
 
-def test_a_full_disk_leaves_a_torn_tail_alone_and_the_error_names_the_remedy() -> None:
+def test_a_torn_tail_stays_on_a_full_disk_and_is_cut_when_there_is_space() -> None:
+    files, path, end = torn_store()
+    content = bytes(files._names[path].volatile)
+    files.full = True
+    for ms in (1000, 2000):
+        store = open_store(ROOT, files=files, ms=ms)
+        assert bodies(store) == [body_of(1)]
+        assert "No space left" in store.problem
+        with pytest.raises(UnavailableError, match="recovery waits for space"):
+            store.append([message(2)], at(ms))
+        assert files.names(ROOT / "quarantine") == []
+        assert bytes(files._names[path].volatile) == content
+        assert any("waits until the disk has space" in sentence for sentence in store.recovery)
+        store.close(at(ms + 1))
+    store = open_store(ROOT, files=files, ms=3000)
+    files.full = False
+    store.next_clean(at(9000))
+    assert store.problem == ""
+    assert store.append([message(2)], at(9001)).start == end
+    (name,) = files.names(ROOT / "quarantine")
+    assert files.read(ROOT / "quarantine" / name) == b"wrong"
+    assert any(name in sentence for sentence in store.recovery)
+
+
+def test_a_record_in_a_torn_tail_does_not_come_back_after_a_shutdown_on_a_full_disk() -> None:
+    """A lost sector is looked for only after an unclean stop. So such a shutdown is not marked as clean."""
     files = SimulatedFiles()
     store = open_store(ROOT, files=files)
     store.append([message(1)], at(0))
     flush(store)
     end = store.appended_offset
+    store.append([message(2, extra={"long": "x" * 2000})], at(1))
     files.kill()
-    log = files._names[ROOT / "commitlog" / ("0" * 20)]
-    log.volatile[end : end + 5] = b"wrong"
-    content = bytes(log.volatile)
+    log = files._names[ROOT / "commitlog" / ("0" * 20)].volatile
+    sector = end - end % 512 + 1024
+    log[sector : sector + 512] = bytes(512)
     files.full = True
     for ms in (1000, 2000):
-        with pytest.raises(StoreError, match="Free some space and start the broker again"):
-            open_store(ROOT, files=files, ms=ms)
-        assert files.names(ROOT / "quarantine") == []
-        assert bytes(log.volatile) == content
+        store = open_store(ROOT, files=files, ms=ms)
+        assert bodies(store) == [body_of(1)]
+        store.close(at(ms + 1))
+
+
+def test_queue_units_that_a_full_disk_refuses_are_written_later() -> None:
+    files = SimulatedFiles()
+    store = open_store(ROOT, files=files)
+    for number in range(150):
+        store.append([message(number)], at(0))
+        store.reput()
+    files.kill()
+    files.remove_folder(ROOT / "consumequeue")
+    files.full = True
+    store = open_store(ROOT, files=files, ms=1000)
+    assert store.max_offset("T", 0) == 0
+    assert "recovery waits for space" in store.problem
     files.full = False
-    assert open_store(ROOT, files=files, ms=3000).appended_offset == end
-    (name,) = files.names(ROOT / "quarantine")
-    assert files.read(ROOT / "quarantine" / name) == b"wrong"
+    store.next_clean(at(9000))
+    while store.dispatched_offset < store.confirmed_offset:
+        store.reput()
+    store.next_clean(at(20_000))
+    assert store.problem == ""
+    assert bodies(store) == [body_of(number) for number in range(150)]
+    assert store.append([message(150)], at(20_001)).requests[0].queue_offset == 150
+
+
+def test_a_start_after_a_clean_shutdown_needs_no_space() -> None:
+    files = SimulatedFiles()
+    store = open_store(ROOT, files=files)
+    store.append([message(1)], at(0))
+    store.close(at(1))
+    files.fail("write", 1, errno.ENOSPC)
+    store = open_store(ROOT, files=files, ms=1000)
+    assert bodies(store) == [body_of(1)]
+    assert files.exists(ROOT / "abort")
+
+
+def test_queue_units_of_rolled_back_transactions_become_holes() -> None:
+    files = SimulatedFiles()
+    store = open_store(ROOT, files=files)
+    for number in range(7):
+        store.append([message(number)], at(0))
+        store.reput()
+    flush(store)
+    files.kill()
+    files.remove(ROOT / "safe_end")
+    log = files._names[ROOT / "commitlog" / ("0" * 20)]
+    size = store.appended_offset // 7
+    for number in (2, 3, 5):
+        log.volatile[number * size + SYS_FLAG_AT + 3] |= TRANSACTION_ROLLBACK
+    store = open_store(ROOT, files=files, ms=1000)
+    assert [store._queues.find("T", 0).unit(offset)[1] == size for offset in range(7)] == [
+        True, True, False, False, True, False, True,
+    ]  # fmt: skip
 
 
 def test_a_tail_is_copied_up_to_a_limit_and_the_rest_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

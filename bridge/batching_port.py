@@ -9,8 +9,9 @@ import asyncio
 import itertools
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 from bridge import wire
 from bridge.calls import SENT, Call, Calls, OnHeld, fail
@@ -43,6 +44,32 @@ def _time_out(call: Call, timeout_ms: int) -> None:
             f"the broker's engine did not answer within {timeout_ms} ms; the command may or may not have been executed"
         )
     )
+
+
+def _found_no_room(reply: Reply) -> bool:
+    """Whether the engine had no room for the answer."""
+    return isinstance(reply, Failed) and reply.kind == "no_room"
+
+
+class Turn:
+    """Holds a lock for a block, or until ``end``."""
+
+    def __init__(self, lock: asyncio.Lock) -> None:
+        self._lock = lock
+        self.lasts = False
+
+    async def __aenter__(self) -> "Turn":
+        await self._lock.acquire()
+        self.lasts = True
+        return self
+
+    def end(self) -> None:
+        if self.lasts:
+            self.lasts = False
+            self._lock.release()
+
+    async def __aexit__(self, *error: object) -> None:
+        self.end()
 
 
 def _ignore(notice: Notice) -> None:
@@ -187,14 +214,33 @@ class BatchingPort:
             timeout_ms = self.limits.call_timeout_ms
             timeout_ms += command.suspend_timeout_ms if isinstance(command, PullMessage) else 0
         reply = await self._call_once(connection, request_id, command, timeout_ms, on_held)
-        if isinstance(reply, Failed) and reply.kind == "no_room":
+        if _found_no_room(reply):
+            again = partial(self._call_once, connection, request_id, command, timeout_ms)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.limits.room_wait_ms / 1000), self._reading_again:
-                    while isinstance(reply, Failed) and reply.kind == "no_room":
-                        reply = await self._call_once(connection, request_id, command, timeout_ms, on_held)
-                        if isinstance(reply, Failed):
-                            await asyncio.sleep(reply.retry_after_ms / 1000)
+                reply = await self._read_again(reply, again, on_held)
         return raise_failed(reply)
+
+    async def _read_again(
+        self, reply: Reply, call: Callable[[OnHeld], Awaitable[Reply]], on_held: OnHeld | None
+    ) -> Reply:
+        """Repeat a call until there is room for its answer, in turn with other readers. TimeoutError if there is none.
+
+        A pull that is held this time waits for a message and no longer for room, so the next reader has its turn.
+        """
+        while _found_no_room(reply):
+            async with asyncio.timeout(self.limits.room_wait_ms / 1000) as limit, Turn(self._reading_again) as turn:
+
+                def held(hold: Held, turn: Turn = turn, limit: asyncio.Timeout = limit) -> None:
+                    turn.end()
+                    limit.reschedule(None)
+                    if on_held is not None:
+                        on_held(hold)
+
+                while _found_no_room(reply) and turn.lasts:
+                    reply = await call(held)
+                    if isinstance(reply, Failed) and turn.lasts:
+                        await asyncio.sleep(reply.retry_after_ms / 1000)
+        return reply
 
     async def _call_once(
         self,

@@ -377,7 +377,7 @@ def unsent_bytes(transport: Any) -> int:
     unsent: int = len(transport.dataBuffer) - transport.offset + transport._tempDataLen
     try:
         queued = fcntl.ioctl(transport.fileno(), termios.TIOCOUTQ, bytes(4))
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a closed transport has no descriptor
         return unsent
     return unsent + int.from_bytes(queued, sys.byteorder)
 

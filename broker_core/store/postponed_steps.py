@@ -14,8 +14,6 @@ class PostponedSteps:
 
     def __init__(self) -> None:
         self._steps: deque[Callable[[], None]] = deque()
-        self.reason = ""
-        """What the disk answered last."""
 
     def __bool__(self) -> bool:
         return bool(self._steps)
@@ -27,7 +25,6 @@ class PostponedSteps:
         except OSError as error:
             if error.errno not in DISK_FULL or len(self._steps) >= STEPS_MAX:
                 raise
-            self.reason = error.strerror or str(error)
             self._steps.append(step)
             return False
         return True

@@ -113,6 +113,22 @@ async def test_readers_whose_answers_find_no_room_ask_again_until_there_is_some(
         assert await asyncio.gather(*readers) == [Done()] * 20
 
 
+async def test_a_repeated_pull_that_is_held_lets_other_readers_read() -> None:
+    """Its messages may be gone meanwhile. Then it waits for the next message, and no longer for room."""
+    answers: list[Reply] = [NO_ROOM, NO_ROOM, Held(hold_id=1, deadline_ms=1), Done()]
+    engine = FakeEngine(lambda command: answers.pop(0) if isinstance(command, PullMessage) else Done())
+    holds: list[Held] = []
+    async with started(engine) as port:
+        readers = [asyncio.create_task(port.connection().call(PULL, on_held=holds.append)) for _ in range(2)]
+        done, waiting = await asyncio.wait(readers, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        assert [reader.result() for reader in done] == [Done()] and len(holds) == len(waiting) == 1
+        (number, request_id, _, _) = engine.batches[1].requests[0]
+        answers += [NO_ROOM, Done()]
+        engine.say((number, request_id, NO_ROOM))
+        async with asyncio.timeout(10):
+            assert await asyncio.gather(*waiting) == [Done()]
+
+
 async def test_a_reader_that_finds_no_room_in_time_gives_up() -> None:
     limits = msgspec.structs.replace(QUICK, room_wait_ms=20)
     async with started(FakeEngine(lambda command: NO_ROOM), limits) as port:

@@ -17,11 +17,12 @@ from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
 import pytest
+from twisted.internet.abstract import FileDescriptor
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from bridge.daphne_limits import Arrival, ArrivalLimits, LimitedServer, too_large
+from bridge.daphne_limits import Arrival, ArrivalLimits, LimitedServer, too_large, unsent_bytes
 from bridge.management.commands.broker import WEBSOCKET_MAX_BYTES
 from bridge.message_view import INFLATED_BYTES_MAX
 from broker_core.client.remoting_client import RemotingClient
@@ -545,3 +546,11 @@ def test_a_client_that_still_reads_its_answer_keeps_its_place() -> None:
             data = client.recv(MIB)
             assert data, "it was cut"
             size += len(data)
+
+
+def test_a_closed_transport_has_its_buffered_bytes_unsent() -> None:
+    """A closed one has the descriptor -1, for which the system cannot be asked."""
+    transport = FileDescriptor()
+    transport.dataBuffer, transport.offset = b"12345", 2
+    assert transport.fileno() == -1
+    assert unsent_bytes(transport) == 3

@@ -24,7 +24,6 @@ from broker_core.store.files import DISK_FULL, CopyingFiles, Files, Lock, ReadOn
 from broker_core.store.flush import Flush, FlushSchedule
 from broker_core.store.get_message import GetMessageResult, MessageReader
 from broker_core.store.index_service import IndexService
-from broker_core.store.log_repair import damaged_files
 from broker_core.store.mapped_file import OpenMaps
 from broker_core.store.mapped_file_queue import NAME_DIGITS
 from broker_core.store.query_message import MessageQuery
@@ -54,7 +53,7 @@ class MessageStore:
         self.read_only = read_only
         self.recovery_steps: list[tuple[str, str]] = []
         self.damaged = (0, 0)
-        """Number and bytes of the ranges of the log whose copies are in the quarantine, and of missing segments."""
+        """``Recovery.damaged`` when the store was opened."""
         self.flushed_offset = 0
         """Physical offset up to which the log is on the disk."""
         self._options = options
@@ -169,7 +168,7 @@ class MessageStore:
         recovery.run(checkpoint, safe_end)
         self.build_index()
         self.recovery_steps = recovery.steps
-        self._count_damage()
+        self.damaged = recovery.damaged()
         self.flushed_offset = min(recovery.start, self._log.max_offset)
         if self.read_only:
             self.flushed_offset = self._log.max_offset
@@ -199,13 +198,8 @@ class MessageStore:
             self._unfinished.finish()
             if self._reput.position < self._log.max_offset:  # the next messages' queue offsets are not known yet
                 raise OSError(errno.ENOSPC, "messages in the log are not in their queues yet")
+            self.damaged = self._unfinished.damaged()
             self._unfinished = None
-            self._count_damage()
-
-    def _count_damage(self) -> None:
-        gaps = self._log.mapped_files.gaps()
-        count, size = damaged_files(self._files, self.root)
-        self.damaged = count + len(gaps), size + sum(end - start for start, end in gaps)
 
     def _prepare(self, now: Now) -> None:
         """Create the files now that the first message, and its consumers, would wait some milliseconds for."""

@@ -26,7 +26,7 @@ from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.files import DISK_FULL, Files
 from broker_core.store.index_service import IndexService
-from broker_core.store.log_repair import COPY_MAX, FOLDER, LogRepair, has_lost_sector
+from broker_core.store.log_repair import COPY_MAX, FOLDER, LogRepair, damaged_files, has_lost_sector
 from broker_core.store.mapped_file import MappedFile
 from broker_core.store.mapped_file_queue import file_name
 from broker_core.store.postponed_steps import PostponedSteps
@@ -62,6 +62,7 @@ class Recovery:
         read_only: bool,
     ) -> None:
         self._files = files
+        self._root = root
         self._log = log
         self._queues = queues
         self._index = index
@@ -113,6 +114,12 @@ class Recovery:
             self.postponed.finish()
         finally:
             self._report_damage()
+
+    def damaged(self) -> tuple[int, int]:
+        """Number and bytes of the ranges of the log whose copies are in the quarantine, and of missing segments."""
+        gaps = self._log.mapped_files.gaps()
+        count, size = damaged_files(self._files, self._root)
+        return count + len(gaps), size + sum(end - start for start, end in gaps)
 
     def _load(self) -> None:
         """Load log, queues and index as they are on the disk."""

@@ -63,6 +63,16 @@ class ClusterInfo(msgspec.Struct, kw_only=True, rename=rocketmq_name):
     cluster_addr_table: dict[str, list[str]]
 
 
+def decode_route(body: bytes) -> TopicRouteData:
+    """The TopicRouteData in a body, with keys in quotes or without. ValueError if it is not one."""
+    value = rocketmq_json.decode(body)
+    value.setdefault("filterServerTable", {})
+    brokers = value.get("brokerDatas")
+    if isinstance(brokers, list):  # old name servers leave some members out
+        value["brokerDatas"] = [{"enableActingMaster": False} | b if isinstance(b, dict) else b for b in brokers]
+    return msgspec.convert(value, TopicRouteData, strict=False)
+
+
 def encode_standard(value: Any) -> bytes:
     """JSON with every key in quotes."""
     return msgspec.json.encode(value)

@@ -12,8 +12,11 @@
 The topic, the queue and everything else are in the batch's header, for all messages.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
+
+from broker_core.formats.commit_log_record import PROPERTIES_LENGTH_MAX
 
 MAX_MESSAGES = 65_536
 
@@ -32,6 +35,20 @@ class BatchEntry(NamedTuple):
     flag: int
     body: bytes
     properties: str
+
+
+def encode_batch(entries: Sequence[BatchEntry]) -> bytes:
+    """The body of a batch. MessageBatchError for too many messages, or properties longer than 32,767 bytes."""
+    if len(entries) > MAX_MESSAGES:
+        raise MessageBatchError(f"it has {len(entries)} messages; the limit is {MAX_MESSAGES}")
+    parts: list[bytes] = []
+    for number, (flag, body, properties) in enumerate(entries):
+        text = properties.encode()
+        if len(text) > PROPERTIES_LENGTH_MAX:
+            raise MessageBatchError(f"message {number}: {len(text)} bytes of properties; the limit is 32767")
+        parts += (_HEAD.pack(_FIXED + len(body) + len(text), flag, len(body)), body)
+        parts += (_PROPERTIES_LENGTH.pack(len(text)), text)
+    return b"".join(parts)
 
 
 def decode_batch(data: bytes) -> list[BatchEntry]:

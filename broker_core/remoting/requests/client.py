@@ -20,6 +20,7 @@ from broker_core.commands import (
     UnlockBatchMq,
     UnregisterClient,
 )
+from broker_core.formats.tags_code import hash_code
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer
@@ -47,6 +48,27 @@ class _SubscriptionData(Header):
             sub_string=self.sub_string or "*",
             expression_type=self.expression_type or "TAG",
             sub_version=self.sub_version,
+        )
+
+
+class _SentSubscriptionData(_SubscriptionData):
+    """What clients write. RocketMQ's broker filters by ``code_set``."""
+
+    tags_set: list[str] = msgspec.field(default_factory=list)
+    code_set: list[int] = msgspec.field(default_factory=list)
+    class_filter_mode: bool = False
+
+    @classmethod
+    def of(cls, data: SubscriptionData) -> "_SentSubscriptionData":
+        tags = [tag.strip() for tag in data.sub_string.split("||")] if data.expression_type == "TAG" else []
+        tags = [tag for tag in tags if tag not in ("", "*")]
+        return cls(
+            data.topic,
+            data.sub_string,
+            data.expression_type,
+            data.sub_version,
+            tags,
+            [hash_code(tag) for tag in tags],
         )
 
 
@@ -96,6 +118,28 @@ def decode_heart_beat(request: RemotingCommand, peer: Peer) -> HeartBeat:
         producer_groups=[entry.group_name for entry in data.producer_data_set or ()],
         consumers=[entry.as_command() for entry in data.consumer_data_set or ()],
         without_sub=data.without_sub,
+    )
+
+
+def encode_heart_beat(command: HeartBeat) -> bytes:
+    """The body of a client's HEART_BEAT."""
+    return json_body(
+        _HeartbeatData(
+            command.client_id,
+            [_ProducerData(group) for group in command.producer_groups],
+            [
+                _ConsumerData(
+                    data.group,
+                    data.consume_type,
+                    data.message_model,
+                    data.consume_from_where,
+                    data.unit_mode,
+                    [_SentSubscriptionData.of(subscription) for subscription in data.subscriptions],
+                )
+                for data in command.consumers
+            ],
+            command.without_sub,
+        )
     )
 
 

@@ -20,7 +20,7 @@ from broker_core.commands import (
 )
 from broker_core.errors import RequestError
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_header
+from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_header, write_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 from broker_core.remoting.requests.send import KNOWS_MAX_RECONSUME_TIMES
 
@@ -111,8 +111,14 @@ def decode_search_offset(request: RemotingCommand, peer: Peer) -> SearchOffset:
     )
 
 
+class OffsetResponseHeader(Header):
+    """The header of all answers with one offset."""
+
+    offset: Long
+
+
 def encode_offset(reply: FoundOffset, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    return request.response(ResponseCode.SUCCESS, "", {"offset": str(reply.offset)})
+    return request.response(ResponseCode.SUCCESS, "", write_header(OffsetResponseHeader(reply.offset)))
 
 
 def encode_store_time(reply: StoreTime, request: RemotingCommand, identity: Identity) -> RemotingCommand:
@@ -132,8 +138,15 @@ def decode_get_consumer_list_by_group(request: RemotingCommand, peer: Peer) -> G
     )
 
 
+class GetConsumerListByGroupResponseBody(Header):
+    """RocketMQ's GetConsumerListByGroupResponseBody: client ids."""
+
+    consumer_id_list: list[str]
+
+
 def encode_consumer_list(reply: ConsumerList, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    return request.response(ResponseCode.SUCCESS, body=json_body({"consumerIdList": reply.client_ids}))
+    body = GetConsumerListByGroupResponseBody(reply.client_ids)
+    return request.response(ResponseCode.SUCCESS, body=json_body(body))
 
 
 class ConsumerSendMsgBackRequestHeader(Header):

@@ -1,4 +1,4 @@
-"""Reads the extFields and the JSON body of a request into typed structs.
+"""Reads the extFields and the JSON body of a request or a response into typed structs, and writes them.
 
 A header is declared as in RocketMQ: a field without a default is required. All extFields are text; numbers have
 RocketMQ's ranges, booleans are ``true`` or ``false``. Fields that are not declared are ignored.
@@ -28,6 +28,18 @@ def read_header(kind: type[T], fields: dict[str, str]) -> T:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
         raise RequestError(f"extFields: {error}", code=ResponseCode.SYSTEM_ERROR) from error
+
+
+def write_header(header: Header) -> dict[str, str]:
+    """The extFields from which ``read_header`` reads ``header``. Fields that are None are left out."""
+    fields = {}
+    for name, field in zip(header.__struct_encode_fields__, header.__struct_fields__, strict=True):
+        value = getattr(header, field)
+        if type(value) is bool:
+            fields[name] = "true" if value else "false"
+        elif value is not None:
+            fields[name] = str(value)
+    return fields
 
 
 def read_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:

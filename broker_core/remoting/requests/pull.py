@@ -3,7 +3,7 @@
 from broker_core.codes import RequestCode
 from broker_core.commands import Pulled, PullMessage
 from broker_core.remoting.remoting_command import MAX_FRAME, RemotingCommand
-from broker_core.remoting.requests.headers import Header, Int, Long, read_header
+from broker_core.remoting.requests.headers import Header, Int, Long, read_header, write_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 from broker_core.remoting.requests.response_template import ResponseTemplate
 
@@ -54,11 +54,20 @@ def decode_pull_message(request: RemotingCommand, peer: Peer) -> PullMessage:
     )
 
 
+class PullMessageResponseHeader(Header):
+    """RocketMQ's PullMessageResponseHeader."""
+
+    suggest_which_broker_id: Long
+    next_begin_offset: Long
+    min_offset: Long
+    max_offset: Long
+
+
 _PULLED = ResponseTemplate(b'"maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d","suggestWhichBrokerId":"%d"')
 
 
 def encode_pulled(reply: Pulled, request: RemotingCommand, identity: Identity) -> RemotingCommand | bytes:
-    """RocketMQ's PullMessageResponseHeader. Clients need all four fields, whatever the code."""
+    """The PullMessageResponseHeader. Clients need all four fields, whatever the code."""
     if request.serialize_type == "JSON" and len(reply.records) <= MAX_RECORDS:
         return _PULLED.frame(
             request,
@@ -70,11 +79,8 @@ def encode_pulled(reply: Pulled, request: RemotingCommand, identity: Identity) -
     return request.response(
         reply.code,
         reply.status,
-        {
-            "maxOffset": str(reply.max_offset),
-            "minOffset": str(reply.min_offset),
-            "nextBeginOffset": str(reply.next_begin_offset),
-            "suggestWhichBrokerId": str(identity.broker_id),
-        },
+        write_header(
+            PullMessageResponseHeader(identity.broker_id, reply.next_begin_offset, reply.min_offset, reply.max_offset)
+        ),
         reply.records,
     )

@@ -12,7 +12,7 @@ from broker_core.formats.commit_log_record import TRANSACTION_MASK
 from broker_core.formats.message_properties import DELAY, ENTRY_END, NAME_END, UNIQ_KEY
 from broker_core.remoting.message_batch import MessageBatchError, decode_batch
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_header
+from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_header, write_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 from broker_core.remoting.requests.response_template import ResponseTemplate
 
@@ -142,13 +142,22 @@ def _illegal(remark: str) -> RequestError:
     return RequestError(remark, code=ResponseCode.MESSAGE_ILLEGAL)
 
 
+class SendMessageResponseHeader(Header):
+    """RocketMQ's SendMessageResponseHeader. ``transaction_id`` is the message's UNIQ_KEY."""
+
+    msg_id: str
+    queue_id: Int
+    queue_offset: Long
+    transaction_id: str = ""
+
+
 _SENT = ResponseTemplate(
     b'"MSG_REGION":"DefaultRegion","TRACE_ON":"true","msgId":"%b","queueId":"%d","queueOffset":"%d","transactionId":%b'
 )
 
 
 def encode_sent(reply: Sent, request: RemotingCommand, identity: Identity) -> RemotingCommand | bytes:
-    """RocketMQ's SendMessageResponseHeader. Of a batch: all ids, the first offset, and the id of the batch itself."""
+    """The SendMessageResponseHeader. Of a batch: all ids, the first offset, and the id of the batch itself."""
     first = reply.messages[0]
     if len(reply.messages) == 1:
         ids, unique_key = first.offset_message_id, first.message_id
@@ -163,12 +172,6 @@ def encode_sent(reply: Sent, request: RemotingCommand, identity: Identity) -> Re
     return request.response(
         reply.code,
         "",
-        {
-            "msgId": ids,
-            "queueId": str(first.queue_id),
-            "queueOffset": str(first.queue_offset),
-            "transactionId": unique_key,
-            "MSG_REGION": "DefaultRegion",
-            "TRACE_ON": "true",
-        },
+        write_header(SendMessageResponseHeader(ids, first.queue_id, first.queue_offset, unique_key))
+        | {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"},
     )

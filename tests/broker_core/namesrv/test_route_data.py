@@ -1,11 +1,14 @@
 """The exact texts that Apache RocketMQ 5.4.0 writes for the same brokers."""
 
+import pytest
+
 from broker_core.namesrv.route_data import (
     BrokerData,
     ClusterInfo,
     DataVersion,
     QueueData,
     TopicRouteData,
+    decode_route,
     encode_bare,
     encode_standard,
 )
@@ -28,6 +31,7 @@ def test_a_route_in_standard_json_and_with_keys_without_quotes() -> None:
     )
     assert encode_standard(route) == text % (b'"0":', b'"1":')
     assert encode_bare(route) == text % (b"0:", b"1:")
+    assert decode_route(encode_standard(route)) == decode_route(encode_bare(route)) == route
 
 
 def test_optional_members_of_a_route() -> None:
@@ -62,3 +66,25 @@ def test_data_version() -> None:
     version = DataVersion(counter=3, state_version=1, timestamp=1_700_000_000_000)
     assert encode_standard(version) == b'{"counter":3,"stateVersion":1,"timestamp":1700000000000}'
     assert version == DataVersion(3, 1, 1_700_000_000_000) != DataVersion(3, 1, 1_700_000_000_001)
+
+
+def test_a_route_of_an_older_name_server() -> None:
+    assert decode_route(
+        b'{"brokerDatas":[{"brokerAddrs":{0:"a:1"},"brokerName":"b","cluster":"c"}],"queueDatas":[]}'
+    ) == (
+        TopicRouteData(
+            broker_datas=[
+                BrokerData(broker_addrs={0: "a:1"}, broker_name="b", cluster="c", enable_acting_master=False)
+            ],
+            filter_server_table={},
+            queue_datas=[],
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b"{}", b'{"brokerDatas":[5],"queueDatas":[]}', b'{"brokerDatas":5}']
+)
+def test_bodies_that_are_no_route(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode_route(body)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.remoting import message_batch
-from broker_core.remoting.message_batch import BatchEntry, MessageBatchError, decode_batch
+from broker_core.remoting.message_batch import BatchEntry, MessageBatchError, decode_batch, encode_batch
 from tests.fakes.remoting import BATCH_OF_ONE
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
@@ -81,3 +81,17 @@ def test_more_messages_than_a_batch_may_have(monkeypatch: pytest.MonkeyPatch) ->
     assert len(decode_batch(BATCH_OF_ONE * 2)) == 2
     with pytest.raises(MessageBatchError, match="more than 2"):
         decode_batch(BATCH_OF_ONE * 3)
+
+
+@given(ENTRIES)
+def test_a_producer_writes_what_a_broker_reads(entries: list[BatchEntry]) -> None:
+    assert encode_batch(entries) == b"".join(map(encode, entries))
+    assert decode_batch(encode_batch(entries)) == entries
+
+
+def test_batches_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MessageBatchError, match="message 1: 32768 bytes of properties"):
+        encode_batch([BatchEntry(0, b"", ""), BatchEntry(0, b"", "x" * 32_768)])
+    monkeypatch.setattr(message_batch, "MAX_MESSAGES", 1)
+    with pytest.raises(MessageBatchError, match="2 messages; the limit is 1"):
+        encode_batch([BatchEntry(0, b"", "")] * 2)

@@ -9,7 +9,7 @@ from broker_core import commands as c
 from broker_core.codes import ResponseCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests import decode, encode
-from broker_core.remoting.requests.client import MAX_ENTRIES
+from broker_core.remoting.requests.client import MAX_ENTRIES, encode_heart_beat
 from tests.fakes.remoting import EXAMPLES, HEARTBEAT, IDENTITY, LOCK, PEER, command_of, frame, go, java
 
 GO_HEARTBEAT = (
@@ -185,3 +185,29 @@ def test_locks() -> None:
         b'{"lockOKMQSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}]}'
     )
     assert answer(41, c.LockedQueues(queues=[])).body == b'{"lockOKMQSet":[]}'
+
+
+def test_a_client_writes_the_heartbeat_that_a_broker_reads() -> None:
+    command = c.HeartBeat(
+        client_id="10.0.0.2@1",
+        protocol="remoting",
+        language="PYTHON",
+        version=493,
+        producer_groups=["CLIENT_INNER_PRODUCER"],
+        consumers=[
+            c.ConsumerData(
+                group="g",
+                subscriptions=[
+                    c.SubscriptionData(topic="T", sub_string="TagA || TagB", sub_version=1_700_000_000_000),
+                    c.SubscriptionData(topic="%RETRY%g", sub_version=5),
+                ],
+            )
+        ],
+    )
+    body = encode_heart_beat(command)
+    assert beat(body) == command
+    theirs, ours = msgspec.json.decode(HEARTBEAT), msgspec.json.decode(body)
+    subscription = theirs["consumerDataSet"][0]["subscriptionDataSet"][0]
+    assert ours["consumerDataSet"][0]["subscriptionDataSet"][0] == subscription
+    everything = ours["consumerDataSet"][0]["subscriptionDataSet"][1]
+    assert (everything["subString"], everything["tagsSet"], everything["codeSet"]) == ("*", [], [])

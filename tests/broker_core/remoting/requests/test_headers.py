@@ -3,9 +3,12 @@
 import msgspec
 import pytest
 
+from broker_core.codes import RequestCode as Q
 from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
-from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header
+from broker_core.remoting.requests import client, consumer, pull, send
+from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header, write_header
+from tests.fakes.remoting import EXAMPLES
 
 
 class Sample(Header):
@@ -81,3 +84,37 @@ def test_bodies_that_are_refused(body: bytes) -> None:
 def test_a_body() -> None:
     assert read_body(msgspec.json.Decoder(Sample), b'{"queueId":1,"new":{},"topic":"T"}') == Sample("T", 1)
     assert json_body({"ids": ["a", "é"]}) == '{"ids":["a","é"]}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (send.SendMessageRequestHeader, Q.SEND_MESSAGE),
+        (send.SendMessageRequestHeaderV2, Q.SEND_MESSAGE_V2),
+        (pull.PullMessageRequestHeader, Q.PULL_MESSAGE),
+        (consumer.QueryConsumerOffsetRequestHeader, Q.QUERY_CONSUMER_OFFSET),
+        (consumer.UpdateConsumerOffsetRequestHeader, Q.UPDATE_CONSUMER_OFFSET),
+        (consumer.SearchOffsetRequestHeader, Q.SEARCH_OFFSET_BY_TIMESTAMP),
+        (consumer.QueueRequestHeader, Q.GET_MAX_OFFSET),
+        (consumer.GetConsumerListByGroupRequestHeader, Q.GET_CONSUMER_LIST_BY_GROUP),
+        (consumer.ConsumerSendMsgBackRequestHeader, Q.CONSUMER_SEND_MSG_BACK),
+        (client.UnregisterClientRequestHeader, Q.UNREGISTER_CLIENT),
+    ],
+)
+def test_a_client_writes_what_a_broker_reads(kind: type[Header], code: int) -> None:
+    theirs = EXAMPLES[code][0]
+    header = read_header(kind, theirs)
+    ours = write_header(header)
+    assert read_header(kind, ours) == header
+    assert {name: ours[name] for name in theirs if name in ours} == {n: v for n, v in theirs.items() if n in ours}
+
+
+def test_what_is_unknown_is_not_written() -> None:
+    assert write_header(Sample("T", 1)) == {"topic": "T", "queueId": "1", "timeStamp": "-1", "isIt": "false"}
+    assert write_header(Sample("T", 1, 5, True, 0)) == {
+        "topic": "T",
+        "queueId": "1",
+        "timeStamp": "5",
+        "isIt": "true",
+        "orNone": "0",
+    }

@@ -1,0 +1,21 @@
+"""The errors of the clients.
+
+MQClientException           the request was not carried out; the text says why and what to do
+  MQBrokerException         a server refused it, with a ResponseCode
+
+A server that cannot be reached is an OSError, and no answer in time a TimeoutError, which is an OSError too.
+"""
+
+
+class MQClientException(Exception):
+    """RocketMQ's MQClientException."""
+
+
+class MQBrokerException(MQClientException):
+    """RocketMQ's MQBrokerException: the server's answer was ``response_code``, with ``remark`` as its reason."""
+
+    def __init__(self, response_code: int, remark: str, address: str) -> None:
+        super().__init__(f"{address} answered {response_code}: {remark or 'no reason was given'}")
+        self.response_code = response_code
+        self.remark = remark
+        self.address = address

@@ -31,12 +31,6 @@ def lone_broker(settings: Any) -> BrokerPlace:
     return BrokerPlace(settings.GLASSMQ_OPTIONS.broker_name, settings.GLASSMQ_SOCKET, {})
 
 
-def broker_names(first: str, count: int) -> list[str]:
-    """``broker-a``, ``broker-b``, ... from ``first``, which may also have no ``-a``: ``x``, ``x-b``, ..."""
-    stem = first.removesuffix("-a")
-    return [first, *(f"{stem}-{letter}" for letter in ascii_lowercase[1:count])]
-
-
 def cluster(settings: Any, count: int) -> list[BrokerPlace]:
     """``count`` brokers; the first is that of the settings. ValueError if their ports would exceed 65535."""
     first_port = settings.GLASSMQ_BROKER_PORT
@@ -51,7 +45,7 @@ def cluster(settings: Any, count: int) -> list[BrokerPlace]:
     addresses = ";".join([*nameservers, *filter(None, [elsewhere])])
     shared = {"GLASSMQ_NAMESRV_PORT": "0", "GLASSMQ_NAMESRV_ADDR": addresses}
     places = []
-    for number, name in enumerate(broker_names(settings.GLASSMQ_OPTIONS.broker_name, count)):
+    for number, name in enumerate(settings.GLASSMQ_CLUSTER_NAMES[:count]):
         store, socket = settings.GLASSMQ_STORE_DIR, settings.GLASSMQ_SOCKET
         if number:
             store = settings.GLASSMQ_DATA_DIR / "brokers" / name / "store"

@@ -9,6 +9,7 @@ import re
 import secrets
 from ipaddress import ip_address
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -216,6 +217,12 @@ GLASSMQ_BROKER_NAMES = [
     name.strip() for name in text("GLASSMQ_BROKER_NAMES", GLASSMQ_OPTIONS.broker_name).split(",") if name.strip()
 ]
 """The brokers that this web process reaches through Redis, by name."""
+_stem = GLASSMQ_OPTIONS.broker_name.removesuffix("-a")
+GLASSMQ_CLUSTER_NAMES = [
+    GLASSMQ_OPTIONS.broker_name,
+    *(f"{_stem}-{letter}" for letter in ascii_lowercase[1:GLASSMQ_BROKERS]),
+]
+"""The brokers of ``manage.py broker --cluster``: ``broker-a``, ``broker-b``, ... or, from ``x``, ``x``, ``x-b``, ..."""
 
 # Reports
 

@@ -30,7 +30,7 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     `retired_bytes` are in files that were compacted or dropped; they are deleted when nobody reads them any more.
     `dropped_messages` and `dropped_polls` from before `dropped_before_ms` were dropped, as GLASSMQ_LAKE_KEEP_DAYS
     requires; null if nothing was dropped.
-    `ended_by` is why the log ends at `position`. After an `invalid record` or a `missing segment` the lake cannot be
+    `ended_by` is why the log ends at `position`. After an `invalid record` the lake cannot be
     filled further, and `segments_unread` segments are left.
     `other_lakes` were filled from other stores that were at the same path.
     `problem` is why the lake cannot be read, `last_failure` why the last attempt to fill it failed.

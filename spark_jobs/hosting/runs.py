@@ -31,6 +31,8 @@ LAST_RUNS = 5
 LISTED_RUNS = 100
 LOST_AFTER = timedelta(seconds=60)
 """A worker without a sign of life for so long has ended, and its run with it."""
+SEND_AGAIN_AFTER = timedelta(minutes=10)
+"""A run that waits for so long is handed over again: its message may be lost with a queue or with a worker."""
 RETRY_AFTER_S = (5, 60)
 """Pauses before the next attempts, if the cause of the failure may pass."""
 _FILE_NAME = re.compile(r"[a-z0-9_]+\.(json|html|csv|parquet)")
@@ -90,11 +92,14 @@ def stores(broker: str = "") -> list[tuple[str, Path]]:
     """(name, store) of the brokers of this installation, or of ``broker`` only; empty if there is no such broker.
 
     The settings name the first broker's store. ``manage.py broker --cluster`` puts those of the others below
-    ``brokers`` in the data folder (``bridge/cluster.py``).
+    ``brokers`` in the data folder (``bridge/cluster.py``). Stores there of brokers that no setting names are left out.
     """
-    folders = sorted((settings.GLASSMQ_DATA_DIR / "brokers").glob("*/store/commitlog"))
-    found = {settings.GLASSMQ_OPTIONS.broker_name: Path(settings.GLASSMQ_STORE_DIR)}
-    found |= {folder.parent.parent.name: folder.parent for folder in folders}
+    first, *others = settings.GLASSMQ_CLUSTER_NAMES
+    found = {first: Path(settings.GLASSMQ_STORE_DIR)}
+    for name in others:
+        store = settings.GLASSMQ_DATA_DIR / "brokers" / name / "store"
+        if (store / "commitlog").is_dir():
+            found[name] = store
     return [(name, path) for name, path in found.items() if broker in ("", name)]
 
 
@@ -149,6 +154,14 @@ def enqueue(run_id: int, delay_s: float = 0) -> None:
     sender().send_task(RUN_TASK, args=[run_id], countdown=delay_s or None, ignore_result=True, retry=False)
 
 
+def try_to_enqueue(run_id: int, delay_s: float = 0) -> None:
+    """``enqueue``. If that fails, the run is handed over again after SEND_AGAIN_AFTER, or when a worker starts."""
+    try:
+        enqueue(run_id, delay_s)
+    except (OperationalError, OSError):
+        logger.exception("Run %d could not be handed to the report worker; it waits.", run_id)
+
+
 def find_run(name: str, run_id: int) -> ReportRun:
     """The run with that number. UnknownReportError if the report has none."""
     require_report(name)
@@ -187,6 +200,11 @@ def cancel(run: ReportRun) -> bool:
     )
 
 
+def folder_of(run: ReportRun) -> str:
+    """The folder of a run's files, relative to GLASSMQ_REPORTS_DIR. A killed worker may leave it without a result."""
+    return f"{run.report}/{run.pk}"
+
+
 def log_of(run: ReportRun) -> Path:
     """The file with the log of a run. It is deleted if the run succeeds or is cancelled."""
     return Path(settings.GLASSMQ_REPORTS_DIR) / run.report / f"{run.pk}.log"
@@ -209,8 +227,7 @@ def has_log(run: ReportRun) -> bool:
 def remove(run: ReportRun) -> None:
     """Remove a run, its files and its log."""
     log_of(run).unlink(missing_ok=True)
-    if run.folder:
-        remove_folder(Path(settings.GLASSMQ_REPORTS_DIR) / run.folder)
+    remove_folder(Path(settings.GLASSMQ_REPORTS_DIR) / folder_of(run))
     run.delete()
 
 
@@ -231,9 +248,19 @@ def file_of(name: str, run_id: int, file: str) -> Path:
 
 
 def take_up_lost_runs() -> None:
-    """Try the runs again whose worker has ended, or write that they failed. Their own worker no longer can."""
-    for run in ReportRun.objects.filter(status=Status.RUNNING, heartbeat__lt=timezone.now() - LOST_AFTER):
+    """Try the runs again whose worker has ended, or write that they failed. Their own worker no longer can.
+
+    Runs that have waited for a long time are handed over again.
+    """
+    now = timezone.now()
+    for run in ReportRun.objects.filter(status=Status.RUNNING, heartbeat__lt=now - LOST_AFTER):
         end_attempt(run, "The report worker ended while it ran this report.", passing=True)
+    for run in ReportRun.objects.filter(
+        status__in=(Status.QUEUED, Status.WAITING), heartbeat__lt=now - SEND_AGAIN_AFTER
+    ):
+        still = ReportRun.objects.filter(pk=run.pk, status=run.status, heartbeat=run.heartbeat)
+        if still.update(heartbeat=now):  # otherwise another process has taken it up
+            try_to_enqueue(run.pk)
 
 
 def end_attempt(run: ReportRun, why: str, *, passing: bool) -> None:
@@ -253,10 +280,7 @@ def end_attempt(run: ReportRun, why: str, *, passing: bool) -> None:
             heartbeat=timezone.now(),
             doing=f"tried again in {delay_s} s: {why}"[:200],
         ):
-            try:
-                enqueue(run.pk, delay_s)
-            except (OperationalError, OSError):
-                logger.exception("Run %d waits for a report worker to start.", run.pk)
+            try_to_enqueue(run.pk, delay_s)
         return
     many = f" (It was tried {run.attempt} times.)" if run.attempt > 1 else ""
     mine.update(status=Status.FAILED, error=why + many, finished=timezone.now(), doing="")

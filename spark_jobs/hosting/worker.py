@@ -78,11 +78,6 @@ def has_spark(run: ReportRun) -> bool:
     return False
 
 
-def folder_of(run: ReportRun) -> str:
-    """The folder of a run's files, relative to GLASSMQ_REPORTS_DIR."""
-    return f"{run.report}/{run.pk}"
-
-
 def order_for(run: ReportRun) -> dict[str, Any]:
     """The order for the child process, as ``spark_child`` describes it."""
     arguments: dict[str, Any] = {"lakes": str(settings.GLASSMQ_LAKE_DIR)}
@@ -94,7 +89,7 @@ def order_for(run: ReportRun) -> dict[str, Any]:
     else:
         arguments |= {name: value for name, value in run.parameters.items() if name in PARAMETERS}
         arguments["stores"] = [(name, str(path)) for name, path in runs.stores(run.parameters.get("broker") or "")]
-        arguments |= {"report": run.report, "folder": str(Path(settings.GLASSMQ_REPORTS_DIR) / folder_of(run))}
+        arguments |= {"report": run.report, "folder": str(Path(settings.GLASSMQ_REPORTS_DIR) / runs.folder_of(run))}
     return {
         "job": "lake" if run.report == runs.LAKE else "report",
         "master": settings.GLASSMQ_SPARK_MASTER,
@@ -138,7 +133,7 @@ def conclude_done(run: ReportRun, done: dict[str, Any]) -> None:
     attempt_of(run).update(
         status=Status.DONE,
         percent=100,
-        folder="" if run.report == runs.LAKE else folder_of(run),
+        folder="" if run.report == runs.LAKE else runs.folder_of(run),
         messages=messages,
         result=done.get("result", {}),
         finished=timezone.now(),

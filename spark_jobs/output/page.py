@@ -33,7 +33,6 @@ ENDS = {
     "unwritten space": "nothing is written behind that",
     "invalid record": "what lies there is not a valid record",
     "end of the last segment": "the last segment ends there",
-    "missing segment": "the next segment is missing",
     "no segment": "there is no segment",
 }
 """Why a log ends where it ends, for the reader."""

@@ -66,10 +66,15 @@ def queue_amounts(stored: DataFrame, *keys: str) -> DataFrame:
 
 
 def by_topic(stored: DataFrame) -> DataFrame:
-    """One row per topic: how unevenly its messages lie on its queues. ``queue_id`` is the fullest queue."""
+    """One row per topic: how unevenly its messages lie on its queues. ``queue_id`` is the fullest queue.
+
+    It is null in a row of several brokers, whose queues have the same numbers.
+    """
     amounts = queue_amounts(stored.where(is_of_clients(F.col("topic"))), "broker")
     fullest = amounts.groupBy("broker", "topic").agg(
-        F.max_by("queue_id", F.struct("messages", -F.col("queue_id"))).alias("queue_id"),
+        F.when(F.count_distinct("home") == 1, F.max_by("queue_id", F.struct("messages", -F.col("queue_id")))).alias(
+            "queue_id"
+        ),
         F.count_if(F.col("messages") == 0).alias("idle_queues"),
         F.sum("bytes").alias("bytes"),
     )

@@ -1,7 +1,7 @@
 /** Figures and sentences about the lake. 64-bit integers are strings. */
 
 /** Reasons why the lake stops before the end of the log. */
-const STOPS = { "invalid record": "the record there is invalid", "missing segment": "the next segment is missing" };
+const STOPS = { "invalid record": "the record there is invalid" };
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
 
 /** A size in decimal units: 1234567 is "1.2 MB". */

@@ -1,16 +1,18 @@
 from pathlib import Path
+from string import ascii_lowercase
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bridge.cluster import broker_names, cluster, lone_broker
+from bridge.cluster import cluster, lone_broker
 from broker_core.options import make_options
 
 
 def settings(**changes: Any) -> Any:
     fields = {
         "GLASSMQ_OPTIONS": make_options({}),
+        "GLASSMQ_CLUSTER_NAMES": [f"broker-{letter}" for letter in ascii_lowercase],
         "GLASSMQ_SOCKET": Path("/data/engine.sock"),
         "GLASSMQ_DATA_DIR": Path("/data"),
         "GLASSMQ_STORE_DIR": Path("/elsewhere"),
@@ -23,12 +25,6 @@ def settings(**changes: Any) -> Any:
 
 def test_one_broker_has_the_settings_values() -> None:
     assert lone_broker(settings()) == ("broker-a", Path("/data/engine.sock"), {})
-
-
-def test_names_continue_from_the_first() -> None:
-    assert broker_names("broker-a", 3) == ["broker-a", "broker-b", "broker-c"]
-    assert broker_names("orders", 2) == ["orders", "orders-b"]
-    assert len(set(broker_names("x", 26))) == 26
 
 
 def test_each_has_its_own_store_socket_and_port() -> None:

@@ -20,12 +20,15 @@ BROKER_NAME = "broker-a"
 SUMMED_SECONDS = 60
 TOPIC, GROUP, OTHER_GROUP, PRODUCERS = "mqadmin-topic", "mqadmin-group", "mqadmin-group-2", "mqadmin-producers"
 
+SUMS = ("statsAll", "-t", TOPIC)
+SENT = 6
+
 STORY: tuple[tuple[str, ...], ...] = (
     ("updateTopic", "-b", "{broker}", "-t", TOPIC, "-r", "2", "-w", "2"),
     ("updateSubGroup", "-b", "{broker}", "-g", GROUP),
     ("updateSubGroup", "-b", "{broker}", "-g", OTHER_GROUP, "-r", "3", "-q", "2"),
     ("@producer", PRODUCERS),
-    *(("@send", TOPIC, str(i % 2), "tagA", f"key{i}", f"body {i}") for i in range(6)),
+    *(("@send", TOPIC, str(i % 2), "tagA", f"key{i}", f"body {i}") for i in range(SENT)),
     ("@consumer", GROUP, TOPIC),
     ("clusterList",),
     ("clusterList", "-m"),
@@ -52,7 +55,7 @@ STORY: tuple[tuple[str, ...], ...] = (
     ("brokerStatus", "-b", "{broker}"),
     ("getBrokerConfig", "-b", "{broker}"),
     ("getNamesrvConfig",),
-    ("statsAll", "-t", TOPIC),
+    SUMS,
     ("brokerConsumeStats", "-b", "{broker}"),
     ("getConsumerConfig", "-g", GROUP),
     ("getConsumerConfig", "-g", OTHER_GROUP),
@@ -157,6 +160,16 @@ def printed_by(mqadmin: Program, *command: str) -> str:
     return str(line["out"]) + (f"\n{line['failure']}" if line["failure"] else "")
 
 
+def complete_sums(mqadmin: Program) -> str:
+    """What statsAll prints once its sums contain all messages sent and consumed; empty before.
+
+    A broker adds to the sums every 10 s, at first to those of the last minute. After a minute they are 0 until the
+    next addition to those of the last hour. So they are looked at from the beginning.
+    """
+    printed = printed_by(mqadmin, *SUMS)
+    return printed if printed.split()[-2:] == [str(SENT), str(SENT)] else ""
+
+
 def own_lines(command: str, lines: list[str]) -> list[str]:
     """Of a list of everything in the broker, the head and what belongs to the story; no order is promised."""
     head = [line for line in lines if line.startswith("#")]
@@ -201,15 +214,19 @@ def run(namesrv: str, broker: str) -> dict[str, list[str]]:
     """The story against one broker: what is printed, normalised, by number and command. @ commands are left out."""
     lines: dict[str, list[str]] = {}
     names = {"broker": broker, "id": "", "offset_id": ""}
+    sums, consumes = "", False
     with java_program.start_program("mqadmin", "--namesrv", namesrv) as mqadmin:
         for number, words in enumerate(STORY):
             command = tuple(word.format(**names) for word in words)
-            printed = printed_by(mqadmin, *command)
-            if command[0] == "statsAll":  # a broker adds what was sent to its sums every 10 s
+            if command == SUMS:
                 until = time.monotonic() + SUMMED_SECONDS
-                while printed.split()[-2:] == ["0", "0"] and time.monotonic() < until:
+                while not sums and time.monotonic() < until:
                     time.sleep(0.5)
-                    printed = printed_by(mqadmin, *command)
+                    sums = complete_sums(mqadmin)
+            elif consumes and not sums:
+                sums = complete_sums(mqadmin)
+            printed = sums if command == SUMS and sums else printed_by(mqadmin, *command)
+            consumes |= command[0] == "@consumer"
             for body in re.findall(r"Message Body Path: +(\S+)", printed):
                 Path(body).unlink(missing_ok=True)
             if command[0] == "@send":

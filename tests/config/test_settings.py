@@ -150,6 +150,21 @@ def test_broker_conf_gives_the_options_and_the_environment_wins(tmp_path: Path) 
     assert over == {"GLASSMQ_BROKER_PORT": 30911}
 
 
+@pytest.mark.parametrize(
+    ("first", "count", "names"),
+    [
+        ("broker-a", "3", ["broker-a", "broker-b", "broker-c"]),
+        ("orders", "2", ["orders", "orders-b"]),
+        ("x", "1", ["x"]),
+    ],
+)
+def test_the_names_of_a_cluster_continue_from_the_first(
+    tmp_path: Path, first: str, count: str, names: list[str]
+) -> None:
+    shown = read(tmp_path, "GLASSMQ_CLUSTER_NAMES", GLASSMQ_BROKER_NAME=first, GLASSMQ_BROKERS=count)
+    assert shown["GLASSMQ_CLUSTER_NAMES"] == names
+
+
 def test_name_servers_of_other_processes_and_none_here(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("namesrvAddr=10.0.0.1:9876;10.0.0.2:9876\n")

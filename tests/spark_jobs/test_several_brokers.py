@@ -81,6 +81,7 @@ def test_queues_of_the_same_number_at_two_brokers_are_two(
 ) -> None:
     summary = run(spark, "skew", stores[:2], tmp_path / "skew")
     assert amounts(summary, "queues") == {"*": 4, "broker-a": 2, "broker-b": 2}
+    assert amounts(summary, "queue_id") == {"*": None, "broker-a": 0, "broker-b": 0}
     # 5 of 9 messages lie in one of 4 queues
     assert amounts(summary, "imbalance")["*"] == round(5 * 4 / 9, 3) == summary["total"]["queue_imbalance"]
 

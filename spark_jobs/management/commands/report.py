@@ -102,6 +102,7 @@ class Command(BaseCommand):
         for store in jobs[0].stores:
             find_segments(store.path)  # before Spark takes its seconds to start
         for job in jobs:
+            self._percent = 0
             try:
                 summary = report_without_journal(job, timezone.now) or run_report(
                     job, get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder()), timezone.now, self.progress
@@ -124,8 +125,9 @@ class Command(BaseCommand):
             raise CommandError(f"{len(failed)} of {len(jobs)} reports failed: {', '.join(failed)}.")
 
     def progress(self, percent: int, doing: str, until: int = 0) -> None:
-        """Print how far a report is."""
-        self.stderr.write(f"{percent:3d} %  {doing}")
+        """Print how far a report is. It never goes back: a part that the report repeats has been counted already."""
+        self._percent = max(self._percent, percent)
+        self.stderr.write(f"{self._percent:3d} %  {doing}")
 
 
 def stores_for(store: str | None, broker: str) -> tuple[BrokerStore, ...]:

@@ -143,6 +143,40 @@ def test_without_a_queue_a_lost_run_waits_for_a_worker(monkeypatch: pytest.Monke
     assert run.status == Status.QUEUED
 
 
+@pytest.mark.parametrize("status", [Status.QUEUED, Status.WAITING])
+def test_a_run_that_waits_for_long_is_handed_over_again_once(sent: list[int], status: Status) -> None:
+    """Its message may have been in a queue that was lost, or with a worker that was killed."""
+    just = ReportRun.objects.create(report="skew", status=status, heartbeat=timezone.now())
+    ago = timezone.now() - runs.SEND_AGAIN_AFTER - timedelta(seconds=1)
+    run = ReportRun.objects.create(report="throughput", status=status, heartbeat=ago)
+    for _ in range(2):
+        runs.take_up_lost_runs()
+    assert sent == [run.pk] != [just.pk]
+    run.refresh_from_db()
+    assert (run.status, run.attempt) == (status, 1)
+
+
+def test_stores_of_brokers_that_no_setting_names_are_left_out(settings: Any, tmp_path: Path) -> None:
+    settings.GLASSMQ_DATA_DIR, settings.GLASSMQ_STORE_DIR = tmp_path, tmp_path / "store"
+    settings.GLASSMQ_CLUSTER_NAMES = ["broker-a", "broker-b", "broker-c"]
+    for name in ("broker-b", "broker-d", "old-b"):
+        (tmp_path / "brokers" / name / "store" / "commitlog").mkdir(parents=True)
+    assert runs.stores() == [
+        ("broker-a", tmp_path / "store"),
+        ("broker-b", tmp_path / "brokers" / "broker-b" / "store"),
+    ]
+    assert runs.stores("broker-d") == []
+
+
+def test_files_that_a_killed_attempt_has_left_are_removed_with_their_run(reports_dir: Path) -> None:
+    run = ReportRun.objects.create(report="throughput", status=Status.FAILED)
+    folder = reports_dir / runs.folder_of(run)
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text("{}")
+    runs.remove(run)
+    assert not folder.exists()
+
+
 def test_logs_are_those_of_runs_that_have_one(reports_dir: Path) -> None:
     run = ReportRun.objects.create(report="throughput", status=Status.FAILED)
     with pytest.raises(runs.UnknownReportError, match="has no log"):

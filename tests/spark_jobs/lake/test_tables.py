@@ -1,6 +1,7 @@
 """A lake that Spark fills and reads, and tasks that are killed."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,28 @@ def test_a_full_disk_in_a_task_is_a_sentence(
     with pytest.raises(Exception, match="No space left on device") as raised:
         filled(spark, tmp_path)
     assert sentence(raised.value).startswith("There is no space left on the disk")
-    assert [path for path in (tmp_path / "lakes").rglob("*") if path.name.endswith((".parquet", ".new"))] == []
+    assert find_lake(tmp_path / "lakes", tmp_path / "store") is None or lake_rows(spark, tmp_path) == []
+
+
+def test_what_a_task_writes_after_its_fill_has_failed_is_deleted_later(spark: "SparkSession", tmp_path: Path) -> None:
+    """Spark does not wait for the other tasks of a job that fails. Readers take no file of theirs for the lake's."""
+    written = make_store(tmp_path / "store", 60)
+    lake = filled(spark, tmp_path)
+    late = Path(lake.messages[0].path).with_name("0-99999999-0.parquet")
+    shutil.copy(lake.messages[0].path, late)
+    filled(spark, tmp_path)
+    assert late.exists(), "a reader of an earlier version may need it"
+    assert lake_rows(spark, tmp_path) == [at for _, _, at, _ in written.records]
+    os.utime(late, (1, 1))
+    filled(spark, tmp_path)
+    assert not late.exists()
+    assert lake_rows(spark, tmp_path) == [at for _, _, at, _ in written.records]
+
+
+def lake_rows(spark: "SparkSession", root: Path) -> list[int]:
+    lake = find_lake(root / "lakes", root / "store")
+    assert lake is not None
+    return sorted(at for (at,) in rows(lake_messages(spark, lake, ("physical_offset",))))
 
 
 def full(works: Any, batches: Any) -> Any:

@@ -54,6 +54,24 @@ def test_a_window_that_is_not_of_whole_minutes(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_the_percentage_of_a_report_never_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report that is made of others reads some facts again."""
+    make_store(tmp_path / "store", 3)
+
+    def run_report(job: Job, spark: object, now: object, progress: Any) -> dict[str, Any]:
+        for percent in (1, 40, 20, 95):
+            progress(percent, "reading")
+        return {"notes": [], "inputs": [], "title": job.report, "duration_s": 1.0}
+
+    monkeypatch.setattr(report, "require_packages", lambda master: None)
+    monkeypatch.setattr(report, "get_session", lambda *_: None)
+    monkeypatch.setattr(report, "run_report", run_report)
+    err = StringIO()
+    arguments = ("--store", str(tmp_path / "store"), "--out", str(tmp_path / "out"))
+    call_command("report", "run", "skew", "throughput", *arguments, stdout=StringIO(), stderr=err)
+    assert [int(percent) for percent in re.findall(r"(\d+) %", err.getvalue())] == [1, 40, 40, 95] * 2
+
+
 def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     with pytest.raises(CommandError, match="pyspark is not installed here"):

@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-cluster demo test compat check simulate torture mutants bench bench-clients bench-spark requirements clean
+.PHONY: help setup run run-cluster demo test compat check simulate torture soak mutants bench bench-clients bench-spark requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,12 +32,23 @@ compat: .venv/dev-installed ## stock Java and Go clients and mqadmin against Gla
 simulate: .venv/dev-installed ## a cluster of clients in one thread, 200 seeds: no wake-up may be lost
 	$(PYTHON) -m pytest -q -n auto tests/simulation --seeds 200
 
-torture: .venv/dev-installed ## power cuts and simulation with 1000 seeds; 100,000 spoiled frames; properties with 1000 examples; an idle engine behind Redis
+torture: .venv/dev-installed ## the long proofs: kills, power cuts, frames, full disks, silent clients (hours)
+	@sh scripts/install-test-tools.sh
+	$(PYTHON) -m tests.torture.seeds --what power-cuts --count 10000
+	$(PYTHON) -m tests.torture.seeds --what wake-ups --count 100000
+	$(PYTHON) -m tests.torture.kills --cycles 500
+	$(PYTHON) -m tests.torture.frames --frames 10000000
+	$(PYTHON) -m tests.torture.full_disk --fillings 20
+	$(PYTHON) -m benchmarks.silent_readers
 	$(PYTHON) -m pytest -q tests/bridge/test_channel_port.py -k "idle or longer" --idle-seconds 150
 	$(PYTHON) -m pytest -q -n auto tests/broker_core/store/test_crashes.py tests/simulation --seeds 1000
 	$(PYTHON) -m pytest -q tests/broker_core/remoting/test_frame_decoder.py -k spoiled --seeds 10
 	$(PYTHON) -m pytest -q -n auto tests/broker_core/server/test_spoiled_requests.py --seeds 50
 	$(PYTHON) -m pytest -q -n auto --hypothesis-profile=torture tests/api tests/broker_core tests/simulation
+
+HOURS := 1
+soak: .venv/dev-installed ## a broker at half load for HOURS (1): memory, descriptors and tasks must be flat
+	$(PYTHON) -m tests.torture.load --hours $(HOURS)
 
 mutants: .venv/dev-installed .venv/spark-installed ## seed defects one by one in copies of the tree: a test must find each
 	$(PYTHON) -m tests.mutants $(MUTANTS)

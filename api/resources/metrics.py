@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -147,6 +147,7 @@ async def metrics(request: Request[Params]) -> Answer:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(SnapshotCollector(dict(zip(ports, snapshots, strict=True))))
     ProcessCollector(registry=registry)
+    Gauge("glassmq_web_tasks", "asyncio tasks of this web process.", registry=registry).set(len(asyncio.all_tasks()))
     return Answer(content=generate_latest(registry), content_type=CONTENT_TYPE)
 
 

@@ -8,7 +8,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,8 @@ from tests.fakes.ports import unused_broker_port, unused_ports
 
 START_SECONDS = 120
 STOP_SECONDS = 30
+PATIENT = ("waitTimeMillsInSendQueue=10000",)
+"""A slow machine answers no send SYSTEM_BUSY; the real broker of these tests has the same value."""
 
 
 class Address(NamedTuple):
@@ -32,8 +34,8 @@ class Address(NamedTuple):
 class GlassMQ:
     """One, or a cluster of so many ``brokers``. It can be started again: ports and store stay the same."""
 
-    def __init__(self, folder: Path, brokers: int = 1, *, tls: bool = False) -> None:
-        """``tls``: nobody is served without it."""
+    def __init__(self, folder: Path, brokers: int = 1, *, tls: bool = False, options: Sequence[str] = PATIENT) -> None:
+        """``tls``: nobody is served without it. ``options`` are lines of its broker.conf."""
         web, self.namesrv_port = unused_ports(2)
         port = unused_broker_port(brokers)
         self.address = Address(f"127.0.0.1:{self.namesrv_port}", f"127.0.0.1:{port}", f"http://127.0.0.1:{web}")
@@ -51,13 +53,27 @@ class GlassMQ:
             "GLASSMQ_BROKERS": str(brokers),
         }
         self._tls = tls
-        # A slow machine answers no send SYSTEM_BUSY; the real broker of these tests has the same value.
-        (folder / "broker.conf").write_text("waitTimeMillsInSendQueue=10000\n" + ("tlsMode=enforcing\n" if tls else ""))
-        self._environment["GLASSMQ_BROKER_CONF"] = f"{folder}/broker.conf"
+        self._conf = folder / "broker.conf"
+        self.set_options(*options, *(["tlsMode=enforcing"] if tls else []))
+        self._environment["GLASSMQ_BROKER_CONF"] = str(self._conf)
         self._process: subprocess.Popen[str] | None = None
+
+    def set_options(self, *lines: str) -> None:
+        """Write the broker.conf that the next start reads."""
+        self._conf.write_text("".join(f"{line}\n" for line in lines))
 
     def start(self) -> None:
         """Start it, and return when it serves."""
+        self.launch()
+        assert self._process is not None
+        until = time.monotonic() + START_SECONDS
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise AssertionError(f"the broker is not ready:\n{self.output[-4000:]}")
+            time.sleep(0.05)
+
+    def launch(self) -> None:
+        """Start it, and return at once."""
         with self._log.open("a") as output:
             self._process = subprocess.Popen(
                 self._command,
@@ -69,11 +85,6 @@ class GlassMQ:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        until = time.monotonic() + START_SECONDS
-        while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() > until:
-                raise AssertionError(f"the broker is not ready:\n{self.output[-4000:]}")
-            time.sleep(0.05)
 
     def _is_ready(self) -> bool:
         with (
@@ -100,11 +111,22 @@ class GlassMQ:
             self._process.wait()
         self._process = None
 
+    def reap(self) -> None:
+        """After a signal that somebody else has sent to the parent: wait for its end."""
+        if self._process is not None:
+            self._process.wait(STOP_SECONDS)
+            self._process = None
+
     @property
     def groups(self) -> list[int]:
         """The process groups of it and of all that it has started: an engine is the leader of its own."""
+        return sorted({os.getpgid(pid) for pid in self.processes})
+
+    @property
+    def processes(self) -> list[int]:
+        """The ids of its processes: the parent, which serves the web, and its children."""
         assert self._process is not None
-        return sorted({os.getpgid(pid) for pid in _family(self._process.pid)})
+        return list(_family(self._process.pid))
 
     @property
     def output(self) -> str:

@@ -70,6 +70,12 @@ class SimulatedLock:
         self._locked.discard(self._path)
 
 
+def is_in(path: Path, folder: Path) -> bool:
+    """Whether the folder or one below it has the path; many times faster than ``path.parents``."""
+    depth = len(folder.parts)
+    return len(path.parts) > depth and path.parts[:depth] == folder.parts
+
+
 class SimulatedFiles:
     """A faulty version of RealFiles."""
 
@@ -136,7 +142,7 @@ class SimulatedFiles:
 
     def names(self, folder: Path) -> list[str]:
         depth = len(folder.parts)
-        return sorted({path.parts[depth] for path in self._names if folder in path.parents})
+        return sorted({path.parts[depth] for path in self._names if is_in(path, folder)})
 
     def exists(self, path: Path) -> bool:
         return path in self._names
@@ -211,7 +217,7 @@ class SimulatedFiles:
             self._later(path.parent, lambda: self._durable_names.pop(path, None))
 
     def remove_folder(self, folder: Path) -> None:
-        for path in [path for path in self._names if folder in path.parents]:
+        for path in [path for path in self._names if is_in(path, folder)]:
             self.remove(path)
             self.sync_folder(path.parent)
 

@@ -34,6 +34,7 @@ async def test_counters_gauges_and_histograms(client: httpx.AsyncClient) -> None
         values["glassmq_consumer_groups", A],
         values["glassmq_consumer_group_members", A],
     ) == (5, 3, 4)
+    assert values["glassmq_web_tasks", ()] >= 1
     assert not any("_now" in name for name, _ in values)
 
 

@@ -22,6 +22,7 @@ import java.util.concurrent.TimeoutException;
  * mqadmin --namesrv A                                       commands from the standard input, see Mqadmin
  * outage  --namesrv A                                       see Outage
  * sharing --namesrv A --brokers N                           see Sharing
+ * steady  --namesrv A --topic T --first-queue Q --queues N  for tests/torture, see Steady
  * wakeup  --namesrv A [--messages 2000] [--warmup 1000] [--pause-us 20000]           for benchmarks/, see Wakeup
  * race    --namesrv A [--messages 100000] [--lanes 4] [--jitter-us 1500]             see Race
  * throughput --namesrv A --mode sync|async|batch|push [--threads 1] [--seconds 5]    see Throughput
@@ -53,6 +54,9 @@ public final class Main {
                 break;
             case "sharing":
                 Sharing.run(arguments);
+                break;
+            case "steady":
+                Steady.run(arguments);
                 break;
             case "wakeup":
                 Wakeup.run(arguments);

@@ -26,6 +26,7 @@ from api.resources import (
     report_schedules,
     reports,
     topics,
+    verdicts,
 )
 from api.websockets import socket as websocket
 from api.websockets.events import events_application
@@ -63,6 +64,7 @@ _RESOURCES = (
     messages,
     pulls,
     topics,
+    verdicts,
     groups,
     offsets,
     clients,

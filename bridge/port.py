@@ -30,10 +30,14 @@ from broker_core.events import event_types
 from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.tasks import start_task
+from broker_core.verdicts.judge import judge
+from broker_core.verdicts.progress import PATIENCE_MS
+from broker_core.verdicts.verdict import Verdicts
 
 __all__ = [
     "INFLATED_BYTES_MAX",
     "OPTION_DESCRIPTIONS",
+    "PATIENCE_MS",
     "BrokerError",
     "Clock",
     "ConflictError",
@@ -51,12 +55,14 @@ __all__ = [
     "SystemClock",
     "TooLargeError",
     "UnavailableError",
+    "Verdicts",
     "Watcher",
     "allocate_averagely",
     "commands",
     "encode_properties",
     "event_types",
     "inflate_messages",
+    "judge",
     "raise_failed",
     "security_headers",
     "start_task",

@@ -23,6 +23,9 @@ SECOND = 1_000_000_000
 MINUTE_HOUR_DAY = ((10 * SECOND, 6), (600 * SECOND, 6), (3600 * SECOND, 24))
 """The slots of RocketMQ's windows: (length of a slot in ns, number of slots)."""
 
+RECENT = ((1, 1), (1, 6), (2, 24))
+"""Windows that include the newest counts, as (index in MINUTE_HOUR_DAY, slots): 10 minutes, an hour, a day."""
+
 MAX_KEYS = 20_000
 """Limit of topics, and of (topic, group) pairs; beyond it the oldest are dropped."""
 
@@ -76,6 +79,11 @@ class Notes:
         old_totals, new_totals = self._totals_at(begin, totals), self._totals_at(end, totals)
         return [new - old for old, new in zip(old_totals, new_totals, strict=True)], (end - begin) / SECOND
 
+    def added_since(self, totals: Sequence[int], now_ns: int, slots: int) -> tuple[int, int]:
+        """(sum added to the first total in the last ``slots`` finished slots and since, that time in ms)."""
+        begin = max(now_ns - now_ns % self._slot_ns - slots * self._slot_ns, self._born_ns)
+        return totals[0] - self._totals_at(begin, totals)[0], (now_ns - begin) // 1_000_000
+
     def _totals_at(self, time_ns: int, totals: Sequence[int]) -> Sequence[int]:
         rows, width = self._rows, self._width
         for row in range(0, len(rows), width):
@@ -100,6 +108,11 @@ class StatsItem:
             notes.note((self.nums, self.size, self.times), now_ns)
         slot_ns, _ = MINUTE_HOUR_DAY[0]
         self.slot_end_ns = now_ns - now_ns % slot_ns + slot_ns
+
+    def recent(self, window: int, now_ns: int) -> tuple[int, int]:
+        """(messages of the last slots of ``RECENT[window]`` and since, the length of that time in ms)."""
+        which, slots = RECENT[window]
+        return self._notes[which].added_since((self.nums, self.size, self.times), now_ns, slots)
 
     def windows(self, now_ns: int) -> tuple[StatsWindows, StatsWindows]:
         """(windows of the messages, windows of their bytes)."""

@@ -87,6 +87,7 @@ class Counters:
         "pulls_passed_over",
         "pulls_read",
         "pulls_received",
+        "pulls_refused",
         "rebalances_notified",
         "released",
         "requests_refused",
@@ -104,6 +105,7 @@ class Counters:
         self.messages_dead_lettered = 0
         self.messages_delivered = 0
         self.pulls_received = 0
+        self.pulls_refused = 0
         self.pulls_read = 0
         self.pulls_answered_at_once = 0
         self.pulls_held = 0

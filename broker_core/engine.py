@@ -23,7 +23,7 @@ from broker_core.commands import Command, QueueView, Reply, Snapshot
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager
 from broker_core.counters import Counters
-from broker_core.errors import StoreCorruptError, UnavailableError
+from broker_core.errors import StoreCorruptError
 from broker_core.event_log import EventLog
 from broker_core.events import FlushDone, RecoveryStep, SegmentDeleted
 from broker_core.options import Options
@@ -37,6 +37,7 @@ from broker_core.processors.message_stored import dispatch
 from broker_core.processors.outcome import failed
 from broker_core.processors.schedule_message import deliver_due
 from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
+from broker_core.processors.why.refusals import refused
 from broker_core.store.clean_commit_log import Clean
 from broker_core.store.config_tables import TableWrite
 from broker_core.store.files import CopyingFiles
@@ -191,8 +192,7 @@ class Engine:
                 self._context.reply(request.connection, request.request_id, reply)
 
     def _refuse(self, request: Request, error: Exception, now: Now) -> None:
-        if isinstance(error, UnavailableError):
-            pull_message.refused(self._context, request, error, now)
+        refused(self._context, request, error, now)
         self._context.reply(request.connection, request.request_id, failed(error))
 
     # --- time -------------------------------------------------------------------------------------------------

@@ -367,6 +367,17 @@ class RecoveryStep(Event, frozen=True):
     detail: str
 
 
+class PullRefused(Event, frozen=True):
+    """The broker refused a pull. ``code`` is a ResponseCode, ``remark`` the reason."""
+
+    topic: str
+    queue_id: int
+    group: str
+    client_id: str
+    code: int
+    remark: str
+
+
 class RequestRefused(Event, frozen=True):
     """The broker refused a request to protect itself. ``code`` is the kind of refusal, ``remark`` the reason."""
 
@@ -395,6 +406,7 @@ AnyEvent = (
     | SegmentRolled
     | SegmentDeleted
     | RecoveryStep
+    | PullRefused
     | RequestRefused
     | ClientIdentified
     | GroupMemberJoined

@@ -24,6 +24,7 @@ from broker_core.processors import (
     subscription_group,
 )
 from broker_core.processors.context import Context, Request
+from broker_core.processors.why import group_facts
 
 Processor = Callable[[Context, Request, Now], Reply | None]
 
@@ -47,6 +48,8 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.QueryOffset: consumer_manage.query_offset,
     commands.GetConsumerGroups: group_view.get_consumer_groups,
     commands.GetConsumerGroup: group_view.get_consumer_group,
+    commands.GetGroupFacts: group_facts.get_group_facts,
+    commands.ReportWindows: group_facts.report_windows,
     commands.UpdateSubscriptionGroup: subscription_group.update_subscription_group,
     commands.GetSubscriptionGroups: subscription_group.get_subscription_groups,
     commands.DeleteSubscriptionGroup: subscription_group.delete_subscription_group,

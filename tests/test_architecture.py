@@ -30,11 +30,12 @@ NO_TEST_OF_ITS_OWN = {
     "bridge/management/commands/broker.py": "run as a real process in tests/test_commands.py",
     "bridge/management/commands/engine_ready.py": "run as a real process in tests/test_commands.py",
     "bridge/management/commands/options.py": "run as a real process in tests/test_docs.py",
+    "bridge/management/commands/verdicts.py": "run in tests/test_docs.py",
     "broker_core/processor_table.py": "one table; tests/broker_core/commands/test_commands.py holds that it is whole",
     "broker_core/version.py": "one constant",
 } | {
     f"broker_core/commands/{name}.py": "structs alone; tests/broker_core/commands/test_commands.py holds the whole set"
-    for name in ("admin", "base", "clients", "groups", "messages", "observe", "offsets", "topics")
+    for name in ("admin", "base", "clients", "group_facts", "groups", "messages", "observe", "offsets", "topics")
 }
 """Source files (by name, or by path) that need no test file beside them, and why."""
 

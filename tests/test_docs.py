@@ -7,6 +7,7 @@ import pytest
 from django.core.management import call_command, get_commands
 
 from broker_core.options import PYTHON_NAMES
+from broker_core.verdicts.catalogue import CATALOGUE
 from tests.conftest import PROJECT
 
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
@@ -26,6 +27,16 @@ def test_docs_options_is_what_the_code_says() -> None:
     assert (PROJECT / "docs" / "options.md").read_text(encoding="utf-8") == written.getvalue(), (
         "write it anew: .venv/bin/python manage.py options --markdown > docs/options.md"
     )
+
+
+def test_docs_verdicts_is_what_the_code_says() -> None:
+    written, listed = StringIO(), StringIO()
+    call_command("verdicts", "--markdown", stdout=written)
+    assert (PROJECT / "docs" / "verdicts.md").read_text(encoding="utf-8") == written.getvalue(), (
+        "write it anew: .venv/bin/python manage.py verdicts --markdown > docs/verdicts.md"
+    )
+    call_command("verdicts", stdout=listed)
+    assert [line.split()[0] for line in listed.getvalue().splitlines()] == list(CATALOGUE)
 
 
 def test_options_are_shown_as_a_broker_conf() -> None:

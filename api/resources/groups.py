@@ -129,22 +129,25 @@ async def get_group(request: Request[GroupParams]) -> Answer:
             queues_total=sum(view.queues_total for view in views.values()),
             offsets=[_offset(queue, queue.offset) for queue in queues if queue.offset is not None],
             holds=[hold for table in holds.by_broker.values() for hold in table.holds],
-            missing_topics=await _missing_topics(params.broker, replies),
+            missing_topics=await topics_missing(
+                params.broker, replies.unavailable, [view.missing_topics for view in views.values()]
+            ),
             retries=[view.retries for view in views.values()],
             unavailable=replies.missing,
         )
     )
 
 
-async def _missing_topics(broker: str, replies: brokers.Replies[commands.ConsumerGroupDetail]) -> list[str]:
-    """Subscribed topics that no broker of the request has. With several brokers, only the first 100 are looked for.
+async def topics_missing(broker: str, unavailable: list[str], missing_at: Iterable[Iterable[str]]) -> list[str]:
+    """Of the topics missing at any broker, those that no broker of the request has. With several brokers, only the
+    first 100 are looked for.
 
     Empty while a broker is unreachable, because it may have them.
     """
-    missing = sorted({topic for view in replies.by_broker.values() for topic in view.missing_topics})
+    missing = sorted({topic for topics in missing_at for topic in topics})
     if len(brokers.ports_of(broker)) == 1:
         return missing
-    if replies.unavailable:
+    if unavailable:
         return []
     missing = missing[:MAX_LOOKED_FOR]
     nowhere = await asyncio.gather(*map(_is_nowhere, missing))
@@ -212,14 +215,29 @@ def _queues(views: Mapping[str, commands.ConsumerGroupDetail], client_ids: list[
     )
     if len(views) == 1:
         return queues
-    owners: dict[tuple[str, str, int], str] = {}
-    for topic in {queue.topic for queue in queues if queue.assigned_to is not None}:
-        places = [(queue.topic, queue.broker, queue.queue_id) for queue in queues if queue.topic == topic]
-        for client_id in client_ids:
-            owners |= dict.fromkeys(allocate_averagely(places, client_ids, client_id), client_id)
+    owners = shared_owners(
+        ((queue.topic, queue.broker, queue.queue_id) for queue in queues if queue.assigned_to is not None), client_ids
+    )
     return [
         structs.replace(queue, assigned_to=owners.get((queue.topic, queue.broker, queue.queue_id))) for queue in queues
     ]
+
+
+Place = tuple[str, str, int]
+"""(topic, broker, queue id)."""
+
+
+def shared_owners(places: Iterable[Place], client_ids: list[str]) -> dict[Place, str]:
+    """Which member has each queue by the default allocation over the queues of all brokers."""
+    by_topic: dict[str, list[Place]] = {}
+    for place in sorted(places):
+        by_topic.setdefault(place[0], []).append(place)
+    return {
+        place: client_id
+        for own in by_topic.values()
+        for client_id in client_ids
+        for place in allocate_averagely(own, client_ids, client_id)
+    }
 
 
 def _assignment(client_ids: Iterable[str], queues: list[GroupQueue]) -> list[Assignment]:

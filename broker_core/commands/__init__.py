@@ -16,6 +16,7 @@ Each module ends with the unions of its commands and replies. The unions below c
 from broker_core.commands.admin import *
 from broker_core.commands.base import *
 from broker_core.commands.clients import *
+from broker_core.commands.group_facts import *
 from broker_core.commands.groups import *
 from broker_core.commands.messages import *
 from broker_core.commands.observe import *
@@ -23,6 +24,23 @@ from broker_core.commands.offsets import *
 from broker_core.commands.topics import *
 
 AnyCommand = (
-    AdminCommand | ClientCommand | GroupCommand | MessageCommand | ObserveCommand | OffsetCommand | TopicCommand
+    AdminCommand
+    | ClientCommand
+    | GroupCommand
+    | GroupFactsCommand
+    | MessageCommand
+    | ObserveCommand
+    | OffsetCommand
+    | TopicCommand
 )
-AnyReply = AdminReply | BaseReply | ClientReply | GroupReply | MessageReply | ObserveReply | OffsetReply | TopicReply
+AnyReply = (
+    AdminReply
+    | BaseReply
+    | ClientReply
+    | GroupFactsReply
+    | GroupReply
+    | MessageReply
+    | ObserveReply
+    | OffsetReply
+    | TopicReply
+)

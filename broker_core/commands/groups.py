@@ -13,7 +13,8 @@ class GetConsumerGroups(Command, frozen=True):
 class ConsumerGroupView(Shape, frozen=True):
     """``lag`` is in messages over all queues with a committed offset; None if there are none.
 
-    ``holds`` and ``members`` count the held pulls and the clients.
+    If the lag of ``unknown_queues`` more queues is not known. ``holds`` and ``members`` count the held pulls and the
+    clients. ``state`` is the group's state as in its verdicts.
     """
 
     broker: str
@@ -47,6 +48,10 @@ class GroupQueueView(Shape, frozen=True):
     ``state``: ``held``: a pull is in the pullRequestTable. ``polling``: the last pull is recent. ``not_polling``: a
     member subscribes to the topic, but no pull is recent. ``unassigned``: no member subscribes to the topic. ``why`` is
     the reason as a sentence. ``locked_by`` is the client that holds the queue's lock for ordered consumption.
+
+    Progress since the broker started; None is unknown. ``moved_ms_ago``: when the committed offset changed last.
+    ``handed`` messages were sent to the client and are not committed, the first one ``handed_ms_ago``. At an earlier
+    commit, ``lag_before_ms_ago``, the lag was ``lag_before``. The next pull's answer moves the group to ``reset_to``.
     """
 
     topic: str
@@ -63,6 +68,12 @@ class GroupQueueView(Shape, frozen=True):
     lag_ms: int | None
     locked_by: str | None = None
     why: str = ""
+    moved_ms_ago: int | None = None
+    handed: int = 0
+    handed_ms_ago: int | None = None
+    lag_before: int | None = None
+    lag_before_ms_ago: int | None = None
+    reset_to: int | None = None
 
 
 class GroupRetries(Shape, frozen=True):

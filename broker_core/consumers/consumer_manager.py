@@ -6,15 +6,19 @@ overtaken by another changes nothing.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
-from broker_core.commands import ConsumerData, ConsumeType, MessageModel, SubscriptionData
+from broker_core.commands import ConsumerData, ConsumerWindow, ConsumeType, MessageModel, SubscriptionData
 from broker_core.consumers.client_channel_info import ClientChannelInfo
 from broker_core.consumers.memberships import Memberships, Registered
 from broker_core.errors import UnavailableError
 
 MAX_SUBSCRIPTIONS = 100_000
 """Topics of all groups together."""
+
+MAX_DIFFERING = 100
+"""Members that a change of the subscription is compared with; the others are compared at their next heartbeat."""
 
 NANOSECONDS_BEGIN = 10**16
 """Java clients count ``sub_version`` in ms since 1970, Go clients in ns: ms reach this number in 300,000 years."""
@@ -26,15 +30,31 @@ def version_ns(sub_version: int) -> int:
 
 
 class ConsumerGroupInfo:
-    """RocketMQ's ConsumerGroupInfo without the members, from the newest heartbeat."""
+    """RocketMQ's ConsumerGroupInfo without the members, from the newest heartbeat.
 
-    __slots__ = ("consume_from_where", "consume_type", "message_model", "subscriptions")
+    ``differing``: the members whose own heartbeat differs from ``subscriptions``: client id -> topic -> expression, ""
+    for a topic to which the member does not subscribe. ``windows``: what WebSocket consumers accept, and when they
+    reported it, wall time. ``changed_ns``: when a member joined or left last.
+    """
+
+    __slots__ = (
+        "changed_ns",
+        "consume_from_where",
+        "consume_type",
+        "differing",
+        "message_model",
+        "subscriptions",
+        "windows",
+    )
 
     def __init__(self) -> None:
         self.consume_type: ConsumeType = "CONSUME_PASSIVELY"
         self.message_model: MessageModel = "CLUSTERING"
         self.consume_from_where = ""
         self.subscriptions: dict[str, SubscriptionData] = {}
+        self.differing: dict[str, dict[str, str]] = {}
+        self.windows: dict[str, tuple[int, list[ConsumerWindow]]] = {}
+        self.changed_ns = 0
 
 
 class SubscriptionUpdate(NamedTuple):
@@ -117,33 +137,75 @@ class ConsumerManager:
         info.consume_type, info.message_model = data.consume_type, data.message_model
         info.consume_from_where = data.consume_from_where
         updates = [] if without_sub else _subscribe(info, data.subscriptions)
+        if member != "renewed":
+            info.changed_ns = now_ns
+        if updates:
+            _note_others(info, updates, self.memberships.members(data.group), client.client_id)
+        if not without_sub:
+            _note_own(info, data.subscriptions, client.client_id)
         self._subscriptions += len(info.subscriptions) - before
         return Registration(member, updates)
 
     def leave(self, group: str, client_id: str, number: int) -> bool:
         """The client leaves, by a request over connection ``number``. False if that changes nothing."""
         left = self.memberships.leave(group, client_id, number)
-        self._forget_if_empty(group)
+        self._forget_member(group, client_id if left else "")
         return left
 
     def leave_all(self, client: ClientChannelInfo) -> list[str]:
         """The connection has closed. Returns its groups."""
         groups = self.memberships.leave_all(client)
         for group in groups:
-            self._forget_if_empty(group)
+            self._forget_member(group, client.client_id)
         return groups
 
     def take_expired(self, now_ns: int, limit: int) -> list[tuple[str, str]]:
         """Remove and return (group, client id) of expired members; at most ``limit`` are looked at."""
         expired = self.memberships.take_expired(now_ns, limit)
-        for group, _ in expired:
-            self._forget_if_empty(group)
+        for group, client_id in expired:
+            self._forget_member(group, client_id)
         return expired
 
-    def _forget_if_empty(self, group: str) -> None:
+    def _forget_member(self, group: str, client_id: str) -> None:
+        """A member has left, or none if the id is empty; forget a group without members."""
+        info = self._groups.get(group)
+        if info is not None:
+            info.differing.pop(client_id, None)
+            info.windows.pop(client_id, None)
         if not self.memberships.members(group):
             info = self._groups.pop(group, None)
             self._subscriptions -= len(info.subscriptions) if info is not None else 0
+
+
+def _note_own(info: ConsumerGroupInfo, wanted: list[SubscriptionData], client_id: str) -> None:
+    """Note where a member's heartbeat differs from the group's subscription: its expression is not the newest."""
+    table = info.subscriptions
+    if all((present := table.get(own.topic)) is own or _is_same(own, present) for own in wanted):
+        info.differing.pop(client_id, None)
+        return
+    info.differing[client_id] = {
+        own.topic: own.sub_string or "*" for own in wanted if not _is_same(own, table.get(own.topic))
+    }
+
+
+def _note_others(
+    info: ConsumerGroupInfo, updates: list[SubscriptionUpdate], members: Mapping[str, Any], client_id: str
+) -> None:
+    """A heartbeat of this client changed the group's subscription. The other members had the previous one."""
+    for other in islice((member for member in members if member != client_id), MAX_DIFFERING):
+        topics = info.differing.setdefault(other, {})
+        for update in updates:
+            if topics.setdefault(update.topic, update.previous) == update.expression:
+                del topics[update.topic]
+        if not topics:
+            del info.differing[other]
+
+
+def _is_same(own: SubscriptionData, present: SubscriptionData | None) -> bool:
+    return present is not None and (own.sub_string or "*", own.expression_type) == (
+        present.sub_string or "*",
+        present.expression_type,
+    )
 
 
 def _subscribe(info: ConsumerGroupInfo, wanted: list[SubscriptionData]) -> list[SubscriptionUpdate]:

@@ -1,4 +1,4 @@
-"""The last pull from each queue: its client, its time and its next offset."""
+"""The last pull of each group from each queue, and the group's progress there since the broker started."""
 
 from collections.abc import Collection, Mapping
 
@@ -7,18 +7,32 @@ import msgspec
 from broker_core.commands import Protocol
 
 MAX_QUEUES = 200_000
+TREND_NS = 30 * 1_000_000_000
+"""Time between two notes of the lag."""
 
 
 class LastPull(msgspec.Struct, gc=False):
-    """``pull_offset`` is the offset of the next pull; ``mono_ns`` is when this one was answered or held.
+    """``pull_offset`` is the offset of the next pull; ``mono_ns`` is when this one was answered or held, 0 without a
+    pull. A client that pulls over the ``protocol`` http has no connection that stays open.
 
-    A client that pulls over the ``protocol`` http has no connection that stays open.
+    ``first_offset``: the oldest offset from which the group pulled. ``handed`` messages were sent since the committed
+    offset last reached ``pull_offset``, the first of them at ``handed_ns``. ``moved_ns``: when the committed offset
+    last moved forwards. At the commits at ``lag_ns`` and, earlier, ``lag_before_ns`` the lag was ``lag`` and
+    ``lag_before``. Times are monotonic, 0 if unknown. A row has about 300 bytes with its numbers.
     """
 
     client_id: str
     mono_ns: int
     pull_offset: int
     protocol: Protocol = "remoting"
+    first_offset: int = 0
+    handed: int = 0
+    handed_ns: int = 0
+    moved_ns: int = 0
+    lag_ns: int = 0
+    lag: int = 0
+    lag_before_ns: int = 0
+    lag_before: int = 0
 
 
 class PullOffsetTable:
@@ -35,35 +49,94 @@ class PullOffsetTable:
     def __len__(self) -> int:
         return self._count
 
-    def note(self, group: str, topic: str, queue_id: int, pull: LastPull) -> LastPull | None:
-        """Store the newest pull of a group from a queue. Returns the previous one."""
-        queues = self._table.get(group)
-        before = queues.get((topic, queue_id)) if queues else None
-        if before is None:
-            if self._count >= self._max_queues:
-                self._count -= len(self._table.pop(next(iter(self._table))))
-            self._count += 1
-            queues = self._table.setdefault(group, {})
-        assert queues is not None
-        queues[topic, queue_id] = pull
-        return before
+    def _add(self, group: str, topic: str, queue_id: int, pull: LastPull) -> LastPull:
+        if self._count >= self._max_queues:
+            self._count -= len(self._table.pop(next(iter(self._table))))
+        self._count += 1
+        self._table.setdefault(group, {})[topic, queue_id] = pull
+        return pull
 
-    def answered(self, group: str, topic: str, queue_id: int, client_id: str, pull_offset: int, mono_ns: int) -> None:
-        """A hold was answered: store its client's next offset, unless another client has pulled meanwhile."""
+    def note(
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        client_id: str,
+        protocol: Protocol,
+        next_offset: int,
+        now_ns: int,
+        from_offset: int,
+        messages: int,
+    ) -> str | None:
+        """Note a pull that was held, or answered with ``messages``. Returns the client of the previous one, or None."""
         queues = self._table.get(group)
-        last = queues.get((topic, queue_id)) if queues else None
-        if last is not None and last.client_id == client_id:
-            last.pull_offset = pull_offset
-            last.mono_ns = mono_ns
+        row = queues.get((topic, queue_id)) if queues else None
+        previous: str | None = None
+        if row is None:
+            row = self._add(group, topic, queue_id, LastPull(client_id, 0, next_offset, protocol, from_offset))
+        elif row.mono_ns:
+            previous = row.client_id
+        if previous != client_id or from_offset < row.pull_offset:
+            row.client_id, row.protocol = client_id, protocol
+            row.handed = row.handed_ns = 0
+            if from_offset < row.first_offset:
+                row.first_offset = from_offset
+        row.mono_ns = now_ns
+        row.pull_offset = next_offset
+        if messages:
+            row.handed += messages
+            if not row.handed_ns:
+                row.handed_ns = now_ns
+        return previous
+
+    def answered(
+        self, group: str, topic: str, queue_id: int, client_id: str, pull_offset: int, messages: int, now_ns: int
+    ) -> None:
+        """A hold was answered: store its client's next offset, unless another client has pulled meanwhile."""
+        try:
+            row = self._table[group][topic, queue_id]
+        except KeyError:
+            return
+        if row.client_id == client_id:
+            row.pull_offset = pull_offset
+            row.mono_ns = now_ns
+            if messages:
+                row.handed += messages
+                if not row.handed_ns:
+                    row.handed_ns = now_ns
+
+    def moved(self, group: str, topic: str, queue_id: int, offset: int, end: int, now_ns: int) -> None:
+        """The committed offset moved forwards to ``offset``, in a queue that ends at ``end``."""
+        try:
+            row = self._table[group][topic, queue_id]
+        except KeyError:
+            row = self._add(group, topic, queue_id, LastPull("", 0, offset, "http", offset))
+        row.moved_ns = now_ns
+        if offset >= row.pull_offset:
+            row.handed = row.handed_ns = 0
+        if now_ns - row.lag_ns >= TREND_NS:
+            row.lag_before_ns, row.lag_before = row.lag_ns, row.lag
+            row.lag_ns, row.lag = now_ns, end - offset
+
+    def was_reset(self, group: str, topic: str, queue_id: int) -> None:
+        """The committed offset was set by an operator, which is no progress of the group."""
+        row = self._table.get(group, {}).get((topic, queue_id))
+        if row is not None:
+            row.handed = row.handed_ns = row.moved_ns = row.lag_ns = row.lag_before_ns = 0
 
     def remove_group(self, group: str) -> None:
         """Forget a group's pulls."""
         self._count -= len(self._table.pop(group, ()))
 
     def groups(self) -> Collection[str]:
-        """All groups with pulls."""
+        """All groups with pulls or commits."""
         return self._table.keys()
 
     def queues(self, group: str) -> Mapping[tuple[str, int], LastPull]:
-        """(topic, queue id) -> last pull of one group; empty without pulls."""
+        """(topic, queue id) -> last pull of one group; empty without pulls and commits."""
         return self._table.get(group, {})
+
+    def last_pull(self, group: str, topic: str, queue_id: int) -> LastPull | None:
+        """None if the group has not pulled from the queue."""
+        row = self._table.get(group, {}).get((topic, queue_id))
+        return row if row is not None and row.mono_ns else None

@@ -44,6 +44,8 @@ def notify_consumer_ids_changed(context: Context, now: Now) -> None:
         group = next(iter(context.changed_groups))
         cause = context.changed_groups.pop(group)
         info, config = context.consumers.get(group), context.subscription_groups.get(group)
+        if info is not None and cause == "left":
+            info.changed_ns = now.mono_ns
         if info is None or info.message_model == "BROADCASTING":
             continue
         if config is not None and not config.notify_consumer_ids_changed_enable:

@@ -30,6 +30,9 @@ def commit_offset(
     previous = context.offsets.commit(group, topic, queue_id, offset)
     context.counters.offsets_committed += 1
     if previous != offset:
+        end = context.store.max_offset(topic, queue_id)
+        if previous is None or offset > previous:
+            context.pulls.moved(group, topic, queue_id, offset, end, now.mono_ns)
         context.events.emit(
             OffsetCommitted,
             now,
@@ -39,7 +42,7 @@ def commit_offset(
             offset,
             -1 if previous is None else previous,
             client_id,
-            context.store.max_offset(topic, queue_id),
+            end,
         )
 
 

@@ -16,6 +16,7 @@ from broker_core.consumers.leases import Leases
 from broker_core.consumers.producer_manager import ProducerManager
 from broker_core.consumers.pull_offset_table import PullOffsetTable
 from broker_core.consumers.rebalance_lock_manager import RebalanceLockManager
+from broker_core.consumers.refused_pulls import RefusedPulls
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager, retry_topic
 from broker_core.consumers.waiting_retries import WaitingRetries
 from broker_core.counters import Counters
@@ -78,6 +79,7 @@ class Context:
         "prefix_of_ids",
         "producers",
         "pulls",
+        "refused_pulls",
         "replies",
         "retried",
         "retries",
@@ -132,6 +134,7 @@ class Context:
         self.producers = ProducerManager()
         self.locks = RebalanceLockManager()
         self.pulls = PullOffsetTable()
+        self.refused_pulls = RefusedPulls()
         self.changed_groups: dict[str, RebalanceCause] = {}
         """Groups to be notified in this turn, and the cause."""
         self.second_notices: Leases[str] = Leases()

@@ -79,11 +79,25 @@ def _known_lag(context: Context, offsets: Mapping[str, Mapping[int, int]]) -> in
 
 def get_consumer_group(context: Context, request: Request, now: Now) -> Reply:
     command: GetConsumerGroup = request.command
-    group = command.group
+    held = {held.many.topic for held in context.holds if held.group == command.group}
+    if not (held or is_known_group(context, command.group)):
+        raise not_exist(command.group)
+    return group_detail(context, command.group, held, now)
+
+
+def is_known_group(context: Context, group: str) -> bool:
+    """Whether the group has members, offsets, pulls or a configuration."""
+    return bool(
+        context.consumers.get(group)
+        or context.offsets.topics(group)
+        or context.pulls.queues(group)
+        or group in context.subscription_groups
+    )
+
+
+def group_detail(context: Context, group: str, held: Set[str], now: Now) -> ConsumerGroupDetail:
+    """One group in full. ``held`` are topics of held pulls, which are nearly always among its pulls."""
     info, offsets, pulls = context.consumers.get(group), context.offsets.topics(group), context.pulls.queues(group)
-    held = {held.many.topic for held in context.holds if held.group == group}
-    if not (info or offsets or pulls or held or group in context.subscription_groups):
-        raise not_exist(group)
     subscriptions = info.subscriptions if info else {}
     topics = [
         topic
@@ -151,7 +165,8 @@ def _queue(
     now: Now,
 ) -> GroupQueueView:
     held = next((held for held in context.holds.requests_of_queue(topic, queue_id) if held.group == group), None)
-    last = context.pulls.queues(group).get((topic, queue_id))
+    row = context.pulls.queues(group).get((topic, queue_id))
+    last = context.pulls.last_pull(group, topic, queue_id)
     ago_ms = (now.mono_ns - last.mono_ns) // 1_000_000 if last else None
     state: State = "unassigned"
     if held is not None:
@@ -180,7 +195,18 @@ def _queue(
         lag_ms=lag_ms,
         locked_by=context.locks.owner(group, topic, queue_id),
         why=_why(context, group, topic, queue_id, state, owner, held, last, online, now),
+        moved_ms_ago=_ms_ago(row.moved_ns, now) if row else None,
+        handed=row.handed if row else 0,
+        handed_ms_ago=_ms_ago(row.handed_ns, now) if row else None,
+        lag_before=row.lag_before if row and row.lag_before_ns else row.lag if row and row.lag_ns else None,
+        lag_before_ms_ago=_ms_ago(row.lag_before_ns or row.lag_ns, now) if row else None,
+        reset_to=context.offsets.pending_reset(group, topic, queue_id),
     )
+
+
+def _ms_ago(mono_ns: int, now: Now) -> int | None:
+    """The age of a monotonic time; None for 0, which is unknown."""
+    return (now.mono_ns - mono_ns) // 1_000_000 if mono_ns else None
 
 
 def _polling_ms(last: LastPull, online: Set[str]) -> int:

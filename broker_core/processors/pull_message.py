@@ -21,7 +21,6 @@ from broker_core.commands import (
     WakeCause,
 )
 from broker_core.consumers.consumer_manager import version_ns
-from broker_core.consumers.pull_offset_table import LastPull
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupConfig
 from broker_core.errors import RequestError, UnavailableError
 from broker_core.events import (
@@ -32,7 +31,6 @@ from broker_core.events import (
     PullReleased,
     PullWoken,
     QueueTaken,
-    RequestRefused,
 )
 from broker_core.filters.message_filter import MessageFilter
 from broker_core.filters.tags import parse_client_subscription, parse_subscription
@@ -371,10 +369,11 @@ def _answer(
     now: Now,
 ) -> Pulled:
     count = result.message_count
+    next_offset = result.next_begin_offset
     if outcome is None:
-        note_pull(context, group, topic, queue_id, client_id, protocol, result.next_begin_offset, now)
+        note_pull(context, group, topic, queue_id, client_id, protocol, next_offset, now, pull_from_offset, count)
     else:
-        context.pulls.answered(group, topic, queue_id, client_id, result.next_begin_offset, now.mono_ns)
+        context.pulls.answered(group, topic, queue_id, client_id, next_offset, count, now.mono_ns)
     context.events.emit(
         PullAnswered,
         now,
@@ -434,17 +433,22 @@ def note_pull(
     protocol: Protocol,
     next_offset: int,
     now: Now,
+    from_offset: int | None = None,
+    messages: int = 0,
 ) -> None:
-    """Note a member's pull and its next offset. Report it if another member pulled from the queue before."""
+    """Note a member's pull, which was held at ``next_offset``, or answered with the messages from ``from_offset`` on.
+    Report that the queue has another client."""
     if not group:
         return
-    previous = context.pulls.note(group, topic, queue_id, LastPull(client_id, now.mono_ns, next_offset, protocol))
-    if previous is None or previous.client_id != client_id:
+    if from_offset is None:
+        from_offset = next_offset
+    previous = context.pulls.note(
+        group, topic, queue_id, client_id, protocol, next_offset, now.mono_ns, from_offset, messages
+    )
+    if previous != client_id:
         info = context.consumers.get(group)
         if info is not None and info.message_model == "CLUSTERING" and client_id in context.consumers.members(group):
-            context.events.keep(
-                QueueTaken, now, group, topic, queue_id, client_id, previous.client_id if previous else ""
-            )
+            context.events.keep(QueueTaken, now, group, topic, queue_id, client_id, previous or "")
 
 
 def release(context: Context, request: PullRequest, cause: ReleaseCause, now: Now, reply: Reply | None) -> None:
@@ -483,16 +487,3 @@ def cancel_pull(context: Context, request: Request, now: Now) -> Reply:
             Failed(code=ResponseCode.ILLEGAL_OPERATION, kind="request", remark="the pull was cancelled by its client"),
         )
     return Done()
-
-
-def refused(context: Context, request: Request, error: UnavailableError, now: Now) -> None:
-    """Count a refused request and report it as an event."""
-    context.counters.requests_refused += 1
-    context.events.emit(
-        RequestRefused,
-        now,
-        type(request.command).__name__,
-        error.code.name,
-        error.remark,
-        getattr(request.command, "client_id", ""),
-    )

@@ -58,6 +58,7 @@ def _reset(context: Context, group: str, target: QueueOffset, now: Now) -> None:
     topic, queue_id, offset = target.topic, target.queue_id, target.offset
     previous = context.offsets.query(group, topic, queue_id)
     commit_offset(context, group, topic, queue_id, offset, "", now)
+    context.pulls.was_reset(group, topic, queue_id)
     context.events.keep(OffsetReset, now, group, topic, queue_id, offset, -1 if previous is None else previous)
     if context.consumers.get(group) is None:
         return

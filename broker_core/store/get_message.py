@@ -1,7 +1,7 @@
 """Reading from a queue: which messages a pull returns, and where the next pull begins."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -150,6 +150,22 @@ class MessageReader:
     def earliest_store_time(self) -> int | None:
         """When the first message of the log was stored, ms; None when it has none."""
         return self._log.store_timestamp(self._log.min_offset)
+
+    def recent_properties(self, topic: str, queue_id: int, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """(store time in ms, property string) of a queue's messages from ``begin`` up to ``end``, without their bodies.
+
+        Messages that are deleted or damaged are left out.
+        """
+        queue = self._queues.table.get((topic, queue_id))
+        if queue is None:
+            return
+        log_end = self._log.max_offset
+        for number in range(max(begin, queue.min_offset(self._log.min_offset)), min(end, queue.max_offset)):
+            physical_offset, size, _ = queue.unit(number)
+            file = None if not size or is_hole(physical_offset, size) else self._log.mapped_files.find(physical_offset)
+            if file is not None and physical_offset + size <= log_end:
+                start = physical_offset - file.base
+                yield store_timestamp_at(file.buffer, start), bytes(properties_at(file.buffer, start))
 
     def queue_units(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]:
         """(physical offset, size, tagsCode) of up to ``count`` messages of a queue."""

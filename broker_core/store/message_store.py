@@ -91,6 +91,7 @@ class MessageStore:
         self.reader = MessageReader(self._log, self._queues, options, files.total_memory())
         self.is_in_memory = self.reader.is_in_memory
         self.get_message = self.reader.get_message
+        self.recent_properties = self.reader.recent_properties
         self.get_arrived = self.reader.get_arrived
         self.query = MessageQuery(self._log, self._queues, self._index, self.build_index)
         self.query_message = self.query.query_message

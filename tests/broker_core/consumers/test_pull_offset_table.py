@@ -1,34 +1,103 @@
-"""The last pull of every queue, bounded."""
+"""The last pull of every queue and the group's progress, bounded."""
 
-from broker_core.consumers.pull_offset_table import LastPull, PullOffsetTable
+from broker_core.consumers.pull_offset_table import TREND_NS, LastPull, PullOffsetTable
+
+
+def note(
+    table: PullOffsetTable,
+    client: str = "A",
+    group: str = "g",
+    queue_id: int = 0,
+    begin: int = 0,
+    end: int = 0,
+    messages: int = 0,
+    at: int = 1,
+) -> str | None:
+    return table.note(group, "t", queue_id, client, "remoting", end, at, begin, messages)
+
+
+def row(table: PullOffsetTable) -> LastPull:
+    return table.queues("g")["t", 0]
 
 
 def test_the_newest_pull_counts() -> None:
     table = PullOffsetTable()
-    first, second = LastPull("A", 1, 10), LastPull("B", 2, 20)
-    assert table.note("g", "t", 0, first) is None
-    assert table.note("g", "t", 0, second) == first
-    assert table.queues("g") == {("t", 0): second} and len(table) == 1
-    assert table.queues("unknown") == {}
+    assert note(table, "A", end=10) is None
+    assert note(table, "A", begin=10, end=12) == "A"
+    assert note(table, "B", begin=12, end=20, at=2) == "A"
+    assert table.queues("g") == {("t", 0): LastPull("B", 2, 20)} and len(table) == 1
+    assert table.queues("unknown") == {} and table.last_pull("unknown", "t", 0) is None
 
 
 def test_it_is_bounded() -> None:
     table = PullOffsetTable(max_queues=3)
     for group in ("a", "b", "c", "d"):
-        table.note(group, "t", 0, LastPull("A", 1, 0))
+        note(table, group=group)
         assert len(table) <= 3
     assert [group for group in "abcd" if table.queues(group)] == ["b", "c", "d"]
     for queue_id in range(10):
-        table.note("d", "t", queue_id, LastPull("A", 1, 0))
-    assert len(table) <= 3 and ("t", 9) in table.queues("d")
+        note(table, group="d", queue_id=queue_id)
+        table.moved("e", "t", queue_id, 1, 0, 1)
+        assert len(table) <= 3
+    assert ("t", 9) in table.queues("e")
 
 
 def test_a_group_is_forgotten() -> None:
     table = PullOffsetTable(max_queues=2)
     for group in "ab":
-        table.note(group, "t", 0, LastPull("A", 1, 0))
+        note(table, group=group)
     table.remove_group("a")
     table.remove_group("a")
     assert len(table) == 1 and table.queues("a") == {}
-    table.note("c", "t", 0, LastPull("A", 1, 0))
+    note(table, group="c")
     assert table.queues("b") and list(table.groups()) == ["b", "c"]
+
+
+def test_messages_are_in_hand_until_the_commit_reaches_the_next_pull() -> None:
+    table = PullOffsetTable()
+    note(table, end=3, messages=3, at=10)
+    note(table, begin=3, end=3, at=20)
+    table.answered("g", "t", 0, "A", 5, 2, 30)
+    assert (row(table).handed, row(table).handed_ns) == (5, 10)
+    table.moved("g", "t", 0, 2, 3, 40)
+    assert (row(table).handed, row(table).handed_ns, row(table).moved_ns) == (5, 10, 40), "part of them is committed"
+    table.moved("g", "t", 0, 5, 0, 50)
+    assert (row(table).handed, row(table).handed_ns, row(table).moved_ns) == (0, 0, 50)
+
+
+def test_another_client_or_a_step_back_begins_to_count_again() -> None:
+    table = PullOffsetTable()
+    note(table, begin=4, end=9, messages=5, at=10)
+    note(table, "B", begin=4, end=6, messages=2, at=20)
+    assert (row(table).handed, row(table).handed_ns, row(table).first_offset) == (2, 20, 4)
+    note(table, "B", begin=2, end=3, messages=1, at=30)
+    assert (row(table).handed, row(table).handed_ns, row(table).first_offset) == (1, 30, 2)
+    table.answered("g", "t", 0, "A", 9, 4, 40)
+    assert (row(table).handed, row(table).pull_offset) == (1, 3), "the queue has another client"
+
+
+def test_a_commit_without_a_pull_is_progress_but_no_pull() -> None:
+    table = PullOffsetTable()
+    table.moved("g", "t", 0, 7, 1, 40)
+    assert row(table).moved_ns == 40 and table.last_pull("g", "t", 0) is None
+    assert note(table, "A", begin=7, end=8, messages=1, at=50) is None, "nobody pulled before"
+    assert table.last_pull("g", "t", 0) is row(table)
+
+
+def test_two_lags_are_noted_some_time_apart() -> None:
+    table = PullOffsetTable()
+    second = 1_000_000_000
+    for at, lag in ((100, 9), (110, 8), (130, 7), (159, 6), (161, 5)):
+        table.moved("g", "t", 0, 1, 1 + lag, at * second)
+    assert (row(table).lag_before, row(table).lag_before_ns) == (7, 130 * second)
+    assert (row(table).lag, row(table).lag_ns - row(table).lag_before_ns) == (5, 31 * second)
+    assert 30 * second == TREND_NS
+
+
+def test_an_operators_reset_is_no_progress() -> None:
+    table = PullOffsetTable()
+    note(table, end=3, messages=3, at=10)
+    table.moved("g", "t", 0, 1, 2, 40)
+    table.was_reset("g", "t", 0)
+    table.was_reset("unknown", "t", 0)
+    assert (row(table).moved_ns, row(table).handed, row(table).lag_ns) == (0, 0, 0)

@@ -1,0 +1,44 @@
+"""Situations that a broker causes."""
+
+from collections.abc import Iterator
+
+from broker_core.verdicts.catalogue import CATALOGUE
+from broker_core.verdicts.group import Group
+from broker_core.verdicts.verdict import Verdict, joined, span
+
+BUSY_MS = 1000
+
+
+def broker_verdicts(group: Group, answered_in_ms: int) -> Iterator[Verdict]:
+    """What keeps the group waiting, although its consumers are well. The engine needed ``answered_in_ms``."""
+    if group.unavailable:
+        yield CATALOGUE["broker_away"].verdict(
+            f"No answer from {joined(group.unavailable)}: what {group.name} does there is unknown.",
+            {"brokers": list(group.unavailable)},
+        )
+    elif answered_in_ms > BUSY_MS:
+        yield CATALOGUE["broker_busy"].verdict(
+            f"The engine is busy: it needed {span(answered_in_ms)} to answer this question.",
+            {"answered_in_ms": answered_in_ms},
+        )
+    for broker in (one.broker for one in group.facts):
+        if broker.draining:
+            yield CATALOGUE["broker_draining"].verdict(
+                f"Broker {broker.broker} is shutting down and answers no pulls.", {"broker": broker.broker}
+            )
+        elif broker.problem:
+            yield CATALOGUE["broker_refuses_messages"].verdict(
+                f"Broker {broker.broker} accepts no messages: {broker.problem}.",
+                {"broker": broker.broker, "problem": broker.problem},
+            )
+        if broker.holds >= broker.max_holds:
+            yield CATALOGUE["holds_used_up"].verdict(
+                f"Broker {broker.broker} holds {broker.holds:,} pulls, its limit; it refuses further ones.",
+                {"broker": broker.broker, "holds": broker.holds, "max_holds": broker.max_holds},
+            )
+        if broker.undispatched_bytes:
+            yield CATALOGUE["flush_behind"].verdict(
+                f"{broker.undispatched_bytes:,} bytes of stored messages wait for the disk of broker {broker.broker} "
+                "and are not visible to consumers yet.",
+                {"broker": broker.broker, "undispatched_bytes": broker.undispatched_bytes},
+            )

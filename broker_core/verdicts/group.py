@@ -1,0 +1,112 @@
+"""One group at one or several brokers, as the situations see it."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from broker_core.commands import ClientView, GroupFacts, GroupQueueView
+from broker_core.verdicts.progress import GroupProgress, QueueProgress, group_progress, queue_progress
+
+RETRY_PREFIX = "%RETRY%"
+EXPIRES_MS = 120_000
+REBALANCES_MS = 20_000
+"""Clients rebalance at least this often."""
+
+
+class Queue(NamedTuple):
+    """A queue of a group; ``place`` names it: ``orders@3``, with its broker if there are several."""
+
+    place: str
+    view: GroupQueueView
+    progress: QueueProgress
+
+    @property
+    def waits(self) -> bool:
+        """Whether messages wait, or their number is unknown."""
+        return self.progress.waiting != 0
+
+    @property
+    def uncommitted(self) -> int:
+        """The messages that were handed to a client and are not committed."""
+        view = self.view
+        if view.offset is None or view.pull_offset is None:
+            return view.handed
+        return max(0, min(view.handed, view.pull_offset - view.offset))
+
+    @property
+    def still_ms(self) -> int:
+        """How long messages have been handed to a client without a commit; 0 without such messages."""
+        if not self.uncommitted or self.view.handed_ms_ago is None:
+            return 0
+        return min(ms for ms in (self.view.handed_ms_ago, self.view.moved_ms_ago) if ms is not None)
+
+
+class Group:
+    """The facts of all brokers. ``patience_ms``: how long messages may wait without progress."""
+
+    def __init__(self, facts: Sequence[GroupFacts], unavailable: Sequence[str], patience_ms: int) -> None:
+        self.facts = facts
+        self.unavailable = unavailable
+        self.patience_ms = patience_ms
+        self.name = facts[0].detail.group
+        self.now_ms = max(one.now_ms for one in facts)
+        self.message_model = next((one.detail.message_model for one in facts if one.detail.message_model), "")
+        self.members: dict[str, ClientView] = {}
+        for one in facts:
+            for member in one.detail.members:
+                known = self.members.get(member.client_id)
+                if known is None or (member.last_heartbeat_ms or 0) > (known.last_heartbeat_ms or 0):
+                    self.members[member.client_id] = member
+        self.queues = [
+            Queue(_place(view, one.detail.broker if len(facts) > 1 else ""), view, queue_progress(view, patience_ms))
+            for one in facts
+            for view in one.detail.queues
+        ]
+        self.progress: GroupProgress = group_progress(queue.progress for queue in self.queues)
+
+    @property
+    def own_queues(self) -> list[Queue]:
+        """All queues but those of the retry topic."""
+        return [queue for queue in self.queues if not queue.view.topic.startswith(RETRY_PREFIX)]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the facts describe all of the group's queues."""
+        return not self.unavailable and all(one.detail.queues_total <= len(one.detail.queues) for one in self.facts)
+
+    @property
+    def is_broadcasting(self) -> bool:
+        return self.message_model == "BROADCASTING"
+
+    @property
+    def pullers(self) -> list[str]:
+        """The clients with a held or recent pull."""
+        found = (queue.view.polled_by for queue in self.queues if queue.view.state in ("held", "polling"))
+        return sorted({client or "a client" for client in found})
+
+    @property
+    def changed_ms_ago(self) -> int | None:
+        """How long ago a member joined or left."""
+        changed = [one.changed_ms for one in self.facts if one.changed_ms is not None]
+        return max(0, self.now_ms - max(changed)) if changed else None
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the group sent back each message that it received."""
+        returned = sum(one.returned.returned for one in self.facts)
+        delivered = sum(one.returned.delivered for one in self.facts)
+        in_hand = sum(queue.uncommitted for queue in self.queues)
+        return returned > 0 and delivered - in_hand <= returned
+
+
+def _place(view: GroupQueueView, broker: str) -> str:
+    return f"{view.topic}@{view.queue_id}" + (f" at {broker}" if broker else "")
+
+
+def places(queues: Iterable[Queue]) -> list[str]:
+    return [queue.place for queue in queues]
+
+
+def waiting_in(queues: Iterable[Queue]) -> int | None:
+    """The messages that wait in these queues; None if the number is unknown in one of them."""
+    counts = [queue.progress.waiting for queue in queues]
+    return None if None in counts else sum(count for count in counts if count is not None)

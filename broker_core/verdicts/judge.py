@@ -1,0 +1,125 @@
+"""Why is my consumer waiting? All verdicts on a group, from the facts of its brokers."""
+
+from collections.abc import Iterator, Sequence
+
+from broker_core.commands import GroupFacts
+from broker_core.verdicts.brokers import broker_verdicts
+from broker_core.verdicts.catalogue import CATALOGUE, RANKS
+from broker_core.verdicts.clients import client_verdicts
+from broker_core.verdicts.group import Group
+from broker_core.verdicts.messages import message_verdicts
+from broker_core.verdicts.progress import PATIENCE_MS, group_state
+from broker_core.verdicts.verdict import SEVERITIES, State, Verdict, Verdicts, joined, plural, span
+
+MAX_VERDICTS = 100
+_STILL_CONSUMING = {"broker_away", "subscriptions_disagree"}
+"""Errors that do not stop the group."""
+
+
+def judge(
+    facts: Sequence[GroupFacts],
+    *,
+    unavailable: Sequence[str] = (),
+    answered_in_ms: int = 0,
+    patience_ms: int = PATIENCE_MS,
+) -> Verdicts:
+    """The verdicts on one group, the worst first, at most 100.
+
+    ``facts`` are those of each broker that has the group, at least one; ``unavailable`` brokers did not answer within
+    ``answered_in_ms``. Messages may wait for ``patience_ms`` without progress.
+    """
+    group = Group(facts, unavailable, patience_ms)
+    verdicts = [*broker_verdicts(group, answered_in_ms), *client_verdicts(group), *message_verdicts(group)]
+    state = _state(group, verdicts)
+    verdicts += _progress_verdicts(group, state, verdicts)
+    verdicts.sort(key=lambda verdict: (SEVERITIES.index(verdict.severity), RANKS[verdict.id]))
+    return Verdicts(group=group.name, state=state, verdicts=verdicts[:MAX_VERDICTS])
+
+
+def _state(group: Group, verdicts: list[Verdict]) -> State:
+    """The state by the group's progress. What cannot be seen is unknown, and an error with messages is a stall."""
+    state = group_state(
+        group.progress,
+        is_consumed=bool(group.members or group.pullers),
+        is_failing=group.is_failing,
+        patience_ms=group.patience_ms,
+    )
+    if state == "stopped" and not group.unavailable:
+        return state
+    errors = {verdict.id for verdict in verdicts if verdict.severity == "error"} - _STILL_CONSUMING
+    waits = group.progress.waiting or group.progress.unknown or "pulls_refused" in errors
+    if state != "stopped" and errors and waits:
+        return "stalled"
+    if state in ("ok", "stopped") and not group.is_whole:
+        return "unknown"
+    return "unknown" if group.is_broadcasting and state != "ok" else state
+
+
+def _progress_verdicts(group: Group, state: State, verdicts: list[Verdict]) -> Iterator[Verdict]:
+    """What the group's progress adds to the other verdicts; at least one if there are none."""
+    progress = group.progress
+    evidence = {"waiting": progress.waiting, "unknown_queues": progress.unknown, "oldest_ms": progress.oldest_ms}
+    if group.is_broadcasting:
+        yield CATALOGUE["broadcasting"].verdict(
+            f"{group.name} consumes by broadcasting: {plural(len(group.members), 'member')} "
+            f"{'receives' if len(group.members) == 1 else 'receive'} every message and "
+            f"{'keeps' if len(group.members) == 1 else 'keep'} the offsets. The lag is unknown here.",
+            {"members": len(group.members)},
+        )
+    elif progress.unknown:
+        unknown = [queue.place for queue in group.queues if queue.progress.waiting is None]
+        yield CATALOGUE["lag_unknown"].verdict(
+            f"The lag of {plural(progress.unknown, 'queue')} is unknown: {group.name} has committed no offset in "
+            f"{joined(unknown)}.",
+            {"queues": unknown[:100]},
+        )
+    if state == "falling behind":
+        yield CATALOGUE["falling_behind"].verdict(
+            f"{group.name} falls behind: {_waiting(group)}, {progress.growth:,} more than at an earlier commit.",
+            evidence | {"growth": progress.growth},
+        )
+    elif state == "catching up":
+        yield _catching_up(group, evidence)
+    elif state == "ok" and not any(verdict.severity in ("error", "warning") for verdict in verdicts):
+        yield _well(group, evidence)
+
+
+def _waiting(group: Group) -> str:
+    progress = group.progress
+    oldest = f", the oldest for {span(progress.oldest_ms)}" if progress.oldest_ms is not None else ""
+    return f"{plural(progress.waiting, 'message waits', 'messages wait')}{oldest}"
+
+
+def _catching_up(group: Group, evidence: dict[str, int | None]) -> Verdict:
+    if not group.progress.moving:
+        handed = sum(queue.uncommitted for queue in group.queues)
+        what = f"{plural(handed, 'message was', 'messages were')} handed to its clients" if handed else _waiting(group)
+        return CATALOGUE["consuming"].verdict(
+            f"{group.name} consumes: {what}, and nothing is committed yet.", evidence | {"handed": handed}
+        )
+    growth = group.progress.growth
+    trend = f", {-growth:,} fewer than at an earlier commit" if growth else ""
+    return CATALOGUE["catching_up"].verdict(
+        f"{group.name} catches up: {_waiting(group)}{trend}.", evidence | {"growth": growth}
+    )
+
+
+def _well(group: Group, evidence: dict[str, int | None]) -> Verdict:
+    moved = [queue.view.moved_ms_ago for queue in group.queues if queue.view.moved_ms_ago is not None]
+    latest = min(moved, default=None)
+    if latest is not None and latest <= group.patience_ms:
+        what = _waiting(group) if group.progress.waiting else "nothing waits"
+        return CATALOGUE["ok"].verdict(
+            f"{group.name} keeps up: its committed offset moved {span(latest)} ago, and {what}.",
+            evidence | {"moved_ms_ago": latest},
+        )
+    held = sum(queue.view.state == "held" for queue in group.own_queues)
+    if not any(queue.view.max_offset > queue.view.min_offset for queue in group.own_queues):
+        what = "its queues are empty"
+    else:
+        what = "it has consumed its queues to their ends"
+    return CATALOGUE["idle"].verdict(
+        f"Nothing waits for {group.name}: {what}. Pulls are held on {held:,} of "
+        f"{plural(len(group.own_queues), 'queue')}.",
+        evidence | {"held": held, "queues": len(group.own_queues), "moved_ms_ago": latest},
+    )

@@ -1,0 +1,112 @@
+"""Whether a group makes progress: what waits in each of its queues, and the state of the group.
+
+Unknown is never 0, and ``ok`` needs evidence: the committed offset moved, or nothing waits.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from broker_core.commands import GroupQueueView
+from broker_core.verdicts.verdict import State
+
+PATIENCE_MS = 30_000
+"""How long messages may wait without progress. Java clients commit every 5 s."""
+TREND_MS = 5_000
+"""A lag is compared only with one at least this old."""
+
+Move = Literal["done", "moving", "young", "stuck", "unknown"]
+
+
+class QueueProgress(NamedTuple):
+    """``waiting`` messages; None if unknown. ``growth`` is the change of the lag since an earlier commit, or None.
+
+    ``move``: ``done``: nothing waits. ``moving``: the committed offset moved lately. ``young``: the messages wait, or
+    were handed to the client, only a moment ago. ``stuck``: neither.
+    """
+
+    waiting: int | None
+    oldest_ms: int | None
+    move: Move
+    growth: int | None
+
+
+def queue_progress(queue: GroupQueueView, patience_ms: int = PATIENCE_MS) -> QueueProgress:
+    """The progress of a group in one queue."""
+    waiting = waiting_messages(queue)
+    if waiting is None:
+        return QueueProgress(None, None, "unknown", None)
+    if waiting == 0:
+        return QueueProgress(0, 0, "done", 0)
+    growth = None
+    if queue.lag_before is not None and queue.lag_before_ms_ago is not None and queue.lag_before_ms_ago >= TREND_MS:
+        growth = waiting - queue.lag_before
+    return QueueProgress(waiting, queue.lag_ms, _move(queue, patience_ms), growth)
+
+
+def _move(queue: GroupQueueView, patience_ms: int) -> Move:
+    def is_recent(ms_ago: int | None) -> bool:
+        return ms_ago is not None and ms_ago <= patience_ms
+
+    if is_recent(queue.moved_ms_ago):
+        return "moving"
+    return "young" if is_recent(queue.lag_ms) or is_recent(queue.handed_ms_ago) else "stuck"
+
+
+def waiting_messages(queue: GroupQueueView) -> int | None:
+    """The messages between the group's position and the queue's end; None if its position is unknown.
+
+    A group that has not committed an offset is where it pulls, unless messages were handed to it.
+    """
+    if queue.max_offset <= queue.min_offset:
+        return 0
+    if queue.offset is not None:
+        return max(0, queue.max_offset - queue.offset)
+    if queue.pull_offset is None or queue.handed or queue.state not in ("held", "polling"):
+        return None
+    return max(0, queue.max_offset - queue.pull_offset)
+
+
+class GroupProgress(NamedTuple):
+    """The sums over a group's queues. ``waiting`` counts what is known; ``unknown`` queues may have more."""
+
+    waiting: int
+    unknown: int
+    oldest_ms: int | None
+    stuck: int
+    moving: int
+    growth: int | None
+
+
+def group_progress(queues: Iterable[QueueProgress]) -> GroupProgress:
+    """The sums over the queues of a group."""
+    waiting = unknown = stuck = moving = 0
+    oldest: int | None = None
+    growth: int | None = None
+    for queue in queues:
+        waiting += queue.waiting or 0
+        unknown += queue.waiting is None
+        stuck += queue.move == "stuck"
+        moving += queue.move == "moving"
+        if queue.waiting and queue.oldest_ms is not None:
+            oldest = max(oldest or 0, queue.oldest_ms)
+        if queue.waiting and queue.growth is not None:
+            growth = (growth or 0) + queue.growth
+    return GroupProgress(waiting, unknown, oldest, stuck, moving, growth)
+
+
+def group_state(
+    progress: GroupProgress, *, is_consumed: bool, is_failing: bool = False, patience_ms: int = PATIENCE_MS
+) -> State:
+    """The state of a group. ``is_consumed``: it has members or pulls; ``is_failing``: each message comes back."""
+    if not is_consumed:
+        return "stopped"
+    if is_failing or progress.stuck:
+        return "stalled"
+    if progress.unknown:
+        return "unknown"
+    if not progress.waiting:
+        return "ok"
+    is_young = progress.oldest_ms is not None and progress.oldest_ms <= patience_ms
+    if progress.moving and is_young:
+        return "ok"
+    return "falling behind" if progress.growth is not None and progress.growth > 0 else "catching up"

@@ -1,0 +1,59 @@
+"""Refused pulls, until one succeeds."""
+
+from broker_core.consumers import refused_pulls
+from broker_core.consumers.pull_offset_table import PullOffsetTable
+from broker_core.consumers.refused_pulls import RefusedPulls
+
+S = 1_000_000_000
+
+
+def note(table: RefusedPulls, at_s: int, code: int = 24, group: str = "g", topic: str = "t", client: str = "A") -> None:
+    table.note(group, client, topic, 0, code, f"reason {code}", at_s * 1000, at_s * S)
+
+
+def present(table: RefusedPulls, at_s: int, pulls: PullOffsetTable | None = None) -> list[tuple[int, int, int]]:
+    found = table.present("g", pulls or PullOffsetTable(), at_s * S)
+    return [(refusal.code, refusal.count, refusal.since_ms) for refusal in found]
+
+
+def test_equal_refusals_are_counted() -> None:
+    table = RefusedPulls()
+    for at in (10, 13, 16):
+        note(table, at)
+    note(table, 16, code=16)
+    assert present(table, 17) == [(24, 3, 10_000), (16, 1, 16_000)] and "g" in table
+    assert present(table, 77) == [], "nobody repeats them any more"
+    note(table, 90)
+    assert present(table, 90) == [(24, 1, 90_000)], "a new beginning"
+
+
+def test_a_pull_of_the_same_client_ends_the_refusals_of_its_topic() -> None:
+    table, pulls = RefusedPulls(), PullOffsetTable()
+    note(table, 10)
+    pulls.note("g", "t", 0, "B", "remoting", 0, 11 * S, 0, 0)
+    assert present(table, 12, pulls) == [(24, 1, 10_000)], "another client"
+    pulls.note("g", "t", 0, "A", "remoting", 0, 12 * S, 0, 0)
+    assert present(table, 13, pulls) == []
+    note(table, 14)
+    assert present(table, 14, pulls) == [(24, 2, 10_000)]
+
+
+def test_it_is_bounded() -> None:
+    table = RefusedPulls()
+    for number in range(100):
+        note(table, 10, topic=f"topic-{number}")
+    assert len(present(table, 10)) == refused_pulls.MAX_A_GROUP
+    for number in range(refused_pulls.MAX_GROUPS):
+        note(table, 10, group=f"group-{number}")
+    assert "g" not in table
+    table.note("x" * 9999, "y" * 9999, "z" * 9999, 0, 1, "r" * 9999, 0, 1)
+    (refusal,) = table.present("x" * 255, PullOffsetTable(), 1)
+    assert (len(refusal.client_id), len(refusal.topic), len(refusal.reason)) == (255, 255, 500)
+
+
+def test_a_group_is_forgotten() -> None:
+    table = RefusedPulls()
+    note(table, 10)
+    table.remove_group("g")
+    table.remove_group("g")
+    assert present(table, 10) == []

@@ -1,0 +1,381 @@
+"""What the engine knows about a group, and the verdicts that follow."""
+
+from typing import Any
+
+from broker_core import commands as c
+from broker_core.verdicts.judge import judge
+from broker_core.verdicts.verdict import Verdicts
+from tests.fakes.engine import Bench
+from tests.fakes.facts import ids
+from tests.fakes.members import beat, beats, connect, failure, join
+
+WEB: dict[str, Any] = {"protocol": "websocket", "language": "HTTP"}
+
+
+def facts_of(bench: Bench, group: str = "g") -> c.GroupFacts:
+    reply = bench.call(c.GetGroupFacts(group=group), "asker")
+    assert isinstance(reply, c.GroupFacts), reply
+    return reply
+
+
+def why(bench: Bench, group: str = "g", **more: Any) -> Verdicts:
+    return judge([facts_of(bench, group)], **more)
+
+
+def orders(count: int = 3, tag: str = "") -> Bench:
+    bench = Bench(default_topic_queue_nums=1)
+    if count:
+        bench.send("orders", *(b"x" for _ in range(count)), tag=tag)
+    return bench
+
+
+def pull(bench: Bench, client: str, offset: int, **fields: Any) -> int:
+    return bench.pull("orders", offset, client, **({"subscription": None, "check_group": True} | fields))
+
+
+def commit(bench: Bench, offset: int, client: str = "A", queue_id: int = 0) -> None:
+    entry = c.QueueOffset(topic="orders", queue_id=queue_id, offset=offset)
+    assert bench.call(c.UpdateConsumerOffset(group="g", offsets=[entry]), client) == c.Done()
+
+
+def report(bench: Bench, client: str, permits: int, unacknowledged: int = 0) -> None:
+    own = c.ConsumerWindow(topic="orders", permits=permits, unacknowledged=unacknowledged)
+    assert bench.call(c.ReportWindows(group="g", windows=[own]), client) == c.Done()
+
+
+def beats_for(bench: Bench, ms: int, *clients: str, **more: Any) -> None:
+    """Let time pass, with heartbeats every 30 s."""
+    while ms > 0:
+        bench.tick(min(ms, 30_000))
+        ms -= 30_000
+        for client in clients:
+            beats(bench, client, **more)
+
+
+# --- Progress ------------------------------------------------------------------------------------------------------
+
+
+def test_a_listener_that_never_returns() -> None:
+    bench = orders(5)
+    join(bench, "A")
+    pull(bench, "A", 0)
+    pull(bench, "A", 5)
+    bench.tick(9_000)
+    assert (why(bench).state, ids(why(bench))) == ("unknown", ["lag_unknown"]), "it has had them for 9 s only"
+    beats_for(bench, 60_000, "A")
+    answer = why(bench)
+    assert (answer.state, ids(answer)[0]) == ("stalled", "listener_blocked")
+    assert answer.verdicts[0].evidence["messages"] == 5 and answer.verdicts[0].evidence["stands_still_ms"] == 69_000
+
+
+def test_a_listener_that_commits_keeps_up() -> None:
+    bench = orders(5)
+    join(bench, "A")
+    pull(bench, "A", 0)
+    bench.tick(9_000)
+    pull(bench, "A", 5, commit_offset=4)
+    answer = why(bench)
+    assert (answer.state, ids(answer)) == ("ok", ["ok"])
+    bench.tick(3_000)
+    commit(bench, 5)
+    assert ids(why(bench)) == ["ok"] and facts_of(bench).detail.queues[0].handed == 0
+    beats_for(bench, 60_000, "A")
+    pull(bench, "A", 5)
+    answer = why(bench)
+    assert (answer.state, ids(answer)) == ("ok", ["idle"])
+
+
+def test_a_message_after_a_long_pause_has_waited_since_its_arrival() -> None:
+    bench = orders(5)
+    join(bench, "A")
+    pull(bench, "A", 0)
+    commit(bench, 5)
+    beats_for(bench, 600_000, "A")
+    pull(bench, "A", 5)
+    bench.send("orders", b"6")
+    assert ids(why(bench))[0] == "consuming"
+    beats_for(bench, 31_000, "A")
+    assert why(bench).verdicts[0].evidence["stands_still_ms"] == 31_000
+
+
+def test_an_offset_that_an_operator_sets_is_no_progress() -> None:
+    bench = orders(5)
+    join(bench, "A")
+    pull(bench, "A", 0)
+    beats_for(bench, 60_000, "A")
+    bench.call(c.ResetConsumerOffset(group="g", topic="orders", to="min"))
+    view = facts_of(bench).detail.queues[0]
+    assert (view.moved_ms_ago, view.handed, view.reset_to) == (None, 0, 0)
+    assert "reset_pending" in ids(why(bench)) and "ok" not in ids(why(bench))
+
+
+def test_a_group_with_a_backlog_catches_up_or_falls_behind() -> None:
+    bench = orders(100)
+    join(bench, "A")
+    beats_for(bench, 60_000, "A")
+    for offset in range(10, 60, 10):
+        pull(bench, "A", offset, commit_offset=offset)
+        bench.tick(9_000)
+        beats(bench, "A")
+    answer = why(bench)
+    assert (answer.state, ids(answer)) == ("catching up", ["catching_up"])
+    bench.send("orders", *(b"x" for _ in range(200)))
+    assert why(bench).state == "falling behind"
+
+
+def test_a_group_that_never_committed_is_unknown_and_not_0() -> None:
+    bench = orders(3)
+    join(bench, "A")
+    answer = why(bench)
+    assert answer.state == "unknown" and "lag_unknown" in ids(answer)
+    assert {"ok", "idle"}.isdisjoint(ids(answer))
+
+
+# --- Clients -------------------------------------------------------------------------------------------------------
+
+
+def test_a_suspended_consumer() -> None:
+    bench = orders(3)
+    join(bench, "A")
+    pull(bench, "A", 0)
+    commit(bench, 3)
+    bench.send("orders", b"4")
+    beats_for(bench, 60_000, "A")
+    answer = why(bench)
+    assert (answer.state, ids(answer)) == ("stalled", ["not_pulling"])
+    assert "has not asked for 1 min 0 s" in answer.verdicts[0].sentence
+
+
+def web_member(bench: Bench) -> None:
+    connect(bench, "A", "websocket")
+    beats(bench, "A", **WEB)
+
+
+def test_a_consumer_without_permits_and_one_that_acknowledges_nothing() -> None:
+    bench = orders(3)
+    web_member(bench)
+    beats_for(bench, 60_000, "A", **WEB)
+    report(bench, "A", 0)
+    answer = why(bench)
+    assert (answer.state, ids(answer)[0]) == ("stalled", "no_permits")
+    pull(bench, "A", 0, max_msg_nums=2)
+    report(bench, "A", 0, 2)
+    beats_for(bench, 60_000, "A", **WEB)
+    answer = why(bench)
+    assert ids(answer)[0] == "not_acknowledged"
+    assert answer.verdicts[0].evidence["unacknowledged"] == 2 and answer.verdicts[0].evidence["messages"] == 2
+
+
+def test_windows_are_those_of_members_and_go_with_them() -> None:
+    bench = orders(3)
+    web_member(bench)
+    report(bench, "A", 3)
+    report(bench, "stranger", 4)
+    assert [(one.client_id, one.window.permits) for one in facts_of(bench).windows] == [("A", 3)]
+    many = [c.ConsumerWindow(topic="orders", permits=1, unacknowledged=0)] * 101
+    assert failure(bench, c.ReportWindows(group="g", windows=many), "A").pointer == "/windows"
+    join(bench, "B")
+    bench.call(c.CloseConnection(), "A")
+    assert facts_of(bench).windows == []
+
+
+def test_pulls_that_are_refused() -> None:
+    bench = orders(3)
+    join(bench, "A", topics={"more": "*"})
+    for _ in range(4):
+        pull(bench, "A", 0)
+        bench.tick(3_000)
+    answer = why(bench)
+    assert (answer.state, ids(answer)[0]) == ("stalled", "pulls_refused")
+    assert answer.verdicts[0].evidence["count"] == 4 and answer.verdicts[0].evidence["code"] == 24
+    assert "4 times: group g does not subscribe to topic orders" in answer.verdicts[0].sentence
+
+
+def test_a_group_that_is_only_known_by_its_refused_pulls() -> None:
+    bench = Bench(auto_create_subscription_group=False)
+    bench.send("orders", b"1")
+    assert failure(bench, c.GetGroupFacts(group="g")).code == 26
+    pull(bench, "A", 0)
+    answer = why(bench)
+    assert ids(answer) == ["pulls_refused", "no_member"] and answer.verdicts[0].evidence["code"] == 26
+
+
+def test_a_group_that_may_not_consume() -> None:
+    bench = orders(3)
+    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g", "consumeEnable": False}))
+    join(bench, "A")
+    pull(bench, "A", 0)
+    assert ids(why(bench))[:2] == ["pulls_refused", "may_not_consume"]
+
+
+def test_members_come_and_go() -> None:
+    bench = orders(3)
+    join(bench, "A")
+    commit(bench, 1)
+    assert "rebalancing" in ids(why(bench))
+    beats_for(bench, 30_000, "A")
+    assert "rebalancing" not in ids(why(bench))
+    join(bench, "B")
+    bench.call(c.CloseConnection(), "B")
+    assert facts_of(bench).changed_ms == bench.clock.now().wall_ms
+    bench.call(c.CloseConnection(), "A")
+    answer = why(bench)
+    assert (answer.state, ids(answer)) == ("stopped", ["no_member"])
+    assert answer.verdicts[0].evidence["waiting"] == 2
+
+
+def test_a_frozen_client() -> None:
+    bench = orders(3)
+    join(bench, "A")
+    commit(bench, 1)
+    bench.tick(46_000)
+    assert ids(why(bench)) == ["heartbeat_late"]
+
+
+def test_a_lock_of_another_client() -> None:
+    bench = orders(3)
+    join(bench, "A")
+    commit(bench, 1)
+    beats_for(bench, 30_000, "A")
+    place = c.MessageQueue(topic="orders", broker_name="broker-a", queue_id=0)
+    bench.call(c.LockBatchMq(group="g", client_id="gone", queues=[place]))
+    assert ids(why(bench)) == ["locked_by_another"]
+
+
+# --- Messages ------------------------------------------------------------------------------------------------------
+
+
+def test_a_filter_that_rejects_everything() -> None:
+    bench = orders(0)
+    bench.send("orders", b"before", tag="TagC")
+    bench.tick(60_000)
+    join(bench, "A", topics={"orders": "TagX"})
+    pull(bench, "A", 1, commit_offset=1)
+    first = bench.clock.now().wall_ms
+    for tag in ("TagA", "TagB") * 10:
+        bench.send("orders", b"x", tag=tag)
+    bench.tick(5_000)
+    pull(bench, "A", 21, commit_offset=21)
+    answer = why(bench)
+    assert (answer.state, ids(answer)[0]) == ("ok", "filter_rejects_all")
+    assert answer.verdicts[0].evidence == {
+        "topic": "orders",
+        "expression": "TagX",
+        "messages": 20,
+        "since_ms": first,
+        "tags": {"TagA": 10, "TagB": 10},
+    }
+    bench.send("orders", b"x", tag="TagX")
+    assert "filter_rejects_all" not in ids(why(bench))
+
+
+def two_members(bench: Bench, **more: Any) -> None:
+    for client, tag, version in (("A", "TagA", 1), ("B", "TagB", 2)):
+        connect(bench, client, "websocket" if more else "remoting")
+        beats(bench, client, topics={"orders": tag}, version=version, **more)
+
+
+def test_members_that_subscribe_differently() -> None:
+    bench = Bench(default_topic_queue_nums=2)
+    for tag in ("TagA", "TagB"):
+        for queue_id in (0, 1):
+            bench.send("orders", *(b"x" for _ in range(5)), tag=tag, queue_id=queue_id)
+    two_members(bench, **WEB)
+    for client, queue_id, tag in (("A", 0, "TagA"), ("B", 1, "TagB")):
+        pull(bench, client, 0, queue_id=queue_id, subscription=tag)
+    answer = why(bench)
+    found = next(verdict for verdict in answer.verdicts if verdict.id == "subscriptions_disagree")
+    assert "A takes TagA and B takes TagB" in found.sentence and "(10 reached nobody)" in found.sentence
+    beats(bench, "A", topics={"orders": "TagB"}, version=3, **WEB)
+    beats(bench, "B", topics={"orders": "TagB"}, version=2, **WEB)
+    assert "subscriptions_disagree" not in ids(why(bench)), "they agree now"
+
+
+def test_stock_clients_that_disagree_lose_more() -> None:
+    """Their pulls have no filter of their own: the broker uses the newest one, and the client drops what is left."""
+    bench = Bench(default_topic_queue_nums=2)
+    for tag in ("TagA", "TagB"):
+        bench.send("orders", *(b"x" for _ in range(5)), tag=tag)
+    two_members(bench)
+    pull(bench, "A", 0)
+    assert facts_of(bench).recent[0].unreached == 10
+
+
+def test_topics_that_only_some_members_subscribe_to() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    bench.send("more", b"1")
+    join(bench, "A", topics={"orders": "*"})
+    join(bench, "B", topics={"more": "*"}, version=2)
+    found = {(entry.client_id, entry.topic): entry.expression for entry in facts_of(bench).disagreements}
+    assert found == {("A", "more"): "", ("B", "more"): "*", ("A", "orders"): "*", ("B", "orders"): ""}
+    bench.call(c.UnregisterClient(client_id="A", consumer_group="g"), "A")
+    assert facts_of(bench).disagreements == []
+
+
+def test_a_new_version_of_a_single_member_is_no_disagreement() -> None:
+    bench = orders(1)
+    join(bench, "A", topics={"orders": "TagA"})
+    beats(bench, "A", topics={"orders": "TagB"}, version=2)
+    assert facts_of(bench).disagreements == []
+    bench.call(beat("A", topics={}, version=2, without_sub=True), "A")
+    assert facts_of(bench).disagreements == []
+
+
+def send_back(bench: Bench, offset: int, level: int = 3) -> None:
+    physical = bench.context.store.reader.queue_units("orders", 0, offset, 1)[0][0]
+    command = c.ConsumerSendMsgBack(
+        group="g", physical_offset=physical, delay_level=level, origin_topic="orders", max_reconsume_times=16
+    )
+    assert bench.call(command, "A") == c.Done()
+
+
+def test_a_listener_that_fails_on_every_message() -> None:
+    bench = orders(3)
+    join(bench, "A")
+    pull(bench, "A", 0)
+    for offset in range(3):
+        send_back(bench, offset)
+    commit(bench, 3)
+    answer = why(bench)
+    assert (answer.state, ids(answer)[0]) == ("stalled", "every_message_fails")
+    assert "3 of 3 came back" in answer.verdicts[0].sentence and ", try 1, next in 10 s" in answer.verdicts[0].sentence
+    assert "retries_pending" in ids(answer)
+    bench.send("orders", b"good")
+    pull(bench, "A", 3)
+    commit(bench, 4)
+    assert ids(why(bench))[0] == "some_messages_fail"
+    beats_for(bench, 24 * 3600_000 + 7200_000, "A")
+    assert "some_messages_fail" not in ids(why(bench)), "it was more than a day ago"
+
+
+def test_a_topic_that_does_not_exist() -> None:
+    bench = orders(3)
+    join(bench, "A", topics={"oders": "*"})
+    assert "topic_missing" in ids(why(bench))
+
+
+def test_the_condition_of_the_broker() -> None:
+    bench = orders(3)
+    join(bench, "A")
+    pull(bench, "A", 3)
+    known = facts_of(bench).broker
+    assert (known.broker, known.draining, known.problem, known.holds, known.undispatched_bytes) == (
+        "broker-a",
+        False,
+        "",
+        1,
+        0,
+    )
+    bench.context.draining = True
+    assert ids(why(bench))[0] == "broker_draining"
+
+
+def test_under_sync_flush_messages_wait_for_the_disk() -> None:
+    bench = Bench(flush_disk_type="SYNC_FLUSH")
+    join(bench, "A")
+    bench.submit(c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"x", queue_id=0)]))
+    assert "flush_behind" in ids(why(bench))
+    while bench.flush():
+        pass
+    assert "flush_behind" not in ids(why(bench))

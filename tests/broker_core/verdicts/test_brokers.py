@@ -1,0 +1,37 @@
+"""Situations that a broker causes."""
+
+from tests.fakes.facts import condition, facts, found, ids, verdicts
+
+
+def test_a_broker_that_does_not_answer_makes_the_group_unknown() -> None:
+    answer = verdicts(facts(), unavailable=["broker-b"], answered_in_ms=5000)
+    assert (answer.state, ids(answer)) == ("unknown", ["broker_away"])
+    assert answer.verdicts[0].sentence == "No answer from broker-b: what g does there is unknown."
+
+
+def test_a_busy_engine() -> None:
+    answer = verdicts(facts(), answered_in_ms=2500)
+    assert ids(answer)[0] == "broker_busy"
+    assert answer.verdicts[0].sentence == "The engine is busy: it needed 2 s to answer this question."
+    assert "broker_busy" not in ids(verdicts(facts(), answered_in_ms=1000))
+
+
+def test_a_broker_that_stops() -> None:
+    answer = verdicts(facts(broker=condition(draining=True, problem="the broker is shutting down")))
+    assert ids(answer)[0] == "broker_draining" and "broker_refuses_messages" not in ids(answer)
+
+
+def test_a_broker_that_accepts_no_messages_says_why() -> None:
+    answer = verdicts(facts(broker=condition(problem="the disk is 97 % full")))
+    assert answer.verdicts[0].sentence == "Broker broker-a accepts no messages: the disk is 97 % full."
+    assert "ok" not in ids(answer) and "idle" not in ids(answer)
+
+
+def test_the_limit_of_held_pulls() -> None:
+    answer = verdicts(facts(broker=condition(holds=5000, max_holds=5000)))
+    assert found(answer, "holds_used_up").evidence == {"broker": "broker-a", "holds": 5000, "max_holds": 5000}
+
+
+def test_messages_that_wait_for_the_disk() -> None:
+    answer = verdicts(facts(broker=condition(undispatched_bytes=4096)))
+    assert found(answer, "flush_behind").sentence.startswith("4,096 bytes of stored messages wait for the disk")

@@ -1,0 +1,72 @@
+"""The progress in a queue, and the state of a group."""
+
+from typing import Any
+
+import pytest
+
+from broker_core.verdicts.progress import GroupProgress, group_progress, group_state, queue_progress
+from broker_core.verdicts.verdict import State
+from tests.fakes.facts import queue
+
+
+@pytest.mark.parametrize(
+    ("fields", "waiting", "move"),
+    [
+        ({}, 0, "done"),
+        ({"offset": None, "max_offset": 0}, 0, "done"),
+        ({"offset": 60, "moved_ms_ago": 30_000}, 40, "moving"),
+        ({"offset": 60, "moved_ms_ago": 30_001}, 40, "stuck"),
+        ({"offset": 60, "moved_ms_ago": None}, 40, "stuck"),
+        ({"offset": 60, "lag_ms": 2000}, 40, "young"),
+        ({"offset": 60, "handed": 40, "handed_ms_ago": 2000}, 40, "young"),
+        ({"offset": None}, 0, "done"),
+        ({"offset": None, "pull_offset": 90, "lag_ms": 2000}, 10, "young"),
+        ({"offset": None, "handed": 1, "handed_ms_ago": 1}, None, "unknown"),
+        ({"offset": None, "state": "not_polling"}, None, "unknown"),
+        ({"offset": None, "pull_offset": None}, None, "unknown"),
+    ],
+)
+def test_what_waits_in_a_queue_and_whether_it_moves(fields: dict[str, Any], waiting: int | None, move: str) -> None:
+    progress = queue_progress(queue(**fields))
+    assert (progress.waiting, progress.move) == (waiting, move)
+
+
+def test_a_lag_is_compared_with_an_earlier_one() -> None:
+    assert queue_progress(queue(offset=60, lag_before=10, lag_before_ms_ago=5000)).growth == 30
+    assert queue_progress(queue(offset=60, lag_before=10, lag_before_ms_ago=4999)).growth is None
+    assert queue_progress(queue(offset=60)).growth is None
+
+
+def test_the_sums_of_a_group() -> None:
+    queues = [
+        queue(),
+        queue(1, offset=60, moved_ms_ago=1, lag_ms=900, lag_before=50, lag_before_ms_ago=6000),
+        queue(2, offset=90, lag_ms=None),
+        queue(3, offset=None, pull_offset=None),
+    ]
+    assert group_progress(map(queue_progress, queues)) == GroupProgress(
+        waiting=50, unknown=1, oldest_ms=900, stuck=1, moving=1, growth=-10
+    )
+    assert group_progress([]) == GroupProgress(0, 0, None, 0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("progress", "state"),
+    [
+        ({}, "ok"),
+        ({"unknown": 1}, "unknown"),
+        ({"unknown": 1, "stuck": 1, "waiting": 3}, "stalled"),
+        ({"waiting": 3, "moving": 1, "oldest_ms": 30_000}, "ok"),
+        ({"waiting": 3, "moving": 0, "oldest_ms": 30_000}, "catching up"),
+        ({"waiting": 3, "moving": 1, "oldest_ms": None}, "catching up"),
+        ({"waiting": 3, "moving": 1, "oldest_ms": 30_001}, "catching up"),
+        ({"waiting": 3, "moving": 1, "oldest_ms": 30_001, "growth": 0}, "catching up"),
+        ({"waiting": 3, "moving": 1, "oldest_ms": 30_001, "growth": 1}, "falling behind"),
+    ],
+)
+def test_the_state_of_a_group(progress: dict[str, Any], state: State) -> None:
+    nothing = {"waiting": 0, "unknown": 0, "oldest_ms": None, "stuck": 0, "moving": 0, "growth": None}
+    sums = GroupProgress(**(nothing | progress))
+    assert group_state(sums, is_consumed=True) == state
+    assert group_state(sums, is_consumed=False) == "stopped"
+    assert group_state(sums, is_consumed=True, is_failing=True) == "stalled"

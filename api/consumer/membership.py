@@ -74,6 +74,8 @@ class Membership:
         self._groups_to_leave: set[str] = set()  # groups that the engine may still list this client in
         self._is_started = False
         self._last_refusal = ""  # why the last refused commit was refused
+        self._reported: dict[str, list[commands.ConsumerWindow]] = {}  # by group
+        self._must_report = False  # a heartbeat was sent, perhaps to an engine that was restarted
 
     def __len__(self) -> int:
         return len(self._subscriptions)
@@ -273,11 +275,29 @@ class Membership:
             if rebalance_all or group in changed:
                 await self._rebalance(group)
         await self._commit_all()
+        await self._report_windows()
+
+    async def _report_windows(self) -> None:
+        """Tell every broker which groups of this client get no messages, for want of permits or acknowledgements.
+
+        A client that gets messages, as nearly all do, reports nothing, except once after it got none.
+        """
+        repeat, self._must_report = self._must_report, False
+        for group in self._groups():
+            windows, before = [one.window() for one in self._subscriptions_of(group)], self._reported.get(group, [])
+            if not (_gets_none(windows) or _gets_none(before)) or (windows == before and not repeat):
+                continue
+            self._reported[group] = windows
+            command = commands.ReportWindows(group=group, windows=windows)
+            await asyncio.gather(
+                *(connection.call(command) for connection in self._connections.values()), return_exceptions=True
+            )
 
     # --- Heartbeats ---
 
     async def _send_heartbeats(self) -> None:
         """Tell every broker which groups this client is in. Raises the first error when no broker answered."""
+        self._must_report = True
         command = commands.HeartBeat(
             client_id=self._client_id,
             protocol="websocket",
@@ -419,6 +439,11 @@ class Membership:
             for consumer, offset in entries:
                 if consumer.progress is not None:
                     consumer.progress.committed = offset
+
+
+def _gets_none(windows: list[commands.ConsumerWindow]) -> bool:
+    """Whether one of the subscriptions gets no messages now."""
+    return any(window.is_full or not window.permits for window in windows)
 
 
 def _subscription_data(subscription: Subscription, joined: Joined) -> commands.SubscriptionData:

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from api.consumer.permits import Buffer, Permits
 from api.consumer.queue_consumer import Queue, QueueConsumer, Shared, Wanted
-from api.http.limits import MAX_WINDOW
+from api.http.limits import MAX_SPAN, MAX_WINDOW
 from api.http.outbox import Outbox
 from api.http.problems import Problem
 from api.http.schemas import MessageView, copied
@@ -108,6 +108,16 @@ class Subscription:
     def to_commit(self) -> list[Offset]:
         """Offsets that differ from the committed ones."""
         return _to_commit(self._consumers.values())
+
+    def window(self) -> commands.ConsumerWindow:
+        """How much the client still accepts."""
+        consumers = self._consumers.values()
+        return commands.ConsumerWindow(
+            topic=self.topic,
+            permits=self._permits.left,
+            unacknowledged=sum(map(_open, consumers)),
+            is_full=any(consumer.progress is not None and consumer.progress.span >= MAX_SPAN for consumer in consumers),
+        )
 
     # --- Frames of the client ---
 

@@ -145,9 +145,13 @@ def _by_client(queues: Iterable[Queue], owner: Callable[[Queue], str | None]) ->
 
 
 def _windows(group: Group, client_id: str) -> list[ClientWindow]:
-    """The client's windows, those of one broker: each broker is told the same."""
-    found = (one.windows for one in group.facts)
-    return next((own for windows in found if (own := [one for one in windows if one.client_id == client_id])), [])
+    """The client's windows that let nothing through, from one broker: each is told the same.
+
+    Other windows are not reported when they change, so their numbers are old.
+    """
+    found = ([own for own in one.windows if own.client_id == client_id] for one in group.facts)
+    windows = next((own for own in found if own), [])
+    return [one for one in windows if one.window.is_full or not one.window.permits]
 
 
 def _handed(group: Group, explained: set[str]) -> Iterator[Verdict]:

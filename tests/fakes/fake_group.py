@@ -34,6 +34,7 @@ class FakeGroup:
             commands.HeartBeat: self._beat,
             commands.GetClients: commands.Clients(seq=1, total=0, clients=[]),
             commands.UnregisterClient: self._unregister,
+            commands.ReportWindows: commands.Done(),
             commands.GetConsumerListByGroup: self._list,
             commands.QueryOffset: self._offset,
             commands.UpdateConsumerOffset: self._commit,

@@ -447,3 +447,38 @@ async def test_queues_stay_assigned_while_a_broker_does_not_answer(port: FakePor
         first.notify()
         await until(lambda: len(second.sent(commands.GetTopic)) > seen)
         await client.quiet()
+
+
+# Permits that are used up
+
+
+async def test_a_client_that_gets_no_messages_says_why(monkeypatch: pytest.MonkeyPatch, group: FakeGroup) -> None:
+    monkeypatch.setattr(membership, "COMMIT_S", 0.001)
+    reports: list[list[commands.ConsumerWindow]] = []
+    group.port.replies[commands.ReportWindows] = lambda command: reports.append(command.windows) or commands.Done()
+
+    def window(permits: int, unacknowledged: int = 0) -> list[commands.ConsumerWindow]:
+        return [commands.ConsumerWindow(topic="T", permits=permits, unacknowledged=unacknowledged)]
+
+    async with connected() as client:
+        await client.subscribe()
+        await until(lambda: reports == [window(0)])
+        await client.permit(1)
+        await until(lambda: reports[1:] == [window(1)])
+        group.publish("one")
+        await client.receive("message")
+        await until(lambda: reports[2:] == [window(0, 1)])
+        await client.permit(5)
+        await until(lambda: reports[3:] == [window(5, 1)])
+        await client.send(type="ack", id=1, offsets=[{"offset": 0, "queue_id": 0}])
+        await until(lambda: len(group.sent(commands.UpdateConsumerOffset)) >= 1)
+        await client.quiet()
+    assert len(reports) == 4, "a client that gets messages reports nothing"
+
+
+async def test_a_report_is_repeated_after_a_heartbeat(monkeypatch: pytest.MonkeyPatch, group: FakeGroup) -> None:
+    monkeypatch.setattr(membership, "COMMIT_S", 0.001)
+    monkeypatch.setattr(membership, "HEARTBEAT_S", 0.002)
+    async with connected() as client:
+        await client.subscribe()
+        await until(lambda: len(group.sent(commands.ReportWindows)) > 2)

@@ -65,8 +65,8 @@ def test_a_websocket_consumer_that_acknowledges_nothing() -> None:
     assert answer.verdicts[0].evidence["permits"] == 0 and answer.verdicts[0].evidence["unacknowledged"] == 90
     full = verdicts(facts(still, members=[web()], windows=[window(permits=3, unacknowledged=90, is_full=True)]))
     assert full.verdicts[0].sentence.endswith("; too many are not acknowledged, so it gets no more.")
-    unknown = verdicts(facts(still, members=[web()]))
-    assert unknown.verdicts[0].evidence["permits"] is None, "nobody reported the permits: unknown, not 0"
+    unknown = verdicts(facts(still, members=[web()], windows=[window(permits=7, unacknowledged=1)]))
+    assert unknown.verdicts[0].evidence["permits"] is None, "an old report: unknown, not 7 and not 0"
 
 
 QUIET = {"state": "not_polling", "polled_ms_ago": 45_000, "offset": 60, "pull_offset": 60}

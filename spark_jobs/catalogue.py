@@ -13,7 +13,13 @@ class ReportInfo(NamedTuple):
     """Whether it has no figures for a store without a poll journal."""
     is_daily: bool = False
     """Whether a scheduled run covers the previous day."""
+    look_back_ms: int = 0
+    """How much of the time before a window it reads too, and of the time after it; ms. What is further away is unknown
+    to a run with a window."""
 
+
+LOOK_BACK_MS = 24 * 3_600_000
+"""Longer than messages are usually delayed, and than groups are behind."""
 
 REPORTS = {
     info.name: info
@@ -42,7 +48,12 @@ REPORTS = {
             "Requests and waiting that long polling saves, compared with a pull every second and every 100 ms.",
             True,
         ),
-        ReportInfo("consumer_lag", "Consumer lag", "How far groups are behind, in messages and in time."),
+        ReportInfo(
+            "consumer_lag",
+            "Consumer lag",
+            "How far groups are behind, in messages and in time.",
+            look_back_ms=LOOK_BACK_MS,
+        ),
         ReportInfo(
             "skew",
             "Skew",
@@ -52,11 +63,13 @@ REPORTS = {
             "end_to_end_latency",
             "End-to-end latency",
             "How long messages take from birth to storage, and from storage to delivery.",
+            look_back_ms=LOOK_BACK_MS,
         ),
         ReportInfo(
             "retries",
             "Retries and delays",
             "Messages sent back, dead letters, and how late delayed messages are delivered.",
+            look_back_ms=LOOK_BACK_MS,
         ),
         ReportInfo(
             "slow_consumers",
@@ -65,7 +78,11 @@ REPORTS = {
             True,
         ),
         ReportInfo(
-            "daily_summary", "Daily summary", "The figures of all other reports, by day and topic.", is_daily=True
+            "daily_summary",
+            "Daily summary",
+            "The figures of all other reports, by day and topic.",
+            is_daily=True,
+            look_back_ms=LOOK_BACK_MS,
         ),
     )
 }

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker_core.formats import rocketmq_json
+from spark_jobs.lake.delta import files_in
 from spark_jobs.lake.lake import Lake
 from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, with_lake
-from spark_jobs.reports.shape import GROUPS, OFFSETS, POP_RETRIES, TOPICS, Inputs, Report
+from spark_jobs.reports.shape import GROUPS, OFFSETS, POP_RETRIES, QUEUE_ENDS, STORED_AT, TOPICS, Inputs, Report
 from spark_jobs.reports.topics import pop_retry_owner
 from spark_jobs.sources.commit_log_segments import SMALLEST_SHARE, LogPlan, filler_size, plan_log, share
+from spark_jobs.sources.consume_queues import consume_queue_ends, store_time
 from spark_jobs.sources.poll_journal_files import JournalSurvey, survey
 from spark_jobs.spark.session import parallelism
 
@@ -22,15 +24,26 @@ if TYPE_CHECKING:
 FEW_ROWS, FEW_RANGES = 200_000, 2
 """Up to so many rows of journals and lakes, and ranges of a log, are read once and cached for all parts of a report."""
 
+MOST_LOOKED_UP = 10_000
+"""Messages before a window whose store times are looked up one by one."""
+Window = tuple[int | None, int | None]
+
 
 class StoreInputs:
     """One broker's store as of now. Only what the report reads is examined.
 
-    With a lake, log and journal are read from the lake's end only. NotAStoreError for a path that is not a store.
+    With a lake, log and journal are read from the lake's end only. ``window``: the store times that are needed; None
+    leaves a side open. NotAStoreError for a path that is not a store.
     """
 
     def __init__(
-        self, spark: "SparkSession", broker: str, store: Path, report: Report, lake: Lake | None = None
+        self,
+        spark: "SparkSession",
+        broker: str,
+        store: Path,
+        report: Report,
+        lake: Lake | None = None,
+        window: Window = (None, None),
     ) -> None:
         self._spark = spark
         self.broker = broker
@@ -39,12 +52,25 @@ class StoreInputs:
         self._known = known_of_journal(lake)
         self.plan: LogPlan | None = None
         if report.reads:
-            self.plan = plan_log(store, start=(lake.position or 0) if lake else 0)
+            start = (lake.position or 0) if lake else 0
+            self.plan = plan_log(store, start=start, from_ms=window[0], to_ms=window[1])
         self.journal: JournalSurvey | None = None
         if report.polls:
             tail = survey(store, self._known)
             self.journal = with_lake(tail, store, lake) if lake else tail
+        self.window = window
         self.offsets, self.topics, self.groups = stored_offsets(store), stored_topics(store), stored_groups(store)
+
+    @property
+    def queue_ends(self) -> list[tuple[str, int, int]]:
+        """(topic, queue, end) of each queue, as the broker's consume queues have it."""
+        return [(end.topic, end.queue_id, end.end_offset) for end in consume_queue_ends(self.store)]
+
+    @property
+    def lake_rows(self) -> int:
+        """The rows of the lake's files that are read."""
+        files = [*self.lake.messages, *self.lake.polls] if self.lake else []
+        return sum(file.rows for file in files_in(files, *self.window))
 
     @property
     def pop_retries(self) -> list[tuple[str, str, str]]:
@@ -104,11 +130,19 @@ class StoreInputs:
         return self._spark.createDataFrame([], schema).limit(0)
 
 
+def window_read(report: Report, from_ms: int | None, to_ms: int | None) -> Window:
+    """The times of which a report over a window needs messages and polls."""
+    return (
+        None if from_ms is None else from_ms - report.look_back_ms,
+        None if to_ms is None else to_ms + report.look_back_ms,
+    )
+
+
 class RunInputs:
     """The inputs of a report and its parts: the rows of all its stores together.
 
     ``bounds``: the beginnings of the periods that have figures of their own, ms, ascending. ``to_ms``: the end of the
-    last one.
+    last one. ``now_ms``: the time of the run.
     """
 
     def __init__(
@@ -118,6 +152,7 @@ class RunInputs:
         report: Report,
         bounds: Sequence[int] = (),
         to_ms: int | None = None,
+        now_ms: int = 0,
     ) -> None:
         self._spark = spark
         self.stores = tuple(stores)
@@ -125,13 +160,13 @@ class RunInputs:
         self._bounds = tuple(bounds)
         self._from_ms = self._bounds[0] if self._bounds else None
         self._to_ms = to_ms
+        self._now_ms = now_ms
 
     @cached_property
     def are_few(self) -> bool:
         """Whether there is so little to read that planning and distributing takes longer than reading."""
         ranges = [part for store in self.stores if store.plan for part in store.plan.ranges]
-        lakes = [store.lake for store in self.stores if store.lake]
-        of_lakes = sum(file.rows for lake in lakes for file in lake.messages)
+        of_lakes = sum(store.lake_rows for store in self.stores)
         of_journals = sum(store.journal.entries for store in self.stores if store.journal)
         return (
             len(ranges) <= FEW_RANGES * len(self.stores)
@@ -142,6 +177,7 @@ class RunInputs:
     def of(self, report: Report) -> Inputs:
         """The inputs of the constructor's report, or of a part of that report, which reads no other columns."""
         messages, polls = self._kept_for(report) if self.are_few else self._rows(report)
+        since_ms, until_ms = window_read(report, self._from_ms, self._to_ms)
         return Inputs(
             messages,
             polls,
@@ -153,15 +189,23 @@ class RunInputs:
             self._to_ms,
             len(self.stores),
             self.of,
+            since_ms=since_ms,
+            is_current=until_ms is None or until_ms >= self._now_ms,
+            queue_ends=lambda: self._table(QUEUE_ENDS, lambda store: store.queue_ends),
+            stored_at=self._stored_at,
         )
+
+    def _stored_at(self, wanted: "DataFrame") -> "DataFrame":
+        stores = {store.broker: store.store for store in self.stores}
+        rows = [(*row, store_time(stores[row[0]], *row[1:])) for row in wanted.limit(MOST_LOOKED_UP).collect()]
+        return self._spark.createDataFrame(rows, STORED_AT)
 
     def _rows(self, report: Report) -> "tuple[DataFrame, DataFrame]":
         """(messages, polls) as the report asks for them."""
-        window = (self._from_ms, self._to_ms) if report.within_window else (None, None)
-        polls_from = None if report.looks_back else self._from_ms
+        window = window_read(report, self._from_ms, self._to_ms)
         return (
             self._union(lambda store: store.messages(report.reads, *window)),
-            self._union(lambda store: store.polls(report.polls, polls_from, self._to_ms)),
+            self._union(lambda store: store.polls(report.polls, *window)),
         )
 
     def _union(self, rows_of: "Callable[[StoreInputs], DataFrame]") -> "DataFrame":
@@ -175,8 +219,9 @@ class RunInputs:
     def _kept_for(self, report: Report) -> "tuple[DataFrame, DataFrame]":
         """The same, from the rows that are read once for all parts."""
         messages, polls = self._kept
-        if report.polls and not report.looks_back and self._from_ms is not None:
-            polls = polls.where(f"at_ms >= {self._from_ms}")
+        for bound, compare in zip(window_read(report, self._from_ms, self._to_ms), (">=", "<"), strict=True):
+            if bound is not None and report.polls:
+                polls = polls.where(f"at_ms {compare} {bound}")
         return messages.select("broker", *report.reads), polls.select("broker", *report.polls)
 
     @cached_property
@@ -262,6 +307,7 @@ def log_described(plan: LogPlan, segments: list[dict[str, Any]]) -> dict[str, An
         "messages": messages,
         "mean_size": size / messages if messages else 0.0,
         "segments_read": len(stops) - len(gone),
+        "segments_outside": plan.segments_outside,
         "segments_gone": gone,
         "segments_unread": list(plan.segments_unread),
         "foreign_files": list(plan.foreign_files),

@@ -45,6 +45,7 @@ def report_without_journal(job: Job, now: Callable[[], datetime]) -> dict[str, A
         "rows": [],
         "total": total,
         "parameters": parameters(job),
+        "look_back_ms": info.look_back_ms,
         "inputs": sources,
         "words": [],
         "step_ms": MINUTE_MS,

@@ -73,7 +73,7 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
 
     NotAStoreError, WindowError, LakeError, KeyError for an unknown report.
     """
-    from spark_jobs.inputs import RunInputs, StoreInputs
+    from spark_jobs.inputs import RunInputs, StoreInputs, window_read
     from spark_jobs.lake.report_lake import lake_for
     from spark_jobs.output.files import write_folder
     from spark_jobs.output.notes import notes_of_run
@@ -85,12 +85,13 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     report = load(job.report)
     progress(1, "looking what there is")
     bounds = [part.from_ms for part in reversed(parts) if part.from_ms is not None]
+    needed = window_read(report, min(bounds, default=None), parts[0].to_ms)
     stores, lake_problems = [], []
     for broker, path in job.stores:
         lake, problems = lake_for(path, job.lakes, job.source)
         lake_problems += problems
-        stores.append(StoreInputs(spark, broker, path, report, lake))
-    inputs = RunInputs(spark, stores, report, bounds, parts[0].to_ms)
+        stores.append(StoreInputs(spark, broker, path, report, lake, needed))
+    inputs = RunInputs(spark, stores, report, bounds, parts[0].to_ms, int(started.timestamp() * 1000))
     with ExitStack() as stack:
         stack.callback(inputs.forget)
 
@@ -115,6 +116,7 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
         "rows": next(iter(result.tables.values())).to_pylist(),
         "total": result.total,
         "parameters": parameters(job),
+        "look_back_ms": info.look_back_ms,
         "inputs": sources,
         "words": words(job.report, result.total | {"step_ms": result.step_ms}, result.tables),
         "step_ms": result.step_ms,

@@ -7,7 +7,7 @@ visible in one commit, a repeated append is recognised, and of two processes tha
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -192,6 +192,13 @@ def delta_schema(table: str) -> Schema:
         for field in schema_of(table, with_bodies=True)
     ]
     return Schema.from_arrow(pa.schema([*plain, ("date", pa.date32()), ("broker", pa.string())]))
+
+
+def files_in(files: Iterable[LakeFile], from_ms: int | None, to_ms: int | None) -> list[LakeFile]:
+    """The files that may have rows of the times in [from_ms, to_ms); None leaves that side open."""
+    return [
+        file for file in files if (from_ms is None or file.max_ms >= from_ms) and (to_ms is None or file.min_ms < to_ms)
+    ]
 
 
 def counted(files: Sequence[LakeFile]) -> Rows:

@@ -82,7 +82,7 @@ def with_lake(tail: JournalSurvey, store: str | Path, lake: Lake) -> JournalSurv
 
 def gap_bytes(lake: Lake, plan: LogPlan | None) -> int:
     """Bytes of the log that were deleted before the lake had read them, including those behind the lake's end."""
-    behind = max(0, plan.start - lake.position) if plan and lake.position is not None else 0
+    behind = max(0, plan.log_start - lake.position) if plan and lake.position is not None else 0
     return behind + lake.notes.gap_bytes
 
 
@@ -141,7 +141,7 @@ def lake_notes(
         sentences.append(f"When the lake was filled: {implausible_note(left_out)}")
     if plan is not None and plan.ended_by in CUT_SHORT:
         sentences.append(
-            f"The log cannot be read behind byte {plan.end:,}, since {CUT_SHORT[plan.ended_by]}. Neither the "
+            f"The log cannot be read behind byte {plan.log_end:,}, since {CUT_SHORT[plan.ended_by]}. Neither the "
             f"report nor the lake has what follows, including {len(plan.segments_unread):,} segments."
         )
     if journal is not None and lake.notes.missing_journal_files:

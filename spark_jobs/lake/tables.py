@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from spark_jobs.lake.delta import LakeFile
+from spark_jobs.lake.delta import LakeFile, files_in
 from spark_jobs.lake.lake import Lake
 from spark_jobs.lake.sync import Progress, Synced, Wanted, sync
 from spark_jobs.lake.tasks import Done, LogWork, Work, carry_out_in_spark
@@ -76,11 +76,7 @@ def _read(
 ) -> "DataFrame":
     from pyspark.sql import functions as F
 
-    paths = [
-        file.path
-        for file in files
-        if (from_ms is None or file.max_ms >= from_ms) and (to_ms is None or file.min_ms < to_ms)
-    ]
+    paths = [file.path for file in files_in(files, from_ms, to_ms)]
     if not paths:
         return spark.createDataFrame([], schema(*columns))
     reader = spark.read.schema(schema(*dict.fromkeys([*columns, time]))).option("recursiveFileLookup", "true")

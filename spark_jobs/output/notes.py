@@ -45,7 +45,7 @@ def store_notes(info: ReportInfo, store: StoreInputs, source: dict[str, Any], is
         sentences.append("The poll journal of this store is empty: no pull has ended yet.")
     elif is_empty and plan is None:
         sentences.append(f"The poll journal has no entry of what was asked for{_restriction(job)}.")
-    if plan is not None and plan.end <= plan.start and store.lake is None:
+    if plan is not None and plan.log_end <= plan.log_start and store.lake is None:
         sentences.append("The commit log of this store is empty.")
     elif plan is not None and is_empty:
         sentences.append(f"The commit log has no message of what was asked for{_restriction(job)}.")

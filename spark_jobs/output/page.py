@@ -27,12 +27,14 @@ _PLACE = re.compile(r"{{ (\w+) }}")
 """A placeholder of the page. All are replaced in one pass, so that none is searched for in data from the store."""
 PREVIOUS = "previous"
 """The table that the first one is compared with."""
+HOUR_MS = 3_600_000
 
 ENDS = {
     "safe end": "up to there its broker had it on the disk",
     "unwritten space": "nothing is written behind that",
     "invalid record": "what lies there is not a valid record",
     "end of the last segment": "the last segment ends there",
+    "end of the window": "what follows was stored after the window",
     "no segment": "there is no segment",
 }
 """Why a log ends where it ends, for the reader."""
@@ -90,6 +92,10 @@ def lead(summary: dict[str, Any]) -> str:
     """The time, brokers, topic and group of the report, as one line."""
     parameters, brokers = summary["parameters"], summary["brokers"]
     words = [window(parameters["from_ms"], parameters["to_ms"])]
+    if summary["look_back_ms"] and words[0] != window(None, None):
+        words.append(
+            f"with what happened {summary['look_back_ms'] // HOUR_MS} hours before and after, where it matters"
+        )
     words.append(f"at {f'{len(brokers)} brokers: ' if len(brokers) > 1 else ''}{', '.join(brokers)}")
     words += [
         f"{what} {parameters[name]} only"
@@ -137,6 +143,7 @@ def source_read(source: dict[str, Any]) -> dict[str, str]:
             + ends,
             "Segments": f"{source['segments_read']} read"
             + counted(len(source["segments_unread"]), "behind the end, not read")
+            + counted(source["segments_outside"], "outside the window, not read")
             + counted(len(source["segments_gone"]), "deleted meanwhile")
             + counted(len(source["foreign_files"]), "files that are none", "file that is none"),
             "Torn": f"{source['torn_bytes']:,} bytes that are no record",

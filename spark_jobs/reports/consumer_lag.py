@@ -5,17 +5,22 @@ so every queue has a lag in every step from its group's first commit on. The lag
 that is not committed. Without a journal there are only the offsets that the broker stored last: one step, at the log's
 end. If a topic was deleted and created again, its queues begin at 0 again, and only the newest topic counts. Topics and
 groups that were deleted, and the broker's own topics, are left out.
+
+A run with a window reads LOOK_BACK_MS before and after it. What was read says what was before: a commit has the offset
+before it, and a queue's first message has the offset at which the queue ended. If a group has not committed up to now,
+its stored offset has not changed since; the same is true of the end of a queue without a message.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_jobs.catalogue import LOOK_BACK_MS
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.steps import DAY_MS, STEPS_MS, floored, reason
+from spark_jobs.reports.steps import DAY_MS, MINUTE_MS, STEPS_MS, floored, reason
 from spark_jobs.reports.topics import is_of_clients
 
 READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "store_ts")
-POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "next_offset", "max_offset")
+POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "from_offset", "next_offset", "max_offset")
 MOST_STEPS = 720
 """Steps between the first commit and the last message. Every queue of every group has a row for each step."""
 LOOKED_AT = 10
@@ -28,7 +33,7 @@ _GROUP = ("broker", "topic", "group")
 
 
 def stored(messages: DataFrame) -> DataFrame:
-    """By segment, queue and minute: messages, bytes, the ends of the records and of the queue, and the last time."""
+    """By segment, queue and minute: messages, bytes, ends of records, first offset, the queue's end, and last time."""
     return (
         messages.withColumn("minute_ts", floored(F.col("store_ts")))
         .groupBy("segment", *_QUEUE, "minute_ts")
@@ -36,6 +41,7 @@ def stored(messages: DataFrame) -> DataFrame:
             F.count("*").alias("messages"),
             F.sum("total_size").alias("bytes"),
             F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
+            F.min_by("queue_offset", "physical_offset").alias("begin_offset"),
             (F.max_by("queue_offset", "physical_offset") + 1).alias("end_offset"),
             F.max("store_ts").alias("last_ts"),
         )
@@ -43,9 +49,8 @@ def stored(messages: DataFrame) -> DataFrame:
 
 
 def seen(polls: DataFrame) -> DataFrame:
-    """By group, queue and minute: the last committed offset, the end of the queue, and how many commits and pulls.
-
-    The offset is null where none was committed in that minute: a commit that changes nothing is no entry.
+    """By group, queue and minute: the offset before the commits and behind them, the queue's end, and how many commits
+    and pulls. The offset is null where none was committed in that minute: a commit that changes nothing is no entry.
     """
     is_commit = F.col("kind") == "committed"
     when = F.when(is_commit, F.struct("at_ms", "next_offset"))
@@ -54,6 +59,7 @@ def seen(polls: DataFrame) -> DataFrame:
         polls.withColumn("minute_ts", floored(F.col("at_ms")))
         .groupBy(*_KEYS, "minute_ts")
         .agg(
+            F.min_by("from_offset", when).alias("before"),
             F.max_by("next_offset", when).alias("offset"),
             F.max_by("max_offset", ends).alias("end_offset"),
             F.count_if(is_commit).alias("commits"),
@@ -77,23 +83,51 @@ def left_out(seen: DataFrame, kept: DataFrame) -> DataFrame:
     return reason(dropped.where(is_own), "broker_topic").unionByName(reason(dropped.where(~is_own), "deleted"))
 
 
-def with_offsets(seen: DataFrame, offsets: DataFrame, stored: DataFrame) -> DataFrame:
-    """The same rows, and for queues without a commit the offset that the broker stored, as of the log's end."""
+def with_offsets(seen: DataFrame, offsets: DataFrame, stored: DataFrame, since_ms: int | None = None) -> DataFrame:
+    """The same rows, and for queues without a commit the offset that the broker stored, as of the log's end.
+
+    If only the time from ``since_ms`` on was read, also the offsets before that. Where nothing was committed up to now,
+    the stored offset was valid since the journal's first entry that was read.
+    """
+    commits = seen.where("offset is not null")
     log_ends = stored.groupBy("broker").agg(F.max("last_ts").alias("last_ts"))
-    known = seen.where("offset is not null").select(*_KEYS).distinct()
-    others = offsets.join(known, [*_KEYS], "left_anti").join(log_ends, "broker")
-    nothing = F.lit(0).cast("long")
-    return seen.unionByName(
-        others.select(
-            *_KEYS,
-            floored(F.col("last_ts")).alias("minute_ts"),
-            "offset",
-            F.lit(None).cast("long").alias("end_offset"),
-            nothing.alias("commits"),
-            nothing.alias("pulls"),
-            "last_ts",
-        )
+    others = offsets.join(commits.select(*_KEYS).distinct(), [*_KEYS], "left_anti").join(log_ends, "broker", "left")
+    if since_ms is None:
+        return seen.unionByName(_known_at(others, F.col("last_ts")).where("last_ts is not null"))
+    begins = seen.groupBy("broker").agg(F.min("minute_ts").alias("begin_ts"))
+    at_first = others.join(begins, "broker", "left").withColumn("last_ts", F.coalesce("begin_ts", "last_ts"))
+    earlier = commits.groupBy(*_KEYS).agg(F.min_by("before", "minute_ts").alias("offset")).where("offset is not null")
+    return seen.unionByName(_known_at(at_first, F.col("last_ts")).where("last_ts is not null")).unionByName(
+        _known_at(earlier, F.lit(since_ms - MINUTE_MS))
     )
+
+
+def _known_at(offsets: DataFrame, ts: Column) -> DataFrame:
+    """Rows as of ``seen`` for offsets that are known from elsewhere, as of a time."""
+    nothing, unknown = F.lit(0).cast("long"), F.lit(None).cast("long")
+    return offsets.select(
+        *_KEYS,
+        floored(ts).cast("long").alias("minute_ts"),
+        unknown.alias("before"),
+        "offset",
+        unknown.alias("end_offset"),
+        nothing.alias("commits"),
+        nothing.alias("pulls"),
+        ts.cast("long").alias("last_ts"),
+    )
+
+
+def ends_before(stored: DataFrame, seen: DataFrame, queue_ends: DataFrame | None, since_ms: int) -> DataFrame:
+    """Where queues ended before ``since_ms``: at the first offset that was read of them.
+
+    ``queue_ends``: where they end now, which is the same for those of which nothing was read; None: not known.
+    """
+    first = stored.groupBy(*_QUEUE).agg(F.min_by("begin_offset", "minute_ts").alias("end_offset"))
+    if queue_ends is not None:
+        known = first.select(*_QUEUE).unionByName(seen.where("end_offset is not null").select(*_QUEUE)).distinct()
+        first = first.unionByName(queue_ends.join(known, [*_QUEUE], "left_anti").select(*_QUEUE, "end_offset"))
+    ts = F.lit(since_ms - MINUTE_MS)
+    return first.select(*_QUEUE, floored(ts).cast("long").alias("minute_ts"), ts.alias("last_ts"), "end_offset")
 
 
 def timeline(seen: DataFrame, stored: DataFrame, from_ms: int | None, to_ms: int | None) -> DataFrame:
@@ -116,16 +150,17 @@ def timeline(seen: DataFrame, stored: DataFrame, from_ms: int | None, to_ms: int
     )
 
 
-def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame) -> DataFrame:
+def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame, before: DataFrame | None = None) -> DataFrame:
     """By group, queue and step with a change: the offset if it changed, the queue's end, commits and pulls.
 
-    Changes before the first step count in the first step.
+    Changes before the first step count in the first step. ``before``: the result of ``ends_before``.
     """
     known = (
         stored.select(*_QUEUE, "minute_ts", "last_ts", "end_offset")
         .unionByName(seen.select(*_QUEUE, "minute_ts", "last_ts", "end_offset"))
         .where("end_offset is not null")
     )
+    known = known if before is None else known.unionByName(before)
     ends = known.groupBy(*_QUEUE, "minute_ts").agg(
         F.max_by("end_offset", F.struct("last_ts", "end_offset")).alias("end_offset")
     )
@@ -142,7 +177,7 @@ def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame) -> DataFram
     )
     minute, first = F.col("minute_ts"), F.col("first_ts")
     counted = [F.sum(F.when(minute >= first, F.col(name)).otherwise(0)).alias(name) for name in ("commits", "pulls")]
-    known_of_groups = seen.drop("last_ts", "end_offset").unionByName(grown, allowMissingColumns=True)
+    known_of_groups = seen.drop("last_ts", "end_offset", "before").unionByName(grown, allowMissingColumns=True)
     return (
         known_of_groups.crossJoin(F.broadcast(timeline))
         .where("minute_ts <= last_ts")
@@ -189,6 +224,23 @@ def with_oldest(states: DataFrame, messages: DataFrame) -> DataFrame:
     return states.join(found, [*_QUEUE, "offset"], "left")
 
 
+def unread(states: DataFrame, stored: DataFrame) -> DataFrame:
+    """The first messages that are not committed, of those that lie before everything that was read of their queue."""
+    first = stored.groupBy(*_QUEUE).agg(F.min("begin_offset").alias("begin_offset"))
+    wanted = states.where("lag > 0").join(first, [*_QUEUE], "left")
+    return wanted.where("begin_offset is null or offset < begin_offset").select(*_QUEUE, "offset").distinct()
+
+
+def no_commits(seen: DataFrame, offsets: DataFrame, minute_ts: int) -> DataFrame:
+    """Queues of groups whose offsets are unknown, because their commits are far away from the window."""
+    queues = offsets.join(seen.where("offset is not null").select(*_KEYS).distinct(), [*_KEYS], "left_anti")
+    queues = queues.where(is_of_clients(F.col("topic")))
+    one = F.lit(1).cast("long")
+    return reason(
+        queues.select(*_KEYS, F.lit(minute_ts).cast("long").alias("minute_ts"), one.alias("samples")), "no_commit"
+    )
+
+
 def by_step(states: DataFrame, timeline: DataFrame) -> DataFrame:
     """A row for each group, queue and step up to the last: the lag at the step's end."""
     step, last = F.col("step_ms"), F.col("last_ts")
@@ -217,19 +269,28 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
         """Later steps read these facts several times. In a single plan Spark would compute them each time."""
         return inputs.read(facts, part, 5) if inputs.read else facts
 
+    since_ms = inputs.since_ms
     scanned = read(0, stored=stored(inputs.messages), seen=seen(inputs.polls))
-    of_the_log = scanned["stored"]
-    everything = read(1, seen=with_offsets(scanned["seen"], inputs.offsets(), of_the_log))["seen"]
+    of_the_log, offsets = scanned["stored"], inputs.offsets()
+    given = offsets if inputs.is_current else offsets.limit(0)
+    everything = read(1, seen=with_offsets(scanned["seen"], given, of_the_log, since_ms))["seen"]
     known = existing(existing(everything, inputs.topics(), "topic"), inputs.groups(), "group")
     known = known.where(is_of_clients(F.col("topic")))
     when = timeline(known, of_the_log, inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
     when = read(2, steps=when)["steps"]
-    changed = read(3, states=states(changes(known, of_the_log, when)))["states"]
-    return {
-        "stored": of_the_log,
-        "lag": by_step(with_oldest(changed, inputs.messages), when),
-        "left_out": left_out(everything, known),
-    }
+    before = None
+    if since_ms is not None:
+        now = inputs.queue_ends() if inputs.is_current and inputs.queue_ends else None
+        before = ends_before(of_the_log, everything, now, since_ms)
+    changed = read(3, states=states(changes(known, of_the_log, when, before)))["states"]
+    aged, missing = with_oldest(changed, inputs.messages), left_out(everything, known)
+    if since_ms is not None and inputs.stored_at:
+        earlier = inputs.stored_at(unread(changed, of_the_log)).withColumnRenamed("oldest_ts", "earlier_ts")
+        aged = aged.join(earlier, [*_QUEUE, "offset"], "left")
+        aged = aged.withColumn("oldest_ts", F.coalesce("oldest_ts", "earlier_ts")).drop("earlier_ts")
+    if not inputs.is_current and inputs.to_ms is not None:
+        missing = missing.unionByName(no_commits(everything, offsets, inputs.to_ms - MINUTE_MS))
+    return {"stored": of_the_log, "lag": by_step(aged, when), "left_out": missing}
 
 
 def with_states(lag: DataFrame) -> DataFrame:
@@ -350,5 +411,5 @@ REPORT = Report(
         Chart("time", "Behind over time", "by_minute", ("lag", "lag_ms"), split=("group", "topic")),
         Chart("bars", "By queue", "by_queue", ("lag", "lag_ms"), split=("topic", "queue_id"), choose="group"),
     ),
-    looks_back=True,
+    look_back_ms=LOOK_BACK_MS,
 )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.catalogue import REPORTS
+from spark_jobs.catalogue import LOOK_BACK_MS, REPORTS
 from spark_jobs.reports import load
 from spark_jobs.reports.shape import ALL_BROKERS, Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.steps import DAY_MS, about, floored, in_window
@@ -176,5 +176,5 @@ REPORT = Report(
             "bars", "By topic", "by_topic", tuple(figure.name for figure in DAILY), split=("topic",), choose="day_ts"
         ),
     ),
-    looks_back=True,
+    look_back_ms=LOOK_BACK_MS,
 )

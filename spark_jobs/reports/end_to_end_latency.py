@@ -8,10 +8,11 @@ message has the time of birth of the first one.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.catalogue import LOOK_BACK_MS
 from spark_jobs.reports.histograms import SAMPLES, bucket_of, sampled
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
 from spark_jobs.reports.spreads import bars_table, chosen, spread_table
-from spark_jobs.reports.steps import floored, reason
+from spark_jobs.reports.steps import floored, reason, stored_since
 
 READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "born_ts", "store_ts")
 POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "from_offset", "next_offset", "messages")
@@ -109,7 +110,8 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     """Samples of the three stages, and what is not among them."""
     given = ranges(inputs.polls)
     incoming = on_their_way_in(inputs.messages)
-    outgoing = sampled(on_their_way_out(with_times(first_deliveries(given), inputs.messages)), *KEYS, value="value")
+    known = stored_since(inputs.messages, inputs.since_ms)
+    outgoing = sampled(on_their_way_out(with_times(first_deliveries(given), known)), *KEYS, value="value")
     stages = incoming.select(*KEYS, *SAMPLES).unionByName(outgoing)
     missing = outgoing.where("bucket is null and stage = 'stored_to_delivered'")
     return {
@@ -160,5 +162,5 @@ REPORT = Report(
         Chart("time", "Over time", "by_minute", ("p50_ms", "p99_ms", "max_ms"), choose="stage"),
         Chart("histogram", "How long it took", "histogram", ("samples",), choose="stage"),
     ),
-    looks_back=True,
+    look_back_ms=LOOK_BACK_MS,
 )

@@ -8,10 +8,11 @@ own topic. A message and its copy have the same UNIQ_KEY and count of retries.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.catalogue import LOOK_BACK_MS
 from spark_jobs.reports.histograms import sampled, spread, spread_columns, spread_schema
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import bars_table, spread_table
-from spark_jobs.reports.steps import floored, reason, share, stored
+from spark_jobs.reports.steps import floored, reason, share, stored, stored_since
 from spark_jobs.reports.topics import DEAD, RETRY
 from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC
 
@@ -96,7 +97,7 @@ def lateness(delayed: DataFrame, copies: DataFrame) -> DataFrame:
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
-    put_aside = delayed(inputs.messages)
+    put_aside = delayed(stored_since(inputs.messages, inputs.since_ms))
     late = sampled(
         lateness(put_aside, copies(inputs.messages, put_aside)),
         *_LATE,
@@ -228,4 +229,5 @@ REPORT = Report(
         Chart("bars", "Sent back, by topic", "by_topic", ("retries", "dead_letters"), split=("topic",)),
         Chart("histogram", "How late delayed messages were", "histogram", ("samples",), choose="level"),
     ),
+    look_back_ms=LOOK_BACK_MS,
 )

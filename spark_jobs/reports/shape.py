@@ -28,9 +28,10 @@ LEFT_OUT = {
     "broker_topic": "queues of the broker's own topics, such as those of delays, timers, transactions and pop",
     "own_messages": "messages in the broker's own topics, whose queues are not meant to be even",
     "deleted": "queues of topics or groups that were deleted",
+    "no_commit": "queues of groups that did not commit around the window: their offsets then are unknown",
     "clock_back": "times that lie before what they follow: a clock went back, or two clocks differ",
     "filtered": "messages that were given through a filter: it is not known which messages of the queue they were",
-    "not_in_the_log": "messages that are not in the log any more, or not yet",
+    "not_in_the_log": "messages that are not in the log any more, or not yet, or were stored long before the window",
     "not_due_known": "delayed messages whose due time is unknown, because no consume queue has it",
     "no_unique_key": "delayed messages without a UNIQ_KEY, by which the delivered copy would be found",
 }
@@ -63,6 +64,15 @@ class Inputs(NamedTuple):
     read: "Callable[[dict[str, DataFrame], int, int], dict[str, DataFrame]] | None" = None
     """(facts, part, parts) -> the same facts, computed now and cached. ``part`` of ``parts``: how much of the report's
     reading this is, for the progress."""
+    since_ms: int | None = None
+    """Messages and polls of the time from then on are complete; None: everything was read."""
+    is_current: bool = True
+    """Whether they are complete up to now."""
+    queue_ends: "Callable[[], DataFrame] | None" = None
+    """Where the queues end now: QUEUE_ENDS, of local stores."""
+    stored_at: "Callable[[DataFrame], DataFrame] | None" = None
+    """(broker, topic, queue_id, offset) -> STORED_AT: the store time of each of these messages, null if the store does
+    not have it any more."""
     topic: str | None = None
     group: str | None = None
     """The topic and the group of the run, for facts that have no such column."""
@@ -72,6 +82,8 @@ OFFSETS = "broker string, `group` string, topic string, queue_id int, offset lon
 GROUPS = "broker string, `group` string"
 POP_RETRIES = "broker string, topic string, pop_group string, pop_topic string"
 TOPICS = "broker string, topic string, queues int"
+QUEUE_ENDS = "broker string, topic string, queue_id int, end_offset long"
+STORED_AT = "broker string, topic string, queue_id int, offset long, oldest_ts long"
 
 
 class Table(NamedTuple):
@@ -135,7 +147,5 @@ class Report(NamedTuple):
     """By the name of the facts that they are computed from."""
     headlines: tuple[Figure, ...]
     charts: tuple[Chart, ...]
-    looks_back: bool = False
-    """Whether it also needs the journal from before the window."""
-    within_window: bool = False
-    """Whether it needs no messages that were stored outside the window."""
+    look_back_ms: int = 0
+    """As ``catalogue.ReportInfo.look_back_ms``."""

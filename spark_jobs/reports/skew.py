@@ -218,5 +218,4 @@ REPORT = Report(
             choose="group",
         ),
     ),
-    within_window=True,
 )

@@ -22,6 +22,11 @@ def in_window(facts: DataFrame, from_ms: int | None, to_ms: int | None) -> DataF
     return facts if to_ms is None else facts.where(F.col("minute_ts") < to_ms)
 
 
+def stored_since(messages: DataFrame, since_ms: int | None) -> DataFrame:
+    """Messages from then on. The log is read by segment, so a report with a window gets earlier ones too."""
+    return messages if since_ms is None else messages.where(F.col("store_ts") >= since_ms)
+
+
 def about(facts: DataFrame, topic: str | None, group: str | None) -> DataFrame:
     """Facts of one topic, of one group, or of both. Facts without a group column, or of no group (''), stay."""
     if topic is not None and "topic" in facts.columns:

@@ -186,5 +186,4 @@ REPORT = Report(
         Chart("bars", "Body sizes, up to", "by_size", ("messages", "body_bytes"), split=("size_class",)),
         Chart("bars", "By producer", "by_producer", ("messages", "bytes"), split=("born_host",)),
     ),
-    within_window=True,
 )

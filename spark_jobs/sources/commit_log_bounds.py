@@ -46,7 +46,9 @@ class Bounds(NamedTuple):
     def of_store(cls, store: str | os.PathLike[str]) -> "Bounds":
         """From a day before the log's first records to a day after the last change of its files."""
         segments = [entry for entry in entries(joined(store, "commitlog")) if entry.is_file and entry.name.isdecimal()]
-        first_ms = next((ms for entry in segments if (ms := _first_ms(entry.path, int(entry.name))) is not None), None)
+        first_ms = next(
+            (ms for entry in segments if (ms := first_store_ms(entry.path, int(entry.name))) is not None), None
+        )
         changed_ms = max((entry.modified_ms for entry in segments), default=0)
         is_copy = first_ms is None or changed_ms < first_ms - DAY_MS  # whose files have no time of their own
         from_ms = None if first_ms is None else first_ms - DAY_MS
@@ -91,7 +93,7 @@ def _outside(values: NDArray[np.int64], low: int, high: int) -> NDArray[np.bool_
     return (values < low) | (values > high)
 
 
-def _first_ms(path: str, base: int) -> int | None:
+def first_store_ms(path: str, base: int) -> int | None:
     """The store time with which a segment begins: the median of its first records'. None without any record."""
     try:
         segment = Segment.open(path, base, base, base + SAMPLE_BYTES)

@@ -3,36 +3,36 @@
 The log ends at ``safe_end`` if the broker publishes it. Otherwise, as in the store of a real RocketMQ broker, it ends
 behind the last valid record. Damage before that does not end the log: the scan resumes at the next valid record. A
 segment's size is not the end, because segments are preallocated.
+
+A window of store time leaves out the segments before and behind it. A segment's records were stored between its first
+record and that of the next segment, unless the clock was set back. CLOCK_SLACK_MS allows for that.
 """
 
 import os
 import re
 import socket
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 from typing import NamedTuple, TypeVar
 
-import numpy as np
-
 from broker_core.formats import commit_log_record, safe_end
 from spark_jobs.errors import NotAStoreError
-from spark_jobs.sources.commit_log_bounds import Bounds
-from spark_jobs.sources.commit_log_due import UNIT
+from spark_jobs.sources.commit_log_bounds import Bounds, first_store_ms
 from spark_jobs.sources.commit_log_files import entries, is_file, is_folder, is_local, joined, local_path, read_start
 from spark_jobs.sources.commit_log_loops import WORD
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment, first_record, is_blank_at, is_unwritten_at
+from spark_jobs.sources.consume_queues import LARGEST_RECORD, consume_queue_ends
 
 SEGMENT_NAME = re.compile(r"\d{20}")
 SMALLEST_SHARE, LARGEST_SHARE = 16 * 1024 * 1024, 1152 * 1024 * 1024
 """Bytes of the log that a task reads, at most a segment and a bit: a task costs some 50 ms, and one that fails begins
 anew."""
-LARGEST_RECORD = 20 * 1024 * 1024
-"""Bytes; looked at behind the place where a split should begin, so that a record is found there."""
 CHECKED_AT_THE_END = 256
 """Records before an end found by walking whose body checksums are compared: a torn write hides there."""
 
+CLOCK_SLACK_MS = 3_600_000
+"""By how much a clock may have been set back without messages being missed in a window of time."""
 TAIL_BYTES = 1024 * 1024
 """Bytes before the last record that a consume queue has, from which on records are walked to find the log's end."""
 
@@ -62,16 +62,22 @@ class LogPlan(NamedTuple):
     store: str
     ranges: tuple[LogRange, ...]
     start: int
+    """Where reading begins; ``log_start``, unless segments before the window are left out."""
     end: int
     ended_by: str
     """Why there: ``safe end``, ``unwritten space``, ``invalid record`` (and no valid one behind it), ``end of the last
-    segment``, ``the end asked for`` or ``no segment``."""
+    segment``, ``the end asked for``, ``end of the window`` or ``no segment``."""
     segments_unread: tuple[str, ...]
     """Segments behind the end that hold something; those made in advance do not count."""
     foreign_files: tuple[str, ...]
     """Names in the commit log's folder that are no segments."""
     bounds: Bounds
     """Records with a field outside these bounds are left out."""
+    log_start: int
+    """The first byte that the store has of what was asked for; the log ends at ``log_end``."""
+    log_end: int
+    segments_outside: int
+    """Segments that are not read because their messages were stored before or after the window."""
 
 
 def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tuple[str, ...]]:
@@ -122,10 +128,13 @@ def plan_log(
     end: int | None = None,
     split_bytes: int | Callable[[int], int] = LARGEST_SHARE,
     dispatched: bool = False,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
 ) -> LogPlan:
     """What a reader of [start, end) reads; without ``end``, up to where the log ends. A record begins at ``start``.
 
     ``split_bytes`` may be found from how much there is. ``dispatched``: only what the broker's queues have as well.
+    Segments without a message stored in [from_ms, to_ms) are left out at both ends.
     NotAStoreError for a path without a commit log.
     """
     segments, foreign = find_segments(store)
@@ -141,18 +150,57 @@ def plan_log(
             end = min(end, published.dispatched_offset)
     else:
         end, ended_by = find_end(store, segments, start)
-    first_offset = max(start, segments[0].base) if segments else start
-    last_offset = max(first_offset, min(end, max((s.limit for s in segments), default=end)))
+    log_start = max(start, segments[0].base) if segments else start
+    log_end = max(log_start, min(end, max((s.limit for s in segments), default=end)))
+    unread = [
+        f"{segment.base:020d}"
+        for segment in segments
+        if segment.base >= end and not is_unwritten_at(_opened(segment, segment.base, segment.base + 8), 0)
+    ]
+    known = [segment for segment in segments if max(start, segment.base) < min(end, segment.limit)]
+    low, high = segments_in(known, from_ms, to_ms)
+    first_offset = log_start if low == 0 else known[low].base
+    last_offset, ended_by = (log_end, ended_by) if high == len(known) else (known[high].base, "end of the window")
     wanted = split_bytes(last_offset - first_offset) if callable(split_bytes) else split_bytes
     ranges: list[LogRange] = []
-    unread = []
-    for segment in segments:
-        first, stop = max(start, segment.base), min(end, segment.limit)
-        if stop > first:
-            ranges.extend(split(segment, first, stop, wanted))
-        elif segment.base >= end and not is_unwritten_at(_opened(segment, segment.base, segment.base + 8), 0):
-            unread.append(f"{segment.base:020d}")
-    return LogPlan(os.fspath(store), tuple(ranges), first_offset, last_offset, ended_by, tuple(unread), foreign, bounds)
+    for segment in known[low:high]:
+        ranges.extend(split(segment, max(start, segment.base), min(end, segment.limit), wanted))
+    return LogPlan(
+        os.fspath(store),
+        tuple(ranges),
+        first_offset,
+        max(first_offset, last_offset),
+        ended_by,
+        tuple(unread),
+        foreign,
+        bounds,
+        log_start,
+        log_end,
+        len(known) - (high - low),
+    )
+
+
+def segments_in(segments: Sequence[SegmentFile], from_ms: int | None, to_ms: int | None) -> tuple[int, int]:
+    """[low, high) of the segments: the shortest run that has every message stored in [from_ms, to_ms).
+
+    Only a segment's first records are read. A segment that begins with damage does not shorten the run.
+    """
+    low, high = 0, len(segments)
+    if from_ms is None and to_ms is None:
+        return low, high
+    begins = [first_store_ms(segment.path, segment.base) for segment in segments]
+    if from_ms is not None:
+        for index, begin in enumerate(begins):
+            if begin is not None and begin + CLOCK_SLACK_MS >= from_ms:
+                break
+            low = low if begin is None else index
+    if to_ms is not None:
+        for index in reversed(range(low, len(segments))):
+            begin = begins[index]
+            if begin is not None and begin - CLOCK_SLACK_MS < to_ms:
+                break
+            high = high if begin is None else index
+    return low, high
 
 
 def _opened(file: SegmentFile, start: int, stop: int) -> Segment:
@@ -194,20 +242,10 @@ def last_dispatched(store: str | os.PathLike[str], start: int, stop: int) -> int
 
     Only a hint: consume queues may be incomplete, stale, damaged, or in RocksDB.
     """
-    largest = -1
-    for queue in local_path(store).glob("consumequeue/*/*") if is_local(store) else ():
-        for file in reversed(entries(str(queue))):
-            try:
-                units = np.memmap(file.path, UNIT, "r", shape=(file.size // UNIT.itemsize,))
-            except (OSError, ValueError):  # deleted, empty, or no file
-                continue
-            # The rest of a file is preallocated, so units that have a size come first.
-            count = bisect_left(range(len(units)), True, key=lambda index: units["size"][index] <= 0)
-            if count:
-                offset = int(units["offset"][count - 1])
-                largest = max(largest, offset if start <= offset < stop else -1)
-                break
-    return largest
+    if not is_local(store):
+        return -1
+    ends = (queue.physical_offset for queue in consume_queue_ends(local_path(store)))
+    return max((offset for offset in ends if start <= offset < stop), default=-1)
 
 
 def walk_to_end(segment: Segment, start: int, stop: int) -> tuple[list[int], int]:

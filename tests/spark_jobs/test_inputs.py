@@ -8,8 +8,9 @@ import pytest
 
 from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry, encode_header, file_name
 from spark_jobs import inputs as report_inputs
+from spark_jobs.catalogue import LOOK_BACK_MS
 from spark_jobs.errors import NotAStoreError
-from spark_jobs.inputs import RunInputs, StoreInputs, stored_offsets, stored_topics
+from spark_jobs.inputs import RunInputs, StoreInputs, stored_offsets, stored_topics, window_read
 from spark_jobs.reports import load
 from tests.spark_jobs.frames import rows
 from tests.spark_jobs.stores import make_store
@@ -46,12 +47,45 @@ def test_only_what_a_report_asks_for_is_read(spark: "SparkSession", tmp_path: Pa
     assert inputs.of(load("hold_time")).polls.count() == 2
 
 
-def test_of_the_journal_only_the_window_unless_a_report_looks_back(spark: "SparkSession", tmp_path: Path) -> None:
+@pytest.mark.parametrize("few_rows", [0, 200_000])
+def test_of_the_journal_only_the_window_and_what_a_report_looks_back(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_rows: int
+) -> None:
+    monkeypatch.setattr(report_inputs, "FEW_ROWS", few_rows)
     make_store(tmp_path, 1)
-    write_journal(tmp_path, 10, 20, 30)
-    inputs = inputs_of(spark, tmp_path, "daily_summary", (20,), 30)
-    assert rows(inputs.of(load("hold_time")).polls, "at_ms") == [(20,)]
-    assert rows(inputs.of(load("consumer_lag")).polls, "at_ms") == [(10,), (20,)]
+    begin, back = 10 * LOOK_BACK_MS, LOOK_BACK_MS
+    write_journal(tmp_path, begin - back - 1, begin - back, begin, begin + 10, begin + 9 + back, begin + 10 + back)
+    inputs = inputs_of(spark, tmp_path, "daily_summary", (begin,), begin + 10)
+    assert rows(inputs.of(load("hold_time")).polls, "at_ms") == [(begin,)]
+    lag = inputs.of(load("consumer_lag"))
+    assert rows(lag.polls, "at_ms") == [(begin - back,), (begin,), (begin + 10,), (begin + 9 + back,)]
+    assert (lag.since_ms, lag.is_current) == (begin - back, True)
+
+
+def test_a_window_is_current_if_nothing_newer_is_left_out(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path, 1)
+    to_ms = 10 * LOOK_BACK_MS
+    for now_ms, is_current in ((to_ms + LOOK_BACK_MS, True), (to_ms + LOOK_BACK_MS + 1, False)):
+        store = StoreInputs(spark, "a", tmp_path, load("consumer_lag"))
+        of_window = RunInputs(spark, [store], load("consumer_lag"), (0,), to_ms, now_ms)
+        assert of_window.of(load("consumer_lag")).is_current is is_current
+
+
+def test_of_the_log_only_the_segments_of_the_window_are_read(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path, 600, step_ms=3_600_000)
+    first_ms, day_ms = 1_700_000_000_000, 86_400_000
+    read = {}
+    for name in ("throughput", "retries"):
+        report, bounds, to_ms = load(name), (first_ms + 10 * day_ms,), first_ms + 11 * day_ms
+        window = window_read(report, bounds[0], to_ms)
+        store = StoreInputs(spark, "a", tmp_path, report, None, window)
+        times = [
+            row[0] for row in rows(RunInputs(spark, [store], report, bounds, to_ms).of(report).messages, "store_ts")
+        ]
+        assert min(times) <= window[0] + 3_600_000 < window[1] - 3_600_000 <= max(times)  # type: ignore[operator]
+        read[name] = len(times)
+    assert 24 <= read["throughput"] <= 70
+    assert 72 <= read["retries"] <= 120
 
 
 def test_a_few_rows_are_read_once_for_all_parts(spark: "SparkSession", tmp_path: Path) -> None:

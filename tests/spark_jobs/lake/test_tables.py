@@ -143,3 +143,21 @@ def full(works: Any, batches: Any) -> Any:
     """Does the work, and cannot write the last of it."""
     yield from list(lake_tasks.carry_out_in_spark(works, batches))[:0]
     raise OSError(28, "No space left on device")
+
+
+def test_a_window_opens_only_the_files_of_its_days(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 120, step_ms=60 * MINUTE)
+    make_journal(tmp_path / "store", *([entry(number, at_ms=BEGIN_MS + 1440 * MINUTE * number)] for number in range(5)))
+    lake = filled(spark, tmp_path)
+    days = sorted({file.day for file in lake.messages})
+    assert len(days) == 6
+    begin = delta.begin_of(days[3])
+
+    def opened(read: Any, *window: int) -> list[str]:
+        files = read(spark, lake, ("topic",), *window).inputFiles()
+        return sorted({Path(path).parts[-3].removeprefix("date=") for path in files})
+
+    for read in (lake_messages, lake_polls):
+        assert opened(read, begin, begin + 1440 * MINUTE) == [str(days[3])]
+    assert opened(lake_messages, begin - 60 * MINUTE, begin + 60 * MINUTE) == [str(days[2]), str(days[3])]
+    assert opened(lake_messages) == list(map(str, days))

@@ -44,12 +44,14 @@ SUMMARY: dict[str, Any] = {
             "ended_by": "unwritten space",
             "messages": 2,
             "segments_read": 1,
+            "segments_outside": 3,
             "segments_gone": [],
             "segments_unread": ["x"],
             "foreign_files": [],
             "torn_bytes": 0,
         }
     ],
+    "look_back_ms": 0,
     "words": ["There are <2> messages."],
     "step_ms": 60_000,
     "notes": [],
@@ -125,7 +127,7 @@ def test_it_says_what_was_read() -> None:
     text = facts(SUMMARY)
     assert "<dd>/data/&lt;store&gt; of broker-a</dd>" in text
     assert "<dd>bytes 0 to 300, 2 messages; nothing is written behind that</dd>" in text
-    assert "<dd>1 read, 1 behind the end, not read</dd>" in text
+    assert "<dd>1 read, 1 behind the end, not read, 3 outside the window, not read</dd>" in text
     assert "Poll journal" not in text
     lake = {
         "folder": "/lake/<s>",

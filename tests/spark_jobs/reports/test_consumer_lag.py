@@ -1,12 +1,15 @@
 """How far groups are behind."""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from spark_jobs.reports import consumer_lag
+from spark_jobs.reports.shape import QUEUE_ENDS, STORED_AT, Inputs
+from spark_jobs.reports.steps import in_window
 from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
 from tests.spark_jobs.frames import MINUTE, inputs, read, rows
@@ -94,6 +97,91 @@ def test_a_window_begins_with_what_was_before(spark: "SparkSession") -> None:
     log = stored(0, *range(0, 10 * MINUTE, MINUTE))
     lag = lag_of(spark, log=log, journal=[committed(MINUTE + 1, 2, 2)], bounds=(5 * MINUTE,), to_ms=7 * MINUTE)
     assert over_time(lag) == [(5 * MINUTE, 4, 4 * MINUTE, 0), (6 * MINUTE, 5, 5 * MINUTE - 1, 0)]
+
+
+HOUR = 60 * MINUTE
+SINCE, FROM, TO = 4 * HOUR, 5 * HOUR, 7 * HOUR
+
+
+class History(NamedTuple):
+    """Ten hours of three queues and two groups. Queue 2 gets nothing after the first hour."""
+
+    log: list[dict[str, Any]]
+    journal: list[dict[str, Any]]
+    offsets: list[tuple[str, str, int, int]]
+    ends: list[tuple[str, str, int, int]]
+
+    @classmethod
+    def random(cls, seed: int) -> "History":
+        chance, log, journal = random.Random(seed), [], []
+        ends = dict.fromkeys(range(3), 0)
+        offsets = {(group, queue): 0 for group in "gh" for queue in range(3)}
+        for group, queue in offsets:
+            journal.append(committed(0, 0, 0, queue_id=queue, group=group, from_offset=None))
+        for at in sorted(chance.sample(range(10 * HOUR), 120)):
+            queue = chance.randrange(3)
+            if chance.random() < 0.6:
+                if queue != 2 or at < HOUR:
+                    log.append({"queue_id": queue, "queue_offset": ends[queue], "store_ts": at})
+                    ends[queue] += 1
+                continue
+            group = chance.choice(["g", "h"])
+            if queue == 1 and group == "h" and at > 2 * HOUR:  # it has stopped
+                continue
+            offset, last = chance.randint(0, ends[queue]), offsets[group, queue]
+            if offset != last:
+                where = {"queue_id": queue, "group": group, "from_offset": last}
+                journal.append(committed(at, offset, ends[queue], **where))
+                offsets[group, queue] = offset
+        return cls(
+            log,
+            journal,
+            [(group, "orders", queue, offset) for (group, queue), offset in offsets.items()],
+            [("a", "orders", queue, end) for queue, end in ends.items()],
+        )
+
+    def inputs(self, spark: "SparkSession", since: int, until: int) -> Inputs:
+        """What a report over [FROM, TO) reads if it reads [since, until)."""
+        times = {("a", "orders", row["queue_id"], row["queue_offset"]): row["store_ts"] for row in self.log}
+        found = inputs(
+            spark,
+            REPORT,
+            log=[row for row in self.log if since <= row["store_ts"] < until],
+            journal=[row for row in self.journal if since <= row["at_ms"] < until],
+            offsets=self.offsets,
+            bounds=(FROM,),
+            to_ms=TO,
+        )
+        return found._replace(
+            since_ms=since or None,
+            is_current=until >= 10 * HOUR,
+            queue_ends=lambda: spark.createDataFrame(self.ends, QUEUE_ENDS),
+            stored_at=lambda wanted: spark.createDataFrame(
+                [(*row, times.get(tuple(row))) for row in wanted.collect()], STORED_AT
+            ),
+            read=read,
+        )
+
+
+def in_the_window(facts: "dict[str, DataFrame]") -> list[tuple[Any, ...]]:
+    lag = in_window(facts["lag"], FROM, TO)
+    return sorted(rows(lag, "group", "queue_id", "minute_ts", "offset", "end_offset", "lag", "lag_ms", "commits"))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_window_that_reads_a_part_has_the_lag_of_one_that_reads_everything(spark: "SparkSession", seed: int) -> None:
+    history = History.random(seed)
+    wanted = in_the_window(REPORT.facts(history.inputs(spark, 0, 10 * HOUR)))
+    assert {(group, queue) for group, queue, *_ in wanted} == {(g, queue) for g in "gh" for queue in range(3)}
+    assert in_the_window(REPORT.facts(history.inputs(spark, SINCE, 10 * HOUR))) == wanted
+    # Without what came later, a group without a commit is unknown. It is counted, and not guessed.
+    old = REPORT.facts(history.inputs(spark, SINCE, 8 * HOUR))
+    known = in_the_window(old)
+    assert set(known) < set(wanted)
+    unknown = {row[:2] for row in wanted} - {row[:2] for row in known}
+    assert ("h", 1) in unknown
+    assert sum(count for why, count in rows(old["left_out"], "reason", "count") if why == "no_commit") <= len(unknown)
+    assert ("no_commit", "h") in rows(old["left_out"], "reason", "group")
 
 
 def test_without_a_journal_it_is_what_the_broker_stored(spark: "SparkSession") -> None:

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_core.formats.commit_log_record import decode
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources import commit_log_segments
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import (
     LARGEST_SHARE,
     SMALLEST_SHARE,
+    LogPlan,
     bundled,
     filler_size,
     find_segments,
@@ -259,3 +261,77 @@ def test_bundles_hold_every_piece_once_and_are_none_much_larger_than_the_largest
     found = bundled(pieces, lambda size: size)
     assert [piece for bundle in found for piece in bundle] == pieces
     assert all(len(bundle) == 1 or sum(bundle[1:]) < max(pieces) / 8 for bundle in found)
+
+
+HOUR = 3_600_000
+FIRST_MS = 1_700_000_000_000
+
+
+def store_of_hours(root: Path, hours: int) -> list[int]:
+    """A store with some six records an hour, and one segment for some two hours; returns the segments' first times."""
+    make_store(root, 6 * hours, segment=2048, step_ms=HOUR // 6)
+    return [
+        decode(segment_path(root, index, 2048).read_bytes()).store_timestamp
+        for index in range(len(find_segments(root)[0]))
+    ]
+
+
+def planned(plan: LogPlan) -> list[int]:
+    """The numbers of the segments that are read."""
+    return [part.base // 2048 for part in plan.ranges]
+
+
+def test_a_window_reads_only_its_segments(tmp_path: Path) -> None:
+    begins = store_of_hours(tmp_path, 100)
+    whole = plan_log(tmp_path)
+    assert len(whole.ranges) == len(begins) > 40
+    from_ms = FIRST_MS + 50 * HOUR
+    plan = plan_log(tmp_path, from_ms=from_ms, to_ms=from_ms + 60_000)
+    # The slack is an hour at both ends.
+    wanted = [
+        index
+        for index, begin in enumerate(begins)
+        if begin < from_ms + 60_000 + HOUR and begins[index + 1 : index + 2] >= [from_ms - HOUR]
+    ]
+    assert planned(plan) == wanted
+    assert sum(part.stop - part.start for part in plan.ranges) == 2048 * len(wanted) < whole.end / 10
+    assert (plan.start, plan.end) == (2048 * wanted[0], 2048 * (wanted[-1] + 1))
+    assert (plan.log_start, plan.log_end, plan.ended_by) == (0, whole.end, "end of the window")
+    assert plan.segments_outside == len(begins) - len(wanted)
+    assert planned(plan_log(tmp_path, from_ms=from_ms)) == list(range(wanted[0], len(begins)))
+    assert planned(plan_log(tmp_path, to_ms=from_ms)) == [
+        index for index, begin in enumerate(begins) if begin < from_ms + HOUR
+    ]
+
+
+@pytest.mark.parametrize("offset_h", [-1000, 1000])
+def test_a_window_outside_the_log_reads_at_most_its_end(tmp_path: Path, offset_h: int) -> None:
+    begins = store_of_hours(tmp_path, 10)
+    at_ms = FIRST_MS + offset_h * HOUR
+    plan = plan_log(tmp_path, from_ms=at_ms, to_ms=at_ms + 60_000)
+    assert planned(plan) == ([len(begins) - 1] if offset_h > 0 else [])
+    assert plan.end >= plan.start
+
+
+def test_a_clock_that_was_far_ahead_makes_a_window_read_more_and_not_less(tmp_path: Path) -> None:
+    make_store(tmp_path, 300, segment=2048, step_ms=HOUR // 6)
+    path = segment_path(tmp_path, 2, 2048)
+    data = bytearray(path.read_bytes())
+    for number in reversed(range(300)):
+        ahead = struct.pack(">q", FIRST_MS + number * (HOUR // 6) + 40 * HOUR)
+        data = data.replace(struct.pack(">q", FIRST_MS + number * (HOUR // 6)), ahead)
+    assert decode(data).store_timestamp > FIRST_MS + 40 * HOUR
+    path.write_bytes(data)
+    from_ms = FIRST_MS + 43 * HOUR
+    assert planned(plan_log(tmp_path, from_ms=from_ms, to_ms=from_ms + HOUR))[0] <= 2
+    early = planned(plan_log(tmp_path, to_ms=FIRST_MS + HOUR))
+    assert early[-1] < 2
+
+
+def test_a_segment_that_begins_with_damage_is_no_border_of_a_window(tmp_path: Path) -> None:
+    begins = store_of_hours(tmp_path, 100)
+    from_ms = begins[20] + 2 * HOUR
+    assert planned(plan_log(tmp_path, from_ms=from_ms))[0] >= 20
+    for index in (20, 21, 22):
+        tear(tmp_path, 2048 * index, 2048, 2048)
+    assert planned(plan_log(tmp_path, from_ms=from_ms))[0] == 19

@@ -39,9 +39,10 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     larger too (``SharedLimits.max_unsent``)."""
     unsent_in_all: int = 512 * MIB
     """Unsent bytes of all clients that are behind. Above it, the client with most of them is cut off."""
-    questions: int = 16
+    questions: int = 8
     """A session gets at most so many frames without a body at once, of one read or of several. A pull is one, and its
-    answer may have 256 KiB: the next ones are handed over when it is known whether the client is behind."""
+    answer may have 256 KiB: the next ones are handed over when it is known whether the client is behind. With
+    ``behind`` that is less than 4 MiB for a client that never reads."""
     unfinished: int = 256 * MIB
     """Bytes of incomplete frames of all connections. Above it, the connection with most of them is cut off."""
     last_replies: float = 2

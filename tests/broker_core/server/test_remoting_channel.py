@@ -273,6 +273,25 @@ async def test_a_client_may_be_brought_the_largest_messages_of_many_queues_at_on
         assert (running.server.counters.cut, running.server.shared.unsent) == (0, 0)
 
 
+class Pulls(NotingSession):
+    """Answers each question with as much as a pull."""
+
+    def answer(self, command: RemotingCommand) -> None:
+        self.channel.send(command.response(0, body=bytes(256 * 1024)).encode())
+
+
+async def test_at_most_4_mib_are_held_for_a_client_that_pulls_and_never_reads() -> None:
+    async with serving(Pulls) as running:
+        lazy = await running.connect()
+        lazy.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        lazy.write(*(request(number) for number in range(200)))
+        await until(lambda: running.server.shared.unsent > 0)
+        (session,) = running.sessions
+        assert session.channel.unsent <= 4 * 1024 * 1024
+        assert sum(map(len, session.reads)) < 200
+        lazy.writer.transport.abort()
+
+
 class Larger(NotingSession):
     """Answers each question with 8 MiB."""
 

@@ -270,6 +270,8 @@ async def kill_often(
         load.ending = True
         await asyncio.gather(*publishers)
         await load.check(proof, "at the end")
+    load.java = None  # it went on until now; nothing is stored any more
+    await load.check(proof, "after the end")
     await load.read_again(proof)
     proof.check_log(broker)
     proof.figures |= {

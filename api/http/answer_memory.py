@@ -18,9 +18,12 @@ class AnswerMemory:
         self.taken = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    def take(self, size: int) -> bool:
-        """Take ``size`` bytes. Returns False, and takes nothing, when there is no room or other requests wait."""
-        if self._waiting or not self._has_room(size):
+    def take(self, size: int, *, ahead: bool = False) -> bool:
+        """Take ``size`` bytes. Returns False, and takes nothing, when there is no room or other requests wait.
+
+        ``ahead``: even if others wait.
+        """
+        if (self._waiting and not ahead) or not self._has_room(size):
             return False
         self.taken += size
         return True
@@ -75,10 +78,14 @@ class Share:
         self.shrink(0)
 
     def grow(self, size: int) -> bool:
-        """Hold at least ``size`` bytes. Returns False when there is no room."""
+        """Hold at least ``size`` bytes. Returns False when there is no room.
+
+        An answer that has some bytes already goes ahead of those that wait for their first ones. Otherwise it would be
+        made again each time that it turns out to be a little larger.
+        """
         missing = size - self.size if size > SMALL_ANSWER else 0
         if missing > 0:
-            if not self._memory.take(missing):
+            if not self._memory.take(missing, ahead=self.size > 0):
                 return False
             self.size = size
         return True

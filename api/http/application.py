@@ -14,7 +14,7 @@ import msgspec
 from api.http import brokers
 from api.http.answer_memory import AnswerMemory, Share
 from api.http.asgi import Receive, Scope, Send
-from api.http.limits import ANSWER_WAIT_SECONDS
+from api.http.limits import ANSWER_WAIT_SECONDS, SMALL_ANSWER
 from api.http.problems import Problem, problem_of
 from api.http.request import (
     Answer,
@@ -100,6 +100,7 @@ class HttpApplication:
                 return None, []
             parts, size = await _parts(answer, encode, share)
             if parts is not None:
+                answer.body = None  # its records would stay in memory until the client has read the parts
                 answer.status = answer.status or route.status
                 return answer, parts
             del answer  # there is no room for it: call the handler again when there is
@@ -129,7 +130,7 @@ class HttpApplication:
         except TimeoutError as error:
             raise Problem(
                 503,
-                f"no memory for an answer of {size} bytes: other clients have not read their answers yet",
+                f"no memory for an answer of about {size} bytes: other clients have not read their answers yet",
                 code=ResponseCode.SYSTEM_BUSY,
                 retry_after_s=1,
             ) from error
@@ -188,7 +189,7 @@ async def _parts(answer: Answer, encode: Encode, share: Share) -> tuple[list[byt
     if isinstance(body, Reading):
         size = sum(map(len, body.records))
         if not share.grow(size):
-            return None, size
+            return None, size * 4 // 3 + SMALL_ANSWER  # as base64
         read = partial(_read_and_encode, body, encode)
         parts = await in_thread(read) if any(map(takes_long, body.records)) else read()
     elif answer.content is not None:

@@ -51,6 +51,19 @@ async def test_a_request_that_waits_too_long_or_is_cancelled_has_taken_nothing()
     assert (cancelled.cancelled(), memory.taken) == (True, 50)
 
 
+async def test_an_answer_that_grows_goes_ahead_of_those_that_wait_for_their_first_bytes() -> None:
+    memory = AnswerMemory(10 * SMALL_ANSWER)
+    with Share(memory) as share:
+        assert share.grow(4 * SMALL_ANSWER)
+        waiting = asyncio.ensure_future(memory.wait_and_take(7 * SMALL_ANSWER, 60))
+        await asyncio.sleep(0)
+        assert not Share(memory).grow(2 * SMALL_ANSWER)
+        assert share.grow(5 * SMALL_ANSWER)
+        assert not share.grow(11 * SMALL_ANSWER)
+    await waiting
+    assert memory.taken == 7 * SMALL_ANSWER
+
+
 async def test_a_share_counts_large_answers_and_gives_back_what_is_left() -> None:
     memory = AnswerMemory(10 * SMALL_ANSWER)
     with Share(memory) as share:

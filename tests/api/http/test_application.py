@@ -1,6 +1,7 @@
 """Routing, refusing, encoding: what every resource has in common."""
 
 import asyncio
+from weakref import ReferenceType, ref
 
 import httpx
 import pytest
@@ -9,7 +10,7 @@ from api.http.answer_memory import AnswerMemory
 from api.http.application import HttpApplication
 from api.http.asgi import Message
 from api.http.limits import SMALL_ANSWER
-from api.http.request import Answer, Params, Request
+from api.http.request import Answer, Params, Reading, Request
 from api.http.routes import Route, Router
 from api.routing import http_application
 from bridge.port import (
@@ -209,6 +210,39 @@ async def test_answers_that_are_not_read_hold_a_bounded_number_of_bytes() -> Non
     assert {sum(len(message.get("body", b"")) for message in reader.sent) for reader in readers} == {LARGE}
     assert application.memory.taken == 0
     assert len(calls) == 50 + 40, "an answer without room was dropped, and asked for again when there was room"
+
+
+class Records:
+    """Records of LARGE bytes, whose answer is a quarter larger."""
+
+    data = bytes(LARGE)
+
+    def read(self) -> str:
+        return "x" * (LARGE * 5 // 4)
+
+
+async def test_records_are_read_again_once_although_their_answer_is_larger() -> None:
+    """And they are not in memory any more while the client reads the answer."""
+    calls: list[ReferenceType[Records]] = []
+
+    async def handler(request: Request[Params]) -> Answer:
+        records = Records()
+        calls.append(ref(records))
+        return Answer(body=Reading([records.data], records.read))
+
+    application = HttpApplication(
+        [Route(method="GET", path="/large", handler=handler, summary="", group="")], AnswerMemory(10 * LARGE)
+    )
+    readers = [Reader(application) for _ in range(50)]
+    while len(calls) < 50:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [records() for records in calls] == [None] * 50
+    for reader in readers:
+        reader.may_read.set()
+    await asyncio.gather(*(reader.task for reader in readers))
+    assert {reader.sent[0]["status"] for reader in readers} == {200}
+    assert len(calls) <= 100
 
 
 async def test_an_answer_that_finds_no_room_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ class GetConsumerGroups(Command, frozen=True):
 class ConsumerGroupView(Shape, frozen=True):
     """``lag`` is in messages over all queues with a committed offset; None if there are none.
 
-    If the lag of ``unknown_queues`` more queues is not known. ``holds`` and ``members`` count the held pulls and the
+    The lag of ``unknown_queues`` more queues is not known. ``holds`` and ``members`` count the held pulls and the
     clients. ``state`` is the group's state as in its verdicts.
     """
 
@@ -24,6 +24,8 @@ class ConsumerGroupView(Shape, frozen=True):
     holds: int
     members: int = 0
     message_model: str = ""
+    state: Literal["ok", "catching up", "falling behind", "stalled", "stopped", "unknown"] = "unknown"
+    unknown_queues: int = 0
 
 
 class ConsumerGroups(Reply, frozen=True):

@@ -27,13 +27,10 @@ from broker_core.processors.client_view import client_view
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context, Request, filter_text
 from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
+from broker_core.processors.why.live_state import live_state, polling_ms, progress_fields
 from broker_core.topics import PERM_READ
 
 MAX_QUEUES = 2000
-POLLING_MS = 10_000
-"""After the answer to its last pull, a client is assumed to send the next one within this time."""
-HTTP_POLLING_MS = 3000
-"""The same for a client without an open connection."""
 
 State = Literal["held", "polling", "not_polling", "unassigned"]
 
@@ -49,18 +46,23 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Reply:
         if held.group:
             holds[held.group] = holds.get(held.group, 0) + 1
             topics.setdefault(held.group, set()).add(held.many.topic)
+    online = {client.client_id for client in context.clients.values()}
     groups = []
     for group in sorted({*context.offsets.groups(), *context.pulls.groups(), *holds, *context.consumers}):
         offsets, info = context.offsets.topics(group), context.consumers.get(group)
+        of_group = sorted({*offsets, *topics.get(group, ()), *(info.subscriptions if info else ())})
+        live = live_state(context, group, of_group, online, now)
         groups.append(
             ConsumerGroupView(
                 broker=context.options.broker_name,
                 group=group,
                 lag=_known_lag(context, offsets),
                 holds=holds.get(group, 0),
-                topics=sorted({*offsets, *topics.get(group, ()), *(info.subscriptions if info else ())}),
+                topics=of_group,
                 members=len(context.consumers.members(group)),
                 message_model=info.message_model if info else "",
+                state=live.state,
+                unknown_queues=live.unknown_queues,
             )
         )
     return ConsumerGroups(seq=context.events.seq, groups=groups)
@@ -171,7 +173,7 @@ def _queue(
     state: State = "unassigned"
     if held is not None:
         state = "held"
-    elif last is not None and ago_ms is not None and ago_ms < _polling_ms(last, online):
+    elif last is not None and ago_ms is not None and ago_ms < polling_ms(last, online):
         state = "polling"
     elif subscribed:
         state = "not_polling"
@@ -195,25 +197,9 @@ def _queue(
         lag_ms=lag_ms,
         locked_by=context.locks.owner(group, topic, queue_id),
         why=_why(context, group, topic, queue_id, state, owner, held, last, online, now),
-        moved_ms_ago=_ms_ago(row.moved_ns, now) if row else None,
-        handed=row.handed if row else 0,
-        handed_ms_ago=_ms_ago(row.handed_ns, now) if row else None,
-        lag_before=row.lag_before if row and row.lag_before_ns else row.lag if row and row.lag_ns else None,
-        lag_before_ms_ago=_ms_ago(row.lag_before_ns or row.lag_ns, now) if row else None,
         reset_to=context.offsets.pending_reset(group, topic, queue_id),
+        **progress_fields(row, now),
     )
-
-
-def _ms_ago(mono_ns: int, now: Now) -> int | None:
-    """The age of a monotonic time; None for 0, which is unknown."""
-    return (now.mono_ns - mono_ns) // 1_000_000 if mono_ns else None
-
-
-def _polling_ms(last: LastPull, online: Set[str]) -> int:
-    """How long after this pull its client is assumed to send the next one, in ms."""
-    if last.client_id in online:
-        return POLLING_MS
-    return HTTP_POLLING_MS if last.protocol == "http" else 0
 
 
 def _describe_last_pull(last: LastPull, since_s: int) -> str:

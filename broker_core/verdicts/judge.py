@@ -42,6 +42,7 @@ def _state(group: Group, verdicts: list[Verdict]) -> State:
         group.progress,
         is_consumed=bool(group.members or group.pullers),
         is_failing=group.is_failing,
+        is_broadcasting=group.is_broadcasting,
         patience_ms=group.patience_ms,
     )
     if state == "stopped" and not group.unavailable:
@@ -50,9 +51,7 @@ def _state(group: Group, verdicts: list[Verdict]) -> State:
     waits = group.progress.waiting or group.progress.unknown or "pulls_refused" in errors
     if state != "stopped" and errors and waits:
         return "stalled"
-    if state in ("ok", "stopped") and not group.is_whole:
-        return "unknown"
-    return "unknown" if group.is_broadcasting and state != "ok" else state
+    return "unknown" if state in ("ok", "stopped") and not group.is_whole else state
 
 
 def _progress_verdicts(group: Group, state: State, verdicts: list[Verdict]) -> Iterator[Verdict]:

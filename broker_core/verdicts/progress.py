@@ -95,13 +95,21 @@ def group_progress(queues: Iterable[QueueProgress]) -> GroupProgress:
 
 
 def group_state(
-    progress: GroupProgress, *, is_consumed: bool, is_failing: bool = False, patience_ms: int = PATIENCE_MS
+    progress: GroupProgress,
+    *,
+    is_consumed: bool,
+    is_failing: bool = False,
+    is_broadcasting: bool = False,
+    patience_ms: int = PATIENCE_MS,
 ) -> State:
-    """The state of a group. ``is_consumed``: it has members or pulls; ``is_failing``: each message comes back."""
+    """The state of a group. ``is_consumed``: it has members or pulls; ``is_failing``: each message comes back. The
+    members of a group that ``is_broadcasting`` keep their offsets themselves."""
     if not is_consumed:
         return "stopped"
-    if is_failing or progress.stuck:
+    if is_failing or (progress.stuck and not is_broadcasting):
         return "stalled"
+    if is_broadcasting:
+        return "unknown"
     if progress.unknown:
         return "unknown"
     if not progress.waiting:

@@ -1,7 +1,7 @@
-/** Sentences about groups, their members and queues, and about their events. Pure. */
+/** How groups, their queues and members, and their events are shown. The server judges the groups. Pure. */
 
 import { acceptsAll } from "./explain.js";
-import { count, isKnown, plural, span } from "./format.js";
+import { UNKNOWN, count, isKnown, plural, span } from "./format.js";
 import { queueKey } from "./reducer.js";
 
 const RECENTLY_MS = 20_000;
@@ -82,138 +82,40 @@ export function uncommittedPulls(queue) {
 
 // --- Groups -------------------------------------------------------------------------------------------------------
 
-/** The state of a group in the list, from its few figures. `rank` sorts the worst first. The list counts only lag behind
- * committed offsets, so a lag of 0 means that none is known. */
-export function groupState(group) {
-  if (!group.members) {
-    if (group.holds) return { mark: "◌", word: "pulled by non-members", tone: "calm", rank: 2 };
-    return group.lag > 0 ? { mark: "✖", word: "no members", tone: "bad", rank: 0 }
-      : { mark: "○", word: "no members", tone: "none", rank: 4 };
-  }
-  if (group.lag > 0) {
-    return group.holds ? { mark: "◔", word: "behind", tone: "calm", rank: 3 }
-      : { mark: "▲", word: "behind, no held pull", tone: "warn", rank: 1 };
-  }
-  return { mark: "●", word: "no known lag", tone: "good", rank: 5 };
+const GROUP_STATES = {
+  stalled: { mark: "✖", tone: "bad", rank: 0 },
+  stopped: { mark: "■", tone: "bad", rank: 1 },
+  "falling behind": { mark: "▲", tone: "warn", rank: 2 },
+  unknown: { mark: "?", tone: "none", rank: 3 },
+  "catching up": { mark: "◔", tone: "calm", rank: 4 },
+  ok: { mark: "●", tone: "good", rank: 6 },
+};
+const SEVERITY_TONES = { error: "bad", warning: "warn", info: "none", ok: "good" };
+
+/** Mark, word, tone and rank (the worst first) of the state that the server gives a group. A stopped group is no problem
+ * while nothing waits for it. `lag` and `unknown_queues` are those of the list, or undefined. */
+export function groupState({ state, lag, unknown_queues: unknown }) {
+  const known = GROUP_STATES[state] ?? { mark: "·", tone: "none", rank: 3 };
+  const isOver = state === "stopped" && lag !== undefined && !lag && !unknown;
+  return { ...known, ...(isOver ? { mark: "○", tone: "none", rank: 5 } : {}), word: String(state) };
 }
 
-/**
- * Why the group's consumers wait or do not consume: [{tone, text}], the worst first. `broker` is the page's broker when
- * the page shows one of several.
- */
-export function explainGroup(group, broker = "") {
-  const own = group.queues.filter((queue) => !isRetryTopic(queue.topic));
-  const lines = group.members.length ? withMembers(group, own, broker) : withoutMembers(group);
-  lines.push(...lagLines(group), ...retryLines(group));
-  if (!lines.some(({ tone }) => tone === "bad" || tone === "warn") && group.members.length) lines.push(noProblem(group, own));
-  return lines.length ? lines : [{ tone: "none", text: "The group has no queues and no held pulls." }];
+/** "3 stalled · 1 stopped · 17 ok", the worst first. */
+export function statesText(groups) {
+  const counts = new Map(Object.keys(GROUP_STATES).map((state) => [state, 0]));
+  for (const { state } of groups) counts.set(state, (counts.get(state) ?? 0) + 1);
+  return [...counts].filter(([, number]) => number).map(([state, number]) => `${count(number)} ${state}`).join(" · ") || "–";
 }
 
-function withoutMembers(group) {
-  if (!group.holds.length) {
-    const recent = [...new Set(group.queues.filter(({ state }) => state === "polling").map(({ polled_by: by }) => by || "a client"))];
-    if (recent.length) return [{ tone: "calm", text: `No member is online, but ${joinNames(recent)} pulled for this group a moment ago.` }];
-    return [{ tone: sum(group.queues, "lag") > 0 ? "bad" : "none", text: "No member is online, and no client is pulling." }];
-  }
-  const clients = [...new Set(group.holds.map((hold) => hold.client_id).filter(Boolean))];
-  const pulls = group.holds.length === 1 ? "1 pull is" : `${count(group.holds.length)} pulls are`;
-  return [{ tone: "calm", text: `No member is online, but ${pulls} held for this group${clients.length ? `, from ${joinNames(clients)}` : ""}. `
-    + "A pull that names a group does not make its client a member: such clients choose their queues themselves." }];
+/** A verdict as a line of the page: {tone, text, advice}. Advice is shown where there is something to do. */
+export function verdictLine({ severity, sentence, advice }) {
+  return { tone: SEVERITY_TONES[severity] ?? "none", text: sentence, advice: ["error", "warning"].includes(severity) ? advice : "" };
 }
 
-function withMembers(group, own, broker) {
-  const lines = [];
-  for (const [client, queues] of byOwner(own.filter((queue) => queue.state === "not_polling" && queue.assigned_to))) {
-    lines.push(...notPollingLines(client, queues));
-  }
-  if (group.missing_topics?.length) lines.push({ tone: "warn", text: missingTopics(group.missing_topics, broker) });
-  const orphans = own.filter((queue) => queue.state === "unassigned");
-  if (orphans.length) {
-    lines.push({ tone: sum(orphans, "lag") > 0 ? "warn" : "none",
-      text: `No member subscribes to ${joinNames([...new Set(orphans.map((queue) => queue.topic))])}.` });
-  }
-  const members = new Set(group.members.map(({ client_id: id }) => id));
-  for (const queue of own.filter(isPolledByAnother)) {
-    const reason = members.has(queue.polled_by) ? "the members allocate queues differently, or have not rebalanced yet"
-      : `${queue.polled_by} is not a member`;
-    lines.push({ tone: "warn", text: `${queuePlace(queue)} is assigned to ${queue.assigned_to}, but ${queue.polled_by} pulls from it: ${reason}.` });
-  }
-  const idle = idleMembers(group);
-  if (idle.length) lines.push({ tone: "none", text: idleSentence(group, own, idle) });
-  return lines;
-}
-
-function missingTopics(topics, broker) {
-  const where = broker ? ` on ${broker}` : "";
-  const [which, create] = topics.length === 1 ? ["this topic does not exist", "it, or send a first message to it"]
-    : ["these topics do not exist", "them, or send a first message to each"];
-  return `The group subscribes to ${joinNames(topics)}, but ${which}${where}. Create ${create} if autoCreateTopicEnable is on.`;
-}
-
-/** The broker remembers the last pull of each queue alone, so what the owner did before another client is unknown. */
-function notPollingLines(client, queues) {
-  const last = { own: [], other: [], none: [] };
-  for (const queue of queues) last[queue.polled_by === client ? "own" : queue.polled_by ? "other" : "none"].push(queue);
-  const line = (list, text) => ({ tone: "bad", text: `${joinNames(list.map(queuePlace))} ${be(list)} assigned to ${client}, ${text(list)}` });
-  return [
-    last.own.length && line(last.own, (list) => `which has not pulled for ${age(Math.min(...list.map((queue) => queue.polled_ms_ago)))}. `
-      + "It may be busy, paused or stuck."),
-    last.other.length && line(last.other, (list) => `but the last pull came from ${joinNames([...new Set(list.map((queue) => queue.polled_by))])}.`),
-    last.none.length && line(last.none, (list) => `which has not pulled from ${list.length === 1 ? "it" : "them"} yet.`),
-  ].filter(Boolean);
-}
-
-const be = (list) => (list.length === 1 ? "is" : "are");
-const queuePlace = (queue) => queueKey(queue.topic, queue.queue_id);
-
-function byOwner(queues) {
-  const owners = new Map();
-  for (const queue of queues) owners.set(queue.assigned_to, [...(owners.get(queue.assigned_to) ?? []), queue]);
-  return owners;
-}
-
-/** The members of a CLUSTERING group that have no queue. */
-export function idleMembers(group) {
-  if (group.message_model !== "CLUSTERING") return [];
-  return group.assignment.filter(({ queues }) => !queues.length).map(({ client_id: id }) => id);
-}
-
-function idleSentence(group, own, idle) {
-  const queues = own.filter((queue) => queue.assigned_to).length;
-  return `${plural(group.members.length, "member")} for ${plural(queues, "queue")}: ${joinNames(idle)} ${idle.length === 1 ? "has" : "have"} `
-    + "no queue. A queue is consumed by one member at a time.";
-}
-
-/** The known lag in messages and time, and for how many queues it is unknown. */
-function lagLines(group) {
-  const lines = [];
-  const behind = group.queues.filter((queue) => queue.lag > 0);
-  if (behind.length) lines.push({ tone: "none", text: lagSentence(group, behind) });
-  const unknown = group.queues.filter((queue) => !isKnown(queue.lag)).length;
-  if (unknown) lines.push({ tone: "none", text: `The lag of ${plural(unknown, "queue")} is unknown: the group has not committed an offset there.` });
-  return lines;
-}
-
-function lagSentence(group, behind) {
-  const oldest = Math.max(...behind.map((queue) => queue.lag_ms ?? 0));
-  const pulled = behind.filter((queue) => uncommittedPulls(queue) > 0);
-  const messages = pulled.reduce((total, queue) => total + uncommittedPulls(queue), 0);
-  const lag = sum(behind, "lag");
-  const stored = oldest > 0 ? `; the oldest was stored ${age(oldest)} ago` : "";
-  const first = `Lag: ${plural(lag, "message")} in ${plural(behind.length, "queue")}${stored}.`;
-  if (!messages) return first;
-  const which = messages === lag ? (lag === 1 ? "It" : "All of them") : `${count(messages)} of them`;
-  return `${first} ${which} ${messages === 1 ? "is" : "are"} ${pulledNotCommitted(pulled.some(({ topic }) => isFiltered(group, topic)))}.`;
-}
-
-/** How many messages entered the retry topic so far (its queues' max offsets), and how many are dead letters. */
-function retryLines({ queues, retries }) {
-  const times = sum(queues.filter(({ topic }) => isRetryTopic(topic)), "max_offset");
-  const dead = sum(retries ?? [], "dead_letters");
-  return [
-    times > 0 && { tone: "none", text: `Retry topic: ${plural(times, "message")} so far. Members sent them back to consume them again later.` },
-    dead > 0 && { tone: "none", text: `Dead letter queue: ${plural(dead, "message")}, which the group does not receive again.` },
-  ].filter(Boolean);
+/** The lag of a group in the list: "912", "≥ 912" or "unknown". */
+export function lagText({ lag, unknown_queues: unknown }) {
+  if (!isKnown(lag) || (unknown && !lag)) return UNKNOWN;
+  return `${unknown ? "≥ " : ""}${count(lag)}`;
 }
 
 /**
@@ -230,23 +132,17 @@ export function waitingText(retries, now) {
   return `${least}${count(waiting)}; ${least ? "one retry" : "next retry"} ${when}`;
 }
 
-function noProblem(group, own) {
-  const held = own.filter((queue) => queue.state === "held").length;
-  if (own.length && held === own.length) {
-    const strict = group.subscriptions.some(({ topic, sub_string: text }) => !isRetryTopic(topic) && !acceptsAll(text));
-    const pulls = own.length === 1 ? "A pull is held on its only queue" : `Pulls are held on all ${count(own.length)} queues`;
-    return { tone: "good", text: `${pulls}: a new message${strict ? " that the subscription accepts" : ""} is delivered at once.` };
-  }
-  const online = group.members.length === 1 ? "1 member is online" : `${count(group.members.length)} members are online`;
-  return { tone: "good", text: own.length ? `${online}. Pulls are held on ${count(held)} of ${plural(own.length, "queue")}.` : `${online}. The group has no queues.` };
-}
-
 export const sum = (list, name) => list.reduce((total, entry) => total + (entry[name] ?? 0), 0);
 
 /** The sum of the known values; null if there are values and none is known. */
 export function knownSum(list, name) {
   const known = list.map((entry) => entry[name]).filter(isKnown);
   return known.length || !list.length ? known.reduce((total, value) => total + value, 0) : null;
+}
+
+/** The worse state of a group at two brokers. A group that is stopped at one of them only is not connected there. */
+function worse(one, other) {
+  return groupState(one).rank <= groupState(other).rank ? one.state : other.state;
 }
 
 /** Merges the entries of several brokers into one a group. Lag and holds are added up. A client is a member at each
@@ -256,6 +152,7 @@ export function mergeBrokers(groups) {
   for (const { broker, ...group } of groups) {
     const entry = merged.get(group.group);
     merged.set(group.group, entry === undefined ? { ...group, brokers: [broker] } : { ...entry,
+      state: worse(entry, group), unknown_queues: entry.unknown_queues + group.unknown_queues,
       brokers: [...entry.brokers, broker], topics: [...new Set([...entry.topics, ...group.topics])].sort(),
       lag: knownSum([entry, group], "lag"), holds: entry.holds + group.holds, members: Math.max(entry.members, group.members),
       message_model: entry.message_model || group.message_model });

@@ -62,8 +62,14 @@ function showMissing(text) {
   part("content").hidden = Boolean(text);
 }
 
+async function ask() {
+  const path = `/groups/${encodeURIComponent(group)}`;
+  const [detail, why] = await Promise.all([request("GET", path), request("GET", `${path}/verdicts`)]);
+  return parse({ ...detail, why });
+}
+
 startPage({
-  ask: async () => parse(await request("GET", `/groups/${encodeURIComponent(group)}`)), figures, group,
+  ask, figures, group,
   panels: [aboutPanel(), verdictPanel(), groupQueuesPanel(), membersPanel(), retriesPanel(), subscriptionsPanel(),
     clientEventsPanel({ link: false })],
   onError(error) {

@@ -3,7 +3,7 @@
 import { count } from "./format.js";
 import { request } from "./http.js";
 import { startPage } from "./page.js";
-import { knownSum, mergeBrokers, sum } from "./explain_group.js";
+import { groupState, knownSum, lagText, mergeBrokers, sum } from "./explain_group.js";
 import { clientEventsPanel } from "./panels/client_events.js";
 import { groupsPanel } from "./panels/groups.js";
 
@@ -16,9 +16,11 @@ function figures({ groups }) {
   return [
     ["groups", count(groups.length), "Groups that have members, offsets or held pulls"],
     ["members", count(sum(groups, "members")), "Members of all groups"],
-    ["lag", count(knownSum(groups, "lag")), "Messages behind the committed offsets of all groups; queues without a committed offset are not counted"],
+    ["lag", lagText({ lag: knownSum(groups, "lag"), unknown_queues: sum(groups, "unknown_queues") }),
+      "Messages behind the committed offsets of all groups; ≥ if some queue has no committed offset"],
     ["held pulls", count(sum(groups, "holds")), "Pulls of all groups in the pullRequestTable"],
-    ["without members", count(groups.filter((group) => !group.members).length), "Groups that have no member online"],
+    ["need attention", count(groups.filter((group) => ["bad", "warn"].includes(groupState(group).tone)).length),
+      "Groups that are stalled, stopped while messages wait, or falling behind"],
   ];
 }
 

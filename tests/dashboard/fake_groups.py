@@ -3,6 +3,11 @@
 import time
 from typing import Any
 
+import msgspec
+
+from broker_core import commands as c
+from broker_core.verdicts.judge import judge
+
 Json = dict[str, Any]
 
 
@@ -101,6 +106,7 @@ def detail(group: str, members: list[Json], queues: list[Json], **fields: Any) -
         else [],
         "assignment": [{"client_id": owner, "queues": share} for owner, share in shares.items()],
         "queues": queues,
+        "queues_total": len(queues),
         "offsets": [],
         "holds": held,
         "missing_topics": [],
@@ -132,6 +138,34 @@ def events(*entries: Json) -> list[Json]:
     ]
 
 
+def facts(entry: Json) -> c.GroupFacts:
+    """What the engine would know about the group of a detail, so that its verdicts are the server's own."""
+    members = [member | {"version": 0} for member in entry["members"]]
+    of_detail = entry | {"t": "ConsumerGroupDetail", "members": members, "retries": entry["retries"][0]}
+    condition = c.BrokerCondition(
+        broker="broker-a", up_ms=1, draining=False, problem="", holds=1, max_holds=9, undispatched_bytes=0
+    )
+    return c.GroupFacts(
+        detail=msgspec.convert(of_detail, type=c.ConsumerGroupDetail, strict=False),
+        broker=condition,
+        now_ms=wall_ms(),
+        consume_enable=True,
+        unreadable_topics=[],
+        changed_ms=None,
+        refused=[],
+        disagreements=[],
+        windows=[],
+        recent=[],
+        returned=c.ReturnedMessages(delivered=0, returned=0, window_ms=0),
+    )
+
+
+def verdicts(entry: Json) -> Json:
+    """The answer of /groups/{group}/verdicts."""
+    answer: Json = msgspec.to_builtins(judge([facts(entry)]))
+    return answer
+
+
 class FakeGroups:
     """What ``/groups``, ``/groups/{group}`` and ``/clients`` answer in a scenario."""
 
@@ -154,6 +188,8 @@ class FakeGroups:
                     "topics": entry["topics"],
                     "members": len(entry["members"]),
                     "message_model": entry["message_model"],
+                    "state": verdicts(entry)["state"],
+                    "unknown_queues": sum(queue["lag"] is None for queue in entry["queues"]),
                 }
                 for broker in brokers
                 for name, entry in sorted(self.details.items())

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import { MAX_EVENTS, MAX_RETRIES, initialState, mergeStreams, newestChange, reduce } from "../../static/js/client_events.js";
-import { age, mergeBrokers, clientKind, explainEvent, explainGroup, explainQueue, groupState, heartbeat, idleMembers, uncommittedPulls, isFiltered,
-  isPolledByAnother, joinNames, queueState, hasProblem, waitingText } from "../../static/js/explain_group.js";
+import { age, mergeBrokers, clientKind, explainEvent, explainQueue, groupState, heartbeat, lagText, statesText, uncommittedPulls, isFiltered,
+  isPolledByAnother, joinNames, queueState, hasProblem, verdictLine, waitingText } from "../../static/js/explain_group.js";
 import { clientHref, deadLettersHref, groupHref } from "../../static/js/links.js";
 
 const queue = (fields = {}) => ({ broker: "broker-a", topic: "orders", queue_id: 0, assigned_to: "java-1", polled_by: "java-1",
@@ -12,17 +12,8 @@ const queue = (fields = {}) => ({ broker: "broker-a", topic: "orders", queue_id:
 const member = (id, fields = {}) => ({ client_id: id, protocol: "remoting", language: "JAVA", version: "5.4.0",
   last_heartbeat_ms: 1_000, ...fields });
 
-function group(fields = {}) {
-  const queues = fields.queues ?? [queue(), queue({ queue_id: 1 })];
-  const members = fields.members ?? [member("java-1")];
-  return { message_model: members.length ? "CLUSTERING" : "", members, queues, holds: [], subscriptions: [{ topic: "orders", sub_string: "*" }],
-    assignment: members.map(({ client_id: id }) => ({ client_id: id, queues: queues.filter((one) => one.assigned_to === id) })), ...fields };
-}
-
 const retries = (fields = {}) => ({ broker: "broker-a", waiting: 0, next_due_ms: null, counted: true, dead_letter_topic: "%DLQ%billing",
   dead_letters: 0, dead_letters_from: 0, ...fields });
-const texts = (lines) => lines.map(({ text }) => text);
-const tones = (lines) => lines.map(({ tone }) => tone);
 
 describe("the sentence about a queue", () => {
   test("does not repeat the owner's name", () => {
@@ -58,96 +49,33 @@ describe("the sentence about a queue", () => {
   });
 });
 
-describe("the diagnosis of a group", () => {
-  test("reports held pulls when there is no problem", () => {
-    assert.deepEqual(explainGroup(group()), [{ tone: "good", text: "Pulls are held on all 2 queues: a new message is delivered at once." }]);
-    assert.match(texts(explainGroup(group({ queues: [queue(), queue({ state: "polling" })] })))[0], /^1 member is online\. Pulls are held on 1 of 2 queues\.$/);
-  });
-  test("does not count the retry topic's queues", () => {
-    const queues = [queue(), queue({ topic: "%RETRY%billing", state: "not_polling", max_offset: 0 })];
-    assert.deepEqual(texts(explainGroup(group({ queues }))), ["A pull is held on its only queue: a new message is delivered at once."]);
-  });
-  test("counts the messages of the retry topic", () => {
-    const queues = [queue(), queue({ topic: "%RETRY%billing", offset: 3, pull_offset: 3, max_offset: 3 })];
-    assert.deepEqual(texts(explainGroup(group({ queues }))), [
-      "Retry topic: 3 messages so far. Members sent them back to consume them again later.",
-      "A pull is held on its only queue: a new message is delivered at once."]);
-  });
-  test("counts dead letters, which are not a problem of the consumers", () => {
-    const lines = explainGroup(group({ retries: [retries({ dead_letters: 1 }), retries({ broker: "broker-b", dead_letters: 2 })] }));
-    assert.deepEqual(texts(lines).map((text) => text.split(",")[0]), [
-      "Dead letter queue: 3 messages", "Pulls are held on all 2 queues: a new message is delivered at once."]);
-  });
-  test("warns of a subscription to a topic that does not exist", () => {
-    const lines = explainGroup(group({ missing_topics: ["typo"] }));
-    assert.deepEqual(tones(lines), ["warn"]);
-    assert.match(lines[0].text, /^The group subscribes to typo, but this topic does not exist\. Create it, or send a first message to it if autoCreateTopicEnable is on\.$/);
-    assert.match(texts(explainGroup(group({ missing_topics: ["typo"] }), "broker-a"))[0], /does not exist on broker-a\. /);
-    assert.match(texts(explainGroup(group({ missing_topics: ["a", "b"] })))[0], /subscribes to a and b, but these topics do not exist\. Create them, /);
-  });
-  test("names the subscription when it may reject messages", () => {
-    const subscriptions = [{ topic: "orders", sub_string: "TagB" }, { topic: "%RETRY%billing", sub_string: "*" }];
-    assert.match(texts(explainGroup(group({ subscriptions })))[0], /: a new message that the subscription accepts is delivered at once\.$/);
-  });
-  test("starts with queues that their owner does not poll", () => {
-    const stuck = { state: "not_polling", polled_ms_ago: 45_000, offset: 30, lag: 10, lag_ms: 61_000 };
-    const lines = explainGroup(group({ queues: [queue(stuck), queue({ ...stuck, queue_id: 1, polled_ms_ago: 50_000 })] }));
-    assert.deepEqual(tones(lines), ["bad", "none"]);
-    assert.equal(lines[0].text, "orders@0 and orders@1 are assigned to java-1, which has not pulled for 45 s. It may be busy, paused or stuck.");
-    assert.equal(lines[1].text, "Lag: 20 messages in 2 queues; the oldest was stored 1 min 1 s ago. All of them are pulled but not committed yet.");
-  });
-  test("allows that a filter skipped messages of the lag", () => {
-    const subscriptions = [{ topic: "orders", sub_string: "TagB" }];
-    const lines = explainGroup(group({ subscriptions, queues: [queue({ offset: 30, lag: 12, max_offset: 42 })] }));
-    assert.match(texts(lines)[0], /^Lag: 12 messages in 1 queue\. 10 of them are pulled, or skipped by the filter, but not committed yet\.$/);
-  });
-  test("distinguishes an owner's last pull, another client's and none", () => {
-    const stalled = (fields) => queue({ state: "not_polling", ...fields });
-    const lines = explainGroup(group({ queues: [stalled({ polled_ms_ago: 30_000 }),
-      stalled({ queue_id: 1, polled_by: "java-2", polled_ms_ago: 50_000 }), stalled({ queue_id: 2, polled_by: null, polled_ms_ago: null })] }));
-    assert.deepEqual(texts(lines), [
-      "orders@0 is assigned to java-1, which has not pulled for 30 s. It may be busy, paused or stuck.",
-      "orders@1 is assigned to java-1, but the last pull came from java-2.",
-      "orders@2 is assigned to java-1, which has not pulled from it yet."]);
-  });
-  test("says for how many queues the lag is unknown", () => {
-    const unknown = queue({ queue_id: 1, offset: null, lag: null, lag_ms: null });
-    assert.deepEqual(texts(explainGroup(group({ queues: [queue({ offset: 38, pull_offset: 38, lag: 2 }), unknown] }))).slice(0, 2), [
-      "Lag: 2 messages in 1 queue.", "The lag of 1 queue is unknown: the group has not committed an offset there."]);
-  });
-  test("names members without a queue", () => {
-    const idle = group({ members: [member("java-1"), member("spare"), member("zeta")] });
-    assert.deepEqual(idleMembers(idle), ["spare", "zeta"]);
-    assert.match(texts(explainGroup(idle))[0], /^3 members for 2 queues: spare and zeta have no queue\./);
-    assert.deepEqual(idleMembers({ ...idle, message_model: "BROADCASTING" }), []);
-  });
-  test("without members names the clients that pull", () => {
-    const alone = { members: [], assignment: [], queues: [queue({ state: "unassigned", assigned_to: null, offset: 30, lag: 10, lag_ms: 5_000 })] };
-    assert.deepEqual(explainGroup(group(alone)), [
-      { tone: "bad", text: "No member is online, and no client is pulling." },
-      { tone: "none", text: "Lag: 10 messages in 1 queue; the oldest was stored 5 s ago." }]);
-    assert.match(texts(explainGroup(group({ ...alone, holds: [{ client_id: "page-1" }] })))[0], /but 1 pull is held for this group, from page-1\./);
-    const lately = { queues: [queue({ state: "polling", assigned_to: null, polled_by: "10.0.0.1:7" })] };
-    assert.equal(texts(explainGroup(group({ ...alone, ...lately })))[0], "No member is online, but 10.0.0.1:7 pulled for this group a moment ago.");
-    assert.equal(explainGroup(group({ members: [], assignment: [], queues: [] }))[0].tone, "none");
-  });
-  test("warns of lag in a topic without subscribers", () => {
-    const lines = explainGroup(group({ queues: [queue(), queue({ topic: "old", state: "unassigned", assigned_to: null, lag: 1 })] }));
-    assert.deepEqual(lines[0], { tone: "warn", text: "No member subscribes to old." });
-  });
-  test("warns when another client polls an assigned queue", () => {
-    const first = (members) => explainGroup(group({ members, queues: [queue({ polled_by: "web-9" })] }))[0].text;
-    assert.equal(first([member("java-1")]), "orders@0 is assigned to java-1, but web-9 pulls from it: web-9 is not a member.");
-    assert.match(first([member("java-1"), member("web-9")]), /pulls from it: the members allocate queues differently, or have not rebalanced yet\.$/);
-  });
+test("the state of a group is the server's", () => {
+  const shown = (state, fields = {}) => groupState({ state, ...fields });
+  assert.deepEqual(["stalled", "stopped", "falling behind", "unknown", "catching up", "ok", "brand new"].map((state) => shown(state).tone),
+    ["bad", "bad", "warn", "none", "calm", "good", "none"]);
+  assert.equal(shown("brand new").word, "brand new");
+  assert.equal(shown("stopped", { lag: 0, unknown_queues: 0 }).tone, "none");
+  assert.deepEqual([{ lag: 3, unknown_queues: 0 }, { lag: 0, unknown_queues: 1 }].map((fields) => shown("stopped", fields).tone), ["bad", "bad"]);
+  const ranks = ["stalled", "stopped", "falling behind", "unknown", "catching up", "ok"].map((state) => shown(state).rank);
+  assert.deepEqual(ranks, [...ranks].sort((a, b) => a - b));
 });
 
-test("the state of a group in the list", () => {
-  const state = (fields) => groupState({ members: 2, holds: 2, lag: 0, ...fields });
-  assert.deepEqual([state({}), state({ lag: 5 }), state({ lag: 5, holds: 0 }), state({ members: 0, holds: 0, lag: 5 }),
-    state({ members: 0, holds: 0 }), state({ members: 0 })].map(({ tone, word }) => `${tone}: ${word}`), [
-    "good: no known lag", "calm: behind", "warn: behind, no held pull", "bad: no members", "none: no members",
-    "calm: pulled by non-members"]);
+test("the states of all groups are counted, the worst first", () => {
+  const groups = ["ok", "stalled", "ok", "stopped", "stalled", "odd"].map((state) => ({ state }));
+  assert.equal(statesText(groups), "2 stalled · 1 stopped · 2 ok · 1 odd");
+  assert.equal(statesText([]), "–");
+});
+
+test("an unknown lag is shown as unknown, never as 0", () => {
+  const shown = [[0, 0], [912, 0], [912, 2], [0, 2], [null, 0], [null, 2]].map(([lag, unknown]) => lagText({ lag, unknown_queues: unknown }));
+  assert.deepEqual(shown, ["0", "912", "≥ 912", "unknown", "unknown", "unknown"]);
+});
+
+test("a verdict has its tone, and advice where there is something to do", () => {
+  const line = (severity) => verdictLine({ id: "x", severity, sentence: "S.", advice: "A." });
+  assert.deepEqual(["error", "warning", "info", "ok", "new"].map((severity) => line(severity).tone), ["bad", "warn", "none", "good", "none"]);
+  assert.deepEqual(["error", "warning", "info", "ok"].map((severity) => line(severity).advice), ["A.", "A.", "", ""]);
+  assert.equal(line("error").text, "S.");
 });
 
 test("waiting retries are added up over all brokers", () => {
@@ -160,11 +88,14 @@ test("waiting retries are added up over all brokers", () => {
 });
 
 test("entries of one group on several brokers are merged", () => {
-  const line = (broker, fields) => ({ broker, group: "g", topics: ["orders"], lag: 1, holds: 2, members: 3, message_model: "CLUSTERING", ...fields });
-  const lines = [line("a"), line("a", { group: "alone" }), line("b", { topics: ["bills", "orders"], members: 2, message_model: "" })];
+  const line = (broker, fields) => ({ broker, group: "g", topics: ["orders"], lag: 1, holds: 2, members: 3, message_model: "CLUSTERING",
+    state: "ok", unknown_queues: 0, ...fields });
+  const lines = [line("a"), line("a", { group: "alone" }), line("b", { topics: ["bills", "orders"], members: 2, message_model: "", state: "stalled", unknown_queues: 3 })];
   assert.deepEqual(mergeBrokers(lines), [
-    { group: "g", topics: ["bills", "orders"], lag: 2, holds: 4, members: 3, message_model: "CLUSTERING", brokers: ["a", "b"] },
-    { group: "alone", topics: ["orders"], lag: 1, holds: 2, members: 3, message_model: "CLUSTERING", brokers: ["a"] }]);
+    { group: "g", topics: ["bills", "orders"], lag: 2, holds: 4, members: 3, message_model: "CLUSTERING", state: "stalled",
+      unknown_queues: 3, brokers: ["a", "b"] },
+    { group: "alone", topics: ["orders"], lag: 1, holds: 2, members: 3, message_model: "CLUSTERING", state: "ok",
+      unknown_queues: 0, brokers: ["a"] }]);
 });
 
 test("an unknown lag stays unknown when brokers are merged", () => {

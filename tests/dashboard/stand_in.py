@@ -240,10 +240,10 @@ class StandIn:
                 )
             case "GET", ["clients"]:
                 return 200, self.scenarios.groups.clients()
-            case "GET", ["groups", group]:
+            case "GET", ["groups", group, *verdicts]:
                 found = self.scenarios.groups.details.get(group)
                 return (
-                    (200, found)
+                    (200, fake_groups.verdicts(found) if verdicts else found)
                     if found
                     else problem(404, f"the group {group} is not known here", "SUBSCRIPTION_GROUP_NOT_EXIST")
                 )

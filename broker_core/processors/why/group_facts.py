@@ -5,6 +5,8 @@ Nearly all of it is read when somebody asks, from one group's rows and from the 
 
 from collections import Counter
 
+from msgspec import structs
+
 from broker_core.clock import Now
 from broker_core.commands import (
     BrokerCondition,
@@ -30,6 +32,7 @@ from broker_core.filters.tags import parse_client_subscription
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import group_detail, is_known_group
 from broker_core.processors.retry_message import RETRY_PREFIX
+from broker_core.processors.why.live_state import returned_messages
 from broker_core.topics import PERM_READ
 
 MAX_WINDOWS = 100
@@ -221,25 +224,8 @@ def _tag(properties: bytes) -> str:
 
 
 def _returned(context: Context, detail: ConsumerGroupDetail, now: Now) -> ReturnedMessages:
-    """Over the shortest of three windows in which messages came back, or the shortest one."""
-    group, stats = detail.group, context.stats
-    keys = [(topic, group) for topic in dict.fromkeys(queue.topic for queue in detail.queues)]
-    sent_back = [item for key in keys if (item := stats.send_back.get(key)) is not None]
-    received = [item for key in keys if (item := stats.group_get.get(key)) is not None] if sent_back else []
-    window_ms = returned = 0
-    for window in range(3):
-        window_ms, returned = 0, 0
-        for item in sent_back:
-            number, ms = item.recent(window, now.mono_ns)
-            returned, window_ms = returned + number, max(window_ms, ms)
-        if returned:
-            return ReturnedMessages(
-                delivered=sum(item.recent(window, now.mono_ns)[0] for item in received),
-                returned=returned,
-                window_ms=window_ms,
-                tries=_tries(context, group),
-            )
-    return ReturnedMessages(delivered=0, returned=0, window_ms=0)
+    returned = returned_messages(context, detail.group, (queue.topic for queue in detail.queues), now)
+    return structs.replace(returned, tries=_tries(context, detail.group)) if returned.returned else returned
 
 
 def _tries(context: Context, group: str) -> int | None:

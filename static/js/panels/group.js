@@ -2,25 +2,40 @@
 
 import { KeyedRows, cell, el, flash, panel, queueName, setText } from "../dom.js";
 import { count, isKnown, span } from "../format.js";
-import { clientKind, explainGroup, explainQueue, heartbeat, isFiltered, isPolledByAnother, queueState, isRetryTopic, hasProblem, waitingText } from "../explain_group.js";
-import { requestedBroker } from "../brokers.js";
+import { clientKind, explainQueue, groupState, heartbeat, isFiltered, isPolledByAnother, queueState, isRetryTopic, hasProblem, verdictLine, waitingText } from "../explain_group.js";
 import { queueKey } from "../reducer.js";
 import { clientHref, deadLettersHref } from "../links.js";
 import { MOST_ROWS, showLeftOut } from "./sorting.js";
 
-/** Sentences about the whole group, the worst first. */
+/** The group's state and the server's verdicts, the worst first. */
 export function verdictPanel() {
   const { part } = panel("verdict");
-  const rows = new KeyedRows(part("rows"), { create: () => el("li", {}), update });
+  const rows = new KeyedRows(part("rows"), { create, update });
 
-  function update(row, { tone, text }) {
+  function create() {
+    const row = el("li", {}, el("p", { class: "verdict-sentence" }), el("p", { class: "verdict-advice" }));
+    [row.sentence, row.advice] = row.children;
+    return row;
+  }
+
+  function update(row, { verdict }) {
+    const { tone, text, advice } = verdictLine(verdict);
     row.dataset.tone = tone;
-    setText(row, text);
+    row.dataset.verdict = verdict.id;
+    setText(row.sentence, text);
+    setText(row.advice, advice);
+    row.advice.hidden = !advice;
   }
 
   return {
     render({ answer }) {
-      if (answer) rows.show(explainGroup(answer, requestedBroker).map((line, place) => ({ ...line, place })), ({ place }) => place);
+      if (!answer) return;
+      const { mark, word, tone } = groupState(answer.why);
+      part("state").dataset.tone = tone;
+      part("state").dataset.state = word;
+      setText(part("state-mark"), mark);
+      setText(part("state-word"), word);
+      rows.show(answer.why.verdicts.map((verdict, place) => ({ verdict, place })), ({ place }) => place);
     },
   };
 }

@@ -1,9 +1,9 @@
 /** All consumer groups: state, topics, members, lag and held pulls. */
 
 import { KeyedRows, cell, el, panel, setText } from "../dom.js";
-import { count } from "../format.js";
+import { UNKNOWN, count, plural } from "../format.js";
 import { showsAllBrokers } from "../brokers.js";
-import { groupState, joinNames, isRetryTopic } from "../explain_group.js";
+import { groupState, joinNames, isRetryTopic, lagText, statesText } from "../explain_group.js";
 import { groupHref } from "../links.js";
 import { unavailableText } from "./clients.js";
 import { byText, showLeftOut, tableChoice } from "./sorting.js";
@@ -20,7 +20,7 @@ const SORTS = {
 export function groupsPanel() {
   const { root, part } = panel("groups");
   const rows = new KeyedRows(part("rows"), { create, update });
-  const choice = tableChoice({ root, part, sorts: SORTS, first: "group", changed: () => latest && render(latest),
+  const choice = tableChoice({ root, part, sorts: SORTS, first: "state", changed: () => latest && render(latest),
     textOf: (group) => [group.group, ...group.brokers, ...group.topics, groupState(group).word].join(" ") });
   let latest = null;
   let several = false;
@@ -50,9 +50,10 @@ export function groupsPanel() {
     setText(row.parts.topics, topics);
     row.parts.topics.title = topics;
     setText(row.parts.members, group.message_model === "BROADCASTING" ? `${count(group.members)} broadcasting` : count(group.members));
-    setText(row.parts.lag, count(group.lag));
-    row.parts.lag.classList.toggle("is-unknown", group.lag === null);
-    row.parts.lag.title = group.lag === null ? "The group has no committed offset." : "";
+    const lag = lagText(group);
+    setText(row.parts.lag, lag);
+    row.parts.lag.classList.toggle("is-unknown", lag === UNKNOWN);
+    row.parts.lag.title = group.unknown_queues ? `The lag of ${plural(group.unknown_queues, "queue")} is unknown: no offset is committed there.` : "";
     setText(row.parts.holds, count(group.holds));
   }
 
@@ -63,7 +64,7 @@ export function groupsPanel() {
     several = showsAllBrokers();
     const { shown, matching } = choice.of([...groups]);
     rows.show(shown, (group) => group.group);
-    setText(part("count"), `${count(groups.length)} ${groups.length === 1 ? "group" : "groups"}${unavailableText(view.answer)}`);
+    setText(part("count"), `${groups.length ? statesText(groups) : "none"}${unavailableText(view.answer)}`);
     showLeftOut(part("left-out"), { shown: shown.length, matching, total: groups.length, what: "group" });
     part("empty").hidden = matching > 0;
     setText(part("empty-title"), groups.length ? "No group matches this filter." : "No consumer groups yet.");

@@ -7,7 +7,15 @@ from bridge.port import NotFoundError, ResponseCode, UnavailableError, commands,
 from tests.fakes.fake_port import BROKER, FakePort, group_detail, group_queue, group_retries, hold_view
 
 GROUP = commands.ConsumerGroupView(
-    broker=BROKER, group="G", topics=["T"], lag=8, holds=1, members=2, message_model="CLUSTERING"
+    broker=BROKER,
+    group="G",
+    topics=["T"],
+    lag=8,
+    holds=1,
+    members=2,
+    message_model="CLUSTERING",
+    state="stalled",
+    unknown_queues=1,
 )
 
 
@@ -24,6 +32,8 @@ async def test_all_groups(client: httpx.AsyncClient, port: FakePort) -> None:
                 "holds": 1,
                 "members": 2,
                 "message_model": "CLUSTERING",
+                "state": "stalled",
+                "unknown_queues": 1,
             }
         ],
     }

@@ -1,0 +1,115 @@
+"""The state of a group in a list: as in its verdicts, from the group's progress alone."""
+
+from collections.abc import Iterable, Iterator, Set
+from itertools import islice
+from typing import Any, NamedTuple
+
+from broker_core.clock import Now
+from broker_core.commands import GroupQueueView, ReturnedMessages
+from broker_core.consumers.pull_offset_table import LastPull
+from broker_core.processors.consumer_manage import group_queue_offset
+from broker_core.processors.context import Context
+from broker_core.verdicts.progress import group_progress, group_state, queue_progress
+from broker_core.verdicts.verdict import State
+
+POLLING_MS = 10_000
+"""After the answer to its last pull, a client is assumed to send the next one within this time."""
+HTTP_POLLING_MS = 3000
+"""The same for a client without an open connection."""
+MAX_QUEUES = 2000
+
+
+def polling_ms(last: LastPull, online: Set[str]) -> int:
+    """How long after this pull its client is assumed to send the next one, in ms. ``online``: ids with a connection."""
+    if last.client_id in online:
+        return POLLING_MS
+    return HTTP_POLLING_MS if last.protocol == "http" else 0
+
+
+class LiveState(NamedTuple):
+    """A group's state; ``unknown_queues`` have a lag that is not known."""
+
+    state: State
+    unknown_queues: int
+
+
+def live_state(context: Context, group: str, topics: Iterable[str], online: Set[str], now: Now) -> LiveState:
+    """The state of a group that consumes these topics. Of more than 2000 queues, it is unknown unless it is bad."""
+    topics = list(topics)
+    queues = list(islice(_queues(context, group, topics, online, now), MAX_QUEUES + 1))
+    progress = group_progress(map(queue_progress, queues[:MAX_QUEUES]))
+    info = context.consumers.get(group)
+    refused = next(context.refused_pulls.present(group, context.pulls, now.mono_ns), None) is not None
+    returned = returned_messages(context, group, topics, now)
+    in_hand = sum(queue.handed for queue in queues)
+    state = group_state(
+        progress,
+        is_consumed=info is not None or any(queue.state in ("held", "polling") for queue in queues),
+        is_failing=refused or 0 < returned.returned >= returned.delivered - in_hand,
+        is_broadcasting=info is not None and info.message_model == "BROADCASTING",
+    )
+    return LiveState("unknown" if state == "ok" and len(queues) > MAX_QUEUES else state, progress.unknown)
+
+
+def _queues(context: Context, group: str, topics: list[str], online: Set[str], now: Now) -> Iterator[GroupQueueView]:
+    """The queues with what their progress needs, and nothing else."""
+    rows = context.pulls.queues(group)
+    for topic in topics:
+        config = context.topics.get(topic)
+        for queue_id in range(config.read_queue_nums if config is not None else 0):
+            row, offset = rows.get((topic, queue_id)), context.offsets.query(group, topic, queue_id)
+            at = group_queue_offset(context, topic, queue_id, offset or 0, now)
+            is_held = any(held.group == group for held in context.holds.requests_of_queue(topic, queue_id))
+            is_polled = row is not None and 0 < row.mono_ns > now.mono_ns - polling_ms(row, online) * 1_000_000
+            yield GroupQueueView(
+                topic=topic,
+                queue_id=queue_id,
+                assigned_to=None,
+                polled_by=None,
+                polled_ms_ago=None,
+                state="held" if is_held else "polling" if is_polled else "not_polling",
+                offset=offset,
+                pull_offset=row.pull_offset if row is not None and row.mono_ns else None,
+                min_offset=at.min_offset,
+                max_offset=at.max_offset,
+                lag=at.lag,
+                lag_ms=at.lag_ms if offset is not None else None,
+                **progress_fields(row, now),
+            )
+
+
+def progress_fields(row: LastPull | None, now: Now) -> dict[str, Any]:
+    """What a GroupQueueView has of a group's progress in a queue."""
+    if row is None:
+        return {}
+    return {
+        "moved_ms_ago": _ms_ago(row.moved_ns, now),
+        "handed": row.handed,
+        "handed_ms_ago": _ms_ago(row.handed_ns, now),
+        "lag_before": row.lag_before if row.lag_before_ns else row.lag if row.lag_ns else None,
+        "lag_before_ms_ago": _ms_ago(row.lag_before_ns or row.lag_ns, now),
+    }
+
+
+def _ms_ago(mono_ns: int, now: Now) -> int | None:
+    """The age of a monotonic time; None for 0, which is unknown."""
+    return (now.mono_ns - mono_ns) // 1_000_000 if mono_ns else None
+
+
+def returned_messages(context: Context, group: str, topics: Iterable[str], now: Now) -> ReturnedMessages:
+    """Over the shortest of three windows in which messages came back; zeros if none did. ``tries`` is not counted."""
+    stats = context.stats
+    if not len(stats.send_back):
+        return ReturnedMessages(delivered=0, returned=0, window_ms=0)
+    keys = [(topic, group) for topic in dict.fromkeys(topics)]
+    sent_back = [item for key in keys if (item := stats.send_back.get(key)) is not None]
+    for window in range(3):
+        returned = window_ms = 0
+        for item in sent_back:
+            number, ms = item.recent(window, now.mono_ns)
+            returned, window_ms = returned + number, max(window_ms, ms)
+        if returned:
+            received = [item for key in keys if (item := stats.group_get.get(key)) is not None]
+            delivered = sum(item.recent(window, now.mono_ns)[0] for item in received)
+            return ReturnedMessages(delivered=delivered, returned=returned, window_ms=window_ms)
+    return ReturnedMessages(delivered=0, returned=0, window_ms=0)

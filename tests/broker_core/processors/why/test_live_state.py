@@ -1,0 +1,97 @@
+"""The state of a group in the list of groups is that of its verdicts."""
+
+from typing import Any
+
+from broker_core import commands as c
+from broker_core.verdicts.judge import judge
+from tests.fakes.engine import Bench
+from tests.fakes.members import beats, join
+
+
+def listed(bench: Bench, group: str = "g") -> c.ConsumerGroupView:
+    reply = bench.call(c.GetConsumerGroups(), "asker")
+    assert isinstance(reply, c.ConsumerGroups)
+    return next(view for view in reply.groups if view.group == group)
+
+
+def states(bench: Bench) -> tuple[str, str]:
+    """(state in the list, state of the verdicts)."""
+    facts = bench.call(c.GetGroupFacts(group="g"), "asker")
+    assert isinstance(facts, c.GroupFacts)
+    return listed(bench).state, judge([facts]).state
+
+
+def orders(**more: Any) -> Bench:
+    bench = Bench(default_topic_queue_nums=1)
+    bench.send("orders", b"1", b"2", b"3")
+    join(bench, "A", **more)
+    return bench
+
+
+def pull(bench: Bench, offset: int, **fields: Any) -> None:
+    bench.pull("orders", offset, "A", **({"subscription": None, "check_group": True} | fields))
+
+
+def wait(bench: Bench, ms: int) -> None:
+    bench.tick(ms)
+    beats(bench, "A")
+
+
+def test_unknown_until_something_is_committed() -> None:
+    bench = orders()
+    assert states(bench) == ("unknown", "unknown") and listed(bench).unknown_queues == 1
+    assert listed(bench).lag is None
+    pull(bench, 0)
+    assert states(bench) == ("unknown", "unknown")
+
+
+def test_ok_and_stalled() -> None:
+    bench = orders()
+    pull(bench, 0, commit_offset=1)
+    assert states(bench) == ("ok", "ok") and listed(bench).unknown_queues == 0
+    wait(bench, 31_000)
+    assert states(bench) == ("stalled", "stalled")
+    pull(bench, 3, commit_offset=3)
+    assert states(bench) == ("ok", "ok")
+
+
+def test_stopped() -> None:
+    bench = orders()
+    pull(bench, 3, commit_offset=3, protocol="remoting")
+    bench.call(c.CloseConnection(), "A")
+    assert states(bench) == ("stopped", "stopped")
+
+
+def test_refused() -> None:
+    bench = orders(topics={"more": "*"})
+    pull(bench, 0)
+    assert states(bench) == ("stalled", "stalled")
+
+
+def test_every_message_comes_back() -> None:
+    bench = orders()
+    pull(bench, 0)
+    units = bench.context.store.reader.queue_units("orders", 0, 0, 3)
+    for physical_offset, _, _ in units:
+        back = c.ConsumerSendMsgBack(
+            group="g", physical_offset=physical_offset, delay_level=3, origin_topic="orders", max_reconsume_times=16
+        )
+        assert bench.call(back, "A") == c.Done()
+    pull(bench, 3, commit_offset=3)
+    assert states(bench) == ("stalled", "stalled")
+
+
+def test_broadcasting_is_unknown() -> None:
+    bench = orders(model="BROADCASTING")
+    pull(bench, 0, commit_offset=2)
+    assert states(bench) == ("unknown", "unknown")
+
+
+def test_pulls_without_members_count() -> None:
+    bench = Bench(default_topic_queue_nums=1)
+    bench.send("orders", b"1")
+    bench.pull("orders", 1)
+    assert states(bench) == ("ok", "ok"), "it waits at the end, and received nothing before"
+    bench.tick(15_000)
+    bench.tick(3_000)
+    assert states(bench) == ("stopped", "stopped")
